@@ -1,4 +1,4 @@
-"""What compare.sh does: the same traces to both programs, and their hit ratios side by side.
+"""Runs both programs on the same traces and prints their hit ratios side by side, for compare.sh.
 
 usage: compare.py SCRATCH
 """
@@ -29,8 +29,8 @@ def theirs(trace, model, sizes, unit):
 
 
 def table(name, model, unit, sizes, a, b):
-    """Prints the hit ratios; the largest difference in percentage points."""
-    print(f"\n{name}, {model}: hits in per cent at eight sizes\n{unit:>10} {'poolwright':>12} {'libcachesim':>12} {'apart':>8}")
+    """Prints the hit ratios, and returns the largest difference in percentage points."""
+    print(f"\n{name}, {model}: hit ratios in percent at eight sizes\n{unit:>10} {'poolwright':>12} {'libcachesim':>12} {'diff':>8}")
     for size, x, y in zip(sizes, a, b):
         print(f"{size:>10} {100 - 100 * x:>12.3f} {100 - 100 * y:>12.3f} {100 * abs(x - y):>8.4f}")
     return max(100 * abs(x - y) for x, y in zip(a, b))
@@ -43,9 +43,9 @@ def main():
     traces.write_lis(generated, runs)
     known = traces.found()
     for name in sorted({"OLTP", "P3"} - set(known)):
-        print(f"skipped: {name}: there is no such trace in {os.environ['POOLWRIGHT_SHARED']}/data")
+        print(f"skipped: {name}: no such trace in {os.environ['POOLWRIGHT_SHARED']}/data")
 
-    apart = {}
+    differences = {}
     for name, lis in {**known, "generated": generated}.items():
         oracle = scratch / f"{name}.oracleGeneral"
         traces.write_oracle(oracle, traces.pages(traces.read_lis(lis)))
@@ -53,17 +53,17 @@ def main():
         for model in ("lru", "arc"):
             a = ours(lis, model, [size * traces.PAGE for size in sizes])
             b = theirs(oracle, model, sizes, "")
-            apart[name, model] = table(name, model, "pages", sizes, a, b)
+            differences[name, model] = table(name, model, "pages", sizes, a, b)
 
     objects = traces.pages(runs)
     sized = scratch / "sized.oracleGeneral"
     traces.write_oracle(sized, objects, 512 + objects * numpy.int64(2654435761) % 65536)
     sizes = [size * 32 * 1024 for size in traces.SIZES["generated"]]
     a, b = ours(sized, "lru", sizes), theirs(sized, "lru", sizes, "bytes:")
-    apart["sized", "lru"] = table("objects of 512 to 66047 bytes", "lru", "bytes", sizes, a, b)
+    differences["sized", "lru"] = table("objects of 512 to 66047 bytes", "lru", "bytes", sizes, a, b)
 
-    worst = max(apart.values())
-    print(f"\n{len(apart)} curves of eight sizes; the largest difference is {worst:.4f} percentage points (at most {NEAR})")
+    worst = max(differences.values())
+    print(f"\n{len(differences)} curves of eight sizes; the largest difference is {worst:.4f} percentage points (at most {NEAR})")
     sys.exit(worst > NEAR)
 
 

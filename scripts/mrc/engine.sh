@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# The openzfs model of `poolwright mrc` against the engine: each trace replayed on pools of three recordsizes, compressed and
-# not, in ARCs of six sizes; the hit ratio of both, and how far the model is off.
+# Compares the openzfs model of `poolwright mrc` with the engine. Replays each trace on pools of three recordsizes, compressed and
+# uncompressed, in ARCs of six sizes, and prints the hit ratio of the engine and the error of the model.
 #
 # usage: scripts/mrc/engine.sh [--requests 200000] [--repeat 1] [--prefetch] [TRACE…]
 #
-# A TRACE is a recording of `poolwright record` (scripts/mrc/recordings.sh makes two; their data files count), a .lis file, OLTP
-# or P3 (those of the ARC paper, from ../shared/data or $POOLWRIGHT_SHARED/data), scans or updates (generated: point reads with
-# scans between them, without and with updates). Without any: the last four, where they are. TRACE@N takes its first N accesses
-# in place of --requests; P3 is P3@400000, as hardly anything is asked for twice in less.
-# --repeat replays each size so often: what counts are the medians, and how far the runs are apart is shown. --prefetch lets
-# the engine and the model read ahead, with records of 16K only. Pools are in /dev/shm while their largest size (twice what
-# the trace asks for, and 1G) is a third of the memory available, else in ${TMPDIR:-/tmp}.
-# docs/arc.md says what is compared and what came of it.
-# Exit status: 0 none is off by more than 1 percentage point, 1 one is, or nothing was compared, 2 wrong usage.
+# A TRACE is a recording of `poolwright record` (scripts/mrc/recordings.sh makes two; only data files are used), a .lis file, OLTP or
+# P3 (traces of the ARC paper, from ../shared/data or $POOLWRIGHT_SHARED/data), scans or updates (generated: point reads with scans
+# between them, without and with updates). Default: the last four, if they exist. TRACE@N uses the first N accesses instead of
+# --requests; P3 is P3@400000, because it has hardly any reuse in fewer accesses.
+# --repeat sets the number of replays of each size; the medians count, and the range of the runs is shown. --prefetch enables
+# prefetch in the engine and the model, only with records of 16K. Pools are in /dev/shm if their largest size (twice the data
+# of the trace, plus 1G) is at most a third of the available memory, otherwise in ${TMPDIR:-/tmp}.
+# docs/arc.md explains the comparison and has results.
+# Exit status: 0 no error exceeds 1 percentage point, 1 one does, or nothing was compared, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -21,7 +21,7 @@ SHARED=${POOLWRIGHT_SHARED:-$POOLWRIGHT_ROOT/../shared}
 OPTIONS=(--requests 200000)
 TRACES=()
 
-# A page trace of the ARC paper, with or without the number of its accesses.
+# Prints the path of a page trace of the ARC paper, with an optional number of accesses.
 paper() {
     local file=$SHARED/data/arc-${1%@*}.lis.zst
     [ -f "$file" ] || return 1
@@ -56,7 +56,7 @@ if [ ${#TRACES[@]} -eq 0 ]; then
         if trace=$(paper "$name"); then
             TRACES+=("$trace")
         else
-            say "Left out: $name, as it is not in $SHARED/data"
+            say "skipped: $name: not in $SHARED/data"
         fi
     done
 fi
@@ -65,5 +65,5 @@ cargo build --release --quiet -p poolwright-mrc --example engine
 began=$SECONDS
 status=0
 "${CARGO_TARGET_DIR:-target}/release/examples/engine" "${OPTIONS[@]}" "${TRACES[@]}" || status=$?
-say "in $((SECONDS - began)) s"
+say "took $((SECONDS - began)) s"
 exit "$status"

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Makes the two recordings on which engine.sh holds the model against the engine for docs/arc.md: a MariaDB and a PostgreSQL at
-# work, each a private server in a scratch folder, filled, put under a mixed load and recorded by `poolwright record`.
+# Makes the two recordings with which engine.sh compares the model and the engine for docs/arc.md: a MariaDB and a PostgreSQL under
+# load. Each is a private server in a scratch directory, filled, put under a mixed load and recorded by `poolwright record`.
 #
 # usage: scripts/mrc/recordings.sh [--for 90] [--scale 1] DIR
 #
 # DIR/mariadb.parquet: the web shop of workloads/mariadb (350 MB at scale 1; 16K pages, a buffer pool of 24M), four threads.
 # DIR/postgresql.parquet: pgbench's accounts (320 MB at scale 1; 8K pages, shared buffers of 16M), four clients; skewed reads
-# and updates, and scans of ranges. Both databases are far larger than their own caches, so that most of what is asked for
-# twice is asked of the file system twice. --for is how long each is recorded, in seconds. The queries are the same in each run,
-# how those of four clients mix is not: another run is another trace of the same kind.
+# and updates, and range scans. Both databases are far larger than their own caches, so most repeated accesses reach the file
+# system. --for is the length of each recording in seconds. The queries are the same in each run, but not the interleaving of the
+# four clients, so two runs make similar, not identical, traces.
 #
-# Needs root (as `poolwright record` does), mariadb-server, sysbench and postgresql (scripts/install.sh has them), and 2 GB in
-# ${TMPDIR:-/tmp}. POOLWRIGHT names another binary than target/release/poolwright.
+# Needs root (as `poolwright record` does), mariadb-server, sysbench and postgresql (scripts/install.sh installs them), and 2 GB
+# in ${TMPDIR:-/tmp}. POOLWRIGHT names the program; default: target/release/poolwright.
 # Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -33,12 +33,12 @@ parse_arguments() {
             --for) [ $# -ge 2 ] || die 2 "--for needs seconds; see --help"; LENGTH=$2; shift ;;
             --scale) [ $# -ge 2 ] || die 2 "--scale needs a number; see --help"; SCALE=$2; shift ;;
             -*) die 2 "unknown argument '$1'; see --help" ;;
-            *) [ -z "$OUT" ] || die 2 "one folder, not two; see --help"; OUT=$(realpath -m -- "$1") ;;
+            *) [ -z "$OUT" ] || die 2 "only one DIR is allowed; see --help"; OUT=$(realpath -m -- "$1") ;;
         esac
         shift
     done
-    [ -n "$OUT" ] || die 2 "say the folder for the recordings; see --help"
-    case $LENGTH$SCALE in *[!0-9]*) die 2 "--for and --scale are whole numbers; see --help" ;; esac
+    [ -n "$OUT" ] || die 2 "DIR is missing; see --help"
+    case $LENGTH$SCALE in *[!0-9]*) die 2 "--for and --scale must be whole numbers; see --help" ;; esac
 }
 
 clean_up() {
@@ -51,8 +51,8 @@ clean_up() {
     exit "$status"
 }
 
-# recorded DATA TRACE COMMAND...: the command runs while DATA is recorded. Its first ten seconds are not: a cold cache of the
-# database's own reads everything once.
+# recorded DATA TRACE COMMAND...: runs the command and records DATA to TRACE. Skips the first ten seconds, in which the database's cold
+# cache reads everything once.
 recorded() {
     local data=$1 trace=$2
     shift 2
@@ -80,7 +80,7 @@ pg() {
     (cd / && "${as[@]}" PATH="$PG_BIN:$PATH" PGHOST="$SCRATCH/postgresql" PGDATABASE=postgres "$@")
 }
 
-# What the clients do. permute: accounts next to each other in rank are not on one page.
+# Writes the queries of the clients. permute: accounts of neighbouring rank are not on one page.
 write_queries() {
     cat >"$1/read.sql" <<'SQL'
 \set rows 100000 * :scale
@@ -112,7 +112,7 @@ postgresql_recording() {
     pg pg_ctl -D "$dir/data" -w -t 60 -l "$dir/server.log" -o "-k $dir -c listen_addresses= -c shared_buffers=16MB \
         -c max_wal_size=256MB -c checkpoint_timeout=30s" start >/dev/null || { tail -n 5 "$dir/server.log" >&2; die 1 "PostgreSQL did not start"; }
     pg pgbench -i -q -s $((25 * SCALE)) >"$dir/pgbench.log" 2>&1 \
-        || { tail -n 5 "$dir/pgbench.log" >&2; die 1 "pgbench could not fill (its last lines are above)"; }
+        || { tail -n 5 "$dir/pgbench.log" >&2; die 1 "pgbench could not fill the tables (its last lines are above)"; }
     say "PostgreSQL runs in $dir: $(du -sm "$dir/data/base" | cut -f 1) MiB of tables"
     recorded "$dir/data" "$OUT/postgresql.parquet" \
         pg pgbench -n -c "$CLIENTS" -j 2 -T $((LENGTH + 15)) --random-seed=1 -D "scale=$((25 * SCALE))" \
@@ -122,7 +122,7 @@ postgresql_recording() {
 
 main() {
     parse_arguments "$@"
-    [ -x "$POOLWRIGHT" ] || die 1 "$POOLWRIGHT is not there; run cargo build --release -p poolwright"
+    [ -x "$POOLWRIGHT" ] || die 1 "$POOLWRIGHT does not exist; run cargo build --release -p poolwright"
     PG_BIN=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
     [ -n "$PG_BIN" ] || die 1 "PostgreSQL is not installed; run scripts/install.sh"
     mkdir -p "$OUT"
@@ -132,7 +132,7 @@ main() {
     chmod 755 "$SCRATCH"
     mariadb_recording
     postgresql_recording
-    say "Made: $OUT/mariadb.parquet $OUT/postgresql.parquet"
+    say "wrote $OUT/mariadb.parquet $OUT/postgresql.parquet"
 }
 
 main "$@"

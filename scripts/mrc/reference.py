@@ -1,10 +1,10 @@
-"""libcachesim's miss ratios, in a process of its own.
+"""Prints the miss ratios of libcachesim, in a separate process.
 
 usage: reference.py TRACE MODEL THREADS SIZE...
 
-TRACE is oracleGeneral, MODEL is LRU or ARC. Sizes are in objects, or, with `bytes:` before the first, in bytes. Each size
-is simulated by libcachesim's C code in a thread with a reader of its own; Python's lock is free meanwhile. Prints one JSON
-object: the miss ratios in the order of the sizes.
+TRACE is oracleGeneral, MODEL is LRU or ARC. Sizes are in objects, or in bytes if the first begins with `bytes:`. libcachesim's C code
+simulates each size in a thread with its own reader, without Python's lock. Prints one JSON object: the miss ratios in the order
+of the sizes.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Traces for the comparison and the bench: those of the ARC paper, and a generated one."""
+"""Traces for the comparison and the bench: those of the ARC paper and a generated one."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ PAGE = 512  # bytes of a block of a .lis trace
 # https://github.com/1a1a11a/libCacheSim, oracleGeneral: seconds, object, bytes, index of the next access or -1.
 ORACLE = numpy.dtype([("time", "<u4"), ("object", "<u8"), ("bytes", "<u4"), ("next", "<i8")])
 
-# Pages. Of OLTP the paper's own, and three more; of P3 the paper's.
+# Cache sizes in pages: those of the paper, and three more for OLTP.
 SIZES = {
     "OLTP": [500, 1000, 2000, 5000, 10000, 15000, 40000, 120000],
     "P3": [1024, 4096, 16384, 32768, 65536, 131072, 262144, 524288],
@@ -20,14 +20,14 @@ SIZES = {
 
 
 def found():
-    """The paper's traces that are here, by name."""
+    """The paths of the available traces of the paper, by name."""
     data = Path(os.environ["POOLWRIGHT_SHARED"]) / "data"
     paths = {name: data / f"arc-{name}.lis.zst" for name in ("OLTP", "P3")}
     return {name: path for name, path in paths.items() if path.exists()}
 
 
 def read_lis(path):
-    """The first block and number of blocks of each request."""
+    """Returns the first block and the number of blocks of each request."""
     compression = "zstd" if path.suffix == ".zst" else None
     with pyarrow.input_stream(str(path), compression=compression) as file:
         numbers = numpy.array(file.read().split(), dtype=numpy.uint64)
@@ -35,7 +35,7 @@ def read_lis(path):
 
 
 def generate(requests=200_000, seed=1):
-    """Requests as `read_lis` has them: a skewed hot set, scans, and a loop that is larger than most caches."""
+    """Returns requests in the format of `read_lis`: a skewed hot set, scans, and a loop that is larger than most caches."""
     rng = numpy.random.default_rng(seed)
     kind = rng.choice(3, size=requests, p=[0.9, 0.02, 0.08])
     hot = (rng.zipf(1.2, requests) - 1) % 30_000
@@ -52,14 +52,14 @@ def write_lis(path, runs):
 
 
 def pages(runs):
-    """Every block of every request, one after another."""
+    """Returns the blocks of all requests, in order."""
     first, blocks = runs.astype(numpy.int64).T
     starts = numpy.repeat(first - numpy.concatenate([[0], numpy.cumsum(blocks)[:-1]]), blocks)
     return starts + numpy.arange(blocks.sum())
 
 
 def write_oracle(path, objects, size=PAGE):
-    """A trace of these objects; `size` is one for all, or one for each request."""
+    """Writes a trace of these objects; `size` is one size for all, or one for each request."""
     rows = numpy.zeros(len(objects), ORACLE)
     rows["object"], rows["bytes"], rows["next"] = objects, size, -1
     rows.tofile(path)

@@ -1,79 +1,83 @@
 //! The textbook ARC: Megiddo and Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003, figure 4.
 //!
-//! The paper knows pages of one size. Here all is in bytes, so that with one size it is the paper's to the page: where
-//! the paper moves the target by a number of pages, it moves by that many times the record's size; where it makes room
-//! for a page, records leave until the new one fits.
+//! The paper has pages of one size. This model counts bytes, and is identical to the paper if all records have one
+//! size: where the paper moves the target by a number of pages, the model moves it by that many times the record's
+//! size; where the paper makes room for a page, the model evicts records until the new one fits.
 //!
-//! What the paper does not know: a record that is larger than the cache is not taken in; a record whose size changed
-//! keeps its place; a freed record leaves its list, ghosts included, and the target stays.
+//! Cases that the paper does not cover: a record that is larger than the cache is not cached; a record whose size has
+//! changed keeps its place; a freed record leaves its list, including the ghost lists, and the target stays.
 
+use crate::list::{Linked, Links, List, NONE};
 use crate::{Access, Counts, Key, Kind, Model};
 
-/// In place of a node: the record is on no list.
-const NONE: u32 = u32::MAX;
-
-/// Seen once recently: in the cache.
+/// Used once recently: in the cache.
 const T1: usize = 0;
-/// Seen at least twice recently: in the cache.
+/// Used at least twice recently: in the cache.
 const T2: usize = 1;
-/// Lately evicted from T1: only its name is kept.
+/// Recently evicted from T1: a ghost, without data.
 const B1: usize = 2;
-/// Lately evicted from T2: only its name is kept.
+/// Recently evicted from T2: a ghost, without data.
 const B2: usize = 3;
-/// Lists; their ends are the first nodes.
+/// The number of lists.
 const LISTS: usize = 4;
 
-/// A record on a list, or the two ends of one.
+/// A record on a list.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    prev: u32,
-    next: u32,
+    links: Links,
     record: u32,
     bytes: u32,
     list: u32,
 }
 
-/// One cache of one size. Takes 4 bytes for every record of the trace and 20 for each on its lists, which together hold
-/// twice the size of the cache, and the quarter that vectors grow by: at most 30 bytes a record.
+impl Linked for Vec<Node> {
+    fn links(&mut self, id: u32) -> &mut Links {
+        &mut self[id as usize].links
+    }
+}
+
+/// One cache of one size. Memory: 4 bytes for every record of the trace and 20 for each record on the lists, which
+/// together hold twice the size of the cache, plus the quarter by which vectors grow: at most 30 bytes per record.
 #[derive(Debug)]
 pub struct Arc {
     counts: Counts,
-    /// Each record's node, by its number.
+    /// The node of each record, by record number.
     nodes_of: Vec<u32>,
     nodes: Vec<Node>,
-    /// Nodes that were used and are free, one after another by `next`.
+    /// The first free node; its link `older` leads to the next.
     free: u32,
+    lists: [List; LISTS],
     /// Bytes on each list.
     bytes: [u64; LISTS],
-    /// The paper's p: bytes that T1 is meant to have.
+    /// The paper's p: the target size of T1 in bytes.
     target: f64,
 }
 
 impl Arc {
     /// A cache of `cache_bytes`.
     pub fn new(cache_bytes: u64) -> Arc {
-        let ends = |list: u32| Node { prev: list, next: list, record: NONE, bytes: 0, list };
         Arc {
             counts: Counts { cache_bytes, ..Counts::default() },
             nodes_of: Vec::new(),
-            nodes: (0..LISTS as u32).map(ends).collect(),
+            nodes: Vec::new(),
             free: NONE,
+            lists: [List::default(); LISTS],
             bytes: [0; LISTS],
             target: 0.0,
         }
     }
 
-    /// Bytes of the records that are in the cache now.
+    /// Bytes of the cached records.
     pub fn cached_bytes(&self) -> u64 {
         self.bytes[T1] + self.bytes[T2]
     }
 
-    /// Bytes of the records that the cache remembers and does not hold.
+    /// Bytes of the ghosts.
     pub fn ghost_bytes(&self) -> u64 {
         self.bytes[B1] + self.bytes[B2]
     }
 
-    /// One request; whether the record was in the cache.
+    /// Processes one request, and returns whether the record was in the cache.
     fn request(&mut self, record: u32, bytes: u32) -> bool {
         let node = self.nodes_of[record as usize];
         if node == NONE {
@@ -85,7 +89,7 @@ impl Arc {
                 self.unlink(node);
                 self.nodes[node as usize].bytes = bytes;
                 self.link(node, T2);
-                // Nothing to do, unless the record has grown.
+                // Only needed if the record has grown.
                 self.make_room(0, false);
                 true
             }
@@ -96,7 +100,7 @@ impl Arc {
         }
     }
 
-    /// Cases II and III of the paper: a request of a record of B1 or B2.
+    /// Cases II and III of the paper: a request for a record of B1 or B2.
     fn ghost(&mut self, node: u32, list: usize, bytes: u32) {
         let (b1, b2) = (self.bytes[B1] as f64, self.bytes[B2] as f64);
         let step = f64::from(bytes);
@@ -115,7 +119,7 @@ impl Arc {
         self.link(node, T2);
     }
 
-    /// Case IV of the paper: a request of a record that is on no list.
+    /// Case IV of the paper: a request for a record that is on no list.
     fn first(&mut self, record: u32, bytes: u32) {
         let (cache, room) = (self.counts.cache_bytes, u64::from(bytes));
         if room > cache {
@@ -124,7 +128,7 @@ impl Arc {
         while self.bytes[T1] + self.bytes[B1] + room > cache && self.bytes[B1] > 0 {
             self.drop_oldest(B1);
         }
-        // With B1 empty, T1 alone is as large as the cache: its oldest go without a trace.
+        // With B1 empty, T1 is as large as the cache: its oldest records are removed without becoming ghosts.
         while self.bytes[T1] + room > cache {
             self.drop_oldest(T1);
         }
@@ -134,15 +138,15 @@ impl Arc {
         self.link(node, T1);
     }
 
-    /// The paper's REPLACE, until `room` bytes fit: the oldest of T1 or T2 becomes a ghost. All lists together are kept
-    /// within twice the cache.
+    /// The paper's REPLACE, until `room` bytes fit: the oldest record of T1 or T2 becomes a ghost. Also keeps all lists
+    /// together within twice the cache.
     fn make_room(&mut self, room: u64, in_b2: bool) {
         while self.bytes[T1] + self.bytes[T2] + room > self.counts.cache_bytes {
             let t1 = self.bytes[T1] as f64;
             let from_t1 = self.bytes[T1] > 0
                 && (t1 > self.target || (in_b2 && t1 == self.target) || self.bytes[T2] == 0);
             let (from, to) = if from_t1 { (T1, B1) } else { (T2, B2) };
-            let oldest = self.nodes[from].prev;
+            let oldest = self.lists[from].oldest;
             self.unlink(oldest);
             self.link(oldest, to);
         }
@@ -152,43 +156,41 @@ impl Arc {
     }
 
     fn drop_oldest(&mut self, list: usize) {
-        let node = self.nodes[list].prev;
+        let node = self.lists[list].oldest;
         self.unlink(node);
         self.release(node);
     }
 
     fn unlink(&mut self, node: u32) {
-        let Node { prev, next, bytes, list, .. } = self.nodes[node as usize];
-        self.nodes[prev as usize].next = next;
-        self.nodes[next as usize].prev = prev;
+        let Node { bytes, list, .. } = self.nodes[node as usize];
+        self.lists[list as usize].remove(&mut self.nodes, node);
         self.bytes[list as usize] -= u64::from(bytes);
     }
 
-    /// Makes a node its list's newest.
+    /// Makes a node the newest of a list.
     fn link(&mut self, node: u32, list: usize) {
-        let next = std::mem::replace(&mut self.nodes[list].next, node);
-        self.nodes[next as usize].prev = node;
+        self.lists[list].push(&mut self.nodes, node);
         let it = &mut self.nodes[node as usize];
-        (it.prev, it.next, it.list) = (list as u32, next, list as u32);
+        it.list = list as u32;
         self.bytes[list] += u64::from(it.bytes);
     }
 
     fn allocate(&mut self, record: u32, bytes: u32) -> u32 {
-        let fresh = Node { prev: NONE, next: NONE, record, bytes, list: NONE };
+        let fresh = Node { links: Links::UNLINKED, record, bytes, list: NONE };
         if self.free == NONE {
             let node = self.nodes.len();
             crate::grow(&mut self.nodes, node + 1, fresh);
             return node as u32;
         }
         let node = self.free;
-        self.free = std::mem::replace(&mut self.nodes[node as usize], fresh).next;
+        self.free = std::mem::replace(&mut self.nodes[node as usize], fresh).links.older;
         node
     }
 
-    /// Frees a node that is on no list any more.
+    /// Frees a node that is on no list.
     fn release(&mut self, node: u32) {
         let it = &mut self.nodes[node as usize];
-        it.next = std::mem::replace(&mut self.free, node);
+        it.links.older = std::mem::replace(&mut self.free, node);
         self.nodes_of[it.record as usize] = NONE;
     }
 }

@@ -1,32 +1,32 @@
-//! What a model found: counts per cache size, and the curve made of them.
+//! The results of a model: counts per cache size, and the curve computed from them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happened in a cache of one size.
+/// The counts of one cache size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Size of the cache.
     pub cache_bytes: u64,
-    /// Accesses to records, all kinds but `Free`.
+    /// Accesses to records of all kinds except `Free`.
     pub requests: u64,
-    /// Requests that did not find their record in the cache. Where only reads and partial writes can miss (`openzfs`), the
-    /// model says so; `lru` and `arc` count every access alike, as the literature does.
+    /// Requests whose record was not in the cache. In the model `openzfs` only reads and partial writes can miss; `lru`
+    /// and `arc` count every access alike, as the literature does.
     pub misses: u64,
-    /// Of the misses, those of partial writes: reads that only the recordsize causes.
+    /// The misses of partial writes: reads that only the recordsize causes.
     pub update_misses: u64,
-    /// Of the misses, those of whole writes: no read comes of them. 0 for a model where a write cannot miss.
+    /// The misses of whole writes, which read nothing. 0 for a model in which a write cannot miss.
     #[serde(default)]
     pub write_misses: u64,
 }
 
 impl Counts {
-    /// Misses per request; 0 of nothing.
+    /// Misses per request; 0 without requests.
     pub fn miss_ratio(&self) -> f64 {
         if self.requests == 0 { 0.0 } else { self.misses as f64 / self.requests as f64 }
     }
 
-    /// Records that had to be read from the device.
+    /// Reads of records from the device.
     pub fn device_reads(&self) -> u64 {
         self.misses - self.write_misses
     }
@@ -35,9 +35,9 @@ impl Counts {
 /// The 95 % confidence interval around a sampled miss ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Confidence {
-    /// Lowest miss ratio of the confidence.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Highest miss ratio of the confidence.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
@@ -48,12 +48,12 @@ pub struct Point {
     pub cache_bytes: u64,
     /// Misses per request, 0 to 1.
     pub miss_ratio: f64,
-    /// Of the requests, those that were a partial write's read, 0 to 1.
+    /// Share of the requests that are partial writes of a record that is not cached, 0 to 1: each reads the record.
     pub update_miss_ratio: f64,
-    /// Of the requests, those that were a whole write of a record not cached, 0 to 1: a miss without a read.
+    /// Share of the requests that are whole writes of a record that is not cached, 0 to 1: a miss without a read.
     #[serde(default)]
     pub write_miss_ratio: f64,
-    /// Where 95 % of samples would put it; `None` where every request was looked at.
+    /// The confidence interval; `None` for an exact point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
 }
@@ -68,38 +68,38 @@ impl Point {
 /// A miss-ratio curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Curve {
-    /// The model's name, as `--model` takes it.
+    /// The name of the model.
     pub model: String,
-    /// Record size in bytes; `None` where the trace names objects and not offsets.
+    /// Record size in bytes; `None` for a trace of objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recordsize: Option<u64>,
-    /// Accesses to records in the trace (not only the sampled ones).
+    /// Accesses to records in the whole trace, not only in the sample.
     pub requests: u64,
-    /// Different records in the trace (estimated, if sampled).
+    /// Different records in the whole trace; estimated if sampled.
     pub records: u64,
-    /// By size of the cache, ascending.
+    /// The points in ascending order of cache size.
     pub points: Vec<Point>,
-    /// What it rests on; `None` where every request was looked at.
+    /// The sample; `None` for an exact curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
 }
 
-/// What a sampled curve rests on.
+/// The sample behind a curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
-    /// Share of the records that was looked at.
+    /// Share of the records in the sample.
     pub rate: f64,
-    /// Records that were looked at.
+    /// Number of records in the sample.
     pub records: u64,
-    /// Sizes that are no points, because too few records are in the sample to speak of them.
+    /// Sizes without a point, because the sample has too few records for them.
     pub unsupported_sizes: Vec<UnsupportedSize>,
 }
 
-/// A size that a sample is too small for.
+/// A cache size for which a sample is too small.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnsupportedSize {
     /// Size of the cache.
     pub cache_bytes: u64,
-    /// The rate that it would take, at most 1.
+    /// The sampling rate that suffices, at most 1.
     pub needs_rate: f64,
 }

@@ -1,67 +1,77 @@
-//! What can go wrong on the way to a curve.
+//! Errors of inputs and models.
 
 use std::path::PathBuf;
 
-/// An error of this crate. Every message says what was tried, on what, and what to do where that is known.
+use poolwright_trace::format_size;
+
+/// An error of an input or a model. The message says what failed, on which object, and why.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried: `open`, `read`.
+        /// The operation: `open`, `read`.
         action: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
         /// Why it failed.
         source: std::io::Error,
     },
-    /// Bytes that cannot be right.
+    /// The file is damaged or has another format.
     #[error("{}, {place}: {why}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
         /// `line 12`, `record 7 (byte 168)`.
         place: String,
-        /// What does not fit, and what was expected.
+        /// What is wrong, and what was expected.
         why: String,
     },
-    /// The trace itself.
+    /// The file has none of the known formats.
+    #[error("{}: unknown format: neither a Poolwright trace, nor .lis, nor oracleGeneral", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Reading a Poolwright trace failed.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
-    /// No file of the trace is wanted.
+    /// The selection matches no file of the trace.
     #[error("{}: {why}", path.display())]
     NothingSelected {
         /// The trace.
         path: PathBuf,
-        /// What was asked for, and what there is.
+        /// Why nothing matches, and what the trace has.
         why: String,
     },
-    /// No recordsize of OpenZFS.
+    /// Files were selected from a trace whose format has no files.
+    #[error("{}: a trace of the format {format} has no files to select", path.display())]
+    NoFiles {
+        /// The trace.
+        path: PathBuf,
+        /// Its format.
+        format: &'static str,
+    },
+    /// Not a recordsize of OpenZFS, in bytes.
     #[error("a recordsize is a power of two from 512 to 16M, not {0}")]
     Recordsize(u64),
-    /// No share of the records.
+    /// Not a share of the records.
     #[error("a sampling rate is above 0 and at most 1, not {0}")]
     SamplingRate(f64),
-    /// Too little for the smallest sample.
-    #[error("a sample takes at least {}M of memory, not {given} bytes", least >> 20)]
+    /// Too little memory for the smallest sample.
+    #[error("a sample needs at least {} of memory, not {given} bytes", format_size(*least))]
     SamplingMemory {
-        /// Bytes.
+        /// The given memory in bytes.
         given: u64,
-        /// Bytes.
+        /// The minimum in bytes.
         least: u64,
     },
-    /// More different records than a run can number.
-    #[error(
-        "the trace has more than {} different records; sample it (--sample), or take a larger recordsize",
-        u32::MAX
-    )]
+    /// More different records than record numbers.
+    #[error("the trace has more than {} different records", u32::MAX)]
     TooManyRecords,
-    /// A page of the database that does not lie in one record.
-    #[error(
-        "pages of {} do not lie in records of {}: give a recordsize of a page or more, a power of two",
-        poolwright_trace::format_size(*page), poolwright_trace::format_size(*recordsize)
-    )]
+    /// A page of the database does not lie in one record.
+    #[error("pages of {} do not fit into records of {}", format_size(*page), format_size(*recordsize))]
     SmallRecords {
         /// Bytes of a page.
         page: u64,
@@ -70,5 +80,5 @@ pub enum Error {
     },
 }
 
-/// Result of this crate.
+/// Result of an input or a model.
 pub type Result<T> = std::result::Result<T, Error>;

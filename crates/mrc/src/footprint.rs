@@ -1,4 +1,4 @@
-//! How much a trace touches, from one cheap reading of it in bounded memory: what sizes of a cache are worth asking for.
+//! The footprint of a trace, measured in one fast pass in bounded memory, to choose cache sizes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,13 +7,14 @@ use crate::hash::mix;
 use crate::input::Unit;
 use crate::{Input, Key, RecordMap, Result};
 
-/// Records kept at most. The count is exact up to here, and has a standard error of 1/√(this/2) = 0.55 % beyond.
+/// The maximum number of sampled records. The count is exact up to here, and has a standard error of 1/√(this/2) = 0.55
+/// % beyond.
 const KEPT: usize = 1 << 16;
 
 /// Sizes in a grid.
 const SIZES: usize = 16;
 
-/// Counts different records and their bytes. A record is kept if its hashed key begins with `level` zero bits; when too
+/// Counts different records and their bytes. A record is kept if its hashed key begins with `level` zero bits. When too
 /// many are kept, `level` rises (adaptive sampling: Wegman; Flajolet, "On adaptive sampling", Computing 43, 1990).
 #[derive(Debug)]
 pub struct Footprint {
@@ -23,7 +24,7 @@ pub struct Footprint {
     requests: u64,
 }
 
-/// Keys are hashed already.
+/// The identity: the keys are already hashes.
 #[derive(Debug, Default)]
 struct AsItIs(u64);
 
@@ -44,13 +45,13 @@ impl Hasher for AsItIs {
 }
 
 impl Footprint {
-    /// In records of `recordsize`, or else of the input's own.
+    /// For records of `recordsize` bytes, or of the input's recordsize if `None`.
     pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<Footprint> {
         let record_map = RecordMap::of(unit, recordsize)?;
         Ok(Footprint { record_map, level: 0, kept: HashMap::default(), requests: 0 })
     }
 
-    /// Reads all that is left of an input, or until `stop` says so, which is asked about a hundred times a second.
+    /// Reads the rest of an input, or until `stop` returns true, which is called after each chunk.
     pub fn read(&mut self, input: &mut dyn Input, stop: &mut dyn FnMut(&dyn Input) -> bool) -> Result<()> {
         let mut extents = Vec::new();
         loop {
@@ -78,7 +79,7 @@ impl Footprint {
         (self.kept.len() as u64) << self.level
     }
 
-    /// Their bytes.
+    /// Bytes of these records.
     pub fn bytes(&self) -> u64 {
         self.kept.values().map(|bytes| u64::from(*bytes)).sum::<u64>() << self.level
     }
@@ -97,8 +98,8 @@ fn keep(level: &mut u32, kept: &mut HashMap<u64, u32, BuildHasherDefault<AsItIs>
     }
 }
 
-/// 16 sizes that can be read and typed, each two or three binary digits (…, 4M, 6M, 8M, 12M, …): the last is the first of
-/// them that holds `bytes`. Fewer, if not so many are as large as `least`.
+/// Up to 16 sizes of two or three binary digits (…, 4M, 6M, 8M, 12M, …), which are easy to read and type. The last one
+/// is the first that holds `bytes`; all are at least `least`.
 pub fn grid(bytes: u64, least: u64) -> Vec<u64> {
     let steps = (0..62).flat_map(|shift| [1 << shift, 3 << shift >> 1]).filter(|size| *size >= least.max(2));
     let mut sizes: Vec<u64> = Vec::new();
@@ -117,7 +118,7 @@ mod tests {
     use crate::input::Skipped;
     use crate::{Extent, Kind};
 
-    /// Pieces made up as they are asked for.
+    /// Generated extents.
     struct Made(Box<dyn Iterator<Item = Extent> + Send>);
 
     impl Input for Made {

@@ -1,7 +1,7 @@
-//! The hash that draws samples, compressed sizes and synthetic requests.
+//! The hash that selects samples, compressed sizes and synthetic requests.
 
-/// A hash that can be undone, of which every bit depends on every bit (variant 13 of Stafford, "Better bit mixing", 2011;
-/// the finaliser of SplitMix64).
+/// An invertible hash in which every output bit depends on every input bit (variant 13 of Stafford, "Better bit
+/// mixing", 2011; the finaliser of SplitMix64).
 pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

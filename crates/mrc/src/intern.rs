@@ -1,21 +1,21 @@
-//! Dense numbers for records, so that a model keeps its state in plain arrays and hashes nothing.
+//! Dense numbers for records, so that models can keep their state in arrays instead of hash tables.
 
 use crate::{Error, Key, Result};
 
 const EMPTY: u32 = u32::MAX;
 
-/// Up to this many keys of a range are looked up one by one, however few were seen.
+/// Ranges of up to this many keys are looked up key by key, even if few records exist.
 const FEW: u64 = 64;
 
-/// Keys whose slots are looked up together.
+/// Number of keys that are looked up together.
 const BATCH: usize = 64;
 
 /// Multiplier of Fibonacci hashing: 2^64 divided by the golden ratio (Knuth, TAOCP 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Gives each key the next free number the first time it is seen. Open addressing with linear probing, at most three
-/// quarters full: 4 bytes a slot and 8 for the key by its number, so at most 19 bytes a record and the room a vector
-/// grows by.
+/// Gives each key the next free number when it first occurs. Open addressing with linear probing, at most three
+/// quarters full: 4 bytes for a slot and 8 for the key of a number, so at most 19 bytes per record, plus spare capacity
+/// of the vectors.
 #[derive(Debug)]
 pub struct Intern {
     numbers: Vec<u32>,
@@ -34,7 +34,7 @@ impl Intern {
         Intern { numbers: vec![EMPTY; slots], keys: Vec::new(), shift: 64 - slots.trailing_zeros() }
     }
 
-    /// The keys seen, by their numbers.
+    /// The keys so far, by their numbers.
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }
@@ -44,13 +44,14 @@ impl Intern {
         self.numbers.len() * 4 + self.keys.capacity() * 8
     }
 
-    /// Four neighbours, which traces like to ask for one after another, share a cache line of slots. Which of them is first
-    /// hangs on the hash too, so that keys at equal distances are spread as well.
+    /// The slot at which a search for `key` starts. Four neighbouring keys, which traces often use one after another,
+    /// share a cache line of slots. The hash determines the order within the line, so that keys at equal distances are
+    /// spread too.
     fn slot(&self, key: Key) -> usize {
         ((key >> 2).wrapping_mul(GOLDEN) >> self.shift) as usize ^ (key & 3) as usize
     }
 
-    /// Where `key` is, or would be put, and its number there: [`EMPTY`] if it was not seen.
+    /// The slot of `key`, or the one for inserting it, and the number there: [`EMPTY`] if the key is new.
     #[inline]
     fn probe(&self, key: Key) -> (usize, u32) {
         let mask = self.numbers.len() - 1;
@@ -64,7 +65,7 @@ impl Intern {
         }
     }
 
-    /// The number of `key`; the next free one if it is new.
+    /// The number of `key`; a new key gets the next free number.
     pub fn number(&mut self, key: Key) -> Result<u32> {
         match self.probe(key) {
             (slot, EMPTY) => self.insert(slot, key),
@@ -72,8 +73,8 @@ impl Intern {
         }
     }
 
-    /// Gives `found` the number of each of `keys`, as [`Intern::number`] would one after another. Several times as fast where
-    /// they are many: the processor waits for the slots of a batch all at once, and then for their keys.
+    /// Calls `found` with the number of each of `keys`, as [`Intern::number`] would return it. Several times faster for
+    /// many keys, because the processor loads the slots of a batch in parallel, and then their keys.
     pub fn number_all(&mut self, keys: &[Key], mut found: impl FnMut(u32)) -> Result<()> {
         let mut guesses = [EMPTY; BATCH];
         for keys in keys.chunks(BATCH) {
@@ -88,14 +89,14 @@ impl Intern {
         Ok(())
     }
 
-    /// The number of `key`, if it was seen.
+    /// The number of `key`, if it has one.
     pub fn find(&self, key: Key) -> Option<u32> {
         Some(self.probe(key).1).filter(|number| *number != EMPTY)
     }
 
-    /// The numbers of the keys seen in `first..=last`, in no order.
+    /// The numbers of the known keys in `first..=last`, in any order.
     pub fn range(&self, first: Key, last: Key) -> Vec<u32> {
-        // A short range is looked up, a long one picked out of all.
+        // Looks up each key of a short range; filters all keys for a long one.
         if last - first < FEW.max(self.keys.len() as u64) {
             return (first..=last).filter_map(|key| self.find(key)).collect();
         }
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_at_once_get_the_same_numbers() {
+    fn batches_get_the_same_numbers() {
         let keys: Vec<u64> = (0..100_000u64).map(|n| (((n * n) % 30_011) << 12) | (n % 3)).collect();
         let (mut one, mut all, mut found) = (Intern::default(), Intern::default(), Vec::new());
         all.number_all(&keys, |number| found.push(number)).unwrap();
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(one.keys(), all.keys());
     }
 
-    /// Neighbours, equal distances, many files, object ids: none piles up in the slots.
+    /// Neighbours, equal distances, many files, object ids: no pattern clusters in the slots.
     #[test]
     fn slots_are_spread() {
         let patterns: [fn(u64) -> u64; 7] = [
@@ -166,7 +167,8 @@ mod tests {
                 .map(|(slot, &number)| slot.wrapping_sub(intern.slot(intern.keys[number as usize])) & mask)
                 .sum();
             let mean = steps as f64 / keys.len() as f64;
-            // Linear probing at three quarters: 1.5 on average (Knuth, TAOCP 3, 6.4, theorem K), of fours 6.
+            // Linear probing at three quarters: 1.5 on average (Knuth, TAOCP 3, 6.4, theorem K), or 6 for groups of
+            // four.
             println!("pattern {at}: {mean:.2}");
             assert!(mean < 8.0, "pattern {at}: {mean} slots too far");
         }

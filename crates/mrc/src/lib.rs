@@ -1,17 +1,18 @@
 //! Cache models and miss-ratio curves: how often a trace misses in a cache of each size.
 //!
-//! The way of the data: an [`input`] yields [`Extent`]s (what was read or written where), a [`RecordMap`] cuts them into
-//! records of one recordsize, an [`Intern`] gives each record a dense number, and every [`Model`] is fed the same
-//! [`Access`]es in chunks and says its points at the end.
+//! Data flow: an [`input`] yields [`Extent`]s (ranges of a file that were read or written). A [`RecordMap`] splits them
+//! into records of one recordsize. An [`Intern`] gives each record a dense number. Every [`Model`] receives the same
+//! [`Access`]es in chunks and returns its counts at the end.
 //!
 //! ```text
 //! trace, .lis, oracleGeneral ─▶ Extent ─RecordMap─▶ Key ─(Sample)─Intern─▶ Access ─▶ Model… ─▶ Curve
 //! ```
 //!
-//! Sizes are bytes throughout; a hit ratio is over accesses to records, as `arcstats` counts them.
+//! Sizes are bytes. A hit ratio is relative to accesses to records, as in `arcstats`.
 
 pub mod access;
 pub mod advice;
+pub mod analysis;
 pub mod arc;
 pub mod curve;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod footprint;
 mod hash;
 pub mod input;
 pub mod intern;
+mod list;
 pub mod lru;
 pub mod openzfs;
 pub mod packed;
@@ -43,24 +45,26 @@ pub use run::Run;
 pub use sample::Sampled;
 pub use sweep::Sweep;
 
-/// A cache, or a family of caches that differ in size, which is shown a trace and counts what misses.
+/// A model of one cache, or of several caches that differ in size. It receives the accesses of a trace and counts the
+/// misses.
 ///
-/// The same chunk is fed to every model of a run, on as many threads as there are processors; a model keeps what it
-/// needs of an access and no reference to the chunk.
+/// Every model of a run receives the same chunks, on as many threads as there are processors. A model copies what it
+/// needs of an access and keeps no reference to the chunk.
 pub trait Model: Send {
-    /// Accesses in the order of the trace. Record numbers are dense: at most one more than the highest before. `keys` has
-    /// the key of every record so far by its number, for a model that wants to know a record's file and neighbours.
+    /// Processes accesses in the order of the trace. Record numbers are dense: at most one more than the highest
+    /// before. `keys` has the key of every record so far, by its number, for models that use the file and the
+    /// neighbours of a record.
     fn feed(&mut self, chunk: &[Access], keys: &[Key]);
 
-    /// One count per cache size, in the order of the sizes that the model was made with.
+    /// The counts of each cache size, in the order of the sizes that the model was made with.
     fn counts(&self) -> Vec<Counts>;
 
-    /// Bytes of memory that the model holds now, for the figure per tracked record.
+    /// Bytes of memory that the model uses now.
     fn memory(&self) -> usize;
 }
 
-/// Makes a vector at least `len` long. It grows by a quarter at a time: what models keep for every record is bounded
-/// closer than by doubling.
+/// Makes a vector at least `len` long. The vector grows by a quarter at a time, because doubling would waste too much
+/// memory for state that is kept for every record.
 pub(crate) fn grow<T: Clone>(vec: &mut Vec<T>, len: usize, value: T) {
     if len > vec.len() {
         if len > vec.capacity() {

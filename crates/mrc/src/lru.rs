@@ -1,16 +1,17 @@
 //! LRU: the exact curve for all cache sizes in one pass.
 //!
 //! LRU caches are nested (Mattson et al., "Evaluation techniques for storage hierarchies", 1970): a record is in every
-//! cache that has room for itself and all that was asked for since its last request. So one reuse distance a request
-//! says for every size whether it hits. The distance is a count of what is live on a stack of time ([`stack`]).
+//! cache that is large enough for it and all records used since its last request. One reuse distance per request
+//! therefore decides for every size whether it hits. The distance is the number of live entries on a stack of accesses
+//! ([`stack_distance`]).
 //!
-//! Distances are bytes. As long as all records have one size they are counted in records, which is faster; the first
-//! record of another size makes the stack one of bytes.
+//! Distances are bytes. While all records have one size they are counted in records, which is faster. The first record
+//! of another size converts the stack to bytes.
 //!
-//! What is meant where sizes differ: a cache evicts from the cold end until the new record fits. Two things are left out,
-//! because they are not the same for all sizes at once. A record that is larger than a cache still pushes everything out
-//! of it here, where a cache would not take it. A record whose size has changed counts with the size of its last
-//! request, also for requests of others that came before: where sizes do not change, the curve is exact.
+//! With records of different sizes, a cache evicts from the cold end until the new record fits. The model simplifies
+//! two cases, because they differ between cache sizes. A record larger than a cache evicts everything from it here,
+//! although a real cache would not admit it. A record whose size has changed counts with the size of its last request,
+//! also for earlier requests for other records. If sizes do not change, the curve is exact.
 
 mod reuse;
 mod stack_distance;
@@ -25,8 +26,8 @@ use stack_distance::{Ones, StackDistance, Weights};
 /// In place of a slot: the record is not on the stack.
 const NONE: u32 = u32::MAX;
 
-/// LRU caches of all sizes at once. Takes 4 bytes a record for its last slot (5, where the vector has just grown), at most
-/// 2 for the stack while all records have one size and 18 once they have not, and 300 kB for the counts.
+/// LRU caches of all sizes at once. Memory: 4 bytes per record for its last slot (5 after the vector has grown), at
+/// most 2 for the stack while all records have one size and 18 otherwise, and 300 kB for the counts.
 #[derive(Debug)]
 pub struct Lru {
     sizes: Vec<u64>,
@@ -35,12 +36,12 @@ pub struct Lru {
     reuse: Reuse,
 }
 
-/// What lies where on the stack.
+/// The positions of the records on the stack.
 #[derive(Debug, Default)]
 struct Records {
-    /// The slot of each record's last access, by its number.
+    /// The slot of each record's last access, by record number.
     last: Vec<u32>,
-    /// Slots of freed records, the newest first: room in every cache that reaches so far.
+    /// Slots of freed records, the newest first: free space in every cache that reaches that far.
     holes: BinaryHeap<u32>,
 }
 
@@ -54,8 +55,8 @@ enum State {
 }
 
 impl Lru {
-    /// Caches of `sizes` bytes each; the order is kept. Any other size can be asked for afterwards ([`Lru::at`]), but only
-    /// these are exact.
+    /// Caches of `sizes` bytes; the order is kept. [`Lru::at`] returns the counts of any other size, but only these are
+    /// exact.
     pub fn new(sizes: &[u64]) -> Lru {
         Lru {
             sizes: sizes.to_vec(),
@@ -65,8 +66,8 @@ impl Lru {
         }
     }
 
-    /// The counts of a cache of any size. Exact for the sizes that the model was made with; between them reuse distances
-    /// are kept in 128 classes an octave, and taken as spread evenly within one (at most 0.8 % of the size).
+    /// The counts of a cache of any size. Exact for the sizes that the model was made with. For others, the 128 classes
+    /// of reuse distances per octave are assumed to be evenly filled (an error of at most 0.8 % of the size).
     pub fn at(&self, cache_bytes: u64) -> Counts {
         let [reads, writes, updates] =
             [Kind::Read, Kind::Write, Kind::Update].map(|kind| self.reuse.misses(kind, cache_bytes));
@@ -79,7 +80,7 @@ impl Lru {
         }
     }
 
-    /// Makes room for every record of `chunk`, and the stack one of bytes if a record is unlike the others.
+    /// Extends the arrays for the records of `chunk`, and converts the stack to bytes if a record differs in size.
     fn prepare(&mut self, chunk: &[Access]) {
         let mut records = self.records.last.len();
         let mut equal = true;
@@ -132,7 +133,8 @@ impl Lru {
 }
 
 impl Records {
-    /// A freed record leaves its room behind: nothing that was evicted for its sake comes back.
+    /// Frees a record. Its space stays on the stack as a hole: records that were evicted because of it do not come
+    /// back.
     fn free(&mut self, record: usize) {
         let slot = std::mem::replace(&mut self.last[record], NONE);
         if slot != NONE {
@@ -140,8 +142,9 @@ impl Records {
         }
     }
 
-    /// A request of a record at `slot`, if it is one, while there are newer holes. The record goes into these, the newest
-    /// first; as much of its own place becomes a hole, for the caches that had it already. What was at `slot` and after it.
+    /// Processes a request while there are holes newer than the record's `slot` ([`NONE`] for a new record). The record
+    /// fills these holes, the newest first. As much of its old place becomes a hole, for the caches that had the
+    /// record. Returns the weight at `slot` and after it.
     fn fill_holes<L: StackDistance>(&mut self, stack: &mut L, slot: u32, bytes: u32) -> Option<u64> {
         let is_known = slot != NONE;
         let weight = if is_known { stack.weight(slot) } else { stack.weigh(bytes) };
@@ -168,7 +171,7 @@ impl Records {
     }
 
     fn compact<L: StackDistance>(&mut self, stack: &mut L) {
-        // Their order stays, so what is taken for a heap is one again.
+        // The order of the slots stays, so the vector is still a heap.
         let mut holes = std::mem::take(&mut self.holes).into_vec();
         stack.compact(&mut [&mut self.last, &mut holes]);
         self.holes = holes.into();

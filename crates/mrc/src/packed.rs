@@ -1,13 +1,13 @@
-//! What compressed records take in the cache, where only their mean is known.
+//! Sizes of compressed records in the cache, if only their mean ratio is known.
 
 use crate::hash::mix;
 use crate::record_map::INDEX_BITS;
 use crate::record_stream::Sizes;
 
-/// Records that take `ratio` times less in the cache than they hold, on average, as `compressratio` of a dataset or the
-/// ratio of an estimate says it: both count whole sectors of `sector` bytes. So each record has a whole number of them,
-/// the next below or above its mean, the same at each access and drawn so that the mean comes out; it has one at least,
-/// and is never larger than it is.
+/// Sizes of records that compress by `ratio` on average, as defined by the property `compressratio` and by an estimate:
+/// both count whole sectors of `sector` bytes. Each record takes a whole number of sectors, the one next below or above
+/// its mean. A hash of the record chooses between them, so that the size is the same at each access and the mean is
+/// right. A record takes at least one sector, and never more than its logical size.
 pub fn packed(ratio: f64, sector: u32) -> Sizes {
     Box::new(move |file, index, bytes| {
         let mean = f64::from(bytes) / ratio / f64::from(sector);
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_have_whole_sectors_and_the_mean_that_was_asked_for() {
+    fn records_have_whole_sectors_and_the_requested_mean() {
         for (ratio, sector, bytes) in
             [(1.5, 4096, 8192), (1.33, 512, 8192), (2.7, 4096, 131_072), (1.0, 4096, 16384)]
         {

@@ -1,12 +1,12 @@
-//! How to divide memory between a database's own cache and the ARC below it.
+//! Divisions of memory between a database's own cache and the ARC below it.
 //!
-//! The trace has to be one of requests to the database's own cache. Each division runs both: an LRU of pages in front, and
-//! behind it a model of the ARC, which is asked for the record of every page that the buffer_pool did not have and is given every
-//! dirty page that the buffer_pool drops. The same page may lie in both, which is what makes a division in the middle worth less
-//! than its parts.
+//! The trace must have the requests to the database's own cache. Each division models both caches: an LRU of pages, and
+//! below it a model of the ARC. The ARC receives a read of the record of every page that misses in the buffer pool, and
+//! a write of every dirty page that the buffer pool evicts. The same page may be in both caches, which is why a
+//! division in the middle is worth less than the sum of its parts.
 //!
-//! What is left out: checkpoints (a dirty page is written when it is dropped, so the ARC sees fewer writes than in life),
-//! a database's read-ahead, and caches that are no LRU.
+//! Not modelled: checkpoints (a dirty page is written when it is evicted, so the ARC sees fewer writes than in
+//! reality), the database's read-ahead, and caches other than LRU.
 
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -20,43 +20,43 @@ use crate::{Error, Intern, Model, Result};
 mod buffer_pool;
 use buffer_pool::BufferPool;
 
-/// What is divided, and how pages lie in records.
+/// The memory to divide, and the sizes of pages and records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Memory for both caches together.
+    /// Bytes of both caches together.
     pub total_bytes: u64,
-    /// How many divisions, from all for the ARC to all for the database; at least 2.
+    /// Number of divisions, from all for the ARC to all for the database; at least 2.
     pub divisions: u32,
-    /// Divisions with a smaller ARC than this, but one, are left out: OpenZFS takes none.
+    /// The smallest ARC in bytes. Divisions with a smaller one are left out, except for the one without an ARC.
     pub least_arc_bytes: u64,
-    /// Bytes of a page, a power of two; `None` where the trace names objects: then each is a record of its own.
+    /// Bytes of a page, a power of two; `None` for a trace of objects, each of which is its own record.
     pub page_bytes: Option<u64>,
-    /// The dataset's recordsize, a power of two of at least a page.
+    /// The recordsize of the dataset in bytes, a power of two that is at least a page.
     pub recordsize: u64,
-    /// What a record takes in the ARC: the recordsize, or less if it is compressed.
+    /// Bytes of a record in the ARC: the recordsize, or less if it is compressed.
     pub record_bytes: u32,
 }
 
-/// What one division does.
+/// The counts of one division.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
-    /// The database's own cache.
+    /// Bytes of the database's own cache.
     pub database_bytes: u64,
-    /// The ARC.
+    /// Bytes of the ARC.
     pub arc_bytes: u64,
     /// Requests to the database's cache.
     pub requests: u64,
-    /// Pages that it did not have and had to read.
+    /// Pages that the database's cache read because it did not have them.
     pub database_reads: u64,
-    /// Dirty pages that it dropped.
+    /// Dirty pages that the database's cache evicted.
     pub write_backs: u64,
-    /// Dirty pages that it still held at the end.
+    /// Dirty pages in the database's cache at the end.
     pub dirty_at_end: u64,
-    /// Records that had to be read from the device.
+    /// Reads of records from the device.
     pub device_reads: u64,
 }
 
-/// All divisions of one amount of memory. Fed with the pages' accesses.
+/// All divisions of one amount of memory, as a model of accesses to pages.
 pub struct Partition {
     divisions: Vec<Division>,
 }
@@ -67,16 +67,16 @@ struct Division {
     arc: Box<dyn Model>,
     arc_bytes: u64,
     records: Intern,
-    /// Of a page's index, to have its record's.
+    /// Shift from the index of a page to that of its record.
     shift: u32,
-    /// Of a record; `None` where it is as large as what is asked for.
+    /// Bytes of a record; `None` if it has the size of the page or object.
     record_bytes: Option<u32>,
     below: Vec<Access>,
     share: Share,
 }
 
 impl Partition {
-    /// `arc` makes the model of an ARC of so many bytes.
+    /// The divisions of `shape`. `arc` makes the model of an ARC of the given bytes.
     pub fn new(shape: &Shape, arc: impl Fn(u64) -> Box<dyn Model>) -> Result<Partition> {
         let shift = match shape.page_bytes {
             None => 0,
@@ -105,17 +105,17 @@ impl Partition {
         Ok(Partition { divisions: (0..=parts).filter_map(division).collect() })
     }
 
-    /// What each division did so far, the database's cache ascending.
+    /// The counts of each division so far, in ascending order of the database's cache.
     pub fn shares(&self) -> Vec<Share> {
         self.divisions.iter().map(Division::share).collect()
     }
 }
 
-/// Divisions whose reads differ by less than this are as good as each other: a judgement, not a measurement.
+/// Divisions whose reads differ by less than this share are considered equal.
 const AS_GOOD: f64 = 0.02;
 
-/// The division with the fewest reads from the device; of those within 2 % of it the one with the largest cache of the
-/// database, since a hit there costs no system call, no copy and no decompression.
+/// The best division: of those whose device reads are within 2 % of the minimum, the one with the largest database
+/// cache, because a hit there needs no system call, copy or decompression.
 pub fn best(shares: &[Share]) -> Option<Share> {
     let fewest = shares.iter().map(|s| s.device_reads).min()?;
     let limit = (fewest as f64 * (1.0 + AS_GOOD)) as u64;
@@ -127,7 +127,7 @@ impl Model for Partition {
         self.divisions.par_iter_mut().for_each(|d| d.feed(chunk, keys));
     }
 
-    /// A division's `cache_bytes` is the ARC's part, its misses the reads from the device.
+    /// `cache_bytes` of a division is the ARC's part, and its misses are the reads from the device.
     fn counts(&self) -> Vec<Counts> {
         let counts = |s: Share| Counts {
             cache_bytes: s.arc_bytes,
@@ -168,7 +168,7 @@ impl Division {
     fn request(&mut self, access: &Access, keys: &[Key]) {
         if access.kind == Kind::Free {
             self.buffer_pool.remove(access.record);
-            // Of a record of several pages the others may live on.
+            // Other pages of the same record may still be in use.
             if self.shift == 0 {
                 self.ask(access, Kind::Free, keys);
             }
@@ -187,7 +187,7 @@ impl Division {
 
     fn insert(&mut self, access: &Access, dirty: bool, keys: &[Key]) {
         if !self.buffer_pool.insert(access.record, access.bytes, dirty) {
-            // Larger than the whole cache: goes through it.
+            // The page is larger than the whole cache, so it is not cached.
             if dirty {
                 self.write_back(access, keys);
             }
@@ -208,7 +208,7 @@ impl Division {
 
     fn ask(&mut self, page: &Access, kind: Kind, keys: &[Key]) {
         let key = record_of(keys[page.record as usize], self.shift);
-        // At most as many records as pages, and those were numbered.
+        // There are at most as many records as pages, and all pages have numbers.
         let Ok(record) = self.records.number(key) else { return };
         let bytes = self.record_bytes.unwrap_or(page.bytes);
         self.below.push(Access { record, bytes, kind, t_ms: page.t_ms });

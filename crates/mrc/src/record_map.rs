@@ -1,63 +1,63 @@
-//! From bytes of files to records of one recordsize.
+//! Splits extents into records of one recordsize.
 //!
-//! What is taken to have been there before a write decides whether the write has to read: below a file's known length
-//! everything is there, beyond it nothing. A length is known from the extents that reach [`END`], and from what is
-//! read and written later. Where no such extent came (a `.lis` trace), everything was there. A hole in the middle of a file
-//! is taken for data.
+//! A write must read the record first if only a part of the record is written and there was data before. There is data
+//! below the file's known length, and none beyond it. A length is known from extents that reach [`END`], and from later
+//! reads and writes. Without such an extent (a `.lis` trace), there was data everywhere. A hole in the middle of a file
+//! counts as data.
 
 use crate::input::Unit;
 use crate::{END, Extent, Key, Kind, Result};
 
-/// Bits of a key for the record's index in its file.
+/// Bits of a key for the index of the record in its file.
 pub const INDEX_BITS: u32 = 40;
-/// Files that can be told apart in a key.
+/// Number of files that a key can represent.
 const FILES: u32 = 1 << (64 - INDEX_BITS);
-/// The least a block takes (`SPA_MINBLOCKSIZE`).
+/// The smallest block in bytes (`SPA_MINBLOCKSIZE`).
 const SECTOR: u64 = 512;
-/// The recordsizes that OpenZFS takes (`zfsprops(7)`).
+/// The recordsizes of OpenZFS (`zfsprops(7)`).
 const RECORDSIZES: std::ops::RangeInclusive<u64> = 512..=16 << 20;
 
-/// One record, as a extent touches it.
+/// The part of an extent in one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The record.
     pub key: Key,
     /// Its logical size in bytes.
     pub bytes: u32,
-    /// What is done to it; never `Free`.
+    /// The operation; never `Free`.
     pub kind: Kind,
 }
 
-/// What becomes of a extent.
+/// The effect of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touched {
-    /// Its records were handed over.
+    /// Its records were passed on.
     Records,
-    /// Those of these keys, both ends included, are gone, as far as they were ever seen.
+    /// The records of this range of keys, both ends included, are freed, if they exist.
     Freed(Key, Key),
-    /// No record.
+    /// No record is affected.
     Nothing,
-    /// It lies where no key reaches.
+    /// The offset is too large for a key.
     TooFar,
 }
 
-/// What is known of a file.
+/// The state of a file.
 #[derive(Clone, Copy, Debug)]
 struct FileState {
-    /// Below this there is data.
+    /// The offset below which there is data.
     data: u64,
-    /// The longest it has been: a file that once had more than one block keeps its block size.
+    /// The largest length so far: a file that once had more than one block keeps its block size.
     longest: u64,
-    /// Above this no record was touched, or was freed since.
+    /// The offset above which no record was accessed, or all were freed since.
     seen: u64,
 }
 
 const UNKNOWN: FileState = FileState { data: END, longest: END, seen: 0 };
 
-/// Cuts extents into records.
+/// Splits extents into records.
 #[derive(Debug)]
 pub struct RecordMap {
-    /// `None` where extents are objects.
+    /// `None` if extents are objects.
     shift: Option<u32>,
     files: Vec<FileState>,
 }
@@ -76,7 +76,8 @@ impl RecordMap {
         Ok(RecordMap { shift: Some(recordsize.trailing_zeros()), files: Vec::new() })
     }
 
-    /// For what an input yields, in records of its own size where none is asked for.
+    /// For the extents of an input with this unit, in records of `recordsize` bytes, or of the input's recordsize if
+    /// `None`.
     pub fn of(unit: Unit, recordsize: Option<u64>) -> Result<RecordMap> {
         match unit {
             Unit::Objects => Ok(RecordMap::objects()),
@@ -84,12 +85,12 @@ impl RecordMap {
         }
     }
 
-    /// Bytes of a record; `None` where extents are objects.
+    /// Bytes of a record; `None` if extents are objects.
     pub fn recordsize(&self) -> Option<u64> {
         self.shift.map(|shift| 1 << shift)
     }
 
-    /// The file and index that a key names; objects are all of file 0.
+    /// The file and the index of a key; objects are in file 0.
     pub fn place(&self, key: Key) -> (u32, u64) {
         match self.shift {
             Some(_) => ((key >> INDEX_BITS) as u32, key & ((1 << INDEX_BITS) - 1)),
@@ -97,7 +98,7 @@ impl RecordMap {
         }
     }
 
-    /// Hands over the records of one extent, in the order of their offsets.
+    /// Calls `each` for the records of one extent, in the order of their offsets.
     pub fn split(&mut self, extent: &Extent, mut each: impl FnMut(Cut)) -> Touched {
         let Some(shift) = self.shift else {
             return object(extent, each);
@@ -152,7 +153,7 @@ impl RecordMap {
             let seen = before.seen.min(extent.offset);
             self.files[extent.file as usize] = FileState { data: extent.offset, longest, seen };
         }
-        // A record that is freed in part stays.
+        // A record of which only a part is freed stays.
         let first = extent.offset.div_ceil(1 << shift);
         let stop = if end >= before.seen { before.seen.div_ceil(1 << shift) } else { end >> shift };
         if first >= stop {
@@ -173,13 +174,14 @@ fn object(extent: &Extent, mut each: impl FnMut(Cut)) -> Touched {
     }
 }
 
-/// Size of a file's blocks: the recordsize, or all of a file that fits in one block, rounded up to sectors.
+/// The block size of a file: the recordsize, or the length rounded up to sectors if the file fits into one block.
 fn block(file: FileState, shift: u32) -> u64 {
     if file.longest > 1 << shift { 1 << shift } else { file.longest.max(1).next_multiple_of(SECTOR) }
 }
 
-/// What a write of `[offset, end)` is to the record at `start`: a whole one reads nothing, nor does one where nothing was
-/// before. The only block of a file that grows is read to be copied into a larger one (`zfs_grow_blocksize`).
+/// The kind of a write of `[offset, end)` for the record at `start`. A whole write reads nothing, nor does a write
+/// where there was no data. If the only block of a file grows, it is read and copied into a larger one
+/// (`zfs_grow_blocksize`).
 fn written(offset: u64, end: u64, start: u64, before: FileState, bytes: u64, shift: u32) -> Kind {
     let whole = offset <= start && end >= start + bytes && block(before, shift) == bytes;
     if whole || start >= before.data { Kind::Write } else { Kind::Update }

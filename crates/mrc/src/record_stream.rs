@@ -1,28 +1,31 @@
-//! The way of one recordsize through a run: extents become accesses to numbered records.
+//! Turns extents into accesses to numbered records of one recordsize.
 
 use crate::input::{CHUNK, Skipped, Unit};
-use crate::record_map::{INDEX_BITS, Touched};
+use crate::record_map::{Cut, INDEX_BITS, Touched};
 use crate::{Access, Extent, Intern, Key, Kind, RecordMap, Result};
 
-/// Bytes that a record takes in the cache: from its file, its index in it (an object's id) and its logical bytes.
+/// Returns the bytes that a record takes in the cache, given its file, its index in it (or an object's id) and its
+/// logical bytes.
 pub type Sizes = Box<dyn Fn(u32, u64, u32) -> u32 + Send + Sync>;
 
-/// One recordsize's [`RecordMap`] and [`Intern`]: every model fed with its accesses sees the same records.
+/// The [`RecordMap`] and the [`Intern`] of one recordsize: all models that receive its accesses have the same record
+/// numbers.
 pub struct RecordStream {
     record_map: RecordMap,
     intern: Intern,
     sizes: Option<Sizes>,
     skipped: Skipped,
-    /// Pieces of the current chunk that were cut.
+    /// Extents of the current chunk that were split.
     done: usize,
     requests: u64,
     chunk: Vec<Access>,
-    /// Keys of the last accesses of the chunk, which have no number yet.
+    /// Keys of the accesses at the end of the chunk that have no number yet.
     unnumbered: Vec<Key>,
 }
 
 impl RecordStream {
-    /// For the extents of an input of that unit, in records of `recordsize`, or else of the input's own.
+    /// For the extents of an input with this unit, in records of `recordsize` bytes, or of the input's recordsize if
+    /// `None`.
     pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<RecordStream> {
         Ok(RecordStream {
             record_map: RecordMap::of(unit, recordsize)?,
@@ -36,17 +39,17 @@ impl RecordStream {
         })
     }
 
-    /// Records take what `sizes` says instead of their logical bytes.
-    pub fn with_sizes(self, sizes: Sizes) -> RecordStream {
-        RecordStream { sizes: Some(sizes), ..self }
+    /// Sets the sizes of records in the cache; `None` for the logical sizes.
+    pub fn with_sizes(self, sizes: Option<Sizes>) -> RecordStream {
+        RecordStream { sizes, ..self }
     }
 
-    /// Bytes of a record; `None` where extents are objects.
+    /// Bytes of a record; `None` for objects.
     pub fn recordsize(&self) -> Option<u64> {
         self.record_map.recordsize()
     }
 
-    /// Accesses to records so far, frees not counted.
+    /// Accesses to records so far, without frees.
     pub fn requests(&self) -> u64 {
         self.requests
     }
@@ -61,25 +64,25 @@ impl RecordStream {
         self.intern.keys()
     }
 
-    /// The accesses that [`RecordStream::cut`] made last.
+    /// The accesses that the last call of [`RecordStream::cut`] made.
     pub fn accesses(&self) -> &[Access] {
         &self.chunk
     }
 
-    /// What was left out because it does not fit this recordsize's keys.
+    /// Events that were skipped because keys cannot represent them at this recordsize.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }
 
-    /// Bytes of memory for the records and the chunk.
+    /// Bytes of memory used by the records and the chunk.
     pub fn memory(&self) -> usize {
         self.intern.memory()
             + self.chunk.capacity() * size_of::<Access>()
             + self.unnumbered.capacity() * size_of::<Key>()
     }
 
-    /// Makes the next accesses of `extents`, about [`CHUNK`] of them, in place of those made before. True while some of
-    /// the extents are left: call again with the same ones.
+    /// Replaces the accesses by the next ones of `extents`, about [`CHUNK`] of them. Returns true while some of the
+    /// extents are left: call it again with the same extents.
     pub fn cut(&mut self, extents: &[Extent]) -> Result<bool> {
         self.chunk.clear();
         while self.done < extents.len() {
@@ -111,13 +114,9 @@ impl RecordStream {
     fn take(&mut self, extent: &Extent) -> Result<()> {
         let RecordStream { record_map, sizes, requests, chunk, unnumbered, .. } = self;
         let t_ms = u32::try_from(extent.t_ns / 1_000_000).unwrap_or(u32::MAX);
-        let file = extent.file;
         let touched = record_map.split(extent, |cut| {
             *requests += 1;
-            let bytes = match sizes {
-                Some(sizes) => sizes(file, index(cut.key, file), cut.bytes),
-                None => cut.bytes,
-            };
+            let bytes = cached_bytes(sizes.as_ref(), extent.file, cut);
             chunk.push(Access { record: 0, bytes, t_ms, kind: cut.kind });
             unnumbered.push(cut.key);
         });
@@ -137,19 +136,9 @@ impl RecordStream {
     }
 }
 
-/// The index in a file's key; an object's id, which is a key of file 0, as it is.
-pub(crate) fn index(key: Key, file: u32) -> u64 {
-    key ^ (u64::from(file) << INDEX_BITS)
-}
-
-impl std::fmt::Debug for RecordStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RecordStream")
-            .field("recordsize", &self.recordsize())
-            .field("requests", &self.requests)
-            .field("records", &self.intern.keys().len())
-            .finish_non_exhaustive()
-    }
+/// Bytes that the record of `cut` takes in the cache. The index of an object is its id.
+pub(crate) fn cached_bytes(sizes: Option<&Sizes>, file: u32, cut: Cut) -> u32 {
+    sizes.map_or(cut.bytes, |sizes| sizes(file, cut.key ^ (u64::from(file) << INDEX_BITS), cut.bytes))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Many recordsizes in one reading of a trace: for each a stream and its models, or a sample.
+//! Many recordsizes in one pass over a trace: a pipeline for each, exact or sampled.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -7,10 +7,10 @@ use rayon::prelude::*;
 use crate::input::Skipped;
 use crate::{Curve, Extent, Input, RecordStream, Result, Run, Sampled};
 
-/// Chunks that are read ahead of the models.
+/// Chunks that are read before the models need them.
 const AHEAD: usize = 2;
 
-/// Sweep with their models, to be shown one trace.
+/// The pipelines of one pass over a trace.
 #[derive(Default)]
 pub struct Sweep {
     pipelines: Vec<Pipeline>,
@@ -19,51 +19,51 @@ pub struct Sweep {
 
 /// One recordsize's pipeline from extents to curves.
 enum Pipeline {
-    /// Every record is looked at.
+    /// All records.
     All(RecordStream, Run),
-    /// Some are.
+    /// A sample of the records.
     Some(Sampled),
 }
 
 /// How far the trace was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Share of the source, 0 to 1; `None` where its end is not known.
+    /// Share of the source that was read, 0 to 1; `None` if its end is unknown.
     pub share: Option<f64>,
-    /// Accesses of the first stream.
+    /// Accesses to records of the first recordsize.
     pub requests: u64,
-    /// Events that were left out.
+    /// Events that were skipped.
     pub skipped: Skipped,
     /// Length of the trace so far.
     pub duration_ns: u64,
-    /// Whether it was read to its end.
+    /// Whether the source was read to its end.
     pub ended: bool,
 }
 
-/// What the reading thread hands over.
+/// A chunk from the reading thread.
 struct Chunk {
     extents: Vec<Extent>,
     read: Progress,
 }
 
 impl Sweep {
-    /// None yet.
+    /// A sweep without pipelines.
     pub fn new() -> Sweep {
         Sweep::default()
     }
 
-    /// Adds a stream and the models that are shown its accesses.
+    /// Adds a recordsize and the models that receive all of its accesses.
     pub fn add(&mut self, stream: RecordStream, run: Run) {
         self.pipelines.push(Pipeline::All(stream, run));
     }
 
-    /// Adds a recordsize of which a sample is looked at.
+    /// Adds a recordsize of which the models receive a sample.
     pub fn sample(&mut self, sampled: Sampled) {
         self.pipelines.push(Pipeline::Some(sampled));
     }
 
-    /// Shows every stream what is left of the trace, which is read ahead on a thread of its own. `go_on` is told how far it
-    /// is after each chunk, and says whether to go on.
+    /// Passes the rest of the trace to every pipeline, while a thread reads ahead. Calls `go_on` after each chunk, and
+    /// stops early if it returns false.
     pub fn show(
         &mut self,
         input: &mut dyn Input,
@@ -77,7 +77,7 @@ impl Sweep {
                 let Chunk { extents, read } = chunk?;
                 self.read = Progress { requests: self.read.requests, ..read };
                 self.feed(&extents)?;
-                // Nobody waits for it once all is read.
+                // The reading thread may have ended.
                 let _ = back.send(extents);
                 if !go_on(&self.read) {
                     break;
@@ -94,12 +94,13 @@ impl Sweep {
         Ok(())
     }
 
-    /// The curves of each stream, in the order of the sweep and of their models.
+    /// The curves of each recordsize, in the order of the pipelines and of their models.
     pub fn curves(&self) -> Vec<Curve> {
         self.pipelines.iter().flat_map(Pipeline::curves).collect()
     }
 
-    /// What was left out so far; of what only some recordsizes cannot hold, the most.
+    /// The events skipped so far. Events that only some recordsizes cannot represent are counted for the recordsize
+    /// that skipped the most.
     pub fn skipped(&self) -> Skipped {
         let far = self.pipelines.iter().map(Pipeline::skipped).max_by_key(|skipped| skipped.too_far);
         let mut skipped = self.read.skipped;
@@ -107,7 +108,7 @@ impl Sweep {
         skipped
     }
 
-    /// Bytes of memory of records, models and chunks now.
+    /// Bytes of memory that records, models and chunks use now.
     pub fn memory(&self) -> usize {
         self.pipelines.iter().map(Pipeline::memory).sum()
     }
@@ -128,7 +129,7 @@ impl Pipeline {
         }
     }
 
-    /// At the end of the trace.
+    /// Processes what is buffered, at the end of the trace.
     fn flush(&mut self) -> Result<()> {
         match self {
             Pipeline::All(..) => Ok(()),
@@ -165,7 +166,7 @@ impl Pipeline {
     }
 }
 
-/// Reads to the end, or until nobody takes any more. A chunk that was used is filled again.
+/// Reads to the end, or until the receiver is gone. Reuses the chunks that come back.
 fn read_ahead(input: &mut dyn Input, to: &SyncSender<Result<Chunk>>, used: &Receiver<Vec<Extent>>) {
     loop {
         let mut extents = used.try_recv().unwrap_or_default();

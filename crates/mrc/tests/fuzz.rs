@@ -1,4 +1,4 @@
-//! Whatever bytes a file holds, reading it ends with extents that can be, or with an error that says where.
+//! Reading any bytes ends with valid extents, or with an error that has a position.
 
 mod common;
 
@@ -10,7 +10,7 @@ use poolwright_mrc::{Error, Extent, Kind, RecordStream};
 use poolwright_trace::Op;
 use proptest::prelude::*;
 
-/// Reads `bytes` as every format, and cuts what comes of it into records.
+/// Reads `bytes` as every format, and splits the extents into records.
 fn reads_or_refuses(bytes: &[u8]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fuzzed");
@@ -18,6 +18,7 @@ fn reads_or_refuses(bytes: &[u8]) {
     for format in [None, Some(Format::Lis), Some(Format::OracleGeneral), Some(Format::Trace)] {
         match all(&path, format) {
             Ok(()) => {}
+            Err(Error::UnknownFormat { .. }) => assert!(format.is_none()),
             Err(Error::Malformed { place, why, .. }) => assert!(!place.is_empty() && !why.is_empty()),
             Err(Error::Trace(error)) => assert!(!error.to_string().is_empty()),
             Err(error) => panic!("{format:?}: {error:?}"),
@@ -31,7 +32,7 @@ fn all(path: &Path, format: Option<Format>) -> Result<(), Error> {
     assert!(extents.is_sorted_by_key(|extent| extent.t_ns));
     extents.iter().for_each(possible);
     assert!(input.progress().is_none_or(|share| (0.0..=1.0).contains(&share)));
-    // A few records of many: what a extent of 2 GiB comes to is another test's.
+    // Only a few records of each; another test covers extents of 2 GiB.
     let mut stream = RecordStream::new(input.unit(), Some(1 << 20))?;
     while stream.cut(&extents)? {}
     Ok(())
@@ -42,12 +43,12 @@ fn possible(extent: &Extent) {
     if extent.kind != Kind::Free {
         assert!(extent.len <= LONGEST, "{extent:?}");
     }
-    // An object's id may be anything.
+    // An object's id can have any value.
     let end = extent.offset.checked_add(extent.len);
     assert!(end.is_none_or(|end| end <= END || extent.file == 0), "{extent:?}");
 }
 
-/// Bytes with some of them changed, left out, or all from some place on.
+/// Bytes of which some are changed, removed, or truncated.
 fn damaged(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     let flips = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
     (flips, any::<prop::sample::Index>(), any::<bool>()).prop_map(move |(flips, cut, cuts)| {
@@ -120,7 +121,7 @@ proptest! {
         reads_or_refuses(&bytes);
     }
 
-    /// What is whole comes back as it is, in whatever steps the reader takes it.
+    /// Undamaged input is read as it was written, in any steps.
     #[test]
     fn what_is_written_is_read(
         lines in prop::collection::vec((0..1u64 << 40, 1..4096u64), 0..400),
@@ -140,7 +141,7 @@ proptest! {
         prop_assert_eq!(found, lines);
     }
 
-    /// Whatever happened to files, in whatever order, comes to extents that can be.
+    /// Any operations on files, in any order, become valid extents.
     #[test]
     fn any_history(
         steps in prop::collection::vec(

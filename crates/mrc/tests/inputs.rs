@@ -1,4 +1,4 @@
-//! What each format's extents are, and what becomes of files that cannot be right.
+//! The extents of each format, and the errors of damaged files.
 
 mod common;
 
@@ -28,11 +28,14 @@ fn open(path: &Path) -> Box<dyn Input> {
     input::open(path, None, &Select::default()).unwrap()
 }
 
-/// The message of whatever fails first, opening or reading.
+/// The message of the first error, of opening or of reading.
 fn fails(path: &Path, format: Option<Format>) -> String {
     let select = Select::default();
     let error = input::open(path, format, &select).and_then(|mut input| read(&mut *input)).unwrap_err();
-    assert!(matches!(error, Error::Malformed { .. } | Error::Trace(_)), "{error:?}");
+    assert!(
+        matches!(error, Error::Malformed { .. } | Error::UnknownFormat { .. } | Error::Trace(_)),
+        "{error:?}"
+    );
     error.to_string()
 }
 
@@ -55,7 +58,7 @@ fn lis_lines_are_runs_of_512_byte_pages() {
 }
 
 #[test]
-fn odd_lis_lines_are_counted_and_broken_ones_have_a_place() {
+fn invalid_lis_lines_are_counted_and_malformed_ones_have_a_position() {
     let dir = Dir::new();
     let odd = "1 0 0 1\n1 4194305 0 2\n99999999999999999999999 1 0 3\n2251799813685248 1 0 4\n5 1 0 5\n";
     let mut input = open(&dir.file("odd.lis", odd.as_bytes()));
@@ -101,7 +104,7 @@ fn oracle_records_are_objects_with_times_from_the_first() {
 }
 
 #[test]
-fn odd_oracle_records_are_counted() {
+fn invalid_oracle_records_are_counted() {
     let dir = Dir::new();
     let odd = [(50, 1, 0, 5), (50, 2, u32::MAX, -1), (50, 3, 512, -1), (40, 4, 512, -1), (51, 5, 512, -1)];
     let path = dir.file("odd.oracleGeneral", &oracle_bytes(&odd));
@@ -109,7 +112,7 @@ fn odd_oracle_records_are_counted() {
     let times: Vec<_> = read(&mut *input).unwrap().iter().map(|p| (p.t_ns, p.offset)).collect();
     assert_eq!(times, [(0, 3), (0, 4), (1_000_000_000, 5)]);
     assert_eq!(input.skipped(), Skipped { zero_length: 1, too_long: 1, unsorted: 1, too_far: 0 });
-    // More than a chunk of which nothing can be kept is not the end.
+    // More than one chunk without a valid request is not the end.
     let mut many = vec![(1, 9, 0, -1); 70_000];
     many.push((1, 9, 1, -1));
     let mut input = open(&dir.file("many.oracleGeneral", &oracle_bytes(&many)));
@@ -117,37 +120,37 @@ fn odd_oracle_records_are_counted() {
 }
 
 #[test]
-fn what_is_cut_off_says_where() {
+fn truncated_input_has_a_position() {
     let dir = Dir::new();
     let bytes = oracle_bytes(&[(1, 2, 3, -1); 7]);
     let plain = fails(&dir.file("t.oracleGeneral", &bytes[..7 * 24 - 5]), None);
-    assert!(plain.contains("record 7 (byte 144): 19 of its 24 bytes are there"), "{plain}");
+    assert!(plain.contains("record 7 (byte 144): truncated after 19 of 24 bytes"), "{plain}");
     let packed = zstd::encode_all(&bytes[..7 * 24 - 5], 1).unwrap();
     let inside = fails(&dir.file("t.oracleGeneral.zst", &packed), None);
     assert!(inside.contains("record 7 (byte 144)"), "{inside}");
     let noise: Vec<u8> = (0..100_000u32).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
     let packed = zstd::encode_all(&noise[..], 1).unwrap();
     let outside = fails(&dir.file("cut.oracleGeneral.zst", &packed[..packed.len() - 7]), None);
-    assert!(outside.contains("cut off in the middle of what zstd packed"), "{outside}");
+    assert!(outside.contains("the zstd data is truncated"), "{outside}");
     let mut damaged = packed.clone();
-    damaged[4] |= 8; // a bit that has to be 0 (RFC 8878, 3.1.1.1.1.4)
-    assert!(fails(&dir.file("bad.lis.zst", &damaged), None).contains("zstd cannot unpack it"));
+    damaged[4] |= 8; // a bit that must be 0 (RFC 8878, 3.1.1.1.1.4)
+    assert!(fails(&dir.file("bad.lis.zst", &damaged), None).contains("the zstd data is damaged"));
     let lis = fails(&dir.file("cut.lis", b"1 1 0 1\n2 1 0"), None);
     assert!(lis.contains("line 2: 3 fields"), "{lis}");
 }
 
 #[test]
-fn what_is_something_else_is_refused() {
+fn other_files_are_refused() {
     let dir = Dir::new();
     assert!(fails(&dir.file("empty", b""), None).contains("the file is empty"));
     assert!(fails(dir.0.path(), None).contains("it is a directory"));
-    assert!(fails(&dir.file("notes.txt", b"Dear diary,\n"), None).contains("--format"));
-    assert!(fails(&dir.file("zeros", &[0; 240]), None).contains("--format"));
+    assert!(fails(&dir.file("notes.txt", b"Dear diary,\n"), None).contains("unknown format"));
+    assert!(fails(&dir.file("zeros", &[0; 240]), None).contains("unknown format"));
     let text = dir.file("t.lis", LIS.as_bytes());
     let said = fails(&text, Some(Format::OracleGeneral));
     assert!(said.contains("record") && !said.contains("line"), "{said}");
     let prose = dir.file("prose", "three and four words ok\n".repeat(10).as_bytes());
-    assert!(fails(&prose, Some(Format::OracleGeneral)).contains("this is text"));
+    assert!(fails(&prose, Some(Format::OracleGeneral)).contains("this is a text file"));
     let said = fails(&text, Some(Format::Trace));
     assert!(said.contains("is not a Poolwright trace"), "{said}");
     let binary = dir.file("b", &oracle_bytes(&[(1, 2, 3, -1)]));
@@ -156,7 +159,7 @@ fn what_is_something_else_is_refused() {
     assert!(matches!(missing.err(), Some(Error::Io { action: "open", .. })));
 }
 
-/// One file of each kind of history, with what the events come to.
+/// One file for each kind of history, with the extents of its events.
 #[test]
 fn a_traces_events_become_reads_writes_and_frees() {
     let dir = Dir::new();
@@ -168,7 +171,7 @@ fn a_traces_events_become_reads_writes_and_frees() {
         event(2, Op::Read, 0, 16 * k, 16 * k),
         event(3, Op::Write, 0, 0, 8 * k),
         event(4, Op::Truncate, 0, 32 * k, 0),
-        event(5, Op::Truncate, 0, 99 * k, 0), // longer: a hole
+        event(5, Op::Truncate, 0, 99 * k, 0), // extends the file: a hole
         event(6, Op::Punch, 0, 8 * k, 16 * k),
         event(7, Op::Create, 1, 0, 0),
         event(8, Op::Write, 1, 0, 4 * k),
@@ -176,9 +179,9 @@ fn a_traces_events_become_reads_writes_and_frees() {
         event(10, Op::Unlink, 1, 0, 0), // still open
         event(11, Op::Read, 1, 0, 4 * k),
         event(12, Op::Close, 1, 0, 0),
-        event(13, Op::Write, 2, 20 * k, 4 * k), // open before the recording: as long as the table says
+        event(13, Op::Write, 2, 20 * k, 4 * k), // open before the recording: has the length of the table
         event(14, Op::Close, 2, 0, 0),
-        event(15, Op::Rename, 0, 2, 0), // file 0 takes the name of file 2
+        event(15, Op::Rename, 0, 2, 0), // file 0 replaces file 2
         common::Map { t: 16, fault: true }.event(0, 4 * k, 4 * k),
         common::Map { t: 17, fault: false }.event(0, 0, 64 * k),
         event(18, Op::Read, 0, 0, 0),
@@ -235,9 +238,9 @@ fn files_are_selected_by_role_and_path() {
     assert!(input::open(&lis, None, &select).is_err());
 }
 
-/// Where the recorder did not know a role, the use tells it, as in `trace show`.
+/// If the recorder did not know a role, it follows from the use of the file, as in `trace show`.
 #[test]
-fn a_role_that_nobody_wrote_comes_from_the_use() {
+fn an_unknown_role_follows_from_the_use() {
     let dir = Dir::new();
     let path = dir.0.path().join("t.parquet");
     let mut events = Vec::new();
@@ -252,9 +255,9 @@ fn a_role_that_nobody_wrote_comes_from_the_use() {
     assert!(read(&mut *input).unwrap().iter().all(|extent| extent.file == 1));
 }
 
-/// Appends say where the file ended; a write elsewhere in a file that was open before does not.
+/// An append tells where the file ended. A write elsewhere in a file that was open before does not.
 #[test]
-fn what_is_appended_was_not_there() {
+fn appended_data_did_not_exist_before() {
     let dir = Dir::new();
     let path = dir.0.path().join("t.parquet");
     let mut append = common::event(1, Op::Write, 0, 5000, 100);
@@ -263,7 +266,7 @@ fn what_is_appended_was_not_there() {
     assert_eq!(read(&mut *open(&path)).unwrap()[0], free(1, 0, 5000));
 }
 
-/// A slow operation may stand a row group behind those that began after it.
+/// A slow operation may be one row group after operations that began later.
 #[test]
 fn events_of_two_row_groups_are_merged_by_time() {
     let dir = Dir::new();
@@ -271,18 +274,18 @@ fn events_of_two_row_groups_are_merged_by_time() {
     let mut events: Vec<_> =
         (0..600_000).map(|n| common::event(2 * n, Op::Read, 0, n % 7 * 512, 512)).collect();
     events[300_000].t_ns = 3; // belongs to the first row group
-    events[599_999].t_ns = 5; // belongs too far ahead
+    events[599_999].t_ns = 5; // too far from its row group
     save_trace(&path, &[("/db/t", "data", 4096)], &events);
     let mut input = open(&path);
     let extents = read(&mut *input).unwrap();
-    assert_eq!(extents.len(), 600_001); // and the file's length
+    assert_eq!(extents.len(), 600_001); // including the length of the file
     assert!(extents.is_sorted_by_key(|extent| extent.t_ns));
     assert_eq!(extents[3].t_ns, 3);
     assert_eq!(input.skipped(), Skipped { unsorted: 1, ..Skipped::default() });
 }
 
 #[test]
-fn times_offsets_and_lengths_that_cannot_be_are_counted() {
+fn invalid_times_offsets_and_lengths_are_counted() {
     let dir = Dir::new();
     let path = dir.0.path().join("t.parquet");
     let events = [
@@ -298,6 +301,6 @@ fn times_offsets_and_lengths_that_cannot_be_are_counted() {
     let mut input = open(&path);
     let extents = read(&mut *input).unwrap();
     assert_eq!(extents.iter().filter(|extent| extent.kind == Kind::Read).count(), 1);
-    // The trace's reader cuts lengths to the longest that a call can have, so that none is too long here.
+    // The trace reader limits lengths to the maximum of a call, so none is too long here.
     assert_eq!(input.skipped(), Skipped { too_far: 4, ..Skipped::default() });
 }

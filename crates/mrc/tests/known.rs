@@ -1,4 +1,4 @@
-//! Known figures: the hit ratios of LRU and of the textbook ARC on the traces of the ARC paper.
+//! Published figures: the hit ratios of LRU and of the textbook ARC on the traces of the ARC paper.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use poolwright_mrc::{Curve, Lru, Model, RecordStream, Run, Sweep};
 /// A page of a `.lis` trace.
 const PAGE: u64 = 512;
 
-/// Pages, and the hits of LRU and of ARC in per cent, as libcachesim 0.3.5 has them (`scripts/mrc/compare.sh`).
+/// Pages, and the hit ratios of LRU and of ARC in per cent, from libcachesim 0.3.5 (`scripts/mrc/compare.sh`).
 const OLTP: [(u64, f64, f64); 5] = [
     (1000, 32.83, 38.95),
     (2000, 42.47, 46.08),
@@ -18,7 +18,7 @@ const OLTP: [(u64, f64, f64); 5] = [
     (15000, 64.63, 65.40),
 ];
 
-/// A trace of the paper, where the tests have been given it.
+/// A trace of the paper, if it is available.
 fn trace(name: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let shared = std::env::var_os("POOLWRIGHT_SHARED").map_or(beside, PathBuf::from);
@@ -43,7 +43,7 @@ fn curves(path: &Path, sizes: &[u64]) -> Vec<Curve> {
 }
 
 #[test]
-fn oltp_gives_the_known_figures() {
+fn oltp_gives_the_published_figures() {
     let Some(path) = trace("OLTP") else { return };
     let curves = curves(&path, &OLTP.map(|(pages, ..)| pages * PAGE));
     assert_eq!(curves.iter().map(|curve| curve.model.as_str()).collect::<Vec<_>>(), ["lru", "arc"]);

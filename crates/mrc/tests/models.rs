@@ -1,9 +1,9 @@
-//! LRU and the textbook ARC against naive versions, on random traces.
+//! LRU and the textbook ARC compared with naive implementations, on random traces.
 
 use poolwright_mrc::{Access, Counts, Intern, Key, Kind, Lru, Model, Run, arc::Arc};
 use proptest::prelude::*;
 
-/// Shows a model a trace in chunks of an odd length, so that state is carried from one to the next.
+/// Feeds a trace to a model in chunks of an odd length, so that state carries over between chunks.
 fn feed(model: &mut dyn Model, trace: &[Access]) {
     let keys: Vec<Key> = (0..=trace.iter().map(|a| u64::from(a.record)).max().unwrap_or(0)).collect();
     for chunk in trace.chunks(37) {
@@ -11,7 +11,7 @@ fn feed(model: &mut dyn Model, trace: &[Access]) {
     }
 }
 
-/// One cache that keeps its records in a list, the newest first, and evicts from the end until the new one fits.
+/// One cache as a list of records, the newest first, that evicts from the end until a new record fits.
 struct NaiveLru {
     stack: Vec<(u32, u64)>,
     counts: Counts,
@@ -41,7 +41,7 @@ impl NaiveLru {
     }
 }
 
-/// The paper's figure 4, in its own words and for its pages of one size: lists with the newest last.
+/// Figure 4 of the paper, literally, for pages of one size: lists with the newest page last.
 struct NaiveArc {
     c: usize,
     p: f64,
@@ -108,7 +108,7 @@ impl NaiveArc {
     }
 }
 
-/// A trace with reuse at all distances: scans, a hot set, and what is in between.
+/// A trace with all reuse distances: scans, a hot set, and accesses between these extremes.
 fn trace(bytes: impl Strategy<Value = u32> + Clone, frees: bool) -> impl Strategy<Value = Vec<Access>> {
     let record = prop_oneof![0..8u32, 0..64u32, 0..512u32];
     let run = (record, 1..20u32, bytes, 0..10u8).prop_map(move |(record, len, bytes, kind)| {
@@ -135,7 +135,7 @@ fn check_lru(unit: u64, trace: &[Access]) {
         naive.counts
     };
     assert_eq!(lru.counts(), sizes.map(naive));
-    // A size that was not asked for: what caches up to a 128th smaller and larger have.
+    // A size that was not requested lies between caches up to 1/128 smaller and larger.
     let other = 50 * unit;
     let misses = lru.at(other).misses;
     assert!(misses <= naive(other - other / 128).misses && misses >= naive(other + other / 128).misses);
@@ -147,7 +147,7 @@ proptest! {
         check_lru(4096, &trace);
     }
 
-    /// Each record has a size of its own, none larger than the smallest cache.
+    /// Each record has its own size, at most that of the smallest cache.
     #[test]
     fn lru_in_bytes_is_the_naive_stack(trace in trace(Just(1), true)) {
         let sized: Vec<Access> =
@@ -155,7 +155,7 @@ proptest! {
         check_lru(512, &sized);
     }
 
-    /// Sizes that differ only later: the line is made one of bytes in the middle.
+    /// Sizes that differ only later: the stack is converted to bytes in the middle.
     #[test]
     fn lru_can_change_over_to_bytes(trace in trace(Just(512), false), new in 1..512u32) {
         let sized: Vec<Access> = trace
@@ -176,7 +176,7 @@ proptest! {
         prop_assert_eq!(counts.requests - counts.misses, naive.hits);
     }
 
-    /// What no size and no free may break: as much fits as there is room for, and a hit is of what was asked for before.
+    /// Invariants for all sizes and frees: the cached records fit, and only records that were accessed before can hit.
     #[test]
     fn arc_in_bytes_stays_within_its_bounds(trace in trace(1..5000u32, true), cache in 1..100_000u64) {
         let mut arc = Arc::new(cache);
@@ -194,7 +194,7 @@ proptest! {
         prop_assert!(arc.counts()[0].misses >= first);
     }
 
-    /// A cache that everything fits into misses first requests only, and models of one run do not disturb one another.
+    /// A cache that holds everything misses only first requests, and the models of a run are independent.
     #[test]
     fn a_run_gathers_its_curves(trace in trace(Just(4096), true)) {
         let sizes = [4096, 65536, 1 << 30];
@@ -217,8 +217,8 @@ proptest! {
     }
 }
 
-/// What one cache holds for each record, the record's number and name included, at every moment of a trace that grows:
-/// also when a vector has just been made larger.
+/// The memory of one cache per record, including the record's number and key, at every point of a growing trace: also
+/// after a vector has grown.
 #[test]
 fn a_tracked_record_takes_at_most_64_bytes() {
     let models: [(&str, Box<dyn Model>, u32); 4] = [
@@ -231,7 +231,7 @@ fn a_tracked_record_takes_at_most_64_bytes() {
         let mut intern = Intern::default();
         let mut most = 0.0f64;
         for start in (0..1_000_000u64).step_by(5_000) {
-            // Each record once more, so that it is in the end where records stay.
+            // Each record again, so that it ends up where records stay.
             let keys = (start..start + 5_000).chain(start.saturating_sub(2_500)..start + 2_500);
             let chunk: Vec<Access> = keys
                 .map(|key| {

@@ -1,4 +1,4 @@
-//! The openzfs model against the engine, on generated accesses. `scripts/mrc/engine.sh` compares much more.
+//! The openzfs model compared with the engine, on generated accesses. `scripts/mrc/engine.sh` compares more traces.
 
 #[path = "../examples/engine/child.rs"]
 mod child;
@@ -9,11 +9,11 @@ mod ops;
 
 use compare::{Case, compare, scratch};
 
-/// Percentage points. The bar of a quiet machine is 1; beside other tests the engine's threads wait for a processor, and an
-/// eviction that comes late finds other blocks.
+/// Maximum error in percentage points. It would be 1 on an idle machine. Beside other tests the engine's threads wait
+/// for a processor, and a delayed eviction finds other blocks.
 const BAR: f64 = 2.0;
 
-/// A child of the tests below, not a test.
+/// The child process of the tests below, not a test.
 #[test]
 #[ignore = "started by the other tests"]
 fn serve() {
@@ -42,7 +42,7 @@ fn agree(updates: bool, case: Case) {
     for row in &rows {
         assert!(row.off().abs() <= BAR, "{case:?} at {}M: {row}", row.arc_bytes >> 20);
     }
-    // The sizes differ by more than the bar, or agreement would mean little.
+    // The sizes must differ by more than the maximum error, or agreement would mean little.
     let gain = rows.last().unwrap().engine - rows[0].engine;
     assert!(gain > BAR || case.sizes.len() == 1, "{case:?}: {gain:.2} points between the sizes");
 }
@@ -58,26 +58,26 @@ fn compressed_records_and_writes_hit_as_in_the_engine() {
 }
 
 #[test]
-fn reading_ahead_hits_as_in_the_engine() {
+fn prefetch_hits_as_in_the_engine() {
     agree(false, Case { prefetch: "all".into(), ..case(16 << 10, "off") });
 }
 
 #[test]
-fn without_a_place_in_the_arc_parts_of_records_hit_in_the_dbuf_cache() {
+fn without_primarycache_partial_reads_hit_in_the_dbuf_cache() {
     agree(false, Case { primarycache: "metadata".into(), sizes: vec![64 << 20], ..case(128 << 10, "off") });
 }
 
 #[test]
-fn a_cache_vdev_answers_as_many_misses_as_the_engines() {
-    // Five seconds at least: long enough for some feeds, which come a fifth of a second apart at best, and for what they fed
-    // to be asked for.
+fn the_l2arc_hits_as_in_the_engine() {
+    // At least five seconds: enough for several feeds, which are at least a fifth of a second apart, and for reads of
+    // what they wrote.
     let ops = ops::scans(60_000, 24_000, false);
     let case = Case { l2arc: 512 << 20, pace: 12_000, sizes: vec![64 << 20], ..case(8 << 10, "off") };
     let dir = scratch(&ops, case.l2arc).unwrap();
     for row in compare(dir.path(), &ops, &case, |_| ()).unwrap() {
         let (engine, model) = (row.engine_l2, row.model_l2);
         println!("cache vdev: engine {engine:.2}, model {model:.2}, {:.1} s", row.seconds);
-        assert!((engine - model).abs() <= 2.0 * BAR, "of the cache vdev {engine:.2}, model {model:.2}");
-        assert!(engine > BAR, "the cache vdev answered {engine:.2} % only");
+        assert!((engine - model).abs() <= 2.0 * BAR, "L2ARC hits: engine {engine:.2} %, model {model:.2} %");
+        assert!(engine > BAR, "the cache vdev answered only {engine:.2} %");
     }
 }

@@ -1,4 +1,4 @@
-//! Sampled curves against exact ones: the same at a rate of 1, and inside the confidence below it.
+//! Sampled curves compared with exact ones: identical at a rate of 1, and within the confidence interval below it.
 
 use poolwright_mrc::arc::Arc;
 use poolwright_mrc::input::{Synthetic, Unit};
@@ -8,7 +8,7 @@ use poolwright_mrc::{Curve, Extent, Input, Kind, Lru, Model, RecordMap, RecordSt
 use proptest::prelude::*;
 
 const SEEDS: u64 = 100;
-/// Of a hundred seeds, in how many the exact miss ratio has to be in the confidence.
+/// The number of seeds, of a hundred, for which the interval must contain the exact miss ratio.
 const INSIDE: usize = 95;
 
 fn lru(sizes: &[u64]) -> Vec<Box<dyn Model>> {
@@ -27,9 +27,9 @@ fn openzfs(sizes: &[u64], rate: f64) -> Vec<Box<dyn Model>> {
     sizes.iter().map(model).collect()
 }
 
-/// Makes models of these sizes for a sample of that rate.
+/// Makes models of these sizes for a sample at this rate.
 type Make = fn(&[u64], f64) -> Vec<Box<dyn Model>>;
-/// By their names.
+/// Families by name.
 type Makers = &'static [(&'static str, Make)];
 const TEXTBOOK: Makers = &[("lru", |sizes, _| lru(sizes)), ("arc", |sizes, _| arc(sizes))];
 const OPENZFS: Makers = &[("openzfs", openzfs)];
@@ -87,13 +87,13 @@ fn made_up(text: &str) -> (Unit, Vec<Extent>) {
     }
 }
 
-/// About `count` sizes from `first` to `last`, each the same times the one before.
+/// About `count` sizes from `first` to `last` in a geometric progression.
 fn sizes(first: u64, last: u64, count: u32) -> Vec<u64> {
     let step = (last as f64 / first as f64).powf(1.0 / f64::from(count - 1));
     (0..count).map(|n| (first as f64 * step.powi(n as i32)).round() as u64).collect()
 }
 
-/// Holds the bands of a hundred samples against the exact curve, at every size on its own.
+/// Compares the intervals of a hundred samples with the exact curve, separately for every size.
 fn check(makers: Makers, name: &str, (unit, extents): (Unit, Vec<Extent>), rate: f64, sizes: &[u64]) {
     let truth = exact(makers, unit, &extents, sizes);
     let mut inside = vec![vec![0usize; sizes.len()]; truth.len()];
@@ -160,7 +160,7 @@ fn a_hundred_seeds_of_objects_of_unequal_sizes() {
     let (_, mut extents) = made_up("synthetic:zipf,records=50K,requests=400K,skew=0.8,scan=0.1,record=512");
     for extent in &mut extents {
         let id = extent.offset / 512;
-        // From 100 bytes up to 16 times that, large ones rare.
+        // From 100 bytes up to 16 times that; large objects are rare.
         (extent.offset, extent.len) = (id, 100 << [0, 0, 0, 1, 1, 2, 3, 4][id as usize % 8]);
     }
     check(TEXTBOOK, "objects", (Unit::Objects, extents), 0.05, &sizes(1000 * 400, 437 * 50_000, 6));
@@ -182,7 +182,7 @@ fn a_hundred_seeds_of_a_loop_in_the_arc_of_openzfs() {
 }
 
 #[test]
-fn in_a_given_memory_it_is_the_sample_of_the_rate_that_fits() {
+fn a_memory_limit_selects_the_largest_rate_that_fits() {
     let (unit, extents) = made_up("synthetic:zipf,records=200K,requests=400K,skew=0.6,write=0.2,record=512");
     let sizes = sizes(512 * 2_000, 512 * 200_000, 5);
     let plenty = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Memory(1 << 30), 4);
@@ -195,7 +195,7 @@ fn in_a_given_memory_it_is_the_sample_of_the_rate_that_fits() {
 }
 
 #[test]
-fn a_sample_that_is_too_small_says_so() {
+fn sizes_without_enough_records_are_reported() {
     let (unit, extents) = made_up("synthetic:zipf,records=100K,requests=200K,skew=0.9,record=512");
     let sizes = [512 * 100, 512 * 10_000];
     let lru = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Rate(0.02), 1).swap_remove(0);
@@ -211,7 +211,7 @@ fn a_sample_that_is_too_small_says_so() {
     for rate in [0.0, -1.0, 1.1, f64::NAN] {
         assert!(refused(Amount::Rate(rate)).starts_with("a sampling rate is above 0"));
     }
-    assert_eq!(refused(Amount::Memory(1000)), "a sample takes at least 64M of memory, not 1000 bytes");
+    assert_eq!(refused(Amount::Memory(1000)), "a sample needs at least 64M of memory, not 1000 bytes");
 }
 
 proptest! {

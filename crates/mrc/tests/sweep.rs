@@ -1,4 +1,4 @@
-//! Many recordsizes in one reading are what each of them is alone.
+//! A sweep of many recordsizes gives the same curves as separate sweeps.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn stream(recordsize: u64) -> (RecordStream, Run) {
     (RecordStream::new(Unit::Bytes { recordsize: 512 }, Some(recordsize)).unwrap(), run)
 }
 
-/// A table of 8 MiB, read and written in pages of 8K in no order, by steps of a linear congruential generator.
+/// A table of 8 MiB, read and written in pages of 8K in the order of a linear congruential generator.
 fn extents() -> Vec<Extent> {
     let mut at = 1u64;
     let next = |n: u64| {
@@ -27,7 +27,7 @@ fn extents() -> Vec<Extent> {
     (0..300_000).map(next).collect()
 }
 
-/// Hands the extents over in chunks, and fails after them if it is to.
+/// Yields the extents in chunks, and then fails if requested.
 struct Made {
     left: std::vec::IntoIter<Extent>,
     fails: bool,
@@ -71,7 +71,7 @@ fn curves(recordsizes: &[u64]) -> Vec<Curve> {
 }
 
 #[test]
-fn together_is_as_alone() {
+fn a_sweep_equals_separate_runs() {
     let sizes = [4096, 8192, 131_072];
     let together = curves(&sizes);
     let alone: Vec<Curve> = sizes.iter().flat_map(|size| curves(&[*size])).collect();
@@ -80,7 +80,7 @@ fn together_is_as_alone() {
         together.iter().map(|c| c.model.as_str()).collect::<Vec<_>>(),
         ["lru", "arc", "lru", "arc", "lru", "arc"]
     );
-    // An 8K page is two records of 4K; one of 128K is read to write a part of it.
+    // An 8K page is two records of 4K. A record of 128K is read before a part of it is written.
     assert_eq!(together[0].requests, 600_000);
     assert_eq!(together[2].requests, 300_000);
     assert_eq!(together[2].points[0].update_miss_ratio, 0.0);
@@ -88,7 +88,7 @@ fn together_is_as_alone() {
 }
 
 #[test]
-fn it_stops_when_it_is_told_to_and_fails_with_the_input() {
+fn it_stops_on_request_and_fails_with_the_input() {
     let (stream, run) = stream(8192);
     let mut sweep = Sweep::new();
     sweep.add(stream, run);
@@ -100,7 +100,7 @@ fn it_stops_when_it_is_told_to_and_fails_with_the_input() {
 }
 
 #[test]
-fn a_live_recording_is_shown_while_it_runs() {
+fn a_live_recording_is_modelled_while_it_runs() {
     let (stream, run) = stream(8192);
     let mut sweep = Sweep::new();
     sweep.add(stream, run);

@@ -24,7 +24,6 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use poolwright_openzfs::event::Event;
-use poolwright_render::mrc_page;
 
 /// Fit OpenZFS to a database: record its I/O, try settings on the real OpenZFS engine in user space, and recommend the best
 /// of them, with the measurements. No kernel module is needed.

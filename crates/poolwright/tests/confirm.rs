@@ -158,7 +158,10 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
     let messages = String::from_utf8_lossy(&out.stderr);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
     let plan = common::follows_schema("plan", plan);
-    assert!(messages.contains("6 trials, each on a copy of") && messages.contains("trial 6 of 6"), "{messages}");
+    assert!(
+        messages.contains("6 trials, each on a copy of") && messages.contains("trial 6 of 6"),
+        "{messages}"
+    );
     place.nothing_left();
     assert_eq!(fs::read(place.at("db/app.db")).unwrap(), before, "the original is unchanged");
     let expected = "start today 1\nstop today 1\nstart recommended 1\nstop recommended 1\nstart runner-up 1\nstop runner-up 1\n\

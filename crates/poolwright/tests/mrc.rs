@@ -210,7 +210,11 @@ fn records_are_as_small_as_an_estimate_found() {
     }
     let plain = place.json(line);
     assert!(ratio(&all, 1, 1 << 20) < ratio(&plain, 1, 1 << 20));
-    place.fails(&format!("{line} --estimate e.json"), 2, &["e.json has lz4, zstd-3", "--compression"]);
+    place.fails(
+        &format!("{line} --estimate e.json"),
+        2,
+        &["e.json has several compressions: lz4, zstd-3", "--compression"],
+    );
     place.fails(
         &format!("{line} --estimate e.json --compression gzip"),
         2,
@@ -219,23 +223,26 @@ fn records_are_as_small_as_an_estimate_found() {
     place.fails(
         &format!("{line} --estimate t.lis"),
         1,
-        &["t.lis is not what `poolwright estimate --json` prints"],
+        &["t.lis is not the output of `poolwright estimate --json`"],
     );
     place.fails("t.oracleGeneral --estimate e.json --compression lz4", 2, &["of objects"]);
 }
 
 #[test]
-fn openzfs_is_shown_with_sizes_that_it_accepts() {
+fn openzfs_has_only_sizes_that_it_allows() {
     let place = TestDir::new();
     let (table, messages) = place.run("t.parquet --recordsize 8K");
     assert!(table.contains("openzfs: 22,121 requests") && table.contains("\n  64M "), "{table}");
-    assert!(messages.contains("fits into the smallest ARC that OpenZFS takes, 64M"), "{messages}");
+    assert!(messages.contains("fit into the smallest ARC that OpenZFS allows, 64M"), "{messages}");
     let both = place.json("synthetic:zipf,records=20K,requests=50K --model openzfs,lru");
     let first = |curve: usize| both["curves"][curve]["points"][0]["cache_bytes"].as_u64().unwrap();
     assert!(first(0) == 64 << 20 && first(1) < 64 << 20, "{both}");
-    assert!(!messages.contains("no database has such a dataset"), "{messages}");
+    assert!(!messages.contains("databases do not use such datasets"), "{messages}");
     let (_, messages) = place.run("t.lis --sizes 64M");
-    assert!(messages.contains("records of 512 than of them"), "{messages}");
+    assert!(
+        messages.contains("for records of 512, OpenZFS's ARC needs more memory for headers"),
+        "{messages}"
+    );
 }
 
 #[test]
@@ -262,7 +269,7 @@ fn files_are_selected() {
 }
 
 #[test]
-fn odd_events_are_reported() {
+fn invalid_events_are_counted() {
     let place = TestDir::new();
     std::fs::write(
         place.path().join("odd.lis"),
@@ -271,7 +278,8 @@ fn odd_events_are_reported() {
     .unwrap();
     let (table, messages) = place.run("odd.lis --model lru --sizes 4K");
     assert!(table.contains("2 requests for 1 record of 512"), "{table}");
-    for fragments in ["1 event of no length", "1 event past the largest offset", "1 event longer than 2 GiB"]
+    for fragments in
+        ["1 event of zero length", "1 event past the largest offset", "1 event longer than 2 GiB"]
     {
         assert!(messages.contains(fragments), "{messages}");
     }
@@ -281,29 +289,29 @@ fn odd_events_are_reported() {
     for format in ["", "--json"] {
         let done = place.command(&format!("none.lis --sizes 64M -o r.html {format}")).assert().code(1);
         let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
-        assert!(messages.contains("no request") && messages.contains("1 event of no length"), "{messages}");
+        assert!(messages.contains("no request") && messages.contains("1 event of zero length"), "{messages}");
         assert!(done.get_output().stdout.is_empty() && !place.path().join("r.html").exists());
     }
 }
 
 #[test]
-fn damage_is_an_error_with_its_position() {
+fn damage_is_an_error_with_a_position() {
     let place = TestDir::new();
     std::fs::write(place.path().join("cut.oracleGeneral"), &oracle()[..1000]).unwrap();
     std::fs::write(place.path().join("bad.lis"), "1 1 0 0\n1 one 0 1\n").unwrap();
     std::fs::write(place.path().join("empty"), "").unwrap();
     std::fs::write(place.path().join("letter"), "Dear reader,\n").unwrap();
     for (file, fragments) in [
-        ("cut.oracleGeneral", "cut.oracleGeneral, record 42 (byte 984): 16 of its 24 bytes"),
+        ("cut.oracleGeneral", "cut.oracleGeneral, record 42 (byte 984): truncated after 16 of 24 bytes"),
         ("bad.lis", "bad.lis, line 2: \"one\" is not a number"),
         ("empty", "the file is empty"),
-        ("letter", "name it with --format"),
+        ("letter", "use --format"),
         (".", "it is a directory"),
         ("missing", "cannot open missing"),
         ("t.lis --format oraclegeneral", "t.lis, record"),
         ("t.lis --format trace", "t.lis is not a Poolwright trace"),
         ("t.parquet --format lis", "t.parquet, line 1"),
-        ("synthetic:pareto", "zipf, uniform or loop"),
+        ("synthetic:pareto", "zipf, uniform and loop"),
     ] {
         place.fails(&format!("{file} --sizes 64M"), 1, &[fragments]);
         place.fails(file, 1, &[fragments]);
@@ -334,7 +342,7 @@ fn wrong_usage_is_exit_code_2() {
         ("t.lis --dir .", "cannot be used with"),
         ("t.lis --for 5s", "cannot be used with"),
         ("t.lis --model clock", "openzfs"),
-        ("t.lis --sizes 0", "a cache of no bytes"),
+        ("t.lis --sizes 0", "at least one byte"),
         ("t.lis --sizes 1", "no ARC below 64M"),
         ("t.parquet --sizes 1M,64M --model lru,openzfs", "--sizes 1M"),
         ("t.lis --sizes 100 --model arc", "one record of 512"),
@@ -347,15 +355,15 @@ fn wrong_usage_is_exit_code_2() {
         ("t.lis --format csv", "oraclegeneral"),
         ("t.lis --sample 0", "share of the records"),
         ("t.lis --sample 200%", "share of the records"),
-        ("t.lis --sample-memory 1K", "64M at least"),
+        ("t.lis --sample-memory 1K", "at least 64M"),
         ("t.lis --sample 0.1 --sample-memory 1G", "cannot be used with"),
         ("t.lis --primarycache some", "all, metadata or none"),
-        ("t.parquet --role table", "there is no role"),
+        ("t.parquet --role table", "unknown role"),
         ("t.oracleGeneral --recordsize 8K", "a trace of objects has no recordsize"),
         ("--dir . --format lis", "cannot be used with"),
         ("--dir . --split 1G", "cannot be used with"),
-        ("t.lis --miss-latency soon", "no time of a read"),
-        ("t.parquet --split 1G --sizes 64M", "recorded below it"),
+        ("t.lis --miss-latency soon", "not a latency"),
+        ("t.parquet --split 1G --sizes 64M", "recorded below that cache"),
     ] {
         place.fails(line, 2, &[fragments]);
     }

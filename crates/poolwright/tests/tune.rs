@@ -87,7 +87,8 @@ fn a_log_that_shares_the_directory_is_tried_with_the_data() {
     let dir = tempfile::tempdir().unwrap();
     let (data, trace) = sqlite(dir.path());
     let out = tune(dir.path(), &data, &trace, &["--json"]);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
+    let plan: Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
     let plan = common::follows_schema("plan", plan);
     let role = |name: &str| plan["roles"].as_array().unwrap().iter().find(|r| r["role"] == name).unwrap();
     assert_eq!(role("data")["together_with"], serde_json::json!(["wal"]));
@@ -123,7 +124,8 @@ fn a_recording_with_files_elsewhere_causes_a_warning() {
     mixed.files[1].path = dir.path().join("elsewhere-wal").display().to_string();
     mixed.save(&trace).unwrap();
     let out = tune(dir.path(), &data, &trace, &["--json"]);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
+    let plan: Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
     let plan = common::follows_schema("plan", plan);
     let warnings = plan["warnings"].to_string();
     assert!(warnings.contains("1 of the 2 files in the recording"), "{warnings}");
@@ -189,7 +191,8 @@ fn published_advice_is_measured_where_it_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let (data, trace) = sqlite(dir.path());
     let out = tune(dir.path(), &data, &trace, &["--check-advice", "--json"]);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
+    let plan: Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
     let plan = common::follows_schema("plan", plan);
     let advice = plan["advice"].as_array().unwrap();
     let rule = |name: &str| advice.iter().find(|a| a["rule"] == name).unwrap_or_else(|| panic!("{advice:?}"));

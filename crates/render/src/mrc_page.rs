@@ -6,6 +6,7 @@ pub mod picture;
 mod tests;
 
 use poolwright_mrc::advice::{Explained, Host, Step, StepVerdict};
+use poolwright_mrc::analysis::Divided;
 use poolwright_mrc::{Point, partition};
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
 
@@ -29,20 +30,6 @@ pub struct Report<'a> {
     pub warnings: &'a [String],
     /// The same results as a JSON object.
     pub json: &'a str,
-}
-
-/// Divisions of an amount of memory between the database's own cache and the ARC.
-#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
-pub struct Divided {
-    /// Size of both caches together in bytes.
-    pub total_bytes: u64,
-    /// The model of the ARC.
-    pub model: String,
-    /// Record size of the dataset in bytes; `None` for a trace of objects.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recordsize: Option<u64>,
-    /// The divisions, in ascending order of the database's own cache.
-    pub shares: Vec<partition::Share>,
 }
 
 /// Renders the page.

@@ -1,57 +1,22 @@
 //! Miss-ratio curves as terminal text and as JSON.
 
-use poolwright_mrc::advice::{Explained, Given, Host};
+use poolwright_mrc::advice::{Explained, Host};
+use poolwright_mrc::analysis::{Divided, Ended, Explanation, MrcResult, Remark};
 use poolwright_mrc::{Curve, Point, Skipped, UnsupportedSize};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_trace::{UnseenOperation, counted, format_count, format_size};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::mrc_page::{self, Divided, format};
-
-/// Why the run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ended {
-    /// All of the trace was read.
-    Done,
-    /// The user interrupted the run; the figures cover the part that was read.
-    Interrupted,
-    /// The trace has no request, so there is no curve.
-    Empty,
-}
+use crate::mrc_page::{self, format};
 
 /// The outcome of an `mrc` run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// The file, or the recorded directory or process.
-    pub source: &'a str,
-    /// The format of the file, or `live` for a recording.
-    pub format: &'a str,
-    /// Why the run ended.
-    pub ended: Ended,
-    /// Recorded time in nanoseconds; 0 if unknown.
-    pub duration_ns: u64,
-    /// Events that the models do not use.
-    pub skipped: &'a Skipped,
-    /// Events that the recorder lost because its buffer was full.
-    pub lost_events: u64,
-    /// Kinds of operations that the recorder cannot see, and how often they occurred; 0 if unknown.
-    pub unseen: &'a [(String, u64)],
-    /// Remarks on the modelled caches.
-    pub notes: &'a [String],
-    /// Share of the trace that was read.
-    pub share: Option<f64>,
-    /// Memory used by the records and the models, in bytes.
-    pub memory_bytes: usize,
-    /// Duration of the run in seconds.
-    pub seconds: f64,
-    /// The curves with their interpretation.
-    pub curves: &'a [Explained],
-    /// The facts on which the interpretation depends.
-    pub given: &'a Given,
-    /// The division of memory, if requested.
-    pub split: Option<&'a Divided>,
+    /// The curves and the facts about the run.
+    pub result: &'a MrcResult,
+    /// The interpretation of the curves.
+    pub explanation: &'a Explanation,
 }
 
 /// The JSON of `mrc --json`. The first curve is repeated at the top level.
@@ -95,34 +60,35 @@ pub struct MrcOutput {
 
 /// Returns the object of `--json`, a [`MrcOutput`].
 pub fn json(run: &Run<'_>) -> serde_json::Value {
+    let (result, explanation) = (run.result, run.explanation);
     let output = MrcOutput {
-        source: run.source.to_owned(),
-        format: run.format.to_owned(),
-        ended: run.ended,
-        duration_s: run.duration_ns as f64 / 1e9,
-        skipped: *run.skipped,
-        lost_events: run.lost_events,
-        unseen: run.unseen.iter().map(UnseenOperation::new).collect(),
-        memory_bytes: run.memory_bytes,
-        seconds: run.seconds,
-        host: run.given.host,
-        curves: run.curves.to_vec(),
-        footprint_bytes: run.given.footprint_bytes,
-        miss_latency_ns: run.given.miss_latency_ns,
-        split: run.split.cloned(),
-        first: run.curves.first().cloned(),
+        source: result.source.clone(),
+        format: result.format.to_owned(),
+        ended: result.ended,
+        duration_s: result.duration_ns as f64 / 1e9,
+        skipped: result.skipped,
+        lost_events: result.lost_events,
+        unseen: result.unseen.iter().map(UnseenOperation::new).collect(),
+        memory_bytes: result.memory_bytes,
+        seconds: result.seconds,
+        host: explanation.given.host,
+        curves: explanation.curves.clone(),
+        footprint_bytes: explanation.given.footprint_bytes,
+        miss_latency_ns: explanation.given.miss_latency_ns,
+        split: explanation.split.clone(),
+        first: explanation.curves.first().cloned(),
     };
     serde_json::to_value(output).expect("the output has only numbers, texts and string keys")
 }
 
 /// Renders a table and an interpretation for each curve.
 pub fn text(run: &Run<'_>, to: Terminal) -> String {
-    let mut out = format!("{}: {}", run.source, run.format);
-    if run.duration_ns > 0 {
-        out.push_str(&format!(", {:.1} s", run.duration_ns as f64 / 1e9));
+    let mut out = format!("{}: {}", run.result.source, run.result.format);
+    if run.result.duration_ns > 0 {
+        out.push_str(&format!(", {:.1} s", run.result.duration_ns as f64 / 1e9));
     }
     out.push('\n');
-    for explained in run.curves {
+    for explained in &run.explanation.curves {
         let curve = &explained.curve;
         out.push('\n');
         out.push_str(&title(curve));
@@ -132,7 +98,7 @@ pub fn text(run: &Run<'_>, to: Terminal) -> String {
             out.push_str(&format!("- {sentence}\n"));
         }
     }
-    if let Some(divided) = run.split {
+    if let Some(divided) = &run.explanation.split {
         out.push_str(&format!(
             "\n{} divided:\n{}- {}\n- {}\n",
             format_size(divided.total_bytes),
@@ -231,24 +197,26 @@ fn hundredths(share: f64) -> String {
 /// The limitations of the curves: events that the recorder lost or could not see, and why the run ended early.
 pub fn warnings(run: &Run<'_>) -> Vec<String> {
     let mut all: Vec<String> = run
+        .result
         .skipped
         .counts()
         .into_iter()
         .map(|(count, what)| format!("{} {what}", counted(count, "event")))
         .collect();
-    if run.lost_events > 0 {
+    if run.result.lost_events > 0 {
         all.push(format!(
             "{} EVENTS LOST: the buffer was full; record again with a larger --buffer, or with fewer models",
-            format_count(run.lost_events)
+            format_count(run.result.lost_events)
         ));
     }
-    all.extend(run.unseen.iter().map(|(what, count)| match count {
+    all.extend(run.result.unseen.iter().map(|(what, count)| match count {
         0 => format!("not seen: {what}"),
         count => format!("not seen: {count} {what}"),
     }));
-    all.extend(run.notes.iter().cloned());
-    let share = run.share.map_or(String::new(), |share| format!(" ({:.0} % of the trace)", share * 100.0));
-    match (run.ended, run.format) {
+    all.extend(run.result.remarks.iter().map(remark));
+    let share =
+        run.result.share.map_or(String::new(), |share| format!(" ({:.0} % of the trace)", share * 100.0));
+    match (run.result.ended, run.result.format) {
         (Ended::Done, _) => {}
         (Ended::Interrupted, _) => {
             all.push(format!("interrupted; the figures cover what was read so far{share}"));
@@ -256,30 +224,41 @@ pub fn warnings(run: &Run<'_>) -> Vec<String> {
         (Ended::Empty, "live") => all.push(format!(
             "nothing was recorded: no process read or wrote a file of {}; check that it is the directory of the database \
              and that the database has load",
-            run.source
+            run.result.source
         )),
         (Ended::Empty, _) => all.push(format!(
             "{} has no request that a cache would see, so there is no curve",
-            run.source
+            run.result.source
         )),
     }
     all
 }
 
+/// A remark with the options that help.
+fn remark(remark: &Remark) -> String {
+    match remark {
+        Remark::FitsSmallestArc { .. } => format!("{remark}; use --model lru or arc for smaller caches"),
+        Remark::SmallRecords { .. } => format!("{remark}; use --recordsize 8K or more"),
+    }
+}
+
 /// Names and values that describe the trace and the run.
 pub fn about(run: &Run<'_>) -> Vec<(String, String)> {
-    let mut all =
-        vec![("trace".to_owned(), run.source.to_owned()), ("format".to_owned(), run.format.to_owned())];
-    if run.duration_ns > 0 {
-        all.push(("length".to_owned(), Unit::Nanoseconds.format(run.duration_ns as f64)));
+    let mut all = vec![
+        ("trace".to_owned(), run.result.source.to_owned()),
+        ("format".to_owned(), run.result.format.to_owned()),
+    ];
+    if run.result.duration_ns > 0 {
+        all.push(("length".to_owned(), Unit::Nanoseconds.format(run.result.duration_ns as f64)));
     }
     all.extend(
-        run.given
+        run.explanation
+            .given
             .footprint_bytes
             .map(|bytes| ("records touched".to_owned(), format!("about {}", format_size(bytes)))),
     );
-    all.push(("memory for records and models".to_owned(), format_size(run.memory_bytes as u64)));
-    all.push(("took".to_owned(), Unit::Seconds.format(run.seconds)));
+    all.push(("memory for records and models".to_owned(), format_size(run.result.memory_bytes as u64)));
+    all.push(("took".to_owned(), Unit::Seconds.format(run.result.seconds)));
     all
 }
 

@@ -50,7 +50,7 @@ impl Accesses {
                 (f64::from(bytes) / ratios.get(file as usize).unwrap_or(&1.0)).ceil().max(1.0) as u32
             };
             let unit = Unit::Bytes { recordsize: *recordsize };
-            Ok(RecordStream::new(unit, None)?.with_sizes(Box::new(stored)))
+            Ok(RecordStream::new(unit, None)?.with_sizes(Some(Box::new(stored))))
         };
         let streams: Vec<RecordStream> = sizes.iter().map(new).collect::<Result<_>>()?;
         let stream = records.iter().filter_map(|r| sizes.binary_search(&r.recordsize).ok()).collect();

@@ -1,4 +1,4 @@
-//! What runs in a process of its own, because the engine is one per process: filling a pool, and replaying on it.
+//! The jobs of child processes, because there is one engine per process: filling a pool, and replaying on it.
 
 use std::fs::File as HostFile;
 use std::io::{BufWriter, Write};
@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::ops::{self, Op, fill_record};
 
-/// What a child is told to do, and where its job stands; the result goes beside that.
+/// The argument that makes the program a child, and the path of its job; the result is written beside it.
 const TASK: &str = "POOLWRIGHT_MRC_TASK";
 const JOB: &str = "POOLWRIGHT_MRC_JOB";
 
-/// Does a job in a process of its own: this program again, as [`serve`].
+/// Runs a job in a child process: this program again, as [`serve`].
 pub fn start<T: DeserializeOwned>(task: &str, dir: &Path, job: &Job) -> Result<T> {
     let (path, result) = (dir.join("job"), dir.join("result"));
     std::fs::write(&path, serde_json::to_vec(job)?)?;
     let _ = std::fs::remove_file(&result);
     let mut child = Command::new(std::env::current_exe()?);
-    // As a test it is the one of this name; otherwise they mean nothing.
+    // In a test these arguments select the test of this name; otherwise they have no meaning.
     child.args(["serve", "--exact", "--ignored", "--nocapture"]);
     let out = child.env(TASK, task).env(JOB, &path).output()?;
     if !out.status.success() || !result.exists() {
@@ -33,7 +33,7 @@ pub fn start<T: DeserializeOwned>(task: &str, dir: &Path, job: &Job) -> Result<T
     Ok(serde_json::from_slice(&std::fs::read(result)?)?)
 }
 
-/// As a child, does the job; else nothing. Whether it was one.
+/// In a child, runs the job. Returns whether the process was a child.
 pub fn serve() -> Result<bool> {
     let (Ok(task), Some(path)) = (std::env::var(TASK), std::env::var_os(JOB)) else { return Ok(false) };
     let job: Job = serde_json::from_slice(&std::fs::read(&path)?)?;
@@ -47,10 +47,10 @@ pub fn serve() -> Result<bool> {
 
 /// `zfs_dirty_data_max` of the replays.
 pub const DIRTY_BYTES: u64 = 256 << 20;
-/// Operations from one look at the ARC to the next.
+/// Operations between two samples of the ARC.
 pub const SAMPLE: usize = 5000;
 
-/// One job for a child: written to a file, its name given as argument.
+/// A job for a child process, in a file whose name is an argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub pool: PathBuf,
@@ -60,15 +60,15 @@ pub struct Job {
     pub arc_bytes: u64,
     /// Lengths of the files.
     pub files: Vec<u64>,
-    /// Where the times of the operations go: a `u32` of milliseconds each.
+    /// The file for the times of the operations: a `u32` of milliseconds for each.
     pub times: PathBuf,
-    /// Bytes of a cache vdev, `cache` beside the pool; 0: none.
+    /// Bytes of a cache vdev, `cache` beside the pool; 0 for none.
     pub l2arc: u64,
-    /// Operations a second at most; 0: no limit.
+    /// Maximum operations per second; 0 for no limit.
     pub pace: u32,
 }
 
-/// What the pool's files take, after filling.
+/// Bytes of the pool's files after filling.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Filled {
     pub blocks: u64,
@@ -77,7 +77,7 @@ pub struct Filled {
     pub indirect_asize: u64,
 }
 
-/// What the engine did.
+/// The counts of the engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replayed {
     pub start: ArcStats,
@@ -85,7 +85,7 @@ pub struct Replayed {
     pub stats: ArcStats,
     pub sizes: ArcSizes,
     pub largest: u64,
-    /// Every [`SAMPLE`] operations.
+    /// Samples after every [`SAMPLE`] operations.
     pub samples: Vec<(ArcStats, ArcSizes)>,
     pub vdev_read_ops: u64,
     pub seconds: f64,
@@ -101,13 +101,13 @@ fn devices(job: &Job) -> Vec<PathBuf> {
     std::iter::once(job.pool.clone()).chain(cache).collect()
 }
 
-/// Bytes of the pool for so many bytes of files. What is rewritten goes to another place, and a file in memory gives nothing
-/// back: in a pool without a limit a few replays with writes and records of 128K took 22 GB.
+/// Bytes of the pool for this many bytes of files. Rewritten records get new locations, and a file in memory does not
+/// shrink: in a pool without a limit a few replays with writes and records of 128K took 22 GB.
 pub fn pool_bytes(files: u64) -> u64 {
     2 * files + (1 << 30)
 }
 
-/// The pool, with a cache vdev if there is to be one. One below 1G is empty after an import.
+/// Opens the pool, and adds the cache vdev if requested. A cache vdev below 1G is empty after an import.
 fn spec(job: &Job) -> Spec {
     let mut spec = Spec::single("mrc", &job.pool, 12);
     spec.groups[0].files[0].1 = pool_bytes(job.files.iter().sum());
@@ -155,13 +155,14 @@ fn replay(job: &Job) -> Result<Replayed> {
         (0..job.files.len()).map(|n| dataset.open_file(&format!("f{n}"))).collect::<Result<_, _>>()?;
     let ops = ops::load(&job.ops)?;
     let mut times = BufWriter::new(create(&job.times)?);
-    // Right before the clock starts: the next transaction group is due so long after the last one began.
+    // Sync right before the clock starts, because the next transaction group is due a fixed time after the last one
+    // began.
     pool.sync()?;
     let (start, start_sizes) = (engine.arc_stats(), engine.arc_sizes());
     let reads = engine.vdev_stats().read_ops;
     let mut buffer = vec![0u8; 1 << 20];
     let (mut largest, mut samples) = (0, Vec::new());
-    // Streams of sequential readers are told apart by the clock's whole seconds: those of the times are the same.
+    // Streams of sequential readers are distinguished by whole seconds of the clock, so start at the beginning of one.
     let phase = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_micros();
     let clock = Instant::now();
     for (n, op) in ops.iter().enumerate() {
@@ -186,7 +187,8 @@ fn replay(job: &Job) -> Result<Replayed> {
     Ok(Replayed { start, start_sizes, stats, sizes, largest, samples, vdev_read_ops, seconds })
 }
 
-/// Sleeps until operation `n` is due. Looked at every so often: a sleep for each would be longer than asked for.
+/// Sleeps until operation `n` is due. Checks only from time to time, because a sleep for each operation would take too
+/// long.
 fn wait_for_turn(n: usize, pace: u32, clock: Instant) {
     if pace > 0 && n.is_multiple_of(256) {
         let due = Duration::from_secs_f64(n as f64 / f64::from(pace));

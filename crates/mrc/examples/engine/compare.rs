@@ -1,4 +1,4 @@
-//! One pool, replayed on in ARCs of several sizes, and the model on the same accesses.
+//! Replays on one pool with ARCs of several sizes, and the model on the same accesses.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,44 +12,44 @@ use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine};
 use crate::child::{self, DIRTY_BYTES, Filled, Job, Replayed, SAMPLE};
 use crate::ops::{self, Ops, fill_record};
 
-/// What is compared.
+/// One comparison.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub recordsize: u64,
     pub compression: String,
     pub prefetch: String,
     pub primarycache: String,
-    /// Bytes of a cache vdev; 0: none.
+    /// Bytes of a cache vdev; 0 for none.
     pub l2arc: u64,
-    /// Operations a second at most; 0: as fast as the engine goes. What a thread does by the clock (feeding a cache vdev) is
-    /// then done as often on a fast machine as on a slow one.
+    /// Maximum operations per second; 0 for no limit. With a limit, what a thread does by the clock (feeding a cache
+    /// vdev) is done as often on a fast machine as on a slow one.
     pub pace: u32,
-    /// How often each size is replayed; what counts are the medians.
+    /// Number of replays of each size; the medians count.
     pub repeats: usize,
     /// Sizes of the ARC in bytes.
     pub sizes: Vec<u64>,
     pub verbose: bool,
 }
 
-/// What came of one size, the medians where it was replayed several times. Hit ratios in percent: of all accesses to records
-/// those that did not make the engine read data on demand.
+/// The result of one size, with medians of several replays. Hit ratios are the share of accesses to records, in
+/// percent, for which the engine did not read data on demand.
 pub struct Row {
     pub arc_bytes: u64,
     pub engine: f64,
     pub model: f64,
     pub seconds: f64,
-    /// How far the repeats are apart, largest less smallest: two runs of the engine are not the same.
+    /// The range of the repeats: runs of the engine differ.
     pub engine_spread: f64,
     pub model_spread: f64,
-    /// Most that the model was off in one of them.
+    /// The largest error of the model in one of them.
     pub worst: f64,
     pub repeats: usize,
-    /// Of all accesses, those that the cache vdev answered, in percent.
+    /// Share of the accesses that the cache vdev answered, in percent.
     pub engine_l2: f64,
     pub model_l2: f64,
 }
 
-/// One replay, and the model at its times: what a [`Row`] has the medians of.
+/// One replay, and the model with its times. A [`Row`] has the medians.
 struct Run {
     engine: f64,
     model: f64,
@@ -87,7 +87,7 @@ impl Row {
         }
     }
 
-    /// Percentage points that the model is off.
+    /// The error of the model in percentage points.
     pub fn off(&self) -> f64 {
         self.model - self.engine
     }
@@ -105,8 +105,8 @@ impl fmt::Display for Row {
     }
 }
 
-/// A place for the pool of these accesses and a cache vdev: memory, if the largest that they can grow to is a third of what is
-/// available, or else the disk.
+/// A directory for the pool and a cache vdev: in memory if their maximum size is at most a third of the available
+/// memory, otherwise on disk.
 pub fn scratch(ops: &Ops, l2arc: u64) -> Result<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
     let wanted = child::pool_bytes(ops.files.iter().sum()) + l2arc;
@@ -123,7 +123,7 @@ fn memory_available() -> Result<u64> {
     Ok(kib.parse::<u64>()? << 10)
 }
 
-/// All sizes of one pool, each shown as it is done.
+/// Compares all sizes of one pool, and reports each when it is done.
 pub fn compare(dir: &Path, ops: &Ops, case: &Case, mut each: impl FnMut(&Row)) -> Result<Vec<Row>> {
     let settings = [
         ("recordsize", case.recordsize.to_string()),
@@ -223,7 +223,7 @@ fn describe(filled: &Filled, engine: &Replayed, model: &OpenZfs) {
     println!("   model:  {} metadata misses {}", model.state(), model.metadata_misses());
 }
 
-/// The model on the same accesses, at the times at which the engine had them.
+/// The model on the same accesses, with the times of the engine's replay.
 fn modelled(
     job: &Job,
     ops: &Ops,
@@ -274,7 +274,7 @@ fn modelled(
     Ok((model.counts()[0].requests, model))
 }
 
-/// What each record takes compressed: the engine's own codec on the same content.
+/// The compressed size of each record, from the engine's codec on the same content.
 fn psizes(files: &[u64], recordsize: u64, compression: &str) -> Result<Vec<Vec<u32>>> {
     let engine =
         Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).expect("starting the engine");

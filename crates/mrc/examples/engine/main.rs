@@ -1,5 +1,5 @@
-//! Holds the `openzfs` model against the engine: the same accesses on both, at several ARC sizes.
-//! `scripts/mrc/engine.sh` runs it.
+//! Compares the `openzfs` model with the engine: the same accesses at several ARC sizes. `scripts/mrc/engine.sh` runs
+//! it.
 
 mod child;
 mod compare;

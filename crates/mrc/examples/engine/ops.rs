@@ -1,4 +1,4 @@
-//! The accesses of a comparison: page traces, put at places of a file, and generated ones.
+//! The accesses of a comparison: page traces mapped to a file, and generated ones.
 
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use poolwright_mrc::Kind;
 
-/// Bytes that a page of a page trace takes in the replayed file, whatever the recordsize: a database's page.
+/// Bytes of a page of a page trace in the replayed file, for all recordsizes: a typical database page.
 pub const PAGE: u64 = 8 << 10;
 
 /// A read or write of some bytes of a file.
@@ -19,7 +19,7 @@ pub struct Op {
 }
 
 impl Op {
-    /// What it does to a record that it touches.
+    /// The kind of the access to a record that it touches.
     pub fn kind(&self, record: u64, recordsize: u64) -> Kind {
         let (start, end) = (record * recordsize, (record + 1) * recordsize);
         match self.write {
@@ -29,7 +29,7 @@ impl Op {
         }
     }
 
-    /// What it writes: the same as is there, so that each record keeps its compressed size.
+    /// The data of a write: that of the file, so that each record keeps its compressed size.
     pub fn content(&self, recordsize: u64, out: &mut [u8]) {
         let mut record = vec![0; recordsize as usize];
         let mut at = self.offset;
@@ -44,7 +44,7 @@ impl Op {
     }
 }
 
-/// The content of a record, by its place: random bytes in front, zeros behind, so that lz4 keeps a known part of it.
+/// The content of a record, by its position: random bytes followed by zeros, so that lz4 keeps a known share.
 pub fn fill_record(file: u64, index: u64, record: &mut [u8]) {
     let mut x = (file << 40 ^ index).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let part = record.len() / 20 * [5, 8, 11, 15][(x >> 61) as usize % 4];
@@ -57,7 +57,7 @@ pub fn fill_record(file: u64, index: u64, record: &mut [u8]) {
     record[part..].fill(0);
 }
 
-/// Operations, and the lengths of the files they are on.
+/// Operations, and the lengths of their files.
 #[derive(Clone, Debug, Default)]
 pub struct Ops {
     pub ops: Vec<Op>,
@@ -65,7 +65,7 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// One file of pages, each read.
+    /// One file of pages that are read.
     pub fn of_pages(pages: &[u64]) -> Ops {
         let ops =
             pages.iter().map(|page| Op { file: 0, offset: page * PAGE, len: PAGE as u32, write: false });
@@ -75,7 +75,7 @@ impl Ops {
     }
 }
 
-/// Random numbers, the same in each run (xorshift64).
+/// Random numbers that are the same in each run (xorshift64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -87,8 +87,8 @@ impl Random {
     }
 }
 
-/// Queries, most of them for few pages (the share of the pages below a page's rank grows with the third root of that
-/// rank), and scans of long runs that come between. With `updates` a third of the queries write.
+/// Queries, most of them for few pages (the share of the requests for pages below a rank grows with the cube root of
+/// the rank), and scans of long runs between them. With `updates` a third of the queries write.
 pub fn scans(limit: usize, pages: u64, updates: bool) -> Ops {
     let mut random = Random(0x5eed_5eed);
     let mut list = Vec::with_capacity(limit);
@@ -96,7 +96,7 @@ pub fn scans(limit: usize, pages: u64, updates: bool) -> Ops {
         for _ in 0..4000 {
             let place = random.below(1 << 20) as f64 / (1 << 20) as f64;
             let rank = (place.powi(3) * pages as f64) as u64;
-            // Neighbours in rank are far apart in the file: 7919 is prime.
+            // Neighbours in rank are far apart in the file, because 7919 is prime.
             list.push(rank * 7919 % pages);
         }
         let (from, length) = (random.below(pages), 2000 + random.below(4000));
@@ -106,7 +106,7 @@ pub fn scans(limit: usize, pages: u64, updates: bool) -> Ops {
     let mut ops = Ops::of_pages(&list);
     if updates {
         for (n, op) in ops.ops.iter_mut().enumerate() {
-            // A scan's page follows the one before it.
+            // A scan reads the next page.
             op.write = n > 0 && op.offset != list[n - 1] * PAGE + PAGE && random.below(3) == 0;
         }
     }

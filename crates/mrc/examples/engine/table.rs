@@ -1,4 +1,4 @@
-//! The table: traces, recordsizes, compressions, ARC sizes; what the engine hits, what the model says.
+//! The table of results: traces, recordsizes, compressions, ARC sizes, and the hit ratios of the engine and the model.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::compare::{Case, Row, compare, scratch};
 use crate::ops::{self, Ops};
 use crate::trace;
 
-/// Most that the model may be off, in percentage points of the hit ratio.
+/// The maximum error of the model, in percentage points of the hit ratio.
 const BAR: f64 = 1.0;
 
 struct Plan {
@@ -19,7 +19,7 @@ struct Plan {
     case: Case,
 }
 
-/// Whether the model is nowhere off by more than the bar.
+/// Whether no error of the model exceeds the maximum.
 pub fn run(args: &[String]) -> Result<bool> {
     let plan = parse(args)?;
     let (mut worst, mut missed, mut all) = (0f64, 0, 0);

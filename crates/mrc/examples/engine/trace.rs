@@ -10,11 +10,11 @@ use poolwright_trace::layout::Role;
 
 use crate::ops::{Op, Ops};
 
-/// Most bytes of one operation.
+/// Maximum bytes of one operation.
 const LONGEST: usize = 1 << 20;
 
-/// The first `limit` accesses of a trace. Pages of a page trace keep their order but not their distances: the pages that
-/// are never asked for take no room, as a database's file has none to spare. Of a recording, its data files.
+/// The first `limit` accesses of a trace. Pages of a page trace keep their order, without the gaps of pages that are
+/// never accessed, because a database file has no such gaps. Of a recording, only the data files are used.
 pub fn of_trace(path: &Path, limit: usize) -> Result<Ops> {
     let select = Select { roles: vec![Role::Data], ..Select::default() };
     let mut input = match input::open(path, None, &select) {
@@ -41,7 +41,7 @@ pub fn of_trace(path: &Path, limit: usize) -> Result<Ops> {
     Ok(of_extents(&kept))
 }
 
-/// The files of a recording, numbered anew.
+/// The files of a recording with new numbers.
 fn of_extents(extents: &[Extent]) -> Ops {
     let mut numbers = HashMap::new();
     let mut all = Ops::default();

@@ -1,9 +1,9 @@
-//! A curve between its points.
+//! Linear interpolation of a curve.
 
 use crate::Curve;
 
-/// Reads from the device per request in a cache of some size, and where 95 % of samples would put them; without a sample
-/// all three are the same.
+/// Reads from the device per request at one size, with the ends of the confidence interval. All three are equal for an
+/// exact curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reads {
     pub value: f64,
@@ -11,10 +11,10 @@ pub(super) struct Reads {
     pub high: f64,
 }
 
-/// A curve as a interpolation through its points, for any size.
+/// A curve for any size, by linear interpolation of its points.
 #[derive(Clone, Debug)]
 pub(super) struct Interpolation {
-    /// By ascending size; at most one of a size.
+    /// In ascending order of size, without duplicates.
     pub points: Vec<(u64, Reads)>,
     settled: bool,
 }
@@ -27,7 +27,7 @@ impl Interpolation {
             .filter(|p| p.miss_ratio.is_finite())
             .map(|p| {
                 let value = p.read_ratio();
-                // The confidence interval is around all misses; the writes among them are taken off both its ends.
+                // The interval covers all misses; subtract the misses of writes from both ends.
                 let end = |miss: f64| (miss - p.write_miss_ratio).clamp(0.0, 1.0);
                 let (low, high) = p.confidence.map_or((value, value), |b| (end(b.low), end(b.high)));
                 (p.cache_bytes, Reads { value, low: low.min(value), high: high.max(value) })
@@ -35,10 +35,10 @@ impl Interpolation {
             .collect();
         points.dedup_by_key(|p| p.0);
         let settled = curve.points.last().is_some_and(|last| {
-            // Once each is the least that any cache misses. A record that was freed and came back misses twice,
-            // so the footprint is asked too.
+            // Every record misses at least once. A record that was freed and came back misses twice, so the footprint
+            // is checked too.
             let misses = last.miss_ratio * curve.requests as f64;
-            // OpenZFS's own ARC holds more than records.
+            // OpenZFS's ARC also holds metadata.
             let besides = if curve.model == "openzfs" { 0.25 } else { 0.0 };
             let holds = |bytes: u64| last.cache_bytes as f64 >= bytes as f64 * (1.0 + besides);
             misses <= curve.records as f64 * 1.0001 || footprint_bytes.is_some_and(holds)
@@ -46,17 +46,17 @@ impl Interpolation {
         Interpolation { points, settled }
     }
 
-    /// Whether the largest size holds all, so that a larger one would read as much.
+    /// Whether the largest size holds all reused records, so that larger sizes read as much.
     pub fn settled(&self) -> bool {
         self.settled
     }
 
-    /// The largest size; `None` of nothing.
+    /// The largest size; `None` without points.
     pub fn largest(&self) -> Option<u64> {
         self.points.last().map(|p| p.0)
     }
 
-    /// Reads at `bytes`; `None` where the curve does not reach.
+    /// The reads at `bytes`; `None` outside the curve.
     pub fn at(&self, bytes: u64) -> Option<Reads> {
         let after = self.points.partition_point(|p| p.0 < bytes);
         let (Some(right), before) = (self.points.get(after), after.checked_sub(1)) else {
@@ -73,10 +73,5 @@ impl Interpolation {
             low: between(left.1.low, right.1.low),
             high: between(left.1.high, right.1.high),
         })
-    }
-
-    /// The smallest and the largest size; `None` of nothing.
-    pub fn ends(&self) -> Option<(u64, u64)> {
-        Some((self.points.first()?.0, self.points.last()?.0))
     }
 }

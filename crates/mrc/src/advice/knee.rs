@@ -1,4 +1,4 @@
-//! Where a curve bends, and what is enough.
+//! The knee and the sufficient size of a curve.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::interpolate::Interpolation;
 use super::short;
 
-/// Where a curve bends: up to here memory buys much, from here on little.
+/// The knee: up to this size memory saves many reads, beyond it few.
 ///
 /// Kneedle (Satopää, Albrecht, Irwin, Raghavan: "Finding a 'Kneedle' in a Haystack", ICDCS Workshops 2011) on the lower
-/// convex hull: both axes are scaled to 0 … 1, and the knee is the point farthest below the straight interpolation from the first to
-/// the last. The hull, because on it each byte buys less than the one before, while a curve of its own may fall in cliffs,
-/// and the place before a cliff is none to stop at. Sizes beyond [`Enough`] take no part, or the knee would depend on how far
-/// beyond what is needed the curve was drawn.
+/// convex hull: both axes are scaled to 0 … 1, and the knee is the point farthest below the straight line from the
+/// first to the last point. On the hull each byte saves less than the one before, while the curve itself may have
+/// cliffs, and the point before a cliff is a bad choice. Sizes beyond [`Enough`] are ignored; otherwise the knee would
+/// depend on how far the curve extends beyond the sufficient size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knee {
     /// Size of the cache.
@@ -21,25 +21,25 @@ pub struct Knee {
     pub read_ratio: f64,
 }
 
-/// The smallest size whose reads are within 5 % of the fewest (and within 0.05 % of the requests, of a curve that reaches
-/// zero). A curve whose largest size is the first such one, and does not hold all that is used again, has none: the
-/// fewest reads are not known.
+/// The smallest size whose reads are within 5 % of the minimum (and within 0.05 % of the requests, for a curve that
+/// reaches zero). There is none if this is the largest size of a curve that does not hold all reused records, because
+/// then the minimum is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Enough {
     /// Size of the cache.
     pub cache_bytes: u64,
     /// Reads from the device per request there.
     pub read_ratio: f64,
-    /// The fewest of any size of the curve.
+    /// The minimum of the curve.
     pub best_read_ratio: f64,
 }
 
-/// Judgements, not measurements: a tenth more reads would be felt, a twentieth hardly.
+/// Judgements, not measurements: 10 % more reads would be noticeable, 5 % hardly.
 const WITHIN: f64 = 0.05;
 const WITHIN_REQUESTS: f64 = 0.0005;
-/// A curve that falls by less than a hundredth of the requests is flat.
+/// A curve that falls by less than 1 % of the requests is flat.
 const LEAST_FALL: f64 = 0.01;
-/// How far below the straight interpolation a knee has to be, of the height of the curve: nearer than this it is straight.
+/// The minimum distance of a knee below the straight line, relative to the height of the curve.
 const LEAST_BEND: f64 = 0.1;
 
 pub(super) fn enough(interpolation: &Interpolation) -> Option<Enough> {
@@ -51,17 +51,17 @@ pub(super) fn enough(interpolation: &Interpolation) -> Option<Enough> {
 
 /// The knee, or why there is none.
 pub(super) fn knee(interpolation: &Interpolation) -> Result<Knee, &'static str> {
-    const FEW: &str = "no knee: fewer than three sizes up to what is enough";
+    const FEW: &str = "no knee: fewer than three cache sizes up to the sufficient one";
     let enough = enough(interpolation).ok_or(FEW)?;
     let first = interpolation.points.first().ok_or(FEW)?;
     if interpolation.points.len() > 1 && first.1.value - enough.best_read_ratio < LEAST_FALL {
-        return Err("no knee: the curve is flat, a small cache does as well as a large one");
+        return Err("no knee: the curve is flat: a small cache is as good as a large one");
     }
     let points: Vec<_> = interpolation.points.iter().filter(|p| p.0 <= enough.cache_bytes).collect();
     let [.., end] = points.as_slice() else { return Err(FEW) };
     let fall = first.1.value - end.1.value;
     if first.1.low <= end.1.high {
-        return Err("no knee: the sample is too small to tell the sizes apart");
+        return Err("no knee: the sample is too small to distinguish the sizes");
     }
     if points.len() < 3 {
         return Err(FEW);
@@ -75,9 +75,7 @@ pub(super) fn knee(interpolation: &Interpolation) -> Result<Knee, &'static str> 
         Some(knee) if below(knee) >= LEAST_BEND => {
             Ok(Knee { cache_bytes: knee.0, read_ratio: short(knee.1) })
         }
-        _ => Err(
-            "no knee: the curve is straight, or falls only at its end; each byte buys about as much as the last",
-        ),
+        _ => Err("no knee: the curve is nearly straight, or falls only at its end"),
     }
 }
 
@@ -87,7 +85,7 @@ fn hull(points: impl Iterator<Item = (u64, f64)>) -> Vec<(u64, f64)> {
     for p in points {
         while let [.., a, b] = out.as_slice() {
             let (ab, ap) = ((b.0 - a.0) as f64, (p.0 - a.0) as f64);
-            // b stays if it lies below the interpolation from a to p
+            // b stays if it lies below the line from a to p.
             if (b.1 - a.1) * ap < (p.1 - a.1) * ab {
                 break;
             }

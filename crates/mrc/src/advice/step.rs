@@ -1,4 +1,4 @@
-//! What more memory buys.
+//! The effect of more memory.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,36 +7,36 @@ use super::interpolate::{Interpolation, Reads};
 use super::{GIB, Given, short};
 use crate::Point;
 
-/// What a larger cache saves.
+/// The saving of a larger cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// From this size.
+    /// The size before.
     pub from_bytes: u64,
-    /// To this one; less than asked for where the curve ends before.
+    /// The size after; less than requested if the curve ends before.
     pub to_bytes: u64,
-    /// Reads from the device per request at `from_bytes`; `None` where the curve does not reach there.
+    /// Reads from the device per request at `from_bytes`; `None` outside the curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ratio: Option<f64>,
     /// Whether it saves anything.
     pub verdict: StepVerdict,
-    /// Reads per request that are saved.
+    /// Reads per request that it saves.
     pub reads: Saved,
-    /// Reads a second that are saved, over the length of the trace.
+    /// Reads per second that it saves, over the length of the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads_s: Option<Saved>,
-    /// Milliseconds in each second that somebody no longer waits for the device, all who wait added up.
+    /// Waiting time that it saves, in milliseconds per second, summed over all waiting threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms_s: Option<Saved>,
 }
 
-/// A figure and its 95 % confidence interval; without a sample all three are the same.
+/// A value and its 95 % confidence interval. All three are equal for an exact curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Saved {
-    /// The figure.
+    /// The value.
     pub value: f64,
-    /// Lower end of its confidence.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
@@ -44,13 +44,13 @@ pub struct Saved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepVerdict {
-    /// It does.
+    /// It saves reads.
     Saves,
-    /// Nothing: no read less.
+    /// It saves nothing.
     Nothing,
     /// The confidence interval of the saving includes zero.
     NoDifference,
-    /// The curve does not reach there.
+    /// The step lies outside the curve.
     Unknown,
 }
 
@@ -63,13 +63,14 @@ impl Saved {
         Saved { value: short(self.value), low: short(self.low), high: short(self.high) }
     }
 
-    /// From `a` to `b`, at worst and at best. The two bands come of one sample and err alike, so this is wider than 95 %.
+    /// The difference of `a` and `b`, with the worst and the best case. Both intervals come from the same sample and
+    /// have similar errors, so this one covers more than 95 %.
     fn between(a: Reads, b: Reads) -> Saved {
         Saved { value: a.value - b.value, low: a.low - b.high, high: a.high - b.low }
     }
 }
 
-/// From reads per request to reads a second and the time that they take.
+/// Converts reads per request to reads per second and to waiting time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     requests_s: Option<f64>,
@@ -85,19 +86,19 @@ impl Rate {
     }
 }
 
-/// A gigabyte for a curve of several; else the power of two that goes into it eight times.
+/// A gigabyte, or the largest power of two of which the curve covers eight.
 pub(super) fn step_bytes(points: &[Point]) -> u64 {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return GIB };
     let eighth = (last.cache_bytes - first.cache_bytes) / 8;
     if eighth == 0 { 1 } else { (1u64 << eighth.ilog2()).min(GIB) }
 }
 
-/// What `by` bytes more than `from` buy.
+/// The effect of `by` bytes more than `from`.
 pub(super) fn step(interpolation: &Interpolation, from: u64, by: u64, rate: Rate) -> Step {
     let wanted = from.saturating_add(by);
     let end = interpolation
-        .ends()
-        .map_or(wanted, |(_, last)| if interpolation.settled() { wanted } else { wanted.min(last) });
+        .largest()
+        .map_or(wanted, |last| if interpolation.settled() { wanted } else { wanted.min(last) });
     let to = end.max(from);
     let (before, after) = (interpolation.at(from), interpolation.at(to));
     let reads = match (before, after) {
@@ -116,10 +117,10 @@ pub(super) fn step(interpolation: &Interpolation, from: u64, by: u64, rate: Rate
     }
 }
 
-/// Beyond the largest size of a curve that has settled, both ends are the same point, and its confidence interval is no doubt about their
-/// difference.
+/// Beyond the largest size of a settled curve both ends are the same point, whose confidence interval does not make
+/// their difference uncertain.
 fn saved(interpolation: &Interpolation, from: u64, to: u64, a: Reads, b: Reads) -> Saved {
-    let last = interpolation.ends().map_or(0, |(_, last)| last);
+    let last = interpolation.largest().unwrap_or(0);
     if from >= last && to >= last { Saved::default() } else { Saved::between(a, b) }
 }
 

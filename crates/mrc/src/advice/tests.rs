@@ -21,7 +21,7 @@ fn gib(points: &[(u64, f64)]) -> Curve {
     curve(points.iter().map(|(g, miss)| point(g * GIB, *miss)).collect())
 }
 
-/// A cache of 8 GiB holds nearly all that is used again; the floor is the first accesses.
+/// A cache of 8 GiB holds nearly all reused records; the rest are first accesses.
 fn bent() -> Curve {
     gib(&[(1, 0.9), (2, 0.7), (4, 0.4), (8, 0.15), (16, 0.12), (32, 0.1), (64, 0.1)])
 }
@@ -40,21 +40,21 @@ fn the_knee_is_where_it_bends() {
 }
 
 #[test]
-fn the_knee_does_not_depend_on_sizes_that_nobody_needs() {
+fn the_knee_does_not_depend_on_needlessly_large_sizes() {
     let mut long = bent();
     long.points.extend([128, 256, 1024, 4096].map(|g| point(g * GIB, 0.1)));
     assert_eq!(advise(&long, &DISK).knee, advise(&bent(), &DISK).knee);
 }
 
 #[test]
-fn a_cliff_is_climbed_and_not_stopped_before() {
-    // A loop over 8 GiB: LRU hits nothing until all of it fits.
+fn the_knee_is_after_a_cliff() {
+    // A loop over 8 GiB: LRU has no hit until the whole loop fits.
     let cliff = gib(&[(1, 1.0), (2, 0.99), (4, 0.98), (7, 0.97), (8, 0.13), (16, 0.11), (32, 0.1)]);
     assert_eq!(advise(&cliff, &DISK).knee.unwrap().cache_bytes, 8 * GIB);
 }
 
 #[test]
-fn what_does_not_bend_has_no_knee_and_says_so() {
+fn curves_without_a_bend_have_a_reason() {
     let why = |c: &Curve| {
         let advice = advise(c, &DISK);
         assert_eq!(advice.knee, None);
@@ -73,12 +73,12 @@ fn what_does_not_bend_has_no_knee_and_says_so() {
 }
 
 #[test]
-fn nothing_is_enough_where_the_curve_still_falls_at_its_largest_size() {
+fn a_curve_that_still_falls_has_no_sufficient_size() {
     let enough = |points: &[(u64, f64)]| advise(&gib(points), &DISK).enough.map(|e| e.cache_bytes / GIB);
     assert_eq!(enough(&[(1, 0.9)]), None, "one size says nothing of others");
     assert_eq!(enough(&[(1, 0.9), (2, 0.7)]), None);
     assert_eq!(enough(&[(1, 0.9), (2, 0.7), (4, 0.69)]), Some(2));
-    // With 100,000 records in 1,000,000 requests no cache misses less than this.
+    // With 100,000 records in 1,000,000 requests no cache has fewer misses.
     assert_eq!(enough(&[(1, 0.9), (2, 0.1)]), Some(2));
     assert_eq!(enough(&[(1, 0.1)]), Some(1));
 }
@@ -106,7 +106,7 @@ fn a_small_curve_has_a_small_step() {
 }
 
 #[test]
-fn bands_are_carried_along_and_doubt_is_said() {
+fn confidence_intervals_are_propagated() {
     let mut sampled = bent();
     for p in &mut sampled.points {
         p.confidence = Some(Confidence { low: p.miss_ratio - 0.02, high: p.miss_ratio + 0.02 });
@@ -114,13 +114,13 @@ fn bands_are_carried_along_and_doubt_is_said() {
     let advice = advise(&sampled, &DISK);
     let first = advice.steps[0].reads_s.unwrap();
     assert!((first.low - 1_600.0).abs() < 1e-6 && (first.high - 2_400.0).abs() < 1e-6, "{first:?}");
-    // From 8 to 9 GiB is 0.00375: less than the bands.
+    // From 8 to 9 GiB the saving is 0.00375: less than the intervals.
     assert_eq!(advice.steps[3].verdict, StepVerdict::NoDifference);
     assert_eq!(advice.knee.unwrap().cache_bytes, 8 * GIB);
 }
 
 #[test]
-fn today_is_looked_up_where_the_curve_reaches() {
+fn todays_arc_is_interpolated_within_the_curve() {
     let at = |g: u64, c: &Curve| {
         let host = Host { arc_max_bytes: Some(g * GIB), ..NO_HOST };
         advise(c, &Given { host, ..DISK }).today.unwrap()
@@ -128,7 +128,7 @@ fn today_is_looked_up_where_the_curve_reaches() {
     let three = at(3, &bent());
     assert!((three.read_ratio.unwrap() - 0.55).abs() < 1e-9);
     assert!((three.reads.value - 0.15).abs() < 1e-9);
-    // All that is used again fits: more memory is known to bring nothing.
+    // All reused records fit, so more memory saves nothing.
     assert_eq!((at(200, &bent()).verdict, at(200, &bent()).read_ratio), (StepVerdict::Nothing, Some(0.1)));
     assert_eq!(at(0, &bent()).verdict, StepVerdict::Unknown);
     let cut = gib(&[(1, 0.9), (2, 0.7), (4, 0.4)]);
@@ -153,7 +153,7 @@ fn whole_writes_read_nothing() {
 }
 
 #[test]
-fn what_is_not_known_is_not_said() {
+fn unknown_facts_are_left_out() {
     let timeless = advise(&bent(), &Given { seconds: None, ..DISK });
     assert!(timeless.steps.iter().all(|s| s.reads_s.is_none() && s.wait_ms_s.is_none()));
     assert!(timeless.notes[0].contains("no time"));
@@ -163,7 +163,7 @@ fn what_is_not_known_is_not_said() {
 }
 
 #[test]
-fn advice_is_read_as_it_was_written() {
+fn advice_survives_serialization() {
     let host = Host { arc_max_bytes: Some(3 * GIB), ..NO_HOST };
     let advice = advise(&bent(), &Given { host, ..DISK });
     let text = serde_json::to_string(&advice).unwrap();

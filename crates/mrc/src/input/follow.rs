@@ -1,10 +1,10 @@
-//! From a recorder's events to extents: what is left of the operations on a file for its cache.
+//! Turns a recorder's events into extents: the operations on files that affect a cache.
 //!
-//! A file's length at the start of a recording is what its first `open` says. A file that was open before has the length
-//! it is told of in [`Follow::file`]: in a trace that is the one at the end of the recording, so appends to such a file
-//! (but not those with `O_APPEND`, which say where it ended) are taken for updates of records that were there. A page
-//! fault reads its page. A file that is removed while it is open keeps its records until it is closed. Two files that
-//! change names (`RENAME_EXCHANGE`) are taken for a replacement.
+//! The first `open` of a file states its length. A file that was open before the recording has the length given to
+//! [`Follow::file`]. In a trace that is the length at the end of the recording, so appends to such a file count as
+//! updates of existing records, unless they have `O_APPEND`, which tells where the file ended. A page fault reads its
+//! page. A file that is unlinked while it is open keeps its records until it is closed. An exchange of two names
+//! (`RENAME_EXCHANGE`) counts as a replacement.
 
 use std::path::Path;
 
@@ -14,38 +14,38 @@ use poolwright_trace::{Event, File, Flags, Op};
 use super::{LONGEST, Select, Skipped};
 use crate::{END, Extent, Kind};
 
-/// What is known of a file.
+/// The state of a file.
 #[derive(Clone, Copy, Debug)]
 struct State {
     wanted: bool,
-    /// Where its data ends.
+    /// The end of its data.
     end: u64,
-    /// Whether that was handed on, and is not only what the file table says.
+    /// Whether that end was passed on. Otherwise it only comes from the file table.
     told: bool,
     open: bool,
     unlinked: bool,
 }
 
-/// Follows the files of one recording.
+/// Tracks the files of one recording.
 #[derive(Debug)]
 pub struct Follow {
     select: Select,
     files: Vec<State>,
-    /// Whether an `open` knows the length of an empty file from one of unknown length; importers do not.
+    /// Whether an `open` of length 0 means an empty file. From an importer it means an unknown length.
     lengths_known: bool,
     skipped: Skipped,
     now_ns: u64,
 }
 
 impl Follow {
-    /// For the files that `select` takes. `imported` is whether the events come from another tool, whose lengths of 0
-    /// mean that the length is unknown.
+    /// For the files that `select` matches. `imported` says that the events come from another tool, for which a length
+    /// of 0 means that it is unknown.
     pub fn new(select: Select, imported: bool) -> Follow {
         let skipped = Skipped::default();
         Follow { select, files: Vec::new(), lengths_known: !imported, skipped, now_ns: 0 }
     }
 
-    /// Adds the next file of the table, with its length as far as it is known. Whether it counts.
+    /// Adds the next file of the table, and returns whether it is selected.
     pub fn file(&mut self, file: &File, role: Role) -> bool {
         let wanted = self.select.takes(Path::new(&file.path), role);
         self.files.push(State { wanted, end: file.size, told: false, open: false, unlinked: false });
@@ -57,7 +57,7 @@ impl Follow {
         self.files.len()
     }
 
-    /// What was left out so far.
+    /// The events skipped so far.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }
@@ -67,9 +67,9 @@ impl Follow {
         self.now_ns
     }
 
-    /// Adds what an event comes to. Events of files that do not count come to nothing.
+    /// Appends the extents of an event. Events of files that are not selected have none.
     pub fn event(&mut self, event: &Event, extents: &mut Vec<Extent>) {
-        // None counts at a time before the one ahead of it.
+        // An event counts at the time of the one before it, if its own is earlier.
         self.skipped.unsorted += u64::from(event.t_ns < self.now_ns);
         self.now_ns = self.now_ns.max(event.t_ns);
         if event.op == Op::Rename {
@@ -112,7 +112,7 @@ impl Follow {
         extents.push(self.extent(event, kind));
     }
 
-    /// Says that the file's data ends at `end` from now on, whatever was known.
+    /// Passes on that the file's data ends at `end` from now on.
     fn ends(&mut self, event: &Event, end: u64, extents: &mut Vec<Extent>) {
         let end = end.min(END - 1);
         let state = &mut self.files[event.file as usize];
@@ -120,8 +120,8 @@ impl Follow {
         extents.push(Extent { offset: end, len: END - end, ..self.extent(event, Kind::Free) });
     }
 
-    /// A file that is made longer gets a hole at its end: no data. One that the table alone knows is as long as the table
-    /// says, or as it is cut to.
+    /// A truncation that extends a file creates a hole at its end, which is no data. If the length is only known from
+    /// the file table, the file had that length, or the one that it is cut to.
     fn truncated(&mut self, event: &Event, extents: &mut Vec<Extent>) {
         let state = self.files[event.file as usize];
         if !state.told || event.offset < state.end {
@@ -146,7 +146,7 @@ impl Follow {
         extents.push(Extent { t_ns: self.now_ns, file, offset: 0, len: END, kind: Kind::Free });
     }
 
-    /// Whether the event is one that can be; counts it if not.
+    /// Whether the event is valid. Counts it otherwise.
     fn fits(&mut self, event: &Event) -> bool {
         let skipped = &mut self.skipped;
         let counter = match event.op {

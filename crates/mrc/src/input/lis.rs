@@ -1,6 +1,6 @@
 //! `.lis`: the block traces of the ARC paper (Megiddo and Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache",
-//! FAST '03), one request a line: first block, number of blocks, a number that is ignored, number of the request. A block
-//! is a page of 512 bytes in one address space; there is no time, and reads are not told from writes.
+//! FAST '03). Each line is one request: first block, number of blocks, an ignored number, number of the request. A
+//! block is a page of 512 bytes in one address space. There are no times, and reads and writes are not distinguished.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{END, Extent, Kind, Result};
 /// Bytes of a block.
 pub const BLOCK: u64 = 512;
 
-/// A longer line is none of this format, which has four numbers of at most 20 digits.
+/// The longest line in bytes; a valid one has four numbers of at most 20 digits.
 const LONGEST_LINE: usize = 1 << 10;
 const BUFFER: usize = 1 << 18;
 
@@ -26,7 +26,7 @@ pub struct Lis {
 }
 
 impl Lis {
-    /// Opens a file, plain or packed by zstd.
+    /// Opens a file, plain or compressed by zstd.
     pub fn open(path: &Path) -> Result<Lis> {
         Source::open(path).map(Lis::new)
     }
@@ -36,13 +36,13 @@ impl Lis {
         Lis { source, buffer: vec![0; BUFFER], start: 0, end: 0, line: 0, skipped }
     }
 
-    /// Whether bytes that a file begins with may be of this format.
+    /// Whether a file that begins with `head` may be of this format.
     pub(super) fn recognises(head: &[u8]) -> bool {
         let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
         parse(first).is_ok_and(|numbers| numbers.is_some())
     }
 
-    /// The next line without its end; `None` at the end of the file.
+    /// The next line without its line break; `None` at the end of the file.
     fn next_line(&mut self) -> Result<Option<(usize, usize)>> {
         loop {
             let unread = &self.buffer[self.start..self.end];
@@ -72,7 +72,7 @@ impl Lis {
 
     fn checked(&self, line: (usize, usize)) -> Result<Option<(usize, usize)>> {
         if line.1 - line.0 > LONGEST_LINE {
-            return Err(self.error("the line is longer than four numbers can be"));
+            return Err(self.error("the line is longer than four numbers"));
         }
         Ok(Some(line))
     }
@@ -129,7 +129,7 @@ impl Input for Lis {
     }
 }
 
-/// The four numbers of a line, those above 2^64 as the largest there is; `None` of an empty line.
+/// The four numbers of a line, limited to 2^64 - 1; `None` for an empty line.
 fn parse(line: &[u8]) -> std::result::Result<Option<[u64; 4]>, String> {
     let line = line.trim_ascii();
     if line.is_empty() {

@@ -1,4 +1,4 @@
-//! A recording that is under way, as an input: one thread feeds it with events, another reads the extents.
+//! A running recording as an input: one thread feeds events, another reads the extents.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -9,13 +9,14 @@ use super::trace::RECORDSIZE;
 use super::{CHUNK, Follow, Input, Select, Skipped, Unit};
 use crate::{Extent, Result};
 
-/// Chunks that may wait for the models: 32 MiB. Beyond that the recorder waits, and its buffer fills.
+/// Chunks that may be queued for the models: 32 MiB. If the queue is full the recorder waits, and its buffer fills.
 const WAITING: usize = 16;
 
-/// Events come in the order of their ends; they are held back so long to be put into that of their starts.
+/// Time in nanoseconds for which events are held back. They arrive in the order of their ends, and are sorted by their
+/// starts.
 const HELD_NS: u64 = 1_000_000_000;
 
-/// The end that a recorder feeds. Dropped, the trace has ended.
+/// The recorder's end of the queue. Dropping it ends the trace.
 #[derive(Debug)]
 pub struct Feed {
     follow: Follow,
@@ -24,7 +25,7 @@ pub struct Feed {
     to: SyncSender<Message>,
 }
 
-/// The end that is read.
+/// The models' end of the queue.
 #[derive(Debug)]
 pub struct Live {
     from: Receiver<Message>,
@@ -39,11 +40,11 @@ struct Message {
     now_ns: u64,
 }
 
-/// The reader has gone: nothing more is needed.
+/// The reader was dropped: no more events are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// Both ends, for the files that `select` takes.
+/// Makes both ends of the queue, for the files that `select` matches.
 pub fn live(select: Select) -> (Feed, Live) {
     let (to, from) = sync_channel(WAITING);
     let follow = Follow::new(select, false);
@@ -52,12 +53,12 @@ pub fn live(select: Select) -> (Feed, Live) {
 }
 
 impl Feed {
-    /// Files so far; [`Feed::file`] takes the next.
+    /// Number of files so far; [`Feed::file`] adds the next.
     pub fn files(&self) -> usize {
         self.follow.files()
     }
 
-    /// Adds the next file of the recorder's table, with its length now.
+    /// Adds the next file of the recorder's table, with its current length.
     pub fn file(&mut self, file: &File) {
         self.follow.file(file, Role::from_name(&file.role).unwrap_or_default());
     }
@@ -69,7 +70,7 @@ impl Feed {
         if self.events.len() >= 2 * CHUNK { self.flush(CHUNK) } else { Ok(()) }
     }
 
-    /// Hands over what has been held back long enough. To be called about twice a second.
+    /// Passes on the events that were held back long enough. Call it about twice a second.
     pub fn tick(&mut self) -> std::result::Result<(), Gone> {
         self.events.sort_by_key(|event| event.t_ns);
         let before = self.newest_ns.saturating_sub(HELD_NS);
@@ -77,7 +78,7 @@ impl Feed {
         if old > 0 { self.flush(old) } else { Ok(()) }
     }
 
-    /// Hands over the rest.
+    /// Passes on the remaining events.
     pub fn end(mut self) -> std::result::Result<(), Gone> {
         self.flush(self.events.len())
     }
@@ -158,7 +159,7 @@ mod tests {
         }
         feed.tick().unwrap();
         assert_eq!(reads(&mut live), [2, 5, second]);
-        feed.event(event(4, 0)).unwrap(); // took longer than is waited for
+        feed.event(event(4, 0)).unwrap(); // a longer operation than events are held back
         feed.end().unwrap();
         assert_eq!(reads(&mut live), [second, 2 * second + 1, 3 * second]);
         assert_eq!((live.skipped().unsorted, live.duration_ns()), (1, 3 * second));
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_handed_over_at_once_and_a_gone_reader_is_told() {
+    fn a_burst_is_passed_on_at_once_and_a_dropped_reader_is_reported() {
         let (mut feed, mut live) = live(Select::default());
         feed.file(&File::default());
         (0..2 * CHUNK as u64).for_each(|t| feed.event(event(t, 0)).unwrap());

@@ -1,4 +1,4 @@
-//! Where extents come from: traces of several formats, read in chunks and in bounded memory.
+//! Inputs: traces of several formats, read in chunks and in bounded memory.
 
 mod follow;
 mod lis;
@@ -24,16 +24,16 @@ pub use oracle::Oracle;
 pub use synthetic::{Pattern, Spec, Synthetic};
 pub use trace::Trace;
 
-/// Pieces that an input hands over at once, give or take what one event becomes: 2 MiB.
+/// Extents per chunk, approximately: 2 MiB.
 pub const CHUNK: usize = 1 << 16;
 
-/// The longest transfer that is one: Linux moves at most 2 GiB in a call (`MAX_RW_COUNT`, `read(2)`).
+/// The longest transfer in bytes: Linux moves at most 2 GiB in a call (`MAX_RW_COUNT`, `read(2)`).
 pub const LONGEST: u64 = 1 << 31;
 
-/// What the extents of an input are.
+/// The meaning of an input's extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes of files: any recordsize can be looked at; this one where none is asked for.
+    /// Bytes of files, for any recordsize; `recordsize` is the default.
     Bytes {
         /// Bytes.
         recordsize: u64,
@@ -42,42 +42,42 @@ pub enum Unit {
     Objects,
 }
 
-/// A source of extents, in the order of the trace.
+/// A source of extents in the order of the trace.
 pub trait Input: Send {
-    /// The format's name, as `--format` takes it.
+    /// The name of the format.
     fn format(&self) -> &'static str;
 
-    /// What the extents are.
+    /// The meaning of the extents.
     fn unit(&self) -> Unit;
 
-    /// Replaces what is in `extents` by the next chunk, about [`CHUNK`] of them; empty at the end of the trace.
-    /// Fails where the rest of the source means nothing; events that are only odd are left out and counted.
+    /// Replaces the contents of `extents` by the next chunk, about [`CHUNK`] extents; none at the end of the trace.
+    /// Fails if the rest of the source is unusable; skips and counts single invalid events.
     fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()>;
 
-    /// What was left out so far.
+    /// The events skipped so far.
     fn skipped(&self) -> Skipped;
 
-    /// Nanoseconds from the first to the last event that was read, or as the trace says; 0 where there is no time.
+    /// Nanoseconds from the first to the last event so far, or the length that the trace states; 0 without times.
     fn duration_ns(&self) -> u64;
 
-    /// Whether times are fine enough to tell whether two accesses were a sixteenth of a second apart, after which OpenZFS's
-    /// ARC takes the second for one (`ARC_MINTIME`).
+    /// Whether times are fine enough to tell if two accesses were a sixteenth of a second apart. OpenZFS's ARC treats
+    /// closer accesses as one (`ARC_MINTIME`).
     fn has_fine_times(&self) -> bool {
         false
     }
 
-    /// Share of the source that was read, 0 to 1; `None` where its end is not known.
+    /// Share of the source that was read, 0 to 1; `None` if its end is unknown.
     fn progress(&self) -> Option<f64>;
 }
 
-/// The formats that files can have.
+/// The formats of trace files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A Poolwright trace.
     Trace,
-    /// `.lis`, plain or packed by zstd.
+    /// `.lis`, plain or compressed by zstd.
     Lis,
-    /// oracleGeneral, plain or packed by zstd.
+    /// oracleGeneral, plain or compressed by zstd.
     OracleGeneral,
 }
 
@@ -85,7 +85,7 @@ impl Format {
     /// Every format.
     pub const ALL: [Format; 3] = [Format::Trace, Format::Lis, Format::OracleGeneral];
 
-    /// The name, as `--format` takes it.
+    /// The name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Format::Trace => "trace",
@@ -94,36 +94,36 @@ impl Format {
         }
     }
 
-    /// The format of that name.
+    /// The format with this name.
     pub fn from_name(name: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 }
 
-/// Which files of a trace count; all of them by default.
+/// The files of a trace that are used; all by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Select {
-    /// Files of one of these roles; of any, if there is none.
+    /// Only files of these roles; empty for all.
     pub roles: Vec<Role>,
-    /// Files of these paths, or below them; of any, if there is none.
+    /// Only these files, or files below these directories; empty for all.
     pub paths: Vec<PathBuf>,
 }
 
 impl Select {
-    /// Whether every file counts.
+    /// Whether all files are selected.
     pub fn is_all(&self) -> bool {
         self.roles.is_empty() && self.paths.is_empty()
     }
 
-    /// Whether a file counts.
+    /// Whether a file is selected.
     pub fn takes(&self, path: &Path, role: Role) -> bool {
         (self.roles.is_empty() || self.roles.contains(&role))
             && (self.paths.is_empty() || self.paths.iter().any(|start| path.starts_with(start)))
     }
 }
 
-/// Opens a trace of any format: the one named, or else the one that its first bytes tell, or its name where they do not.
-/// Only a Poolwright trace has files to select.
+/// Opens a trace. Without `format`, detects the format from the first bytes, or else from the name. Only a Poolwright
+/// trace has files to select.
 pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<dyn Input>> {
     if let Some(text) = path.to_str().filter(|text| text.starts_with(synthetic::PREFIX)) {
         return Ok(Box::new(Synthetic::open(text)?));
@@ -134,10 +134,7 @@ pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<
         None => recognise(path, source.head()?)?,
     };
     if format != Format::Trace && !select.is_all() {
-        return Err(crate::Error::NothingSelected {
-            path: path.to_owned(),
-            why: format!("a trace of the format {} has no files to select from", format.name()),
-        });
+        return Err(crate::Error::NoFiles { path: path.to_owned(), format: format.name() });
     }
     Ok(match format {
         Format::Trace => Box::new(Trace::open(path, select)?),
@@ -148,46 +145,42 @@ pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<
 
 fn recognise(path: &Path, head: &[u8]) -> Result<Format> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let failed = |why: &str| malformed(path, "the first bytes", why);
     if head.is_empty() {
-        return Err(failed("the file is empty"));
+        return Err(malformed(path, "the first bytes", "the file is empty"));
     }
     if head.starts_with(b"PAR1") {
         return Ok(Format::Trace);
     }
-    let lis = Lis::recognises(head) || name.ends_with(".lis") || name.ends_with(".lis.zst");
-    if lis {
+    if Lis::recognises(head) || name.ends_with(".lis") || name.ends_with(".lis.zst") {
         return Ok(Format::Lis);
     }
     if name.contains("oraclegeneral") || oracle::recognises(head) {
         return Ok(Format::OracleGeneral);
     }
-    Err(failed(
-        "neither a Poolwright trace, nor .lis, nor oracleGeneral; if it is one, name it with --format",
-    ))
+    Err(crate::Error::UnknownFormat { path: path.to_owned() })
 }
 
-/// Single events that cannot be right, counted instead of believed.
+/// Single invalid events, which are counted instead of used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Skipped {
-    /// Left out: they read or write nothing.
+    /// Skipped: they read or write nothing.
     pub zero_length: u64,
-    /// Left out: they reach past 2^60, or past the 2^40 records that a file can have.
+    /// Skipped: they reach beyond 2^60, or beyond the 2^40 records that a file can have.
     pub too_far: u64,
-    /// Left out: longer than [`LONGEST`].
+    /// Skipped: longer than [`LONGEST`].
     pub too_long: u64,
-    /// Kept where they stand, at the time of the one before: their own time lies before it.
+    /// Used in the order of the trace, with the time of the event before: their own time is earlier.
     pub unsorted: u64,
 }
 
 impl Skipped {
-    /// Each count that is not zero, and what happened to those events.
+    /// Each count that is not zero, with a description.
     pub fn counts(&self) -> Vec<(u64, &'static str)> {
         let all = [
-            (self.zero_length, "of no length left out"),
-            (self.too_far, "past the largest offset (2^60, or 2^40 records) left out"),
-            (self.too_long, "longer than 2 GiB left out"),
-            (self.unsorted, "out of time order, used as read"),
+            (self.zero_length, "of zero length skipped"),
+            (self.too_far, "past the largest offset (2^60, or 2^40 records) skipped"),
+            (self.too_long, "longer than 2 GiB skipped"),
+            (self.unsorted, "out of time order, used in the order of the trace"),
         ];
         all.into_iter().filter(|(count, _)| *count > 0).collect()
     }

@@ -1,6 +1,6 @@
-//! oracleGeneral, the traces of libCacheSim (<https://github.com/1a1a11a/libCacheSim>): a record of 24 bytes a request,
-//! little endian and packed: u32 seconds, u64 object, u32 its size, i64 number of the request that asks for it next (not
-//! looked at here). Reads are not told from writes, and objects have no place in a file.
+//! oracleGeneral, the traces of libCacheSim (<https://github.com/1a1a11a/libCacheSim>). Each request is a packed
+//! little-endian record of 24 bytes: u32 seconds, u64 object, u32 size, i64 number of the next request for the object
+//! (not used here). Reads and writes are not distinguished, and objects have no position in a file.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::{Extent, Kind, Result};
 
 /// Bytes of a request.
 const RECORD: usize = 24;
-/// How many bytes decide whether a file is text.
+/// Bytes that are checked for text.
 const HEAD: usize = 240;
 
 /// An oracleGeneral file being read.
@@ -18,14 +18,14 @@ pub struct Oracle {
     source: Source,
     buffer: Vec<u8>,
     records: u64,
-    /// Seconds of the first request and of the latest.
+    /// Times of the first and of the latest request, in seconds.
     first_s: Option<u32>,
     last_s: u32,
     skipped: Skipped,
 }
 
 impl Oracle {
-    /// Opens a file, plain or packed by zstd.
+    /// Opens a file, plain or compressed by zstd.
     pub fn open(path: &Path) -> Result<Oracle> {
         Source::open(path).and_then(Oracle::new)
     }
@@ -67,12 +67,13 @@ impl Input for Oracle {
 
     fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
         extents.clear();
-        // A chunk of which nothing can be kept is not the end.
+        // A chunk without a valid request is not the end.
         while extents.is_empty() {
             let mut buffer = std::mem::take(&mut self.buffer);
             let end = self.source.fill(&mut buffer, 0)?;
             if self.records == 0 && is_text(&buffer[..end]) {
-                let why = "this is text; expected records of 24 bytes (time, object, size, next access)";
+                let why =
+                    "this is a text file; expected records of 24 bytes (time, object, size, next access)";
                 return Err(malformed(self.source.path(), "record 1 (byte 0)", why));
             }
             let (whole, rest) = buffer[..end].as_chunks::<RECORD>();
@@ -103,8 +104,8 @@ impl Input for Oracle {
     }
 }
 
-/// Whether bytes that a file begins with may be of this format: sizes that a request can have, times in order, and no next
-/// access before its own.
+/// Whether a file that begins with `head` may be of this format: possible sizes, ascending times, and no next access
+/// before the request.
 pub(super) fn recognises(head: &[u8]) -> bool {
     let records = head.as_chunks::<RECORD>().0;
     let mut last_s = 0;
@@ -119,7 +120,7 @@ pub(super) fn recognises(head: &[u8]) -> bool {
     !records.is_empty() && records.iter().enumerate().all(plausible)
 }
 
-/// Whether bytes that a file begins with are text.
+/// Whether a file that begins with `head` is text.
 pub(super) fn is_text(head: &[u8]) -> bool {
     let head = &head[..head.len().min(HEAD)];
     !head.is_empty() && head.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r'))
@@ -127,5 +128,5 @@ pub(super) fn is_text(head: &[u8]) -> bool {
 
 fn torn(path: &Path, records: u64, left: usize) -> crate::Error {
     let place = format!("record {} (byte {})", records + 1, records * RECORD as u64);
-    malformed(path, place, format!("{left} of its 24 bytes are there: the file is cut off; copy it again"))
+    malformed(path, place, format!("truncated after {left} of 24 bytes; copy the file again"))
 }

@@ -1,4 +1,4 @@
-//! The bytes of a trace file, unpacked if they are packed.
+//! The bytes of a trace file, decompressed if needed.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
@@ -10,29 +10,29 @@ use poolwright_host::{private, regular};
 
 use crate::{Error, Result};
 
-/// What a file packed by zstd begins with (RFC 8878, 3.1.1).
+/// The first bytes of a zstd file (RFC 8878, 3.1.1).
 pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Bytes read from the disk at once.
+/// Bytes per read from the file.
 const BUFFER: usize = 1 << 18;
-/// Bytes that tell a format.
+/// Bytes from which the format is detected.
 const HEAD: usize = 1 << 12;
 
-/// A file being read from its first byte to its last.
+/// A trace file that is read once, from beginning to end.
 pub(super) struct Source {
     path: PathBuf,
     bytes: Box<dyn Read + Send>,
     packed: bool,
-    /// Of the file, as it is on the disk.
+    /// Length of the file on disk, in bytes.
     len: u64,
     taken: Arc<AtomicU64>,
-    /// Handed over, unpacked.
+    /// Decompressed bytes returned so far.
     given: u64,
-    /// The first bytes, while they are not handed over.
+    /// The first bytes, as long as they were not returned.
     head: Vec<u8>,
 }
 
-/// Counts what is read of the file.
+/// Counts the bytes read from the file.
 struct Counted {
     file: File,
     taken: Arc<AtomicU64>,
@@ -47,7 +47,7 @@ impl Read for Counted {
 }
 
 impl Source {
-    /// Opens a file; one that begins as zstd's do is unpacked.
+    /// Opens a file, and decompresses it if it begins like a zstd file.
     pub fn open(path: &Path) -> Result<Source> {
         let io = |action, source| Error::Io { action, path: path.to_owned(), source };
         let mut file = regular::open(path).map_err(|e| match private::refusal(&e) {
@@ -74,7 +74,7 @@ impl Source {
         Ok(Source { path, bytes, packed, len: stat.len(), taken, given: 0, head: Vec::new() })
     }
 
-    /// The bytes that the file begins with, unpacked, of which none was handed over yet.
+    /// The first bytes of the file, decompressed; they will be returned again.
     pub fn head(&mut self) -> Result<&[u8]> {
         let mut head = vec![0; HEAD];
         let end = self.fill(&mut head, 0)?;
@@ -89,22 +89,22 @@ impl Source {
         &self.path
     }
 
-    /// Whether it is unpacked on the way.
+    /// Whether the file is compressed.
     pub fn is_packed(&self) -> bool {
         self.packed
     }
 
-    /// Its length on the disk.
+    /// Its length on disk.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Share of it that was read.
+    /// Share of the file that was read.
     pub fn progress(&self) -> f64 {
         self.taken.load(Ordering::Relaxed) as f64 / self.len.max(1) as f64
     }
 
-    /// Fills `buffer` from `start` on, as far as the file goes; the new end of what is in it.
+    /// Fills `buffer` from `start` on, up to the end of the file, and returns the end of the data in it.
     pub fn fill(&mut self, buffer: &mut [u8], start: usize) -> Result<usize> {
         let mut end = start;
         if !self.head.is_empty() {
@@ -128,21 +128,21 @@ impl Source {
         Ok(end)
     }
 
-    /// What cannot be unpacked is damage; what the system refuses is not.
+    /// An error of the decompressor means a damaged file; one of the system does not.
     fn failed(&self, error: std::io::Error) -> Error {
         if !self.packed || error.raw_os_error().is_some() {
             return Error::Io { action: "read", path: self.path.clone(), source: error };
         }
-        let place = format!("byte {} when unpacked", self.given);
+        let place = format!("byte {} of the decompressed data", self.given);
         let why = match error.kind() {
-            ErrorKind::UnexpectedEof => "the file is cut off in the middle of what zstd packed".to_owned(),
-            _ => format!("zstd cannot unpack it ({error})"),
+            ErrorKind::UnexpectedEof => "the zstd data is truncated".to_owned(),
+            _ => format!("the zstd data is damaged ({error})"),
         };
-        malformed(&self.path, place, format!("{why}; copy it again"))
+        malformed(&self.path, place, format!("{why}; copy the file again"))
     }
 }
 
-/// An error at a place of a file.
+/// An error at a position in a file.
 pub(super) fn malformed(path: &Path, place: impl Into<String>, why: impl Into<String>) -> Error {
     Error::Malformed { path: path.to_owned(), place: place.into(), why: why.into() }
 }

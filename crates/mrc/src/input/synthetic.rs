@@ -1,7 +1,7 @@
-//! Traces that are made up while they are read: to try what a cache would do, without a file of a billion lines.
+//! Synthetic traces, generated while they are read, to model a cache without a file of a billion lines.
 //!
-//! A request is a function of its number and the seed alone, so that all cores make them and the trace is the same on
-//! any machine.
+//! A request is a function of its number and the seed, so all cores generate requests, and the trace is the same on
+//! every machine.
 
 use std::path::Path;
 
@@ -12,58 +12,59 @@ use super::{CHUNK, Input, Skipped, Unit};
 use crate::hash::mix;
 use crate::{Extent, Kind, Result};
 
-/// What a path begins with that is none, but says what to make up.
+/// The prefix of a path that describes a synthetic trace.
 pub const PREFIX: &str = "synthetic:";
 
 /// Weyl sequence of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Requests that a core makes at a time.
+/// Requests that a core generates at a time.
 const SHARE: usize = CHUNK / 16;
 
-/// What to make up.
+/// The parameters of a synthetic trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spec {
-    /// Which record a request goes to that belongs to no scan.
+    /// The pattern of requests that are not part of a scan.
     pub pattern: Pattern,
-    /// Different records, 1 to 2^32 - 1.
+    /// Number of different records, 1 to 2^32 - 1.
     pub records: u64,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Share of the requests that belong to scans, 0 to 1, evenly among the others.
+    /// Share of the requests that belong to scans, 0 to 1; they are evenly distributed.
     pub scan: f64,
-    /// Records that a scan reads one after another, from a random one on.
+    /// Number of records of a scan, which begins at a random record.
     pub scan_records: u64,
-    /// Share of the requests that write their record as a whole.
+    /// Share of the requests that write a whole record.
     pub write: f64,
     /// Bytes of a record.
     pub record: u64,
-    /// Requests a second; 0 for a trace without time.
+    /// Requests per second; 0 for a trace without times.
     pub rate: u64,
-    /// Another seed makes other requests of the same kind.
+    /// Another seed generates other requests with the same parameters.
     pub seed: u64,
 }
 
-/// Which record a request goes to.
+/// How requests select records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// The k-th most popular one with a probability of 1/k^skew; popular ones lie anywhere.
+    /// Zipf's law: a request is for the k-th most popular record with a probability proportional to 1/k^skew. Popular
+    /// records are spread over the file.
     Zipf {
-        /// 0 or more; 0 makes all alike.
+        /// 0 or more; with 0 all records are equally popular.
         skew: f64,
     },
-    /// All in turn, over and over.
+    /// All records in turn, again and again.
     Loop,
 }
 
 impl Spec {
-    /// Reads `zipf,records=100M,requests=1G,skew=0.9`, with [`PREFIX`] or without.
+    /// Parses `zipf,records=100M,requests=1G,skew=0.9`, with or without [`PREFIX`].
     pub fn parse(text: &str) -> std::result::Result<Spec, String> {
         let mut words = text.strip_prefix(PREFIX).unwrap_or(text).split(',');
         let pattern = words.next().unwrap_or_default();
         let mut skew = match pattern {
             "zipf" => Some(0.9),
             "uniform" | "loop" => None,
-            _ => return Err(format!("the pattern is zipf, uniform or loop, not \"{pattern}\"")),
+            _ => return Err(format!("unknown pattern \"{pattern}\"; patterns are zipf, uniform and loop")),
         };
         let mut spec = Spec {
             pattern: Pattern::Loop,
@@ -88,7 +89,7 @@ impl Spec {
                 ("record", _) => spec.record = count(value, 1024)?,
                 ("rate", _) => spec.rate = count(value, 1000)?,
                 ("seed", _) => spec.seed = count(value, 1000)?,
-                _ => return Err(format!("{pattern} takes no {name}")),
+                _ => return Err(format!("{pattern} has no parameter {name}")),
             }
         }
         match pattern {
@@ -100,16 +101,16 @@ impl Spec {
 
     fn checked(self) -> std::result::Result<Spec, String> {
         if self.records == 0 || self.records > u64::from(u32::MAX) {
-            return Err(format!("records is 1 to {}", u32::MAX));
+            return Err(format!("records must be from 1 to {}", u32::MAX));
         }
         if self.scan_records == 0 {
-            return Err("scan-records is at least 1".to_owned());
+            return Err("scan-records must be at least 1".to_owned());
         }
         if self.requests > 1 << 40 {
-            return Err("requests is at most 2^40".to_owned());
+            return Err("requests must be at most 2^40".to_owned());
         }
         if !self.record.is_power_of_two() || !(512..=16 << 20).contains(&self.record) {
-            return Err("record is a power of two from 512 to 16M".to_owned());
+            return Err("record must be a power of two from 512 to 16M".to_owned());
         }
         Ok(self)
     }
@@ -123,7 +124,7 @@ fn count(text: &str, kilo: u64) -> std::result::Result<u64, String> {
     };
     let power = ["", "K", "M", "G"].iter().position(|name| *name == unit).unwrap_or_default();
     let whole = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(kilo.pow(power as u32)));
-    whole.ok_or(format!("\"{text}\" is not a whole number, with K, M or G if wanted"))
+    whole.ok_or(format!("\"{text}\" is not a whole number, optionally with K, M or G"))
 }
 
 fn number(text: &str, most: f64) -> std::result::Result<f64, String> {
@@ -131,12 +132,12 @@ fn number(text: &str, most: f64) -> std::result::Result<f64, String> {
     number.ok_or(format!("\"{text}\" is not a number from 0 to {most}"))
 }
 
-/// A trace being made up.
+/// A synthetic trace.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
     spec: Spec,
     zipf: Zipf,
-    /// How far apart neighbours in popularity lie; no divisor in common with the number of records.
+    /// Distance between records of neighbouring popularity; coprime to the number of records.
     stride: u64,
     /// Scans per request, times 2^32.
     scan: u64,
@@ -144,13 +145,13 @@ pub struct Synthetic {
 }
 
 impl Synthetic {
-    /// A trace as `text` says: `synthetic:zipf,records=100M,requests=1G,skew=0.9,scan=0.1,seed=1`.
+    /// A trace with the parameters of `text`: `synthetic:zipf,records=100M,requests=1G,skew=0.9,scan=0.1,seed=1`.
     pub fn open(text: &str) -> Result<Synthetic> {
-        let spec = Spec::parse(text).map_err(|why| malformed(Path::new(text), "what to make up", why))?;
+        let spec = Spec::parse(text).map_err(|why| malformed(Path::new(text), "description", why))?;
         Ok(Synthetic::new(spec))
     }
 
-    /// A trace of requests as `spec` says.
+    /// A trace with these parameters.
     pub fn new(spec: Spec) -> Synthetic {
         let skew = match spec.pattern {
             Pattern::Zipf { skew } => skew,
@@ -163,7 +164,7 @@ impl Synthetic {
         Synthetic { spec, zipf: Zipf::new(spec.records, skew), stride, scan, next: 0 }
     }
 
-    /// The request of that number.
+    /// The request with this number.
     fn request(&self, number: u64) -> Extent {
         let Spec { pattern, records, scan_records, write, record, rate, seed, .. } = self.spec;
         let scans = |number: u64| ((u128::from(number) * u128::from(self.scan)) >> 32) as u64;
@@ -222,11 +223,11 @@ impl Input for Synthetic {
     }
 }
 
-/// SplitMix64: as many numbers as one request needs.
+/// SplitMix64, seeded for one request.
 struct Random(u64);
 
 impl Random {
-    /// Evenly from [0, 1).
+    /// Uniform in [0, 1).
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         // Two rounds: neighbouring requests start from neighbouring states.
@@ -322,13 +323,13 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_kept_and_scans_run_on() {
+    fn scans_have_their_share_and_are_sequential() {
         let extents =
             all("synthetic:uniform,records=1M,requests=300K,scan=0.25,scan-records=100,write=0.5,rate=1K");
         assert_eq!(extents.len(), 300_000);
         let writes = extents.iter().filter(|extent| extent.kind == Kind::Write).count();
         assert!(writes.abs_diff(150_000) < 1_500, "{writes}");
-        // Every fourth is a scan's, the one after the one before.
+        // Every fourth request belongs to a scan, and follows the one before it.
         let scan: Vec<u64> = extents.iter().skip(3).step_by(4).map(|extent| extent.offset / 8192).collect();
         let on = scan.windows(2).filter(|two| (two[0] + 1) % 1_000_000 == two[1]).count();
         assert_eq!(on, 75_000 - 750);
@@ -363,16 +364,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_up_is_said() {
+    fn invalid_descriptions_are_refused() {
         for (text, why) in [
-            ("ring", "the pattern is zipf, uniform or loop, not \"ring\""),
+            ("ring", "unknown pattern \"ring\"; patterns are zipf, uniform and loop"),
             ("zipf,records", "\"records\" is not name=value"),
-            ("zipf,records=5x", "\"5x\" is not a whole number, with K, M or G if wanted"),
-            ("zipf,records=5MM", "\"5MM\" is not a whole number, with K, M or G if wanted"),
-            ("zipf,records=5G", "records is 1 to 4294967295"),
+            ("zipf,records=5x", "\"5x\" is not a whole number, optionally with K, M or G"),
+            ("zipf,records=5MM", "\"5MM\" is not a whole number, optionally with K, M or G"),
+            ("zipf,records=5G", "records must be from 1 to 4294967295"),
             ("zipf,scan=1.5", "\"1.5\" is not a number from 0 to 1"),
-            ("loop,skew=1", "loop takes no skew"),
-            ("loop,record=1000", "record is a power of two from 512 to 16M"),
+            ("loop,skew=1", "loop has no parameter skew"),
+            ("loop,record=1000", "record must be a power of two from 512 to 16M"),
         ] {
             assert_eq!(Spec::parse(text).unwrap_err(), why, "{text}");
         }

@@ -8,25 +8,25 @@ use poolwright_trace::{Event, Reader, stats};
 use super::{CHUNK, Follow, Input, Select, Skipped, Unit};
 use crate::{Error, Extent, Result};
 
-/// The recordsize of a dataset where none was set (`zfsprops(7)`).
+/// The default recordsize of a dataset (`zfsprops(7)`).
 pub(super) const RECORDSIZE: u64 = 128 << 10;
 
-/// A trace being read. Holds two row groups in memory: events are sorted inside one, and an operation that took long may
-/// stand in the one behind.
+/// A trace being read. Holds two row groups in memory: events are sorted within a group, and a long operation may be in
+/// the group after the one where it began.
 pub struct Trace {
     reader: Reader,
     follow: Follow,
     /// The next row group to be read.
     group: usize,
-    /// Sorted events; those up to `ready` have no earlier ones to come.
+    /// Sorted events. No earlier event can follow for those before `ready`.
     events: Vec<Event>,
     ready: usize,
     taken: usize,
 }
 
 impl Trace {
-    /// Opens a trace. With roles selected, and files whose role the recorder did not know, the trace is read once to tell
-    /// their roles from their use, as `trace show` does.
+    /// Opens a trace. If roles are selected, and the recorder did not know the roles of all files, reads the trace once
+    /// to derive the roles from the use of the files, as `trace show` does.
     pub fn open(path: &Path, select: &Select) -> Result<Trace> {
         let reader = Reader::open(path)?;
         let mut follow = Follow::new(select.clone(), reader.meta().subject.starts_with("import:"));
@@ -44,12 +44,12 @@ impl Trace {
         Ok(Trace { reader, follow, group: 0, events: Vec::new(), ready: 0, taken: 0 })
     }
 
-    /// Bytes at the torn end of the file that are not used, if its recorder was killed.
+    /// Bytes after the last checkpoint that are ignored, if the recorder was killed.
     pub fn torn(&self) -> Option<u64> {
         self.reader.recovered()
     }
 
-    /// Reads one row group more, and merges it with what is left of the one before. False at the end.
+    /// Reads the next row group, and merges it with the remaining events. Returns false at the end.
     fn advance(&mut self) -> Result<bool> {
         self.events.drain(..self.taken);
         self.taken = 0;
@@ -65,7 +65,7 @@ impl Trace {
             self.events.len()
         };
         self.events.extend(next);
-        // Two sorted runs: that is one merge.
+        // Two sorted runs, so this is one merge.
         self.events.sort_by_key(|event| event.t_ns);
         Ok(true)
     }
@@ -77,9 +77,9 @@ fn nothing(path: &Path, reader: &Reader) -> Error {
     roles.sort_unstable();
     roles.dedup();
     let why = format!(
-        "none of its {} files is of such a role and path; `poolwright trace show` lists them (roles: {})",
+        "none of its {} files has a selected role and path (roles: {})",
         reader.files().len(),
-        if roles.is_empty() { "none known".to_owned() } else { roles.join(", ") }
+        if roles.is_empty() { "unknown".to_owned() } else { roles.join(", ") }
     );
     Error::NothingSelected { path: path.to_owned(), why }
 }

@@ -1,19 +1,19 @@
-//! How many requests had which reuse distance.
+//! The distribution of reuse distances.
 
 use crate::Kind;
 
-/// Classes an octave, as a power of two: what is not exact is within 1/128 of the size.
+/// Classes per octave, as a power of two: an inexact size is within 1/128.
 const FINE: u32 = 7;
 
-/// Counts of reuse distances in classes: one a byte up to 256, then 128 an octave, and each class is cut where a cache
-/// size was asked for, so that the counts for these sizes are exact.
+/// Counts of reuse distances in classes: one class per byte up to 256, then 128 per octave. The class that contains a
+/// requested cache size is split there, so that the counts of that size are exact.
 #[derive(Clone, Debug)]
 pub(super) struct Reuse {
-    /// Where each class begins, ascending; the first is 0.
+    /// The beginning of each class, ascending; the first is 0.
     cuts: Vec<u64>,
-    /// The first cut of each class before it was cut further.
+    /// The first cut of each original class.
     first: Vec<u16>,
-    /// By [`Kind`], of which `Free` is no request.
+    /// By [`Kind`], without `Free`.
     tallies: [Tally; 3],
 }
 
@@ -21,11 +21,11 @@ pub(super) struct Reuse {
 struct Tally {
     /// By class.
     counts: Vec<u64>,
-    /// Requests of records that were not there: first ones, and those after a `Free`.
+    /// Requests for records that were not on the stack: first accesses, and those after a `Free`.
     cold: u64,
 }
 
-/// The class of `x`: its leading bits, and how many bits follow.
+/// The class of `x`: its leading bits and the number of bits that follow.
 fn class(x: u64) -> usize {
     let shift = (u64::BITS - x.leading_zeros()).saturating_sub(FINE + 1);
     ((shift as usize) << FINE) + (x >> shift) as usize
@@ -38,7 +38,7 @@ fn begin(class: usize) -> u64 {
 }
 
 impl Reuse {
-    /// Exact for caches of `sizes` bytes, of which there may be tens of thousands.
+    /// Distances for caches of `sizes` bytes, which may be tens of thousands of sizes.
     pub(super) fn new(sizes: &[u64]) -> Reuse {
         let classes = class(u64::MAX) + 1;
         let mut cuts: Vec<u64> = (0..classes).map(begin).chain(sizes.iter().copied()).collect();
@@ -49,15 +49,15 @@ impl Reuse {
         Reuse { cuts, first, tallies: [tally.clone(), tally.clone(), tally] }
     }
 
-    /// Counts a request: `distance` is the bytes of the record and of all that was asked for since, `None` if the record
-    /// was not there.
+    /// Counts a request. `distance` is the bytes of the record and of all records used since; `None` if the record was
+    /// not on the stack.
     pub(super) fn count(&mut self, kind: Kind, distance: Option<u64>) {
         let tally = &mut self.tallies[kind as usize];
         let Some(distance) = distance else {
             tally.cold += 1;
             return;
         };
-        // A cache of exactly this many bytes has it: distances up to a size fall before its cut.
+        // A cache of exactly `distance` bytes holds the record, so distances up to a size fall before its cut.
         let x = distance - 1;
         let mut class = usize::from(self.first[class(x)]);
         while self.cuts.get(class + 1).is_some_and(|cut| *cut <= x) {
@@ -77,7 +77,7 @@ impl Reuse {
         let next = self.cuts.partition_point(|cut| *cut < size);
         let above: u64 = tally.cold + tally.counts[next..].iter().sum::<u64>();
         let Some(begin) = next.checked_sub(1).map(|class| self.cuts[class]) else { return above };
-        // Of the class that the size falls into, the part above it; nothing of it, where it was cut there.
+        // The part above `size` of the class that contains it; nothing if the class was split there.
         let end = self.cuts.get(next).copied().unwrap_or(u64::MAX);
         let part = (end - size) as f64 / (end - begin) as f64;
         above + (tally.counts[next - 1] as f64 * part).round() as u64
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_sizes_are_exact_and_others_near() {
+    fn requested_sizes_are_exact_and_others_close() {
         let sizes = [1000, 4096, 5000, 1_000_000];
         let mut reuse = Reuse::new(&sizes);
         let distances: Vec<u64> =
@@ -116,7 +116,7 @@ mod tests {
         for size in sizes {
             assert_eq!(reuse.misses(Kind::Read, size), true_misses(size), "{size}");
         }
-        // Below the class that the last of the dense distances fills only in part.
+        // Below the last class, which is only partly filled.
         for size in (1..19_900).step_by(7) {
             assert!(reuse.misses(Kind::Read, size).abs_diff(true_misses(size)) <= 1, "{size}");
         }

@@ -1,18 +1,18 @@
-//! A stack of time with one slot an access, on which a record is live at its last access. What lies between an access and
-//! the end of the stack is what has been asked for since.
+//! A stack of accesses, one slot for each. A record is live at the slot of its last access. The live slots after an
+//! access are the records used since.
 //!
-//! Sums over the slots stand in a tree, so that taking a record off and counting what is after it are one walk from its
-//! leaf to the root. Slots that are not used yet count as if they were: nobody asks for what lies before them,
-//! and so a new access needs no walk. A stack that is full is made anew from what is live, in the same order.
+//! A tree holds sums over the slots. One walk from a leaf to the root removes a record and counts the live slots after
+//! it. Unused slots count as live, which makes no difference to any count, so a new access needs no walk. A full stack
+//! is rebuilt from the live slots in the same order.
 
 use super::NONE;
 use super::tree::Tree;
 
-/// Slots of the smallest stack: few, so that short traces show that a full stack is made anew.
+/// Slots of the smallest stack. Few, so that short traces in tests rebuild it.
 const LEAST_SLOTS: usize = 1 << 8;
 /// Slots of a leaf of [`Ones`]: bits of a word.
 const BITS: usize = u128::BITS as usize;
-/// Slots of a leaf of [`Weights`]: a cache stack of them.
+/// Slots of a leaf of [`Weights`]: one cache line.
 const WEIGHTS: usize = 16;
 
 /// For each slot of a leaf of [`Weights`], all ones for the slots before it and zero for the others.
@@ -27,42 +27,43 @@ static BEFORE: [[u32; WEIGHTS]; WEIGHTS] = {
 };
 
 pub(super) trait StackDistance {
-    /// What a record of `bytes` weighs on this stack.
+    /// The weight of a record of `bytes` on this stack.
     fn weigh(&self, bytes: u32) -> u32;
 
-    /// What lies at `slot`.
+    /// The weight at `slot`.
     fn weight(&self, slot: u32) -> u32;
 
-    /// What lies on the stack at `slot` and after it. Then takes `amount` away at `slot`, which must have as much.
+    /// Returns the weight at `slot` and after it. Then removes `amount` at `slot`, which must have as much.
     fn take(&mut self, slot: u32, amount: u32) -> u64;
 
-    /// [`StackDistance::take`] of all that lies at `slot`.
+    /// [`StackDistance::take`] of the whole weight at `slot`.
     fn take_all(&mut self, slot: u32) -> u64 {
         self.take(slot, self.weight(slot))
     }
 
-    /// Puts a record at the end, in a slot whose number is returned. The stack must not be full.
+    /// Adds a record at the end, and returns its slot. The stack must not be full.
     fn push(&mut self, bytes: u32) -> u32;
 
-    /// Whether there is no slot left.
+    /// Whether all slots are used.
     fn is_full(&self) -> bool;
 
-    /// Makes room. `slots` has every live slot, in any order and [`NONE`] among them, and is given the new ones.
+    /// Rebuilds the stack. `slots` contains every live slot, in any order and mixed with [`NONE`]; it receives the new
+    /// slots.
     fn compact(&mut self, slots: &mut [&mut Vec<u32>; 2]);
 
     /// Bytes of memory held.
     fn memory(&self) -> usize;
 }
 
-/// Slots for `live` records and as many accesses again, at least three times over.
+/// Slots for `times` as many accesses as live records.
 fn slots_for(live: usize, times: usize) -> usize {
     (live * times).next_power_of_two().clamp(LEAST_SLOTS, 1 << 32)
 }
 
-/// A stack of records that all weigh 1: a bit a slot.
+/// A stack of records of weight 1: one bit per slot.
 #[derive(Debug)]
 pub(super) struct Ones {
-    /// Live slots, and those that are not used yet.
+    /// Live and unused slots.
     bits: Vec<u128>,
     tree: Tree<u32>,
     next: usize,
@@ -138,14 +139,14 @@ impl StackDistance for Ones {
     }
 }
 
-/// Adds to `sum`, and says what it was before.
+/// Adds to `sum`, and returns the sum before.
 fn add(sum: &mut u32, amount: u32) -> u32 {
     let before = *sum;
     *sum = before.wrapping_add(amount);
     before
 }
 
-/// A stack of records of any size: the bytes at each slot, 0 where nothing is live.
+/// A stack of records of any size: the bytes at each slot, 0 if it is not live.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     weights: Vec<[u32; WEIGHTS]>,
@@ -153,12 +154,12 @@ pub(super) struct Weights {
     next: usize,
     /// Bytes live on the stack.
     live: u64,
-    /// Bytes that were put into the last leaf, which the tree learns when it is full.
+    /// Bytes in the last leaf. They are added to the tree when the leaf is full.
     pending: u64,
 }
 
 impl Weights {
-    /// The same stack with bytes, each record `bytes` of them.
+    /// Converts a stack of records of `bytes` bytes each.
     pub(super) fn from_ones(ones: &Ones, bytes: u32) -> Weights {
         let mut weights = vec![[0; WEIGHTS]; ones.bits.len() * BITS / WEIGHTS];
         for slot in 0..ones.next {
@@ -167,7 +168,7 @@ impl Weights {
         Weights::of(weights, ones.next)
     }
 
-    /// A stack of these slots, of which `next` are used. Their number is a power of two.
+    /// A stack of these slots, of which the first `next` are used. Their number is a power of two.
     fn of(weights: Vec<[u32; WEIGHTS]>, next: usize) -> Weights {
         let sum = |leaf: &[u32; WEIGHTS]| leaf.iter().map(|weight| u64::from(*weight)).sum();
         let mut sums: Vec<u64> = weights.iter().map(sum).collect();
@@ -179,7 +180,7 @@ impl Weights {
 
 impl StackDistance for Weights {
     fn weigh(&self, bytes: u32) -> u32 {
-        // A slot of weight 0 is free, so what has no size counts one byte.
+        // Weight 0 marks a free slot, so an empty record counts one byte.
         bytes.max(1)
     }
 
@@ -232,7 +233,8 @@ impl StackDistance for Weights {
         let mut kept = vec![[0; WEIGHTS]; slots_for(live as usize, 2) / WEIGHTS];
         let mut next = 0;
         for &weight in self.weights.iter().flatten() {
-            // Written over by the next one where nothing is live: as good as random, so without a branch.
+            // If the slot is not live, the next one overwrites it. Live slots are distributed almost randomly, so this
+            // avoids a branch that would often be mispredicted.
             kept[next / WEIGHTS][next % WEIGHTS] = weight;
             next += usize::from(weight != 0);
         }

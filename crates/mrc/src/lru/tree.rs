@@ -1,9 +1,9 @@
-//! Sums over a row of numbers, and how they change.
+//! Prefix sums over an array that changes.
 
-/// Children of a node. As many as make a node's sums two or four vectors of the smallest kind that every x86-64 has.
+/// Children of a node: a node's sums fill two or four of the smallest vectors of x86-64.
 const FAN: usize = 8;
 
-/// A number that a tree adds up. Arithmetic wraps: what is taken off before it was added is right again once it is.
+/// A number that a tree sums. Arithmetic wraps, so that an amount may be subtracted before it is added.
 pub(super) trait Sum: Copy {
     const ZERO: Self;
     /// For each child, all ones for the children after it and zero for the others.
@@ -46,12 +46,12 @@ macro_rules! sum {
 sum!(u32);
 sum!(u64);
 
-/// A tree over leaves. A node has, for each child, the sum of the children before it: a walk from a leaf up reads one
-/// number a node, and changes those of the later children all at once.
+/// A tree over leaves. A node has, for each child, the sum of the children before it. A walk from a leaf to the root
+/// reads one number per node, and changes those of the later children all at once.
 #[derive(Debug, Default)]
 pub(super) struct Tree<T> {
     nodes: Vec<[T; FAN]>,
-    /// Where each level begins in `nodes`, from the leaves' parents up.
+    /// The first node of each level, from the leaves' parents upwards.
     levels: Vec<usize>,
 }
 
@@ -75,7 +75,7 @@ impl<T: Sum> Tree<T> {
         Tree { nodes, levels }
     }
 
-    /// Takes `amount` off `leaf`; the sum over all leaves before it.
+    /// Subtracts `amount` from `leaf`, and returns the sum of all leaves before it.
     #[inline]
     pub(super) fn take(&mut self, leaf: usize, amount: T) -> T {
         let mut at = leaf;

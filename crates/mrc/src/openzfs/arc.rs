@@ -1,24 +1,25 @@
-//! The ARC proper: states, balance, eviction.
+//! The ARC itself: states, balance, eviction.
 //!
-//! Behaviour as of OpenZFS 2.3 (`module/zfs/arc.c`): `arc_access`, `arc_evict`, `arc_evict_adj` and
-//! `arc_is_overflowing` are the functions whose decisions are taken here. `docs/arc.md` tells what was measured.
+//! Follows OpenZFS 2.3 (`module/zfs/arc.c`): `arc_access`, `arc_evict`, `arc_evict_adj` and `arc_is_overflowing` make
+//! the decisions that are modelled here. `docs/arc.md` has the measurements.
 
-use super::list::{AHEAD, Block, Blocks, DIRTY, FRESH, HELD, LISTED, List, META, OLD, SECOND, SIZED, State};
+use super::block::{AHEAD, Block, Blocks, DIRTY, FRESH, HELD, LISTED, META, OLD, SECOND, SIZED, State};
 use super::options::{Options, PrimaryCache};
 use super::sum::Sum;
+use crate::list::List;
 
-/// Data, or metadata.
+/// The kind of a block: data or metadata.
 pub const DATA: usize = 0;
 pub const METADATA: usize = 1;
 
-/// Bytes of the header of a block that is on the cache vdev only.
+/// Bytes of the header of a block that is only on the cache vdev.
 const SECOND_HEADER: i64 = 96;
 
 pub fn kind(id: u32) -> usize {
     usize::from(id & META != 0)
 }
 
-/// Shares aimed at, in units of 2^-32.
+/// Target shares, in units of 2^-32.
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
     pub meta: u64,
@@ -32,17 +33,17 @@ pub struct Arc {
     pub blocks: Blocks,
     /// By state, kind and sublist.
     pub lists: [[Vec<List>; 2]; LISTED],
-    /// Bytes by state and kind: compressed, and uncompressed copies; of ghosts what they would take uncompressed.
+    /// Bytes by state and kind: compressed buffers and uncompressed copies; for ghosts, the uncompressed size.
     pub size: [[i64; 2]; SIZED],
-    /// Of these, what is on the lists.
+    /// The bytes that are on lists.
     pub evictable: [[i64; 2]; LISTED],
-    /// All that counts: buffers, copies, structures.
+    /// All bytes that count towards the ARC's size: buffers, copies, structures.
     pub used: Sum,
     pub largest: i64,
     pub balance: Balance,
-    /// Bytes of ghosts that were asked for since the last eviction: by state (MRU, MFU) and kind.
+    /// Bytes of ghosts that were accessed since the last eviction: by state (MRU, MFU) and kind.
     pub ghost_hits: [[u64; 2]; 2],
-    /// How large the ghosts' lists may be, as of the last eviction.
+    /// The maximum size of the ghost lists, as of the last eviction.
     pub ghost_limit: [[u64; 2]; 2],
     random: u64,
     pub evictions: u64,
@@ -51,7 +52,7 @@ pub struct Arc {
 impl Arc {
     pub fn new(options: Options) -> Arc {
         let mut size = [[0; 2]; SIZED];
-        // The pool's own, which its users hold.
+        // The pool's own metadata, which is never evicted.
         size[State::Mru as usize][METADATA] = options.pool_bytes as i64;
         let mut used = Sum::new(options.share);
         used.add(options.pool_bytes as i64);
@@ -80,13 +81,13 @@ impl Arc {
         }
     }
 
-    /// Bytes of the uncompressed copy that a dbuf of this block has beside the compressed buffer.
+    /// Bytes of the uncompressed copy that a dbuf of this block has in addition to the compressed buffer.
     pub fn copy(&self, id: u32) -> i64 {
         let lsize = self.lsize(id);
         if self.blocks.at(id).psize < lsize { i64::from(lsize) } else { 0 }
     }
 
-    /// A number below `n`, from xorshift64 (Marsaglia 2003).
+    /// A pseudorandom number below `n`, from xorshift64 (Marsaglia 2003).
     pub fn random(&mut self, n: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -94,13 +95,13 @@ impl Arc {
         (self.random >> 11) as usize % n
     }
 
-    /// The sublist a block is always on.
+    /// The sublist of a block, which never changes.
     pub fn sublist(&self, id: u32) -> usize {
         let id = if id & (META | OLD) == OLD { self.blocks.at(id).parent } else { id };
         (id.wrapping_mul(0x9e37_79b1) >> 16) as usize % self.options.sublists as usize
     }
 
-    /// What a block counts in its state: its buffer, and its copy while it is held; as a ghost what it would take.
+    /// Bytes of a block in its state: the buffer, and the copy while it is held; the uncompressed size of a ghost.
     fn counted(&self, id: u32, state: State) -> i64 {
         if state.is_ghost() {
             return i64::from(self.lsize(id));
@@ -123,7 +124,7 @@ impl Arc {
         self.evictable[state as usize][kind(id)] -= self.counted(id, state);
     }
 
-    /// Moves a block whose content is or will be in memory, held, to another state with memory.
+    /// Moves a held block to another state with memory.
     fn shift(&mut self, id: u32, to: State) {
         let from = self.blocks.at(id).state;
         let bytes = self.counted(id, from);
@@ -132,7 +133,7 @@ impl Arc {
         self.blocks.at_mut(id).state = to;
     }
 
-    /// Whether `primarycache` lets it stay.
+    /// Whether `primarycache` lets a block stay.
     pub fn cacheable(&self, id: u32) -> bool {
         match self.options.primarycache {
             PrimaryCache::All => true,
@@ -141,11 +142,11 @@ impl Arc {
         }
     }
 
-    /// A use of a block that is in memory.
+    /// Processes a use of a block that is in memory.
     pub fn touch(&mut self, id: u32, now: u32) {
         let mintime = self.options.mintime_ms;
         let block = self.blocks.at_mut(id);
-        // A read ahead was the first use; what it was read for does not count as the second.
+        // A prefetch was the first use, so the read that it was for is not the second.
         let ahead = block.flags & AHEAD != 0;
         block.flags &= !AHEAD;
         match block.state {
@@ -169,7 +170,7 @@ impl Arc {
         }
     }
 
-    /// A read of a block without a dbuf, which has one afterwards: whether it was in memory.
+    /// Reads a block without a dbuf, and creates its dbuf. Returns whether the block was in memory.
     pub fn read(&mut self, id: u32, now: u32) -> bool {
         let hit = self.blocks.at(id).state.is_cached();
         if hit {
@@ -183,7 +184,7 @@ impl Arc {
         hit
     }
 
-    /// Reads a block without a dbuf ahead, of which there will be no more than the buffer.
+    /// Prefetches a block without a dbuf; only its buffer is loaded.
     pub fn read_ahead(&mut self, id: u32, now: u32) {
         let block = self.blocks.at_mut(id);
         if block.state.is_cached() {
@@ -200,7 +201,7 @@ impl Arc {
         self.blocks.at_mut(id).flags |= AHEAD;
     }
 
-    /// Makes room for a block that is not in memory, and gives it its state.
+    /// Makes room for a block that is not in memory, and sets its state.
     fn admit(&mut self, id: u32, now: u32) {
         let (from, psize) = (self.blocks.at(id).state, i64::from(self.blocks.at(id).psize));
         let mut to = State::Mru;
@@ -218,7 +219,7 @@ impl Arc {
                 to = State::Uncached;
             }
         }
-        // On no list it cannot be evicted while it is being read.
+        // The block is on no list, so it cannot be evicted while it is read.
         self.make_room(now);
         let block = self.blocks.at_mut(id);
         (block.state, block.access_ms) = (to, now);
@@ -226,7 +227,7 @@ impl Arc {
         self.used.add(psize);
     }
 
-    /// A dbuf for a block that is in memory and on no list.
+    /// Creates a dbuf for a block that is in memory and on no list.
     fn hold(&mut self, id: u32, now: u32) {
         let copy = self.copy(id);
         if copy > 0 {
@@ -240,7 +241,7 @@ impl Arc {
         self.used.add(i64::from(structures.buffer) + i64::from(structures.dbuf));
     }
 
-    /// The end of a dbuf: the block goes to the head of its list, or away if it is not to be kept.
+    /// Destroys a dbuf: the block becomes the newest of its list, or leaves the cache if it is not to be kept.
     pub fn let_go(&mut self, id: u32) {
         let copy = self.copy(id);
         let block = self.blocks.at_mut(id);
@@ -257,7 +258,7 @@ impl Arc {
         }
     }
 
-    /// A block whose size on disk has changed. One in memory keeps the old one until it is read or written again.
+    /// Changes the size of a block on disk. A block in memory keeps the old size until it is read or written again.
     pub fn resize(&mut self, id: u32, psize: u32) {
         let block = self.blocks.at_mut(id);
         if psize == block.psize || block.state.is_cached() {
@@ -276,7 +277,7 @@ impl Arc {
         }
     }
 
-    /// A block that is being written, with a dbuf: what was known of it has another place on disk.
+    /// Marks a block as dirty, and creates its dbuf. Its old content has another location on disk.
     pub fn dirty(&mut self, id: u32, now: u32) {
         let block = self.blocks.at_mut(id);
         block.flags |= DIRTY;
@@ -297,14 +298,14 @@ impl Arc {
         }
     }
 
-    /// The buffer of a block that is in memory.
+    /// Accounts for the buffer of a block.
     fn buffer(&mut self, id: u32) {
         let (state, psize) = (self.blocks.at(id).state, i64::from(self.blocks.at(id).psize));
         self.size[state as usize][kind(id)] += psize;
         self.used.add(psize);
     }
 
-    /// What was written is on disk: it counts as used once, whatever it was before.
+    /// The block is on disk: it now counts as used once, regardless of its earlier state.
     pub fn synced(&mut self, id: u32, now: u32) {
         if self.blocks.at(id).flags & FRESH != 0 {
             self.blocks.at_mut(id).flags &= !FRESH;
@@ -316,7 +317,7 @@ impl Arc {
         block.access_ms = now;
     }
 
-    /// What a block without a dbuf was stays, in its place, until the transaction group is on disk.
+    /// The old content of a block without a dbuf keeps its position on its list until the transaction group is on disk.
     fn leave_old(&mut self, id: u32) {
         let block = self.blocks.at_mut(id);
         let (state, old) = (block.state, Block { parent: id, flags: 0, ..*block });
@@ -331,7 +332,7 @@ impl Arc {
         self.lists[state as usize][kind(id)][at].replace(&mut self.blocks, id, number);
     }
 
-    /// The transaction group is on disk: what its records were is free.
+    /// Drops the old contents, after the transaction group is on disk.
     pub fn forget_old(&mut self) {
         for number in 0..self.blocks.old.len() as u32 {
             self.forget(OLD | number);
@@ -339,18 +340,18 @@ impl Arc {
         self.blocks.old.clear();
     }
 
-    /// Bytes that are written and not yet on disk.
+    /// Bytes of dirty data that are not on disk yet.
     pub fn anonymous(&self) -> u64 {
         self.size[State::Anon as usize].iter().sum::<i64>() as u64
     }
 
-    /// The head of one of the lists of a state.
+    /// The newest block of a random list of a state.
     pub fn random_head(&mut self, state: State, kind: usize) -> u32 {
         let at = self.random(self.options.sublists as usize);
-        self.lists[state as usize][kind][at].head
+        self.lists[state as usize][kind][at].newest
     }
 
-    /// A block's place on the cache vdev was written over.
+    /// The space of a block on the cache vdev was overwritten.
     pub fn leave_second(&mut self, id: u32) {
         let block = self.blocks.at_mut(id);
         block.flags &= !SECOND;
@@ -360,7 +361,7 @@ impl Arc {
         }
     }
 
-    /// A ghost that is dropped: on the cache vdev it is still to be had.
+    /// Drops a ghost. It stays known if it is on the cache vdev.
     pub fn drop_ghost(&mut self, id: u32) {
         let second = self.blocks.at(id).flags & SECOND != 0;
         self.forget(id);
@@ -372,7 +373,7 @@ impl Arc {
         }
     }
 
-    /// Forgets a block that is on a list, or is not known.
+    /// Forgets a block that is on a list, or is unknown.
     pub fn forget(&mut self, id: u32) {
         let state = self.blocks.at(id).state;
         self.blocks.at_mut(id).flags &= !SECOND;

@@ -1,10 +1,10 @@
-//! The dbufs in front of the ARC: those in use, their indirect blocks, and the dbuf cache of idle ones.
+//! The dbufs in front of the ARC: those in use, their indirect blocks, and the dbuf cache of unused dbufs.
 
 use super::arc::{Arc, kind};
-use super::list::{HELD, IDLE, List, META, NIL};
+use super::block::{HELD, IDLE, META};
+use crate::list::{List, NONE};
 
-/// How far the dbuf cache may be over its size, and how far it is then cut below it, in percent
-/// (`dbuf_cache_hiwater_pct`, `dbuf_cache_lowater_pct`).
+/// How far the dbuf cache is trimmed below its limit when it exceeds the limit, in percent (`dbuf_cache_lowater_pct`).
 const LOW_WATER: u64 = 10;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl Dbufs {
         Dbufs { lists: vec![List::default(); sublists as usize], bytes: 0, limit }
     }
 
-    /// Bytes of idle dbufs.
+    /// Bytes of unused dbufs.
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -29,8 +29,8 @@ impl Dbufs {
         u64::from(arc.lsize(id))
     }
 
-    /// Puts a dbuf that nobody uses any more into the cache; or ends it, if it is not to be kept. One that was read in
-    /// part is kept all the same, as the next part may be wanted soon.
+    /// Moves an unused dbuf into the cache, or destroys it if it is not to be kept. A dbuf of which only a part was
+    /// read is kept, because the next part may be read soon.
     pub fn idle(&mut self, arc: &mut Arc, id: u32) {
         if !arc.cacheable(id) && (id & META != 0 || !arc.options.partial_reads) {
             arc.let_go(id);
@@ -42,7 +42,7 @@ impl Dbufs {
         self.bytes += Dbufs::bytes_of(arc, id);
     }
 
-    /// Takes it out again, as somebody uses it.
+    /// Takes a dbuf out of the cache, because it is used again.
     pub fn busy(&mut self, arc: &mut Arc, id: u32) {
         if arc.blocks.at(id).flags & IDLE == 0 {
             return;
@@ -53,7 +53,7 @@ impl Dbufs {
         self.bytes -= Dbufs::bytes_of(arc, id);
     }
 
-    /// Cuts the cache back if it is over its size.
+    /// Trims the cache if it exceeds its limit.
     pub fn trim(&mut self, arc: &mut Arc) {
         if self.bytes <= self.limit {
             return;
@@ -65,8 +65,8 @@ impl Dbufs {
     fn evict(&mut self, arc: &mut Arc) -> bool {
         let first = arc.random(self.lists.len());
         for at in 0..self.lists.len() {
-            let tail = self.lists[(first + at) % self.lists.len()].tail;
-            if tail != NIL {
+            let tail = self.lists[(first + at) % self.lists.len()].oldest;
+            if tail != NONE {
                 self.destroy(arc, tail);
                 return true;
             }
@@ -74,17 +74,17 @@ impl Dbufs {
         false
     }
 
-    /// The end of an idle dbuf; its indirect block's may become idle by that.
+    /// Destroys an unused dbuf; that of its indirect block may become unused.
     pub fn destroy(&mut self, arc: &mut Arc, id: u32) {
         self.busy(arc, id);
         arc.let_go(id);
         self.release_parent(arc, id);
     }
 
-    /// One dbuf less below its indirect block.
+    /// Removes a dbuf from the count of its indirect block.
     fn release_parent(&mut self, arc: &mut Arc, id: u32) {
         let parent = arc.blocks.at(id).parent;
-        if parent == NIL {
+        if parent == NONE {
             return;
         }
         let block = arc.blocks.at_mut(parent);
@@ -94,11 +94,10 @@ impl Dbufs {
         }
     }
 
-    /// Finds or makes the dbuf of an indirect block, for one that is being made below it. Misses of indirect blocks are
-    /// counted into `missed`.
+    /// Finds or creates the dbuf of the indirect block of a new dbuf. Adds misses of indirect blocks to `missed`.
     pub fn hold_parent(&mut self, arc: &mut Arc, id: u32, now: u32, missed: &mut u64) {
         let parent = arc.blocks.at(id).parent;
-        if parent == NIL {
+        if parent == NONE {
             return;
         }
         debug_assert!(kind(parent) == super::arc::METADATA);

@@ -1,14 +1,15 @@
-//! Eviction: how much of which state has to go, and which of its blocks.
+//! Eviction: how many bytes of which state to evict, and which of its blocks.
 
 use super::arc::{Arc, DATA, METADATA, kind};
-use super::list::{AHEAD, META, NIL, State};
+use super::block::{AHEAD, META, State};
+use crate::list::NONE;
 
-/// Percent: from metadata to data the balance moves five times slower than back (`zfs_arc_meta_balance`).
+/// Percent: the balance moves from metadata to data five times slower than back (`zfs_arc_meta_balance`).
 const META_BALANCE: u64 = 500;
 
 impl Arc {
-    /// Cuts the ARC back to its size if it is too far over it. The library's thread does it meanwhile; a reader that is
-    /// faster waits for it at a fraction of a percent more.
+    /// Evicts down to the size limit if the ARC exceeds it by too much. Approximates the eviction thread: a faster
+    /// reader blocks until eviction has caught up.
     pub fn make_room(&mut self, now: u32) {
         let limit = self.options.cache_bytes as i64;
         if self.used.lower < limit + self.options.slack_bytes as i64 {
@@ -18,14 +19,14 @@ impl Arc {
         while self.evict(now) > 0 && self.used.value() > limit {}
     }
 
-    /// Lets go of what was read ahead, is not to be kept, and was not asked for in time.
+    /// Evicts prefetched blocks that are not to be kept and were not used in time.
     pub fn flush_uncached(&mut self, now: u32) {
         for kind in [DATA, METADATA] {
             self.evict_from(State::Uncached, kind, i64::MAX, now);
         }
     }
 
-    /// One round; the bytes of buffers it freed.
+    /// Runs one round of eviction, and returns the bytes of buffers that it freed.
     fn evict(&mut self, now: u32) -> i64 {
         self.evictions += 1;
         self.adjust();
@@ -37,7 +38,7 @@ impl Arc {
         let mut mfu_meta = self.size[mfu][METADATA];
         let meta = mru_meta + mfu_meta;
         let mut over = self.used.settle() - self.options.cache_bytes as i64;
-        // What buffers may take: all there is, less what has to go.
+        // The bytes that buffers may take: all, less the excess.
         let mut wanted = mru_data + mfu_data + meta - over;
         let mut total = 0;
 
@@ -58,7 +59,8 @@ impl Arc {
         let freed = self.evict_from(State::Mfu, DATA, over, now);
         (total, mfu_data) = (total + freed, mfu_data - freed);
 
-        // A state's ghosts may be as large as half of the three others together: by so much it could grow.
+        // The ghosts of a state may be half as large as the other three lists together: by so much the state could
+        // grow.
         let all = mru_data + mru_meta + mfu_data + mfu_meta;
         self.trim(State::MruGhost, DATA, (all - mru_data) / 2, now);
         self.trim(State::MruGhost, METADATA, (all - mru_meta) / 2, now);
@@ -72,7 +74,7 @@ impl Arc {
         self.evict_from(ghost, kind, self.size[ghost as usize][kind] - limit, now);
     }
 
-    /// Moves the balance to where ghosts were asked for.
+    /// Moves the balance towards the states whose ghosts were accessed.
     fn adjust(&mut self) {
         let [[mru_data, mru_meta], [mfu_data, mfu_meta]] = std::mem::take(&mut self.ghost_hits);
         let limit = self.ghost_limit;
@@ -84,14 +86,15 @@ impl Arc {
         balance.meta_mru = moved(balance.meta_mru, meta, mru_meta, mfu_meta, 100);
     }
 
-    /// Evicts `bytes` or what there is from the tails of a state's lists; what was freed (of ghosts, uncompressed).
+    /// Evicts up to `bytes` from the oldest blocks of a state's lists. Returns the bytes freed (of ghosts,
+    /// uncompressed).
     fn evict_from(&mut self, state: State, kind: usize, bytes: i64, now: u32) -> i64 {
         let bytes = bytes.min(self.evictable[state as usize][kind]);
         if bytes <= 0 {
             return 0;
         }
         let sublists = self.options.sublists as usize;
-        let mut next: Vec<u32> = self.lists[state as usize][kind].iter().map(|list| list.tail).collect();
+        let mut next: Vec<u32> = self.lists[state as usize][kind].iter().map(|list| list.oldest).collect();
         let mut freed = 0;
         loop {
             let before = freed;
@@ -110,9 +113,9 @@ impl Arc {
 
     fn evict_batch(&mut self, cursor: &mut u32, state: State, bytes: i64, now: u32) -> i64 {
         let (mut freed, mut count) = (0, 0);
-        while *cursor != NIL && count < self.options.batch && freed < bytes {
+        while *cursor != NONE && count < self.options.batch && freed < bytes {
             let id = *cursor;
-            *cursor = self.blocks.at(id).prev;
+            *cursor = self.blocks.at(id).links.newer;
             let block = self.blocks.at(id);
             let young = now.saturating_sub(block.access_ms) < self.options.indirect_ms;
             if young && !state.is_ghost() && (id & META != 0 || block.flags & AHEAD != 0) {
@@ -145,7 +148,8 @@ impl Arc {
     }
 }
 
-/// A share (in units of 2^-32) after `up` bytes of ghosts asked for it and `down` against it, of `total` that there may be.
+/// A share (in units of 2^-32) after accesses to `up` bytes of ghosts in its favour and `down` against it, of at most
+/// `total`.
 fn moved(share: u64, total: u64, mut up: u64, mut down: u64, balance: u64) -> u64 {
     if total < 8 || up + down == 0 {
         return share;

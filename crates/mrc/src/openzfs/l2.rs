@@ -1,18 +1,19 @@
-//! The second level: a cache vdev that is fed from the ARC's lists at a bounded rate, and written round and round
+//! The L2ARC: a cache vdev that is fed from the ARC's lists at a bounded rate, and overwritten in a ring
 //! (`l2arc_feed_thread`).
 
 use std::collections::{HashMap, VecDeque};
 
 use super::arc::{Arc, DATA, METADATA};
-use super::list::{AHEAD, META, NIL, OLD, SECOND, State};
+use super::block::{AHEAD, META, OLD, SECOND, State};
+use crate::list::NONE;
 
-/// Bytes written at once while the ARC has not been short of memory, which a fixed one never is: `l2arc_write_max` and
-/// `l2arc_write_boost`.
+/// Bytes per write while the ARC has not been short of memory, which is always true for a fixed size: `l2arc_write_max`
+/// and `l2arc_write_boost`.
 const AT_ONCE: u64 = 64 << 20;
-/// How far the lists are looked through for it: `l2arc_headroom`, doubled as buffers are kept compressed
-/// (`l2arc_headroom_boost`).
+/// How far the lists are scanned, relative to the bytes of a write: `l2arc_headroom`, doubled because buffers are
+/// compressed (`l2arc_headroom_boost`).
 const HEADROOM: u64 = 16;
-/// Milliseconds between two writes, and after one that wrote more than half of what it may.
+/// Milliseconds between two writes, and after a write of more than half of the limit.
 const SLOW_MS: u32 = 1000;
 const QUICK_MS: u32 = 200;
 
@@ -22,9 +23,9 @@ pub struct Second {
     limit: u64,
     used: u64,
     next_ms: u32,
-    /// What was written, the oldest first: block, bytes, and the number of the write.
+    /// The ring, the oldest first: block, bytes, and the number of the write.
     ring: VecDeque<(u32, u32, u64)>,
-    /// The number of a block's last write: what is in the ring from before that is of no use any more.
+    /// The number of a block's last write. Earlier entries of the block in the ring are obsolete.
     last: HashMap<u32, u64>,
     writes: u64,
 }
@@ -39,7 +40,7 @@ impl Second {
         self.ring.capacity() * size_of::<(u32, u32, u64)>() + self.last.capacity() * 16
     }
 
-    /// Feeds it, if it is time. Buffers come from the heads of the lists, the used ones first.
+    /// Writes to the cache vdev if it is time. Takes the newest buffers of the lists, MFU first.
     pub fn feed(&mut self, arc: &mut Arc, now: u32) {
         if now < self.next_ms || self.limit == 0 {
             return;
@@ -52,14 +53,14 @@ impl Second {
         {
             let mut passed = 0;
             let mut id = arc.random_head(state, kind);
-            while id != NIL {
+            while id != NONE {
                 passed += u64::from(arc.lsize(id));
                 let block = arc.blocks.at(id);
-                let (next, bytes) = (block.next, block.psize);
+                let (next, bytes) = (block.links.older, block.psize);
                 if passed > most * HEADROOM {
                     break;
                 }
-                // What was read ahead has to be asked for first (`l2arc_noprefetch`); what was written over is soon gone.
+                // Prefetched blocks must be used first (`l2arc_noprefetch`); old contents are freed soon.
                 if block.flags & (SECOND | AHEAD) == 0 && id & (META | OLD) != OLD {
                     if written + u64::from(bytes) > most {
                         break;

@@ -1,14 +1,14 @@
-//! OpenZFS's own ARC, as it has been since 2.2: not the textbook's.
+//! OpenZFS's ARC since 2.2, which differs from the textbook's.
 //!
-//! The model goes the way of a read through the engine: a [`dbuf`](dbuf::Dbufs) for the record, below the dbufs of its
-//! indirect blocks; then the [`Arc`](arc::Arc) with its states, ghosts, balance and eviction. What counts and why is in
-//! `docs/arc.md`, with what was measured.
+//! A read takes the same path as in the engine: a [`dbuf`](dbuf::Dbufs) for the record and the dbufs of its indirect
+//! blocks, then the [`Arc`](arc::Arc) with its states, ghosts, balance and eviction. `docs/arc.md` explains what is
+//! modelled, and compares the model with the engine.
 
 mod arc;
+mod block;
 mod dbuf;
 mod evict;
 mod l2;
-mod list;
 mod options;
 mod prefetch;
 mod sum;
@@ -17,30 +17,32 @@ mod tests;
 
 pub use options::{GRAIN, LEAST_SAMPLED, Options, PrimaryCache, Structures};
 
+use crate::list::NONE;
 use crate::{Access, Counts, Intern, Key, Kind, Model};
 use arc::Arc;
+use block::{Block, DIRTY, HELD, META, SECOND};
 use dbuf::Dbufs;
 use l2::Second;
-use list::{Block, DIRTY, HELD, META, NIL, SECOND};
 use prefetch::Streams;
 use std::collections::HashMap;
 
-/// Pointers in an indirect block: 128K of 128 bytes.
+/// Pointers in an indirect block, as a power of two: 128K of 128 bytes each.
 const POINTERS: u32 = 10;
 
-/// Bits of a key for a record's place in its file.
+/// Bits of a key for the index of the record in its file.
 const PLACE: u32 = 40;
-/// How often what was read ahead in vain and is not to be kept is let go of: half of the time it has.
+/// Interval in milliseconds at which prefetched blocks that are not to be kept are evicted: half of their minimum
+/// lifetime.
 const FLUSH_MS: u32 = 500;
 
-/// A modelled ARC of one size.
+/// A model of an ARC of one size.
 #[derive(Debug)]
 pub struct OpenZfs {
     arc: Arc,
     dbufs: Dbufs,
-    /// Records of the files, where that is known.
+    /// Number of records of each file, if known.
     lengths: HashMap<u64, u64>,
-    /// Indirect blocks by level and place.
+    /// Indirect blocks by level and key.
     indirect: HashMap<(u8, Key), u32>,
     dirty: Dirty,
     ahead: Option<ReadAhead>,
@@ -52,20 +54,20 @@ pub struct OpenZfs {
     record_loads: u64,
 }
 
-/// What reading ahead needs to know: records that nobody has asked for yet have blocks too, so blocks have numbers of
-/// their own.
+/// State of the prefetcher. Records that were not accessed yet have blocks too, so blocks have their own numbers.
 #[derive(Debug, Default)]
 struct ReadAhead {
     names: Intern,
     files: HashMap<u64, OneFile>,
-    /// Of the records seen of late, for those that are not.
+    /// Moving average of the compressed sizes of recent records in bytes, as the size of records that were not accessed
+    /// yet.
     bytes: i64,
 }
 
 #[derive(Debug, Default)]
 struct OneFile {
     streams: Streams,
-    /// Its last record, as far as is known.
+    /// Its last record, as far as known.
     last: u64,
 }
 
@@ -74,14 +76,14 @@ struct OneFile {
 struct Dirty {
     records: Vec<u32>,
     bytes: u64,
-    /// All that was written, rewritten records each time.
+    /// Bytes written, counting rewritten records each time.
     written: u64,
-    /// When the one before it was closed.
+    /// When the previous group was closed.
     since_ms: u32,
 }
 
 impl OpenZfs {
-    /// An empty one.
+    /// An empty ARC.
     pub fn new(options: Options) -> OpenZfs {
         OpenZfs {
             arc: Arc::new(options),
@@ -99,22 +101,23 @@ impl OpenZfs {
         }
     }
 
-    /// Reads of indirect blocks so far; they are no requests.
+    /// Reads of indirect blocks so far; they are not requests.
     pub fn metadata_misses(&self) -> u64 {
         self.metadata_misses
     }
 
-    /// Records that a read brought into a dbuf, from the ARC or from the device: a compressed one is decompressed each time.
+    /// Records that a read loaded into a dbuf, from the ARC or from the device. A compressed record is decompressed
+    /// each time.
     pub fn record_loads(&self) -> u64 {
         self.record_loads
     }
 
-    /// Of the misses, those that the cache vdev answered.
+    /// Misses that the L2ARC answered.
     pub fn l2arc_hits(&self) -> u64 {
         self.second_hits
     }
 
-    /// What the ARC looks like now, for comparisons with the engine's `arcstats`.
+    /// The state of the ARC, to compare with the engine's `arcstats`.
     pub fn state(&self) -> String {
         let arc = &self.arc;
         let mb = |bytes: i64| format!("{:.1}", bytes as f64 / 1048576.0);
@@ -132,8 +135,8 @@ impl OpenZfs {
         )
     }
 
-    /// Tells how long a file is, in records: it is read ahead of a reader up to its end, and no further. Without that its
-    /// end is the last record that the trace has asked for so far.
+    /// Sets the length of a file in records. The prefetcher stops at the end of the file. Without a known length that
+    /// is the last record accessed so far.
     pub fn set_file_records(&mut self, file: u32, records: u64) {
         self.lengths.insert(file.into(), records);
         if let Some(ahead) = &mut self.ahead {
@@ -141,7 +144,7 @@ impl OpenZfs {
         }
     }
 
-    /// The block of the record that an access is for.
+    /// The block of the accessed record.
     fn block(&mut self, access: &Access, key: Key) -> u32 {
         let Some(ahead) = &mut self.ahead else {
             if access.record as usize == self.arc.blocks.records.len() {
@@ -155,7 +158,7 @@ impl OpenZfs {
         self.named(key, access.bytes)
     }
 
-    /// The block of a record by its key, made if there is none.
+    /// The block of a record by its key, created if there is none.
     fn named(&mut self, key: Key, bytes: u32) -> u32 {
         let Some(Ok(id)) = self.ahead.as_mut().map(|ahead| ahead.names.number(key)) else {
             unreachable!("the caller numbers its records, and has not run out of numbers");
@@ -166,7 +169,7 @@ impl OpenZfs {
         id
     }
 
-    /// A read or write, and the reading ahead that comes of it. Whether it missed.
+    /// Processes a read or write and the prefetch that it triggers, and returns whether it missed.
     fn in_stream(&mut self, id: u32, key: Key, kind: Kind, now: u32) -> bool {
         let record_bytes = u64::from(self.arc.options.record_bytes);
         let write = kind != Kind::Read;
@@ -194,7 +197,7 @@ impl OpenZfs {
                 continue;
             }
             let parent = self.arc.blocks.at(id).parent;
-            if parent != NIL {
+            if parent != NONE {
                 match self.arc.blocks.at(parent).flags & HELD {
                     0 => self.arc.read_ahead(parent, now),
                     _ => self.arc.touch(parent, now),
@@ -207,7 +210,7 @@ impl OpenZfs {
             wanted.indirect.0.div_ceil(pointers)..wanted.indirect.1.min(last + 1).div_ceil(pointers);
         for place in indirect {
             let id = self.parent(1, file << PLACE | place << POINTERS, last);
-            if id == NIL {
+            if id == NONE {
                 continue;
             }
             if self.arc.blocks.at(id).flags & HELD == 0 {
@@ -216,26 +219,26 @@ impl OpenZfs {
         }
     }
 
-    /// The block of a record seen for the first time, and its indirect blocks.
+    /// Adds the block of a new record, and its indirect blocks.
     fn add(&mut self, key: Key, bytes: u32) {
         let Options { offsets, span, .. } = self.arc.options;
         let place = ((key & ((1 << PLACE) - 1)) as f64 / span) as u64;
         let known = self.lengths.get(&(key >> PLACE)).map_or(0, |records| (*records as f64 / span) as u64);
         let last = place.max(known.saturating_sub(1));
-        let parent = if offsets { self.parent(1, key >> PLACE << PLACE | place, last) } else { NIL };
+        let parent = if offsets { self.parent(1, key >> PLACE << PLACE | place, last) } else { NONE };
         let records = &mut self.arc.blocks.records;
         if records.len() == records.capacity() {
-            // A quarter more at a time, not as much again.
+            // Grow by a quarter instead of doubling.
             records.reserve_exact(1024.max(records.len() / 4));
         }
         records.push(Block::new(parent, bytes));
     }
 
-    /// The indirect block of a level above what is at `key`, in a file whose last record is `last`: one of a single record
-    /// has none, one of up to 1024 one.
+    /// The indirect block of a level above `key`, in a file whose last record is `last`. A file of one record has none,
+    /// a file of up to 1024 records has one.
     fn parent(&mut self, level: u8, key: Key, last: u64) -> u32 {
         if last == 0 {
-            return NIL;
+            return NONE;
         }
         let (file, index) = (key >> PLACE, (key & ((1 << PLACE) - 1)) >> POINTERS);
         let at = file << PLACE | index;
@@ -249,7 +252,7 @@ impl OpenZfs {
         id
     }
 
-    /// The time of an access in milliseconds: its own, or what its number says.
+    /// The time of an access in milliseconds: its own, or derived from its number.
     fn now(&self, access: &Access) -> u32 {
         match u64::from(self.arc.options.requests_per_s) {
             0 => access.t_ms,
@@ -257,7 +260,7 @@ impl OpenZfs {
         }
     }
 
-    /// A read through the dbufs: whether it missed.
+    /// Reads a record through its dbuf, and returns whether it missed.
     fn read(&mut self, id: u32, now: u32) -> bool {
         let (arc, dbufs) = (&mut self.arc, &mut self.dbufs);
         let missed = if arc.blocks.at(id).flags & HELD != 0 {
@@ -279,7 +282,7 @@ impl OpenZfs {
         missed
     }
 
-    /// A write; of a part of the record only, it reads the record first. Whether that missed.
+    /// Writes a record; a partial write reads the record first. Returns whether that missed.
     fn write(&mut self, id: u32, part: bool, now: u32) -> bool {
         let missed = part && self.read(id, now);
         let (arc, dbufs) = (&mut self.arc, &mut self.dbufs);
@@ -299,8 +302,8 @@ impl OpenZfs {
         missed
     }
 
-    /// Brings the transaction group to disk when it is due: by its age, its size, what was written to the log for it (0.15 of
-    /// `zfs_wrlog_data_max`, which is twice `zfs_dirty_data_max`), or because it takes half of the ARC
+    /// Syncs the transaction group when it is due: by its age, its size, the bytes written to the log for it (0.15 of
+    /// `zfs_wrlog_data_max`, which is twice `zfs_dirty_data_max`), or because its data takes half of the ARC
     /// (`zfs_arc_dirty_limit_percent`).
     fn sync_if_due(&mut self, now: u32) {
         if self.counts.requests == 0 {
@@ -322,21 +325,21 @@ impl OpenZfs {
         (self.dirty.bytes, self.dirty.written) = (0, 0);
         self.arc.forget_old();
         let mut records = std::mem::take(&mut self.dirty.records);
-        // What was freed meanwhile is no longer dirty.
+        // Freed records are no longer dirty.
         records.retain(|&id| self.arc.blocks.at(id).flags & DIRTY != 0);
-        // Each has a place of its own now, so the blocks that point to them are written as well.
+        // Each record has a new location, so the blocks that point to them are written too.
         let mut above: Vec<u32> = records.iter().map(|&id| self.arc.blocks.at(id).parent).collect();
         while !above.is_empty() {
             above.sort_unstable();
             above.dedup();
-            above.retain(|&id| id != NIL);
+            above.retain(|&id| id != NONE);
             for &id in &above {
                 self.arc.synced(id, now);
             }
             above = above.iter().map(|&id| self.arc.blocks.at(id).parent).collect();
         }
         for id in records {
-            // One that was freed and written again is here twice.
+            // A record that was freed and written again occurs twice.
             if self.arc.blocks.at(id).flags & DIRTY != 0 {
                 self.arc.synced(id, now);
                 self.dbufs.idle(&mut self.arc, id);
@@ -345,7 +348,7 @@ impl OpenZfs {
         }
     }
 
-    /// The end of a record: it leaves the cache.
+    /// Frees a record: it leaves the cache.
     fn free(&mut self, id: u32, now: u32) {
         if self.arc.blocks.at(id).flags & DIRTY != 0 {
             self.arc.synced(id, now);

@@ -1,15 +1,15 @@
-//! What a modelled ARC is like: its size, and what the engine and its host make of that.
+//! The parameters of a modelled ARC: its size, and those of the engine and the host.
 
-/// Bytes of the smallest ARC that a sample can be modelled in. In smaller ones few indirect blocks fit; they are then kept
-/// or not as in no whole ARC, and the miss ratio was found to be off by more than samples differ.
+/// Bytes of the smallest ARC for which a sample is modelled. Only few indirect blocks fit into a smaller one, and
+/// whether they stay differs from the whole ARC: the errors of the miss ratio exceeded the differences between samples.
 pub const LEAST_SAMPLED: u64 = 16 << 20;
 
-/// How far the room for records in a sample's ARC may be off: two indirect blocks, compressed and as its dbuf has them. A
-/// reader of neighbours holds those of the dbuf cache's records, which are as many fewer as there are records, but one at
-/// least, and another at the border of two.
+/// How much the space for records in a sample's ARC may deviate, in bytes: two indirect blocks, compressed and with
+/// their dbufs. A reader of neighbouring records holds the indirect blocks of the dbuf cache's records. Their number
+/// shrinks with the records, but is at least one, and two at a border.
 pub const GRAIN: u64 = 2 * ((44 << 10) + (128 << 10));
 
-/// What a dataset's `primarycache` lets into the ARC.
+/// What the property `primarycache` admits to the ARC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrimaryCache {
     /// Data and metadata.
@@ -20,77 +20,78 @@ pub enum PrimaryCache {
     None,
 }
 
-/// Bytes of the structures that count towards the ARC's size, beside the buffers.
+/// Bytes of the structures that count towards the ARC's size, in addition to the buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structures {
-    /// A block's header, of a ghost too (`arc_buf_hdr_t`).
+    /// The header of a block or a ghost (`arc_buf_hdr_t`).
     pub header: u32,
-    /// A user's handle on a block (`arc_buf_t`).
+    /// A handle on a block (`arc_buf_t`).
     pub buffer: u32,
     /// A dbuf (`dmu_buf_impl_t`).
     pub dbuf: u32,
 }
 
 impl Structures {
-    /// As OpenZFS 2.3 has them, compiled as it is shipped.
+    /// The structures of OpenZFS 2.3 as it is shipped.
     pub const KERNEL: Structures = Structures { header: 240, buffer: 32, dbuf: 368 };
-    /// As the debug build of libzpool has them, which checks more and so holds more.
+    /// The structures of the debug build of libzpool, which are larger because of its checks.
     pub const LIBRARY: Structures = Structures { header: 416, buffer: 32, dbuf: 488 };
 }
 
 /// A modelled ARC. Sizes are bytes, times milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// The size aimed at (`arc_c`), which does not move here.
+    /// The target size (`arc_c`), which is fixed here.
     pub cache_bytes: u64,
-    /// The recordsize: what a record takes uncompressed.
+    /// The recordsize: the uncompressed size of a record.
     pub record_bytes: u32,
-    /// What may be cached.
+    /// What the ARC caches.
     pub primarycache: PrimaryCache,
-    /// The dbuf cache in front, uncompressed.
+    /// The size of the dbuf cache, uncompressed.
     pub dbuf_cache_bytes: u64,
-    /// The cache vdev behind it (L2ARC); 0: there is none.
+    /// The size of the cache vdev (L2ARC); 0 for none.
     pub l2arc_bytes: u64,
-    /// Whether it reads ahead of sequential readers (`prefetch`); needs `offsets`.
+    /// Whether to prefetch for sequential readers; needs `offsets`.
     pub prefetch: bool,
-    /// Whether reads are for parts of records. It matters where records are not to be cached: their dbufs are then kept.
+    /// Whether reads are for parts of records. Matters if records are not to be cached: their dbufs are then kept.
     pub partial_reads: bool,
-    /// For traces without times: requests in a second. 0: the times are those of the accesses.
+    /// Requests per second of a trace without times; 0 to use the times of the accesses.
     pub requests_per_s: u32,
-    /// Whether keys are a file's number and the record's place in it; else there are no indirect blocks.
+    /// Whether keys are a file and an index in it; otherwise there are no indirect blocks.
     pub offsets: bool,
-    /// Records that a pointer of an indirect block stands for: 1, or more where a model is shown a sample.
+    /// Records per pointer of an indirect block: 1, or more in a sample.
     pub span: f64,
-    /// Share of the records that the model is shown.
+    /// Share of the records that the model receives.
     pub share: f64,
-    /// What a full indirect block of 1024 pointers takes compressed.
+    /// The compressed size of a full indirect block of 1024 pointers.
     pub indirect_bytes: u32,
-    /// What it takes uncompressed.
+    /// Its uncompressed size.
     pub indirect_lsize: u32,
-    /// What the pool itself keeps in the ARC.
+    /// Bytes of the ARC that the pool itself uses.
     pub pool_bytes: u64,
-    /// Structures that count.
+    /// The sizes of structures.
     pub structures: Structures,
-    /// How far the ARC grows over its size before it is cut back: `zfs_max_recordsize`.
+    /// How far the ARC exceeds its size before eviction starts: `zfs_max_recordsize`.
     pub slack_bytes: u64,
-    /// Lists that each state is spread over: the processors, but at least 4.
+    /// Lists per state: the number of processors, but at least 4.
     pub sublists: u32,
-    /// Buffers that are evicted from one of them before the next has its turn (`zfs_arc_evict_batch_limit`).
+    /// Buffers evicted from a list before eviction continues with the next (`zfs_arc_evict_batch_limit`).
     pub batch: u32,
-    /// A second use this soon after the first is no second use (`ARC_MINTIME`, a sixteenth of a second in ticks).
+    /// A second use within this time does not count (`ARC_MINTIME`, a sixteenth of a second in ticks).
     pub mintime_ms: u32,
-    /// An indirect block, or what was read ahead, is not evicted this soon after its use (`zfs_arc_min_prefetch_ms`).
+    /// An indirect block or a prefetched block is not evicted within this time after its use
+    /// (`zfs_arc_min_prefetch_ms`).
     pub indirect_ms: u32,
-    /// How often dirty data goes to disk (`zfs_txg_timeout`).
+    /// How often dirty data is synced (`zfs_txg_timeout`).
     pub txg_ms: u32,
-    /// Or as soon as there is this much of it (a fifth of `zfs_dirty_data_max`).
+    /// The amount of dirty data that triggers a sync (a fifth of `zfs_dirty_data_max`).
     pub txg_bytes: u64,
-    /// What a write of a part of a record writes, on average.
+    /// The mean length of a partial write.
     pub update_bytes: u32,
 }
 
 impl Options {
-    /// The engine's defaults for an ARC of this size and records of this size.
+    /// The engine's defaults for an ARC and records of these sizes.
     pub fn new(cache_bytes: u64, record_bytes: u32) -> Options {
         Options {
             cache_bytes,
@@ -119,13 +120,13 @@ impl Options {
         }
     }
 
-    /// The same for a sample of so large a share of the records, in an ARC of that share (`cache_bytes` and what follows
-    /// from it are that already, and at least [`LEAST_SAMPLED`]).
+    /// The options for a sample of this share of the records, in an ARC of this share (`cache_bytes` and the values
+    /// derived from it already have that size, at least [`LEAST_SAMPLED`]).
     ///
-    /// What is neither a record's own nor an indirect block's shrinks with it, and so do the steps in which room is counted
-    /// and made: two megabytes that an indirect block's dbuf borrows in advance would be a fortieth of an ARC of 80M. An indirect block points to as many of the
-    /// sampled records as it would to all, so that there are fewer of them by the share. Nothing is read ahead: records
-    /// that are spread show no sequence.
+    /// Memory that belongs neither to a record nor to an indirect block shrinks with the share, and so do the steps in
+    /// which memory is counted and freed: the two megabytes that an indirect block's dbuf borrows in advance would be a
+    /// fortieth of an ARC of 80M. An indirect block points to as many sampled records as it would to all records, so
+    /// that their number shrinks with the share. Nothing is prefetched, because sampled records form no sequence.
     pub fn sampled(self, share: f64) -> Options {
         if share >= 1.0 {
             return self;

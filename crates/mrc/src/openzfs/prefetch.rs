@@ -1,36 +1,37 @@
-//! Reading ahead: streams of sequential accesses to a file, and how far ahead of each the engine reads
+//! Prefetch: streams of sequential accesses to a file, and the distance that the engine reads ahead of each
 //! (`dmu_zfetch.c`).
 
 /// Streams of a file (`zfetch_max_streams`).
 const STREAMS: u64 = 8;
-/// Seconds after its last use before a stream may be given up for another, and before it is given up anyway. The engine
-/// counts whole seconds of the clock, so a stream that was never used twice stays until the next one begins: random reads
-/// can keep a sequential reader out for so long.
+/// Seconds after its last use until a stream may be replaced, and until it is removed. The engine counts whole seconds
+/// of the clock, so a stream that was never used twice stays until the next second begins. Until then, random reads can
+/// prevent the prefetch for a sequential reader.
 const REUSE_S: u32 = 1;
 const OLD_S: u32 = 2;
-/// The clock at the start of a trace, so that times before it are times.
+/// The clock at the start of a trace, so that earlier times are positive.
 const START_S: u32 = 10;
-/// Bytes: how far ahead a stream quickly gets, at most, and for indirect blocks (`zfetch_min_distance` and so on).
+/// Bytes: the distance that a stream reaches quickly, the maximum, and the maximum for indirect blocks
+/// (`zfetch_min_distance` and so on).
 const QUICK: u64 = 4 << 20;
 const FAR: u64 = 64 << 20;
 const FAR_INDIRECT: u64 = 128 << 20;
-/// How far ahead of a stream an access still belongs to it, if it comes too early (`zfetch_max_reorder`).
+/// How far ahead of a stream an access that comes early still belongs to it (`zfetch_max_reorder`).
 const REORDER: u64 = 16 << 20;
-/// Runs that came too early, of which a stream remembers so many.
+/// Number of early runs that a stream remembers.
 const RANGES: usize = 9;
-/// Of a run up to the last access that came too early, a quarter may be missing for the stream to go on there.
+/// The part of a run up to the last early access that may be missing for the stream to continue there: a quarter.
 const HOLES: u64 = 4;
 
 #[derive(Clone, Debug)]
 struct Stream {
-    /// The record expected next.
+    /// The next expected record.
     next: u64,
     used_s: u32,
-    /// Accesses that came early: first and last but one, from `next`.
+    /// Early accesses as ranges relative to `next`, the end excluded.
     early: Vec<(u64, u64)>,
     distance: u64,
     indirect_distance: u64,
-    /// What has been asked for: data from `next` to here, and indirect blocks behind that.
+    /// The end of the prefetched data, which starts at `next`, and of the indirect blocks after it.
     end: u64,
     indirect_end: u64,
     issued: u64,
@@ -38,7 +39,7 @@ struct Stream {
     missed: bool,
 }
 
-/// What to read ahead: records, and records whose indirect blocks are wanted; each from the first to the last but one.
+/// What to prefetch: records, and records whose indirect blocks are needed, as ranges without their ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ahead {
     pub records: (u64, u64),
@@ -52,8 +53,9 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// An access to a record; `last` is the file's last. Returns the stream that goes on with it, to [`Streams::run`]. A write
-    /// makes and moves streams as a read does, but only indirect blocks are read ahead of it.
+    /// Processes an access to a record; `last` is the last record of the file. Returns the stream that the access
+    /// continues, for [`Streams::run`]. A write creates and advances streams as a read does, but only prefetches
+    /// indirect blocks.
     pub fn access(
         &mut self,
         record: u64,
@@ -127,7 +129,7 @@ impl Streams {
         }
         let stream = Stream {
             next,
-            // Until it is used again it may be given up when the second is over.
+            // May be replaced after the current second, until it is used again.
             used_s: now - REUSE_S,
             early: Vec::new(),
             distance: 0,
@@ -141,7 +143,8 @@ impl Streams {
         self.streams.insert(0, stream);
     }
 
-    /// What a stream reads ahead, once it is known whether the access missed. A stream that never missed reads no data.
+    /// What a stream prefetches, after it is known whether the access missed. A stream that never missed prefetches no
+    /// data.
     pub fn run(&mut self, at: usize, missed: bool) -> Ahead {
         let stream = &mut self.streams[at];
         stream.missed |= missed;
@@ -156,13 +159,13 @@ impl Streams {
 }
 
 enum Match {
-    /// A stream, and the records by which it went on.
+    /// A stream, and the number of records by which it advanced.
     Stream(usize, u64),
     Nothing,
 }
 
 impl Stream {
-    /// Goes on by some records, and by what came early right behind them.
+    /// Advances by some records, and by the early accesses that follow them.
     fn go_on(&mut self, mut by: u64) -> u64 {
         while let Some(&(start, end)) = self.early.first() {
             if start > by {
@@ -178,19 +181,19 @@ impl Stream {
         by
     }
 
-    /// Remembers an access that came early; goes on with it if little is missing up to there.
+    /// Records an early access. Advances the stream to it if few records are missing before it.
     fn early(&mut self, record: u64) -> u64 {
         let at = record - self.next;
         let touches = |range: &(u64, u64)| range.0 <= at + 1 && at <= range.1;
         match self.early.iter().position(touches) {
             Some(first) => {
-                // It can close the gap between two.
+                // The access may close the gap between two runs.
                 let last = self.early.iter().rposition(touches).unwrap_or(first);
                 let (start, end) = (self.early[first].0.min(at), self.early[last].1.max(at + 1));
                 self.early.splice(first..=last, [(start, end)]);
             }
             None => {
-                // Where there are too many, the one farthest ahead is forgotten.
+                // If there are too many runs, the farthest one is dropped.
                 let place = self.early.partition_point(|range| range.0 < at);
                 self.early.insert(place, (at, at + 1));
                 self.early.truncate(RANGES);
@@ -210,7 +213,7 @@ impl Stream {
         if reached > 0 { self.go_on(reached) } else { 0 }
     }
 
-    /// How far it wants to be ahead after it went on by `read` records.
+    /// Updates the prefetch distance after the stream advanced by `read` records.
     fn reach(&mut self, read: u64, record_bytes: u64, write: bool) {
         let bytes = read * record_bytes;
         if !write {
@@ -237,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sequential_reader_is_overtaken_and_a_random_one_is_left_alone() {
+    fn only_sequential_readers_are_prefetched_for() {
         let mut streams = Streams::default();
         let mut asked = 0;
         for record in 1..100 {
@@ -255,7 +258,7 @@ mod tests {
             random.filter_map(|record| streams.access(record, 1 << 40, 8 << 10, false, 10)).next().is_none()
         );
     }
-    /// A stream that waits for record 100, and what came early.
+    /// A stream that expects record 100, and its early accesses.
     fn early(records: &[u64]) -> (u64, Vec<(u64, u64)>) {
         let mut streams = Streams::default();
         assert_eq!(streams.access(99, 1 << 20, 8 << 10, false, 10), None);
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_early_is_remembered_in_runs_and_of_too_many_the_nearest() {
+    fn early_accesses_are_kept_as_the_nearest_runs() {
         assert_eq!(early(&[110, 112, 111]), (100, vec![(10, 13)]));
         let far: Vec<u64> = (0..9).map(|n| 200 + 100 * n).collect();
         assert_eq!(early(&far).1.len(), RANGES);
@@ -274,12 +277,12 @@ mod tests {
         assert_eq!(beyond.last(), Some(&(900, 901)));
         let nearer = early(&[far, vec![150]].concat()).1;
         assert_eq!((nearer[0], nearer.last()), ((50, 51), Some(&(800, 801))));
-        // Three of four are there: it goes on behind them.
+        // Three of four are there, so the stream continues after them.
         assert_eq!(early(&[101, 102, 103]), (104, vec![]));
     }
 
     #[test]
-    fn a_write_takes_a_stream_and_has_no_data_read_ahead() {
+    fn a_write_advances_a_stream_without_prefetching_data() {
         let mut streams = Streams::default();
         let mut indirect = 0;
         for record in 1..200 {

@@ -1,23 +1,23 @@
-//! How the engine counts bytes.
+//! The engine's way of counting bytes.
 
 /// Sixteen (`aggsum_borrow_shift`), in units of 2^-32.
 const ADVANCE: f64 = 16.0 * 4_294_967_296.0;
 
-/// A sum that is added to on every processor (`aggsum`). Whoever asks cheaply gets a lower bound: an addition borrows
-/// sixteen times its size in advance, so the ARC is that much larger than it takes itself to be. One processor's.
+/// A sum with per-processor additions (`aggsum`). The cheap way to read it gives a lower bound: an addition borrows
+/// sixteen times its size in advance, so the ARC may be larger by that. Models one processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum {
-    /// How many times its size an addition borrows, in units of 2^-32.
+    /// The factor of an addition's size that it borrows, in units of 2^-32.
     advance: i64,
     value: i64,
-    /// What whoever asks cheaply is told.
+    /// The lower bound that the cheap way to read returns.
     pub lower: i64,
     borrowed: i64,
     delta: i64,
 }
 
 impl Sum {
-    /// An empty one. Where the whole is scaled down, so is what is borrowed: the additions themselves are not.
+    /// An empty sum. `share` scales what is borrowed in a sample, because the additions themselves do not shrink.
     pub fn new(share: f64) -> Sum {
         Sum { advance: (share * ADVANCE).ceil() as i64, value: 0, lower: 0, borrowed: 0, delta: 0 }
     }
@@ -40,7 +40,7 @@ impl Sum {
         self.delta = 0;
     }
 
-    /// Asked for exactly, what was borrowed is given back.
+    /// Cancels what was borrowed, and returns the exact value.
     pub fn settle(&mut self) -> i64 {
         (self.lower, self.borrowed, self.delta) = (self.value, 0, 0);
         self.value
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_borrowed_in_advance_shrinks_with_the_share() {
+    fn borrowing_in_advance_shrinks_with_the_share() {
         for (share, borrowed) in [(1.0, 16 * 8192), (0.125, 2 * 8192), (1.0 / 64.0, 2048)] {
             let mut sum = Sum::new(share);
             sum.add(8192);

@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::list::{FRESH, IDLE, LISTED, OLD, SIZED, State};
+use super::block::{FRESH, IDLE, LISTED, OLD, SIZED, State};
 use super::*;
 use crate::Intern;
 
 const RECORD: u32 = 8 << 10;
 
-/// All that is kept in sums, counted anew.
+/// Recomputes all running sums.
 fn check(model: &OpenZfs) {
     let arc = &model.arc;
     let options = &arc.options;
@@ -24,7 +24,7 @@ fn check(model: &OpenZfs) {
         let block = arc.blocks.at(id);
         let (kind, held) = (usize::from(id & META != 0), block.flags & HELD != 0);
         let (psize, lsize) = (i64::from(block.psize), i64::from(arc.lsize(id)));
-        if id & (META | OLD) != OLD && block.parent != NIL && held {
+        if id & (META | OLD) != OLD && block.parent != NONE && held {
             children[(block.parent & !META) as usize] += 1;
         }
         let copy = if held { arc.copy(id) } else { 0 };
@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn what_fits_is_read_once() {
+fn records_that_fit_are_read_once() {
     let mut model = OpenZfs::new(Options::new(64 << 20, RECORD));
     let mut intern = Intern::default();
     for round in 0..3 {
@@ -117,7 +117,7 @@ fn what_fits_is_read_once() {
 }
 
 #[test]
-fn a_record_is_loaded_again_once_the_dbuf_cache_has_dropped_it() {
+fn a_record_evicted_from_the_dbuf_cache_is_loaded_again() {
     // The dbuf cache holds 2 MiB, which is 256 records.
     let mut model = OpenZfs::new(Options::new(64 << 20, RECORD));
     let mut intern = Intern::default();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An LRU of bytes as one would write it down, and as slow.
+/// A simple, slow LRU of bytes.
 #[derive(Default)]
 struct Slow {
     limit: u64,
@@ -18,7 +18,7 @@ impl Slow {
         Slow { limit, counts: Counts { cache_bytes: limit, ..Counts::default() }, ..Slow::default() }
     }
 
-    /// Whether it was there, and what had to go.
+    /// Whether the page was in the cache, and the evicted pages.
     fn touch(&mut self, record: u32, bytes: u32) -> (bool, Vec<u32>) {
         let hit = self.remove(record);
         let mut gone = Vec::new();
@@ -77,7 +77,7 @@ fn shape(pages: u64, pages_a_record: u64) -> Shape {
     }
 }
 
-/// Page numbers and kinds as accesses with their keys: two files, so that a record's file counts.
+/// Accesses with their keys, from page numbers and kinds: two files, so that the file of a record matters.
 fn accesses(requests: &[(u64, Kind)]) -> (Vec<Access>, Vec<Key>) {
     let mut intern = Intern::default();
     let accesses = requests.iter().map(|(page, kind)| {
@@ -96,7 +96,7 @@ fn run(shape: &Shape, requests: &[(u64, Kind)]) -> Vec<Share> {
     partition.shares()
 }
 
-/// Device reads of one division, by two slow caches and sets of what is dirty.
+/// Device reads of one division, computed with two slow caches and sets of dirty pages.
 fn by_hand(shape: &Shape, database_bytes: u64, requests: &[(u64, Kind)]) -> (u64, u64) {
     let pages = shape.recordsize / PAGE;
     let (mut buffer_pool, mut back) =
@@ -138,7 +138,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
 
 proptest! {
     #[test]
-    fn as_two_caches_by_hand(
+    fn divisions_equal_two_naive_caches(
         requests in prop::collection::vec((0u64..40, kinds()), 0..400),
         total in 1u64..60,
         pages in prop_oneof![Just(1u64), Just(4)],
@@ -160,7 +160,7 @@ fn two_halves_hold_less_than_one_whole() {
     let reads: Vec<u64> = shares.iter().map(|s| s.device_reads).collect();
     assert_eq!((reads[0], reads[4]), (10, 10));
     assert!(reads[2] > 900, "{reads:?}");
-    // Of equals the database's own cache.
+    // Of equal divisions, the one with the larger database cache.
     assert_eq!(best(&shares).unwrap().arc_bytes, 0);
 }
 
@@ -170,13 +170,13 @@ fn dirty_pages_are_written_back_once_and_the_rest_is_counted() {
     let shares = run(&shape(8, 1), &writes);
     let all = shares.last().unwrap();
     assert_eq!((all.write_backs, all.dirty_at_end, all.database_reads, all.device_reads), (12, 8, 0, 0));
-    // In records of four pages each write back of one reads the rest.
+    // In records of four pages, each write back of one page reads the rest.
     let parts = run(&shape(8, 4), &writes);
     assert!(parts.last().unwrap().device_reads > 0);
 }
 
 #[test]
-fn arcs_that_cannot_be_are_left_out() {
+fn impossible_arcs_are_left_out() {
     let shape = Shape { least_arc_bytes: 5 * PAGE, ..shape(16, 1) };
     let arcs: Vec<u64> = run(&shape, &[(0, Kind::Read)]).iter().map(|s| s.arc_bytes / PAGE).collect();
     assert_eq!(arcs, [16, 12, 8, 0]);

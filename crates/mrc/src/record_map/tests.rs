@@ -8,7 +8,7 @@ fn extent(kind: Kind, offset: u64, len: u64) -> Extent {
     Extent { t_ns: 0, file: 3, offset, len, kind }
 }
 
-/// That the file ends there.
+/// A free that sets the end of the file.
 fn ends(at: u64) -> Extent {
     extent(Kind::Free, at, END - at)
 }
@@ -36,15 +36,15 @@ fn whole_records_are_written_and_parts_updated() {
 }
 
 #[test]
-fn where_nothing_was_nothing_is_read_first() {
+fn writes_where_no_data_was_read_nothing() {
     let mut record_map = RecordMap::records(8 * K).unwrap();
     assert_eq!(record_map.split(&ends(16 * K), |_| ()), Touched::Nothing);
-    // At the end: a new record, then a part of one that is there.
+    // At the end: a new record, then a part of an existing one.
     assert_eq!(cut(&mut record_map, extent(Kind::Write, 16 * K, K)), [(2, 8192, Kind::Write)]);
     assert_eq!(cut(&mut record_map, extent(Kind::Write, 17 * K, K)), [(2, 8192, Kind::Update)]);
-    // Far behind the end, and what that leaves behind it.
+    // Far beyond the end, and the gap that this leaves.
     assert_eq!(cut(&mut record_map, extent(Kind::Write, 80 * K, K)), [(10, 8192, Kind::Write)]);
-    // Cut back, and written anew.
+    // Truncated, and written again.
     assert_eq!(record_map.split(&ends(8 * K), |_| ()), Touched::Freed(3 << 40 | 1, 3 << 40 | 10));
     assert_eq!(cut(&mut record_map, extent(Kind::Write, 17 * K, K)), [(2, 8192, Kind::Write)]);
     assert_eq!(cut(&mut record_map, extent(Kind::Write, K, K)), [(0, 8192, Kind::Update)]);
@@ -55,18 +55,18 @@ fn a_file_below_one_record_has_one_block_of_its_size() {
     let mut record_map = RecordMap::records(128 * K).unwrap();
     record_map.split(&ends(0), |_| ());
     assert_eq!(cut(&mut record_map, extent(Kind::Write, 0, 100)), [(0, 512, Kind::Write)]);
-    // It grows: what is there is copied into the larger block.
+    // The file grows: its data is copied into the larger block.
     assert_eq!(cut(&mut record_map, extent(Kind::Write, 0, 5000)), [(0, 5120, Kind::Update)]);
     assert_eq!(cut(&mut record_map, extent(Kind::Write, 0, 5120)), [(0, 5120, Kind::Write)]);
     assert_eq!(cut(&mut record_map, extent(Kind::Write, 0, 5119)), [(0, 5120, Kind::Update)]);
     assert_eq!(cut(&mut record_map, extent(Kind::Write, 128 * K, 1)), [(1, 131072, Kind::Write)]);
-    // More than one block once: the size of the blocks stays.
+    // A file that had more than one block keeps its block size.
     record_map.split(&ends(100), |_| ());
     assert_eq!(cut(&mut record_map, extent(Kind::Read, 0, 100)), [(0, 131072, Kind::Read)]);
 }
 
 #[test]
-fn frees_take_whole_records_that_were_seen() {
+fn frees_cover_whole_known_records() {
     let mut record_map = RecordMap::records(4 * K).unwrap();
     cut(&mut record_map, extent(Kind::Read, 0, 40 * K));
     let key = |index: u64| 3 << INDEX_BITS | index;
@@ -78,7 +78,7 @@ fn frees_take_whole_records_that_were_seen() {
 }
 
 #[test]
-fn what_does_not_fit_a_key_is_refused() {
+fn offsets_beyond_a_key_are_refused() {
     let far = |recordsize: u64, file: u32, offset: u64, len: u64| {
         let extent = Extent { t_ns: 0, file, offset, len, kind: Kind::Read };
         RecordMap::records(recordsize).unwrap().split(&extent, |_| ())
@@ -106,7 +106,7 @@ fn an_object_is_a_record_of_its_own_size() {
 }
 
 proptest! {
-    /// Against what a file is: a list of sectors that hold data or not, from its first byte to its end.
+    /// Compared with a naive file: a list of sectors that hold data or not.
     #[test]
     fn updates_are_the_writes_that_have_to_read(
         start in 0..64u64,

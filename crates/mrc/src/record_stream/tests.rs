@@ -21,7 +21,7 @@ fn all(stream: &mut RecordStream, extents: &[Extent]) -> Vec<Access> {
 #[test]
 fn records_are_numbered_sized_and_freed() {
     let sizes: Sizes = Box::new(|file, index, bytes| bytes / 2 + file * 100 + index as u32);
-    let mut stream = RecordStream::new(BYTES, None).unwrap().with_sizes(sizes);
+    let mut stream = RecordStream::new(BYTES, None).unwrap().with_sizes(Some(sizes));
     let read = |record, bytes| Access { record, bytes, t_ms: 7, kind: Kind::Read };
     let found = all(
         &mut stream,
@@ -38,7 +38,7 @@ fn records_are_numbered_sized_and_freed() {
 }
 
 #[test]
-fn a_long_piece_comes_in_several_chunks_and_a_far_one_is_counted() {
+fn a_long_extent_spans_chunks_and_a_far_one_is_counted() {
     let mut stream = RecordStream::new(BYTES, Some(512)).unwrap();
     let extents = [
         extent(Kind::Read, 0, 0, 64 << 20),
@@ -50,7 +50,7 @@ fn a_long_piece_comes_in_several_chunks_and_a_far_one_is_counted() {
     assert!(!stream.cut(&extents).unwrap());
     assert_eq!(stream.accesses().len(), 1);
     assert_eq!(stream.skipped().too_far, 1);
-    // A free of a few among many, and of many among few: both take the records that were seen, and those alone.
+    // A free of a few records among many, and of many among few: both free exactly the known records.
     assert_eq!(all(&mut stream, &[extent(Kind::Free, 0, 512, 1024)]).len(), 2);
     let mut few = RecordStream::new(BYTES, Some(512)).unwrap();
     all(

@@ -1,22 +1,23 @@
-//! What has to be known of the whole trace, in a fixed room: how many requests there are, and how unevenly they fall on
+//! Statistics of the whole trace in constant memory: the number of requests, and how unevenly they are distributed over
 //! the records.
 
 use crate::Key;
 use crate::hash::mix;
 
-/// Counters of the sketch: 32 KiB, which stay in the first cache. The sum of squares is off by the root of 2/4096, 2 %.
+/// Counters of the sketch: 32 KiB, which stay in the L1 cache. The standard error of the sum of squares is √(2/4096), 2
+/// %.
 const COUNTERS: usize = 1 << 12;
 /// Bits of a hash below those of the sketch: the group of a record ([`crate::sample::GROUPS`]).
 const GROUP_BITS: u32 = 4;
 
-/// Looks at every request, sampled or not.
+/// Counts every request, sampled or not.
 ///
-/// The sum over the records of the square of their requests says how much the number of sampled requests differs from
-/// one sample to the next. The sample itself cannot say it: it may have missed the few records that most requests go to.
-/// It is kept as a tug of war (Alon, Matias and Szegedy, "The space complexity of approximating the frequency moments",
+/// The sum over the records of their squared requests tells how much the number of sampled requests varies between
+/// samples. The sample itself cannot tell, because it may have missed the few records with most of the requests. The
+/// sketch is a tug of war (Alon, Matias and Szegedy, "The space complexity of approximating the frequency moments",
 /// STOC 1996) with one counter for each of many classes of records (Charikar, Chen and Farach-Colton, "Finding frequent
-/// items in data streams", ICALP 2002): a record adds or takes away 1, always the same, so that unlike records cancel out
-/// and squares add up.
+/// items in data streams", ICALP 2002). A record always adds 1 or always subtracts 1, so that different records cancel
+/// out and squares add up.
 #[derive(Clone, Debug)]
 pub struct F2Sketch {
     seed: u64,
@@ -25,13 +26,13 @@ pub struct F2Sketch {
 }
 
 impl F2Sketch {
-    /// Hashes of one seed: another seed is another sample.
+    /// A sketch with the hash of a seed. Another seed selects another sample.
     pub fn new(seed: u64) -> F2Sketch {
         F2Sketch { seed: mix(seed), requests: 0, counters: vec![0; COUNTERS] }
     }
 
-    /// Counts a request, and gives the hash of its record: evenly spread, so that the hashes up to a share of
-    /// `u64::MAX` are that share of the records.
+    /// Counts a request, and returns the hash of its record. Hashes are evenly distributed: those up to a share of
+    /// `u64::MAX` belong to that share of the records.
     pub fn see(&mut self, key: Key) -> u64 {
         let hash = mix(key ^ self.seed);
         let low = hash >> GROUP_BITS;
@@ -45,13 +46,13 @@ impl F2Sketch {
         self.requests
     }
 
-    /// Sum over the records of the square of their requests, within a few percent.
+    /// The sum over the records of their squared requests, within a few percent.
     pub fn squares(&self) -> f64 {
         self.counters.iter().map(|&count| count as f64 * count as f64).sum()
     }
 }
 
-/// The group of a record by its hash.
+/// The group of a record, from its hash.
 pub(super) fn group(hash: u64) -> usize {
     (hash & ((1 << GROUP_BITS) - 1)) as usize
 }
@@ -61,8 +62,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sketch_knows_the_squares_whatever_the_seed() {
-        // One record with half of the requests, the others with few each.
+    fn the_sketch_estimates_the_squares_for_every_seed() {
+        // One record with half of the requests, the others with few.
         let requests = |key: u64| if key == 7 { 50_000 } else { 1 + key % 4 };
         let truth: u64 = (0..20_000).map(|key| requests(key) * requests(key)).sum();
         for seed in 0..20 {
@@ -85,7 +86,7 @@ mod tests {
                 let hash = sketch.see(key);
                 groups[group(hash)] += u32::from(hash <= u64::MAX / 10);
             }
-            // 6250 each, give or take five times its root.
+            // 6250 each, within five standard deviations.
             assert!(groups.iter().all(|count| count.abs_diff(6_250) < 400), "{groups:?}");
         }
     }

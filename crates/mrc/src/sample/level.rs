@@ -1,4 +1,4 @@
-//! A sample at one rate: its records, the models that see it, and what they say of the whole trace.
+//! A sample at one rate: its records, its models, and the curves that follow for the whole trace.
 
 use rayon::prelude::*;
 
@@ -8,7 +8,7 @@ use super::{FEWEST_RECORDS, FEWEST_SLOTS, Family, GROUPS, Step};
 use crate::run::{self, FamilyId};
 use crate::{Access, Counts, Curve, Intern, Key, Kind, Point, Result, Run, Sample, UnsupportedSize};
 
-/// One sixteenth of the sample, with models that see nothing else.
+/// One sixteenth of the sample, with models that receive nothing else.
 #[derive(Default)]
 struct Group {
     run: Run,
@@ -22,16 +22,16 @@ pub(super) struct Level {
     threshold: u64,
     intern: Intern,
     run: Run,
-    /// Of the run, and of each group's alike; none before the models were made.
+    /// The families of the run, which are also those of each group; empty before the models are made.
     made: Vec<FamilyId>,
     chunk: Vec<Access>,
-    /// None where everything is looked at.
+    /// Empty at a rate of 1.
     groups: Vec<Group>,
-    /// Of each record by its number: its number in its group, and the group in the lowest bits.
+    /// For each record: its number in its group, and the group in the lowest bits.
     places: Vec<u32>,
-    /// Mean bytes of a record, as far as it was known when the models were made; `None` before.
+    /// Mean bytes of a record when the models were made; `None` before.
     record_bytes: Option<f64>,
-    /// Sums over the records of their bytes and of the squares of these.
+    /// Sums over the records of their bytes and of the squares of their bytes.
     bytes: [f64; 2],
 }
 
@@ -71,7 +71,7 @@ impl Level {
             + self.groups.iter().map(group).sum::<usize>()
     }
 
-    /// Shows the models what the sample has of `steps`.
+    /// Passes the sampled accesses of `steps` to the models.
     pub fn feed(&mut self, steps: &[Step], families: &[Family]) -> Result<()> {
         self.chunk.clear();
         self.groups.iter_mut().for_each(|group| group.chunk.clear());
@@ -115,7 +115,7 @@ impl Level {
         Ok(number)
     }
 
-    /// Makes the models, as soon as there are records to know the mean size of.
+    /// Makes the models, after the first records show their mean size.
     fn make(&mut self, families: &[Family]) {
         self.record_bytes = Some(self.bytes[0] / self.intern.keys().len().max(1) as f64);
         for family in families {
@@ -130,8 +130,8 @@ impl Level {
         }
     }
 
-    /// The sizes at which the whole sample is modelled for a cache of that size: itself, larger, smaller. So much larger
-    /// and smaller as chance makes it, and the model's own coarseness.
+    /// The sizes at which the whole sample is modelled for a cache of `cache_bytes`: its own, a larger and a smaller
+    /// one, by the error of chance and of the coarseness of the model.
     fn whole_sizes(&self, cache_bytes: u64, grain_bytes: u64) -> [u64; 3] {
         let (middle, chance) = scaled(cache_bytes, self.rate, self.record_bytes.unwrap_or_default());
         let spread = chance + grain_bytes as f64 * (1.0 - self.rate);
@@ -143,7 +143,7 @@ impl Level {
         scaled(cache_bytes, rate, self.record_bytes.unwrap_or_default()).0.round().max(1.0) as u64
     }
 
-    /// A curve of each family, in the order of `families`.
+    /// The curve of each family, in the order of `families`.
     pub fn curves(&self, families: &[Family], sketch: &F2Sketch, recordsize: Option<u64>) -> Vec<Curve> {
         let made = self.made.iter().copied().map(Some).chain(std::iter::repeat(None));
         families.iter().zip(made).map(|(family, made)| self.curve(family, made, sketch, recordsize)).collect()
@@ -185,19 +185,20 @@ impl Level {
         }
     }
 
-    /// How many records of the sample fit into the sample's cache, those of unequal sizes counted as fewer.
+    /// The number of sampled records that fit into the sample's cache; fewer if their sizes differ.
     fn slots(&self, cache_bytes: u64) -> f64 {
         self.rate * cache_bytes as f64 * self.bytes[0] / self.bytes[1]
     }
 
-    /// By how much the sample is too small to say anything of that size; at most 1 if it is not.
+    /// The factor by which the sample is too small for this size; at most 1 if it is large enough.
     fn short_of(&self, cache_bytes: u64, least_bytes: u64) -> f64 {
         let records = FEWEST_RECORDS as f64 / self.intern.keys().len().max(1) as f64;
         let bytes = least_bytes as f64 / (self.rate * cache_bytes as f64);
         records.max(bytes).max(FEWEST_SLOTS / self.slots(cache_bytes))
     }
 
-    /// By the counts of the whole sample at that size, at the larger and at the smaller one, and those of the groups.
+    /// The point from the counts of the whole sample at this size, at a larger and at a smaller one, and from the
+    /// counts of the groups.
     fn point(
         &self,
         cache_bytes: u64,
@@ -242,7 +243,7 @@ fn push(chunk: &mut Vec<Access>, groups: &mut [Group], places: &[u32], number: u
     }
 }
 
-/// Ascending, each once: counts are found by their size.
+/// Ascending and without duplicates, because counts are found by their size.
 fn distinct(mut sizes: Vec<u64>) -> Vec<u64> {
     sizes.sort_unstable();
     sizes.dedup();

@@ -1,89 +1,91 @@
-//! Miss-ratio curves from a sample of the records, each with the confidence interval that the exact curve lies in.
+//! Miss-ratio curves from a sample of the records, with confidence intervals for the exact curve.
 //!
-//! A record is in the sample if its hash is below a threshold, with all of its requests; a cache of that share of the size
-//! then behaves like the whole one (SHARDS: Waldspurger and others, "Efficient MRC construction with SHARDS", FAST 2015;
-//! for any model: "Cache modeling and optimization using miniature simulations", ATC 2017). Only requests to sampled
-//! records cost more than a hash and a counter.
+//! A record is in the sample, with all of its requests, if its hash is below a threshold. A cache whose size is reduced
+//! by the same share then behaves like the whole one (SHARDS: Waldspurger and others, "Efficient MRC construction with
+//! SHARDS", FAST 2015; for any model: "Cache modeling and optimization using miniature simulations", ATC 2017). A
+//! request for a record outside the sample costs only a hash and a counter.
 //!
-//! The sample is split by further bits of the hash into [`GROUPS`] of its own: how much these differ says how far the
-//! sample may be from the whole ([`confidence`]). Every size is modelled three times, once as it is, and once as much smaller and
-//! larger as the number of sampled records is uncertain and the model is coarse; and once in every group, a sixteenth the
-//! size. So a model of one size costs four times what it would for the sampled requests alone.
+//! Further bits of the hash divide the sample into [`GROUPS`]. Their differences tell how far the sample may be from
+//! the whole ([`confidence`]). Every size is modelled three times for the whole sample: as it is, and smaller and
+//! larger by the uncertainty of the number of sampled records and the coarseness of the model. It is also modelled once
+//! in every group, at a sixteenth of the size. A model of one size therefore costs four times as much as for the
+//! sampled requests alone.
 //!
-//! In a given amount of memory, samples at a rate of 1, 1/4, 1/16 and so on run side by side; as they outgrow it, the
-//! largest goes. What is left has looked at the trace from the start at one rate. (SHARDS lowers the threshold of one sample
-//! and corrects the counts, which needs a model whose records can be taken out one by one; this works with all, and a trace
-//! that fits is not sampled at all.)
+//! With a memory limit, samples at a rate of 1, 1/4, 1/16 and so on run side by side. When they exceed the limit, the
+//! largest is dropped. The remaining ones have seen the trace from the start at a fixed rate. (SHARDS lowers the
+//! threshold of one sample and corrects the counts, which needs a model from which single records can be removed. This
+//! method works with all models, and a trace that fits is not sampled at all.)
 
 mod confidence;
 mod f2_sketch;
 mod level;
 
 use crate::record_map::Touched;
-use crate::record_stream::{self, Sizes};
+use crate::record_stream::{Sizes, cached_bytes};
 use crate::{Access, Curve, Error, Extent, Key, Kind, Model, RecordMap, Result, Skipped};
 use level::Level;
 
 pub use f2_sketch::F2Sketch;
 
-/// Groups that a sample is split into.
+/// Number of groups of a sample.
 pub const GROUPS: usize = 16;
-/// Records that have to fit into the sample's cache for its miss ratio to mean anything.
+/// Records that must fit into the sample's cache for a usable miss ratio.
 pub const FEWEST_SLOTS: f64 = 6.0;
-/// Records that a sample has to have for its curve to mean anything.
+/// Records that a sample must have for a usable curve.
 pub const FEWEST_RECORDS: usize = 256;
 
-/// Sampled accesses that are gathered before the models see them.
+/// Sampled accesses that are buffered before the models receive them.
 const BATCH: usize = 1 << 16;
-/// How much less each of the samples in a given amount of memory takes than the one before, and how many there are: the
-/// least is 1 record in 4^8, 65536.
+/// With a memory limit: the ratio of the rates of two successive samples, and the number of samples. The smallest has 1
+/// record in 4^8, 65536.
 const STEP: f64 = 4.0;
 const RUNGS: i32 = 9;
-/// Least memory to be given: what the models of all samples take before they have seen much.
+/// The smallest memory limit in bytes: the models of all samples need it from the start.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
-/// How much to look at.
+/// The size of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
-    /// This share of the records, above 0 and at most 1.
+    /// A share of the records, above 0 and at most 1.
     Rate(f64),
-    /// As large a share as keeps records and models within so many bytes, at least [`LEAST_MEMORY`].
+    /// The largest share for which records and models need at most this many bytes, at least [`LEAST_MEMORY`].
     Memory(u64),
 }
 
-/// Makes models of caches of so many bytes each, together as many counts as sizes. The second argument is the sampling
-/// rate, which scales what a model adds of its own (indirect blocks, a device's speed).
+/// Makes the models of caches of the given bytes, with one count for each size in total. The second argument is the
+/// sampling rate, which scales the state of a model that does not depend on records (indirect blocks, a device's
+/// speed).
 pub type Maker = Box<dyn Fn(&[u64], f64) -> Vec<Box<dyn Model>> + Send + Sync>;
 
-/// The caches of one curve.
+/// The models of one curve.
 pub struct Family {
-    /// The model's name, as `--model` takes it.
+    /// The name of the model.
     pub name: String,
     /// Sizes of the whole caches in bytes.
     pub sizes: Vec<u64>,
-    /// Bytes that a sample's cache has to have for the model to be good for it.
+    /// The smallest cache of a sample in bytes for which the model is accurate.
     pub least_bytes: u64,
-    /// Bytes that the sample's cache may have too many or too few of beside what chance does: what a model has in extents
-    /// that do not shrink with it. They move a cliff of the curve.
+    /// How much the size of the sample's cache may deviate in bytes, in addition to chance, because parts of the model
+    /// do not shrink with the sample. Such a deviation moves a cliff of the curve.
     pub grain_bytes: u64,
-    /// Makes the models, also of other sizes.
+    /// Makes the models of given sizes.
     pub models: Maker,
 }
 
-/// One recordsize's way through a sampled run, from extents to curves.
+/// The pipeline of one recordsize in a sampled run, from extents to curves.
 pub struct Sampled {
     record_map: RecordMap,
     sizes: Option<Sizes>,
     sketch: F2Sketch,
     families: Vec<Family>,
-    /// By falling rate.
+    /// In descending order of the rate.
     levels: Vec<Level>,
     memory: Option<u64>,
     steps: Vec<Step>,
     skipped: Skipped,
 }
 
-/// An access to a record that may be in a sample; `Free` for all records up to `last`.
+/// An access to a record that may be in a sample. `Free` applies to all records up to `last`.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     hash: u64,
@@ -93,7 +95,7 @@ struct Step {
 }
 
 impl Sampled {
-    /// A run over records as `record_map` cuts them. Another seed looks at other records.
+    /// A sample of the records of `record_map`. Another seed selects other records.
     pub fn new(record_map: RecordMap, amount: Amount, seed: u64, families: Vec<Family>) -> Result<Sampled> {
         let (rates, memory) = match amount {
             Amount::Rate(rate) if rate > 0.0 && rate <= 1.0 => (vec![rate], None),
@@ -115,12 +117,12 @@ impl Sampled {
         })
     }
 
-    /// Records take what `sizes` says instead of their logical bytes.
-    pub fn with_sizes(self, sizes: Sizes) -> Sampled {
-        Sampled { sizes: Some(sizes), ..self }
+    /// Sets the sizes of records in the cache; `None` for the logical sizes.
+    pub fn with_sizes(self, sizes: Option<Sizes>) -> Sampled {
+        Sampled { sizes, ..self }
     }
 
-    /// Shows the next extents of the trace.
+    /// Processes the next extents of the trace.
     pub fn feed(&mut self, extents: &[Extent]) -> Result<()> {
         for extent in extents {
             self.take(extent);
@@ -137,10 +139,7 @@ impl Sampled {
         let touched = record_map.split(extent, |cut| {
             let hash = sketch.see(cut.key);
             if levels[0].takes(hash) {
-                let bytes = match sizes {
-                    Some(sizes) => sizes(extent.file, record_stream::index(cut.key, extent.file), cut.bytes),
-                    None => cut.bytes,
-                };
+                let bytes = cached_bytes(sizes.as_ref(), extent.file, cut);
                 let access = Access { record: 0, bytes, t_ms, kind: cut.kind };
                 steps.push(Step { hash, key: cut.key, last: cut.key, access });
             }
@@ -155,7 +154,7 @@ impl Sampled {
         }
     }
 
-    /// Shows the models what was gathered for them: do so at the end of the trace.
+    /// Passes the buffered accesses to the models. Must be called at the end of the trace.
     pub fn flush(&mut self) -> Result<()> {
         for level in &mut self.levels {
             level.feed(&self.steps, &self.families)?;
@@ -167,28 +166,28 @@ impl Sampled {
         Ok(())
     }
 
-    /// Accesses to records so far, frees not counted, whether sampled or not.
+    /// Accesses to records so far, sampled or not, without frees.
     pub fn requests(&self) -> u64 {
         self.sketch.requests()
     }
 
-    /// Share of the records that is looked at now; in a given amount of memory it can still fall.
+    /// The current sampling rate; with a memory limit it can still fall.
     pub fn rate(&self) -> f64 {
         self.levels[0].rate()
     }
 
-    /// Bytes of memory for records and models.
+    /// Bytes of memory used by records and models.
     pub fn memory(&self) -> usize {
         self.levels.iter().map(Level::memory).sum()
     }
 
-    /// What was left out because it does not fit this recordsize's keys.
+    /// Events that were skipped because keys cannot represent them at this recordsize.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }
 
-    /// The curves of what was flushed, in the order of the families. Every point has a confidence interval, unless everything was looked
-    /// at.
+    /// The curves of the flushed accesses, in the order of the families. Every point has a confidence interval unless
+    /// the rate is 1.
     pub fn curves(&self) -> Vec<Curve> {
         let recordsize = self.record_map.recordsize();
         self.levels[0].curves(&self.families, &self.sketch, recordsize)

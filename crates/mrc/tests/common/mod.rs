@@ -1,4 +1,4 @@
-//! Traces made up for the tests.
+//! Generated traces for the tests.
 #![allow(dead_code, missing_docs)] // each test binary uses its own part
 
 use std::path::Path;
@@ -13,7 +13,7 @@ pub fn extent(t_ns: u64, file: u32, offset: u64, len: u64) -> Extent {
     Extent { t_ns, file, offset, len, kind: Kind::Read }
 }
 
-/// That the file ends there.
+/// A free that sets the end of the file.
 pub fn free(t_ns: u64, file: u32, end: u64) -> Extent {
     Extent { t_ns, file, offset: end, len: END - end, kind: Kind::Free }
 }

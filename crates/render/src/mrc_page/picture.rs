@@ -1,10 +1,11 @@
 //! Plots of the curves.
 
 use poolwright_mrc::advice::{Explained, Host};
+use poolwright_mrc::analysis::Divided;
 use poolwright_report::plot::{Line, TimeSeries};
 use poolwright_report::{Axis, Unit};
 
-use super::{Divided, format};
+use super::format;
 
 /// The largest number of distinguishable lines in a plot.
 const MOST: usize = 7;

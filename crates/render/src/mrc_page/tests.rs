@@ -1,10 +1,11 @@
 //! The page of made-up curves.
 
 use poolwright_mrc::advice::{Explained, GIB, Given, Host};
+use poolwright_mrc::analysis::Divided;
 use poolwright_mrc::partition::Share;
 use poolwright_mrc::{Confidence, Curve, Point, Sample, UnsupportedSize};
 
-use super::{Divided, Report, html};
+use super::{Report, html};
 
 #[path = "../../../report/tests/common/mod.rs"]
 mod common;
@@ -110,7 +111,7 @@ fn it_says_knee_today_and_the_next_gigabyte() {
 }
 
 #[test]
-fn what_is_not_known_is_left_out() {
+fn unknown_facts_are_left_out() {
     let one = Explained::new(curve("lru", None, 1.0, 0.0), &Given::default());
     let page = page(&[one], Host::default(), None, &[]);
     for part in [
@@ -123,7 +124,7 @@ fn what_is_not_known_is_left_out() {
         assert!(!page.contains(part), "{part:?} is in the page");
     }
     assert!(page.contains("no ARC") || page.contains("none: the ZFS kernel module is not loaded"));
-    assert!(page.contains("the trace has no time") || page.contains("The trace has no time"));
+    assert!(page.contains("the trace has no times") || page.contains("The trace has no times"));
     let nothing = self::page(&[], Host::default(), None, &[]);
     assert!(nothing.contains("<h2>What it ran on</h2>"));
 }

@@ -1,29 +1,27 @@
-//! The curve of what a database does now: recorded, and shown to the models while it runs.
+//! The curve of a running database: the recorder feeds the models directly.
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use poolwright_mrc::Input as _;
-use poolwright_mrc::input::{Feed, live};
+use poolwright_mrc::analysis::{CacheSizes, Ended, MrcResult};
+use poolwright_mrc::input::{Feed, Gone, live};
 use poolwright_record::{Recorder, Subject, Summary, Watcher};
 use poolwright_trace::{Event, File};
 
-use super::result::{Ended, MrcResult};
-use super::sizes::{self, Sizes};
-use super::{Args, check, config, models, recordsizes, select};
+use super::{Args, with_options};
 use crate::commands::record;
 use crate::interrupt;
 
-/// Hands on what the recorder sees.
+/// Passes the recorder's events to the models.
 struct Tap {
-    /// `None` once the models have gone.
+    /// `None` after the models have ended.
     feed: Option<Feed>,
     gone: Rc<Cell<bool>>,
 }
 
 impl Tap {
-    fn with(&mut self, act: impl FnOnce(&mut Feed) -> Result<(), poolwright_mrc::input::Gone>) {
+    fn with(&mut self, act: impl FnOnce(&mut Feed) -> Result<(), Gone>) {
         if self.feed.as_mut().is_some_and(|feed| act(feed).is_err()) {
             self.feed = None;
             self.gone.set(true);
@@ -48,41 +46,37 @@ impl Watcher for Tap {
 }
 
 impl Drop for Tap {
-    /// The recorder drops it when it has told all.
+    /// Passes on the last events: the recorder drops its watcher after the last event.
     fn drop(&mut self) {
         if let Some(feed) = self.feed.take() {
-            // Who has gone has said why.
+            // If the models have ended, their thread returns the error.
             let _ = feed.end();
         }
     }
 }
 
-/// Records until told to stop.
+/// Records until the time is over, Ctrl-C or the end of the process, and returns the curves.
 pub fn run(args: &Args) -> anyhow::Result<MrcResult> {
     let subject = match (&args.dir, args.pid) {
         (Some(dir), _) => Subject::Dir(dir.clone()),
         (None, Some(pid)) => Subject::Pid(pid),
-        (None, None) => unreachable!("clap asks for a source"),
+        (None, None) => unreachable!("clap requires a source"),
     };
-    let what = subject.describe();
-    let (feed, input) = live(select(args));
-    check(args, input.unit())?;
-    sizes::check(&args.sizes, &args.model, &recordsizes(args, input.unit()))?;
-    let sizes = Sizes::asked(&args.sizes).unwrap_or(Sizes::Halves);
-    let ratios = args.compressed.ratios(&recordsizes(args, input.unit()))?;
-    let config = config(args, &input, sizes, ratios);
-    let mut sweep = models::sweep(&config)?;
+    let source = subject.describe();
+    let (feed, input) = live(args.select());
+    let config = args.request().config(&input, |_, _| Ok(CacheSizes::Halves)).map_err(with_options)?;
+    let mut sweep = config.sweep().map_err(|error| with_options(error.into()))?;
     let gone = Rc::new(Cell::new(false));
     let tap = Tap { feed: Some(feed), gone: Rc::clone(&gone) };
     let (summary, read) = std::thread::scope(|scope| {
-        // It goes with its thread: where the models fail, the recorder is told so.
+        // The input is dropped with the thread, so the recorder notices if the models fail.
         let models = &mut sweep;
         let shown = scope.spawn(move || {
             let mut input = input;
             models.show(&mut input, |_| true)
         });
         let recorded = Recorder::watch(subject, args.buffer, Box::new(tap)).and_then(|recorder| {
-            let bar = record::bar(args.duration, &what);
+            let bar = record::bar(args.duration, &source);
             let end = args.duration.map(|duration| Instant::now() + duration);
             let over = || end.is_some_and(|end| Instant::now() >= end);
             let summary = recorder.run(
@@ -92,22 +86,25 @@ pub fn run(args: &Args) -> anyhow::Result<MrcResult> {
             bar.finish_and_clear();
             summary
         });
-        let read = shown.join().map_err(|_| anyhow::anyhow!("the models ended without a word"))?;
-        Ok::<_, anyhow::Error>((recorded?, read?))
+        let read = shown.join().map_err(|_| anyhow::anyhow!("a model thread panicked"))?;
+        Ok::<_, anyhow::Error>((recorded?, read.map_err(|error| with_options(error.into()))?))
     })?;
-    Ok(found(MrcResult::new(what, "live", &config, &sweep, &read), &summary))
+    Ok(with_summary(MrcResult::new(source, "live", &config, &sweep, &read), &summary))
 }
 
-/// With what the recorder knows.
-fn found(mut found: MrcResult, summary: &Summary) -> MrcResult {
-    found.duration_ns = summary.meta.duration_ns;
-    found.lost_events = summary.meta.lost_events;
-    found.unseen = summary.meta.unseen.clone();
-    if summary.trace.events == 0 {
-        found.ended = if interrupt::requested() { Ended::Interrupted } else { Ended::Empty };
-    } else {
-        // Ctrl-C is how a recording ends.
-        found.ended = Ended::Done;
+/// Adds the recorder's summary to the result.
+fn with_summary(result: MrcResult, summary: &Summary) -> MrcResult {
+    let ended = match summary.trace.events {
+        0 if interrupt::requested() => Ended::Interrupted,
+        0 => Ended::Empty,
+        // Ctrl-C is a normal end of a recording.
+        _ => Ended::Done,
+    };
+    MrcResult {
+        duration_ns: summary.meta.duration_ns,
+        lost_events: summary.meta.lost_events,
+        unseen: summary.meta.unseen.clone(),
+        ended,
+        ..result
     }
-    found
 }

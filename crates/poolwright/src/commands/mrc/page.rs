@@ -1,36 +1,9 @@
-//! The outcome of an `mrc` run, in the form that is rendered.
+//! The report.
 
 use poolwright_host::machine::MachineInfo;
 use poolwright_openzfs::Engine;
 use poolwright_render::mrc_page::{self, Report};
 use poolwright_render::mrc_text::{self, Run};
-
-use super::analysis::Explanation;
-use super::result::{Ended, MrcResult};
-
-/// Borrows the outcome of a run for rendering.
-pub fn to_run<'a>(found: &'a MrcResult, explanation: &'a Explanation) -> Run<'a> {
-    Run {
-        source: &found.source,
-        format: found.format,
-        ended: match found.ended {
-            Ended::Done => mrc_text::Ended::Done,
-            Ended::Interrupted => mrc_text::Ended::Interrupted,
-            Ended::Empty => mrc_text::Ended::Empty,
-        },
-        duration_ns: found.duration_ns,
-        skipped: &found.skipped,
-        lost_events: found.lost_events,
-        unseen: &found.unseen,
-        notes: &found.notes,
-        share: found.share,
-        memory_bytes: found.memory,
-        seconds: found.seconds,
-        curves: &explanation.curves,
-        given: &explanation.given,
-        split: explanation.split.as_ref(),
-    }
-}
 
 /// Renders the page.
 pub fn html(run: &Run<'_>) -> String {
@@ -44,14 +17,15 @@ pub fn html(run: &Run<'_>) -> String {
             _ => (name, value),
         })
         .collect();
+    let explanation = run.explanation;
     mrc_page::html(&Report {
-        source: run.source,
+        source: &run.result.source,
         creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")),
         about: &mrc_text::about(run),
         machine: &machine,
-        curves: run.curves,
-        host: run.given.host,
-        split: run.split,
+        curves: &explanation.curves,
+        host: explanation.given.host,
+        split: explanation.split.as_ref(),
         warnings: &mrc_text::warnings(run),
         json: &format!("{:#}", mrc_text::json(run)),
     })
