@@ -177,52 +177,7 @@ pub fn drive(
             Pace::AsFastAsPossible | Pace::Recorded(_) => None,
         },
     };
-    let over = AtomicBool::new(false);
-    let longest = longest(pace);
-    let lanes = std::thread::scope(|scope| {
-        if let Some(pacer) = &run.pacer {
-            let (stop, over) = (&run.stop, &over);
-            scope.spawn(move || pacer.run_beside(over, stop));
-        }
-        let handles: Vec<_> = (0..schedule.lanes.len())
-            .map(|lane| {
-                let run = &run;
-                let body = move || {
-                    let result = run.lane(lane);
-                    if result.is_err() {
-                        run.stop.store(true, Ordering::Relaxed);
-                    }
-                    result
-                };
-                std::thread::Builder::new().name(format!("lane{lane}")).spawn_scoped(scope, body)
-            })
-            .collect();
-        if handles.iter().any(std::result::Result::is_err) {
-            // Other lanes would wait for the steps that this lane did not finish.
-            run.stop.store(true, Ordering::Relaxed);
-        }
-        let unfinished = || handles.iter().flatten().any(|h| !h.is_finished());
-        let mut looked = Instant::now();
-        while unfinished() {
-            if looked.elapsed() > Duration::from_millis(50) {
-                looked = Instant::now();
-                let is_late = longest.is_some_and(|longest| run.start.elapsed() >= longest);
-                if let Some(pacer) = run.pacer.as_ref().filter(|_| is_late) {
-                    pacer.end_measurement();
-                }
-                if is_late || interrupted() {
-                    run.stop.store(true, Ordering::Relaxed);
-                }
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        over.store(true, Ordering::Relaxed);
-        let join = |h: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<LaneResult>>>| match h {
-            Ok(handle) => handle.join().expect("a lane does not panic"),
-            Err(why) => Err(Error::Child(format!("cannot start a replay thread: {why}"))),
-        };
-        handles.into_iter().map(join).collect::<Vec<_>>()
-    });
+    let lanes = run.lanes(longest(pace), interrupted);
     let seconds = run.start.elapsed().as_secs_f64();
     if interrupted() {
         return Err(Error::Interrupted);
@@ -295,6 +250,61 @@ fn new_histogram() -> Histogram<u64> {
 }
 
 impl Run<'_> {
+    /// Runs every lane in a thread, and returns when all have ended. `longest` limits the time.
+    fn lanes(
+        &self,
+        longest: Option<Duration>,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Vec<Result<LaneResult>> {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            if let Some(pacer) = &self.pacer {
+                let (stop, over) = (&self.stop, &over);
+                scope.spawn(move || pacer.run_beside(over, stop));
+            }
+            let start = |lane| {
+                let body = move || {
+                    let result = self.lane(lane);
+                    if result.is_err() {
+                        self.stop.store(true, Ordering::Relaxed);
+                    }
+                    result
+                };
+                std::thread::Builder::new().name(format!("lane{lane}")).spawn_scoped(scope, body)
+            };
+            let handles: Vec<_> = (0..self.schedule.lanes.len()).map(start).collect();
+            if handles.iter().any(std::result::Result::is_err) {
+                // Other lanes would wait for the steps that this lane did not finish.
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            let unfinished = || handles.iter().flatten().any(|h| !h.is_finished());
+            let mut looked = Instant::now();
+            while unfinished() {
+                if looked.elapsed() > Duration::from_millis(50) {
+                    looked = Instant::now();
+                    self.stop_in_time(longest, interrupted);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            over.store(true, Ordering::Relaxed);
+            let join = |h: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<LaneResult>>>| match h {
+                Ok(handle) => handle.join().expect("a lane does not panic"),
+                Err(why) => Err(Error::Child(format!("cannot start a replay thread: {why}"))),
+            };
+            handles.into_iter().map(join).collect()
+        })
+    }
+
+    fn stop_in_time(&self, longest: Option<Duration>, interrupted: &(dyn Fn() -> bool + Sync)) {
+        let is_late = longest.is_some_and(|longest| self.start.elapsed() >= longest);
+        if let Some(pacer) = self.pacer.as_ref().filter(|_| is_late) {
+            pacer.end_measurement();
+        }
+        if is_late || interrupted() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn lane(&self, lane: usize) -> Result<LaneResult> {
         let steps = &self.schedule.lanes[lane];
         let most = steps.iter().filter(|s| s.op == Op::Read).map(|s| s.len).max().unwrap_or(0);

@@ -20,17 +20,7 @@ use crate::{
 /// fails; and [`Error::Interrupted`] if `interrupted` returns true.
 pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Replay> {
     let trace = Trace::load(&spec.trace)?;
-    let mut capture = Capture::load(&spec.capture)?;
-    if capture.files.len() != trace.files.len() {
-        return Err(Error::Nothing(format!(
-            "the capture {} does not belong to the trace {}",
-            spec.capture.display(),
-            spec.trace.display()
-        )));
-    }
-    for (taken, role) in capture.taken.iter_mut().zip(&capture.roles) {
-        *taken &= spec.roles.is_empty() || spec.roles.contains(role);
-    }
+    let capture = load_capture(spec, &trace)?;
     if !(0.0..=0.9).contains(&spec.warm_share) {
         return Err(Error::Nothing(format!(
             "warm_share is {}, but must be between 0 and 0.9",
@@ -79,6 +69,22 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
             Ok(replay)
         }
     }
+}
+
+/// Returns the capture of the trace, reduced to the roles of the specification.
+fn load_capture(spec: &Spec, trace: &Trace) -> Result<Capture> {
+    let mut capture = Capture::load(&spec.capture)?;
+    if capture.files.len() != trace.files.len() {
+        return Err(Error::Nothing(format!(
+            "the capture {} does not belong to the trace {}",
+            spec.capture.display(),
+            spec.trace.display()
+        )));
+    }
+    for (taken, role) in capture.taken.iter_mut().zip(&capture.roles) {
+        *taken &= spec.roles.is_empty() || spec.roles.contains(role);
+    }
+    Ok(capture)
 }
 
 /// Returns the CPU time of processes other than the recorded ones, as far as the recorder measured it.

@@ -8,7 +8,7 @@ use poolwright_replay::Capture;
 use crate::candidates::difference;
 use crate::groups::Group;
 use crate::objective::Metrics;
-use crate::plan::{self, Plan, Verdict};
+use crate::plan::{self, Plan, Settings, Verdict};
 use crate::race::Outcome;
 use crate::roles::{Files, dataset_location};
 use crate::screen::Screened;
@@ -40,13 +40,7 @@ impl Tuner<'_> {
         let better = faster && unmet.is_empty();
         let chosen = outcome.and_then(|o| o.best.map(|i| &o.others[i].settings)).filter(|_| better);
         let recommended = chosen.map(|c| difference(c, today)).unwrap_or_default();
-        let mut notes = Vec::new();
-        if !together_with.is_empty() {
-            notes.push(format!(
-                "tried together with {}, because their files share a directory and would share a dataset",
-                together_with.join(" and ")
-            ));
-        }
+        let mut notes: Vec<String> = together(together_with).into_iter().collect();
         if faster && !better {
             notes.push(format!(
                 "the best setting does not meet {} over its whole 95 % interval",
@@ -61,14 +55,7 @@ impl Tuner<'_> {
         if let Some(simpler) = outcome.filter(|_| better).and_then(|o| o.left_out.as_ref()) {
             notes.push(simpler.clone());
         }
-        if recommended.contains_key("recordsize") || recommended.contains_key("compression") {
-            let n = files.paths.len() as u64;
-            notes.push(format!(
-                "applies only to newly written data: {} {} to be rewritten",
-                poolwright_trace::counted(n, "file"),
-                if n == 1 { "has" } else { "have" }
-            ));
-        }
+        notes.extend(rewriting(&recommended, files));
         let place = dataset_location(&self.inventory, &self.request.dir, name);
         plan::Role {
             role: name.to_owned(),
@@ -211,6 +198,27 @@ fn paths(files: &Files) -> Vec<String> {
     dirs.sort();
     dirs.dedup();
     dirs
+}
+
+/// Returns the remark on other roles that were tried in the same race.
+fn together(with: &[String]) -> Option<String> {
+    let with = (!with.is_empty()).then(|| with.join(" and "))?;
+    Some(format!(
+        "tried together with {with}, because their files share a directory and would share a dataset"
+    ))
+}
+
+/// Returns the remark on files that have to be rewritten, if the properties concern only new data.
+fn rewriting(recommended: &Settings, files: &Files) -> Option<String> {
+    let concerned = ["recordsize", "compression"].iter().any(|name| recommended.contains_key(*name));
+    let n = files.paths.len() as u64;
+    concerned.then(|| {
+        format!(
+            "applies only to newly written data: {} {} to be rewritten",
+            poolwright_trace::counted(n, "file"),
+            if n == 1 { "has" } else { "have" }
+        )
+    })
 }
 
 /// Returns the path of a role's only file, or the deepest directory that contains all of its files.

@@ -93,6 +93,54 @@ fn run(dir: &Path, options: &Options) -> Estimate {
     estimate(&input, options, &mut |_| {}).expect("estimating")
 }
 
+fn show(sample: &Estimate) {
+    for c in &sample.cells {
+        eprintln!(
+            "{} {} {} {:.4} ±{:.4} draws {}",
+            c.recordsize,
+            c.compression,
+            c.ashift,
+            c.ratio,
+            c.error(),
+            c.draws
+        );
+    }
+    eprintln!("{} places {:?} {:.2} s", sample.places, sample.ended, sample.seconds);
+}
+
+/// Compares samples of a directory with its full estimate, and prints the line of its mix.
+fn report(name: &str, dir: &Path, seeds: usize, options: &Options) {
+    let truth = run(dir, options);
+    let mut held = vec![0; truth.cells.len()];
+    let (mut seconds, mut places, mut width, mut narrow) = (0.0, 0, 0.0, 0);
+    for seed in 0..seeds {
+        let sample = run(dir, &Options { full: false, seed: seed as u64, ..options.clone() });
+        for ((held, cell), truth) in held.iter_mut().zip(&sample.cells).zip(&truth.cells) {
+            *held += usize::from(cell.ratio_ci95[0] <= truth.ratio && truth.ratio <= cell.ratio_ci95[1]);
+        }
+        if std::env::var("SHOW").is_ok() {
+            show(&sample);
+        }
+        seconds += sample.seconds / seeds as f64;
+        places += sample.places as usize;
+        width += sample.achieved / seeds as f64;
+        narrow += usize::from(sample.achieved <= sample.within);
+    }
+    let sampled: Vec<_> = held.iter().zip(&truth.cells).collect();
+    let (worst, cell) = sampled.iter().min_by_key(|(h, _)| **h).expect("there are cells");
+    let mean = sampled.iter().map(|(h, _)| **h).sum::<usize>() as f64 / sampled.len() as f64;
+    println!(
+        "{{\"mix\":\"{name}\",\"seeds\":{seeds},\"worst_cell\":\"{} {} {}\",\"held_worst\":{worst},\"held_mean\":{mean:.1},\
+         \"within\":{:.4},\"narrow\":{narrow},\"places\":{},\"seconds\":{seconds:.2},\"full_seconds\":{:.2}}}",
+        cell.recordsize,
+        cell.compression,
+        cell.ashift,
+        width,
+        places / seeds,
+        truth.seconds
+    );
+}
+
 fn main() {
     let mut args = std::env::args().skip(1);
     let dir = PathBuf::from(args.next().expect("usage: estimate-coverage DIR [SEEDS] [MIB] [MIX]"));
@@ -113,46 +161,7 @@ fn main() {
         let dir = dir.join("mix");
         fs::create_dir_all(&dir).expect("create the directory");
         make(&dir, len);
-        let truth = run(&dir, &options);
-        let mut held = vec![0; truth.cells.len()];
-        let (mut seconds, mut places, mut width, mut narrow) = (0.0, 0, 0.0, 0);
-        for seed in 0..seeds {
-            let sample = run(&dir, &Options { full: false, seed: seed as u64, ..options.clone() });
-            for ((held, cell), truth) in held.iter_mut().zip(&sample.cells).zip(&truth.cells) {
-                *held += usize::from(cell.ratio_ci95[0] <= truth.ratio && truth.ratio <= cell.ratio_ci95[1]);
-            }
-            if std::env::var("SHOW").is_ok() {
-                for c in &sample.cells {
-                    eprintln!(
-                        "{} {} {} {:.4} ±{:.4} draws {}",
-                        c.recordsize,
-                        c.compression,
-                        c.ashift,
-                        c.ratio,
-                        c.error(),
-                        c.draws
-                    );
-                }
-                eprintln!("{} places {:?} {:.2} s", sample.places, sample.ended, sample.seconds);
-            }
-            seconds += sample.seconds / seeds as f64;
-            places += sample.places as usize;
-            width += sample.achieved / seeds as f64;
-            narrow += usize::from(sample.achieved <= sample.within);
-        }
-        let sampled: Vec<_> = held.iter().zip(&truth.cells).collect();
-        let (worst, cell) = sampled.iter().min_by_key(|(h, _)| **h).expect("there are cells");
-        let mean = sampled.iter().map(|(h, _)| **h).sum::<usize>() as f64 / sampled.len() as f64;
-        println!(
-            "{{\"mix\":\"{name}\",\"seeds\":{seeds},\"worst_cell\":\"{} {} {}\",\"held_worst\":{worst},\"held_mean\":{mean:.1},\
-             \"within\":{:.4},\"narrow\":{narrow},\"places\":{},\"seconds\":{seconds:.2},\"full_seconds\":{:.2}}}",
-            cell.recordsize,
-            cell.compression,
-            cell.ashift,
-            width,
-            places / seeds,
-            truth.seconds
-        );
+        report(name, &dir, seeds, &options);
         fs::remove_dir_all(&dir).expect("remove the directory");
     }
 }

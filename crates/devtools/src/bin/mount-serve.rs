@@ -8,11 +8,35 @@ use std::path::PathBuf;
 
 use poolwright_mount::{Caching, Mount, Options};
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{Config, Engine, Pool, Spec};
+use poolwright_openzfs::{Config, Dataset, Engine, Pool, Spec};
 
 /// As in the program, so that the same code is measured.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Opens the pool and its dataset, or creates both.
+fn open(
+    engine: Engine,
+    vdev: PathBuf,
+    vdev_mib: Option<u64>,
+    recordsize: &str,
+    ashift: u32,
+) -> Result<(Pool, Dataset), Box<dyn std::error::Error>> {
+    if vdev.exists() {
+        let pool = Pool::import(engine, &[vdev], false)?;
+        let dataset = pool.open_dataset("d")?;
+        return Ok((pool, dataset));
+    }
+    let mut spec = Spec::single("measured", vdev, ashift);
+    if let Some(mib) = vdev_mib {
+        spec.groups[0].files[0].1 = mib << 20;
+    }
+    let settings: Settings =
+        [("recordsize".into(), recordsize.into()), ("compression".into(), "lz4".into())].into();
+    let pool = Pool::create(engine, &spec)?;
+    let dataset = pool.create_dataset("d", &settings)?;
+    Ok((pool, dataset))
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -47,21 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })
     .expect("starting the engine");
     let vdev = PathBuf::from(vdev);
-    let settings: Settings =
-        [("recordsize".into(), recordsize.into()), ("compression".into(), "lz4".into())].into();
-    let (pool, dataset) = if vdev.exists() {
-        let pool = Pool::import(engine, &[vdev], false)?;
-        let dataset = pool.open_dataset("d")?;
-        (pool, dataset)
-    } else {
-        let mut spec = Spec::single("measured", vdev, ashift);
-        if let Some(mib) = vdev_mib {
-            spec.groups[0].files[0].1 = mib << 20;
-        }
-        let pool = Pool::create(engine, &spec)?;
-        let dataset = pool.create_dataset("d", &settings)?;
-        (pool, dataset)
-    };
+    let (pool, dataset) = open(engine, vdev, vdev_mib, recordsize, ashift)?;
     let mount = Mount::start(&pool, &dataset, dir.as_ref(), &options)?;
     let transport = if mount.uses_uring() { "io_uring" } else { "/dev/fuse" };
     println!("mounted on {} through {transport}, protocol 7.{}", mount.path().display(), mount.protocol());

@@ -79,11 +79,7 @@ fn bare(schedule: &Schedule, capture: &Capture, target: &EngineTarget) -> f64 {
     schedule.len() as f64 / began.elapsed().as_secs_f64()
 }
 
-fn main() {
-    let rounds: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(7);
-    let dir = std::env::temp_dir().join(format!("poolwright-rate-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a scratch directory");
-    let table = dir.join("table");
+fn text() -> String {
     let mut text = String::new();
     while text.len() < BYTES as usize {
         text.push_str(&format!(
@@ -93,7 +89,15 @@ fn main() {
             text.len() % 701
         ));
     }
-    std::fs::write(&table, &text.as_bytes()[..BYTES as usize]).expect("the table");
+    text
+}
+
+fn main() {
+    let rounds: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(7);
+    let dir = std::env::temp_dir().join(format!("poolwright-rate-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a scratch directory");
+    let table = dir.join("table");
+    std::fs::write(&table, &text().as_bytes()[..BYTES as usize]).expect("the table");
     let trace = workload(&table);
     let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
     let capture = Capture::take(&trace, &options, |p| p.into()).expect("a capture");

@@ -102,87 +102,76 @@ fn a_whole_campaign_is_read() {
 }
 
 /// A line of the valid campaign, its replacement, and a part of the resulting error.
+const INVALID: &[(&str, &str, &str)] = &[
+    ("name = \"x\"", "name = \"y\"", "its file \"x\""),
+    ("title = \"A title\"", "titel = \"A title\"", "unknown field `titel`"),
+    ("title = \"A title\"", "about = \"A title\"", "missing field `title`"),
+    ("needs = [\"fio\"]", "need = [\"fio\"]", "unknown field `need`, expected one of `name`, `title`"),
+    ("arc = \"256M\"", "arc = \"1M\"", "at least 64M"),
+    ("arc = \"256M\"", "arcs = \"1M\"", "expected one of `vdevs`, `ashift`, `arc`"),
+    ("arc = \"256M\"", "device = \"hdd,d0=floppy\"", "device \"floppy\" is unknown"),
+    ("recordsize = \"128K\"", "recordsize = \"3K\"", "a power of two"),
+    ("recordsize = \"128K\"", "colour = \"red\"", "known: recordsize"),
+    ("repeats = 4", "repeats = \"three\"", "expected a whole number from 1 to 1000, not the text \"three\""),
+    ("repeats = 4", "repeats = 9", "from 9 to 1000"),
+    ("parameters = { server = \"opendj\" }", "parameters = 3", "invalid type: integer `3`, expected a map"),
+    (
+        "datasets = { ldif.recordsize = \"1M\" }",
+        "datasets = { lidf.recordsize = \"1M\" }",
+        "expected one of db, ldif",
+    ),
+    (
+        "measures = [\"entries_per_s\", \"import/allocated.db\"]",
+        "measures = [\"load/wall_s\"]",
+        "expected one of import",
+    ),
+    (
+        "measures = [\"entries_per_s\", \"import/allocated.db\"]",
+        "measures = [\"allocated.dbs\"]",
+        "expected one of db, ldif",
+    ),
+    (
+        "measures = [\"entries_per_s\", \"import/allocated.db\"]",
+        "measures = [\"wall_s.db\"]",
+        "does not exist for a single role",
+    ),
+    ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "use all, metadata, none"),
+    ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"all\"]", "duplicate level"),
+    ("levels = [10, 20]", "levels = [10, \"many\"]", "has another type"),
+    ("path = \"workload.entries\"", "path = \"pool.colour\"", "expected one of vdevs"),
+    ("path = \"workload.entries\"", "path = \"entries\"", "invalid path"),
+    ("primarycache = \"none\"", "primarycache = \"metadata\"", "expected one of all, none"),
+    ("primarycache = \"none\"", "cache = \"none\"", "expected one of primarycache, how, entries"),
+    (
+        "only = { how = [\"batched\", \"one by one\"] }",
+        "only = { how = [\"fast\"] }",
+        "\"how\": unknown level \"fast\"",
+    ),
+    ("only = { how = [\"batched\", \"one by one\"] }", "only = { how = \"fast\" }", "unknown level \"fast\""),
+    ("better = { primarycache = \"all\" }", "better = { how = \"batched\" }", "the same factors"),
+    ("limit = \"30m\"", "limit = \"soon\"", "30s, 5m or 1h"),
+    ("cold = true", "cold = \"yes\"", "expected a boolean"),
+    ("report = [6000, 1400.5]", "report = [6000]", "two numbers"),
+    ("dataset = \"ldif\"", "dataset = \"wal\"", "expected one of db, ldif"),
+    ("stop = { interval = 0.05, most = 8 }", "stop = { interval = 0.05, most = 2 }", "from 4 to 1000"),
+    ("tunables = { dbuf_cache_max_bytes = 0 }", "tunables = { speed = 0 }", "unknown tunable \"speed\""),
+    ("space = { full = \"20G\" }", "space = { huge = \"20G\" }", "expected one of full, small"),
+    ("[scale.small]", "[scale.tiny]", "missing [scale.small]"),
+    ("copies = 2", "copies = ", "invalid TOML"),
+    ("copies = 2", "copies = nan", "expected text or a number, not NaN"),
+];
+
 #[test]
 fn errors_name_the_line_and_what_is_allowed() {
-    let cases = [
-        ("name = \"x\"", "name = \"y\"", "its file \"x\""),
-        ("title = \"A title\"", "titel = \"A title\"", "unknown field `titel`"),
-        ("title = \"A title\"", "about = \"A title\"", "missing field `title`"),
-        ("needs = [\"fio\"]", "need = [\"fio\"]", "unknown field `need`, expected one of `name`, `title`"),
-        ("arc = \"256M\"", "arc = \"1M\"", "at least 64M"),
-        ("arc = \"256M\"", "arcs = \"1M\"", "expected one of `vdevs`, `ashift`, `arc`"),
-        ("arc = \"256M\"", "device = \"hdd,d0=floppy\"", "device \"floppy\" is unknown"),
-        ("recordsize = \"128K\"", "recordsize = \"3K\"", "a power of two"),
-        ("recordsize = \"128K\"", "colour = \"red\"", "known: recordsize"),
-        (
-            "repeats = 4",
-            "repeats = \"three\"",
-            "expected a whole number from 1 to 1000, not the text \"three\"",
-        ),
-        ("repeats = 4", "repeats = 9", "from 9 to 1000"),
-        (
-            "parameters = { server = \"opendj\" }",
-            "parameters = 3",
-            "invalid type: integer `3`, expected a map",
-        ),
-        (
-            "datasets = { ldif.recordsize = \"1M\" }",
-            "datasets = { lidf.recordsize = \"1M\" }",
-            "expected one of db, ldif",
-        ),
-        (
-            "measures = [\"entries_per_s\", \"import/allocated.db\"]",
-            "measures = [\"load/wall_s\"]",
-            "expected one of import",
-        ),
-        (
-            "measures = [\"entries_per_s\", \"import/allocated.db\"]",
-            "measures = [\"allocated.dbs\"]",
-            "expected one of db, ldif",
-        ),
-        (
-            "measures = [\"entries_per_s\", \"import/allocated.db\"]",
-            "measures = [\"wall_s.db\"]",
-            "does not exist for a single role",
-        ),
-        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "use all, metadata, none"),
-        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"all\"]", "duplicate level"),
-        ("levels = [10, 20]", "levels = [10, \"many\"]", "has another type"),
-        ("path = \"workload.entries\"", "path = \"pool.colour\"", "expected one of vdevs"),
-        ("path = \"workload.entries\"", "path = \"entries\"", "invalid path"),
-        ("primarycache = \"none\"", "primarycache = \"metadata\"", "expected one of all, none"),
-        ("primarycache = \"none\"", "cache = \"none\"", "expected one of primarycache, how, entries"),
-        (
-            "only = { how = [\"batched\", \"one by one\"] }",
-            "only = { how = [\"fast\"] }",
-            "\"how\": unknown level \"fast\"",
-        ),
-        (
-            "only = { how = [\"batched\", \"one by one\"] }",
-            "only = { how = \"fast\" }",
-            "unknown level \"fast\"",
-        ),
-        ("better = { primarycache = \"all\" }", "better = { how = \"batched\" }", "the same factors"),
-        ("limit = \"30m\"", "limit = \"soon\"", "30s, 5m or 1h"),
-        ("cold = true", "cold = \"yes\"", "expected a boolean"),
-        ("report = [6000, 1400.5]", "report = [6000]", "two numbers"),
-        ("dataset = \"ldif\"", "dataset = \"wal\"", "expected one of db, ldif"),
-        ("stop = { interval = 0.05, most = 8 }", "stop = { interval = 0.05, most = 2 }", "from 4 to 1000"),
-        ("tunables = { dbuf_cache_max_bytes = 0 }", "tunables = { speed = 0 }", "unknown tunable \"speed\""),
-        ("space = { full = \"20G\" }", "space = { huge = \"20G\" }", "expected one of full, small"),
-        ("[scale.small]", "[scale.tiny]", "missing [scale.small]"),
-        ("copies = 2", "copies = ", "invalid TOML"),
-        ("copies = 2", "copies = nan", "expected text or a number, not NaN"),
-    ];
-    for (line, other, said) in cases {
-        let at = GOOD.lines().position(|l| l == line).unwrap_or_else(|| panic!("no line {line}"));
-        let lines = GOOD.lines().enumerate().map(|(i, l)| if i == at { other } else { l });
+    for (line, other, said) in INVALID {
+        let at = GOOD.lines().position(|l| l == *line).unwrap_or_else(|| panic!("no line {line}"));
+        let lines = GOOD.lines().enumerate().map(|(i, l)| if i == at { *other } else { l });
         let text = lines.collect::<Vec<_>>().join("\n");
         let why = parse(&text).expect_err(other).to_string();
         assert!(why.starts_with("campaigns/x.toml:") && why.contains(said), "{other}: {why}");
         // A missing or conflicting key is reported at the line of another element.
         let elsewhere =
-            ["missing field `title`", "the same factors"].contains(&said) || other == "repeats = 9";
+            ["missing field `title`", "the same factors"].contains(said) || *other == "repeats = 9";
         let own = format!("campaigns/x.toml:{}:", at + 1);
         assert!(elsewhere || why.starts_with(&own), "{other}: not line {}: {why}", at + 1);
     }

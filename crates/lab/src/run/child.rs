@@ -56,17 +56,7 @@ pub fn run(
     let path = scratch_dir.beside(position, "json");
     let text = serde_json::to_vec_pretty(spec).map_err(|e| Error::Trial(e.to_string()))?;
     private::write(&path, &text).map_err(Error::host("writing", &path))?;
-    let mut child = Command::new(program)
-        .arg("trial")
-        .arg(&path)
-        .env(PARENT, std::process::id().to_string())
-        .env(MARK, scratch_dir.root())
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(Error::host("starting", program))?;
+    let mut child = start(program, &path, scratch_dir)?;
     let (out, lines) = listen(&mut child, &scratch_dir.beside(position, "log"))?;
     let limit: Duration =
         spec.phases.iter().map(|p| Duration::from_nanos(p.limit_ns)).sum::<Duration>() + SLACK;
@@ -112,6 +102,20 @@ pub fn run(
         return Ok(Err("the trial ended, but a process that it started still has its output open".into()));
     };
     Ok(serde_json::from_slice(&out).map_err(|e| format!("invalid outcome of the trial: {e}")))
+}
+
+fn start(program: &Path, spec: &Path, scratch_dir: &ScratchDir) -> Result<Child> {
+    Command::new(program)
+        .arg("trial")
+        .arg(spec)
+        .env(PARENT, std::process::id().to_string())
+        .env(MARK, scratch_dir.root())
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(Error::host("starting", program))
 }
 
 /// Returns the trial's standard output once it is closed, and its standard error line by line, which is also

@@ -18,9 +18,7 @@ fn trial(study: &str, levels: &[(&str, &str)], block: u32, value: f64) -> Trial 
     }
 }
 
-#[test]
-fn cells_effects_and_claims_pair_within_blocks() {
-    let text = r#"
+const CAMPAIGN: &str = r#"
         name = "x"
         title = "x"
         [datasets.d]
@@ -52,7 +50,10 @@ fn cells_effects_and_claims_pair_within_blocks() {
         least = 5.0
         report = [9]
     "#;
-    let campaign = crate::Campaign::parse(std::path::Path::new("x.toml"), text).unwrap();
+
+#[test]
+fn cells_effects_and_claims_pair_within_blocks() {
+    let campaign = crate::Campaign::parse(std::path::Path::new("x.toml"), CAMPAIGN).unwrap();
     let study = &campaign.studies[0];
     let mut trials = vec![trial("another", &[("cache", "all"), ("n", "1")], 0, 1.0)];
     for block in 0..3 {

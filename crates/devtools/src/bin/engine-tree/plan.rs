@@ -348,20 +348,26 @@ fn operation(tree: &mut dyn FileTree, random: &mut Random, stock: &mut Stock) ->
             tree.unlink(&path)?;
             Ok(parent(&path).to_vec())
         }
-        97..=99 => {
-            let at = random.below(stock.dirs.len() as u64) as usize;
-            let path = stock.dirs[at].clone();
-            match if at == 0 { Err(39) } else { tree.rmdir(&path) } {
-                Ok(()) => drop(stock.dirs.swap_remove(at)),
-                Err(39) => {} // ENOTEMPTY, as it should
-                Err(other) => return Err(other),
-            }
-            Ok(parent(&path).to_vec())
-        }
+        97..=99 => remove_directory(tree, random, stock),
         100..=104 => exchange(tree, random, stock),
         105..=117 => edits(tree, random, stock),
         _ => copy(tree, random, stock),
     }
+}
+
+fn remove_directory(
+    tree: &mut dyn FileTree,
+    random: &mut Random,
+    stock: &mut Stock,
+) -> SystemResult<Vec<u8>> {
+    let at = random.below(stock.dirs.len() as u64) as usize;
+    let path = stock.dirs[at].clone();
+    match if at == 0 { Err(39) } else { tree.rmdir(&path) } {
+        Ok(()) => drop(stock.dirs.swap_remove(at)),
+        Err(39) => {} // ENOTEMPTY, as it should
+        Err(other) => return Err(other),
+    }
+    Ok(parent(&path).to_vec())
 }
 
 fn rename(tree: &mut dyn FileTree, random: &mut Random, stock: &mut Stock) -> SystemResult<Vec<u8>> {
