@@ -4,6 +4,7 @@
 //! [`write()`] writes all of them, as `make install` and the test of the documentation need them.
 
 mod error;
+pub mod examples;
 mod reference;
 mod schemas;
 

@@ -1,8 +1,7 @@
-//! Help texts beside the options: examples and usage lines of each verb, in one table; the version; the exit codes.
+//! The version, the exit codes in the help, and the tests of the help texts.
 
 use std::sync::LazyLock;
 
-use clap::Command;
 use poolwright_openzfs::Engine;
 
 use crate::failure::EXIT_CODES;
@@ -14,108 +13,6 @@ pub static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{version} (commit {commit}, {date}, OpenZFS {})", Engine::version())
 });
 
-/// The examples and the usage line of one verb.
-struct Entry {
-    /// The verb, followed by its subcommand if there is one.
-    path: &'static [&'static str],
-    /// Complete command lines, which run if their files exist.
-    examples: &'static [&'static str],
-    /// The usage line in the style of `zfs` and `zpool`, for verbs whose generated line does not show the order of the
-    /// arguments.
-    usage: Option<&'static str>,
-}
-
-const fn entry(path: &'static [&'static str], examples: &'static [&'static str]) -> Entry {
-    Entry { path, examples, usage: None }
-}
-
-const ENTRIES: &[Entry] = &[
-    entry(
-        &["estimate"],
-        &[
-            "poolwright estimate /var/lib/mysql -o recordsize=16K,128K -o compression=lz4,zstd-3 --ashift 12",
-            "poolwright estimate dump.sql --full --json",
-        ],
-    ),
-    entry(&["record"], &["poolwright record --dir /var/lib/mysql --for 60s -o mysql.parquet"]),
-    entry(&["trace", "show"], &["poolwright trace show mysql.parquet"]),
-    entry(&["trace", "import"], &["poolwright trace import job.log -o job.parquet"]),
-    entry(&["trace", "export"], &["poolwright trace export mysql.parquet --format csv -o mysql.csv"]),
-    entry(
-        &["mrc"],
-        &["poolwright mrc mysql.parquet --recordsize 16K,128K --sizes 256M,1G,4G -o report.html"],
-    ),
-    entry(
-        &["replay"],
-        &[
-            "poolwright replay mysql.parquet -o recordsize=16K,128K -o wal:logbias=latency,throughput --repeat 3",
-        ],
-    ),
-    entry(
-        &["tune"],
-        &[
-            "poolwright tune /var/lib/mysql --for 60s --goal balanced",
-            "poolwright tune /var/lib/mysql --trace mysql.parquet --goal space --arc 1G --device sata-ssd",
-            "poolwright tune --repeat plan.json",
-        ],
-    ),
-    entry(
-        &["confirm"],
-        &["poolwright confirm plan.json --start ./start.sh --load ./load.sh --stop ./stop.sh --settle 10s"],
-    ),
-    entry(
-        &["pool", "create"],
-        &[
-            "poolwright pool create tank /srv/tank.img:50G -o ashift=12 -O compression=lz4",
-            "poolwright pool create tank mirror /srv/a.img:50G /srv/b.img:50G",
-        ],
-    ),
-    entry(&["pool", "destroy"], &["poolwright pool destroy tank"]),
-    entry(
-        &["pool", "import"],
-        &[
-            "poolwright pool import /srv/tank.img",
-            "poolwright pool import tank -d /srv",
-            "poolwright pool import -D /srv/tank.img",
-        ],
-    ),
-    entry(&["pool", "export"], &["poolwright pool export tank"]),
-    entry(&["pool", "status"], &["poolwright pool status tank"]),
-    entry(&["pool", "list"], &["poolwright pool list"]),
-    entry(&["pool", "iostat"], &["poolwright pool iostat -v tank 1"]),
-    entry(&["pool", "scrub"], &["poolwright pool scrub -w tank"]),
-    entry(&["dataset", "create"], &["poolwright dataset create tank/db -o recordsize=16K"]),
-    Entry {
-        path: &["dataset", "set"],
-        examples: &["poolwright dataset set compression=lz4 quota=20G tank/db"],
-        usage: Some("poolwright dataset set [OPTIONS] PROPERTY=VALUE… DATASET…"),
-    },
-    Entry {
-        path: &["dataset", "inherit"],
-        examples: &["poolwright dataset inherit -r compression tank/db"],
-        usage: Some("poolwright dataset inherit [OPTIONS] PROPERTY DATASET…"),
-    },
-    Entry {
-        path: &["dataset", "get"],
-        examples: &["poolwright dataset get recordsize,compressratio tank/db"],
-        usage: Some("poolwright dataset get [OPTIONS] all|PROPERTY,… DATASET|SNAPSHOT…"),
-    },
-    entry(&["dataset", "list"], &["poolwright dataset list -r -t all tank"]),
-    entry(&["dataset", "snapshot"], &["poolwright dataset snapshot -r tank/db@before"]),
-    entry(&["dataset", "rollback"], &["poolwright dataset rollback tank/db@before"]),
-    entry(&["dataset", "destroy"], &["poolwright dataset destroy tank/db@before"]),
-    entry(
-        &["mount"],
-        &[
-            "poolwright mount tank/db /mnt/db --background",
-            "poolwright mount tank/db /mnt/db --arc 1G --device nvme --record db.parquet",
-        ],
-    ),
-    entry(&["lab", "list"], &["poolwright lab list"]),
-    entry(&["lab", "run"], &["poolwright lab run ldap-import"]),
-    entry(&["lab", "report"], &["poolwright lab report ldap-import -o ldap.html"]),
-];
-
 /// The exit codes in one sentence, for the end of the help.
 pub fn exit_codes() -> String {
     let codes: Vec<String> =
@@ -123,29 +20,11 @@ pub fn exit_codes() -> String {
     format!("Exit codes: {}.", codes.join("; "))
 }
 
-/// Adds the table's examples and usage lines to the verbs.
-pub fn complete(command: Command) -> Command {
-    ENTRIES.iter().fold(command, |command, entry| add(command, entry.path, entry))
-}
-
-fn add(command: Command, path: &[&'static str], entry: &Entry) -> Command {
-    match path {
-        [] => {
-            let command = command.after_help(format!("Examples:\n  {}", entry.examples.join("\n  ")));
-            match entry.usage {
-                Some(usage) => command.override_usage(usage),
-                None => command,
-            }
-        }
-        [verb, rest @ ..] => command.mut_subcommand(verb, |below| add(below, rest, entry)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{Command, CommandFactory as _};
+    use poolwright_manual::examples::{EXAMPLES, with_examples};
 
-    use super::*;
     use crate::Cli;
 
     /// The visible verbs without subcommands.
@@ -165,19 +44,19 @@ mod tests {
         let mut verbs = Vec::new();
         leaves(&Cli::command(), &[], &mut verbs);
         for verb in &verbs {
-            assert!(ENTRIES.iter().any(|entry| entry.path == verb.as_slice()), "{verb:?} has none");
+            assert!(EXAMPLES.iter().any(|entry| entry.path == verb.as_slice()), "{verb:?} has none");
         }
-        assert_eq!(verbs.len(), ENTRIES.len(), "an entry's verb does not exist");
+        assert_eq!(verbs.len(), EXAMPLES.len(), "an entry's verb does not exist");
     }
 
     #[test]
     fn examples_are_valid_command_lines() {
-        for entry in ENTRIES {
+        for entry in EXAMPLES {
             for example in entry.examples {
                 let words: Vec<&str> = example.split(' ').collect();
                 assert_eq!(words[0], "poolwright", "{example}");
                 assert_eq!(&words[1..=entry.path.len()], entry.path, "{example}");
-                let parsed = complete(Cli::command()).try_get_matches_from(words);
+                let parsed = with_examples(Cli::command()).try_get_matches_from(words);
                 assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
             }
         }

@@ -51,7 +51,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is not an estimate.
-    #[error("{} is not the output of `poolwright estimate --json`", path.display())]
+    #[error("{} is not a JSON estimate of `poolwright estimate`", path.display())]
     ParseEstimate {
         /// The file.
         path: PathBuf,

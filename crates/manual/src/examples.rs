@@ -1,0 +1,125 @@
+//! Examples and usage lines of the verbs, which their help texts, man pages and reference documentation show.
+
+use clap::Command;
+
+/// The examples and the usage line of a verb.
+#[derive(Clone, Copy, Debug)]
+pub struct VerbExamples {
+    /// The verb, followed by its subcommand if there is one.
+    pub path: &'static [&'static str],
+    /// Complete command lines, which run if their files exist.
+    pub examples: &'static [&'static str],
+    /// The usage line in the style of `zfs` and `zpool`, for verbs whose generated line does not show the order of the
+    /// arguments.
+    pub usage: Option<&'static str>,
+}
+
+const fn entry(path: &'static [&'static str], examples: &'static [&'static str]) -> VerbExamples {
+    VerbExamples { path, examples, usage: None }
+}
+
+/// The examples of all verbs.
+pub const EXAMPLES: &[VerbExamples] = &[
+    entry(
+        &["estimate"],
+        &[
+            "poolwright estimate /var/lib/mysql -o recordsize=16K,128K -o compression=lz4,zstd-3 --ashift 12",
+            "poolwright estimate dump.sql --full --json",
+        ],
+    ),
+    entry(&["record"], &["poolwright record --dir /var/lib/mysql --for 60s -o mysql.parquet"]),
+    entry(&["trace", "show"], &["poolwright trace show mysql.parquet"]),
+    entry(&["trace", "import"], &["poolwright trace import job.log -o job.parquet"]),
+    entry(&["trace", "export"], &["poolwright trace export mysql.parquet --format csv -o mysql.csv"]),
+    entry(
+        &["mrc"],
+        &["poolwright mrc mysql.parquet --recordsize 16K,128K --sizes 256M,1G,4G -o report.html"],
+    ),
+    entry(
+        &["replay"],
+        &[
+            "poolwright replay mysql.parquet -o recordsize=16K,128K -o wal:logbias=latency,throughput --repeat 3",
+        ],
+    ),
+    entry(
+        &["tune"],
+        &[
+            "poolwright tune /var/lib/mysql --for 60s --goal balanced",
+            "poolwright tune /var/lib/mysql --trace mysql.parquet --goal space --arc 1G --device sata-ssd",
+            "poolwright tune --repeat plan.json",
+        ],
+    ),
+    entry(
+        &["confirm"],
+        &["poolwright confirm plan.json --start ./start.sh --load ./load.sh --stop ./stop.sh --settle 10s"],
+    ),
+    entry(
+        &["pool", "create"],
+        &[
+            "poolwright pool create tank /srv/tank.img:50G -o ashift=12 -O compression=lz4",
+            "poolwright pool create tank mirror /srv/a.img:50G /srv/b.img:50G",
+        ],
+    ),
+    entry(&["pool", "destroy"], &["poolwright pool destroy tank"]),
+    entry(
+        &["pool", "import"],
+        &[
+            "poolwright pool import /srv/tank.img",
+            "poolwright pool import tank -d /srv",
+            "poolwright pool import -D /srv/tank.img",
+        ],
+    ),
+    entry(&["pool", "export"], &["poolwright pool export tank"]),
+    entry(&["pool", "status"], &["poolwright pool status tank"]),
+    entry(&["pool", "list"], &["poolwright pool list"]),
+    entry(&["pool", "iostat"], &["poolwright pool iostat -v tank 1"]),
+    entry(&["pool", "scrub"], &["poolwright pool scrub -w tank"]),
+    entry(&["dataset", "create"], &["poolwright dataset create tank/db -o recordsize=16K"]),
+    VerbExamples {
+        path: &["dataset", "set"],
+        examples: &["poolwright dataset set compression=lz4 quota=20G tank/db"],
+        usage: Some("poolwright dataset set [OPTIONS] PROPERTY=VALUE… DATASET…"),
+    },
+    VerbExamples {
+        path: &["dataset", "inherit"],
+        examples: &["poolwright dataset inherit -r compression tank/db"],
+        usage: Some("poolwright dataset inherit [OPTIONS] PROPERTY DATASET…"),
+    },
+    VerbExamples {
+        path: &["dataset", "get"],
+        examples: &["poolwright dataset get recordsize,compressratio tank/db"],
+        usage: Some("poolwright dataset get [OPTIONS] all|PROPERTY,… DATASET|SNAPSHOT…"),
+    },
+    entry(&["dataset", "list"], &["poolwright dataset list -r -t all tank"]),
+    entry(&["dataset", "snapshot"], &["poolwright dataset snapshot -r tank/db@before"]),
+    entry(&["dataset", "rollback"], &["poolwright dataset rollback tank/db@before"]),
+    entry(&["dataset", "destroy"], &["poolwright dataset destroy tank/db@before"]),
+    entry(
+        &["mount"],
+        &[
+            "poolwright mount tank/db /mnt/db --background",
+            "poolwright mount tank/db /mnt/db --arc 1G --device nvme --record db.parquet",
+        ],
+    ),
+    entry(&["lab", "list"], &["poolwright lab list"]),
+    entry(&["lab", "run"], &["poolwright lab run ldap-import"]),
+    entry(&["lab", "report"], &["poolwright lab report ldap-import -o ldap.html"]),
+];
+
+/// Adds the examples and usage lines to the help of the verbs.
+pub fn with_examples(command: Command) -> Command {
+    EXAMPLES.iter().fold(command, |command, entry| add(command, entry.path, entry))
+}
+
+fn add(command: Command, path: &[&'static str], entry: &VerbExamples) -> Command {
+    match path {
+        [] => {
+            let command = command.after_help(format!("Examples:\n  {}", entry.examples.join("\n  ")));
+            match entry.usage {
+                Some(usage) => command.override_usage(usage),
+                None => command,
+            }
+        }
+        [verb, rest @ ..] => command.mut_subcommand(verb, |below| add(below, rest, entry)),
+    }
+}
