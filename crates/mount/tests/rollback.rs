@@ -53,6 +53,25 @@ fn tree(dir: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     found
 }
 
+/// Changes contents, attributes and names.
+fn change(t: &Fixture) {
+    fs::write(t.at("longer"), pattern(300_000, 1)).unwrap();
+    fs::write(t.at("shorter"), b"short").unwrap();
+    fs::set_permissions(t.at("kept"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::remove_file(t.at("removed")).unwrap();
+    fs::rename(t.at("moved"), t.at("dir/moved")).unwrap();
+    fs::remove_file(t.at("replaced")).unwrap();
+    fs::write(t.at("replaced"), b"another").unwrap();
+    fs::rename(t.at("dir/inner"), t.at("outer")).unwrap();
+    fs::write(t.at("outer/new"), b"new").unwrap();
+    fs::remove_dir_all(t.at("goes")).unwrap();
+    fs::write(t.at("goes"), b"a file now").unwrap();
+    fs::create_dir(t.at("fresh")).unwrap();
+    fs::write(t.at("fresh/f"), b"f").unwrap();
+    fs::hard_link(t.at("kept"), t.at("second")).unwrap();
+    fs::remove_file(t.at("link")).unwrap();
+}
+
 #[test]
 fn names_and_attributes_are_those_of_the_snapshot() {
     for caching in MODES {
@@ -75,21 +94,7 @@ fn names_and_attributes_are_those_of_the_snapshot() {
         let attributes: Vec<_> = known.iter().map(|name| stat(&t, name)).collect();
         snapshot(&t, "s");
 
-        fs::write(t.at("longer"), pattern(300_000, 1)).unwrap();
-        fs::write(t.at("shorter"), b"short").unwrap();
-        fs::set_permissions(t.at("kept"), fs::Permissions::from_mode(0o600)).unwrap();
-        fs::remove_file(t.at("removed")).unwrap();
-        fs::rename(t.at("moved"), t.at("dir/moved")).unwrap();
-        fs::remove_file(t.at("replaced")).unwrap();
-        fs::write(t.at("replaced"), b"another").unwrap();
-        fs::rename(t.at("dir/inner"), t.at("outer")).unwrap();
-        fs::write(t.at("outer/new"), b"new").unwrap();
-        fs::remove_dir_all(t.at("goes")).unwrap();
-        fs::write(t.at("goes"), b"a file now").unwrap();
-        fs::create_dir(t.at("fresh")).unwrap();
-        fs::write(t.at("fresh/f"), b"f").unwrap();
-        fs::hard_link(t.at("kept"), t.at("second")).unwrap();
-        fs::remove_file(t.at("link")).unwrap();
+        change(&t);
         // Make the kernel cache, for an hour, the names that exist and some that do not.
         drop(tree(&t.root()));
         for name in ["removed", "moved", "dir/inner", "dir/inner/deep", "goes/file", "link"] {
@@ -114,6 +119,17 @@ fn names_and_attributes_are_those_of_the_snapshot() {
         assert!(!t.at("dir").exists());
         t.end();
     }
+}
+
+/// Checks open files of the snapshot, and writes to the first one.
+fn have_old_content(kept: &File, removed: &File, replaced: &File) {
+    assert_eq!(all(kept).unwrap(), b"kept before");
+    assert_eq!(kept.metadata().unwrap().len(), 11);
+    kept.write_all_at(b"KEPT", 0).unwrap();
+    kept.sync_all().unwrap();
+    assert_eq!(all(removed).unwrap(), b"removed before");
+    assert_eq!(all(replaced).unwrap(), b"replaced before");
+    assert_eq!(removed.metadata().unwrap().nlink(), 1);
 }
 
 #[test]
@@ -152,13 +168,7 @@ fn open_files_go_on_or_fail() {
             // The kernel would keep the length that it has cached.
             assert_eq!(errno(all(&kept)), libc::EIO);
         } else {
-            assert_eq!(all(&kept).unwrap(), b"kept before");
-            assert_eq!(kept.metadata().unwrap().len(), 11);
-            kept.write_all_at(b"KEPT", 0).unwrap();
-            kept.sync_all().unwrap();
-            assert_eq!(all(&removed).unwrap(), b"removed before");
-            assert_eq!(all(&replaced).unwrap(), b"replaced before");
-            assert_eq!(removed.metadata().unwrap().nlink(), 1);
+            have_old_content(&kept, &removed, &replaced);
             // The kernel would write at the old end of the file.
             assert_eq!(errno(log.write(b"!")), libc::EIO);
         }

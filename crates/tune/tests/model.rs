@@ -46,26 +46,64 @@ fn workload(path: &std::path::Path) -> Trace {
     Trace { files: vec![file], events, ..Trace::default() }
 }
 
+const ARC_BYTES: u64 = 64 << 20;
+/// Record size and logbias.
+const SETTINGS: [(&str, &str); 6] = [
+    ("8K", "latency"),
+    ("16K", "latency"),
+    ("64K", "latency"),
+    ("256K", "latency"),
+    ("16K", "throughput"),
+    ("128K", "throughput"),
+];
+
+/// Returns the incompressible content of the table.
+fn noise() -> Vec<u8> {
+    let mut x = 1u64;
+    let mut byte = || {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (x >> 56) as u8
+    };
+    (0..PAGE * PAGES).map(|_| byte()).collect()
+}
+
+/// Returns the specification of a trial of the trace and the capture in a directory.
+fn spec(dir: &std::path::Path, settings: &Settings) -> Spec {
+    Spec {
+        trace: dir.join("t.parquet"),
+        capture: dir.join("capture"),
+        target: TargetSpec::Engine(EngineOptions {
+            scratch: dir.to_owned(),
+            ashift: 12,
+            arc_bytes: ARC_BYTES,
+            dirty_bytes: 512 << 20,
+            device: Device::none(),
+            txg_timeout_s: 5,
+        }),
+        settings: BTreeMap::from([("data".to_string(), settings.clone())]),
+        roles: vec![],
+        pace: None,
+        application: None,
+        warm_passes: 1,
+        warm_share: 0.0,
+        first_seconds: None,
+        fill_only: false,
+    }
+}
+
 #[test]
 fn predicted_bytes_are_near_the_engines() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("table");
     // The data is incompressible and compression is `off`, so the model's packing is exact. The test covers
     // caching, coalescing and the log.
-    let mut x = 1u64;
-    let content: Vec<u8> = (0..PAGE * PAGES)
-        .map(|_| {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (x >> 56) as u8
-        })
-        .collect();
-    std::fs::write(&path, content).unwrap();
+    std::fs::write(&path, noise()).unwrap();
     let trace = workload(&path);
     trace.save(dir.path().join("t.parquet")).unwrap();
     let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
     Capture::take(&trace, &options, |p| p.into()).unwrap().save(&dir.path().join("capture")).unwrap();
     let around = Surroundings {
-        arc_bytes: 64 << 20,
+        arc_bytes: ARC_BYTES,
         dirty_bytes: 512 << 20,
         txg_ns: 5_000_000_000,
         device: Device::none(),
@@ -76,38 +114,12 @@ fn predicted_bytes_are_near_the_engines() {
     let later = trace.events.iter().map(|e| Event { t_ns: e.t_ns + 30_000_000_000, ..*e });
     let again: Vec<Event> = trace.events.iter().copied().chain(later).collect();
     let mut measured = Vec::new();
-    for (recordsize, logbias) in [
-        ("8K", "latency"),
-        ("16K", "latency"),
-        ("64K", "latency"),
-        ("256K", "latency"),
-        ("16K", "throughput"),
-        ("128K", "throughput"),
-    ] {
+    for (recordsize, logbias) in SETTINGS {
         let settings: Settings = [("recordsize", recordsize), ("compression", "off"), ("logbias", logbias)]
             .map(|(key, value)| (key.into(), value.into()))
             .into();
         let name = format!("{recordsize} {logbias}");
-        let spec = Spec {
-            trace: dir.path().join("t.parquet"),
-            capture: dir.path().join("capture"),
-            target: TargetSpec::Engine(EngineOptions {
-                scratch: dir.path().to_owned(),
-                ashift: 12,
-                arc_bytes: around.arc_bytes,
-                dirty_bytes: 512 << 20,
-                device: Device::none(),
-                txg_timeout_s: 5,
-            }),
-            settings: BTreeMap::from([("data".to_string(), settings.clone())]),
-            roles: vec![],
-            pace: None,
-            application: None,
-            warm_passes: 1,
-            warm_share: 0.0,
-            first_seconds: None,
-            fill_only: false,
-        };
+        let spec = spec(dir.path(), &settings);
         let replay = trial::run(&spec, &|| false).unwrap();
         // The engine is measured in its second pass, so the model's first pass is subtracted.
         let model = |events: &[Event]| {

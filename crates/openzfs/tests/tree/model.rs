@@ -1,5 +1,7 @@
 //! A model of a file system in memory, and random operations for the model and the engine.
 
+mod operations;
+
 use std::collections::BTreeMap;
 use std::ffi::CString;
 
@@ -275,15 +277,7 @@ impl Model {
                 item.mtime = None;
                 Ok(())
             }
-            Op::Punch(p, offset, len) => {
-                let item = self.file(p)?;
-                let end = ((offset + len) as usize).min(item.content.len());
-                if (*offset as usize) < end {
-                    item.content[*offset as usize..end].fill(0);
-                    item.mtime = None;
-                }
-                Ok(())
-            }
+            Op::Punch(p, offset, len) => self.punch(p, *offset, *len),
             Op::Copy(from, to, len) => self.copy(from, to, *len),
             Op::Chmod(p, mode, uid) => {
                 let at = self.find(p)?;
@@ -297,48 +291,11 @@ impl Model {
                 self.items[at].mtime = (!self.is_dir(at)).then_some(*seconds);
                 Ok(())
             }
-            Op::Unlink(p) => {
-                let (dir, name) = self.dir_of(p)?;
-                let at = *self.entries(dir).get(name).ok_or(libc::ENOENT)?;
-                if self.is_dir(at) {
-                    return Err(libc::EISDIR);
-                }
-                self.entries(dir).remove(name);
-                Ok(())
-            }
-            Op::Rmdir(p) => {
-                let (dir, name) = self.dir_of(p)?;
-                let at = *self.entries(dir).get(name).ok_or(libc::ENOENT)?;
-                match self.items[at].entries.as_ref().map(BTreeMap::is_empty) {
-                    None => Err(libc::ENOTDIR),
-                    Some(false) => Err(libc::ENOTEMPTY),
-                    Some(true) => {
-                        self.entries(dir).remove(name);
-                        Ok(())
-                    }
-                }
-            }
-            Op::Link(p, to) => {
-                let at = self.find(p)?;
-                let (dir, name) = self.dir_of(to)?;
-                if self.is_dir(at) {
-                    return Err(libc::EPERM);
-                }
-                if self.entries(dir).contains_key(name) {
-                    return Err(libc::EEXIST);
-                }
-                self.entries(dir).insert(name.clone(), at);
-                Ok(())
-            }
+            Op::Unlink(p) => self.unlink(p),
+            Op::Rmdir(p) => self.rmdir(p),
+            Op::Link(p, to) => self.link(p, to),
             Op::Rename(from, to, flags) => self.rename(from, to, *flags),
-            Op::SetXattr(p, name, value) => {
-                let at = self.find(p)?;
-                if value.len() > 32_768 {
-                    return Err(libc::E2BIG);
-                }
-                self.items[at].xattrs.insert(name.clone(), value.clone());
-                Ok(())
-            }
+            Op::SetXattr(p, name, value) => self.set_xattr(p, name, value),
             Op::RemoveXattr(p, name) => {
                 let at = self.find(p)?;
                 self.items[at].xattrs.remove(name).map(|_| ()).ok_or(libc::ENODATA)
