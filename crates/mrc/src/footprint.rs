@@ -46,12 +46,18 @@ impl Hasher for AsItIs {
 
 impl Footprint {
     /// For records of `recordsize` bytes, or of the input's recordsize if `None`.
+    ///
+    /// # Errors
+    /// [`Error::Recordsize`](crate::Error::Recordsize) if the recordsize is invalid.
     pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<Footprint> {
         let record_map = RecordMap::of(unit, recordsize)?;
         Ok(Footprint { record_map, level: 0, kept: HashMap::default(), requests: 0 })
     }
 
     /// Reads the rest of an input, or until `stop` returns true, which is called after each chunk.
+    ///
+    /// # Errors
+    /// An error of the input.
     pub fn read(&mut self, input: &mut dyn Input, stop: &mut dyn FnMut(&dyn Input) -> bool) -> Result<()> {
         let mut extents = Vec::new();
         loop {

@@ -66,6 +66,9 @@ impl Intern {
     }
 
     /// The number of `key`; a new key gets the next free number.
+    ///
+    /// # Errors
+    /// [`Error::TooManyRecords`](crate::Error::TooManyRecords) if all numbers are taken.
     pub fn number(&mut self, key: Key) -> Result<u32> {
         match self.probe(key) {
             (slot, EMPTY) => self.insert(slot, key),
@@ -75,6 +78,9 @@ impl Intern {
 
     /// Calls `found` with the number of each of `keys`, as [`Intern::number`] would return it. Several times faster for
     /// many keys, because the processor loads the slots of a batch in parallel, and then their keys.
+    ///
+    /// # Errors
+    /// [`Error::TooManyRecords`](crate::Error::TooManyRecords) if all numbers are taken.
     pub fn number_all(&mut self, keys: &[Key], mut found: impl FnMut(u32)) -> Result<()> {
         let mut guesses = [EMPTY; BATCH];
         for keys in keys.chunks(BATCH) {

@@ -77,6 +77,9 @@ struct Division {
 
 impl Partition {
     /// The divisions of `shape`. `arc` makes the model of an ARC of the given bytes.
+    ///
+    /// # Errors
+    /// [`Error::SmallRecords`](crate::Error::SmallRecords) if a page does not lie in one record.
     pub fn new(shape: &Shape, arc: impl Fn(u64) -> Box<dyn Model>) -> Result<Partition> {
         let shift = match shape.page_bytes {
             None => 0,

@@ -69,6 +69,9 @@ impl RecordMap {
     }
 
     /// For records of `recordsize` bytes: a power of two from 512 to 16 MiB.
+    ///
+    /// # Errors
+    /// [`Error::Recordsize`](crate::Error::Recordsize) for any other size.
     pub fn records(recordsize: u64) -> Result<RecordMap> {
         if !recordsize.is_power_of_two() || !RECORDSIZES.contains(&recordsize) {
             return Err(crate::Error::Recordsize(recordsize));
@@ -78,6 +81,9 @@ impl RecordMap {
 
     /// For the extents of an input with this unit, in records of `recordsize` bytes, or of the input's recordsize if
     /// `None`.
+    ///
+    /// # Errors
+    /// [`Error::Recordsize`](crate::Error::Recordsize) if the recordsize is invalid.
     pub fn of(unit: Unit, recordsize: Option<u64>) -> Result<RecordMap> {
         match unit {
             Unit::Objects => Ok(RecordMap::objects()),

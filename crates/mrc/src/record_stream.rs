@@ -26,6 +26,9 @@ pub struct RecordStream {
 impl RecordStream {
     /// For the extents of an input with this unit, in records of `recordsize` bytes, or of the input's recordsize if
     /// `None`.
+    ///
+    /// # Errors
+    /// [`Error::Recordsize`](crate::Error::Recordsize) if the recordsize is invalid.
     pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<RecordStream> {
         Ok(RecordStream {
             record_map: RecordMap::of(unit, recordsize)?,
@@ -83,6 +86,9 @@ impl RecordStream {
 
     /// Replaces the accesses by the next ones of `extents`, about [`CHUNK`] of them. Returns true while some of the
     /// extents are left: call it again with the same extents.
+    ///
+    /// # Errors
+    /// [`Error::TooManyRecords`](crate::Error::TooManyRecords) if the trace has too many different records.
     pub fn cut(&mut self, extents: &[Extent]) -> Result<bool> {
         self.chunk.clear();
         while self.done < extents.len() {

@@ -64,6 +64,10 @@ impl Sweep {
 
     /// Passes the rest of the trace to every pipeline, while a thread reads ahead. Calls `go_on` after each chunk, and
     /// stops early if it returns false.
+    ///
+    /// # Errors
+    /// An error of the input; [`Error::TooManyRecords`](crate::Error::TooManyRecords) if the trace has too many different
+    /// records.
     pub fn show(
         &mut self,
         input: &mut dyn Input,

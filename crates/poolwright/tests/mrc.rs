@@ -220,7 +220,11 @@ fn records_are_as_small_as_an_estimate_found() {
         2,
         &["no recordsize=8192, compression=gzip"],
     );
-    place.fails(&format!("{line} --estimate t.lis"), 1, &["t.lis is not a JSON estimate"]);
+    place.fails(
+        &format!("{line} --estimate t.lis"),
+        1,
+        &["t.lis is not JSON output of `poolwright estimate`"],
+    );
     place.fails("t.oracleGeneral --estimate e.json --compression lz4", 2, &["of objects"]);
 }
 

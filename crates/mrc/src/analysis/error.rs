@@ -51,7 +51,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is not an estimate.
-    #[error("{} is not a JSON estimate of `poolwright estimate`", path.display())]
+    #[error("{} is not JSON output of `poolwright estimate`", path.display())]
     ParseEstimate {
         /// The file.
         path: PathBuf,

@@ -27,6 +27,9 @@ pub struct Lis {
 
 impl Lis {
     /// Opens a file, plain or compressed by zstd.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) if the file cannot be opened.
     pub fn open(path: &Path) -> Result<Lis> {
         Source::open(path).map(Lis::new)
     }

@@ -64,6 +64,9 @@ impl Feed {
     }
 
     /// Adds an event of a file of the table.
+    ///
+    /// # Errors
+    /// [`Gone`] if the reader has ended.
     pub fn event(&mut self, event: Event) -> std::result::Result<(), Gone> {
         self.newest_ns = self.newest_ns.max(event.t_ns);
         self.events.push(event);
@@ -71,6 +74,9 @@ impl Feed {
     }
 
     /// Passes on the events that were held back long enough. Call it about twice a second.
+    ///
+    /// # Errors
+    /// [`Gone`] if the reader has ended.
     pub fn tick(&mut self) -> std::result::Result<(), Gone> {
         self.events.sort_by_key(|event| event.t_ns);
         let before = self.newest_ns.saturating_sub(HELD_NS);
@@ -79,6 +85,9 @@ impl Feed {
     }
 
     /// Passes on the remaining events.
+    ///
+    /// # Errors
+    /// [`Gone`] if the reader has ended.
     pub fn end(mut self) -> std::result::Result<(), Gone> {
         self.flush(self.events.len())
     }

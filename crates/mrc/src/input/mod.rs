@@ -51,7 +51,10 @@ pub trait Input: Send {
     fn unit(&self) -> Unit;
 
     /// Replaces the contents of `extents` by the next chunk, about [`CHUNK`] extents; none at the end of the trace.
-    /// Fails if the rest of the source is unusable; skips and counts single invalid events.
+    /// Skips and counts single invalid events.
+    ///
+    /// # Errors
+    /// If the source cannot be read, or its rest is damaged.
     fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()>;
 
     /// The events skipped so far.
@@ -124,6 +127,11 @@ impl Select {
 
 /// Opens a trace. Without `format`, detects the format from the first bytes, or else from the name. Only a Poolwright
 /// trace has files to select.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io) if the file cannot be opened or read;
+/// [`Error::UnknownFormat`](crate::Error::UnknownFormat) if no format matches; [`Error::NoFiles`](crate::Error::NoFiles) if
+/// files are selected in a format without files; otherwise as the `open` of the format.
 pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<dyn Input>> {
     if let Some(text) = path.to_str().filter(|text| text.starts_with(synthetic::PREFIX)) {
         return Ok(Box::new(Synthetic::open(text)?));

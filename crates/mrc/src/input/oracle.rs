@@ -26,6 +26,10 @@ pub struct Oracle {
 
 impl Oracle {
     /// Opens a file, plain or compressed by zstd.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) if the file cannot be opened; [`Error::Malformed`](crate::Error::Malformed) if it ends
+    /// within a record.
     pub fn open(path: &Path) -> Result<Oracle> {
         Source::open(path).and_then(Oracle::new)
     }

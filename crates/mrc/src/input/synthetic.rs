@@ -58,6 +58,9 @@ pub enum Pattern {
 
 impl Spec {
     /// Parses `zipf,records=100M,requests=1G,skew=0.9`, with or without [`PREFIX`].
+    ///
+    /// # Errors
+    /// A message if the pattern or a parameter is unknown, or a value is invalid.
     pub fn parse(text: &str) -> std::result::Result<Spec, String> {
         let mut words = text.strip_prefix(PREFIX).unwrap_or(text).split(',');
         let pattern = words.next().unwrap_or_default();
@@ -146,6 +149,9 @@ pub struct Synthetic {
 
 impl Synthetic {
     /// A trace with the parameters of `text`: `synthetic:zipf,records=100M,requests=1G,skew=0.9,scan=0.1,seed=1`.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`](crate::Error::Malformed) if [`Spec::parse`] rejects the text.
     pub fn open(text: &str) -> Result<Synthetic> {
         let spec = Spec::parse(text).map_err(|why| malformed(Path::new(text), "description", why))?;
         Ok(Synthetic::new(spec))

@@ -27,6 +27,10 @@ pub struct Trace {
 impl Trace {
     /// Opens a trace. If roles are selected, and the recorder did not know the roles of all files, reads the trace once
     /// to derive the roles from the use of the files, as `trace show` does.
+    ///
+    /// # Errors
+    /// [`Error::Trace`](crate::Error::Trace) if the trace cannot be read;
+    /// [`Error::NothingSelected`](crate::Error::NothingSelected) if no file is selected.
     pub fn open(path: &Path, select: &Select) -> Result<Trace> {
         let reader = Reader::open(path)?;
         let mut follow = Follow::new(select.clone(), reader.meta().subject.starts_with("import:"));

@@ -96,6 +96,10 @@ struct Step {
 
 impl Sampled {
     /// A sample of the records of `record_map`. Another seed selects other records.
+    ///
+    /// # Errors
+    /// [`Error::SamplingRate`](crate::Error::SamplingRate) or [`Error::SamplingMemory`](crate::Error::SamplingMemory) if the
+    /// amount is invalid.
     pub fn new(record_map: RecordMap, amount: Amount, seed: u64, families: Vec<Family>) -> Result<Sampled> {
         let (rates, memory) = match amount {
             Amount::Rate(rate) if rate > 0.0 && rate <= 1.0 => (vec![rate], None),
@@ -123,6 +127,9 @@ impl Sampled {
     }
 
     /// Processes the next extents of the trace.
+    ///
+    /// # Errors
+    /// [`Error::TooManyRecords`](crate::Error::TooManyRecords) if the sample has too many different records.
     pub fn feed(&mut self, extents: &[Extent]) -> Result<()> {
         for extent in extents {
             self.take(extent);
@@ -155,6 +162,9 @@ impl Sampled {
     }
 
     /// Passes the buffered accesses to the models. Must be called at the end of the trace.
+    ///
+    /// # Errors
+    /// [`Error::TooManyRecords`](crate::Error::TooManyRecords) if the sample has too many different records.
     pub fn flush(&mut self) -> Result<()> {
         for level in &mut self.levels {
             level.feed(&self.steps, &self.families)?;
