@@ -54,7 +54,7 @@ pub struct Point {
     #[serde(default)]
     pub write_miss_ratio: f64,
     /// The confidence interval; `None` for an exact point.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "band", skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
 }
 
@@ -92,6 +92,7 @@ pub struct Sample {
     /// Number of records in the sample.
     pub records: u64,
     /// Sizes without a point, because the sample has too few records for them.
+    #[serde(alias = "unsaid")]
     pub unsupported_sizes: Vec<UnsupportedSize>,
 }
 
@@ -102,4 +103,20 @@ pub struct UnsupportedSize {
     pub cache_bytes: u64,
     /// The sampling rate that suffices, at most 1.
     pub needs_rate: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_of_earlier_plans_can_be_read() {
+        let text = r#"{"model": "lru", "requests": 9, "records": 3,
+            "points": [{"cache_bytes": 4096, "miss_ratio": 0.5, "update_miss_ratio": 0, "write_miss_ratio": 0,
+                        "band": {"low": 0.4, "high": 0.6}}],
+            "sample": {"rate": 0.1, "records": 1, "unsaid": [{"cache_bytes": 512, "needs_rate": 0.5}]}}"#;
+        let curve: Curve = serde_json::from_str(text).unwrap();
+        assert_eq!(curve.points[0].confidence, Some(Confidence { low: 0.4, high: 0.6 }));
+        assert_eq!(curve.sample.unwrap().unsupported_sizes.len(), 1);
+    }
 }

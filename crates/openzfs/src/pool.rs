@@ -124,16 +124,15 @@ fn check_groups(groups: &[VdevGroup]) -> Result<()> {
         return Err(Error::Invalid("a pool needs at least one file for data".into()));
     }
     for g in groups {
-        let least = match g.layout {
-            Layout::Stripe => 1,
-            Layout::Mirror => 2,
-            Layout::Raidz(parity) => usize::from(parity) + 1,
+        let (name, least) = match g.layout {
+            Layout::Stripe => ("a vdev".to_owned(), 1),
+            Layout::Mirror => ("a mirror".to_owned(), 2),
+            Layout::Raidz(parity) => (format!("raidz{parity}"), usize::from(parity) + 1),
         };
         if g.files.len() < least {
             return Err(Error::Invalid(format!(
-                "{:?} needs at least {least} files, {} given",
-                g.layout,
-                g.files.len()
+                "{name} needs at least {least} files, but {} given",
+                if g.files.len() == 1 { "1 is".to_owned() } else { format!("{} are", g.files.len()) }
             )));
         }
         if g.usage == Use::Cache && g.layout != Layout::Stripe {
@@ -141,8 +140,9 @@ fn check_groups(groups: &[VdevGroup]) -> Result<()> {
         }
         if let Some((path, bytes)) = g.files.iter().find(|(_, bytes)| *bytes < 64 << 20) {
             return Err(Error::Invalid(format!(
-                "{}: {bytes} bytes; a vdev needs at least 64M",
-                path.display()
+                "{}: {:.1} MiB are too small; a vdev needs at least 64M",
+                path.display(),
+                *bytes as f64 / (1 << 20) as f64
             )));
         }
     }

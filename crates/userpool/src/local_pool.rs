@@ -386,8 +386,14 @@ impl PoolApi for LocalPool {
             return Err(Fault::new(
                 libc::EBUSY,
                 format!(
-                    "{full} has {} snapshots and datasets below it ({first}, …)\nhint: -r destroys them too",
-                    below.len()
+                    "{full} has {} below it: {first}{}\nhint: -r destroys {}",
+                    if below.len() == 1 {
+                        "a snapshot or dataset".to_owned()
+                    } else {
+                        format!("{} snapshots and datasets", below.len())
+                    },
+                    if below.len() == 1 { "" } else { ", …" },
+                    if below.len() == 1 { "it too" } else { "them too" },
                 ),
             ));
         }
