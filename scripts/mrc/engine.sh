@@ -61,9 +61,9 @@ if [ ${#TRACES[@]} -eq 0 ]; then
     done
 fi
 cd "$POOLWRIGHT_ROOT"
-cargo build --release --quiet -p poolwright-mrc --example engine
+cargo build --release --quiet -p poolwright-devtools --bin mrc-engine
 began=$SECONDS
 status=0
-"${CARGO_TARGET_DIR:-target}/release/examples/engine" "${OPTIONS[@]}" "${TRACES[@]}" || status=$?
+"${CARGO_TARGET_DIR:-target}/release/mrc-engine" "${OPTIONS[@]}" "${TRACES[@]}" || status=$?
 say "took $((SECONDS - began)) s"
 exit "$status"

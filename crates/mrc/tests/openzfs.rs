@@ -1,13 +1,13 @@
 //! The openzfs model compared with the engine, on generated accesses. `scripts/mrc/engine.sh` compares more traces.
 
-#[path = "../examples/engine/child.rs"]
+#[path = "../../devtools/src/bin/mrc-engine/child.rs"]
 mod child;
-#[path = "../examples/engine/compare.rs"]
+#[path = "../../devtools/src/bin/mrc-engine/compare.rs"]
 mod compare;
-#[path = "../examples/engine/ops.rs"]
+#[path = "../../devtools/src/bin/mrc-engine/ops.rs"]
 mod ops;
 
-use compare::{Case, compare, scratch};
+use compare::{EngineCase, compare, scratch};
 
 /// Maximum error in percentage points. It would be 1 on an idle machine. Beside other tests the engine's threads wait
 /// for a processor, and a delayed eviction finds other blocks.
@@ -20,8 +20,8 @@ fn serve() {
     assert!(child::serve().unwrap(), "no job");
 }
 
-fn case(recordsize: u64, compression: &str) -> Case {
-    Case {
+fn case(recordsize: u64, compression: &str) -> EngineCase {
+    EngineCase {
         recordsize,
         compression: compression.into(),
         prefetch: "none".into(),
@@ -34,7 +34,7 @@ fn case(recordsize: u64, compression: &str) -> Case {
     }
 }
 
-fn agree(updates: bool, case: Case) {
+fn agree(updates: bool, case: EngineCase) {
     let ops = ops::scans(30_000, 24_000, updates);
     let dir = scratch(&ops, case.l2arc).unwrap();
     let rows = compare(dir.path(), &ops, &case, |_| ()).unwrap();
@@ -59,12 +59,15 @@ fn compressed_records_and_writes_hit_as_in_the_engine() {
 
 #[test]
 fn prefetch_hits_as_in_the_engine() {
-    agree(false, Case { prefetch: "all".into(), ..case(16 << 10, "off") });
+    agree(false, EngineCase { prefetch: "all".into(), ..case(16 << 10, "off") });
 }
 
 #[test]
 fn without_primarycache_partial_reads_hit_in_the_dbuf_cache() {
-    agree(false, Case { primarycache: "metadata".into(), sizes: vec![64 << 20], ..case(128 << 10, "off") });
+    agree(
+        false,
+        EngineCase { primarycache: "metadata".into(), sizes: vec![64 << 20], ..case(128 << 10, "off") },
+    );
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn the_l2arc_hits_as_in_the_engine() {
     // At least five seconds: enough for several feeds, which are at least a fifth of a second apart, and for reads of
     // what they wrote.
     let ops = ops::scans(60_000, 24_000, false);
-    let case = Case { l2arc: 512 << 20, pace: 12_000, sizes: vec![64 << 20], ..case(8 << 10, "off") };
+    let case = EngineCase { l2arc: 512 << 20, pace: 12_000, sizes: vec![64 << 20], ..case(8 << 10, "off") };
     let dir = scratch(&ops, case.l2arc).unwrap();
     for row in compare(dir.path(), &ops, &case, |_| ()).unwrap() {
         let (engine, model) = (row.engine_l2, row.model_l2);

@@ -14,7 +14,7 @@ use crate::ops::{self, Ops, fill_record};
 
 /// One comparison.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct EngineCase {
     pub recordsize: u64,
     pub compression: String,
     pub prefetch: String,
@@ -33,7 +33,7 @@ pub struct Case {
 
 /// The result of one size, with medians of several replays. Hit ratios are the share of accesses to records, in
 /// percent, for which the engine did not read data on demand.
-pub struct Row {
+pub struct SizeResult {
     pub arc_bytes: u64,
     pub engine: f64,
     pub model: f64,
@@ -49,7 +49,7 @@ pub struct Row {
     pub model_l2: f64,
 }
 
-/// One replay, and the model with its times. A [`Row`] has the medians.
+/// One replay, and the model with its times. A [`SizeResult`] has the medians.
 struct Run {
     engine: f64,
     model: f64,
@@ -58,8 +58,8 @@ struct Run {
     model_l2: f64,
 }
 
-impl Row {
-    fn of(arc_bytes: u64, runs: &[Run]) -> Row {
+impl SizeResult {
+    fn of(arc_bytes: u64, runs: &[Run]) -> SizeResult {
         let sorted = |of: fn(&Run) -> f64| {
             let mut all: Vec<f64> = runs.iter().map(of).collect();
             all.sort_by(f64::total_cmp);
@@ -73,7 +73,7 @@ impl Row {
             let all = sorted(of);
             all[all.len() - 1] - all[0]
         };
-        Row {
+        SizeResult {
             arc_bytes,
             engine: median(|run| run.engine),
             model: median(|run| run.model),
@@ -93,7 +93,7 @@ impl Row {
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for SizeResult {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let (engine, model, off, seconds) = (self.engine, self.model, self.off(), self.seconds);
         write!(f, "engine {engine:6.2}  model {model:6.2}  off {off:+6.2}  ({seconds:.0} s)")?;
@@ -124,7 +124,12 @@ fn memory_available() -> Result<u64> {
 }
 
 /// Compares all sizes of one pool, and reports each when it is done.
-pub fn compare(dir: &Path, ops: &Ops, case: &Case, mut each: impl FnMut(&Row)) -> Result<Vec<Row>> {
+pub fn compare(
+    dir: &Path,
+    ops: &Ops,
+    case: &EngineCase,
+    mut each: impl FnMut(&SizeResult),
+) -> Result<Vec<SizeResult>> {
     let settings = [
         ("recordsize", case.recordsize.to_string()),
         ("compression", case.compression.clone()),
@@ -155,7 +160,7 @@ pub fn compare(dir: &Path, ops: &Ops, case: &Case, mut each: impl FnMut(&Row)) -
             let engine: Replayed = child::start("replay", dir, &job)?;
             runs.push(beside(&job, ops, &psizes, &filled, &engine, case.verbose)?);
         }
-        let row = Row::of(arc_bytes, &runs);
+        let row = SizeResult::of(arc_bytes, &runs);
         each(&row);
         rows.push(row);
     }

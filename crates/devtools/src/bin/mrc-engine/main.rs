@@ -16,7 +16,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.is_empty() || args.iter().any(|arg| arg == "--help") {
         println!(
-            "usage: engine TRACE[@REQUESTS]|scans|updates… [--recordsize KIB,…] [--compression off,lz4] [--sizes MIB,…] \
+            "usage: mrc-engine TRACE[@REQUESTS]|scans|updates… [--recordsize KIB,…] [--compression off,lz4] [--sizes MIB,…] \
              [--requests N] [--pace N] [--repeat N] [--prefetch all|none] [--primarycache all|metadata|none] [--l2arc MIB] [--verbose]"
         );
         return Ok(ExitCode::SUCCESS);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::compare::{Case, Row, compare, scratch};
+use crate::compare::{EngineCase, SizeResult, compare, scratch};
 use crate::ops::{self, Ops};
 use crate::trace;
 
@@ -16,7 +16,7 @@ struct Plan {
     recordsizes: Vec<u64>,
     compressions: Vec<String>,
     requests: usize,
-    case: Case,
+    case: EngineCase,
 }
 
 /// Whether no error of the model exceeds the maximum.
@@ -29,7 +29,7 @@ pub fn run(args: &[String]) -> Result<bool> {
         let short = name.rsplit('/').next().unwrap_or(name).split('.').next().unwrap_or(name);
         for &recordsize in &plan.recordsizes {
             for compression in &plan.compressions {
-                let case = Case { recordsize, compression: compression.clone(), ..plan.case.clone() };
+                let case = EngineCase { recordsize, compression: compression.clone(), ..plan.case.clone() };
                 let rows = compare(dir.path(), &ops, &case, |row| show(short, &case, row))?;
                 all += rows.len();
                 missed += rows.iter().filter(|row| row.off().abs() > BAR).count();
@@ -41,7 +41,7 @@ pub fn run(args: &[String]) -> Result<bool> {
     Ok(missed == 0 && all > 0)
 }
 
-fn show(name: &str, case: &Case, row: &Row) {
+fn show(name: &str, case: &EngineCase, row: &SizeResult) {
     println!(
         "{name:12} {:4}K {:4} {:4}M  {row}{}",
         case.recordsize >> 10,
@@ -60,7 +60,7 @@ fn parse(args: &[String]) -> Result<Plan> {
         recordsizes: vec![8 << 10, 16 << 10, 128 << 10],
         compressions: vec!["off".into(), "lz4".into()],
         requests: 200_000,
-        case: Case {
+        case: EngineCase {
             recordsize: 0,
             compression: String::new(),
             prefetch: "none".into(),
