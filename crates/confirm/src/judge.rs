@@ -183,7 +183,7 @@ fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> Str
         GainVerdict::Noise => format!("{whom} are no better than today's beyond noise"),
     };
     let measured = if keep { measured.replace(" are ", " is ") } else { measured };
-    let mut text = format!("With the database itself {measured}: objective {}", interval(objective));
+    let mut text = format!("{} in this test: objective {}", capitalised(&measured), interval(objective));
     if let Some(rate) = subject.changes.get("work_rate") {
         text += &format!(", work rate {}", interval(rate));
     }
@@ -191,6 +191,12 @@ fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> Str
         text += &format!("; predicted {}, an error of {} points", percent(predicted.change), signed(points));
     }
     text + "."
+}
+
+/// The text with a capital letter at its start.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// `−12.3 % (−15.0 to −9.5 %)`.

@@ -87,7 +87,7 @@ impl Campaign {
         let known: Vec<String> = assets.campaign_files().iter().map(|path| name_of(path)).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         Err(Error::Usage(format!(
-            "there is no campaign {named:?} in {}; there is {known}; or name a file that ends with .toml",
+            "no campaign {named:?} in {}: the campaigns are {known}\nhint: to run another one, name its .toml file",
             assets.campaigns().display()
         )))
     }

@@ -61,7 +61,7 @@ fn section(page: &mut String, name: String, verb: &Command) {
     for arg in arguments {
         let help =
             arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
-        let _ = writeln!(page, "| {} | {}{} |", spelled(arg), cell(&help), default(arg));
+        let _ = writeln!(page, "| {} | {}{}{} |", spelled(arg), cell(&help), values(arg), default(arg));
     }
 }
 
@@ -80,6 +80,20 @@ fn spelled(arg: &Arg) -> String {
         let _ = write!(last, " {value}");
     }
     spellings.iter().map(|s| format!("`{s}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The possible values in parentheses, if there is a fixed set.
+fn values(arg: &Arg) -> String {
+    let all: Vec<String> = arg
+        .get_possible_values()
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    if all.is_empty() || !arg.get_action().takes_values() {
+        return String::new();
+    }
+    format!(" (values: {})", all.join(", "))
 }
 
 /// The default value in parentheses, if the argument has one that a user may want to know.

@@ -194,7 +194,7 @@ impl Device {
     /// [`Error::Host`] if the file cannot be created, written or read with direct I/O.
     pub fn measure(dir: &Path) -> Result<Device> {
         measure_in(dir).map_err(|why| Error::Host {
-            what: "measuring the device of",
+            what: "cannot measure the device of",
             path: dir.to_owned(),
             why,
         })

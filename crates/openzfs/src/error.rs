@@ -38,7 +38,7 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// A quota below the space that the dataset uses.
-    #[error("setting {limit} of {on}: it is less than what {on} uses or has reserved")]
+    #[error("cannot set {limit} on {on}: it already uses or has reserved more")]
     LimitBelowUse {
         /// The property and its value.
         limit: String,

@@ -131,8 +131,8 @@ fn check_groups(groups: &[VdevGroup]) -> Result<()> {
         };
         if g.files.len() < least {
             return Err(Error::Invalid(format!(
-                "{name} needs at least {least} files, but {} given",
-                if g.files.len() == 1 { "1 is".to_owned() } else { format!("{} are", g.files.len()) }
+                "{name} needs at least {least} files; {} given",
+                g.files.len()
             )));
         }
         if g.usage == Use::Cache && g.layout != Layout::Stripe {
@@ -140,7 +140,7 @@ fn check_groups(groups: &[VdevGroup]) -> Result<()> {
         }
         if let Some((path, bytes)) = g.files.iter().find(|(_, bytes)| *bytes < 64 << 20) {
             return Err(Error::Invalid(format!(
-                "{}: {:.1} MiB are too small; a vdev needs at least 64M",
+                "{}: {:.1} MiB is too small: a vdev needs at least 64M",
                 path.display(),
                 *bytes as f64 / (1 << 20) as f64
             )));

@@ -20,7 +20,7 @@ pub fn to_owner(wanted: &Mounted, emulates_devices: bool, on_wait: OnWait) -> Re
         if emulates_devices {
             // Tells an owner that is ending, for which `ask_owner` waits, from one that keeps the pool.
             owner.ask::<PoolInfo>(&Request::Status)?;
-            return Err(Fault::invalid("device emulation applies only to the first mount of a pool").into());
+            return Err(Fault::invalid("only the first mount of a pool can emulate a device\nhint: unmount the pool's other datasets first, or mount without a device").into());
         }
         owner.ask::<Mounted>(&Request::Mount(wanted.clone()))
     });

@@ -19,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     MountPoint(#[from] poolwright_mount::Error),
     /// The pool's owner has not mounted the dataset.
-    #[error("mounting by process {pid}, which has the pool open: {why}")]
+    #[error("cannot mount through process {pid}, which has the pool open: {why}")]
     Adding {
         /// The owner's process ID.
         pid: i32,

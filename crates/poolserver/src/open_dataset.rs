@@ -53,7 +53,11 @@ fn refuse_acls(dataset: &Dataset, wanted: &Mounted) -> Result<(), Fault> {
 fn report_log(dataset: &Dataset, frontend: &dyn Frontend) {
     let name = dataset.name();
     if dataset.replayed() > 0 {
-        let message = format!("{name}: replayed {} log records of an earlier crash", dataset.replayed());
+        let message = format!(
+            "{name}: replayed {} {} of an earlier crash",
+            dataset.replayed(),
+            if dataset.replayed() == 1 { "log record" } else { "log records" }
+        );
         frontend.log(Severity::Warning, &message);
     }
     if dataset.log_pending() > 0 {

@@ -31,9 +31,10 @@ pub const EXIT_CODES: [(u8, &str, &str); 6] = [
     (
         REFUSED,
         "refused for safety",
-        "Refused for safety: creating a pool on a file that is not empty, using a pool or a mount point that is in use, mounting \
-         over a protected directory, replacing a file that Poolwright did not make, or copying a database that a process has \
-         open for writing.",
+        "Refused for safety: creating a pool on a file that is not empty; opening a pool that a kernel, another host or another \
+         process may have open; using a mount point that is in use or protected; destroying a dataset that has snapshots or \
+         children (without `-r`); replacing a file that Poolwright did not make; copying a database that a process has open for \
+         writing; or following a plan that is unsafe.",
     ),
     (
         NOTHING_BETTER,
@@ -88,6 +89,10 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 /// Whether a library refused: to replace a file, or to open a pool.
 fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(poolwright_trace::Error::NotOverwritten { .. }))
+        || matches!(
+            cause.downcast_ref(),
+            Some(poolwright_record::Error::Trace(poolwright_trace::Error::NotOverwritten { .. }))
+        )
         || is_output_refusal(cause)
         || is_pool_refusal(cause)
 }

@@ -144,7 +144,7 @@ fn quiet_panics() {
         let text = text.unwrap_or("no reason given");
         let place = info.location().map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
         eprintln!(
-            "poolwright: a defect of this program: {text}{place}; please report it with the command you ran"
+            "poolwright: internal error: {text}{place}\nhint: please report this message with the command that you ran"
         );
     }));
 }

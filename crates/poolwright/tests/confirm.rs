@@ -200,7 +200,7 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
         "{verdict}: {messages}"
     );
     let page = fs::read_to_string(place.at("report.html")).unwrap();
-    assert!(page.contains("With the database itself") && page.contains("How it was run"));
+    assert!(page.contains("in this test: objective") && page.contains("How it was run"));
     assert!(place.at("plan.json.1").exists(), "the previous plan is kept");
     let kept: Value = serde_json::from_slice(&fs::read(place.at("plan.json")).unwrap()).unwrap();
     assert_eq!(kept, plan);

@@ -68,7 +68,7 @@ fn failures_have_their_message_and_code() {
         assert!(text.matches("os error 2").count() <= 1, "{line} says a cause twice: {text}");
         assert!(text.matches("recordsize=5K").count() <= 1, "{line} says its subject twice: {text}");
         assert!(!text.contains("who may read"), "{line} gives advice for another error: {text}");
-        assert!(!text.contains("defect"), "{line}: {text}");
+        assert!(!text.contains("internal error"), "{line}: {text}");
     }
     assert_eq!(std::fs::read_to_string(dir.join("mine")).unwrap(), "notes of a user");
     assert_eq!(std::fs::read_to_string(dir.join("job.log")).unwrap(), log);

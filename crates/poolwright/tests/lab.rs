@@ -51,7 +51,7 @@ impl Lab {
     fn run(&self, more: &str) -> (Option<i32>, String, Value) {
         let done = self.plain(&run_line(more)).output().unwrap();
         let messages = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(!messages.contains("panicked") && !messages.contains("defect"), "{messages}");
+        assert!(!messages.contains("panicked") && !messages.contains("internal error"), "{messages}");
         let summary = match done.stdout.is_empty() {
             true => Value::Null,
             false => common::json_output("lab-run", &done.stdout),
@@ -134,7 +134,7 @@ fn signal(child: &Child, name: &str) {
 #[test]
 fn wrong_arguments_say_what_is_allowed() {
     let lab = Lab::new();
-    lab.fails("run nothing", 2, &["there is no campaign \"nothing\"", "there is "]);
+    lab.fails("run nothing", 2, &["no campaign \"nothing\"", "the campaigns are "]);
     lab.fails("run ./none.toml", 1, &["none.toml"]);
     lab.fails("run ./smoke.toml --scale huge", 2, &["no scale \"huge\"", "long, small"]);
     lab.fails("run ./smoke.toml --target disk", 2, &["directory:PATH"]);

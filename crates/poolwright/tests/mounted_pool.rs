@@ -210,7 +210,7 @@ fn a_write_over_a_quota_fails() {
     assert_eq!(errno(fill("one")), libc::EDQUOT);
     p.run("dataset set refquota=none quota=64M tank");
     assert_eq!(errno(fill("two")), libc::EDQUOT);
-    p.fails("dataset set quota=1M tank", 1, &["quota=1M", "less than what tank uses"]);
+    p.fails("dataset set quota=1M tank", 1, &["quota=1M", "already uses or has reserved more"]);
     p.run("dataset set quota=none tank");
     write(p.at("m/three"), &noise(1 << 20, 7)).unwrap();
 }

@@ -304,7 +304,7 @@ fn properties_are_inherited_and_limits_are_not() {
     let room = below["datasets"][0]["available"].as_u64().unwrap();
     assert!(room <= 64 << 20 && room > 32 << 20, "{below}");
     p.fails("dataset set quota=much tank/x", 2, &["quota=much", "none or a size"]);
-    p.fails("dataset set quota=4K tank/x", 1, &["quota=4K", "less than what tank/x uses"]);
+    p.fails("dataset set quota=4K tank/x", 1, &["quota=4K", "already uses or has reserved more"]);
     assert_eq!(p.run("dataset get -H -o value quota tank/x"), "64M\n");
     p.run("dataset set quota=none tank/x");
     assert_eq!(p.run("dataset get -H -o value quota tank/x"), "none\n");

@@ -212,8 +212,8 @@ fn a_missing_subject_is_named_and_leaves_no_file() {
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     for (args, fragments) in [
-        (["--dir", missing.to_str().unwrap()], "cannot follow"),
-        (["--dir", file.to_str().unwrap()], "cannot follow"),
+        (["--dir", missing.to_str().unwrap()], "cannot record"),
+        (["--dir", file.to_str().unwrap()], "cannot record"),
         (["--pid", "4194305"], "no such process"),
     ] {
         let output = record(&[args[0], args[1], "-o", out]);

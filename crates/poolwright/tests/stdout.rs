@@ -74,7 +74,7 @@ fn a_full_standard_output_is_a_failure_with_a_plain_message() {
         let (output, messages) = run(&place, line, full());
         assert_eq!(output.status.code(), Some(1), "{line}: {messages}");
         assert!(messages.contains("cannot write to standard output: No space left"), "{line}: {messages}");
-        assert!(!messages.contains("defect") && !messages.contains("panicked"), "{line}: {messages}");
+        assert!(!messages.contains("internal error") && !messages.contains("panicked"), "{line}: {messages}");
     }
     assert_eq!(place.json("pool list")["pools"][0]["health"], "ONLINE");
 }
@@ -85,7 +85,10 @@ fn a_closed_standard_output_ends_quietly() {
     for line in PRINTING {
         let (output, messages) = run(&place, line, closed());
         assert_eq!(output.status.code(), Some(0), "{line}: {messages}");
-        assert!(!messages.contains("standard output") && !messages.contains("defect"), "{line}: {messages}");
+        assert!(
+            !messages.contains("standard output") && !messages.contains("internal error"),
+            "{line}: {messages}"
+        );
     }
     assert_eq!(place.json("pool list")["pools"][0]["health"], "ONLINE");
 }

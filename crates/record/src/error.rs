@@ -43,7 +43,7 @@ pub enum Error {
     )]
     Namespace,
     /// The directory to record does not exist or is not a directory.
-    #[error("cannot follow {}: {source}; give the database's data directory", path.display())]
+    #[error("cannot record {}: {source}\nhint: give the database's data directory", path.display())]
     Directory {
         /// The path.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The process to record does not exist.
-    #[error("cannot follow process {pid}: no such process; find the id with `ps` or `pidof mariadbd`")]
+    #[error("cannot record process {pid}: no such process\nhint: find its ID with `pidof mariadbd`")]
     Process {
         /// The process id.
         pid: u32,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use poolwright_trace::{counted, format_count, format_ns, format_size};
+use poolwright_trace::{counted, format_count, format_size};
 
 use crate::{Ended, Progress, Summary};
 
@@ -32,7 +32,7 @@ impl Summary {
             "{place}: {}, {}, {}, {} read and written, probe set {}\n",
             counted(self.trace.events, "event"),
             counted(self.trace.files as u64, "file"),
-            format_ns(self.meta.duration_ns),
+            format!("{:.1} s", self.meta.duration_ns as f64 / 1e9),
             format_size(self.bytes),
             self.meta.probe_set,
         );

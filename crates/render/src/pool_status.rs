@@ -43,22 +43,22 @@ fn data_errors(info: &PoolInfo) -> String {
 
 fn users(info: &PoolInfo, now_unix_s: u64) -> String {
     if !info.owned {
-        return "not mounted; opened for this status".to_owned();
+        return "by no process (opened only for this status)".to_owned();
     }
     let mounts: Vec<String> =
         info.mounts.iter().map(|m| format!("{} on {}", m.dataset, m.dir.display())).collect();
     let mounts = if mounts.is_empty() { "no mounts".to_owned() } else { mounts.join(", ") };
-    let since = ago(now_unix_s.saturating_sub(info.since_unix_s));
-    format!("by process {} since {since}: {mounts}", info.pid)
+    let since = age(now_unix_s.saturating_sub(info.since_unix_s));
+    format!("by process {} for {since}: {mounts}", info.pid)
 }
 
-/// `3 h ago`.
-fn ago(seconds: u64) -> String {
+/// `3 h`.
+fn age(seconds: u64) -> String {
     match seconds {
-        0..120 => format!("{seconds} s ago"),
-        120..7200 => format!("{} min ago", seconds / 60),
-        7200..172_800 => format!("{} h ago", seconds / 3600),
-        _ => format!("{} days ago", seconds / 86_400),
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
     }
 }
 
@@ -233,14 +233,10 @@ mod tests {
 
     #[test]
     fn times_are_rounded_down() {
-        for (seconds, text) in [
-            (0, "0 s ago"),
-            (119, "119 s ago"),
-            (120, "2 min ago"),
-            (7200, "2 h ago"),
-            (200_000, "2 days ago"),
-        ] {
-            assert_eq!(ago(seconds), text);
+        for (seconds, text) in
+            [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 days")]
+        {
+            assert_eq!(age(seconds), text);
         }
     }
 

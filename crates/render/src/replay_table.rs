@@ -7,7 +7,7 @@ use poolwright_replay::settings::PerRole;
 use poolwright_replay::{Error, Replay};
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_stats::median;
-use poolwright_trace::{counted, format_ns, format_size};
+use poolwright_trace::{counted, format_count, format_ns, format_size};
 
 /// The trials of one setting.
 #[derive(Debug)]
@@ -108,16 +108,21 @@ fn remarks(rows: &[TrialRow<'_>]) -> String {
     );
     if let Some(a) = &one.application {
         out += &format!(
-            "Work rate is recorded seconds of work per second. Foreground: {} threads, {} operations; background: {} \
-             threads, {} operations; {} waited for another thread.\n",
-            a.foreground_threads, a.foreground_ops, a.background_threads, a.background_ops, a.wakes
+            "Work rate is recorded seconds of work per second. Foreground: {}, {}; background: {}, {}; {} waited \
+             for another thread.\n",
+            counted(u64::from(a.foreground_threads), "thread"),
+            counted(a.foreground_ops, "operation"),
+            counted(u64::from(a.background_threads), "thread"),
+            counted(a.background_ops, "operation"),
+            format_count(a.wakes)
         );
     }
     if one.max_lag_ns > 0 {
         out += &format!("Largest delay behind the recorded time: {}.\n", format_ns(one.max_lag_ns));
     }
     if !one.skipped.is_empty() {
-        let list: Vec<String> = one.skipped.iter().map(|(op, n)| format!("{n} {op}")).collect();
+        let list: Vec<String> =
+            one.skipped.iter().map(|(op, n)| format!("{} {op}", format_count(*n))).collect();
         out += &format!("Not replayed: {}.\n", list.join(", "));
     }
     out

@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// The capture does not fit into memory.
     #[error(
-        "the bytes to replay take {} of memory, but only {} are available",
+        "the bytes to replay take {} of memory, but only {} is available",
         poolwright_trace::format_size(*needed), poolwright_trace::format_size(*available)
     )]
     NoMemory {

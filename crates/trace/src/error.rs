@@ -65,7 +65,7 @@ pub enum Error {
         why: String,
     },
     /// The trace has more events than fit into the available memory.
-    #[error("{} contains {}, which take {} of memory, but only {} are available\nhint: record for a shorter time", path.display(),
+    #[error("{} contains {}, which take {} of memory, but only {} is available\nhint: record for a shorter time", path.display(),
         crate::counted(*events, "event"), crate::format_size(*needed), crate::format_size(*available))]
     TooLarge {
         /// The file.

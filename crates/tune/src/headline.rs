@@ -91,7 +91,7 @@ fn noun(metric: &str) -> &str {
 
 /// Formats an interval: `-14 to +3 %`.
 fn range(g: &Gain) -> String {
-    format!("{:+.0} to {:+.0} %", g.ci95.0 * 100.0, g.ci95.1 * 100.0)
+    format!("{:+.0} to {:+.0} %", g.ci95.0 * 100.0, g.ci95.1 * 100.0).replace('-', "−")
 }
 
 /// Returns every metric that the recommended settings make worse by more than [`COST`] over the whole 95 %

@@ -43,7 +43,7 @@ impl Requirement {
             .ok_or_else(form)?;
         if metric::find_requirement(name).is_none() {
             let all: Vec<&str> = METRICS.iter().filter_map(|metric| metric.requirement).collect();
-            return Err(format!("unknown metric {name:?} in {text:?}; use one of {}", all.join(", ")));
+            return Err(format!("unknown figure {name:?} in {text:?}; use one of {}", all.join(", ")));
         }
         let percent: f64 = bound.strip_suffix('%').and_then(|n| n.trim().parse().ok()).ok_or_else(form)?;
         if !percent.is_finite() || percent < -100.0 {

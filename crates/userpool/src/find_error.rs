@@ -12,7 +12,7 @@ pub enum FindError {
     #[error("name a file of the pool, or the directory of its files")]
     NothingNamed,
     /// The only argument is neither a file nor a directory.
-    #[error("{0}: no such file")]
+    #[error("cannot import {0:?}: it is neither a file nor a directory")]
     NoSuchFile(String),
     /// The pool's name is invalid.
     #[error(transparent)]
@@ -56,7 +56,7 @@ pub enum FindError {
     },
     /// Whole top-level vdevs are missing.
     #[error(
-        "{pool} is not whole: {missing} of its top-level vdevs are in none of these files; name all of its files"
+        "{pool} is incomplete: these files lack {missing} of its top-level vdevs\nhint: name all of its files"
     )]
     Incomplete {
         /// The pool's name.

@@ -51,7 +51,8 @@ pub(super) fn enough(interpolation: &Interpolation) -> Option<Enough> {
 
 /// The knee, or why there is none.
 pub(super) fn knee(interpolation: &Interpolation) -> Result<Knee, &'static str> {
-    const FEW: &str = "no knee: fewer than three cache sizes up to the sufficient one";
+    const FEW: &str =
+        "no knee: fewer than three of the modelled sizes are at or below the size that is enough";
     let enough = enough(interpolation).ok_or(FEW)?;
     let first = interpolation.points.first().ok_or(FEW)?;
     if interpolation.points.len() > 1 && first.1.value - enough.best_read_ratio < LEAST_FALL {

@@ -132,7 +132,7 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
     let dir = dir
         .canonicalize()
         .with_context(|| format!("cannot open the database's directory {}", dir.display()))
-        .context(hint("--dir names a copy of it"))?;
+        .context(hint("name the database's directory, or a copy of it, with --dir"))?;
     if !dir.is_dir() {
         bail!("{} is not a directory", dir.display());
     }

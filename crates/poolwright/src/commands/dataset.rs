@@ -294,7 +294,7 @@ fn list(args: ListArgs) -> anyhow::Result<u8> {
         return Ok(0);
     }
     for (name, trouble) in all.iter().filter_map(|d| Some((&d.name, d.trouble.as_ref()?))) {
-        eprintln!("poolwright: {name}: {trouble}");
+        eprintln!("poolwright: warning: {name}: {trouble}");
     }
     print!("{}", dataset_list::text(&all, args.script, args.plain, crate::stdout::terminal()));
     Ok(0)

@@ -181,6 +181,6 @@ fn choice(args: &Args) -> Detail {
 /// Prints the limitations of the figures on standard error.
 fn warn(found: &Estimate) {
     for warning in estimate_text::warnings(found) {
-        eprintln!("poolwright: {warning}");
+        eprintln!("poolwright: warning: {warning}");
     }
 }

@@ -19,7 +19,7 @@ use super::options::{Usage, parse_arc, this_program};
 use super::pool_connection::{PoolFiles, engine, parse_dataset};
 use crate::interrupt;
 
-/// Mount a dataset of a pool on files, without a kernel module
+/// Mount a dataset of a file-backed pool, without a kernel module
 ///
 /// Runs until the directory is unmounted (`umount DIR`), or until Ctrl-C, which unmounts it; then flushes everything and
 /// exports the pool. The first mount of a pool owns it; further mounts are added to that process and return at once.
@@ -33,9 +33,10 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// readonly (the first mount imports the pool read-only, and its files do not change); ignore-acls (serve files whose
-    /// ACLs restrict more than their modes, read-only); caching=through (every read and write reaches the engine), pages (the
-    /// kernel's page cache) or writeback (writes too); threads=N that serve requests
+    /// readonly (the first mount imports the pool read-only, and its files do not change); ignore-acls (mount read-only and
+    /// check only file modes, although ACLs may be stricter); caching=through (every read and write reaches the engine), pages
+    /// (the kernel's page cache holds reads) or writeback (it also delays writes); threads=N (threads that serve requests, 1 to
+    /// 256)
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     options: Vec<String>,
 

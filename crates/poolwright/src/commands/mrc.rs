@@ -87,19 +87,20 @@ pub struct Args {
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: u32,
 
-    /// openzfs: what the ARC caches of the dataset: all, metadata or none
+    /// Model openzfs only: what the ARC caches of the dataset: all, metadata or none
     #[arg(long, value_name = "VALUE", default_value = "all", value_parser = parse::primarycache)]
     primarycache: PrimaryCache,
 
-    /// openzfs: size of an L2ARC behind each cache
+    /// Model openzfs only: size of an L2ARC behind each cache
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     l2arc: Option<u64>,
 
-    /// openzfs: do not prefetch for sequential readers (zfs_prefetch_disable)
+    /// Model openzfs only: do not prefetch for sequential readers (zfs_prefetch_disable)
     #[arg(long)]
     no_prefetch: bool,
 
-    /// openzfs: requests per second of a trace without times. Default: every second use of a record counts as one
+    /// Model openzfs only: request rate of a trace without times. Default: the second use of a record always counts as
+    /// frequent use, however soon it follows the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_second: Option<u32>,
 
@@ -207,7 +208,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let openzfs = ModelName::Openzfs.name();
     if !args.no_prefetch && result.curves.iter().any(|c| c.sample.is_some() && c.model == openzfs) {
         eprintln!(
-            "note: sampling disables prefetch in the model openzfs; compare with --no-prefetch without a sample"
+            "poolwright: note: sampling disables prefetch in the model openzfs; compare with --no-prefetch without a sample"
         );
     }
     Ok(if result.ended == Ended::Interrupted { 130 } else { 0 })
@@ -216,7 +217,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 /// Prints the limitations of the curves on standard error.
 fn warn(run: &Run<'_>) {
     for warning in mrc_text::warnings(run) {
-        eprintln!("warning: {warning}");
+        eprintln!("poolwright: warning: {warning}");
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::Context as _;
 use poolwright_openzfs::{Device, limits, property};
 use poolwright_replay::settings::{self, PerRole};
 use poolwright_trace::Reader;
 
 pub use crate::failure::Usage;
+use crate::failure::hint;
 
 /// Options of `replay` and `tune` that describe the machine of a trial.
 #[derive(Debug, clap::Args)]
@@ -52,12 +53,8 @@ impl TrialOptions {
             Some(named) if named.starts_with(':') => PathBuf::from(&named[1..]),
             _ => return Ok(Device::parse(&self.device)?),
         };
-        Device::measure(&dir).with_context(|| {
-            format!(
-                "cannot measure the device of {}\nhint: name another directory with --device measured:DIR, or a profile",
-                dir.display()
-            )
-        })
+        Device::measure(&dir)
+            .context(hint("name another directory with --device measured:DIR, or a profile such as nvme"))
     }
 }
 
@@ -73,7 +70,7 @@ pub fn this_program() -> PathBuf {
 pub fn check_trace(path: &Path) -> anyhow::Result<Reader> {
     let trace = Reader::open(path)?;
     if let Some(torn) = trace.torn_end()? {
-        eprintln!("warning: {torn}");
+        eprintln!("poolwright: warning: {torn}");
     }
     Ok(trace)
 }

@@ -69,7 +69,7 @@ pub fn parse_either(text: &str) -> std::result::Result<String, String> {
 pub fn known() -> Result<Vec<String>> {
     let known = KnownPools::find()?;
     for why in &known.unreadable {
-        eprintln!("poolwright: {why}");
+        eprintln!("poolwright: warning: {why}");
     }
     Ok(known.names)
 }

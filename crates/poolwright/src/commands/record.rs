@@ -1,7 +1,7 @@
 //! `poolwright record`: records a live database's file I/O.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -67,13 +67,19 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 
     if args.json {
         println!("{}", serde_json::to_string(&RecordingSummary::from(&summary))?);
-    } else {
+    } else if summary.trace.events > 0 {
         print!("{}", summary.text());
     }
     if summary.trace.events == 0 {
+        let cause = match (&args.dir, args.pid) {
+            (None, Some(pid)) => format!("process {pid} used no file"),
+            (dir, _) => {
+                format!("no process used a file in {}", dir.as_deref().unwrap_or(Path::new("")).display())
+            }
+        };
         eprintln!(
-            "poolwright: nothing was recorded: no process used a file of {what}\n\
-             hint: name the database's directory, and run a load during the recording"
+            "poolwright: nothing was recorded: {cause}\n\
+             hint: check the directory or process, and run a load during the recording"
         );
         return Ok(if stop.load(Ordering::Relaxed) { 130 } else { 1 });
     }

@@ -45,8 +45,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "options")]
     dir: Option<PathBuf>,
 
-    /// Issue each operation at its recorded time, SPEED times as fast. Latency is measured from that time
-    #[arg(long, value_name = "SPEED", num_args = 0..=1, default_missing_value = "1")]
+    /// Issue each operation at its recorded time, or SPEED times as fast (--paced=2). Latency is measured from that time
+    #[arg(long, value_name = "SPEED", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     paced: Option<f64>,
 
     /// Replay the application: each thread computes, sleeps and waits for other threads between its operations as in the
@@ -173,7 +173,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let shared = prepare(&trace, &files, &options, scratch.path())?;
     if shared.real_bytes == 0 {
         eprintln!(
-            "poolwright: none of the trace's files is there, so all bytes are made up; name their directory with --data"
+            "poolwright: warning: no captured byte comes from the database's files: all data is synthetic\n\
+             hint: if the files are elsewhere, name their directory with --data; otherwise raise --sample-bytes"
         );
     }
     let target = args.target(scratch.path())?;

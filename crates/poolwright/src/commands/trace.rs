@@ -129,7 +129,7 @@ fn export(trace: &Path, output: &Path, format: Format, force: Force, json: bool)
 fn report(done: &Exported, output: &Path, format: Format, to_stdout: bool, json: bool) -> Result<()> {
     for (op, count) in &done.skipped {
         eprintln!(
-            "note: left out {}: {} has no such operation",
+            "poolwright: note: left out {}: {} has no such operation",
             counted(*count, &format!("{op} event")),
             format.name()
         );

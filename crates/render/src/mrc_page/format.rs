@@ -117,7 +117,7 @@ pub fn sentences(explained: &Explained) -> Vec<String> {
     }
     if let Some(enough) = advice.enough {
         all.push(format!(
-            "Enough is {}: {} read, at best {}.",
+            "{} is enough: {} of the requests read from the device; the largest cache reaches {}.",
             bytes(enough.cache_bytes),
             Unit::Fraction.format(enough.read_ratio),
             Unit::Fraction.format(enough.best_read_ratio)

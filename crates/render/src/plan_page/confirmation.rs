@@ -188,7 +188,7 @@ mod tests {
         crate::plan_text::print(&plan, &mut terminal, plain).unwrap();
         let text = String::from_utf8(terminal).unwrap();
         assert!(text.contains("\nwith the database itself  3 blocks, 6 trials in 402 s\n"), "{text}");
-        assert!(text.contains("  Confirmed: With the database itself the recommended"), "{text}");
+        assert!(text.contains("  Confirmed: The recommended"), "{text}");
         plan.confirmation = None;
         assert!(!super::super::html(&plan).contains("With the database itself"));
     }

@@ -109,7 +109,7 @@ impl<W: Write> Text<'_, W> {
         let more = if more > 0 { format!(" -v shows {more} more.") } else { String::new() };
         let resized = plan.roles.iter().any(|r| r.recommended.contains_key("recordsize"));
         let existing = if resized {
-            "Existing files keep their record size until they are copied while the database is stopped."
+            "Existing files keep their record size: stop the database and copy them."
         } else {
             "The change applies to data written from then on."
         };

@@ -122,7 +122,7 @@ fn more_events_than_there_is_memory_for() {
         return;
     }
     let why = refusal(&Lie { groups, rows, ..Lie::default() });
-    assert!(why.contains("are available") && why.contains("events"), "{why}");
+    assert!(why.contains("is available") && why.contains("events"), "{why}");
 }
 
 fn memory() -> Option<u64> {

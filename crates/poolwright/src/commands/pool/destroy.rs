@@ -17,7 +17,7 @@ pub struct Args {
     #[arg(value_name = "POOL", value_parser = parse_pool)]
     pool: String,
 
-    /// Unmount the pool first
+    /// Unmount the pool first (unlike --force)
     #[arg(short = 'f')]
     force: bool,
 

@@ -55,7 +55,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let selection = Selection::new(args.first.as_deref(), &args.files, args.dir.as_deref());
     let selection = selection
-        .context(hint("name the pool's files after its name, or their directory with --dir DIR"))
+        .context(hint("to import a pool by its name, list its files too (pool import POOL FILE…) or give their directory (-d DIR)"))
         .context(Usage)?;
     let found = match selection {
         Selection::Directory(dir) => return list(&dir, args.json),

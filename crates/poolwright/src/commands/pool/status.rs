@@ -78,7 +78,7 @@ pub struct ListArgs {
 pub fn list(args: ListArgs) -> anyhow::Result<u8> {
     let pools = all(args.pool.as_ref(), &args.files)?;
     for (pool, trouble) in pools.iter().filter_map(|s| Some((&s.pool, s.trouble.as_ref()?))) {
-        eprintln!("poolwright: {pool}: {trouble}");
+        eprintln!("poolwright: warning: {pool}: {trouble}");
     }
     let failed = pools.iter().any(|s| s.info.is_none());
     let rows: Vec<ListRow> = pools.into_iter().map(ListRow::from).collect();
