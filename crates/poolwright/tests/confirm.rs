@@ -322,7 +322,7 @@ fn an_invalid_plan_is_refused_before_anything_runs() {
     place.fails(&["--load", "true"], 1, &["format version 99", "hint: use the release that wrote it"]);
     place.write(place.plan());
     place.fails(&["--load", "true", "--start", "true"], 2, &["--stop"]);
-    place.fails(&["--load", "true", "--dir", "nowhere"], 1, &["nowhere", "hint: --dir"]);
+    place.fails(&["--load", "true", "--dir", "nowhere"], 1, &["nowhere", "with --dir"]);
 }
 
 /// Starts a confirmation with an endless load and server, and waits until both run.

@@ -37,7 +37,7 @@ const FAILURES: &[(i32, &str, &str)] = &[
     (1, "tune /no/such/database", NO_FILE),
     (1, "mrc t.parquet --report /no/such/dir/r.html", NO_FILE),
     (2, "replay t.parquet --device bogus", "bogus"),
-    (2, "replay t.parquet --paced 0", "above 0"),
+    (2, "replay t.parquet --paced=0", "above 0"),
     (2, "replay t.parquet -o recordsize=5K", "-o recordsize=5K"),
     (2, "replay t.parquet --arc 1000000T", "memory"),
     (2, "tune . --arc 1000000T", "memory"),

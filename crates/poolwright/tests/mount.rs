@@ -325,7 +325,7 @@ fn a_mounted_dataset_is_rolled_back_while_programs_use_it() {
     assert_eq!(p.ended(mount).0, Some(0));
     p.mount("tank/db m --record t.parquet");
     assert_eq!(std::fs::read_to_string(p.at("m/table")).unwrap(), "1ne");
-    p.fails("dataset rollback tank/db@one", 3, &["--record", "umount"]);
+    p.fails("dataset rollback tank/db@one", 3, &["being recorded", "umount"]);
 }
 
 #[test]

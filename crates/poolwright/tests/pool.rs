@@ -182,7 +182,7 @@ fn export_forgets_and_import_finds_again() {
     assert!(text.contains("raidz1-0") && text.contains("state: exported"), "{text}");
     p.fails(&format!("pool import none -d {dir}"), 1, &["no pool none", "other, tank"]);
     p.fails("pool import tank o", 1, &["holds the pool other"]);
-    p.fails("pool import tank", 2, &["--dir"]);
+    p.fails("pool import tank", 2, &["-d DIR"]);
     assert!(listed(&p, "pool list -H").iter().all(|line| !line.starts_with("tank")));
 
     p.run("pool import tank a b c x");
@@ -201,7 +201,7 @@ fn a_pool_that_lost_a_file_says_which() {
     let text = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
     assert!(text.contains("UNAVAIL") && text.contains("/d"), "{text}");
     p.fails("dataset list flat", 1, &["/d"]);
-    p.fails("pool import flat c", 1, &["not whole"]);
+    p.fails("pool import flat c", 1, &["incomplete"]);
     assert_eq!(listed(&p, "dataset list -H tank"), ["tank"], "the other pool is not touched by that");
     std::fs::remove_file(p.at("hidden")).unwrap();
     std::fs::remove_file(p.at("c")).unwrap();
@@ -333,7 +333,7 @@ fn a_pool_is_imported_by_a_file_of_it() {
     std::fs::write(p.at("text"), "no pool").unwrap();
     p.fails("pool import text", 1, &["holds no pool"]);
     p.fails("pool import ./none", 1, &["none"]);
-    p.fails("pool import", 2, &["--dir"]);
+    p.fails("pool import", 2, &["-d DIR"]);
     assert!(p.run("pool import --help").contains("pool import -D /srv/tank.img"));
 }
 

@@ -116,7 +116,7 @@ fn a_trial_leaves_room_on_its_file_system() {
 fn trials_that_all_take_too_long_are_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
-    let slow = [("-o recordsize=16K", "recordsize=16K"), ("--dir . --paced 0.01", " in .")];
+    let slow = [("-o recordsize=16K", "recordsize=16K"), ("--dir . --paced=0.01", " in .")];
     for (options, setting) in slow {
         let out = replay(dir.path(), &format!("{options} --trial-timeout 1s"));
         let (messages, why) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
