@@ -223,7 +223,7 @@ fn keep_is_confirmed_if_the_runner_up_is_no_better() {
     assert_eq!(same.verdict, ConfirmationVerdict::Confirmed, "{}", same.why);
     let better = judge(&plan, &all, &blocks(Contender::RunnerUp, 1.5, 0.5, 0.05));
     assert_eq!(better.verdict, ConfirmationVerdict::NotConfirmed, "{}", better.why);
-    assert!(better.why.contains("the runner-up is better than today's"), "{}", better.why);
+    assert!(better.why.contains("The runner-up is better than today's"), "{}", better.why);
 }
 
 #[test]

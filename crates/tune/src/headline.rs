@@ -78,7 +78,8 @@ fn effect(metric: &str, roles: &[Role], gain: &Gains) -> Option<String> {
             others.join(" and ")
         ));
     }
-    Some(format!("{name} {:+.0} % ({:+.0} to {:+.0})", g.change * 100.0, g.ci95.0 * 100.0, g.ci95.1 * 100.0))
+    let (low, high) = g.ci95;
+    Some(format!("{name} {} % ({} to {})", signed(g.change), signed(low), signed(high)))
 }
 
 /// The name of a metric inside a sentence.
@@ -89,9 +90,14 @@ fn noun(metric: &str) -> &str {
     }
 }
 
-/// Formats an interval: `-14 to +3 %`.
+/// Formats an interval: `−14 to +3 %`.
 fn range(g: &Gain) -> String {
-    format!("{:+.0} to {:+.0} %", g.ci95.0 * 100.0, g.ci95.1 * 100.0).replace('-', "−")
+    format!("{} to {} %", signed(g.ci95.0), signed(g.ci95.1))
+}
+
+/// Formats a fraction as per cent with its sign: `−14`.
+fn signed(fraction: f64) -> String {
+    format!("{:+.0}", fraction * 100.0).replace('-', "−")
 }
 
 /// Returns every metric that the recommended settings make worse by more than [`COST`] over the whole 95 %
@@ -166,8 +172,8 @@ mod tests {
             said.starts_with("data and wal with recordsize=16K. The whole plan against today's"),
             "{said}"
         );
-        assert!(said.contains("space -12 % (-13 to -11)"), "{said}");
-        assert!(said.contains("no clear change in work rate (-10 to +40 %)"), "{said}");
+        assert!(said.contains("space −12 % (−13 to −11)"), "{said}");
+        assert!(said.contains("no clear change in work rate (−10 to +40 %)"), "{said}");
         assert!(!said.contains("work rate +"), "{said}");
     }
 
@@ -178,14 +184,14 @@ mod tests {
         let alone = gains(&[(metric, gain(0.14, (-0.04, 0.3), GainVerdict::Noise))]);
         let said = why(Verdict::Change, &[role(alone)], &whole, &[]);
         assert!(said.contains("no clear change in work rate (+30 to +34 % for all files together"), "{said}");
-        assert!(said.contains("but -4 to +30 % for data and wal"), "{said}");
+        assert!(said.contains("but −4 to +30 % for data and wal"), "{said}");
         // If the role alone shows the gain as well, the headline quotes the figures of the whole plan.
         let said = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
         assert!(said.contains("work rate +32 % (+30 to +34)"), "{said}");
         // A loss is always reported.
         let worse = gains(&[(metric, gain(-0.3, (-0.4, -0.2), GainVerdict::Worse))]);
         let said = why(Verdict::Change, &[role(gains(&[]))], &worse, &[]);
-        assert!(said.contains("work rate -30 % (-40 to -20)"), "{said}");
+        assert!(said.contains("work rate −30 % (−40 to −20)"), "{said}");
     }
 
     #[test]
