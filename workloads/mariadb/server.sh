@@ -98,8 +98,8 @@ create() {
     write_configuration
     local user=()
     [ "$(id -u)" -ne 0 ] || user=(--user=root)
-    # Without --skip-name-resolve it fails on a machine that cannot look up its own name, such as a new container.
-    mariadb-install-db --no-defaults ${user[@]+"${user[@]}"} --datadir="$DATA" --skip-test-db --skip-name-resolve \
+    # Without --force it fails on a machine that cannot look up its own name, such as a new container.
+    mariadb-install-db --no-defaults ${user[@]+"${user[@]}"} --datadir="$DATA" --skip-test-db --force \
         --auth-root-authentication-method=normal --innodb-page-size="$PAGE_SIZE" \
         --innodb-log-file-size=96M >"$DIR/install.log" 2>&1 \
         || { tail -n 20 "$DIR/install.log" >&2; die 1 "mariadb-install-db failed in $DATA (its last lines are above)"; }
