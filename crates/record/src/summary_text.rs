@@ -29,10 +29,10 @@ impl Summary {
             _ => self.trace.path.display().to_string(),
         };
         let mut out = format!(
-            "{place}: {}, {}, {}, {} read and written, probe set {}\n",
+            "{place}: {}, {}, {:.1} s, {} read and written, probe set {}\n",
             counted(self.trace.events, "event"),
             counted(self.trace.files as u64, "file"),
-            format!("{:.1} s", self.meta.duration_ns as f64 / 1e9),
+            self.meta.duration_ns as f64 / 1e9,
             format_size(self.bytes),
             self.meta.probe_set,
         );
