@@ -244,7 +244,7 @@ fn a_file_that_is_not_a_trace_stays_unchanged() {
     std::fs::write(&out, "not a trace").unwrap();
     let output =
         record(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms", "-o", out.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "not a trace");
 }
 
