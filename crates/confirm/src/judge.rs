@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_report::text::{capitalised, signed};
 use poolwright_tune::evidence::{gains, measured};
 use poolwright_tune::objective::{Metrics, weighted};
 use poolwright_tune::plan::{
@@ -188,15 +189,10 @@ fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> Str
         text += &format!(", work rate {}", interval(rate));
     }
     if let (Some(points), Some(predicted)) = (error_points, subject.predicted.get("work_rate")) {
-        text += &format!("; predicted {}, an error of {} points", percent(predicted.change), signed(points));
+        text +=
+            &format!("; predicted {}, an error of {} points", percent(predicted.change), signed(points, 1));
     }
     text + "."
-}
-
-/// The text with a capital letter at its start.
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// `−12.3 % (−15.0 to −9.5 %)`.
@@ -206,10 +202,5 @@ fn interval(gain: &Gain) -> String {
 }
 
 fn percent(change: f64) -> String {
-    format!("{} %", signed(100.0 * change))
-}
-
-/// One decimal with a sign; the minus is U+2212.
-fn signed(value: f64) -> String {
-    format!("{value:+.1}").replace('-', "−")
+    format!("{} %", signed(100.0 * change, 1))
 }

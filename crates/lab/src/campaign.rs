@@ -318,7 +318,7 @@ pub struct Claim {
 }
 
 /// The range of factors by which one case has to be better.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Times {
     /// The smallest factor that agrees with the statement.
     pub least: f64,

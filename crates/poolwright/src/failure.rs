@@ -88,11 +88,8 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 
 /// Whether a library refused: to replace a file, or to open a pool.
 fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(cause.downcast_ref(), Some(poolwright_trace::Error::NotOverwritten { .. }))
-        || matches!(
-            cause.downcast_ref(),
-            Some(poolwright_record::Error::Trace(poolwright_trace::Error::NotOverwritten { .. }))
-        )
+    cause.downcast_ref().is_some_and(poolwright_trace::Error::is_refusal)
+        || cause.downcast_ref().is_some_and(poolwright_record::Error::is_refusal)
         || is_output_refusal(cause)
         || is_pool_refusal(cause)
 }

@@ -78,6 +78,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the recorder refused to replace a file that is not a trace.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Error::Trace(why) if why.is_refusal())
+    }
+
     /// Whether recording is impossible for this process on this host, so that another source of traces is needed.
     pub fn is_impossible_here(&self) -> bool {
         matches!(

@@ -124,7 +124,7 @@ impl Probes {
     /// Stops following a process.
     ///
     /// # Errors
-    /// [`Error::Bpf`] if the map cannot be updated; a process that is not followed is no error.
+    /// [`Error::Bpf`] if the map cannot be updated; a process that is not followed is not an error.
     pub fn unfollow(&self, pid: u32) -> Result<()> {
         match self.map("tgids")?.delete(&pid.to_ne_bytes()) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(bpf("remove a process from the map tgids", &e)),

@@ -15,6 +15,7 @@ pub mod escape;
 pub mod page;
 pub mod plot;
 pub mod table;
+pub mod text;
 pub mod units;
 
 pub use page::{Callout, GENERATOR, Page, Section};

@@ -141,6 +141,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the operation was refused, because it would replace a file that is not a trace.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Error::NotOverwritten { .. })
+    }
+}
+
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

@@ -5,6 +5,7 @@
 //! well.
 
 use poolwright_report::Better;
+use poolwright_report::text::signed;
 
 use crate::candidates::assignments;
 use crate::metric;
@@ -79,7 +80,7 @@ fn effect(metric: &str, roles: &[Role], gain: &Gains) -> Option<String> {
         ));
     }
     let (low, high) = g.ci95;
-    Some(format!("{name} {} % ({} to {})", signed(g.change), signed(low), signed(high)))
+    Some(format!("{name} {} % ({} to {})", percent(g.change), percent(low), percent(high)))
 }
 
 /// The name of a metric inside a sentence.
@@ -92,12 +93,12 @@ fn noun(metric: &str) -> &str {
 
 /// Formats an interval: `−14 to +3 %`.
 fn range(g: &Gain) -> String {
-    format!("{} to {} %", signed(g.ci95.0), signed(g.ci95.1))
+    format!("{} to {} %", percent(g.ci95.0), percent(g.ci95.1))
 }
 
 /// Formats a fraction as per cent with its sign: `−14`.
-fn signed(fraction: f64) -> String {
-    format!("{:+.0}", fraction * 100.0).replace('-', "−")
+fn percent(fraction: f64) -> String {
+    signed(fraction * 100.0, 0)
 }
 
 /// Returns every metric that the recommended settings make worse by more than [`COST`] over the whole 95 %

@@ -382,20 +382,20 @@ impl PoolApi for LocalPool {
         self.must_exist(full)?;
         self.refuse_unwritable()?;
         let below = if full.contains('@') { Vec::new() } else { self.below(full)? };
-        if let (Some(first), false) = (below.first(), recursive) {
-            return Err(Fault::new(
-                libc::EBUSY,
-                format!(
-                    "{full} has {} below it: {first}{}\nhint: -r destroys {}",
-                    if below.len() == 1 {
-                        "a snapshot or dataset".to_owned()
-                    } else {
-                        format!("{} snapshots and datasets", below.len())
-                    },
-                    if below.len() == 1 { "" } else { ", …" },
-                    if below.len() == 1 { "it too" } else { "them too" },
-                ),
-            ));
+        if !recursive {
+            let refusal = match below.as_slice() {
+                [] => None,
+                [one] => Some(format!(
+                    "{full} has a snapshot or dataset below it: {one}\nhint: -r destroys it too"
+                )),
+                [first, ..] => Some(format!(
+                    "{full} has {} snapshots and datasets below it: {first}, …\nhint: -r destroys them too",
+                    below.len()
+                )),
+            };
+            if let Some(why) = refusal {
+                return Err(Fault::new(libc::EBUSY, why));
+            }
         }
         let all: Vec<String> = below.into_iter().chain([full.to_owned()]).collect();
         all.iter().filter(|n| !n.contains('@')).try_for_each(|n| self.refuse_mounted(n, "destroyed"))?;

@@ -120,7 +120,7 @@ impl Follow {
         extents.push(Extent { offset: end, len: END - end, ..self.extent(event, Kind::Free) });
     }
 
-    /// A truncation that extends a file creates a hole at its end, which is no data. If the length is only known from
+    /// A truncation that extends a file creates a hole at its end, which contains no data. If the length is only known from
     /// the file table, the file had that length, or the one that it is cut to.
     fn truncated(&mut self, event: &Event, extents: &mut Vec<Extent>) {
         let state = self.files[event.file as usize];

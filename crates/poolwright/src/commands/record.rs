@@ -1,7 +1,7 @@
 //! `poolwright record`: records a live database's file I/O.
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -71,11 +71,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         print!("{}", summary.text());
     }
     if summary.trace.events == 0 {
-        let cause = match (&args.dir, args.pid) {
-            (None, Some(pid)) => format!("process {pid} used no file"),
-            (dir, _) => {
-                format!("no process used a file in {}", dir.as_deref().unwrap_or(Path::new("")).display())
-            }
+        let cause = match &args.dir {
+            Some(dir) => format!("no process used a file in {}", dir.display()),
+            None => format!("process {} used no file", args.pid.unwrap_or_default()),
         };
         eprintln!(
             "poolwright: nothing was recorded: {cause}\n\

@@ -150,9 +150,7 @@ pub fn sample(curve: &Curve) -> Option<String> {
 
 /// Adds a capital letter and a period.
 pub fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    format!("{first}{}.", letters.as_str())
+    format!("{}.", poolwright_report::text::capitalised(text))
 }
 
 /// The share of requests that read from the device.

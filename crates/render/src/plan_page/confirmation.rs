@@ -1,6 +1,7 @@
 //! A confirmation: the changes that the database itself showed, beside the plan's predictions. The page and the terminal have the
 //! same table.
 
+use poolwright_report::text::signed;
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
 use poolwright_tune::metric::CONFIRMED;
 use poolwright_tune::plan::{
@@ -86,7 +87,7 @@ fn row(setting: &ConfirmedSetting, metric: &str, name: String) -> [Cell; 7] {
         figure(gain.map(|g| g.change), Unit::Change).tone(tone),
         gain.map_or(Cell::missing(), |g| Cell::text(format::interval(g))),
         figure(predicted.map(|p| p.change), Unit::Change),
-        error.map_or(Cell::missing(), |points| Cell::text(format!("{points:+.1}").replace('-', "−"))),
+        error.map_or(Cell::missing(), |points| Cell::text(signed(points, 1))),
     ]
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
+use poolwright_report::text::capitalised;
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
 use poolwright_tune::metric::MetricFamily;
 use poolwright_tune::plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Spread};
@@ -116,7 +117,7 @@ fn scatter(role: &Role, points: &[&Evidence], x: &'static str, y: &'static str) 
     let medians = || shown.iter().map(|e| e.metrics[y].median);
     let (low, high) = (medians().fold(f64::INFINITY, f64::min), medians().fold(0.0, f64::max));
     let wide = low > 0.0 && high / low > 8.0;
-    let title = format!("{} against {}", capital(format::title(x)), format::title(y));
+    let title = format!("{} against {}", capitalised(format::title(x)), format::title(y));
     let y_axis = Axis::new(&axis(y), format::unit(y));
     let y_axis = if wide { y_axis.log() } else { y_axis };
     let x_axis = Axis::new(&axis(x), format::unit(x));
@@ -129,11 +130,6 @@ fn axis(metric: &str) -> String {
         Better::Higher => "higher is better",
     };
     format!("{} ({way})", format::title(metric))
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |c| c.to_uppercase().chain(letters).collect())
 }
 
 fn compression<'a>(role: &'a Role, e: &'a Evidence) -> &'a str {

@@ -1,0 +1,23 @@
+//! Formats that sentences share.
+
+/// Formats a number with its sign and so many decimals. The minus is U+2212: `−14`, `+3`.
+pub fn signed(value: f64, decimals: usize) -> String {
+    format!("{value:+.decimals$}").replace('-', "−")
+}
+
+/// The text with a capital letter at its start.
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_a_sign_and_sentences_a_capital() {
+        assert_eq!((signed(-14.4, 0), signed(2.96, 1)), ("−14".to_owned(), "+3.0".to_owned()));
+        assert_eq!((capitalised("the ARC"), capitalised("")), ("The ARC".to_owned(), String::new()));
+    }
+}
