@@ -112,6 +112,13 @@ pub fn is_running(pid: i32) -> bool {
     threads.flatten().filter_map(|thread| ProcessStat::read_in(&thread.path())).any(|stat| stat.is_running())
 }
 
+/// Resident memory of this process in bytes (`VmRSS` of `proc_pid_status(5)`).
+pub fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
 /// The IDs of all visible processes.
 ///
 /// # Errors

@@ -101,6 +101,13 @@ pub const EXAMPLES: &[VerbExamples] = &[
             "poolwright mount tank/db /mnt/db --arc 1G --device nvme --record db.parquet",
         ],
     ),
+    entry(
+        &["serve"],
+        &[
+            "poolwright serve",
+            "poolwright serve --listen 192.0.2.7:9968 --tls-cert cert.pem --tls-key key.pem --token-file token",
+        ],
+    ),
     entry(&["lab", "list"], &["poolwright lab list"]),
     entry(&["lab", "run"], &["poolwright lab run ldap-import"]),
     entry(&["lab", "report"], &["poolwright lab report ldap-import -o ldap.html"]),

@@ -91,6 +91,7 @@ fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref().is_some_and(poolwright_trace::Error::is_refusal)
         || cause.downcast_ref().is_some_and(poolwright_record::Error::is_refusal)
         || is_output_refusal(cause)
+        || cause.downcast_ref().is_some_and(poolwright_monitor::Error::is_refusal)
         || is_pool_refusal(cause)
 }
 

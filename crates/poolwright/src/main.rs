@@ -52,6 +52,7 @@ enum Verb {
     Pool(commands::pool::Args),
     Dataset(commands::dataset::Args),
     Mount(commands::mount::Args),
+    Serve(commands::serve::Args),
     Lab(commands::lab::Args),
     #[command(hide = true)]
     Trial(commands::trial::Args),
@@ -102,6 +103,7 @@ fn run(verb: Verb) -> u8 {
         Verb::Pool(args) => commands::pool::run(args),
         Verb::Dataset(args) => commands::dataset::run(args),
         Verb::Mount(args) => commands::mount::run(args),
+        Verb::Serve(args) => commands::serve::run(args),
         Verb::Lab(args) => commands::lab::run(args),
         Verb::Trial(args) => commands::trial::run(args),
         Verb::Drive(args) => commands::confirm::drive::run(args),

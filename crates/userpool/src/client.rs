@@ -61,7 +61,17 @@ impl Client {
         poolwright_host::process::command_line(self.pid)
     }
 
-    /// Sends a request and waits for the answer, without a time limit.
+    /// Limits the time that each following [`Client::ask`] waits for a part of the answer.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] if the system refuses, for example a limit of zero.
+    pub fn set_timeout(&mut self, limit: Duration) -> Result<()> {
+        let stream = self.stream.get_ref();
+        let set = stream.set_read_timeout(Some(limit)).and_then(|()| stream.set_write_timeout(Some(limit)));
+        set.map_err(|why| self.protocol(why.to_string()))
+    }
+
+    /// Sends a request and waits for the answer, without a time limit unless [`Client::set_timeout`] was called.
     ///
     /// # Errors
     /// [`Error::Refused`] with the owner's message, [`Error::Closed`] or [`Error::Ended`] if the owner has ended, and

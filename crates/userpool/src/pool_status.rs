@@ -53,7 +53,7 @@ impl PoolStatus {
         let layout = layout(pool, &paths, faults);
         Ok(PoolStatus {
             pool: pool.to_owned(),
-            state: state(info.as_ref()).to_owned(),
+            state: info.as_ref().map_or("UNAVAIL", PoolInfo::state).to_owned(),
             trouble,
             info,
             cache_guids: layout.as_ref().map_or_else(Vec::new, cache_guids),
@@ -74,12 +74,15 @@ impl PoolStatus {
     }
 }
 
-fn state(info: Option<&PoolInfo>) -> &str {
-    match info {
-        None => "UNAVAIL",
-        Some(info) if info.file_faults.iter().any(|fault| fault.lost) => "UNAVAIL",
-        Some(info) if info.stats.state != 0 => "SUSPENDED",
-        Some(info) => info.vdevs.first().map_or("ONLINE", |root| &root.state),
+impl PoolInfo {
+    /// `ONLINE`, `DEGRADED`, `SUSPENDED` or `UNAVAIL`, and for the last two why the pool cannot be written: I/O waits because a
+    /// vdev failed, or a file without another copy was lost.
+    pub fn state(&self) -> &str {
+        match self {
+            info if info.file_faults.iter().any(|fault| fault.lost) => "UNAVAIL",
+            info if info.stats.state != 0 => "SUSPENDED",
+            info => info.vdevs.first().map_or("ONLINE", |root| &root.state),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod pool;
 pub mod pool_connection;
 pub mod record;
 pub mod replay;
+pub mod serve;
 pub mod trace;
 pub mod trial;
 pub mod tune;

@@ -1,0 +1,55 @@
+//! Errors of this crate.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The result of a fallible function of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a source or of the server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A source of user-space pools failed.
+    #[error(transparent)]
+    Userpool(#[from] poolwright_userpool::Error),
+    /// The server cannot listen on an address.
+    #[error("cannot listen on {address}: {cause}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the system.
+        cause: std::io::Error,
+    },
+    /// The address can be reached from other hosts, and the connection would not be encrypted or authenticated.
+    #[error("refusing to listen on {address}: other hosts can reach it, and {missing}")]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+        /// What is missing: TLS, or authentication.
+        missing: &'static str,
+    },
+    /// A certificate, a key or a token cannot be read or used.
+    #[error("cannot use {}: {cause}", path.display())]
+    Credential {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        cause: String,
+    },
+    /// A thread or the asynchronous runtime cannot be started.
+    #[error("cannot start {what}: {cause}")]
+    Start {
+        /// The thread or the runtime.
+        what: &'static str,
+        /// The error of the system.
+        cause: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the server refuses for safety: [`Error::Exposed`].
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Error::Exposed { .. })
+    }
+}

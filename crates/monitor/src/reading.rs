@@ -1,0 +1,95 @@
+//! The values that a source has read.
+
+use crate::family::{MetricFamily, ResourceType};
+
+/// The value of one metric of one resource.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// The metric.
+    pub family: &'static MetricFamily,
+    /// The value in the family's unit.
+    pub value: f64,
+}
+
+/// One pool, vdev, dataset, …: the values of its labels, and its metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// The type, which names the labels.
+    pub of: &'static ResourceType,
+    /// Values of the labels, in the order of [`ResourceType::labels`].
+    pub labels: Box<[Box<str>]>,
+    /// The metrics that were read. A metric that could not be read is missing.
+    pub readings: Vec<Reading>,
+}
+
+impl Resource {
+    /// Adds a value. `None` adds nothing.
+    ///
+    /// # Panics
+    /// In debug builds, if the family belongs to another type of resource.
+    pub fn set(&mut self, family: &'static MetricFamily, value: impl Into<Option<f64>>) -> &mut Resource {
+        debug_assert!(std::ptr::eq(family.resource, self.of), "{} is not a metric of {}", family.name, self.of.name);
+        if let Some(value) = value.into() {
+            self.readings.push(Reading { family, value });
+        }
+        self
+    }
+
+    /// Adds a count or a size, which is an integer.
+    pub fn count(&mut self, family: &'static MetricFamily, value: impl Into<Option<u64>>) -> &mut Resource {
+        self.set(family, value.into().map(|value| value as f64))
+    }
+
+    /// Adds a condition as 0 or 1.
+    pub fn flag(&mut self, family: &'static MetricFamily, value: bool) -> &mut Resource {
+        self.set(family, f64::from(u8::from(value)))
+    }
+
+    /// The value of a metric, if it was read.
+    pub fn value(&self, family: &MetricFamily) -> Option<f64> {
+        self.readings.iter().find(|reading| reading.family.name == family.name).map(|reading| reading.value)
+    }
+
+    /// The value of the label `name`; `None` if resources of this type do not have it.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        let at = self.of.labels.iter().position(|label| *label == name)?;
+        self.labels.get(at).map(|value| &**value)
+    }
+}
+
+/// Everything that one source has read at one time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Readings {
+    /// The resources, in the order in which they were read.
+    pub resources: Vec<Resource>,
+}
+
+impl Readings {
+    /// Adds a resource, with one value for each label of its type.
+    ///
+    /// # Panics
+    /// If the number of labels differs: an error in the source's code.
+    pub fn add<const N: usize>(&mut self, of: &'static ResourceType, labels: [&str; N]) -> &mut Resource {
+        assert_eq!(N, of.labels.len(), "labels of {}", of.name);
+        let labels = labels.iter().map(|label| Box::from(*label)).collect();
+        self.resources.push(Resource { of, labels, readings: Vec::new() });
+        self.resources.last_mut().expect("it was added")
+    }
+
+    /// Adds one resource for each of `states`, whose metric is 1 for the state `now` and 0 for the others. A state that is
+    /// not in the list is added. The last label of the type is the state.
+    pub fn add_states(&mut self, family: &'static MetricFamily, labels: &[&str], states: &[&str], now: &str) {
+        let others = states.iter().copied().filter(|state| *state != now);
+        for state in others.chain([now]) {
+            let labels = labels.iter().copied().chain([state]).map(Box::from).collect();
+            let mut resource = Resource { of: family.resource, labels, readings: Vec::new() };
+            resource.flag(family, state == now);
+            self.resources.push(resource);
+        }
+    }
+
+    /// The resources of one type.
+    pub fn of<'a>(&'a self, of: &'a ResourceType) -> impl Iterator<Item = &'a Resource> {
+        self.resources.iter().filter(move |resource| resource.of.name == of.name)
+    }
+}
