@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
 use rustix::fs::{SeekFrom, seek};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -162,7 +163,7 @@ impl Input {
     fn finish(mut self) -> Result<Input> {
         self.seen = HashSet::new();
         if self.files.is_empty() {
-            let paths = self.paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+            let paths = self.paths.iter().map(|p| quoted(&p).to_string()).collect::<Vec<_>>().join(", ");
             let found = match self.skipped.first() {
                 Some(first) => {
                     let hint = if self.denied {
@@ -170,7 +171,7 @@ impl Input {
                     } else {
                         ""
                     };
-                    let (path, why) = (first.path.display(), &first.why);
+                    let (path, why) = (quoted(&first.path), &first.why);
                     format!(
                         "{} files cannot be read, the first of them {path}: {why}{hint}",
                         self.skipped.len()

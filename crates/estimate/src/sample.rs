@@ -16,6 +16,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use poolwright_host::quoted;
 use poolwright_openzfs::codec::Codec;
 use poolwright_openzfs::{Compression, Engine, Geometry};
 use rand::{RngExt as _, SeedableRng};
@@ -257,7 +258,7 @@ impl Sampler<'_> {
             }
             point = self.point(i, points);
         }
-        let path = self.source.input.files[self.line.locate(point).0].path.display();
+        let path = quoted(&self.source.input.files[self.line.locate(point).0].path);
         Err(Error::Invalid(format!(
             "cannot open {path} and its neighbours any more; if they were removed, run the estimate again"
         )))

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_host::machine::MachineInfo;
 use poolwright_host::memory;
+use poolwright_host::quoted;
 use poolwright_host::time::now;
 use poolwright_openzfs::{Engine, property};
 use poolwright_trace::{counted, format_duration};
@@ -377,7 +378,7 @@ impl Work<'_> {
     ) -> Result<std::result::Result<Outcome, String>> {
         if self.options.keep && ran.is_ok() {
             let kept = self.scratch_dir.keep(position)?;
-            watch(Event::Note(format!("kept: {}", kept.display())));
+            watch(Event::Note(format!("kept: {}", quoted(&kept))));
         }
         let left = self.scratch_dir.clear()?;
         if left > 0 && matches!(ran, Ok(Ok(_))) {

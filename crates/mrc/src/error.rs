@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
 use poolwright_trace::format_size;
 
 /// An error of an input or a model. The message says what failed, on which object, and why.
@@ -9,7 +10,7 @@ use poolwright_trace::format_size;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system returned an error.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", quoted(path))]
     Io {
         /// The operation: `open`, `read`.
         action: &'static str,
@@ -19,7 +20,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is damaged or has another format.
-    #[error("{}, {place}: {why}", path.display())]
+    #[error("{}, {place}: {why}", quoted(path))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -29,7 +30,7 @@ pub enum Error {
         why: String,
     },
     /// The file has none of the known formats.
-    #[error("{}: unknown format: neither a Poolwright trace, nor .lis, nor oracleGeneral", path.display())]
+    #[error("{}: unknown format: neither a Poolwright trace, nor .lis, nor oracleGeneral", quoted(path))]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -38,7 +39,7 @@ pub enum Error {
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
     /// The selection matches no file of the trace.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}", quoted(path))]
     NothingSelected {
         /// The trace.
         path: PathBuf,
@@ -46,7 +47,7 @@ pub enum Error {
         why: String,
     },
     /// Files were selected from a trace whose format has no files.
-    #[error("{}: a trace of the format {format} has no files to select", path.display())]
+    #[error("{}: a trace of the format {format} has no files to select", quoted(path))]
     NoFiles {
         /// The trace.
         path: PathBuf,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use poolwright_host::quoted;
 use poolwright_trace::{Reader, layout};
 
 use crate::candidates::assignments;
@@ -105,16 +106,16 @@ fn same_directory(plan: &Plan, dir: Option<&Path>) -> Result<PathBuf> {
     let found = dir.unwrap_or(recorded);
     let place = match found.canonicalize() {
         Ok(place) if place.is_dir() => place,
-        Ok(_) => return refused(format!("{} is not a directory", found.display())),
+        Ok(_) => return refused(format!("{} is not a directory", quoted(&found))),
         Err(why) => {
-            return refused(format!("cannot open the database's directory {}: {why}", found.display()));
+            return refused(format!("cannot open the database's directory {}: {why}", quoted(&found)));
         }
     };
     if place != recorded {
         return refused(format!(
             "the plan was made for the database in {}, not in {}",
-            recorded.display(),
-            place.display()
+            quoted(&recorded),
+            quoted(&place)
         ));
     }
     Ok(place)
@@ -132,7 +133,7 @@ fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
         let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
         return refused(format!(
             "{} contains {}, but the plan was made for {}",
-            dir.display(),
+            quoted(&dir),
             name(title),
             name(recorded)
         ));
@@ -144,7 +145,7 @@ fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
     let now = place(&current.file_system, current.dataset.as_ref());
     let then = place(&plan.subject.file_system, plan.subject.dataset.as_ref());
     if now != then {
-        return refused(format!("{} is on {now}, but was on {then} when the plan was made", dir.display()));
+        return refused(format!("{} is on {now}, but was on {then} when the plan was made", quoted(&dir)));
     }
     Ok(())
 }
@@ -166,7 +167,7 @@ fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Resu
     if reader.meta().subject != subject {
         return refused(format!(
             "{} is a recording of {}, but the plan was made from one of {subject}",
-            path.display(),
+            quoted(&path),
             reader.meta().subject
         ));
     }
@@ -174,7 +175,7 @@ fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Resu
     if checksum != record.trace_checksum {
         return refused(format!(
             "{} is not the plan's recording: its checksum is {checksum}, the plan's is {}",
-            path.display(),
+            quoted(&path),
             record.trace_checksum
         ));
     }

@@ -6,6 +6,8 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use poolwright_host::quoted;
+
 use super::driver::{Driver, Received};
 use super::figures::{self, add_point, put, since};
 use super::protocol::{self, DriverMessage, Edge, Latency, Progress};
@@ -131,7 +133,7 @@ fn with_driver(
         let names: Vec<String> = left.iter().map(|p| format!("{} (process {})", p.name, p.pid)).collect();
         return Err(Error::Trial(format!(
             "the driver {} left {} running; a driver must stop the processes that it starts",
-            spec.driver.display(),
+            quoted(&spec.driver),
             names.join(", ")
         )));
     }

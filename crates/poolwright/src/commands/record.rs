@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
+use poolwright_host::quoted;
 use poolwright_record::{Options, Progress, Recorder, RecordingSummary, Subject};
 
 use super::options::{parse_size, parse_time};
@@ -72,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     if summary.trace.events == 0 {
         let cause = match &args.dir {
-            Some(dir) => format!("no process used a file in {}", dir.display()),
+            Some(dir) => format!("no process used a file in {}", quoted(&dir)),
             None => format!("process {} used no file", args.pid.unwrap_or_default()),
         };
         eprintln!(

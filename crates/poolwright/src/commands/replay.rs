@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use poolwright_host::quoted;
 use poolwright_openzfs::limits;
 use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
 use poolwright_render::replay_table::{self, TrialRow};
@@ -246,7 +247,7 @@ fn wrong_role(error: Error) -> anyhow::Error {
 
 /// Refuses a directory that holds none of the files to replay, and warns if some are missing.
 fn check_data(data: &Path, files: &SourceFiles, trace: &Trace, roles: &[String]) -> anyhow::Result<()> {
-    let named = || format!("--data {}", data.display());
+    let named = || format!("--data {}", quoted(&data));
     match files.missing(trace, roles) {
         Ok(None) => {}
         Ok(Some(missing)) => eprintln!("poolwright: warning: {missing}"),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
+use poolwright_host::quoted;
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
@@ -267,7 +268,7 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
         bail!(
             "nothing was recorded: no process used a file in {}\n\
              hint: run the load while Poolwright records, or record for longer (--for 5m)",
-            dir.display()
+            quoted(&dir)
         );
     }
     eprintln!("{}", summary.sentence());
@@ -313,7 +314,7 @@ fn kept(args: &Args) -> String {
     let recording = match (&args.trace, &args.keep_trace) {
         (Some(_), _) => return plan,
         (None, Some(kept)) if kept.exists() => {
-            format!("the recording is kept; continue with --trace {0}", kept.display())
+            format!("the recording is kept; continue with --trace {0}", quoted(&kept))
         }
         (None, _) => "the recording was not kept; --keep-trace FILE keeps the next one".to_owned(),
     };

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::quoted;
 use poolwright_openzfs::property::Settings;
 use poolwright_userpool::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use serde::de::DeserializeOwned;
@@ -388,7 +389,7 @@ fn run_unmount(dir: &Path, lazily: bool) -> Result<()> {
         return Ok(());
     }
     let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-    Err(Error::Trial(format!("cannot unmount {}: {words}", dir.display())))
+    Err(Error::Trial(format!("cannot unmount {}: {words}", quoted(&dir))))
 }
 
 impl Target for PoolTarget {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use poolwright_host::quoted;
 use poolwright_lab::campaign::SMALL;
 use poolwright_lab::json_output::RunSummary;
 use poolwright_lab::run::{self, Options, RunProgress, Summary};
@@ -88,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let (campaign, text) = super::campaign(&assets, &args.campaign)?;
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     if !scratch.is_dir() {
-        bail!("--scratch {}: there is no such directory", scratch.display());
+        bail!("--scratch {}: there is no such directory", quoted(&scratch));
     }
     let options = Options {
         assets,
