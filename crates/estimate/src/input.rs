@@ -166,16 +166,13 @@ impl Input {
             let paths = self.paths.iter().map(|p| quoted(&p).to_string()).collect::<Vec<_>>().join(", ");
             let found = match self.skipped.first() {
                 Some(first) => {
-                    let hint = if self.denied {
-                        "\nhint: run poolwright as a user who may read the files"
-                    } else {
-                        ""
-                    };
+                    let hint =
+                        if self.denied { "\nhint: run this as a user who may read the files" } else { "" };
                     let (path, why) = (quoted(&first.path), &first.why);
-                    format!(
-                        "{} files cannot be read, the first of them {path}: {why}{hint}",
-                        self.skipped.len()
-                    )
+                    match self.skipped.len() {
+                        1 => format!("the file {path} cannot be read: {why}{hint}"),
+                        n => format!("{n} files cannot be read, the first of them {path}: {why}{hint}"),
+                    }
                 }
                 None if self.empty == 1 => "the only file has no content".into(),
                 None if self.empty > 0 => format!("all {} files have no content", self.empty),

@@ -260,7 +260,7 @@ impl Sampler<'_> {
         }
         let path = quoted(&self.source.input.files[self.line.locate(point).0].path);
         Err(Error::Invalid(format!(
-            "cannot open {path} and its neighbours any more; if they were removed, run the estimate again"
+            "cannot open {path} and its neighbours any more\nhint: if they were removed, run the estimate again"
         )))
     }
 

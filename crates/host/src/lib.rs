@@ -21,6 +21,7 @@ pub mod part;
 pub mod private;
 pub mod process;
 mod quoted;
+pub mod recordsize;
 pub mod regular;
 pub mod room;
 pub mod scratch;

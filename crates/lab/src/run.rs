@@ -382,7 +382,10 @@ impl Work<'_> {
         }
         let left = self.scratch_dir.clear()?;
         if left > 0 && matches!(ran, Ok(Ok(_))) {
-            watch(Event::Note(format!("the trial left {left} processes running, which were killed")));
+            watch(Event::Note(match left {
+                1 => "the trial left 1 process running, which was killed".to_owned(),
+                left => format!("the trial left {left} processes running, which were killed"),
+            }));
         }
         ran
     }

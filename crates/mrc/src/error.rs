@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use poolwright_host::quoted;
+use poolwright_host::recordsize::invalid_recordsize;
 use poolwright_trace::format_size;
 
 /// An error of an input or a model. The message says what failed, on which object, and why.
@@ -29,6 +30,9 @@ pub enum Error {
         /// What is wrong, and what was expected.
         why: String,
     },
+    /// The file has no content.
+    #[error("{} is empty", quoted(.0))]
+    Empty(PathBuf),
     /// The file has none of the known formats.
     #[error("{}: unknown format: neither a Poolwright trace, nor .lis, nor oracleGeneral", quoted(path))]
     UnknownFormat {
@@ -55,7 +59,7 @@ pub enum Error {
         format: &'static str,
     },
     /// Not a recordsize of OpenZFS, in bytes.
-    #[error("a recordsize is a power of two from 512 to 16M, not {0}")]
+    #[error("{}", invalid_recordsize(.0))]
     Recordsize(u64),
     /// Not a share of the records.
     #[error("a sampling rate is above 0 and at most 1, not {0}")]

@@ -142,7 +142,7 @@ fn truncated_input_has_a_position() {
 #[test]
 fn other_files_are_refused() {
     let dir = Dir::new();
-    assert!(fails(&dir.file("empty", b""), None).contains("the file is empty"));
+    assert!(fails(&dir.file("empty", b""), None).contains("empty is empty"));
     assert!(fails(dir.0.path(), None).contains("it is a directory"));
     assert!(fails(&dir.file("notes.txt", b"Dear diary,\n"), None).contains("unknown format"));
     assert!(fails(&dir.file("zeros", &[0; 240]), None).contains("unknown format"));

@@ -220,11 +220,7 @@ fn records_are_as_small_as_an_estimate_found() {
         2,
         &["no recordsize=8192, compression=gzip"],
     );
-    place.fails(
-        &format!("{line} --estimate t.lis"),
-        1,
-        &["t.lis is not JSON output of `poolwright estimate`"],
-    );
+    place.fails(&format!("{line} --estimate t.lis"), 1, &["t.lis is not a space estimate: it is not JSON: "]);
     place.fails("t.oracleGeneral --estimate e.json --compression lz4", 2, &["of objects"]);
 }
 
@@ -304,7 +300,7 @@ fn damage_is_an_error_with_a_position() {
     for (file, fragments) in [
         ("cut.oracleGeneral", "cut.oracleGeneral, record 42 (byte 984): truncated after 16 of 24 bytes"),
         ("bad.lis", "bad.lis, line 2: \"one\" is not a number"),
-        ("empty", "the file is empty"),
+        ("empty", "empty is empty"),
         ("letter", "use --format"),
         (".", "it is a directory"),
         ("missing", "cannot open missing"),

@@ -90,17 +90,27 @@ struct Text<'a, W> {
 }
 
 impl<W: Write> Text<'_, W> {
-    fn verdict(&mut self, plan: &Plan) -> io::Result<()> {
-        if let Some(found) = plan.contradiction() {
-            let label = self.style(CONTRADICTED, Tone::Bad);
-            self.wrapped(&format!("{label}: "), CONTRADICTED.chars().count() + 2, &found.why)?;
+    /// Writes the recommendation with `why`, below the confirmation if that contradicts it.
+    fn recommendation(&mut self, plan: &Plan, why: &str) -> io::Result<()> {
+        let contradiction = plan.contradiction();
+        if let Some(found) = contradiction {
+            self.labelled(CONTRADICTED, Tone::Bad, &found.why)?;
         }
-        let (word, tone) = match plan.verdict {
-            Verdict::Change => ("Change", Tone::Good),
-            Verdict::Keep => ("Keep", Tone::Strong),
-        };
-        let word = self.style(word, tone);
-        self.wrapped(&format!("{word}: "), word_width(plan.verdict), &plan.why)?;
+        match plan.verdict {
+            Verdict::Keep => self.labelled("Keep", Tone::Strong, why),
+            Verdict::Change if contradiction.is_some() => self.labelled("Was recommended", Tone::Strong, why),
+            Verdict::Change => self.labelled("Change", Tone::Good, why),
+        }
+    }
+
+    /// Writes a paragraph that begins with a label.
+    fn labelled(&mut self, label: &str, tone: Tone, text: &str) -> io::Result<()> {
+        let styled = self.style(label, tone);
+        self.wrapped(&format!("{styled}: "), label.chars().count() + 2, text)
+    }
+
+    fn verdict(&mut self, plan: &Plan) -> io::Result<()> {
+        self.recommendation(plan, &plan.why)?;
         let s = &plan.subject;
         let database = s.database.as_deref().unwrap_or("unknown database");
         let about = format!(
@@ -403,14 +413,6 @@ fn command_line(role: &Role) -> String {
         }
     };
     escape::line(&line)
-}
-
-/// The width of the verdict's word with colon and space.
-fn word_width(verdict: Verdict) -> usize {
-    match verdict {
-        Verdict::Change => "Change: ".len(),
-        Verdict::Keep => "Keep: ".len(),
-    }
 }
 
 /// The best settings in their order, always including the recommended and today's settings.

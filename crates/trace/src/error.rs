@@ -132,7 +132,7 @@ pub enum Error {
         why: String,
     },
     /// The file to import has no known format.
-    #[error("{}: unrecognised format; known formats: {known}", quoted(path))]
+    #[error("{}: unrecognised format (known: {known})", quoted(path))]
     UnrecognisedFormat {
         /// The file.
         path: PathBuf,

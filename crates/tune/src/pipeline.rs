@@ -95,12 +95,13 @@ fn check_files(dir: &Path, trace: &Trace) -> Result<Option<String>> {
     }
     let share = found.ops_outside as f64 / found.ops.max(1) as f64;
     Ok(Some(format!(
-        "{} of the {} files in the recording, with {:.0} % of its reads and writes, are not in {} (such as {example}): their \
+        "{} of the {} files in the recording, with {:.0} % of its reads and writes, {} not in {} (such as {example}): their \
          I/O is replayed, but other files in those directories are not examined",
         found.outside,
         found.inside + found.outside,
         share * 100.0,
-        quoted(&dir)
+        if found.outside == 1 { "is" } else { "are" },
+        quoted(dir)
     )))
 }
 

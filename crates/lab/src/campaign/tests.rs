@@ -109,7 +109,7 @@ const INVALID: &[(&str, &str, &str)] = &[
     ("needs = [\"fio\"]", "need = [\"fio\"]", "unknown field `need`, expected one of `name`, `title`"),
     ("arc = \"256M\"", "arc = \"1M\"", "at least 64M"),
     ("arc = \"256M\"", "arcs = \"1M\"", "expected one of `vdevs`, `ashift`, `arc`"),
-    ("arc = \"256M\"", "device = \"hdd,d0=floppy\"", "device \"floppy\" is unknown"),
+    ("arc = \"256M\"", "device = \"hdd,d0=floppy\"", "unknown device \"floppy\""),
     ("recordsize = \"128K\"", "recordsize = \"3K\"", "a power of two"),
     ("recordsize = \"128K\"", "colour = \"red\"", "known: recordsize"),
     ("repeats = 4", "repeats = \"three\"", "expected a whole number from 1 to 1000, not the text \"three\""),

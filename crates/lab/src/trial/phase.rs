@@ -132,7 +132,7 @@ fn with_driver(
     if !left.is_empty() {
         let names: Vec<String> = left.iter().map(|p| format!("{} (process {})", p.name, p.pid)).collect();
         return Err(Error::Trial(format!(
-            "the driver {} left {} running; a driver must stop the processes that it starts",
+            "the driver {} left {} running: a driver must stop the processes that it starts",
             quoted(&spec.driver),
             names.join(", ")
         )));

@@ -52,7 +52,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is not an estimate.
-    #[error("{} is not a space estimate in JSON", quoted(path))]
+    #[error("{} is not a space estimate{}", quoted(path), if source.is_data() { "" } else { ": it is not JSON" })]
     ParseEstimate {
         /// The file.
         path: PathBuf,

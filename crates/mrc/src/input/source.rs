@@ -54,7 +54,7 @@ impl Source {
             None => io("open", e),
             Some(_) => {
                 let why = if path.is_dir() { "it is a directory" } else { "it is not a regular file" };
-                malformed(path, "the file itself", why)
+                io("read", std::io::Error::other(why))
             }
         })?;
         let stat = file.metadata().map_err(|e| io("read", e))?;

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use poolwright_host::recordsize::{RECORDSIZES, is_recordsize};
 use rayon::prelude::*;
 
 use super::source::malformed;
@@ -112,8 +113,8 @@ impl Spec {
         if self.requests > 1 << 40 {
             return Err("requests must be at most 2^40".to_owned());
         }
-        if !self.record.is_power_of_two() || !(512..=16 << 20).contains(&self.record) {
-            return Err("record must be a power of two from 512 to 16M".to_owned());
+        if !is_recordsize(self.record) {
+            return Err(format!("record must be {RECORDSIZES}"));
         }
         Ok(self)
     }

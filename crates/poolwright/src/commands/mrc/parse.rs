@@ -1,6 +1,7 @@
 //! Parsers of the arguments.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use poolwright_host::recordsize::{invalid_recordsize, is_recordsize};
 use poolwright_mrc::analysis::ModelName;
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_openzfs::Device;
@@ -33,15 +34,16 @@ pub fn cache(text: &str) -> Result<u64, String> {
 /// A recordsize in bytes.
 pub fn recordsize(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text)?;
-    let fits = bytes.is_power_of_two() && (512..=16 << 20).contains(&bytes);
-    if fits { Ok(bytes) } else { Err("a recordsize is a power of two from 512 to 16M".into()) }
+    if is_recordsize(bytes) { Ok(bytes) } else { Err(invalid_recordsize(text)) }
 }
 
 /// A compression ratio of at least 1.
 pub fn ratio(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('x').parse::<f64>() {
         Ok(ratio) if (1.0..=1000.0).contains(&ratio) => Ok(ratio),
-        _ => Err(format!("{text:?} is not a compression ratio; write 1.5")),
+        _ => {
+            Err(format!("invalid compression ratio {text:?}: expected a number from 1 to 1000, such as 1.5"))
+        }
     }
 }
 

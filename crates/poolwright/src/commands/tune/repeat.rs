@@ -51,5 +51,10 @@ pub fn run(args: &Args, path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<u
 fn read(path: &Path) -> anyhow::Result<Plan> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read the plan {}", quoted(&path)))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is not a plan", quoted(&path))).context(Usage)
+    serde_json::from_str(&text)
+        .map_err(|why| {
+            let no_json = if why.is_data() { "" } else { ": it is not JSON" };
+            anyhow!("{} is not a plan{no_json}: {why}", quoted(path))
+        })
+        .context(Usage)
 }
