@@ -17,7 +17,7 @@ use poolwright_trace::Trace;
 
 use super::options::{self, TrialOptions, Usage};
 use crate::failure::hint;
-use crate::progress_line::bar;
+use crate::progress_line::{bar, ticking};
 use crate::{interrupt, scratch, stdout};
 
 /// Replay a trace on the engine or in a directory, and measure it
@@ -198,7 +198,7 @@ fn measure(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Trials, Error> {
     let trials = all.len() as u64 * u64::from(args.repeat);
-    let bar = bar(trials, "{bar:30} trial {pos}/{len} {elapsed} {msg}");
+    let bar = ticking(bar(Some(trials), "{bar:30} trial {pos}/{len} {elapsed} {msg}"));
     let program = options::this_program();
     let rounds = Rounds { program: &program, work, repeat: args.repeat, limit: args.trial_timeout };
     let mut begin = |number: usize| bar.set_message(args.label(&all[number].settings));

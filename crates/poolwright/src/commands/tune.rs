@@ -23,7 +23,7 @@ use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
 use super::options::{self, TrialOptions, Usage, parse_time};
 use crate::failure::NOTHING_BETTER;
 use crate::output::{Force, Kind, Output};
-use crate::progress_line::bar;
+use crate::progress_line::{bar, ticking};
 use crate::stdout::Stdout;
 use crate::{interrupt, scratch};
 
@@ -201,7 +201,7 @@ enum Tuned {
 
 /// Tunes, with a progress bar on a terminal and progress lines elsewhere.
 fn tuned(request: &Request) -> anyhow::Result<Tuned> {
-    let bar = bar(100, "{bar:30} {elapsed} {wide_msg}");
+    let bar = ticking(bar(Some(100), "{bar:30} {elapsed} {wide_msg}"));
     let began = Instant::now();
     let log = !std::io::stderr().is_terminal();
     let plan = tune(request, &mut |p| {
@@ -252,7 +252,7 @@ fn stated(options: &[String]) -> anyhow::Result<Settings> {
 
 fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     let recorder = Recorder::start(Subject::Dir(dir.to_owned()), &Options::new(into))?;
-    let bar = bar(duration.as_millis() as u64, "{bar:30} recording {msg}");
+    let bar = ticking(bar(Some(duration.as_millis() as u64), "{bar:30} recording {msg}"));
     let began = Instant::now();
     let until = || began.elapsed() >= duration || stop.load(Ordering::Relaxed);
     let summary = recorder.run(until, |progress| {
