@@ -87,26 +87,26 @@ pub enum Error {
     #[error("{0}")]
     Busy(String),
     /// The results cannot be read or written.
-    #[error("the results in {place}: {why}")]
+    #[error("the results in {location}: {why}")]
     Store {
         /// File or URL, without a password.
-        place: String,
+        location: String,
         /// The database's error.
         why: String,
     },
     /// There is no file with results.
-    #[error("no results of {campaign}: {place} does not exist")]
+    #[error("no results of {campaign}: {location} does not exist")]
     NoResults {
         /// Path of the file.
-        place: String,
+        location: String,
         /// Name of the campaign.
         campaign: String,
     },
     /// The results have no such run.
-    #[error("{}", no_run(place, campaign, *wanted, known))]
+    #[error("{}", no_run(location, campaign, *wanted, known))]
     NoRun {
         /// File or URL, without a password.
-        place: String,
+        location: String,
         /// Name of the campaign.
         campaign: String,
         /// The number of the run; `None` for the latest.
@@ -127,13 +127,13 @@ pub enum Error {
     Interrupted,
 }
 
-fn no_run(place: &str, campaign: &str, wanted: Option<i64>, known: &[i64]) -> String {
+fn no_run(location: &str, campaign: &str, wanted: Option<i64>, known: &[i64]) -> String {
     match wanted {
         Some(wanted) if !known.is_empty() => {
             let known: Vec<String> = known.iter().map(i64::to_string).collect();
-            format!("{place} has no run {wanted} of {campaign}; it has {}", known.join(", "))
+            format!("{location} has no run {wanted} of {campaign}; it has {}", known.join(", "))
         }
-        _ => format!("{place} has no run of {campaign}"),
+        _ => format!("{location} has no run of {campaign}"),
     }
 }
 

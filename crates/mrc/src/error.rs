@@ -21,12 +21,12 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is damaged or has another format.
-    #[error("{}, {place}: {why}", quoted(path))]
+    #[error("{}, {location}: {why}", quoted(path))]
     Malformed {
         /// The file.
         path: PathBuf,
         /// `line 12`, `record 7 (byte 168)`.
-        place: String,
+        location: String,
         /// What is wrong, and what was expected.
         why: String,
     },

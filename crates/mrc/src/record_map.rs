@@ -97,7 +97,7 @@ impl RecordMap {
     }
 
     /// The file and the index of a key; objects are in file 0.
-    pub fn place(&self, key: Key) -> (u32, u64) {
+    pub fn location(&self, key: Key) -> (u32, u64) {
         match self.shift {
             Some(_) => ((key >> INDEX_BITS) as u32, key & ((1 << INDEX_BITS) - 1)),
             None => (0, key),

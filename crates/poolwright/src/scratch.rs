@@ -16,8 +16,8 @@ const PREFIX: &str = "poolwright-scratch-";
 /// # Errors
 /// If the directory cannot be created.
 pub fn create(parent: Option<&Path>, needed: u64) -> anyhow::Result<Scratch> {
-    for place in parents() {
-        sweep(&place, PREFIX);
+    for location in parents() {
+        sweep(&location, PREFIX);
     }
     let parent = parent.map_or_else(|| choose(needed), Path::to_owned);
     Scratch::create(&parent, PREFIX)

@@ -11,8 +11,8 @@ mod common;
 use common::TestDir;
 
 /// The first fields of a listing without a heading.
-fn listed(place: &TestDir, line: &str) -> Vec<String> {
-    place.run(line).lines().map(|l| l.split('\t').next().unwrap_or_default().to_owned()).collect()
+fn listed(test_dir: &TestDir, line: &str) -> Vec<String> {
+    test_dir.run(line).lines().map(|l| l.split('\t').next().unwrap_or_default().to_owned()).collect()
 }
 
 fn files_in(dir: &Path) -> Vec<String> {

@@ -333,8 +333,8 @@ impl<W: Write> Text<'_, W> {
         self.heading("next", "")?;
         let mut places: Vec<&str> = Vec::new();
         for role in plan.roles.iter().filter(|r| !r.recommended.is_empty()) {
-            if !places.contains(&role.place.mountpoint.as_str()) {
-                places.push(&role.place.mountpoint);
+            if !places.contains(&role.location.mountpoint.as_str()) {
+                places.push(&role.location.mountpoint);
                 self.command(role)?;
             }
         }
@@ -350,13 +350,13 @@ impl<W: Write> Text<'_, W> {
     /// The command that sets the recommended properties of a role's dataset.
     fn command(&mut self, role: &Role) -> io::Result<()> {
         writeln!(self.out, "  {}", self.style(&command_line(role), Tone::Strong))?;
-        if role.place.dataset.is_some() {
+        if role.location.dataset.is_some() {
             return Ok(());
         }
-        let how = role.place.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
+        let how = role.location.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
         let text = format!(
             "to be mounted on {}, for the files that are in {} today{how}",
-            role.place.mountpoint, role.path
+            role.location.mountpoint, role.path
         );
         self.wrapped("    ", 4, &text)
     }
@@ -405,7 +405,7 @@ impl<W: Write> Text<'_, W> {
 /// The command that sets the recommended properties. It is not wrapped, so that it can be copied.
 fn command_line(role: &Role) -> String {
     let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
-    let line = match &role.place.dataset {
+    let line = match &role.location.dataset {
         Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
         None => {
             let all: String = all.map(|s| format!("-o {s} ")).collect();

@@ -104,21 +104,21 @@ fn refused<T>(why: String) -> Result<T> {
 fn same_directory(plan: &Plan, dir: Option<&Path>) -> Result<PathBuf> {
     let recorded = Path::new(&plan.subject.directory);
     let found = dir.unwrap_or(recorded);
-    let place = match found.canonicalize() {
-        Ok(place) if place.is_dir() => place,
+    let location = match found.canonicalize() {
+        Ok(location) if location.is_dir() => location,
         Ok(_) => return refused(format!("{} is not a directory", quoted(&found))),
         Err(why) => {
             return refused(format!("cannot open the database's directory {}: {why}", quoted(&found)));
         }
     };
-    if place != recorded {
+    if location != recorded {
         return refused(format!(
             "the plan was made for the database in {}, not in {}",
             quoted(&recorded),
-            quoted(&place)
+            quoted(&location)
         ));
     }
-    Ok(place)
+    Ok(location)
 }
 
 /// Checks that the directory contains the same database system on the same file system. Its files may have changed.
@@ -139,11 +139,11 @@ fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
         ));
     }
     let current = detect(dir, stated);
-    let place = |kind: &str, dataset: Option<&String>| {
+    let location = |kind: &str, dataset: Option<&String>| {
         dataset.map_or_else(|| kind.to_owned(), |dataset| format!("{kind} ({dataset})"))
     };
-    let now = place(&current.file_system, current.dataset.as_ref());
-    let then = place(&plan.subject.file_system, plan.subject.dataset.as_ref());
+    let now = location(&current.file_system, current.dataset.as_ref());
+    let then = location(&plan.subject.file_system, plan.subject.dataset.as_ref());
     if now != then {
         return refused(format!("{} is on {now}, but was on {then} when the plan was made", quoted(&dir)));
     }
@@ -237,7 +237,7 @@ pub fn compare(old: &Plan, new: &Plan) -> Repetition {
 fn recommendations(plan: &Plan) -> Vec<(String, Settings)> {
     plan.roles
         .iter()
-        .map(|r| (format!("{} in {}", r.role, r.place.mountpoint), spelled(&r.recommended)))
+        .map(|r| (format!("{} in {}", r.role, r.location.mountpoint), spelled(&r.recommended)))
         .collect()
 }
 
@@ -347,8 +347,8 @@ mod tests {
         let check = |change: fn(&mut Plan), words: &str| {
             let mut bad = good.clone();
             change(&mut bad);
-            let said = why(&bad, None, None);
-            assert!(said.contains(words), "{said}");
+            let message = why(&bad, None, None);
+            assert!(message.contains(words), "{message}");
         };
         check(|p| p.request = None, "does not record its request");
         check(|p| p.subject.directory += "-gone", "db-gone: No such file");
@@ -364,10 +364,10 @@ mod tests {
         );
         check(|p| p.request.as_mut().unwrap().trace_checksum = "0".into(), "is not the plan's recording");
         check(|p| p.request.as_mut().unwrap().budget_s = f64::NAN, "budget is out of range");
-        let said = why(&good, Some(dir.path()), None);
-        assert!(said.contains("the plan was made for the database in"), "{said}");
-        let said = why(&good, None, Some(&dir.path().join("db")));
-        assert!(said.starts_with("cannot open the plan's recording"), "{said}");
+        let message = why(&good, Some(dir.path()), None);
+        assert!(message.contains("the plan was made for the database in"), "{message}");
+        let message = why(&good, None, Some(&dir.path().join("db")));
+        assert!(message.starts_with("cannot open the plan's recording"), "{message}");
     }
 
     #[test]

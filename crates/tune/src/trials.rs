@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_recording_of_another_pace_is_named() {
         assert!(fast_recording_warning(0.7).is_none());
-        let said = fast_recording_warning(0.25).unwrap();
-        assert!(said.contains("recorded 4.0 times as fast"), "{said}");
+        let message = fast_recording_warning(0.25).unwrap();
+        assert!(message.contains("recorded 4.0 times as fast"), "{message}");
     }
 }

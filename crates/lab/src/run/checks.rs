@@ -45,8 +45,9 @@ fn missing_for(program: &Path, name: &str, parameters: &Parameters) -> Vec<Strin
         Err(why) => vec![format!("{name}: cannot start {}: {why}", quoted(&program))],
         Ok(done) if done.status.success() => Vec::new(),
         Ok(done) => {
-            let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            let lines = said.iter().flat_map(|s| s.lines()).map(str::trim).filter(|l| !l.is_empty());
+            let outputs =
+                [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let lines = outputs.iter().flat_map(|s| s.lines()).map(str::trim).filter(|l| !l.is_empty());
             let lines: Vec<String> = lines.map(|l| format!("{name}: {l}")).collect();
             if lines.is_empty() {
                 vec![format!("{name}: the driver's --check failed and printed nothing")]

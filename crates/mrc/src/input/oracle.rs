@@ -131,6 +131,6 @@ pub(super) fn is_text(head: &[u8]) -> bool {
 }
 
 fn torn(path: &Path, records: u64, left: usize) -> crate::Error {
-    let place = format!("record {} (byte {})", records + 1, records * RECORD as u64);
-    malformed(path, place, format!("truncated after {left} of 24 bytes; copy the file again"))
+    let location = format!("record {} (byte {})", records + 1, records * RECORD as u64);
+    malformed(path, location, format!("truncated after {left} of 24 bytes; copy the file again"))
 }

@@ -133,16 +133,16 @@ impl Source {
         if !self.packed || error.raw_os_error().is_some() {
             return Error::Io { action: "read", path: self.path.clone(), source: error };
         }
-        let place = format!("byte {} of the decompressed data", self.given);
+        let location = format!("byte {} of the decompressed data", self.given);
         let why = match error.kind() {
             ErrorKind::UnexpectedEof => "the zstd data is truncated".to_owned(),
             _ => format!("the zstd data is damaged ({error})"),
         };
-        malformed(&self.path, place, format!("{why}; copy the file again"))
+        malformed(&self.path, location, format!("{why}; copy the file again"))
     }
 }
 
 /// An error at a position in a file.
-pub(super) fn malformed(path: &Path, place: impl Into<String>, why: impl Into<String>) -> Error {
-    Error::Malformed { path: path.to_owned(), place: place.into(), why: why.into() }
+pub(super) fn malformed(path: &Path, location: impl Into<String>, why: impl Into<String>) -> Error {
+    Error::Malformed { path: path.to_owned(), location: location.into(), why: why.into() }
 }

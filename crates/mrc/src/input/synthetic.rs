@@ -367,7 +367,7 @@ mod tests {
         let synthetic = Synthetic::open(text).unwrap();
         let mut places: Vec<u64> = (0..100_000).map(|rank| rank * synthetic.stride % 100_000).collect();
         places.sort_unstable();
-        assert!(places.iter().enumerate().all(|(n, place)| n as u64 == *place));
+        assert!(places.iter().enumerate().all(|(n, location)| n as u64 == *location));
     }
 
     #[test]

@@ -332,7 +332,7 @@ mod tests {
         args: Args,
     }
 
-    fn said(line: &[&str]) -> String {
+    fn message(line: &[&str]) -> String {
         kept(&TestCli::parse_from([&["tune", "/db"], line].concat()).args)
     }
 
@@ -370,11 +370,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = dir.path().join("kept.parquet");
         let name = kept.to_str().unwrap();
-        assert!(said(&[]).contains("plan.json and report.html are unchanged"), "{}", said(&[]));
-        assert!(said(&[]).contains("the recording was not kept"), "{}", said(&[]));
-        assert!(said(&["--keep-trace", name]).contains("the recording was not kept"));
+        assert!(message(&[]).contains("plan.json and report.html are unchanged"), "{}", message(&[]));
+        assert!(message(&[]).contains("the recording was not kept"), "{}", message(&[]));
+        assert!(message(&["--keep-trace", name]).contains("the recording was not kept"));
         std::fs::write(&kept, "x").unwrap();
-        assert!(said(&["--keep-trace", name]).ends_with(&format!("continue with --trace {name}")));
-        assert!(!said(&["--trace", name]).contains("hint"));
+        assert!(message(&["--keep-trace", name]).ends_with(&format!("continue with --trace {name}")));
+        assert!(!message(&["--trace", name]).contains("hint"));
     }
 }

@@ -143,7 +143,7 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
     all.push(("finished".into(), found.created.clone()));
     for setting in &found.settings {
         for dataset in &setting.datasets {
-            let what = format!("{}, {}", setting.name.name(), dataset.place);
+            let what = format!("{}, {}", setting.name.name(), dataset.location);
             let roles = if dataset.roles.is_empty() {
                 String::new()
             } else {

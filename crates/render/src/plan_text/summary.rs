@@ -94,7 +94,7 @@ impl<W: Write> Text<'_, W> {
     fn commands(&mut self, plan: &Plan) -> io::Result<()> {
         let mut roles: Vec<&Role> = plan.roles.iter().filter(|r| !r.recommended.is_empty()).collect();
         let mut seen = std::collections::BTreeSet::new();
-        roles.retain(|role| seen.insert(role.place.mountpoint.as_str()));
+        roles.retain(|role| seen.insert(role.location.mountpoint.as_str()));
         for role in roles.iter().take(COMMANDS) {
             let line = self.style(&super::command_line(role), Tone::Strong);
             writeln!(self.out, "{line}")?;

@@ -108,16 +108,16 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if let Err(error) = run::chosen(&campaign, &options) {
         return Err(anyhow::Error::new(error).context(Usage));
     }
-    let place = super::results(args.results.clone(), &campaign.name);
-    let mut store = store::open(&place)?;
-    let place = store::shown(&place);
+    let location = super::results(args.results.clone(), &campaign.name);
+    let mut store = store::open(&location)?;
+    let location = store::shown(&location);
     let summary = run_shown(&campaign, &text, &options, store.as_mut())?;
     if args.json {
-        println!("{}", serde_json::to_string(&RunSummary::new(&campaign.name, &place, &summary))?);
+        println!("{}", serde_json::to_string(&RunSummary::new(&campaign.name, &location, &summary))?);
     } else {
-        print!("{}", summary.text(&campaign.name, &place));
+        print!("{}", summary.text(&campaign.name, &location));
         if !summary.interrupted {
-            println!("The report: poolwright lab report {} --results {place}", campaign.name);
+            println!("The report: poolwright lab report {} --results {location}", campaign.name);
         }
     }
     if summary.interrupted {
