@@ -297,7 +297,9 @@ fn by_helper(path: &Path, source: &str, options: &Options) -> std::result::Resul
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|why| format!("starting {HELPER}: {why}; install the package fuse3, or mount as root"))?;
+        .map_err(|why| {
+            format!("starting {HELPER}: {why}\nhint: install the package fuse3, or mount as root")
+        })?;
     let device = receive(&ours);
     let mut stderr = String::new();
     if let Some(mut pipe) = child.stderr.take() {

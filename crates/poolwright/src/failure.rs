@@ -179,8 +179,9 @@ fn run_advice(error: &poolwright_lab::Error) -> Option<String> {
             Some("none of the campaign's studies can run on a directory".to_owned())
         }
         Error::NeedsPool { others, .. } => Some(format!("these studies can: --only {}", others.join(","))),
-        Error::NoResults { campaign, .. } | Error::NoRun { campaign, wanted: None, .. } => {
-            Some(format!("`poolwright lab run {campaign}` makes them"))
+        Error::NoResults { campaign, .. } => Some(format!("`poolwright lab run {campaign}` makes them")),
+        Error::NoRun { campaign, known, .. } if known.is_empty() => {
+            Some(format!("`poolwright lab run {campaign}` makes one"))
         }
         Error::NoHelper | Error::NoFuse(_) => {
             Some("or measure the host's own file system with --target directory:PATH".to_owned())

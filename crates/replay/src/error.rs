@@ -90,7 +90,7 @@ pub enum Error {
         touched: u64,
     },
     /// No role has this name.
-    #[error("unknown role {role:?}; roles are {}", Role::ALL.map(Role::name).join(", "))]
+    #[error("unknown role {role:?} (known: {})", Role::ALL.map(Role::name).join(", "))]
     UnknownRole {
         /// The unknown name.
         role: String,

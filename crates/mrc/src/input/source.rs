@@ -138,7 +138,7 @@ impl Source {
             ErrorKind::UnexpectedEof => "the zstd data is truncated".to_owned(),
             _ => format!("the zstd data is damaged ({error})"),
         };
-        malformed(&self.path, location, format!("{why}; copy the file again"))
+        malformed(&self.path, location, format!("{why}\nhint: copy the file again"))
     }
 }
 

@@ -68,7 +68,7 @@ impl Spec {
         let mut skew = match pattern {
             "zipf" => Some(0.9),
             "uniform" | "loop" => None,
-            _ => return Err(format!("unknown pattern \"{pattern}\"; patterns are zipf, uniform and loop")),
+            _ => return Err(format!("unknown pattern \"{pattern}\": expected zipf, uniform or loop")),
         };
         let mut spec = Spec {
             pattern: Pattern::Loop,
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn invalid_descriptions_are_refused() {
         for (text, why) in [
-            ("ring", "unknown pattern \"ring\"; patterns are zipf, uniform and loop"),
+            ("ring", "unknown pattern \"ring\": expected zipf, uniform or loop"),
             ("zipf,records", "\"records\" is not name=value"),
             ("zipf,records=5x", "\"5x\" is not a whole number, optionally with K, M or G"),
             ("zipf,records=5MM", "\"5MM\" is not a whole number, optionally with K, M or G"),

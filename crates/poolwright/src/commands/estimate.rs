@@ -124,7 +124,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 fn parse_percent(text: &str) -> Result<f64, String> {
     match text.trim().trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        _ => Err(format!("{text:?} is not a width in per cent; write 1% or 0.5%")),
+        _ => Err(format!("{text:?} is not a width in per cent: expected for example 1% or 0.5%")),
     }
 }
 
