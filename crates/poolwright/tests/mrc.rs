@@ -223,7 +223,7 @@ fn records_are_as_small_as_an_estimate_found() {
     test_dir.fails(
         &format!("{line} --estimate t.lis"),
         1,
-        &["t.lis is not a space estimate: it is not JSON: "],
+        &["t.lis is not a space estimate: invalid type"],
     );
     test_dir.fails("t.oracleGeneral --estimate e.json --compression lz4", 2, &["of objects"]);
 }
@@ -315,7 +315,7 @@ fn damage_is_an_error_with_a_position() {
         ("t.lis --format oraclegeneral", "t.lis, record"),
         ("t.lis --format trace", "t.lis is not a Poolwright trace"),
         ("t.parquet --format lis", "t.parquet, line 1"),
-        ("synthetic:pareto", "zipf, uniform and loop"),
+        ("synthetic:pareto", "zipf, uniform or loop"),
     ] {
         test_dir.fails(&format!("{file} --sizes 64M"), 1, &[fragments]);
         test_dir.fails(file, 1, &[fragments]);
