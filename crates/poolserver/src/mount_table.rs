@@ -166,7 +166,7 @@ fn fault(why: &poolwright_mount::Error) -> Fault {
         E::DeadMount { .. } => libc::ENOTCONN,
         _ => libc::EIO,
     };
-    Fault { kind: mount_kind(why), ..Fault::new(errno, why.to_string()) }
+    Fault { kind: mount_kind(why).map(Box::new), ..Fault::new(errno, why.to_string()) }
 }
 
 impl MountTable {

@@ -43,8 +43,12 @@ fn snapshots_that_a_program_has_looked_into() {
     assert!(!inside("two").exists() && inside("three").join("two").exists());
 
     let open = std::fs::File::open(inside("three").join("two")).unwrap();
-    let messages =
-        ["refused", "tank@three is in use in", "1 file or directory of it is open", "\nhint: end the programs that `fuser -vm"];
+    let messages = [
+        "refused",
+        "tank@three is in use in",
+        "1 file or directory of it is open",
+        "\nhint: end the programs that `fuser -vm",
+    ];
     p.fails("dataset destroy tank@three", 3, &messages);
     p.fails("dataset rollback -r tank@one", 3, &messages);
     drop(open);

@@ -220,11 +220,7 @@ fn records_are_as_small_as_an_estimate_found() {
         2,
         &["no recordsize=8192, compression=gzip"],
     );
-    test_dir.fails(
-        &format!("{line} --estimate t.lis"),
-        1,
-        &["t.lis is not a space estimate: invalid type"],
-    );
+    test_dir.fails(&format!("{line} --estimate t.lis"), 1, &["t.lis is not a space estimate: invalid type"]);
     test_dir.fails("t.oracleGeneral --estimate e.json --compression lz4", 2, &["of objects"]);
 }
 

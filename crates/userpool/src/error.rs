@@ -144,7 +144,7 @@ impl Error {
     /// The kind of the error, if the caller can offer a remedy for it.
     pub fn kind(&self) -> Option<FaultKind> {
         Some(match self {
-            Error::Refused(fault) => return fault.kind.clone(),
+            Error::Refused(fault) => return fault.kind.as_deref().cloned(),
             Error::Engine(why) if why.is_not_exported() => FaultKind::NotExported,
             Error::Unknown(pool) => FaultKind::UnknownPool { pool: pool.clone() },
             Error::NameTaken { pool, .. } => FaultKind::NameTaken { pool: pool.clone() },

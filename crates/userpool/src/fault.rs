@@ -14,7 +14,7 @@ pub struct Fault {
     pub message: String,
     /// The kind, if the client can offer a remedy for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<FaultKind>,
+    pub kind: Option<Box<FaultKind>>,
 }
 
 /// A fault or an error for which a client can name its own command or option as the remedy.
@@ -113,12 +113,12 @@ impl Fault {
 
     /// The fault with its kind.
     pub fn of_kind(self, kind: FaultKind) -> Fault {
-        Fault { kind: Some(kind), ..self }
+        Fault { kind: Some(Box::new(kind)), ..self }
     }
 
     /// The message with a hint for the fault's kind.
     pub fn text(&self, remedy: impl Fn(&FaultKind) -> Option<String>) -> String {
-        with_hint(self.message.clone(), self.kind.as_ref().and_then(remedy))
+        with_hint(self.message.clone(), self.kind.as_deref().and_then(remedy))
     }
 
     /// An invalid request.
@@ -186,6 +186,6 @@ mod tests {
         let older: Fault = serde_json::from_str(r#"{"errno":16,"message":"m"}"#).unwrap();
         assert_eq!(older, Fault::new(libc::EBUSY, "m"));
         let newer = r#"{"errno":16,"message":"m","kind":{"name":"on_fire","where":["here"]}}"#;
-        assert_eq!(serde_json::from_str::<Fault>(newer).unwrap().kind, Some(FaultKind::Unknown));
+        assert_eq!(serde_json::from_str::<Fault>(newer).unwrap().kind, Some(Box::new(FaultKind::Unknown)));
     }
 }

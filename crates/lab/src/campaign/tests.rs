@@ -135,7 +135,7 @@ const INVALID: &[(&str, &str, &str)] = &[
         "measures = [\"wall_s.db\"]",
         "does not exist for a single role",
     ),
-    ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "use all, metadata, none"),
+    ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "expected all, metadata, none"),
     ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"all\"]", "duplicate level"),
     ("levels = [10, 20]", "levels = [10, \"many\"]", "has another type"),
     ("path = \"workload.entries\"", "path = \"pool.colour\"", "expected one of vdevs"),
