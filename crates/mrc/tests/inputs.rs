@@ -33,7 +33,14 @@ fn fails(path: &Path, format: Option<Format>) -> String {
     let select = Select::default();
     let error = input::open(path, format, &select).and_then(|mut input| read(&mut *input)).unwrap_err();
     assert!(
-        matches!(error, Error::Malformed { .. } | Error::UnknownFormat { .. } | Error::Trace(_)),
+        matches!(
+            error,
+            Error::Malformed { .. }
+                | Error::UnknownFormat { .. }
+                | Error::Trace(_)
+                | Error::Empty(_)
+                | Error::Io { action: "read", .. }
+        ),
         "{error:?}"
     );
     error.to_string()
