@@ -33,8 +33,8 @@ fn sealed(list: &[u8], at: u64) -> Vec<u8> {
     bytes[checksum..].fill(0);
     bytes[checksum..checksum + 8].copy_from_slice(&at.to_le_bytes());
     let sum = Sha256::digest(&bytes);
-    for (place, word) in bytes[checksum..].as_chunks_mut::<8>().0.iter_mut().zip(sum.as_chunks::<8>().0) {
-        *place = u64::from_be_bytes(*word).to_le_bytes();
+    for (location, word) in bytes[checksum..].as_chunks_mut::<8>().0.iter_mut().zip(sum.as_chunks::<8>().0) {
+        *location = u64::from_be_bytes(*word).to_le_bytes();
     }
     bytes
 }

@@ -16,7 +16,7 @@ pub fn check(bytes: &[u8], format: Option<Format>) {
     match done {
         Ok(()) => {}
         Err(Error::UnknownFormat { .. }) => assert!(format.is_none()),
-        Err(Error::Malformed { place, why, .. }) => assert!(!place.is_empty() && !why.is_empty()),
+        Err(Error::Malformed { location, why, .. }) => assert!(!location.is_empty() && !why.is_empty()),
         Err(Error::Trace(error)) => assert!(!error.to_string().is_empty()),
         Err(error) => panic!("{format:?}: {error:?}"),
     }

@@ -5,11 +5,11 @@
 /// random data.
 pub fn apply(input: &[u8], bytes: &mut [u8]) {
     for change in input.as_chunks::<12>().0 {
-        let place = u32::from_le_bytes([change[0], change[1], change[2], 0]) as usize % bytes.len();
+        let location = u32::from_le_bytes([change[0], change[1], change[2], 0]) as usize % bytes.len();
         let value = u64::from_le_bytes(change[4..].try_into().expect("eight bytes"));
         let width = [1, 2, 4, 8][usize::from(change[3] & 3)];
-        let place = place / width * width;
-        let Some(field) = bytes.get_mut(place..place + width) else { continue };
+        let location = location / width * width;
+        let Some(field) = bytes.get_mut(location..location + width) else { continue };
         let mut old = [0; 8];
         old[..width].copy_from_slice(field);
         let old = u64::from_le_bytes(old);

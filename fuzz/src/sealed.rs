@@ -10,10 +10,10 @@ const KEY: &[u8] = b"poolwright.crc32";
 pub fn seal(bytes: &mut [u8]) {
     let Some(footer) = last_footer(bytes) else { return };
     let sums = row_group_sums(bytes, footer.clone());
-    if let Some(place) = sums_in_footer(bytes, footer.clone()) {
+    if let Some(location) = sums_in_footer(bytes, footer.clone()) {
         let digits: String = sums.iter().map(|sum| format!("{sum:08x}")).collect();
-        if digits.len() == place.len() {
-            bytes[place].copy_from_slice(digits.as_bytes());
+        if digits.len() == location.len() {
+            bytes[location].copy_from_slice(digits.as_bytes());
         }
     }
     let crc = crc32fast::hash(&bytes[footer.clone()]);

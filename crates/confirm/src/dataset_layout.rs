@@ -57,7 +57,7 @@ pub fn dataset_layout(plan: &Plan) -> DatasetLayout {
 fn own_path(plan: &Plan, role: &Role) -> Option<PathBuf> {
     let top = Path::new(&plan.subject.directory);
     let below = |path: &Path| path.strip_prefix(top).ok().map(Path::to_owned);
-    if let Some(path) = below(Path::new(&role.place.mountpoint)) {
+    if let Some(path) = below(Path::new(&role.location.mountpoint)) {
         return Some(path);
     }
     let path = Path::new(&role.path);
@@ -67,7 +67,7 @@ fn own_path(plan: &Plan, role: &Role) -> Option<PathBuf> {
         .roles
         .iter()
         .any(|other| other.role != role.role && other.paths.iter().any(|p| Path::new(p).starts_with(dir)));
-    below(dir).filter(|path| alone && role.place.separable && !path.as_os_str().is_empty())
+    below(dir).filter(|path| alone && role.location.separable && !path.as_os_str().is_empty())
 }
 
 /// The role whose settings a dataset gets. Prefers a role that the plan mounts at the dataset's path, then a role that was
@@ -78,7 +78,7 @@ fn lead(plan: &Plan, dataset: &Dataset) -> Option<usize> {
     let rank = |index: &&usize| {
         let role = &plan.roles[**index];
         // `join` with an empty path appends a separator, which the comparison of paths ignores.
-        (Path::new(&role.place.mountpoint) != at, !raced(role))
+        (Path::new(&role.location.mountpoint) != at, !raced(role))
     };
     dataset.roles.iter().min_by_key(rank).copied()
 }

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
 use poolwright_trace::format_size;
 
 /// An error of a confirmation.
@@ -7,7 +8,7 @@ use poolwright_trace::format_size;
 #[non_exhaustive]
 pub enum Error {
     /// The file is not a plan of this format.
-    #[error("{} is not a plan of `poolwright tune`: {why}", path.display())]
+    #[error("{} is not a plan: {why}", quoted(path))]
     NotAPlan {
         /// The file.
         path: PathBuf,
@@ -17,7 +18,7 @@ pub enum Error {
     /// The plan was written by a newer release.
     #[error(
         "{} has format version {version}, and this release reads {}\nhint: use the release that wrote it ({creator})",
-        path.display(),
+        quoted(path),
         poolwright_tune::plan::VERSION
     )]
     PlanVersion {
@@ -29,7 +30,7 @@ pub enum Error {
         creator: String,
     },
     /// Following the plan could lose data.
-    #[error("{} must not be followed: {}", path.display(), problems.join("; "))]
+    #[error("{} must not be followed: {}", quoted(path), problems.join("; "))]
     UnsafePlan {
         /// The plan's file.
         path: PathBuf,
@@ -54,7 +55,7 @@ pub enum Error {
         memory: u64,
     },
     /// A process has one of the database's files open for writing.
-    #[error("{} is open for writing in {name} (process {pid})", path.display())]
+    #[error("{} is open for writing in {name} (process {pid})", quoted(path))]
     InUse {
         /// The process.
         pid: i32,
@@ -64,7 +65,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A system call failed.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", quoted(path))]
     Host {
         /// The action: `open`, `copy`.
         action: &'static str,

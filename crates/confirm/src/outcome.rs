@@ -47,13 +47,13 @@ pub(crate) fn metrics(outcome: &Outcome) -> Result<Metrics> {
 pub(crate) fn failure(why: &str, log: &str) -> String {
     // The last line of the log is the driver's message, which `why` quotes.
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-    let said = lines.iter().rposition(|line| line.starts_with("poolwright: ")).unwrap_or(lines.len());
-    let said = &lines[said.saturating_sub(LAST_LINES)..said];
+    let end = lines.iter().rposition(|line| line.starts_with("poolwright: ")).unwrap_or(lines.len());
+    let log_lines = &lines[end.saturating_sub(LAST_LINES)..end];
     let why = why.rsplit_once("): ").map_or(why, |(_, last)| last).trim_start_matches("poolwright: ");
-    if said.is_empty() {
+    if log_lines.is_empty() {
         return why.to_owned();
     }
-    format!("{why}\nthe last lines of its log:\n  {}", said.join("\n  "))
+    format!("{why}\nthe last lines of its log:\n  {}", log_lines.join("\n  "))
 }
 
 /// The end of the log of the phase that ran last.

@@ -15,7 +15,7 @@ pub fn read_plan(path: &Path) -> Result<Plan> {
     let text = std::fs::read(path).map_err(Error::host("read", path))?;
     let not_a_plan = |why: String| Error::NotAPlan { path: path.to_owned(), why };
     let value: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|why| not_a_plan(format!("it is not JSON ({why})")))?;
+        serde_json::from_slice(&text).map_err(|why| not_a_plan(format!("it is not JSON: {why}")))?;
     if value["format"] != FORMAT {
         return Err(not_a_plan(format!("its format is {}, not {FORMAT:?}", value["format"])));
     }

@@ -91,7 +91,7 @@ fn with_datasets(
     chosen: &Chosen,
 ) -> ConfirmedSetting {
     let confirmed = |dataset: &Dataset| ConfirmedDataset {
-        place: match dataset.path.as_os_str().is_empty() {
+        location: match dataset.path.as_os_str().is_empty() {
             true => ".".to_owned(),
             false => dataset.path.display().to_string(),
         },
@@ -218,7 +218,7 @@ impl Trials<'_> {
         let copy_limit = Duration::from_secs(600 + self.bytes / SLOWEST_COPY);
         // Longer than the commands' own limits, so that those report which command was too slow.
         let load_limit = options.limit * 3 + options.settle + Duration::from_secs(120);
-        let place = |d: &Dataset| (d.name.clone(), Path::new(DATASET).join(&d.path));
+        let location = |d: &Dataset| (d.name.clone(), Path::new(DATASET).join(&d.path));
         Ok(TrialSpec {
             kind: TrialSpec::KIND.to_owned(),
             key: TrialKey { study: SCRATCH.to_owned(), case: BTreeMap::new(), block },
@@ -227,7 +227,7 @@ impl Trials<'_> {
             parameters: self.parameters(chosen, block)?,
             target: TargetSpec::Pool(self.pool.clone()),
             datasets: chosen.datasets.clone(),
-            places: self.layout.datasets.iter().map(place).collect(),
+            places: self.layout.datasets.iter().map(location).collect(),
             phases: vec![phase(COPY, false, copy_limit), phase(LOAD, true, load_limit)],
             cache: scratch.join("cache"),
             tools: scratch.clone(),

@@ -74,7 +74,7 @@ fn add(plan: &mut Plan, role: &str, path: &str, paths: &[&str], mountpoint: &str
     let mut new = plan.roles[0].clone();
     (new.role, new.path, new.files) = (role.into(), path.into(), paths.len() as u64);
     new.paths = paths.iter().map(|p| (*p).to_owned()).collect();
-    new.place.mountpoint = mountpoint.into();
+    new.location.mountpoint = mountpoint.into();
     new.recommended = settings(&[("logbias", "throughput")]);
     plan.roles.push(new);
 }
@@ -84,7 +84,7 @@ fn a_role_has_a_dataset_of_its_own_where_its_files_lie_alone() {
     let mut plan = plan();
     plan.subject.directory = "/pg".into();
     plan.roles[0].paths = vec!["/pg/base/1/2".into(), "/pg/PG_VERSION".into()];
-    plan.roles[0].place.mountpoint = "/pg".into();
+    plan.roles[0].location.mountpoint = "/pg".into();
     // A directory that the plan would move beside the database's.
     add(&mut plan, "wal", "/pg/pg_wal/0001", &["/pg/pg_wal/0001"], "/pg-wal");
     // Below the directory, as a dataset there today.

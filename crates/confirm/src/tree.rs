@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
+
 use crate::{Error, Result};
 
 /// The deepest nesting that is followed; a deeper one is taken for a loop of links.
@@ -107,7 +109,7 @@ pub(super) fn entries(dir: &Path, depth: usize) -> Result<Vec<PathBuf>> {
     if depth > DEEPEST {
         return Err(Error::Trial(format!(
             "{}: directories are nested too deeply, or in a loop of symbolic links",
-            dir.display()
+            quoted(&dir)
         )));
     }
     let listed = fs::read_dir(dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);

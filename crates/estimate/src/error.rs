@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+
 /// The reason why there is no estimate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A given path does not exist or cannot be inspected.
-    #[error("cannot open {path}: {why}\nhint: give an existing file or directory", path = .path.display())]
+    #[error("cannot open {path}: {why}\nhint: give an existing file or directory", path = quoted(.path))]
     Path {
         /// The path as given.
         path: PathBuf,

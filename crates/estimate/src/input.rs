@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
 use rustix::fs::{SeekFrom, seek};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -162,19 +163,16 @@ impl Input {
     fn finish(mut self) -> Result<Input> {
         self.seen = HashSet::new();
         if self.files.is_empty() {
-            let paths = self.paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+            let paths = self.paths.iter().map(|p| quoted(&p).to_string()).collect::<Vec<_>>().join(", ");
             let found = match self.skipped.first() {
                 Some(first) => {
-                    let hint = if self.denied {
-                        "\nhint: run poolwright as a user who may read the files"
-                    } else {
-                        ""
-                    };
-                    let (path, why) = (first.path.display(), &first.why);
-                    format!(
-                        "{} files cannot be read, the first of them {path}: {why}{hint}",
-                        self.skipped.len()
-                    )
+                    let hint =
+                        if self.denied { "\nhint: run this as a user who may read the files" } else { "" };
+                    let (path, why) = (quoted(&first.path), &first.why);
+                    match self.skipped.len() {
+                        1 => format!("the file {path} cannot be read: {why}{hint}"),
+                        n => format!("{n} files cannot be read, the first of them {path}: {why}{hint}"),
+                    }
                 }
                 None if self.empty == 1 => "the only file has no content".into(),
                 None if self.empty > 0 => format!("all {} files have no content", self.empty),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use poolwright_host::recordsize::{invalid_recordsize, is_recordsize};
 use poolwright_openzfs::{Compression, Geometry, property};
 
 use crate::{Error, Result};
@@ -101,7 +102,7 @@ impl Layout {
         // OpenZFS permits up to 255 children in a raidz vdev (`VDEV_RAIDZ_MAXCOLS`).
         if parity == 0 || !(parity + 1..=255).contains(&disks) {
             return Err(Error::Invalid(format!(
-                "layout {text:?} is unknown; use plain, mirror, or raidz1:N, raidz2:N, raidz3:N with N disks in a vdev, \
+                "unknown layout {text:?}: expected plain, mirror, or raidz1:N, raidz2:N, raidz3:N with N disks in a vdev, \
                  parity included"
             )));
         }
@@ -188,13 +189,15 @@ impl Options {
         let values = values.split(',');
         match name.as_str() {
             "recordsize" => {
-                self.recordsizes =
-                    values.map(property::parse_size).collect::<poolwright_openzfs::Result<_>>()?;
+                let parse = |value: &str| {
+                    property::check("recordsize", value).and_then(|()| property::parse_size(value))
+                };
+                self.recordsizes = values.map(parse).collect::<poolwright_openzfs::Result<_>>()?;
             }
             "compression" => self.compressions = values.map(str::to_owned).collect(),
             other => {
                 return Err(Error::Invalid(format!(
-                    "{other} does not change the space; try recordsize and compression"
+                    "{other} does not change the space: expected recordsize or compression"
                 )));
             }
         }
@@ -227,9 +230,7 @@ impl Grid {
                 options.within
             )));
         }
-        let recordsizes = checked(&options.recordsizes, "recordsize", |r| {
-            r.is_power_of_two() && (512..=16 << 20).contains(r)
-        })?;
+        let recordsizes = checked(&options.recordsizes, "recordsize", |r| is_recordsize(*r))?;
         let ashifts = checked(&options.ashifts, "ashift", |a| (9..=16).contains(a))?;
         let all = options.compressions.iter().any(|c| c == "all");
         let names: Vec<String> = if all {
@@ -291,10 +292,10 @@ fn checked<T: Copy + PartialEq + fmt::Display>(
     let mut out = Vec::new();
     for value in values {
         if !good(value) {
-            return Err(Error::Invalid(format!(
-                "invalid {what}={value}: expected {}",
-                if what == "ashift" { "9 to 16" } else { "a power of two from 512 to 16M" }
-            )));
+            return Err(Error::Invalid(match what {
+                "ashift" => format!("ashift={value}: expected 9 to 16"),
+                _ => invalid_recordsize(value),
+            }));
         }
         if !out.contains(value) {
             out.push(*value);

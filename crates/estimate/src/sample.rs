@@ -16,6 +16,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use poolwright_host::quoted;
 use poolwright_openzfs::codec::Codec;
 use poolwright_openzfs::{Compression, Engine, Geometry};
 use rand::{RngExt as _, SeedableRng};
@@ -238,12 +239,12 @@ impl Sampler<'_> {
     ) -> Result<Vec<SamplePoint>> {
         let mut out = Vec::new();
         for i in at..drawn.len().min(at + BATCH) {
-            let place = self.open_one(i, points, drawn[i], ranks[i])?;
-            let size = self.widest(wanted, place.rank);
+            let point = self.open_one(i, points, drawn[i], ranks[i])?;
+            let size = self.widest(wanted, point.rank);
             if self.options.rate.is_none() {
-                self.source.announce(&place.open, place.offset / size * size, size);
+                self.source.announce(&point.open, point.offset / size * size, size);
             }
-            out.push(place);
+            out.push(point);
         }
         Ok(out)
     }
@@ -257,9 +258,9 @@ impl Sampler<'_> {
             }
             point = self.point(i, points);
         }
-        let path = self.source.input.files[self.line.locate(point).0].path.display();
+        let path = quoted(&self.source.input.files[self.line.locate(point).0].path);
         Err(Error::Invalid(format!(
-            "cannot open {path} and its neighbours any more; if they were removed, run the estimate again"
+            "cannot open {path} and its neighbours any more\nhint: if they were removed, run the estimate again"
         )))
     }
 
@@ -365,30 +366,30 @@ impl Sampler<'_> {
     fn place(
         &self,
         worker: &mut Worker,
-        place: &SamplePoint,
+        point: &SamplePoint,
         wanted: &[bool],
         late: &dyn Fn() -> bool,
     ) -> Result<Option<PointShares>> {
-        let file_len = self.source.input.files[place.file].len;
-        let size = self.widest(wanted, place.rank);
-        let (base, len, _) = self.line.window(place.file, file_len, place.offset, size);
+        let file_len = self.source.input.files[point.file].len;
+        let size = self.widest(wanted, point.rank);
+        let (base, len, _) = self.line.window(point.file, file_len, point.offset, size);
         let buf = &mut worker.buf[..size as usize];
         buf[len as usize..].fill(0);
-        if !self.source.read(place.file, &place.open, base, &mut buf[..len as usize]) {
+        if !self.source.read(point.file, &point.open, base, &mut buf[..len as usize]) {
             buf.fill(0);
         }
-        let (at, n, _) = self.line.window(place.file, file_len, place.offset, WINDOW);
+        let (at, n, _) = self.line.window(point.file, file_len, point.offset, WINDOW);
         let at = (at - base) as usize;
         let n = n.next_multiple_of(512) as usize;
-        let mut seen = scout(&mut worker.scout, place.file, &buf[at..at + n])?;
+        let mut seen = scout(&mut worker.scout, point.file, &buf[at..at + n])?;
         for (r, recordsize) in self.grid.recordsizes.iter().copied().enumerate() {
             if recordsize > size {
                 continue; // not wanted; only the bytes of the widest wanted window have been read
             }
-            let window = self.line.window(place.file, file_len, place.offset, recordsize.max(WINDOW));
+            let window = self.line.window(point.file, file_len, point.offset, recordsize.max(WINDOW));
             let buf = &worker.buf[(window.0 - base) as usize..size as usize];
             for c in
-                (0..self.grid.codecs.len()).filter(|c| self.runs(self.grid.pair(r, *c), wanted, place.rank))
+                (0..self.grid.codecs.len()).filter(|c| self.runs(self.grid.pair(r, *c), wanted, point.rank))
             {
                 if late() {
                     return Ok(None);

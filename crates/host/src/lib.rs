@@ -20,6 +20,8 @@ pub mod output;
 pub mod part;
 pub mod private;
 pub mod process;
+mod quoted;
+pub mod recordsize;
 pub mod regular;
 pub mod room;
 pub mod scratch;
@@ -29,5 +31,6 @@ pub mod transient;
 
 pub use output::Output;
 pub use part::Part;
+pub use quoted::{Quoted, quoted};
 pub use scratch::Scratch;
 pub use transient::Transient;

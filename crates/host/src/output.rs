@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
+use crate::quoted;
+
 use crate::Part;
 
 /// Bytes at the start of a file from which [`Format::is_ours`] recognizes it.
@@ -60,14 +62,14 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Write(path, _) => write!(f, "cannot write {}", path.display()),
-            Error::Read(path, _) => write!(f, "cannot read {}", path.display()),
-            Error::Directory(path) => write!(f, "cannot write {}: it is a directory", path.display()),
-            Error::SamePath(path) => write!(f, "{} is named for two outputs", path.display()),
+            Error::Write(path, _) => write!(f, "cannot write {}", quoted(&path)),
+            Error::Read(path, _) => write!(f, "cannot read {}", quoted(&path)),
+            Error::Directory(path) => write!(f, "cannot write {}: it is a directory", quoted(&path)),
+            Error::SamePath(path) => write!(f, "{} is named for two outputs", quoted(&path)),
             Error::Foreign(path, true) => {
-                write!(f, "cannot replace {}: it exists, and Poolwright did not make it", path.display())
+                write!(f, "cannot replace {}: it exists, and Poolwright did not make it", quoted(&path))
             }
-            Error::Foreign(path, false) => write!(f, "cannot replace {}: it exists", path.display()),
+            Error::Foreign(path, false) => write!(f, "cannot replace {}: it exists", quoted(&path)),
         }
     }
 }

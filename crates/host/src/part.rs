@@ -28,10 +28,10 @@ impl Part {
     ///
     /// # Errors
     /// The host's errors; `InvalidInput` if `place` has no file name.
-    pub fn create(place: &Path, mode: u32) -> io::Result<(Part, File)> {
-        let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    pub fn create(location: &Path, mode: u32) -> io::Result<(Part, File)> {
+        let name = location.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let stem = [b".", name.as_bytes(), b".part-"].concat();
-        let dir = place.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = location.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         sweep(dir, &stem);
         let pid = std::process::id().to_string();
         let path = dir.join(OsString::from_vec([&stem, pid.as_bytes()].concat()));
@@ -46,8 +46,8 @@ impl Part {
     ///
     /// # Errors
     /// The host's errors; the file then keeps its name.
-    pub fn rename(&self, place: &Path) -> io::Result<()> {
-        std::fs::rename(&self.path, place)
+    pub fn rename(&self, location: &Path) -> io::Result<()> {
+        std::fs::rename(&self.path, location)
     }
 }
 
@@ -105,16 +105,16 @@ mod tests {
     #[test]
     fn an_output_is_there_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
-        let place = dir.path().join("out");
-        drop(Part::create(&place, FILE).unwrap());
+        let location = dir.path().join("out");
+        drop(Part::create(&location, FILE).unwrap());
         assert!(names(dir.path()).is_empty());
-        let (part, mut file) = Part::create(&place, FILE).unwrap();
+        let (part, mut file) = Part::create(&location, FILE).unwrap();
         file.write_all(b"whole").unwrap();
-        part.rename(&place).unwrap();
+        part.rename(&location).unwrap();
         drop(part);
         assert_eq!(names(dir.path()), ["out"]);
-        assert_eq!(std::fs::read_to_string(&place).unwrap(), "whole");
-        assert_eq!(std::fs::metadata(&place).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_to_string(&location).unwrap(), "whole");
+        assert_eq!(std::fs::metadata(&location).unwrap().mode() & 0o777, 0o600);
         assert!(Part::create(Path::new("/"), SHARED_FILE).is_err());
     }
 
@@ -135,11 +135,11 @@ mod tests {
     #[test]
     fn links_are_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let (place, precious) = (dir.path().join("out"), dir.path().join("precious"));
+        let (location, precious) = (dir.path().join("out"), dir.path().join("precious"));
         std::fs::write(&precious, "precious").unwrap();
         let part = dir.path().join(format!(".out.part-{}", std::process::id()));
         std::os::unix::fs::symlink(&precious, &part).unwrap();
-        let (_part, mut file) = Part::create(&place, FILE).unwrap();
+        let (_part, mut file) = Part::create(&location, FILE).unwrap();
         file.write_all(b"x").unwrap();
         assert!(!part.is_symlink());
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");

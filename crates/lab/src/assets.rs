@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
+
 /// The directory that contains `campaigns` and `workloads/lab`: a source tree, or `share/poolwright` of an installation.
 #[derive(Clone, Debug)]
 pub struct Assets(PathBuf);
@@ -18,7 +20,7 @@ impl Assets {
             let named = PathBuf::from(named);
             return match is_assets_dir(&named) {
                 true => Ok(Assets(named)),
-                false => Err(format!("POOLWRIGHT_HOME={} has no directory workloads/lab", named.display())),
+                false => Err(format!("POOLWRIGHT_HOME={} has no directory workloads/lab", quoted(&named))),
             };
         }
         candidates(std::env::current_exe().ok(), std::env::current_dir().ok())

@@ -88,7 +88,7 @@ impl Campaign {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         Err(Error::Usage(format!(
             "no campaign {named:?} in {}: the campaigns are {known}\nhint: to run another one, name its .toml file",
-            assets.campaigns().display()
+            poolwright_host::quoted(&assets.campaigns())
         )))
     }
 
@@ -195,7 +195,7 @@ impl Study {
     /// Whether a level or a live change sets a property or a field of the pool.
     pub fn needs_pool(&self) -> bool {
         let places = self.factors.iter().flat_map(|f| &f.levels).flat_map(|l| &l.set);
-        places.into_iter().any(|(place, _)| !matches!(place, ParameterPath::Workload(_)))
+        places.into_iter().any(|(location, _)| !matches!(location, ParameterPath::Workload(_)))
             || self.phases.iter().any(|p| !p.at.is_empty())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
 use poolwright_trace::format_size;
 
 /// The reason why an operation of the lab failed.
@@ -9,7 +10,7 @@ use poolwright_trace::format_size;
 #[non_exhaustive]
 pub enum Error {
     /// A campaign's file is invalid.
-    #[error("{}:{line}:{column}: {why}", path.display())]
+    #[error("{}:{line}:{column}: {why}", quoted(path))]
     Campaign {
         /// Path of the file.
         path: PathBuf,
@@ -21,7 +22,7 @@ pub enum Error {
         why: String,
     },
     /// A system call failed.
-    #[error("{what} {}: {why}", path.display())]
+    #[error("{what} {}: {why}", quoted(path))]
     Host {
         /// The operation as a present participle, which the path follows in the message.
         what: &'static str,
@@ -34,10 +35,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// Another run uses the scratch directory.
-    #[error(
-        "another run (process {holder}) uses {}",
-        path.display()
-    )]
+    #[error("another run (process {holder}) uses {}", quoted(path))]
     Locked {
         /// The scratch directory.
         path: PathBuf,
@@ -45,7 +43,7 @@ pub enum Error {
         holder: String,
     },
     /// The scratch directory's predictable name is used by something that another user may have created.
-    #[error("cannot use {}: {why}", path.display())]
+    #[error("cannot use {}: {why}", quoted(path))]
     Unsafe {
         /// The scratch directory or its lock file.
         path: PathBuf,
@@ -73,7 +71,7 @@ pub enum Error {
     #[error("cannot open /dev/fuse: {0}\nhint: install fuse3 and load the module fuse")]
     NoFuse(std::io::Error),
     /// The directory has too little free space for a trial.
-    #[error("{} has {} free, but a trial may need {}", path.display(), format_size(*free), format_size(*needed))]
+    #[error("{} has {} free, but a trial may need {}", quoted(path), format_size(*free), format_size(*needed))]
     NoSpace {
         /// The directory.
         path: PathBuf,
@@ -89,26 +87,26 @@ pub enum Error {
     #[error("{0}")]
     Busy(String),
     /// The results cannot be read or written.
-    #[error("the results in {place}: {why}")]
+    #[error("the results in {location}: {why}")]
     Store {
         /// File or URL, without a password.
-        place: String,
+        location: String,
         /// The database's error.
         why: String,
     },
     /// There is no file with results.
-    #[error("there are no results {place}; `poolwright lab run {campaign}` makes them")]
+    #[error("no results of {campaign}: {location} does not exist")]
     NoResults {
         /// Path of the file.
-        place: String,
+        location: String,
         /// Name of the campaign.
         campaign: String,
     },
     /// The results have no such run.
-    #[error("{}", no_run(place, campaign, *wanted, known))]
+    #[error("{}", no_run(location, campaign, *wanted, known))]
     NoRun {
         /// File or URL, without a password.
-        place: String,
+        location: String,
         /// Name of the campaign.
         campaign: String,
         /// The number of the run; `None` for the latest.
@@ -129,13 +127,13 @@ pub enum Error {
     Interrupted,
 }
 
-fn no_run(place: &str, campaign: &str, wanted: Option<i64>, known: &[i64]) -> String {
+fn no_run(location: &str, campaign: &str, wanted: Option<i64>, known: &[i64]) -> String {
     match wanted {
         Some(wanted) if !known.is_empty() => {
             let known: Vec<String> = known.iter().map(i64::to_string).collect();
-            format!("{place} has no run {wanted} of {campaign}; it has {}", known.join(", "))
+            format!("{location} has no run {wanted} of {campaign}; it has {}", known.join(", "))
         }
-        _ => format!("{place} has no run of {campaign}; `poolwright lab run {campaign}` makes one"),
+        _ => format!("{location} has no run of {campaign}"),
     }
 }
 

@@ -58,7 +58,7 @@ pub struct FailedTrial {
 
 impl RunSummary {
     /// The result of a run of `campaign` with the results in `place`.
-    pub fn new(campaign: &str, place: &str, summary: &Summary) -> RunSummary {
+    pub fn new(campaign: &str, location: &str, summary: &Summary) -> RunSummary {
         let failed = summary.failed.iter().map(|(key, why)| FailedTrial {
             study: key.study.clone(),
             case: key.case.clone(),
@@ -67,7 +67,7 @@ impl RunSummary {
         });
         RunSummary {
             campaign: campaign.to_owned(),
-            results: place.to_owned(),
+            results: location.to_owned(),
             run: summary.run,
             trials: summary.trials,
             skipped: summary.skipped,

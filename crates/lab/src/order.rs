@@ -61,8 +61,8 @@ pub fn conditions(campaign: &Campaign, study: &Study, scale: &str, case: &Case) 
         Conditions { parameters, datasets: study.datasets.clone(), pool: study.pool.clone() };
     for factor in &study.factors {
         let level = factor.levels.iter().find(|l| case.get(&factor.name) == Some(&l.name));
-        for (place, value) in level.iter().flat_map(|l| &l.set) {
-            conditions.set(place, value);
+        for (location, value) in level.iter().flat_map(|l| &l.set) {
+            conditions.set(location, value);
         }
     }
     conditions
@@ -70,9 +70,9 @@ pub fn conditions(campaign: &Campaign, study: &Study, scale: &str, case: &Case) 
 
 impl Conditions {
     /// Sets a value. The parser has checked that it fits the path.
-    fn set(&mut self, place: &ParameterPath, value: &Json) {
+    fn set(&mut self, location: &ParameterPath, value: &Json) {
         let text = || value.as_str().unwrap_or_default().to_owned();
-        match place {
+        match location {
             ParameterPath::Workload(name) => {
                 self.parameters.insert(name.clone(), value.clone());
             }

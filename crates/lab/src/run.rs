@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_host::machine::MachineInfo;
 use poolwright_host::memory;
+use poolwright_host::quoted;
 use poolwright_host::time::now;
 use poolwright_openzfs::{Engine, property};
 use poolwright_trace::{counted, format_duration};
@@ -100,9 +101,9 @@ pub struct Summary {
 
 impl Summary {
     /// One line on the run, and one on each failed trial. `place` names the results.
-    pub fn text(&self, campaign: &str, place: &str) -> String {
+    pub fn text(&self, campaign: &str, location: &str) -> String {
         let mut out = format!(
-            "{campaign}: {} done in {}, {} there before, {} failed; run {} in {place}\n",
+            "{campaign}: {} done in {}, {} there before, {} failed; run {} in {location}\n",
             counted(self.done as u64, "trial"),
             format_duration(Duration::from_secs_f64(self.seconds)),
             self.skipped,
@@ -351,9 +352,9 @@ impl Work<'_> {
         let scratch = self.scratch_dir.trial(position)?;
         let spec = self.plan.spec(study, &key.case, key.block, scratch);
         let started = now();
-        let mut progress = |said: Progress| watch(Event::Progress(&said));
+        let mut report = |progress: Progress| watch(Event::Progress(&progress));
         let ran =
-            child::run(&self.options.program, &spec, position, self.scratch_dir, interrupted, &mut progress);
+            child::run(&self.options.program, &spec, position, self.scratch_dir, interrupted, &mut report);
         let ran = self.tidy(ran, position, watch)?;
         let trial = Trial { key, position, started, outcome: ran };
         self.store.save(self.run, &trial)?;
@@ -377,11 +378,14 @@ impl Work<'_> {
     ) -> Result<std::result::Result<Outcome, String>> {
         if self.options.keep && ran.is_ok() {
             let kept = self.scratch_dir.keep(position)?;
-            watch(Event::Note(format!("kept: {}", kept.display())));
+            watch(Event::Note(format!("kept: {}", quoted(&kept))));
         }
         let left = self.scratch_dir.clear()?;
         if left > 0 && matches!(ran, Ok(Ok(_))) {
-            watch(Event::Note(format!("the trial left {left} processes running, which were killed")));
+            watch(Event::Note(match left {
+                1 => "the trial left 1 process running, which was killed".to_owned(),
+                left => format!("the trial left {left} processes running, which were killed"),
+            }));
         }
         ran
     }

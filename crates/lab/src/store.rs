@@ -44,22 +44,22 @@ impl Run {
 /// # Errors
 /// Returns [`Error::Store`](crate::Error::Store) if the database cannot be opened or has another format, or if it is
 /// a PostgreSQL database and the crate is built without the feature `postgres`.
-pub fn open(place: &str) -> Result<Box<dyn Store>> {
-    if is_url(place) {
+pub fn open(location: &str) -> Result<Box<dyn Store>> {
+    if is_url(location) {
         #[cfg(feature = "postgres")]
-        return Ok(Box::new(postgres::open(place)?));
+        return Ok(Box::new(postgres::open(location)?));
         #[cfg(not(feature = "postgres"))]
         return Err(crate::Error::Store {
-            place: without_password(place),
+            location: without_password(location),
             why: "this program was built without PostgreSQL (cargo feature `postgres`)".to_owned(),
         });
     }
-    Ok(Box::new(sqlite::open(std::path::Path::new(place))?))
+    Ok(Box::new(sqlite::open(std::path::Path::new(location))?))
 }
 
 /// Returns the path or URL for messages, without a password.
-pub fn shown(place: &str) -> String {
-    if is_url(place) { without_password(place) } else { place.to_owned() }
+pub fn shown(location: &str) -> String {
+    if is_url(location) { without_password(location) } else { location.to_owned() }
 }
 
 /// Returns `postgres://user:secret@host/db` without the password and the options.
@@ -73,12 +73,12 @@ fn without_password(url: &str) -> String {
     // A password that contains an `@` extends to the host's `@`.
     let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let host = host.rsplit('@').next().unwrap_or_default();
-    let place = [host, path].concat();
-    format!("{head}://{user}@{}", place.split('?').next().unwrap_or_default())
+    let location = [host, path].concat();
+    format!("{head}://{user}@{}", location.split('?').next().unwrap_or_default())
 }
 
-fn is_url(place: &str) -> bool {
-    place.starts_with("postgres://") || place.starts_with("postgresql://")
+fn is_url(location: &str) -> bool {
+    location.starts_with("postgres://") || location.starts_with("postgresql://")
 }
 
 /// A finished trial.

@@ -44,8 +44,9 @@ fn claims_are_counted_and_each_has_its_line() {
     assert!(line.ends_with("; the original 6k/s against 1.40k/s, 4.29x"), "{line}");
     let html = page(&campaign, &run, &trials);
     let top = &html[..html.find("<h2>").unwrap()];
-    let said = "The original&#39;s 7 claims: 3 agree, 1 does not agree, 1 with no difference beyond noise";
-    assert!(top.contains(said), "{top}");
+    let sentence =
+        "The original&#39;s 7 claims: 3 agree, 1 does not agree, 1 with no difference beyond noise";
+    assert!(top.contains(sentence), "{top}");
     assert!(top.contains("Recommended settings"), "{top}");
 }
 

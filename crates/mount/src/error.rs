@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+
 /// An error of a mount as a whole. A single request fails with an errno, which the requesting program receives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,55 +16,66 @@ pub enum Error {
     )]
     NoDevice(#[source] io::Error),
     /// The mount point cannot be used.
-    #[error("cannot mount on {path}: {why}")]
+    #[error("cannot mount on {}: {why}", quoted(path))]
     MountPoint {
         /// The path as given.
         path: PathBuf,
-        /// The cause, and what to do about it.
+        /// The cause, and a hint.
         why: String,
     },
     /// The mount point is a directory that the system needs.
-    #[error("cannot mount on {}: {why}\nhint: {hint}", path.display())]
-    Unsafe {
+    #[error("cannot mount on {}: it is a system directory", quoted(path))]
+    System {
         /// Its real path.
         path: PathBuf,
-        /// The reason.
-        why: &'static str,
-        /// What to do.
-        hint: &'static str,
+    },
+    /// The mount point is a directory that must not be covered even if the caller wants that.
+    #[error(
+        "cannot mount on {}: the system cannot run without what is there\nhint: name an empty directory",
+        quoted(path)
+    )]
+    Vital {
+        /// Its real path.
+        path: PathBuf,
     },
     /// The mount point is not empty: a mount would hide files.
-    #[error(
-        "cannot mount on {}: it is not empty (it holds {first:?})\n\
-         hint: name an empty directory, or mount over it with -O", path.display()
-    )]
+    #[error("cannot mount on {}: it is not empty (it holds {first:?})", quoted(path))]
     NotEmpty {
         /// Its real path.
         path: PathBuf,
         /// The first name in it.
         first: String,
     },
-    /// The mount would hide another mount, or a working directory of the caller or its ancestors.
-    #[error("cannot mount on {}: {why}\nhint: {hint}", path.display())]
+    /// The mount would hide another mount.
+    #[error("cannot mount on {}: {other} is mounted there already", quoted(path))]
     Covered {
         /// Its real path.
         path: PathBuf,
-        /// The reason.
-        why: String,
-        /// What to do.
-        hint: &'static str,
+        /// The other mount.
+        other: String,
+    },
+    /// The mount point is the working directory of the caller or of one of its ancestors.
+    #[error("cannot mount on {}: it is the working directory of process {pid} ({name})", quoted(path))]
+    WorkingDirectory {
+        /// Its real path.
+        path: PathBuf,
+        /// The process.
+        pid: i32,
+        /// Its name.
+        name: String,
     },
     /// The directory is a mount whose server has ended without unmounting it.
     #[error(
         "{path} is a dead mount (\"Transport endpoint is not connected\"): its server has ended without unmounting\n\
-         hint: remove it with `umount {path}` or `fusermount3 -u {path}`, then mount again"
+         hint: remove it with `umount {path}` or `fusermount3 -u {path}`, then mount again",
+        path = quoted(.path)
     )]
     DeadMount {
         /// The mount point.
         path: PathBuf,
     },
     /// The kernel or fusermount3 refused to mount.
-    #[error("cannot mount {source_name} on {path}: {why}")]
+    #[error("cannot mount {source_name} on {}: {why}", quoted(path))]
     Refused {
         /// The dataset's name.
         source_name: String,
@@ -81,14 +94,15 @@ pub enum Error {
     },
     /// A program has a file open on the mount, or its working directory in it.
     #[error(
-        "{path} is in use and stays mounted; end the programs that `fuser -vm {path}` lists, then unmount again"
+        "{path} is in use and stays mounted\nhint: end the programs that `fuser -vm {path}` lists, then unmount again",
+        path = quoted(.path)
     )]
     Busy {
         /// The mount point.
         path: PathBuf,
     },
     /// Unmounting failed for another reason.
-    #[error("cannot unmount {path}: {why}")]
+    #[error("cannot unmount {}: {why}", quoted(path))]
     Unmount {
         /// The mount point.
         path: PathBuf,

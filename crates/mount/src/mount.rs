@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use poolwright_host::quoted;
 use poolwright_openzfs::{Dataset, Errno, Pool};
 
 use crate::counters::Counters;
@@ -219,7 +220,7 @@ impl Drop for Mount {
             // `eprintln!` would panic if standard error is closed.
             use std::io::Write as _;
             let _ =
-                writeln!(std::io::stderr(), "poolwright: failed to unmount {}", self.point.path().display());
+                writeln!(std::io::stderr(), "poolwright: failed to unmount {}", quoted(&self.point.path()));
         }
     }
 }

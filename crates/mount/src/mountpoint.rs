@@ -204,12 +204,12 @@ pub(crate) fn usable(path: &Path) -> Result<PathBuf> {
     });
     match found {
         Ok(meta) if meta.is_dir() => {}
-        Ok(_) => return Err(wrong("it is not a directory; name an empty directory")),
+        Ok(_) => return Err(wrong("it is not a directory\nhint: name an empty directory")),
         Err(why) if is_dead(&why) => {
             return Err(Error::DeadMount { path: path.to_owned() });
         }
         Err(why) if why.raw_os_error() == Some(libc::ENOENT) => {
-            return Err(wrong("it does not exist; create it with mkdir"));
+            return Err(wrong("it does not exist\nhint: create it with mkdir"));
         }
         Err(why) => return Err(wrong(&why.to_string())),
     }
@@ -297,7 +297,9 @@ fn by_helper(path: &Path, source: &str, options: &Options) -> std::result::Resul
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|why| format!("starting {HELPER}: {why}; install the package fuse3, or mount as root"))?;
+        .map_err(|why| {
+            format!("starting {HELPER}: {why}\nhint: install the package fuse3, or mount as root")
+        })?;
     let device = receive(&ours);
     let mut stderr = String::new();
     if let Some(mut pipe) = child.stderr.take() {

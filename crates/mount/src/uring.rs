@@ -124,9 +124,9 @@ impl Ring {
         builder.setup_single_issuer().setup_defer_taskrun();
         let ring = builder.build(2)?;
         let (mut header, mut payload) = (Pages::new(4096), Pages::new(MAX_WRITE as usize));
-        let place =
+        let location =
             |bytes: &mut [u8]| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        let places = Box::new([place(&mut header.get()[..HEADER_LEN]), place(payload.get())]);
+        let places = Box::new([location(&mut header.get()[..HEADER_LEN]), location(payload.get())]);
         Ok(Ring { ring, device: device.as_raw_fd(), queue, header, payload, places })
     }
 

@@ -247,11 +247,11 @@ fn a_working_directory_and_a_snapshot_in_use_stay() {
     fs::write(t.at("new"), b"new").unwrap();
     t.mount().roll_back("s").unwrap();
     shell.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let mut said = String::new();
-    shell.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut output = String::new();
+    shell.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     shell.wait().unwrap();
     let here = t.root().canonicalize().unwrap().join("a/b");
-    assert_eq!(said, format!("{}\none", here.display()));
+    assert_eq!(output, format!("{}\none", here.display()));
     assert_eq!(all(&shown).unwrap(), b"one");
     assert_eq!(fs::read(&inside).unwrap(), b"one");
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+use poolwright_host::recordsize::invalid_recordsize;
 use poolwright_trace::format_size;
 
 /// An error of an input or a model. The message says what failed, on which object, and why.
@@ -9,7 +11,7 @@ use poolwright_trace::format_size;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system returned an error.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", quoted(path))]
     Io {
         /// The operation: `open`, `read`.
         action: &'static str,
@@ -19,17 +21,20 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is damaged or has another format.
-    #[error("{}, {place}: {why}", path.display())]
+    #[error("{}, {location}: {why}", quoted(path))]
     Malformed {
         /// The file.
         path: PathBuf,
         /// `line 12`, `record 7 (byte 168)`.
-        place: String,
+        location: String,
         /// What is wrong, and what was expected.
         why: String,
     },
+    /// The file has no content.
+    #[error("{} is empty", quoted(.0))]
+    Empty(PathBuf),
     /// The file has none of the known formats.
-    #[error("{}: unknown format: neither a Poolwright trace, nor .lis, nor oracleGeneral", path.display())]
+    #[error("{}: unknown format: neither a Poolwright trace, nor .lis, nor oracleGeneral", quoted(path))]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -38,7 +43,7 @@ pub enum Error {
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
     /// The selection matches no file of the trace.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}", quoted(path))]
     NothingSelected {
         /// The trace.
         path: PathBuf,
@@ -46,7 +51,7 @@ pub enum Error {
         why: String,
     },
     /// Files were selected from a trace whose format has no files.
-    #[error("{}: a trace of the format {format} has no files to select", path.display())]
+    #[error("{}: a trace of the format {format} has no files to select", quoted(path))]
     NoFiles {
         /// The trace.
         path: PathBuf,
@@ -54,7 +59,7 @@ pub enum Error {
         format: &'static str,
     },
     /// Not a recordsize of OpenZFS, in bytes.
-    #[error("a recordsize is a power of two from 512 to 16M, not {0}")]
+    #[error("{}", invalid_recordsize(.0))]
     Recordsize(u64),
     /// Not a share of the records.
     #[error("a sampling rate is above 0 and at most 1, not {0}")]

@@ -5,6 +5,8 @@
 //! reads and writes. Without such an extent (a `.lis` trace), there was data everywhere. A hole in the middle of a file
 //! counts as data.
 
+use poolwright_host::recordsize::is_recordsize;
+
 use crate::input::Unit;
 use crate::{END, Extent, Key, Kind, Result};
 
@@ -14,8 +16,6 @@ pub const INDEX_BITS: u32 = 40;
 const FILES: u32 = 1 << (64 - INDEX_BITS);
 /// The smallest block in bytes (`SPA_MINBLOCKSIZE`).
 const SECTOR: u64 = 512;
-/// The recordsizes of OpenZFS (`zfsprops(7)`).
-const RECORDSIZES: std::ops::RangeInclusive<u64> = 512..=16 << 20;
 
 /// The part of an extent in one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl RecordMap {
     /// # Errors
     /// [`Error::Recordsize`](crate::Error::Recordsize) for any other size.
     pub fn records(recordsize: u64) -> Result<RecordMap> {
-        if !recordsize.is_power_of_two() || !RECORDSIZES.contains(&recordsize) {
+        if !is_recordsize(recordsize) {
             return Err(crate::Error::Recordsize(recordsize));
         }
         Ok(RecordMap { shift: Some(recordsize.trailing_zeros()), files: Vec::new() })
@@ -97,7 +97,7 @@ impl RecordMap {
     }
 
     /// The file and the index of a key; objects are in file 0.
-    pub fn place(&self, key: Key) -> (u32, u64) {
+    pub fn location(&self, key: Key) -> (u32, u64) {
         match self.shift {
             Some(_) => ((key >> INDEX_BITS) as u32, key & ((1 << INDEX_BITS) - 1)),
             None => (0, key),

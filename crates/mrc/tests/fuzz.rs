@@ -19,7 +19,7 @@ fn reads_or_refuses(bytes: &[u8]) {
         match all(&path, format) {
             Ok(()) => {}
             Err(Error::UnknownFormat { .. }) => assert!(format.is_none()),
-            Err(Error::Malformed { place, why, .. }) => assert!(!place.is_empty() && !why.is_empty()),
+            Err(Error::Malformed { location, why, .. }) => assert!(!location.is_empty() && !why.is_empty()),
             Err(Error::Trace(error)) => assert!(!error.to_string().is_empty()),
             Err(error) => panic!("{format:?}: {error:?}"),
         }

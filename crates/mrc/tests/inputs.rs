@@ -33,7 +33,14 @@ fn fails(path: &Path, format: Option<Format>) -> String {
     let select = Select::default();
     let error = input::open(path, format, &select).and_then(|mut input| read(&mut *input)).unwrap_err();
     assert!(
-        matches!(error, Error::Malformed { .. } | Error::UnknownFormat { .. } | Error::Trace(_)),
+        matches!(
+            error,
+            Error::Malformed { .. }
+                | Error::UnknownFormat { .. }
+                | Error::Trace(_)
+                | Error::Empty(_)
+                | Error::Io { action: "read", .. }
+        ),
         "{error:?}"
     );
     error.to_string()
@@ -76,8 +83,8 @@ fn invalid_lis_lines_are_counted_and_malformed_ones_have_a_position() {
         ("1.5 1 0 1", "line 2: \"1.5\" is not a number"),
         (&"7 ".repeat(2000), "line 2: the line is longer"),
     ] {
-        let said = after(line);
-        assert!(said.contains(words) && said.contains("bad.lis"), "{said}");
+        let message = after(line);
+        assert!(message.contains(words) && message.contains("bad.lis"), "{message}");
     }
     let long = vec![b'1'; 1 << 20];
     assert!(fails(&dir.file("long.lis", &long), None).contains("line 1: the line is longer"));
@@ -142,17 +149,17 @@ fn truncated_input_has_a_position() {
 #[test]
 fn other_files_are_refused() {
     let dir = Dir::new();
-    assert!(fails(&dir.file("empty", b""), None).contains("the file is empty"));
+    assert!(fails(&dir.file("empty", b""), None).contains("empty is empty"));
     assert!(fails(dir.0.path(), None).contains("it is a directory"));
     assert!(fails(&dir.file("notes.txt", b"Dear diary,\n"), None).contains("unknown format"));
     assert!(fails(&dir.file("zeros", &[0; 240]), None).contains("unknown format"));
     let text = dir.file("t.lis", LIS.as_bytes());
-    let said = fails(&text, Some(Format::OracleGeneral));
-    assert!(said.contains("record") && !said.contains("line"), "{said}");
+    let message = fails(&text, Some(Format::OracleGeneral));
+    assert!(message.contains("record") && !message.contains("line"), "{message}");
     let prose = dir.file("prose", "three and four words ok\n".repeat(10).as_bytes());
     assert!(fails(&prose, Some(Format::OracleGeneral)).contains("this is a text file"));
-    let said = fails(&text, Some(Format::Trace));
-    assert!(said.contains("is not a Poolwright trace"), "{said}");
+    let message = fails(&text, Some(Format::Trace));
+    assert!(message.contains("is not a Poolwright trace"), "{message}");
     let binary = dir.file("b", &oracle_bytes(&[(1, 2, 3, -1)]));
     assert!(fails(&binary, Some(Format::Lis)).contains("line 1"));
     let missing = input::open(Path::new("/no/such/trace"), None, &Select::default());

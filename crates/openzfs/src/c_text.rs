@@ -4,6 +4,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+
 use crate::{Error, Result};
 
 /// Returns `text` as a C string.
@@ -22,6 +24,6 @@ pub(crate) fn c_paths(paths: &[PathBuf]) -> Result<Vec<CString>> {
     let one = |p: &PathBuf| CString::new(p.as_os_str().as_bytes());
     paths
         .iter()
-        .map(|p| one(p).map_err(|_| Error::Invalid(format!("{} contains a NUL byte", p.display()))))
+        .map(|p| one(p).map_err(|_| Error::Invalid(format!("{} contains a NUL byte", quoted(&p)))))
         .collect()
 }

@@ -30,7 +30,7 @@ impl Compression {
         let number = property::number("compression", name).filter(|_| name != "inherit");
         let property = number.ok_or_else(|| {
             let known = property::find("compression").map_or("", |p| p.values);
-            Error::Invalid(format!("compression={name} is unknown; use {known}"))
+            Error::Invalid(format!("compression={name}: expected {known}"))
         })?;
         Ok(Compression { name: name.to_owned(), property })
     }

@@ -177,7 +177,7 @@ impl Dataset {
         let errno = unsafe { ffi::pw_dataset_inherit(self.inner.name.as_ptr(), p.as_ptr()) };
         if errno == libc::EINVAL {
             return Err(Error::Invalid(format!(
-                "{} cannot be inherited; set it to none to clear it",
+                "{} cannot be inherited: it belongs to one dataset",
                 known.name
             )));
         }

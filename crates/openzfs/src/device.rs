@@ -133,7 +133,7 @@ impl Device {
         if !text.contains('=') {
             let names: Vec<_> = Device::profiles().map(|(name, _)| name).collect();
             return Err(Error::Invalid(format!(
-                "device {text:?} is unknown; use none, measured, {}, ssd, Nx one of these (RAID 0 of N disks, {MOST_DISKS} \
+                "unknown device {text:?}: expected none, measured, {}, ssd, Nx one of these (RAID 0 of N disks, {MOST_DISKS} \
                  at most), or numbers like read=80us,write=20us,flush=1ms,read_bw=3G,write_bw=2G,iops=0,depth=32",
                 names.join(", ")
             )));
@@ -241,7 +241,8 @@ fn number(op: &str) -> std::ffi::c_int {
 }
 
 fn parse_time(text: &str) -> Result<u64> {
-    let bad = || Error::Invalid(format!("invalid time {text:?}; use for example 80us (or 80µs), 2ms or 0"));
+    let bad =
+        || Error::Invalid(format!("invalid time {text:?}: expected a time such as 80us (or 80µs), 2ms or 0"));
     // The micro sign, and the similar Greek letter.
     let units = [("us", 1e3), ("µs", 1e3), ("\u{3bc}s", 1e3), ("ms", 1e6), ("ns", 1.0), ("s", 1e9)];
     let (digits, unit) = units

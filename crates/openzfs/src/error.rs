@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
+
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -19,7 +21,7 @@ pub enum Error {
         errno: i32,
     },
     /// A file of a pool cannot be opened, created or locked.
-    #[error("{what} {}: {why}", path.display())]
+    #[error("{what} {}: {why}", quoted(path))]
     Host {
         /// The operation.
         what: &'static str,
@@ -29,10 +31,10 @@ pub enum Error {
         why: std::io::Error,
     },
     /// Another process has the pool open.
-    #[error("{} is in use by another process: only one process at a time can open a pool file", .0.display())]
+    #[error("{} is in use by another process: only one process at a time can open a pool file", quoted(.0))]
     Locked(PathBuf),
     /// The file for a new pool exists and is not empty. A new pool never overwrites a file.
-    #[error("{} exists and is not empty, and a new pool would overwrite it\nhint: remove it, or name another file", .0.display())]
+    #[error("{} exists and is not empty, and a new pool would overwrite it\nhint: remove it, or name another file", quoted(.0))]
     Exists(PathBuf),
     /// An invalid property, value or specification.
     #[error("{0}")]
@@ -48,7 +50,8 @@ pub enum Error {
     /// The kernel of this host has imported the pool.
     #[error(
         "opening {}: the kernel of this host has imported its pool, {pool}; two systems that write to one pool destroy it\n\
-         hint: use zpool and zfs for {pool}, or export it first: zpool export {pool}", file.display()
+         hint: use zpool and zfs for {pool}, or export it first: zpool export {pool}",
+        quoted(file)
     )]
     ImportedByKernel {
         /// The pool's name.
@@ -58,7 +61,8 @@ pub enum Error {
     },
     /// The label shows that the pool is open, but not in this engine on this host.
     #[error(
-        "opening {}: its pool, {pool}, was not exported by its last user, the host {host:?}; it may be open there", file.display()
+        "opening {}: its pool, {pool}, was not exported by its last user, the host {host:?}; it may be open there",
+        quoted(file)
     )]
     NotExported {
         /// The pool's name.

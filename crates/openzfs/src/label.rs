@@ -3,6 +3,8 @@
 use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
+
 use crate::c_text::c_paths;
 use crate::error::check;
 use crate::{Error, Result, ffi};
@@ -47,10 +49,10 @@ impl Label {
         if errno == libc::ENOENT && file.exists() {
             return Err(Error::Invalid(format!(
                 "{} holds no pool: none of its four labels is valid",
-                file.display()
+                quoted(&file)
             )));
         }
-        check("reading the pool labels of", file.display(), errno)?;
+        check("reading the pool labels of", quoted(&file), errno)?;
         let (pool, host) = (text(&raw.pool), text(&raw.host));
         Ok(Label { pool, guid: raw.guid, active: raw.active != 0, host, tops: raw.tops })
     }
@@ -76,7 +78,7 @@ pub(crate) fn refuse_open_elsewhere(files: &[PathBuf], force: bool) -> Result<()
         // The import refuses a file without a label. A cache vdev's label does not name its pool.
         let Ok(label) = Label::read(file) else { continue };
         if label.tops > MOST_TOPS {
-            let (file, tops) = (file.display(), label.tops);
+            let (file, tops) = (quoted(&file), label.tops);
             let why = format!("{file}: its label counts {tops} top-level vdevs; {MOST_TOPS} is the limit");
             return Err(Error::Invalid(why));
         }

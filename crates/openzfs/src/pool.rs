@@ -7,6 +7,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use poolwright_host::quoted;
+
 use crate::c_text::{c_paths, c_text};
 use crate::changed::{ChangedFile, OpenFile};
 use crate::error::{check, host};
@@ -141,7 +143,7 @@ fn check_groups(groups: &[VdevGroup]) -> Result<()> {
         if let Some((path, bytes)) = g.files.iter().find(|(_, bytes)| *bytes < 64 << 20) {
             return Err(Error::Invalid(format!(
                 "{}: {:.1} MiB is too small: a vdev needs at least 64M",
-                path.display(),
+                quoted(&path),
                 *bytes as f64 / (1 << 20) as f64
             )));
         }
@@ -261,7 +263,7 @@ impl Pool {
     pub fn name_in(file: &Path) -> Result<String> {
         match Label::read(file)?.pool {
             name if name.is_empty() => {
-                Err(Error::Invalid(format!("{} is a cache vdev: its label names no pool", file.display())))
+                Err(Error::Invalid(format!("{} is a cache vdev: its label names no pool", quoted(&file))))
             }
             name => Ok(name),
         }
@@ -368,7 +370,7 @@ impl Pool {
         let mut needed = 0;
         // SAFETY: the name of an imported pool, a C string and a place for the answer.
         let errno = unsafe { ffi::pw_pool_fault(self.inner.name.as_ptr(), c[0].as_ptr(), &mut needed) };
-        check("faulting the vdev", path.display(), errno)?;
+        check("faulting the vdev", quoted(&path), errno)?;
         Ok(needed != 0)
     }
 }

@@ -4,6 +4,8 @@ mod spelling;
 
 use std::collections::BTreeMap;
 
+use poolwright_host::recordsize::{RECORDSIZES, invalid_recordsize, is_recordsize};
+
 pub(crate) use spelling::number;
 pub use spelling::{canonical, compressions};
 
@@ -32,7 +34,7 @@ pub const PROPERTIES: &[Property] = &[
     Property {
         name: "recordsize",
         default: "128K",
-        values: "512…16M, a power of two",
+        values: RECORDSIZES,
         size: true,
         about: "largest record of a file; only files written afterwards take it",
     },
@@ -135,7 +137,7 @@ pub fn find_settable(name: &str) -> Result<&'static Property> {
     }
     find(name).map_err(|_| {
         let known: Vec<_> = PROPERTIES.iter().chain(LIMITS).map(|p| p.name).collect();
-        Error::Invalid(format!("there is no property {name:?} here; known: {}", known.join(", ")))
+        Error::Invalid(format!("unknown property {name:?} (known: {})", known.join(", ")))
     })
 }
 
@@ -147,7 +149,7 @@ pub fn find(name: &str) -> Result<&'static Property> {
     let wanted = spelling::canonical_name(name);
     PROPERTIES.iter().find(|p| p.name == wanted).ok_or_else(|| {
         let known: Vec<_> = PROPERTIES.iter().map(|p| p.name).collect();
-        Error::Invalid(format!("there is no property {name:?} here; known: {}", known.join(", ")))
+        Error::Invalid(format!("unknown property {name:?} (known: {})", known.join(", ")))
     })
 }
 
@@ -157,7 +159,9 @@ pub fn find(name: &str) -> Result<&'static Property> {
 /// # Errors
 /// [`Error::Invalid`] if the text is not a size or exceeds 64 bits.
 pub fn parse_size(text: &str) -> Result<u64> {
-    let error = || Error::Invalid(format!("{text:?} is not a size; write 8192, 16K, 1M or 2G"));
+    let error = || {
+        Error::Invalid(format!("invalid size {text:?}: expected a number of bytes, such as 8192, 16K or 2G"))
+    };
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, suffix) = trimmed.split_at(split);
@@ -201,7 +205,7 @@ pub fn risks(settings: &Settings) -> Vec<&'static str> {
 /// [`Error::Invalid`] if there is no `=` or no such property.
 pub fn parse_assignment(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
-        Error::Invalid(format!("{text:?} is not property=value, for instance recordsize=16K"))
+        Error::Invalid(format!("invalid setting {text:?}: expected PROPERTY=VALUE, such as recordsize=16K"))
     })?;
     Ok((find(name)?.name.to_owned(), value.to_owned()))
 }
@@ -213,14 +217,13 @@ pub fn parse_assignment(text: &str) -> Result<(String, String)> {
 pub fn check(name: &str, value: &str) -> Result<()> {
     let known = find_settable(name)?;
     let fine = match known.name {
-        "recordsize" => {
-            parse_size(value).is_ok_and(|bytes| bytes.is_power_of_two() && (512..=16 << 20).contains(&bytes))
-        }
+        "recordsize" if parse_size(value).is_ok_and(is_recordsize) => true,
+        "recordsize" => return Err(Error::Invalid(invalid_recordsize(value))),
         "compression" => compressions().iter().any(|known| known == value),
         "quota" | "refquota" => value == "none" || parse_size(value).is_ok(),
         _ => known.values.split(", ").any(|v| v == value),
     };
-    if fine { Ok(()) } else { Err(Error::Invalid(format!("{name}={value}: use {}", known.values))) }
+    if fine { Ok(()) } else { Err(Error::Invalid(format!("{name}={value}: expected {}", known.values))) }
 }
 
 /// Returns the value in the engine's spelling: sizes in bytes.

@@ -13,8 +13,8 @@ fn drive(engine: Engine, callers: usize, each: usize, bytes: u64, sequential: bo
     while let Some((caller, (now, i))) =
         free.iter().copied().enumerate().filter(|(_, (_, i))| *i < each).min_by_key(|(_, (now, _))| *now)
     {
-        let place = ((caller * each + i) as u64 * 7919 % 100_000) * 17;
-        let at = if sequential { i as u64 * bytes } else { place << 16 };
+        let location = ((caller * each + i) as u64 * 7919 % 100_000) * 17;
+        let at = if sequential { i as u64 * bytes } else { location << 16 };
         let done = Device::plan(engine, "read", at, bytes, now);
         times.push(done - now);
         free[caller] = (done, i + 1);

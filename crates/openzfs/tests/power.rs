@@ -127,11 +127,11 @@ fn number(what: &str) -> u64 {
 
 /// The vdevs of a layout, with files in `dir`.
 fn vdevs(dir: &Path, layout: &str) -> Vec<String> {
-    let place = |word: &str| match word {
+    let location = |word: &str| match word {
         "mirror" | "raidz" | "raidz2" | "log" => word.to_owned(),
         file => format!("{}:8G", dir.join(file).display()),
     };
-    layout.split_whitespace().map(place).collect()
+    layout.split_whitespace().map(location).collect()
 }
 
 fn vdev_files(dir: &Path, layout: &str) -> Vec<PathBuf> {

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+use poolwright_userpool::FaultKind;
+
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -29,7 +32,8 @@ pub enum Error {
     /// Another process has mounted the dataset, but this one cannot use the mount.
     #[error(
         "process {pid} has mounted it, but {} does not answer here: it has been unmounted since, or that process is in \
-         another mount namespace: {why}", dir.display()
+         another mount namespace: {why}",
+        quoted(dir)
     )]
     NotVisible {
         /// The process that mounted the dataset.
@@ -40,7 +44,7 @@ pub enum Error {
         why: poolwright_mount::Error,
     },
     /// A device is to be emulated for a file that the pool does not have.
-    #[error("cannot emulate a device for {name}: the pool has no file of that name; its files are {}", files.join(", "))]
+    #[error("cannot emulate a device for {name}: the pool has no file of that name, only {}", files.join(", "))]
     NoFile {
         /// The name.
         name: String,
@@ -49,7 +53,7 @@ pub enum Error {
     },
     /// The pool has lost a file that it needs. It was not exported, because the export would wait for data that cannot be
     /// read, or write to a file that no path leads to.
-    #[error("{pool} was not exported: {} {what}", file.display())]
+    #[error("{pool} was not exported: {} {what}", quoted(file))]
     LostFile {
         /// The pool's name.
         pool: String,
@@ -70,7 +74,7 @@ pub enum Error {
         why: std::io::Error,
     },
     /// The log cannot be written.
-    #[error("cannot write the log {}: {why}", path.display())]
+    #[error("cannot write the log {}: {why}", quoted(path))]
     Log {
         /// Its path.
         path: PathBuf,
@@ -86,17 +90,24 @@ impl Error {
         match self {
             Error::Pool(why) | Error::Adding { why, .. } => why.is_refusal(),
             Error::Engine(why) => why.is_refusal(),
-            Error::MountPoint(M::Unsafe { .. } | M::NotEmpty { .. } | M::Covered { .. }) => true,
+            Error::MountPoint(
+                M::Vital { .. }
+                | M::System { .. }
+                | M::NotEmpty { .. }
+                | M::Covered { .. }
+                | M::WorkingDirectory { .. },
+            ) => true,
             _ => false,
         }
     }
 
-    /// Whether the pool was not opened because its label shows that another host has it open.
-    pub fn is_not_exported(&self) -> bool {
+    /// The kind of the error, if the caller can offer a remedy for it.
+    pub fn kind(&self) -> Option<FaultKind> {
         match self {
-            Error::Pool(why) | Error::Adding { why, .. } => why.is_not_exported(),
-            Error::Engine(why) => why.is_not_exported(),
-            _ => false,
+            Error::Pool(why) | Error::Adding { why, .. } => why.kind(),
+            Error::Engine(why) => why.is_not_exported().then_some(FaultKind::NotExported),
+            Error::MountPoint(why) => mount_kind(why),
+            _ => None,
         }
     }
 
@@ -107,6 +118,17 @@ impl Error {
             Error::NoFile { .. } => true,
             _ => false,
         }
+    }
+}
+
+/// The kind of an error of a mount, if the caller can offer a remedy for it.
+pub(crate) fn mount_kind(why: &poolwright_mount::Error) -> Option<FaultKind> {
+    use poolwright_mount::Error as M;
+    match why {
+        M::System { .. } | M::NotEmpty { .. } => Some(FaultKind::HiddenFiles),
+        M::Covered { .. } => Some(FaultKind::MountedOver),
+        M::WorkingDirectory { .. } => Some(FaultKind::WorkingDirectory),
+        _ => None,
     }
 }
 

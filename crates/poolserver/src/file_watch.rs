@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use poolwright_host::quoted;
 use poolwright_userpool::{FileFault, LocalPool};
 
 use crate::{Error, Frontend, Severity};
@@ -22,7 +23,8 @@ impl FileWatch {
         let signals = frontend.signals();
         let faults = pool.file_faults();
         for fault in faults.iter().filter(|fault| !self.reported.contains(fault)) {
-            frontend.log(Severity::Warning, &fault.report(pool.pool().name()));
+            let message = fault.to_fault(pool.pool().name()).text(|kind| frontend.remedy(kind));
+            frontend.log(Severity::Warning, &message);
             if fault.lost {
                 self.signals_at_loss.get_or_insert(signals);
             }
@@ -45,7 +47,7 @@ impl FileWatch {
         let message = format!(
             "{} is unmounted; this process keeps the data of {} until it is ended (`kill {}`, or Ctrl-C)",
             pool.pool().name(),
-            fault.path.display(),
+            quoted(&fault.path),
             std::process::id()
         );
         frontend.log(Severity::Warning, &message);

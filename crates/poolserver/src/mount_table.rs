@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use poolwright_host::quoted;
 use poolwright_mount::{Caching, Mount, Options, SnapshotInUse, TraceRecorder, refuse_working_directory};
 use poolwright_openzfs::{Dataset, Pool};
-use poolwright_userpool::{ENDING, Fault, MountCounters, Mounted, Mounts};
+use poolwright_userpool::{ENDING, Fault, FaultKind, MountCounters, Mounted, Mounts};
 
+use crate::error::mount_kind;
 use crate::open_dataset::open_dataset;
 use crate::{Frontend, Severity};
 
@@ -97,7 +99,7 @@ impl Inner {
             return Err(Fault::ending(pool.name(), std::process::id()));
         }
         if let Some(other) = rows.entries.iter().find(|e| e.mounted.dataset == mounted.dataset) {
-            let (dataset, dir) = (&mounted.dataset, other.mounted.dir.display());
+            let (dataset, dir) = (&mounted.dataset, quoted(&other.mounted.dir));
             return Err(Fault::new(libc::EBUSY, format!("{dataset} is already being mounted on {dir}")));
         }
         rows.entries.push(Entry { mounted: mounted.clone(), state: State::Starting });
@@ -111,7 +113,7 @@ impl Inner {
     }
 
     fn log_mount(&self, mounted: &Mounted) {
-        self.log(&format!("{} mounted on {}", mounted.dataset, mounted.dir.display()));
+        self.log(&format!("{} mounted on {}", mounted.dataset, quoted(&mounted.dir)));
     }
 
     fn forget(&self, dataset: &str) {
@@ -123,7 +125,7 @@ fn options(wanted: &Mounted) -> Result<Options, Fault> {
     let mut options = Options { readonly: wanted.readonly, overlay: wanted.overlay, ..Options::default() };
     if let Some(how) = &wanted.caching {
         options.caching = Caching::from_name(how)
-            .ok_or_else(|| Fault::invalid(format!("caching={how}: use through, pages or writeback")))?;
+            .ok_or_else(|| Fault::invalid(format!("caching={how}: expected through, pages or writeback")))?;
     }
     if let Some(threads) = wanted.threads {
         options.threads = threads.clamp(1, 256);
@@ -139,7 +141,7 @@ fn described(wanted: &Mounted, options: &Options) -> Mounted {
 
 /// The refusal to close a snapshot that a program uses.
 fn snapshot_in_use(dataset: &str, snapshot: &str, mount: &Mount, used: SnapshotInUse) -> Fault {
-    let dir = mount.path().display();
+    let dir = quoted(mount.path());
     let how = match used.open {
         0 => "a program has its working directory in it".to_owned(),
         1 => "1 file or directory of it is open".to_owned(),
@@ -148,8 +150,8 @@ fn snapshot_in_use(dataset: &str, snapshot: &str, mount: &Mount, used: SnapshotI
     Fault::new(
         libc::EBUSY,
         format!(
-            "{dataset}@{snapshot} is in use in {dir}/.zfs/snapshot/{snapshot}: {how}\nhint: `fuser -vm {dir}` shows the \
-             programs; try again when they have left it"
+            "{dataset}@{snapshot} is in use in {dir}/.zfs/snapshot/{snapshot}: {how}\n\
+             hint: end the programs that `fuser -vm {dir}` lists, then try again"
         ),
     )
 }
@@ -157,14 +159,14 @@ fn snapshot_in_use(dataset: &str, snapshot: &str, mount: &Mount, used: SnapshotI
 fn fault(why: &poolwright_mount::Error) -> Fault {
     use poolwright_mount::Error as E;
     let errno = match why {
-        E::Busy { .. } | E::Covered { .. } => libc::EBUSY,
-        E::Unsafe { .. } => libc::EPERM,
+        E::Busy { .. } | E::Covered { .. } | E::WorkingDirectory { .. } => libc::EBUSY,
+        E::Vital { .. } | E::System { .. } => libc::EPERM,
         E::NotEmpty { .. } => libc::ENOTEMPTY,
         E::NoDevice(why) => why.raw_os_error().unwrap_or(libc::ENODEV),
         E::DeadMount { .. } => libc::ENOTCONN,
         _ => libc::EIO,
     };
-    Fault::new(errno, why.to_string())
+    Fault { kind: mount_kind(why).map(Box::new), ..Fault::new(errno, why.to_string()) }
 }
 
 impl MountTable {
@@ -205,7 +207,7 @@ impl MountTable {
         recorder: Option<TraceRecorder>,
     ) -> std::io::Result<()> {
         let inner = Arc::clone(&self.inner);
-        let (dataset, dir) = (mounted.dataset.clone(), mounted.dir.display().to_string());
+        let (dataset, dir) = (mounted.dataset.clone(), quoted(&mounted.dir).to_string());
         let thread = std::thread::Builder::new().name("mount".into());
         thread.spawn(move || {
             if let Err(why) = mount.wait() {
@@ -286,7 +288,10 @@ impl MountTable {
         let start = Instant::now();
         while self.wait(Duration::from_millis(100)) {
             if start.elapsed() > ENDING {
-                return Err(Fault::new(libc::ETIMEDOUT, "unmounted, but still flushing; try again later"));
+                return Err(Fault::new(
+                    libc::ETIMEDOUT,
+                    "unmounted, but still flushing\nhint: try again later",
+                ));
             }
         }
         Ok(())
@@ -306,7 +311,7 @@ impl MountTable {
             if let Err(why) = mount.unmount() {
                 return Err(partly_unmounted(fault(&why), &unmounted));
             }
-            unmounted.push(format!("{dataset} from {}", dir.display()));
+            unmounted.push(format!("{dataset} from {}", quoted(&dir)));
         }
         Ok(())
     }
@@ -317,12 +322,9 @@ fn partly_unmounted(why: Fault, unmounted: &[String]) -> Fault {
     if unmounted.is_empty() {
         return why;
     }
-    let words = format!(
-        "{}; unmounted before that: {}\nhint: mount these again with `poolwright mount DATASET DIR`",
-        why.message,
-        unmounted.join(", ")
-    );
-    Fault::new(why.errno, words)
+    let (cause, hint) = why.message.split_at(why.message.find('\n').unwrap_or(why.message.len()));
+    let message = format!("{cause} (unmounted before that: {}){hint}", unmounted.join(", "));
+    Fault::new(why.errno, message).of_kind(FaultKind::PartlyUnmounted)
 }
 
 impl Mounts for MountTable {
@@ -391,7 +393,7 @@ impl Mounts for MountTable {
                 State::Live(_) | State::Ending => ENDING,
             };
             if start.elapsed() > longest {
-                let dir = entry.mounted.dir.display();
+                let dir = quoted(&entry.mounted.dir);
                 return Err(Fault::new(
                     libc::EBUSY,
                     format!(

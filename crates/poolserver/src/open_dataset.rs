@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::{Access, Dataset, Pool};
-use poolwright_userpool::{Fault, Mounted, name};
+use poolwright_userpool::{Fault, FaultKind, Mounted, name};
 
 use crate::{Frontend, Severity};
 
@@ -41,13 +41,10 @@ fn refuse_acls(dataset: &Dataset, wanted: &Mounted) -> Result<(), Fault> {
         return Ok(());
     }
     let name = dataset.name();
-    Err(Fault::new(
-        libc::EPERM,
-        format!(
-            "mounting {name}: acltype={kind}, but this engine enforces only modes: a program could do what an ACL forbids\n\
-             hint: -o ignore-acls mounts {name} read-only, with modes and without ACLs"
-        ),
-    ))
+    let message = format!(
+        "mounting {name}: acltype={kind}, but this engine enforces only modes: a program could do what an ACL forbids"
+    );
+    Err(Fault::new(libc::EPERM, message).of_kind(FaultKind::UnenforcedAcls { dataset: name.to_owned() }))
 }
 
 fn report_log(dataset: &Dataset, frontend: &dyn Frontend) {
@@ -62,8 +59,8 @@ fn report_log(dataset: &Dataset, frontend: &dyn Frontend) {
     }
     if dataset.log_pending() > 0 {
         let message = format!(
-            "{name}: its log has {} records of the last changes before a crash, which a read-only pool does not show; a \
-             mount without readonly replays them",
+            "{name}: its log has {} records of the last changes before a crash, which a read-only pool does not show\n\
+             hint: a writable mount replays them",
             dataset.log_pending()
         );
         frontend.log(Severity::Note, &message);

@@ -159,7 +159,7 @@ fn unmount_all(table: &MountTable, pool: &LocalPool, frontend: &dyn Frontend) ->
                 }
                 if reported.is_none_or(|when| when.elapsed() > REPORT_EVERY) {
                     reported = Some(Instant::now());
-                    frontend.log(Severity::Warning, &format!("{}; waiting for that", fault.message));
+                    frontend.log(Severity::Warning, &format!("waiting for a mount: {}", fault.message));
                 }
                 if !table.wait(RETRY) {
                     return Ok(());

@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+use poolwright_render::pool_hint::pool_hint;
+use poolwright_userpool::FaultKind;
+
 use crate::interrupt;
 
 /// The work failed.
@@ -86,10 +89,16 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
+/// Whether an error of one of these types says so.
+macro_rules! says {
+    ($cause:expr, $method:ident: $($error:ty),+) => {
+        $($cause.downcast_ref().is_some_and(<$error>::$method))||+
+    };
+}
+
 /// Whether a library refused: to replace a file, or to open a pool.
 fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause.downcast_ref().is_some_and(poolwright_trace::Error::is_refusal)
-        || cause.downcast_ref().is_some_and(poolwright_record::Error::is_refusal)
+    says!(cause, is_refusal: poolwright_trace::Error, poolwright_record::Error)
         || is_output_refusal(cause)
         || cause.downcast_ref().is_some_and(poolwright_monitor::Error::is_refusal)
         || is_pool_refusal(cause)
@@ -97,37 +106,23 @@ fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
 
 /// Whether this is a refusal to replace a user's file by an output.
 fn is_output_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause.downcast_ref().is_some_and(poolwright_host::output::Error::is_refusal)
+    says!(cause, is_refusal: poolwright_host::output::Error)
 }
 
 /// Whether this is a refusal to open, change or mount a pool.
 fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause.downcast_ref().is_some_and(poolwright_openzfs::Error::is_refusal)
-        || cause.downcast_ref().is_some_and(poolwright_userpool::Error::is_refusal)
-        || cause.downcast_ref().is_some_and(poolwright_poolserver::Error::is_refusal)
+    says!(cause, is_refusal: poolwright_openzfs::Error, poolwright_userpool::Error, poolwright_poolserver::Error)
 }
 
 /// Whether this is an invalid request to a pool, or an invalid output.
 fn is_invalid(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause.downcast_ref().is_some_and(poolwright_host::output::Error::is_invalid)
-        || cause.downcast_ref().is_some_and(poolwright_userpool::Error::is_invalid)
-        || cause.downcast_ref().is_some_and(poolwright_poolserver::Error::is_invalid)
-}
-
-/// Whether a pool was not opened because its label says that another host has it open.
-fn is_not_exported(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause.downcast_ref().is_some_and(poolwright_openzfs::Error::is_not_exported)
-        || cause.downcast_ref().is_some_and(poolwright_userpool::Error::is_not_exported)
-        || cause.downcast_ref().is_some_and(poolwright_poolserver::Error::is_not_exported)
+    says!(cause, is_invalid: poolwright_host::output::Error, poolwright_userpool::Error, poolwright_poolserver::Error)
 }
 
 /// What the user can do about a library's error with this program's commands and flags, which the libraries do not know.
 fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
-    if is_not_exported(cause) {
-        return Some(
-            "make sure that no virtual machine and no other host has the pool open, then use --force"
-                .to_owned(),
-        );
+    if let Some(kind) = pool_error_kind(cause) {
+        return pool_hint(&kind);
     }
     if let Some(poolwright_tune::Error::NoIo(_)) = cause.downcast_ref() {
         return Some(
@@ -139,11 +134,6 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     }
     if let Some(poolwright_confirm::Error::Lab(error)) = cause.downcast_ref() {
         return scratch_advice(error).map(str::to_owned);
-    }
-    if let Some(poolwright_userpool::Error::Unknown(pool)) = pool_error(cause) {
-        return Some(format!(
-            "name its files with --pool-file, or run `poolwright pool import {pool} FILE…` once"
-        ));
     }
     if cause.downcast_ref().is_some_and(poolwright_record::Error::is_impossible_here) {
         return Some(
@@ -157,11 +147,12 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     replay_advice(cause).map(str::to_owned)
 }
 
-/// The error of a command on a pool, also if that of the mount process contains it.
-fn pool_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a poolwright_userpool::Error> {
-    match cause.downcast_ref() {
-        Some(poolwright_poolserver::Error::Pool(error)) => Some(error),
-        _ => cause.downcast_ref(),
+/// The kind of an error of a pool or a mount, also if the pool's owner has sent it.
+fn pool_error_kind(cause: &(dyn std::error::Error + 'static)) -> Option<FaultKind> {
+    match cause.downcast_ref::<poolwright_openzfs::Error>() {
+        Some(why) => why.is_not_exported().then_some(FaultKind::NotExported),
+        None => (cause.downcast_ref().and_then(poolwright_userpool::Error::kind))
+            .or_else(|| cause.downcast_ref().and_then(poolwright_poolserver::Error::kind)),
     }
 }
 
@@ -189,6 +180,10 @@ fn run_advice(error: &poolwright_lab::Error) -> Option<String> {
             Some("none of the campaign's studies can run on a directory".to_owned())
         }
         Error::NeedsPool { others, .. } => Some(format!("these studies can: --only {}", others.join(","))),
+        Error::NoResults { campaign, .. } => Some(format!("`poolwright lab run {campaign}` makes them")),
+        Error::NoRun { campaign, known, .. } if known.is_empty() => {
+            Some(format!("`poolwright lab run {campaign}` makes one"))
+        }
         Error::NoHelper | Error::NoFuse(_) => {
             Some("or measure the host's own file system with --target directory:PATH".to_owned())
         }

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     poolwright_openzfs::event::set_handler(report_event);
     ExitCode::from(match parse() {
         Ok(cli) => stdout::guard(|| run(cli.verb)),
-        Err(said) => help_or_usage(&said),
+        Err(error) => help_or_usage(&error),
     })
 }
 
@@ -83,10 +83,10 @@ fn parse() -> clap::error::Result<Cli> {
 }
 
 /// Prints the help, the version or the usage error; returns the exit code.
-fn help_or_usage(said: &clap::Error) -> u8 {
-    match said.print() {
-        Err(why) if !said.use_stderr() => stdout::report(&why),
-        _ => u8::try_from(said.exit_code()).unwrap_or(2),
+fn help_or_usage(error: &clap::Error) -> u8 {
+    match error.print() {
+        Err(why) if !error.use_stderr() => stdout::report(&why),
+        _ => u8::try_from(error.exit_code()).unwrap_or(2),
     }
 }
 
@@ -144,9 +144,9 @@ fn quiet_panics() {
         let text =
             payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
         let text = text.unwrap_or("no reason given");
-        let place = info.location().map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
+        let location = info.location().map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
         eprintln!(
-            "poolwright: internal error: {text}{place}\nhint: please report this message with the command that you ran"
+            "poolwright: internal error: {text}{location}\nhint: please report this message with the command that you ran"
         );
     }));
 }

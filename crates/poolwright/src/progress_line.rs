@@ -6,10 +6,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use poolwright_lab::run::Update;
 
-/// A progress bar of this length, in the form of an indicatif template.
-pub fn bar(length: u64, template: &'static str) -> ProgressBar {
+/// A progress bar of this length, or one without an end, in the form of an indicatif template.
+pub fn bar(length: Option<u64>, template: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).expect("a fixed template");
-    let bar = ProgressBar::new(length).with_style(style);
+    length.map_or_else(ProgressBar::new_spinner, ProgressBar::new).with_style(style)
+}
+
+/// The bar, redrawn five times a second.
+pub fn ticking(bar: ProgressBar) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
@@ -24,13 +28,8 @@ pub struct ProgressLine {
 impl ProgressLine {
     /// An empty line. `prefix` starts each line that stays.
     pub fn new(prefix: &'static str) -> ProgressLine {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style =
-                ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}").expect("a fixed template");
-            let bar = ProgressBar::new_spinner().with_style(style);
-            bar.enable_steady_tick(Duration::from_millis(250));
-            bar
-        });
+        let is_terminal = std::io::stderr().is_terminal();
+        let bar = is_terminal.then(|| ticking(bar(None, "{spinner} {elapsed} {wide_msg}")));
         ProgressLine { bar, prefix }
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use poolwright_host::memory;
+use poolwright_host::quoted;
 pub use poolwright_host::scratch::{Scratch, parent_for as choose};
 use poolwright_host::scratch::{parents, sweep};
 
@@ -15,12 +16,12 @@ const PREFIX: &str = "poolwright-scratch-";
 /// # Errors
 /// If the directory cannot be created.
 pub fn create(parent: Option<&Path>, needed: u64) -> anyhow::Result<Scratch> {
-    for place in parents() {
-        sweep(&place, PREFIX);
+    for location in parents() {
+        sweep(&location, PREFIX);
     }
     let parent = parent.map_or_else(|| choose(needed), Path::to_owned);
     Scratch::create(&parent, PREFIX)
-        .with_context(|| format!("cannot create a scratch directory in {}", parent.display()))
+        .with_context(|| format!("cannot create a scratch directory in {}", quoted(&parent)))
 }
 
 /// `MemTotal` in bytes; 0 if it cannot be read.

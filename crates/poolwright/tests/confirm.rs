@@ -33,16 +33,17 @@ struct TestDir {
 
 impl TestDir {
     fn new() -> TestDir {
-        let place = TestDir { dir: tempfile::tempdir().unwrap() };
-        fs::create_dir(place.at("db")).unwrap();
-        fs::create_dir(place.at("scratch")).unwrap();
+        let test_dir = TestDir { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir(test_dir.at("db")).unwrap();
+        fs::create_dir(test_dir.at("scratch")).unwrap();
         let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('pragma journal_mode=wal'); \
                       db.execute('create table t (k integer primary key, v text)'); \
                       db.executemany('insert into t values (?, ?)', ((i, f'row {i} ' * 20) for i in range(4000))); db.commit()";
-        let made = Command::new("python3").args(["-c", script]).arg(place.at("db/app.db")).status().unwrap();
+        let made =
+            Command::new("python3").args(["-c", script]).arg(test_dir.at("db/app.db")).status().unwrap();
         assert!(made.success());
-        place.write(place.plan());
-        place
+        test_dir.write(test_dir.plan());
+        test_dir
     }
 
     /// Writes the plan as `tune` does.
@@ -141,20 +142,20 @@ fn wait_for(path: &Path, child: &mut Child) {
 #[test]
 fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
     skip_without_fuse!();
-    let place = TestDir::new();
-    let before = fs::read(place.at("db/app.db")).unwrap();
-    let log = place.at("commands.log");
+    let test_dir = TestDir::new();
+    let before = fs::read(test_dir.at("db/app.db")).unwrap();
+    let log = test_dir.at("commands.log");
     let note = |what: &str| format!("echo {what} $POOLWRIGHT_SETTING $POOLWRIGHT_BLOCK >> {}", log.display());
     // A fake server; its stop command ends it and waits for its end.
-    fs::write(place.at("here"), "").unwrap();
+    fs::write(test_dir.at("here"), "").unwrap();
     // The commands run in the user's directory.
     let start = format!("test -e here && {}; sleep 600 & echo $! > $POOLWRIGHT_SCRATCH/pid", note("start"));
     let stop = format!(
         "{}; p=$(cat $POOLWRIGHT_SCRATCH/pid); kill $p; while kill -0 $p; do sleep 0.05; done",
         note("stop")
     );
-    let out =
-        place.confirm(&["--start", &start, "--load", LOAD, "--stop", &stop, "--settle", "100ms", "--json"]);
+    let out = test_dir
+        .confirm(&["--start", &start, "--load", LOAD, "--stop", &stop, "--settle", "100ms", "--json"]);
     let messages = String::from_utf8_lossy(&out.stderr);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
     let plan = common::follows_schema("plan", plan);
@@ -162,8 +163,8 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
         messages.contains("6 trials, each on a copy of") && messages.contains("trial 6 of 6"),
         "{messages}"
     );
-    place.nothing_left();
-    assert_eq!(fs::read(place.at("db/app.db")).unwrap(), before, "the original is unchanged");
+    test_dir.nothing_left();
+    assert_eq!(fs::read(test_dir.at("db/app.db")).unwrap(), before, "the original is unchanged");
     let expected = "start today 1\nstop today 1\nstart recommended 1\nstop recommended 1\nstart runner-up 1\nstop runner-up 1\n\
                     start recommended 2\nstop recommended 2\nstart runner-up 2\nstop runner-up 2\nstart today 2\nstop today 2\n";
     assert_eq!(fs::read_to_string(&log).unwrap(), expected);
@@ -199,10 +200,10 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
         Some(if settings_better(settings) { 0 } else { 4 }),
         "{verdict}: {messages}"
     );
-    let page = fs::read_to_string(place.at("report.html")).unwrap();
+    let page = fs::read_to_string(test_dir.at("report.html")).unwrap();
     assert!(page.contains("in this test: objective") && page.contains("How it was run"));
-    assert!(place.at("plan.json.1").exists(), "the previous plan is kept");
-    let kept: Value = serde_json::from_slice(&fs::read(place.at("plan.json")).unwrap()).unwrap();
+    assert!(test_dir.at("plan.json.1").exists(), "the previous plan is kept");
+    let kept: Value = serde_json::from_slice(&fs::read(test_dir.at("plan.json")).unwrap()).unwrap();
     assert_eq!(kept, plan);
 }
 
@@ -213,28 +214,28 @@ fn settings_better(settings: &[Value]) -> bool {
 #[test]
 fn a_role_in_a_directory_of_its_own_has_a_dataset_there() {
     skip_without_fuse!();
-    let place = TestDir::new();
-    fs::create_dir(place.at("db/log")).unwrap();
-    fs::write(place.at("db/log/0001"), vec![7; 1 << 20]).unwrap();
-    let mut plan = place.plan();
+    let test_dir = TestDir::new();
+    fs::create_dir(test_dir.at("db/log")).unwrap();
+    fs::write(test_dir.at("db/log/0001"), vec![7; 1 << 20]).unwrap();
+    let mut plan = test_dir.plan();
     let mut role = plan["roles"][0].clone();
-    let path = place.at("db/log/0001");
+    let path = test_dir.at("db/log/0001");
     (role["role"], role["path"], role["paths"]) = (json!("wal"), json!(path), json!([path]));
-    role["place"]["mountpoint"] = json!(place.at("db-wal"));
+    role["place"]["mountpoint"] = json!(test_dir.at("db-wal"));
     (role["recommended"], role["gain"]) = (json!({"logbias": "throughput"}), json!({}));
     plan["roles"].as_array_mut().unwrap().push(role);
-    place.write(plan);
-    let log = place.at("mounts");
+    test_dir.write(plan);
+    let log = test_dir.at("mounts");
     let load = format!(
         "cd $POOLWRIGHT_DIR; findmnt -no TARGET --target log >> {0}; findmnt -no TARGET --target app.db >> {0}; \
          dd if=/dev/zero of=log/0002 bs=64k count=16 conv=fsync",
         log.display()
     );
-    let out = place.confirm(&["--load", &load, "--json"]);
+    let out = test_dir.confirm(&["--load", &load, "--json"]);
     let messages = String::from_utf8_lossy(&out.stderr);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
     let plan = common::follows_schema("plan", plan);
-    place.nothing_left();
+    test_dir.nothing_left();
     let points = fs::read_to_string(&log).unwrap();
     let points: Vec<&str> = points.lines().collect();
     assert!(points[0].ends_with("/datasets/db/log") && points[1].ends_with("/datasets/db"), "{points:?}");
@@ -248,19 +249,19 @@ fn a_role_in_a_directory_of_its_own_has_a_dataset_there() {
 #[test]
 fn failing_commands_are_named_with_the_end_of_their_log() {
     skip_without_fuse!();
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     let start = "echo cannot find my configuration; exit 3";
-    place.fails(
+    test_dir.fails(
         &["--start", start, "--load", "true", "--stop", "true"],
         1,
         &["the start command failed (exit status: 3)", "cannot find my configuration"],
     );
-    place.fails(
+    test_dir.fails(
         &["--load", "echo no such table >&2; false"],
         1,
         &["the load command failed (exit status: 1)", "no such table"],
     );
-    place.fails(
+    test_dir.fails(
         &["--start", "sleep 600 &", "--load", "true", "--stop", "true"],
         1,
         &["sleep (process ", "still running after the stop command"],
@@ -270,8 +271,8 @@ fn failing_commands_are_named_with_the_end_of_their_log() {
 #[test]
 fn a_load_over_its_time_limit_is_ended() {
     skip_without_fuse!();
-    let place = TestDir::new();
-    place.fails(
+    let test_dir = TestDir::new();
+    test_dir.fails(
         &["--load", "echo working; sleep 600", "--limit", "1s"],
         1,
         &["the load command was still running after 1 s, its time limit", "working"],
@@ -281,13 +282,13 @@ fn a_load_over_its_time_limit_is_ended() {
 #[test]
 fn a_failed_trial_of_a_later_block_is_left_out() {
     skip_without_fuse!();
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     let load = "test $POOLWRIGHT_BLOCK$POOLWRIGHT_SETTING != 2runner-up && head -c 1M /dev/urandom > $POOLWRIGHT_DIR/new && sync";
-    let out = place.confirm(&["--load", load, "--json"]);
+    let out = test_dir.confirm(&["--load", load, "--json"]);
     let messages = String::from_utf8_lossy(&out.stderr);
     let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
     let plan = common::follows_schema("plan", plan);
-    place.nothing_left();
+    test_dir.nothing_left();
     assert!(messages.contains("warning: the trial failed: the load command failed"), "{messages}");
     let found = &plan["confirmation"];
     assert_eq!(
@@ -301,9 +302,9 @@ fn a_failed_trial_of_a_later_block_is_left_out() {
 #[test]
 fn a_database_in_use_is_refused() {
     skip_without_fuse!();
-    let place = TestDir::new();
-    let open = fs::File::options().append(true).open(place.at("db/app.db")).unwrap();
-    place.fails(
+    let test_dir = TestDir::new();
+    let open = fs::File::options().append(true).open(test_dir.at("db/app.db")).unwrap();
+    test_dir.fails(
         &["--load", "true"],
         3,
         &["refused", "app.db is open for writing", "\nhint: stop the database"],
@@ -313,24 +314,24 @@ fn a_database_in_use_is_refused() {
 
 #[test]
 fn an_invalid_plan_is_refused_before_anything_runs() {
-    let place = TestDir::new();
-    fs::write(place.at("plan.json"), r#"{"format": "something else"}"#).unwrap();
-    place.fails(&["--load", "true"], 2, &["is not a plan of `poolwright tune`"]);
-    let mut plan = place.plan();
+    let test_dir = TestDir::new();
+    fs::write(test_dir.at("plan.json"), r#"{"format": "something else"}"#).unwrap();
+    test_dir.fails(&["--load", "true"], 2, &["is not a plan: "]);
+    let mut plan = test_dir.plan();
     plan["version"] = json!(99);
-    fs::write(place.at("plan.json"), plan.to_string()).unwrap();
-    place.fails(&["--load", "true"], 1, &["format version 99", "hint: use the release that wrote it"]);
-    place.write(place.plan());
-    place.fails(&["--load", "true", "--start", "true"], 2, &["--stop"]);
-    place.fails(&["--load", "true", "--dir", "nowhere"], 1, &["nowhere", "with --dir"]);
+    fs::write(test_dir.at("plan.json"), plan.to_string()).unwrap();
+    test_dir.fails(&["--load", "true"], 1, &["format version 99", "hint: use the release that wrote it"]);
+    test_dir.write(test_dir.plan());
+    test_dir.fails(&["--load", "true", "--start", "true"], 2, &["--stop"]);
+    test_dir.fails(&["--load", "true", "--dir", "nowhere"], 1, &["nowhere", "with --dir"]);
 }
 
 /// Starts a confirmation with an endless load and server, and waits until both run.
-fn endless(place: &TestDir) -> Child {
-    let ready = place.at("ready");
+fn endless(test_dir: &TestDir) -> Child {
+    let ready = test_dir.at("ready");
     let start = "sleep 600 & sleep 600 & true".to_owned();
     let load = format!("touch {}; sleep 600", ready.display());
-    let mut child = place
+    let mut child = test_dir
         .command(&["plan.json", "--scratch", "scratch", "--start", &start, "--load", &load, "--stop", "true"])
         .stderr(Stdio::piped())
         .spawn()
@@ -346,8 +347,8 @@ fn signal(child: &Child, name: &str) {
 #[test]
 fn ctrl_c_during_the_load_leaves_nothing() {
     skip_without_fuse!();
-    let place = TestDir::new();
-    let child = endless(&place);
+    let test_dir = TestDir::new();
+    let child = endless(&test_dir);
     signal(&child, "-INT");
     let out = child.wait_with_output().unwrap();
     let messages = String::from_utf8_lossy(&out.stderr);
@@ -356,22 +357,22 @@ fn ctrl_c_during_the_load_leaves_nothing() {
         messages.contains("interrupted") && messages.contains("plan.json is as it was before"),
         "{messages}"
     );
-    place.nothing_left();
-    assert!(!place.at("plan.json.1").exists() && !place.at("report.html").exists());
+    test_dir.nothing_left();
+    assert!(!test_dir.at("plan.json.1").exists() && !test_dir.at("report.html").exists());
 }
 
 #[test]
 fn a_kill_during_the_load_leaves_no_process_and_no_mount() {
     skip_without_fuse!();
-    let place = TestDir::new();
-    let mut child = endless(&place);
+    let test_dir = TestDir::new();
+    let mut child = endless(&test_dir);
     signal(&child, "-KILL");
     child.wait().unwrap();
     let began = Instant::now();
-    while let Some(left) = place.left() {
+    while let Some(left) = test_dir.left() {
         assert!(began.elapsed() < PATIENCE, "still there: {left}");
         std::thread::sleep(Duration::from_millis(50));
     }
     // The next confirmation removes the files.
-    place.fails(&["--load", "false"], 1, &["the load command failed"]);
+    test_dir.fails(&["--load", "false"], 1, &["the load command failed"]);
 }

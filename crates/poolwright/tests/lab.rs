@@ -152,7 +152,11 @@ fn wrong_arguments_say_what_is_allowed() {
         1,
         &["postgres://me@127.0.0.1:1/x"],
     );
-    lab.fails("report smoke --results none.db", 1, &["no results none.db", "lab run smoke"]);
+    lab.fails(
+        "report smoke --results none.db",
+        1,
+        &["no results of smoke: none.db does not exist", "lab run smoke"],
+    );
     lab.campaign(&SMOKE.replace("repeats = 3", "repeats = \"three\""));
     lab.fails("run ./smoke.toml", 1, &["smoke.toml:26:11: ", "a whole number"]);
     lab.campaign(&SMOKE.replace("driver = \"files\"", "driver = \"oracle\""));

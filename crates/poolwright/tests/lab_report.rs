@@ -83,7 +83,7 @@ fn what_is_not_there_is_said() {
     let no = |args: &[&str], why: &str| {
         report(dir.path(), args).code(1).stderr(predicate::str::contains(why));
     };
-    no(&["unheard-of"], "there are no results lab-unheard-of.db; `poolwright lab run unheard-of` makes them");
+    no(&["unheard-of"], "no results of unheard-of: lab-unheard-of.db does not exist\nhint: ");
     no(&["made-up", "--run", "9"], "lab-made-up.db has no run 9 of made-up; it has 1");
     no(&["other", "--results", "lab-made-up.db"], "lab-made-up.db has no run of other");
     no(&["made-up", "-o", "no/such/folder.html"], "cannot write no/such/folder.html");

@@ -67,11 +67,11 @@ fn suite(mut target: Box<dyn Target>, properties: bool) {
     recording(&mut *target, &db, properties);
     assert_eq!(target.engine().is_some(), properties);
     assert!(target.trouble().is_none());
-    assert!(target.place().exists());
+    assert!(target.location().exists());
     target.versions().unwrap();
-    let place = target.place().to_owned();
+    let location = target.location().to_owned();
     target.tear_down().unwrap();
-    assert!(!place.exists() && !db.exists());
+    assert!(!location.exists() && !db.exists());
     target.tear_down().unwrap();
 }
 

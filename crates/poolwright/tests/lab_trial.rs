@@ -139,13 +139,13 @@ fn end_of(mut child: Child, mut messages: BufReader<std::process::ChildStderr>) 
 #[test]
 fn a_complete_trial() {
     skip_without_fuse!();
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     let mut load = phase("load");
     load["record"] = json!(true);
     load["at"] = json!([{"progress": 0.5, "set": {"db.compression": "off"}}]);
     let mut check = phase("check");
     check["cold"] = json!(true);
-    let outcome = place.works(json!({
+    let outcome = test_dir.works(json!({
         "parameters": {"pieces": 256, "pause": 0.0125, "half_way": 5},
         "datasets": {"db": {"recordsize": "16K", "compression": "lz4"}, "wal": {}},
         "phases": [load, check],
@@ -186,11 +186,11 @@ fn a_complete_trial() {
 
 #[test]
 fn a_trial_on_a_directory() {
-    let place = TestDir::new();
-    let target = json!({"directory": place.scratch});
+    let test_dir = TestDir::new();
+    let target = json!({"directory": test_dir.scratch});
     let mut check = phase("check");
     check["cold"] = json!(true);
-    let outcome = place.works(json!({"target": target, "phases": [phase("load"), check]}));
+    let outcome = test_dir.works(json!({"target": target, "phases": [phase("load"), check]}));
     let measures = &outcome.phases[0].measures;
     assert_eq!(measures["logical.db"].value, f64::from(64 * (64 << 10)));
     // If the host's file system compresses, the data takes a quarter of the space.
@@ -199,14 +199,14 @@ fn a_trial_on_a_directory() {
     let change = json!([{"progress": 0.1, "set": {"db.compression": "off"}}]);
     let mut load = phase("load");
     load["at"] = change;
-    place.fails(json!({"target": target, "phases": [load]}), &["compression=off", "no properties"]);
+    test_dir.fails(json!({"target": target, "phases": [load]}), &["compression=off", "no properties"]);
 }
 
 #[test]
 fn cpu_of_those_that_ended_counts() {
-    let place = TestDir::new();
-    let target = json!({"directory": place.scratch});
-    let outcome = place.works(json!({"target": target, "phases": [phase("burn")]}));
+    let test_dir = TestDir::new();
+    let target = json!({"directory": test_dir.scratch});
+    let outcome = test_dir.works(json!({"target": target, "phases": [phase("burn")]}));
     let value = |name: &str| outcome.phases[0].measures[name].value;
     let used = value("user_s") + value("system_s");
     assert!((1.15..2.5).contains(&used), "{used}");
@@ -214,37 +214,38 @@ fn cpu_of_those_that_ended_counts() {
 
 #[test]
 fn drivers_that_misbehave() {
-    let place = TestDir::new();
-    let target = json!({"directory": place.scratch});
+    let test_dir = TestDir::new();
+    let target = json!({"directory": test_dir.scratch});
     let with = |what: &str| json!({"target": target, "parameters": {"do": what}});
-    place
+    test_dir
         .fails(with("die"), &["phase load", "lab-driver.py", "exit status: 1", "no more ideas; think again"]);
-    place.fails(with("nonsense"), &["phase load", "\"50% done!\"", "docs/lab.md"]);
-    place.fails(with("leave"), &["left sleep (process"]);
+    test_dir.fails(with("nonsense"), &["phase load", "\"50% done!\"", "docs/lab.md"]);
+    test_dir.fails(with("leave"), &["left sleep (process"]);
     let mut short = phase("load");
     short["limit_ns"] = json!(2_000_000_000u64);
     let mut hang = with("hang");
     hang["phases"] = json!([short]);
-    place.fails(hang, &["exceeded the phase's limit of 2 s"]);
+    test_dir.fails(hang, &["exceeded the phase's limit of 2 s"]);
 }
 
 /// SIGTERM is ignored, SIGKILL is not.
 #[test]
 fn a_driver_that_ignores_signals() {
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     let mut short = phase("load");
     short["limit_ns"] = json!(10_000_000_000u64); // long enough for the driver to ignore SIGTERM
-    let target = json!({"directory": place.scratch});
+    let target = json!({"directory": test_dir.scratch});
     let start = Instant::now();
-    place.fails(json!({"target": target, "parameters": {"do": "stubborn"}, "phases": [short]}), &["limit"]);
+    test_dir
+        .fails(json!({"target": target, "parameters": {"do": "stubborn"}, "phases": [short]}), &["limit"]);
     assert!(start.elapsed() > Duration::from_secs(20));
 }
 
 #[test]
 fn a_missing_driver() {
-    let place = TestDir::new();
-    let target = json!({"directory": place.scratch});
-    place.fails(
+    let test_dir = TestDir::new();
+    let target = json!({"directory": test_dir.scratch});
+    test_dir.fails(
         json!({"target": target, "driver": "/nonexistent/driver"}),
         &["no such driver: /nonexistent/driver"],
     );
@@ -254,9 +255,9 @@ fn a_missing_driver() {
 fn signals_clear_everything_up() {
     skip_without_fuse!();
     for target in [json!({"pool": {"vdevs": ["d0:1G"], "arc": "64M"}}), json!(null)] {
-        let place = TestDir::new();
-        let target = if target.is_null() { json!({"directory": place.scratch}) } else { target };
-        let mut child = place.start(json!({"target": target, "parameters": {"pause": 0.5}}));
+        let test_dir = TestDir::new();
+        let target = if target.is_null() { json!({"directory": test_dir.scratch}) } else { target };
+        let mut child = test_dir.start(json!({"target": target, "parameters": {"pause": 0.5}}));
         let messages = wait_for(&mut child, "\"done\":2.0");
         let pid = rustix::process::Pid::from_child(&child);
         // A process group often receives a signal twice.
@@ -265,7 +266,7 @@ fn signals_clear_everything_up() {
         }
         let (code, _) = end_of(child, messages);
         assert_eq!(code, Some(130));
-        place.nothing_left();
+        test_dir.nothing_left();
     }
 }
 
@@ -273,38 +274,38 @@ fn signals_clear_everything_up() {
 #[test]
 fn a_trial_that_is_killed() {
     skip_without_fuse!();
-    let place = TestDir::new();
-    let mut child = place.start(json!({"parameters": {"pause": 0.5}}));
+    let test_dir = TestDir::new();
+    let mut child = test_dir.start(json!({"parameters": {"pause": 0.5}}));
     let messages = wait_for(&mut child, "\"done\":2.0");
     child.kill().unwrap();
     drop(messages);
     child.wait().unwrap();
     let start = Instant::now();
-    while (place.mounted() || place.running().is_some()) && start.elapsed() < Duration::from_secs(300) {
+    while (test_dir.mounted() || test_dir.running().is_some()) && start.elapsed() < Duration::from_secs(300) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(!place.mounted());
-    assert_eq!(place.running(), None);
+    assert!(!test_dir.mounted());
+    assert_eq!(test_dir.running(), None);
 }
 
 #[test]
 fn a_mount_that_is_killed() {
     skip_without_fuse!();
-    let place = TestDir::new();
-    let mut child = place.start(json!({"parameters": {"pause": 0.5}}));
+    let test_dir = TestDir::new();
+    let mut child = test_dir.start(json!({"parameters": {"pause": 0.5}}));
     let messages = wait_for(&mut child, "\"done\":2.0");
-    let owner = owner_of(&place);
+    let owner = owner_of(&test_dir);
     let pid = rustix::process::Pid::from_raw(owner).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let (code, rest) = end_of(child, messages);
     assert_eq!(code, Some(1));
-    place.says(&rest, &["phase load", "the mount process", "signal: 9"]);
-    place.nothing_left();
+    test_dir.says(&rest, &["phase load", "the mount process", "signal: 9"]);
+    test_dir.nothing_left();
 }
 
 /// The process that has the pool open.
-fn owner_of(place: &TestDir) -> i32 {
-    let here = place.scratch.join("target/root");
+fn owner_of(test_dir: &TestDir) -> i32 {
+    let here = test_dir.scratch.join("target/root");
     let found = fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let command = fs::read(entry.path().join("cmdline")).ok()?;
         let command = String::from_utf8_lossy(&command).into_owned();
@@ -317,28 +318,28 @@ fn owner_of(place: &TestDir) -> i32 {
 #[test]
 fn a_full_scratch_directory() {
     skip_without_fuse!();
-    let mut place = TestDir::new();
-    let mount = |arguments: &[&str]| Command::new("mount").args(arguments).arg(&place.scratch).status();
+    let mut test_dir = TestDir::new();
+    let mount = |arguments: &[&str]| Command::new("mount").args(arguments).arg(&test_dir.scratch).status();
     if !mount(&["-t", "tmpfs", "-o", "size=96M", "poolwright-test"]).is_ok_and(|status| status.success()) {
         eprintln!("skipped: a small file system cannot be mounted");
         return;
     }
-    let small = place.scratch.clone();
-    place.scratch = small.join("s");
-    fs::create_dir(&place.scratch).unwrap();
-    let out = place.start(json!({"parameters": {"do": "fill"}})).wait_with_output().unwrap();
-    place.nothing_left();
-    let left: Vec<_> = fs::read_dir(&place.scratch).unwrap().flatten().map(|entry| entry.path()).collect();
+    let small = test_dir.scratch.clone();
+    test_dir.scratch = small.join("s");
+    fs::create_dir(&test_dir.scratch).unwrap();
+    let out = test_dir.start(json!({"parameters": {"do": "fill"}})).wait_with_output().unwrap();
+    test_dir.nothing_left();
+    let left: Vec<_> = fs::read_dir(&test_dir.scratch).unwrap().flatten().map(|entry| entry.path()).collect();
     let unmounted = Command::new("umount").arg(&small).status().unwrap();
     assert_eq!(out.status.code(), Some(1));
-    place.says(&String::from_utf8_lossy(&out.stderr), &["the mount process", "No space left on device"]);
+    test_dir.says(&String::from_utf8_lossy(&out.stderr), &["the mount process", "No space left on device"]);
     assert!(left.iter().all(|path| path.ends_with("log") || path.ends_with("driver")), "{left:?}");
     assert!(unmounted.success());
 }
 
 #[test]
 fn vdevs_that_make_no_sense() {
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     let target = json!({"pool": {"vdevs": ["mirror"]}});
-    place.fails(json!({ "target": target }), &["cannot create the pool on mirror"]);
+    test_dir.fails(json!({ "target": target }), &["cannot create the pool on mirror"]);
 }

@@ -32,7 +32,7 @@ macro_rules! skip_without_fuse {
 
 /// A pool and mount points in a directory. Dropping it unmounts everything and ends the processes.
 struct TestDir {
-    place: common::TestDir,
+    test_dir: common::TestDir,
     running: Vec<Child>,
 }
 
@@ -40,18 +40,18 @@ impl Deref for TestDir {
     type Target = common::TestDir;
 
     fn deref(&self) -> &common::TestDir {
-        &self.place
+        &self.test_dir
     }
 }
 
 impl TestDir {
     fn new() -> TestDir {
-        let place = common::TestDir::new();
+        let test_dir = common::TestDir::new();
         for dir in ["m", "n"] {
-            std::fs::create_dir(place.at(dir)).unwrap();
+            std::fs::create_dir(test_dir.at(dir)).unwrap();
         }
-        place.run("pool create tank img:1G -O compression=lz4");
-        TestDir { place, running: Vec::new() }
+        test_dir.run("pool create tank img:1G -O compression=lz4");
+        TestDir { test_dir, running: Vec::new() }
     }
 
     /// Starts a mount in the foreground of a child process; returns the index of the process.

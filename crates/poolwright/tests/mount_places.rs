@@ -28,12 +28,12 @@ impl Deref for TestDir {
 
 impl TestDir {
     fn new() -> TestDir {
-        let place = common::TestDir::new();
+        let test_dir = common::TestDir::new();
         for dir in ["m", "n", "full"] {
-            std::fs::create_dir(place.at(dir)).unwrap();
+            std::fs::create_dir(test_dir.at(dir)).unwrap();
         }
-        place.run("pool create tank img:1G");
-        TestDir(place)
+        test_dir.run("pool create tank img:1G");
+        TestDir(test_dir)
     }
 
     fn is_mounted(&self, dir: &str) -> bool {

@@ -43,8 +43,12 @@ fn snapshots_that_a_program_has_looked_into() {
     assert!(!inside("two").exists() && inside("three").join("two").exists());
 
     let open = std::fs::File::open(inside("three").join("two")).unwrap();
-    let messages =
-        ["refused", "tank@three is in use in", "1 file or directory of it is open", "\nhint: `fuser -vm"];
+    let messages = [
+        "refused",
+        "tank@three is in use in",
+        "1 file or directory of it is open",
+        "\nhint: end the programs that `fuser -vm",
+    ];
     p.fails("dataset destroy tank@three", 3, &messages);
     p.fails("dataset rollback -r tank@one", 3, &messages);
     drop(open);
@@ -233,6 +237,43 @@ fn a_mounted_pool_is_destroyed_only_by_force() {
     p.run("pool import -D img");
     p.mount();
     assert_eq!(std::fs::read(p.at("m/f")).unwrap(), b"kept for now");
+    p.umount();
+    until("the process ends", || !p.is_alive());
+}
+
+/// A refusal reads the same from the process that owns the pool as from one that opens the pool for one request.
+#[test]
+fn refusals_are_the_same_with_and_without_an_owner() {
+    skip_without_fuse!();
+    let mut p = Mounted::on("img:512M");
+    p.umount();
+    until("the process ends", || !p.is_alive());
+    p.run("dataset create tank/db");
+    p.run("dataset snapshot tank/db@one");
+    p.run("dataset snapshot tank/db@two");
+    let lines = [
+        "dataset destroy tank/db",
+        "dataset destroy tank",
+        "dataset rollback tank/db@one",
+        "dataset create tank/a/b",
+        "dataset inherit quota tank/db",
+        "dataset set recordsize=5K tank/db",
+        "dataset list tank/none",
+        "dataset get all tank/none",
+    ];
+    let refusals = |p: &Mounted| {
+        lines.map(|line| {
+            let done = p.command(line).output().unwrap();
+            (line, done.status.code(), String::from_utf8(done.stderr).unwrap())
+        })
+    };
+    let alone = refusals(&p);
+    p.mount();
+    assert_eq!(refusals(&p), alone);
+    let (_, code, message) = &alone[0];
+    let expected = "poolwright: refused: tank/db has 2 snapshots and datasets below it: tank/db@one, …\n\
+                    hint: -r destroys them too\n";
+    assert_eq!((*code, message.as_str()), (Some(3), expected));
     p.umount();
     until("the process ends", || !p.is_alive());
 }

@@ -17,11 +17,11 @@ struct TestDir(tempfile::TempDir);
 impl TestDir {
     /// With a trace of each format: `t.lis`, `t.oracleGeneral`, `t.parquet`.
     fn new() -> TestDir {
-        let place = TestDir(tempfile::tempdir().unwrap());
-        std::fs::write(place.path().join("t.lis"), lis()).unwrap();
-        std::fs::write(place.path().join("t.oracleGeneral"), oracle()).unwrap();
-        trace().save(place.path().join("t.parquet")).unwrap();
-        place
+        let test_dir = TestDir(tempfile::tempdir().unwrap());
+        std::fs::write(test_dir.path().join("t.lis"), lis()).unwrap();
+        std::fs::write(test_dir.path().join("t.oracleGeneral"), oracle()).unwrap();
+        trace().save(test_dir.path().join("t.parquet")).unwrap();
+        test_dir
     }
 
     fn path(&self) -> &Path {
@@ -123,23 +123,23 @@ fn steady(mut found: Value) -> String {
 
 #[test]
 fn tables_and_json_of_each_format() {
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     for (name, line) in [
         ("lis", "t.lis --model lru,arc --sizes 64K,128K,256K"),
         ("oracle", "t.oracleGeneral --model arc,lru --sizes 256K,1M"),
         ("trace", "t.parquet --model lru --recordsize 128K,8K --sizes 1M,4M"),
     ] {
-        let text = place.run(line).0;
+        let text = test_dir.run(line).0;
         let lines = text.lines().filter(|line| !line.starts_with("- Today's ARC"));
         golden(&format!("mrc-{name}.txt"), &lines.flat_map(|line| [line, "\n"]).collect::<String>());
-        golden(&format!("mrc-{name}.json"), &steady(place.json(line)));
+        golden(&format!("mrc-{name}.json"), &steady(test_dir.json(line)));
     }
 }
 
 #[test]
 fn the_first_curve_stands_at_the_top() {
-    let place = TestDir::new();
-    let found = place.json("t.parquet --model arc,lru,arc --recordsize 16K,8K --sizes 4M,1M,4M");
+    let test_dir = TestDir::new();
+    let found = test_dir.json("t.parquet --model arc,lru,arc --recordsize 16K,8K --sizes 4M,1M,4M");
     let names: Vec<_> =
         found["curves"].as_array().unwrap().iter().map(|c| (&c["model"], &c["recordsize"])).collect();
     let all = [8192, 16384].map(|size| ["arc", "lru"].map(|name| (json!(name), json!(size))));
@@ -161,8 +161,8 @@ fn the_first_curve_stands_at_the_top() {
 
 #[test]
 fn sizes_end_when_the_whole_trace_fits() {
-    let place = TestDir::new();
-    let found = place.json("t.lis --model lru");
+    let test_dir = TestDir::new();
+    let found = test_dir.json("t.lis --model lru");
     let points = found["points"].as_array().unwrap();
     let pages = found["records"].as_u64().unwrap();
     assert_eq!(found["footprint_bytes"], pages * 512);
@@ -174,8 +174,8 @@ fn sizes_end_when_the_whole_trace_fits() {
     );
     assert!((10..=16).contains(&points.len()));
     // Records of half the size: twice as many fit.
-    let smaller = place.json("t.parquet --model lru --recordsize 8K --compress-ratio 2");
-    let larger = place.json("t.parquet --model lru --recordsize 8K");
+    let smaller = test_dir.json("t.parquet --model lru --recordsize 8K --compress-ratio 2");
+    let larger = test_dir.json("t.parquet --model lru --recordsize 8K");
     let bytes = |found: &Value| found["footprint_bytes"].as_u64().unwrap();
     assert_eq!(bytes(&smaller), bytes(&larger) / 2);
     assert_eq!(ratio(&smaller, 0, 1 << 20), ratio(&larger, 0, 2 << 20));
@@ -188,57 +188,53 @@ fn ratio(found: &Value, curve: usize, cache_bytes: u64) -> f64 {
 
 #[test]
 fn records_are_as_small_as_an_estimate_found() {
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     let text: String = (0..200_000).map(|n| format!("{n:06} customer {:03}; ", n % 997)).collect();
-    std::fs::write(place.path().join("table"), text).unwrap();
+    std::fs::write(test_dir.path().join("table"), text).unwrap();
     let mut estimate = Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
     let line = "estimate table --full --json -o recordsize=8K,128K -o compression=lz4,zstd-3 --ashift 12";
-    let done = estimate.current_dir(place.path()).args(line.split_whitespace()).assert().success();
-    std::fs::write(place.path().join("e.json"), &done.get_output().stdout).unwrap();
+    let done = estimate.current_dir(test_dir.path()).args(line.split_whitespace()).assert().success();
+    std::fs::write(test_dir.path().join("e.json"), &done.get_output().stdout).unwrap();
     let cells = common::json_output("estimate", &done.get_output().stdout);
     let found = |recordsize: u64, compression: &str| {
         let cell = |c: &&Value| c["recordsize"] == recordsize && c["compression"] == compression;
         cells["cells"].as_array().unwrap().iter().find(cell).unwrap()["ratio"].as_f64().unwrap()
     };
     let line = "t.parquet --model lru --recordsize 8K,128K --sizes 1M,2M";
-    let all = place.json(&format!("{line} --estimate e.json --compression zstd-3"));
+    let all = test_dir.json(&format!("{line} --estimate e.json --compression zstd-3"));
     for (curve, recordsize) in [(0, 8192), (1, 131_072)] {
-        let one = place.json(&format!("{line} --compress-ratio {}", found(recordsize, "zstd-3")));
+        let one = test_dir.json(&format!("{line} --compress-ratio {}", found(recordsize, "zstd-3")));
         for size in [1 << 20, 2 << 20] {
             assert_eq!(ratio(&all, curve, size), ratio(&one, curve, size), "{recordsize}");
         }
     }
-    let plain = place.json(line);
+    let plain = test_dir.json(line);
     assert!(ratio(&all, 1, 1 << 20) < ratio(&plain, 1, 1 << 20));
-    place.fails(
+    test_dir.fails(
         &format!("{line} --estimate e.json"),
         2,
         &["e.json has several compressions: lz4, zstd-3", "--compression"],
     );
-    place.fails(
+    test_dir.fails(
         &format!("{line} --estimate e.json --compression gzip"),
         2,
         &["no recordsize=8192, compression=gzip"],
     );
-    place.fails(
-        &format!("{line} --estimate t.lis"),
-        1,
-        &["t.lis is not JSON output of `poolwright estimate`"],
-    );
-    place.fails("t.oracleGeneral --estimate e.json --compression lz4", 2, &["of objects"]);
+    test_dir.fails(&format!("{line} --estimate t.lis"), 1, &["t.lis is not a space estimate: invalid type"]);
+    test_dir.fails("t.oracleGeneral --estimate e.json --compression lz4", 2, &["of objects"]);
 }
 
 #[test]
 fn openzfs_has_only_sizes_that_it_allows() {
-    let place = TestDir::new();
-    let (table, messages) = place.run("t.parquet --recordsize 8K");
+    let test_dir = TestDir::new();
+    let (table, messages) = test_dir.run("t.parquet --recordsize 8K");
     assert!(table.contains("openzfs: 22,121 requests") && table.contains("\n  64M "), "{table}");
     assert!(messages.contains("fit into the smallest ARC that OpenZFS allows, 64M"), "{messages}");
-    let both = place.json("synthetic:zipf,records=20K,requests=50K --model openzfs,lru");
+    let both = test_dir.json("synthetic:zipf,records=20K,requests=50K --model openzfs,lru");
     let first = |curve: usize| both["curves"][curve]["points"][0]["cache_bytes"].as_u64().unwrap();
     assert!(first(0) == 64 << 20 && first(1) < 64 << 20, "{both}");
     assert!(!messages.contains("databases do not use such datasets"), "{messages}");
-    let (_, messages) = place.run("t.lis --sizes 64M");
+    let (_, messages) = test_dir.run("t.lis --sizes 64M");
     assert!(
         messages.contains("for records of 512, OpenZFS's ARC needs more memory for headers"),
         "{messages}"
@@ -247,9 +243,9 @@ fn openzfs_has_only_sizes_that_it_allows() {
 
 #[test]
 fn files_are_selected() {
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     let requests = |more: &str| {
-        place.json(&format!("t.parquet --model lru --recordsize 8K --sizes 1M {more}"))["requests"]
+        test_dir.json(&format!("t.parquet --model lru --recordsize 8K --sizes 1M {more}"))["requests"]
             .as_u64()
             .unwrap()
     };
@@ -258,76 +254,80 @@ fn files_are_selected() {
     assert_eq!(requests("--path /db/log"), wal);
     assert_eq!(requests("--path /db --role wal,data"), data + wal);
     // The log was appended: the first write to each of its records reads nothing.
-    let log = place.json("t.parquet --role wal --recordsize 8K --model lru --sizes 8K,1M");
+    let log = test_dir.json("t.parquet --role wal --recordsize 8K --model lru --sizes 8K,1M");
     assert_eq!(
         log["points"][1]["update_miss_ratio"],
         json!(1.0 / wal as f64),
         "the record with the first 100 bytes"
     );
-    place.fails("t.parquet --role temp --sizes 64M", 1, &["t.parquet", "none of its 2 files", "data, wal"]);
-    place.fails("t.lis --role data --sizes 64M", 1, &["t.lis", "no files to select"]);
+    test_dir.fails(
+        "t.parquet --role temp --sizes 64M",
+        1,
+        &["t.parquet", "none of its 2 files", "data, wal"],
+    );
+    test_dir.fails("t.lis --role data --sizes 64M", 1, &["t.lis", "no files to select"]);
 }
 
 #[test]
 fn invalid_events_are_counted() {
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     std::fs::write(
-        place.path().join("odd.lis"),
+        test_dir.path().join("odd.lis"),
         "1 1 0 0\n5 0 0 1\n99999999999999999999 1 0 2\n1 1 0 3\n1 9999999 0 4\n",
     )
     .unwrap();
-    let (table, messages) = place.run("odd.lis --model lru --sizes 4K");
+    let (table, messages) = test_dir.run("odd.lis --model lru --sizes 4K");
     assert!(table.contains("2 requests for 1 record of 512"), "{table}");
     for fragments in
         ["1 event of zero length", "1 event past the largest offset", "1 event longer than 2 GiB"]
     {
         assert!(messages.contains(fragments), "{messages}");
     }
-    let skipped = place.json("odd.lis --model lru --sizes 4K")["skipped"].clone();
+    let skipped = test_dir.json("odd.lis --model lru --sizes 4K")["skipped"].clone();
     assert_eq!(skipped, json!({"zero_length": 1, "too_far": 1, "too_long": 1, "unsorted": 0}));
-    std::fs::write(place.path().join("none.lis"), "5 0 0 1\n").unwrap();
+    std::fs::write(test_dir.path().join("none.lis"), "5 0 0 1\n").unwrap();
     for format in ["", "--json"] {
-        let done = place.command(&format!("none.lis --sizes 64M -o r.html {format}")).assert().code(1);
+        let done = test_dir.command(&format!("none.lis --sizes 64M -o r.html {format}")).assert().code(1);
         let messages = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
         assert!(messages.contains("no request") && messages.contains("1 event of zero length"), "{messages}");
-        assert!(done.get_output().stdout.is_empty() && !place.path().join("r.html").exists());
+        assert!(done.get_output().stdout.is_empty() && !test_dir.path().join("r.html").exists());
     }
 }
 
 #[test]
 fn damage_is_an_error_with_a_position() {
-    let place = TestDir::new();
-    std::fs::write(place.path().join("cut.oracleGeneral"), &oracle()[..1000]).unwrap();
-    std::fs::write(place.path().join("bad.lis"), "1 1 0 0\n1 one 0 1\n").unwrap();
-    std::fs::write(place.path().join("empty"), "").unwrap();
-    std::fs::write(place.path().join("letter"), "Dear reader,\n").unwrap();
+    let test_dir = TestDir::new();
+    std::fs::write(test_dir.path().join("cut.oracleGeneral"), &oracle()[..1000]).unwrap();
+    std::fs::write(test_dir.path().join("bad.lis"), "1 1 0 0\n1 one 0 1\n").unwrap();
+    std::fs::write(test_dir.path().join("empty"), "").unwrap();
+    std::fs::write(test_dir.path().join("letter"), "Dear reader,\n").unwrap();
     for (file, fragments) in [
         ("cut.oracleGeneral", "cut.oracleGeneral, record 42 (byte 984): truncated after 16 of 24 bytes"),
         ("bad.lis", "bad.lis, line 2: \"one\" is not a number"),
-        ("empty", "the file is empty"),
+        ("empty", "empty is empty"),
         ("letter", "use --format"),
         (".", "it is a directory"),
         ("missing", "cannot open missing"),
         ("t.lis --format oraclegeneral", "t.lis, record"),
         ("t.lis --format trace", "t.lis is not a Poolwright trace"),
         ("t.parquet --format lis", "t.parquet, line 1"),
-        ("synthetic:pareto", "zipf, uniform and loop"),
+        ("synthetic:pareto", "zipf, uniform or loop"),
     ] {
-        place.fails(&format!("{file} --sizes 64M"), 1, &[fragments]);
-        place.fails(file, 1, &[fragments]);
+        test_dir.fails(&format!("{file} --sizes 64M"), 1, &[fragments]);
+        test_dir.fails(file, 1, &[fragments]);
     }
 }
 
 /// The trace of a killed recorder is used up to its last checkpoint, with a warning.
 #[test]
 fn a_torn_trace_is_reported() {
-    let place = TestDir::new();
-    let path = place.path().join("t.parquet");
+    let test_dir = TestDir::new();
+    let path = test_dir.path().join("t.parquet");
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 10]).unwrap();
-    place.fails("t.parquet --sizes 64M", 1, &["t.parquet", "no event", "torn"]);
+    test_dir.fails("t.parquet --sizes 64M", 1, &["t.parquet", "no event", "torn"]);
     std::fs::write(&path, [&whole[..], b"half a checkpoint"].concat()).unwrap();
-    let (table, messages) = place.run("t.parquet --model lru --recordsize 8K --sizes 1M");
+    let (table, messages) = test_dir.run("t.parquet --model lru --recordsize 8K --sizes 1M");
     assert!(
         table.contains("22,121 requests") && messages.contains("17 bytes after the last checkpoint are lost"),
         "{table}{messages}"
@@ -336,7 +336,7 @@ fn a_torn_trace_is_reported() {
 
 #[test]
 fn wrong_usage_is_exit_code_2() {
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     for (line, fragments) in [
         ("", "<FILE"),
         ("t.lis --dir .", "cannot be used with"),
@@ -365,20 +365,20 @@ fn wrong_usage_is_exit_code_2() {
         ("t.lis --miss-latency soon", "not a latency"),
         ("t.parquet --split 1G --sizes 64M", "recorded below that cache"),
     ] {
-        place.fails(line, 2, &[fragments]);
+        test_dir.fails(line, 2, &[fragments]);
     }
 }
 
 #[test]
 fn a_full_sample_is_exact_and_a_partial_one_has_intervals() {
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     let line = "synthetic:zipf,records=20K,requests=200K --model lru,arc --sizes 16M,64M";
-    let exact = place.json(line);
-    let all = place.json(&format!("{line} --sample 1"));
+    let exact = test_dir.json(line);
+    let all = test_dir.json(&format!("{line} --sample 1"));
     for (one, other) in exact["curves"].as_array().unwrap().iter().zip(all["curves"].as_array().unwrap()) {
         assert_eq!(one["points"], other["points"]);
     }
-    let part = place.json(&format!("{line} --sample 10% --seed 3"));
+    let part = test_dir.json(&format!("{line} --sample 10% --seed 3"));
     for (exact, part) in exact["curves"].as_array().unwrap().iter().zip(part["curves"].as_array().unwrap()) {
         assert_eq!(part["sample"]["rate"], 0.1);
         assert_eq!(exact["requests"], part["requests"]);
@@ -390,10 +390,10 @@ fn a_full_sample_is_exact_and_a_partial_one_has_intervals() {
             assert!(at("low") <= ratio && ratio <= at("high"), "{exact} {part}");
         }
     }
-    let (table, _) = place.run(&format!("{line} --sample 0.1"));
+    let (table, _) = test_dir.run(&format!("{line} --sample 0.1"));
     assert!(table.contains("misses, 95 %") && table.contains("10 %"), "{table}");
     let few =
-        place.run("synthetic:zipf,records=20K,requests=200K --model lru --sizes 128K,64M --sample 0.05").0;
+        test_dir.run("synthetic:zipf,records=20K,requests=200K --model lru --sizes 128K,64M --sample 0.05").0;
     assert!(
         few.contains("128K: the sample has too few records") && few.contains("; use --sample 0."),
         "{few}"
@@ -402,16 +402,16 @@ fn a_full_sample_is_exact_and_a_partial_one_has_intervals() {
 
 #[test]
 fn a_report_is_written_whole_or_not_at_all() {
-    let place = TestDir::new();
-    place.run("t.parquet --model lru,arc --sizes 1M,4M,8M --miss-latency 8ms -o report.html");
-    let page = std::fs::read_to_string(place.path().join("report.html")).unwrap();
+    let test_dir = TestDir::new();
+    test_dir.run("t.parquet --model lru,arc --sizes 1M,4M,8M --miss-latency 8ms -o report.html");
+    let page = std::fs::read_to_string(test_dir.path().join("report.html")).unwrap();
     for fragments in ["<title>Cache for t.parquet", "lru", "arc", "</html>"] {
         assert!(page.contains(fragments), "no {fragments:?}");
     }
-    place.fails("missing.lis --sizes 1M -o other.html", 1, &["missing.lis"]);
-    place.fails("t.lis --sizes 1M -o no/such/place.html", 1, &["no/such/place.html"]);
+    test_dir.fails("missing.lis --sizes 1M -o other.html", 1, &["missing.lis"]);
+    test_dir.fails("t.lis --sizes 1M -o no/such/place.html", 1, &["no/such/place.html"]);
     let names =
-        std::fs::read_dir(place.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        std::fs::read_dir(test_dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.collect();
     names.sort();
     assert_eq!(names, ["report.html", "t.lis", "t.oracleGeneral", "t.parquet"]);
@@ -419,20 +419,20 @@ fn a_report_is_written_whole_or_not_at_all() {
 
 #[test]
 fn memory_is_divided_for_a_trace_recorded_above_the_databases_cache() {
-    let place = TestDir::new();
-    let found = place.json("t.lis --model lru --sizes 64K,512K --split 256K");
+    let test_dir = TestDir::new();
+    let found = test_dir.json("t.lis --model lru --sizes 64K,512K --split 256K");
     let shares = found["split"]["shares"].as_array().unwrap();
     assert_eq!(shares.len(), 9);
     let reads = |n: usize| shares[n]["device_reads"].as_u64().unwrap();
     // If one of the two caches gets all memory, the result is that of a single LRU cache.
     assert_eq!(reads(0), reads(8));
-    assert!(place.run("t.lis --model lru --sizes 64K --split 256K").0.contains("256K divided:"));
+    assert!(test_dir.run("t.lis --model lru --sizes 64K --split 256K").0.contains("256K divided:"));
 }
 
 /// Ctrl-C during a long read shows the results so far and sets the exit code.
 #[test]
 fn an_interrupted_reading_shows_what_it_has() {
-    let place = TestDir::new();
+    let test_dir = TestDir::new();
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
     command.args([
         "mrc",
@@ -446,7 +446,7 @@ fn an_interrupted_reading_shows_what_it_has() {
     command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
-        .current_dir(place.path());
+        .current_dir(test_dir.path());
     let child = command.spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);

@@ -11,8 +11,8 @@ mod common;
 use common::TestDir;
 
 /// The first fields of a listing without a heading.
-fn listed(place: &TestDir, line: &str) -> Vec<String> {
-    place.run(line).lines().map(|l| l.split('\t').next().unwrap_or_default().to_owned()).collect()
+fn listed(test_dir: &TestDir, line: &str) -> Vec<String> {
+    test_dir.run(line).lines().map(|l| l.split('\t').next().unwrap_or_default().to_owned()).collect()
 }
 
 fn files_in(dir: &Path) -> Vec<String> {
@@ -148,7 +148,7 @@ fn datasets_from_birth_to_death() {
     assert_eq!(listed(&p, "dataset list -H -t snapshot tank/x"), ["tank/x@one"]);
 
     p.fails("dataset destroy tank/x", 3, &["refused", "-r"]);
-    p.fails("dataset destroy -r tank", 2, &["the pool itself"]);
+    p.fails("dataset destroy -r tank", 2, &["the pool's root dataset"]);
     p.run("dataset destroy tank/x/y@one");
     p.fails("dataset destroy tank/x/y@one", 1, &["no such snapshot"]);
     let gone = p.json("dataset destroy -r tank/x");
@@ -282,7 +282,7 @@ fn properties_are_inherited_and_limits_are_not() {
         "on\tdefault\non\tdefault\n"
     );
     assert_eq!(p.run("dataset get -H -o value,source recordsize tank/x/y"), "8K\tinherited from tank/x\n");
-    p.fails("dataset inherit colour tank/x", 2, &["no property \"colour\"", "recordsize", "quota"]);
+    p.fails("dataset inherit colour tank/x", 2, &["unknown property \"colour\"", "recordsize", "quota"]);
     p.fails("dataset set recordsize=5K tank/x", 2, &["recordsize=5K"]);
     p.fails(
         "dataset inherit quota tank/x",

@@ -39,11 +39,11 @@ struct TestDir(tempfile::TempDir);
 
 impl TestDir {
     fn new() -> TestDir {
-        let place = TestDir(tempfile::tempdir().unwrap());
+        let test_dir = TestDir(tempfile::tempdir().unwrap());
         for dir in ["work", "tmp", "state", "run", "home"] {
-            std::fs::create_dir(place.at(dir)).unwrap();
+            std::fs::create_dir(test_dir.at(dir)).unwrap();
         }
-        place
+        test_dir
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -119,8 +119,8 @@ struct Watch {
 
 impl Watch {
     /// Ignores files that the test itself made.
-    fn start(place: &TestDir) -> Watch {
-        let root = place.0.path().to_owned();
+    fn start(test_dir: &TestDir) -> Watch {
+        let root = test_dir.0.path().to_owned();
         let end = Arc::new(AtomicBool::new(false));
         let known = all(&root);
         let (ended, watched) = (Arc::clone(&end), root.clone());
@@ -147,7 +147,7 @@ impl Watch {
             .iter()
             .filter(|(_, mode)| *mode & 0o077 != 0)
             .map(|(path, mode)| format!("{:03o} {}", mode & 0o777, below(path)))
-            .filter(|line| !OPEN.iter().any(|(place, _)| line.contains(place)))
+            .filter(|line| !OPEN.iter().any(|(test_dir, _)| line.contains(test_dir)))
             .collect();
         assert!(open.is_empty(), "others have access to\n{}", open.join("\n"));
         seen.keys().map(|path| below(path)).collect()
@@ -182,20 +182,20 @@ fn assert_saw(seen: &[String], parts: &[&str]) {
 
 #[test]
 fn traces_captures_and_plans() {
-    let place = TestDir::new();
-    place.recorded();
+    let test_dir = TestDir::new();
+    test_dir.recorded();
     let fio = "fio version 3 iolog\n0 /db/a add\n1 /db/a open\n2 /db/a read 0 4096\n";
-    std::fs::write(place.at("work/log"), fio).unwrap();
-    let watch = Watch::start(&place);
-    place.expect("trace import log -o imported.parquet", &[0]);
-    place.expect("trace export t.parquet -o t.csv --format csv", &[0]);
-    place.expect("mrc t.parquet --sizes 64M -o mrc.html", &[0]);
-    place.expect("estimate db", &[0]);
+    std::fs::write(test_dir.at("work/log"), fio).unwrap();
+    let watch = Watch::start(&test_dir);
+    test_dir.expect("trace import log -o imported.parquet", &[0]);
+    test_dir.expect("trace export t.parquet -o t.csv --format csv", &[0]);
+    test_dir.expect("mrc t.parquet --sizes 64M -o mrc.html", &[0]);
+    test_dir.expect("estimate db", &[0]);
     let trials = "--device none --arc 64M --warm 0";
-    place.expect(&format!("replay t.parquet {trials} --scratch ../tmp -o recordsize=8K,16K"), &[0]);
-    place.expect(&format!("replay t.parquet {trials} --scratch ../tmp --dir ../tmp"), &[0]);
+    test_dir.expect(&format!("replay t.parquet {trials} --scratch ../tmp -o recordsize=8K,16K"), &[0]);
+    test_dir.expect(&format!("replay t.parquet {trials} --scratch ../tmp --dir ../tmp"), &[0]);
     for _ in 0..2 {
-        place.expect(
+        test_dir.expect(
             "tune db --trace t.parquet --budget 3s --device none --arc 64M --scratch ../tmp",
             &[0, 4],
         );
@@ -204,15 +204,15 @@ fn traces_captures_and_plans() {
     let made = ["imported.parquet", "t.csv", "mrc.html", "plan.json.1", "report.html.1", "/vdev"];
     assert_saw(&seen, &made);
     assert_saw(&seen, &["/capture/image", "/capture/index.json", "/trial.json", "poolwright-trial-"]);
-    assert_eq!(std::fs::read_dir(place.at("tmp")).unwrap().count(), 0, "scratch is removed");
+    assert_eq!(std::fs::read_dir(test_dir.at("tmp")).unwrap().count(), 0, "scratch is removed");
 }
 
 #[test]
 fn recordings() {
-    let place = TestDir::new();
-    place.recorded();
-    let watch = Watch::start(&place);
-    let out = place.run("record --dir db --for 1s -o r.parquet");
+    let test_dir = TestDir::new();
+    test_dir.recorded();
+    let watch = Watch::start(&test_dir);
+    let out = test_dir.run("record --dir db --for 1s -o r.parquet");
     let messages = String::from_utf8_lossy(&out.stderr).into_owned();
     if messages.contains("cannot record") {
         eprintln!("SKIPPED recordings: {messages}");
@@ -224,28 +224,28 @@ fn recordings() {
 
 #[test]
 fn pools_mounts_and_their_logs() {
-    let place = TestDir::new();
-    let watch = Watch::start(&place);
-    place.expect("pool create tank ../tmp/a:256M log ../tmp/b:128M", &[0]);
-    place.expect("dataset create tank/db", &[0]);
+    let test_dir = TestDir::new();
+    let watch = Watch::start(&test_dir);
+    test_dir.expect("pool create tank ../tmp/a:256M log ../tmp/b:128M", &[0]);
+    test_dir.expect("dataset create tank/db", &[0]);
     if std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_err() {
         eprintln!("SKIPPED the mount of pools_mounts_and_their_logs: /dev/fuse cannot be opened");
     } else {
-        std::fs::create_dir(place.at("home/m")).unwrap();
-        std::fs::set_permissions(place.at("home/m"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        std::fs::create_dir(test_dir.at("home/m")).unwrap();
+        std::fs::set_permissions(test_dir.at("home/m"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .unwrap();
-        place.expect("mount tank ../home/m --background --arc 64M --record ../tmp/mounted.parquet", &[0]);
-        std::fs::write(place.at("home/m/file"), vec![1; 1 << 20]).unwrap();
-        place.expect("dataset snapshot tank@one", &[0]);
-        let seen = all(place.0.path());
+        test_dir.expect("mount tank ../home/m --background --arc 64M --record ../tmp/mounted.parquet", &[0]);
+        std::fs::write(test_dir.at("home/m/file"), vec![1; 1 << 20]).unwrap();
+        test_dir.expect("dataset snapshot tank@one", &[0]);
+        let seen = all(test_dir.0.path());
         assert!(seen.keys().any(|path| path.ends_with("log/tank.log")), "{seen:#?}");
-        assert!(Command::new("umount").arg(place.at("home/m")).status().unwrap().success());
+        assert!(Command::new("umount").arg(test_dir.at("home/m")).status().unwrap().success());
         let began = Instant::now();
-        while place.run("pool export tank").status.code() != Some(0) {
+        while test_dir.run("pool export tank").status.code() != Some(0) {
             assert!(began.elapsed() < PATIENCE, "the pool stays open");
             std::thread::sleep(Duration::from_millis(100));
         }
-        assert!(place.at("tmp/mounted.parquet").exists());
+        assert!(test_dir.at("tmp/mounted.parquet").exists());
     }
     let seen = watch.end();
     assert_saw(&seen, &["/tmp/a", "/tmp/b", "/pools/tank.json"]);
@@ -253,12 +253,12 @@ fn pools_mounts_and_their_logs() {
 
 #[test]
 fn labs() {
-    let place = TestDir::new();
-    std::fs::write(place.at("work/smoke.toml"), SMOKE).unwrap();
-    std::fs::create_dir(place.at("work/data")).unwrap();
-    let watch = Watch::start(&place);
+    let test_dir = TestDir::new();
+    std::fs::write(test_dir.at("work/smoke.toml"), SMOKE).unwrap();
+    std::fs::create_dir(test_dir.at("work/data")).unwrap();
+    let watch = Watch::start(&test_dir);
     let line = "lab run ./smoke.toml --scratch ../tmp --target directory:data --only size --keep";
-    place.expect(line, &[0]);
+    test_dir.expect(line, &[0]);
     let seen = watch.end();
     assert_saw(
         &seen,
@@ -268,27 +268,27 @@ fn labs() {
 
 #[test]
 fn a_lab_writes_through_no_link() {
-    let place = TestDir::new();
-    std::fs::write(place.at("work/smoke.toml"), SMOKE).unwrap();
-    std::fs::write(place.at("home/precious"), "precious").unwrap();
-    std::fs::create_dir(place.at("work/data")).unwrap();
-    let root = place.at("tmp").join(format!("poolwright-lab.{}", rustix::process::getuid().as_raw()));
+    let test_dir = TestDir::new();
+    std::fs::write(test_dir.at("work/smoke.toml"), SMOKE).unwrap();
+    std::fs::write(test_dir.at("home/precious"), "precious").unwrap();
+    std::fs::create_dir(test_dir.at("work/data")).unwrap();
+    let root = test_dir.at("tmp").join(format!("poolwright-lab.{}", rustix::process::getuid().as_raw()));
     let line = "lab run ./smoke.toml --scratch ../tmp --target directory:data --only size";
     std::fs::create_dir(&root).unwrap();
-    std::os::unix::fs::symlink(place.at("home/precious"), root.join("lock")).unwrap();
-    let messages = place.expect(line, &[1]);
+    std::os::unix::fs::symlink(test_dir.at("home/precious"), root.join("lock")).unwrap();
+    let messages = test_dir.expect(line, &[1]);
     assert!(messages.contains("not a regular file") && messages.contains("--scratch"), "{messages}");
-    assert_eq!(std::fs::read_to_string(place.at("home/precious")).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(test_dir.at("home/precious")).unwrap(), "precious");
     std::fs::remove_dir_all(&root).unwrap();
-    std::fs::create_dir(place.at("home/theirs")).unwrap();
-    std::os::unix::fs::symlink(place.at("home/theirs"), &root).unwrap();
-    let messages = place.expect(line, &[1]);
+    std::fs::create_dir(test_dir.at("home/theirs")).unwrap();
+    std::os::unix::fs::symlink(test_dir.at("home/theirs"), &root).unwrap();
+    let messages = test_dir.expect(line, &[1]);
     assert!(messages.contains("not a directory"), "{messages}");
-    assert_eq!(std::fs::read_dir(place.at("home/theirs")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(test_dir.at("home/theirs")).unwrap().count(), 0);
     std::fs::remove_file(&root).unwrap();
     std::fs::create_dir(&root).unwrap();
     if std::os::unix::fs::chown(&root, Some(12345), None).is_ok() {
-        let messages = place.expect(line, &[1]);
+        let messages = test_dir.expect(line, &[1]);
         assert!(messages.contains("belongs to user 12345"), "{messages}");
     }
 }
@@ -296,29 +296,29 @@ fn a_lab_writes_through_no_link() {
 /// An output is first written to a predictable name, in a directory that may be writable by all users.
 #[test]
 fn outputs_are_written_through_no_link() {
-    let place = TestDir::new();
-    place.recorded();
-    std::fs::write(place.at("home/precious"), "precious").unwrap();
+    let test_dir = TestDir::new();
+    test_dir.recorded();
+    std::fs::write(test_dir.at("home/precious"), "precious").unwrap();
     // The shell makes links with its own process id in their names, then executes the program, which has the same process id.
     let script = "for n in .mrc.html.$$ .mrc.html.part-$$ .r.parquet.partial-$$.part-$$; do ln -s ../home/precious $n; done; exec \"$@\"";
-    std::fs::write(place.at("work/log"), "fio version 3 iolog\n0 /a add\n1 /a open\n2 /a read 0 4096\n")
+    std::fs::write(test_dir.at("work/log"), "fio version 3 iolog\n0 /a add\n1 /a open\n2 /a read 0 4096\n")
         .unwrap();
     for line in ["mrc t.parquet --sizes 64M -o mrc.html", "trace import log -o r.parquet"] {
         let status = Command::new("sh")
             .args(["-c", script, "sh", BIN])
             .args(line.split(' '))
-            .current_dir(place.at("work"))
+            .current_dir(test_dir.at("work"))
             .stdout(Stdio::null())
             .status();
         assert!(status.unwrap().success(), "{line}");
-        assert_eq!(std::fs::read_to_string(place.at("home/precious")).unwrap(), "precious", "{line}");
+        assert_eq!(std::fs::read_to_string(test_dir.at("home/precious")).unwrap(), "precious", "{line}");
     }
 }
 
 /// Starts a replay with a long trial: 600 operations that take a second each.
-fn slow_replay(place: &TestDir, more: &str) -> Child {
+fn slow_replay(test_dir: &TestDir, more: &str) -> Child {
     let line = format!("replay t.parquet --device none --arc 64M --warm 0 --paced=0.001 {more}");
-    place.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    test_dir.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 fn scratch_in(dir: &Path, prefix: &str) -> Vec<PathBuf> {
@@ -347,21 +347,21 @@ fn signal(child: &Child, name: &str) {
 
 #[test]
 fn scratch_of_a_killed_process_is_removed_and_a_live_ones_stays() {
-    let place = TestDir::new();
-    place.recorded();
-    let mut live = slow_replay(&place, "--scratch ../tmp");
-    let lives = wait_for_trial(&place.at("tmp"));
-    std::fs::create_dir(place.at("other")).unwrap();
-    let mut dead = slow_replay(&place, "--scratch ../other");
-    let left = wait_for_trial(&place.at("other"));
+    let test_dir = TestDir::new();
+    test_dir.recorded();
+    let mut live = slow_replay(&test_dir, "--scratch ../tmp");
+    let lives = wait_for_trial(&test_dir.at("tmp"));
+    std::fs::create_dir(test_dir.at("other")).unwrap();
+    let mut dead = slow_replay(&test_dir, "--scratch ../other");
+    let left = wait_for_trial(&test_dir.at("other"));
     signal(&dead, "KILL");
     dead.wait().unwrap();
     assert!(left.join("capture/image").exists(), "a kill leaves the capture");
     // A leftover in TMPDIR; the id of a live process in its name makes no difference.
-    let moved = place.at("tmp").join(format!("poolwright-scratch-{}", std::process::id()));
+    let moved = test_dir.at("tmp").join(format!("poolwright-scratch-{}", std::process::id()));
     std::fs::rename(&left, &moved).unwrap();
     // The next run checks TMPDIR even if its own scratch directory is elsewhere.
-    place.expect("replay t.parquet --device none --arc 64M --warm 0 --scratch ../other", &[0]);
+    test_dir.expect("replay t.parquet --device none --arc 64M --warm 0 --scratch ../other", &[0]);
     assert!(!moved.exists(), "the leftovers of a killed process were not removed");
     assert!(lives.join("capture/image").exists(), "the scratch directory of a live process was removed");
     signal(&live, "TERM");
@@ -371,26 +371,26 @@ fn scratch_of_a_killed_process_is_removed_and_a_live_ones_stays() {
 
 #[test]
 fn a_second_interruption_leaves_no_scratch() {
-    let place = TestDir::new();
-    place.recorded();
+    let test_dir = TestDir::new();
+    test_dir.recorded();
     // A stopped process receives both signals at once, so no destructor runs between them.
     for line in ["--scratch ../tmp", "--scratch ../tmp --dir ../tmp"] {
         for _ in 0..3 {
-            let mut child = slow_replay(&place, line);
-            wait_for_trial(&place.at("tmp"));
+            let mut child = slow_replay(&test_dir, line);
+            wait_for_trial(&test_dir.at("tmp"));
             signal(&child, "STOP");
             signal(&child, "INT");
             signal(&child, "TERM");
             signal(&child, "CONT");
             assert_eq!(child.wait().unwrap().code(), Some(130));
             let began = Instant::now();
-            while !scratch_in(&place.at("tmp"), "poolwright-scratch-").is_empty() {
-                assert!(began.elapsed() < Duration::from_secs(10), "{line}: {:?}", all(&place.at("tmp")));
+            while !scratch_in(&test_dir.at("tmp"), "poolwright-scratch-").is_empty() {
+                assert!(began.elapsed() < Duration::from_secs(10), "{line}: {:?}", all(&test_dir.at("tmp")));
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
     }
     // If a trial is killed with its parent, the next run removes its directory.
-    place.expect("replay t.parquet --device none --warm 0 --scratch ../tmp --dir ../tmp", &[0]);
-    assert_eq!(std::fs::read_dir(place.at("tmp")).unwrap().count(), 0);
+    test_dir.expect("replay t.parquet --device none --warm 0 --scratch ../tmp --dir ../tmp", &[0]);
+    assert_eq!(std::fs::read_dir(test_dir.at("tmp")).unwrap().count(), 0);
 }

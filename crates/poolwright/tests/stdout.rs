@@ -44,15 +44,15 @@ const PRINTING: &[&str] = &[
     "pool import tank d0",
 ];
 
-fn place() -> TestDir {
-    let place = TestDir::new();
-    std::fs::write(place.at("data"), b"transaction group ".repeat(20_000)).unwrap();
-    std::fs::write(place.at("log"), LOG).unwrap();
-    place
+fn test_dir() -> TestDir {
+    let test_dir = TestDir::new();
+    std::fs::write(test_dir.at("data"), b"transaction group ".repeat(20_000)).unwrap();
+    std::fs::write(test_dir.at("log"), LOG).unwrap();
+    test_dir
 }
 
-fn run(place: &TestDir, line: &str, stdout: Stdio) -> (Output, String) {
-    let mut command = place.plain();
+fn run(test_dir: &TestDir, line: &str, stdout: Stdio) -> (Output, String) {
+    let mut command = test_dir.plain();
     command.args(line.split_whitespace()).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
     let output = command.output().unwrap();
     let messages = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -69,34 +69,34 @@ fn closed() -> Stdio {
 
 #[test]
 fn a_full_standard_output_is_a_failure_with_a_plain_message() {
-    let place = place();
+    let test_dir = test_dir();
     for line in PRINTING {
-        let (output, messages) = run(&place, line, full());
+        let (output, messages) = run(&test_dir, line, full());
         assert_eq!(output.status.code(), Some(1), "{line}: {messages}");
         assert!(messages.contains("cannot write to standard output: No space left"), "{line}: {messages}");
         assert!(!messages.contains("internal error") && !messages.contains("panicked"), "{line}: {messages}");
     }
-    assert_eq!(place.json("pool list")["pools"][0]["health"], "ONLINE");
+    assert_eq!(test_dir.json("pool list")["pools"][0]["health"], "ONLINE");
 }
 
 #[test]
 fn a_closed_standard_output_ends_quietly() {
-    let place = place();
+    let test_dir = test_dir();
     for line in PRINTING {
-        let (output, messages) = run(&place, line, closed());
+        let (output, messages) = run(&test_dir, line, closed());
         assert_eq!(output.status.code(), Some(0), "{line}: {messages}");
         assert!(
             !messages.contains("standard output") && !messages.contains("internal error"),
             "{line}: {messages}"
         );
     }
-    assert_eq!(place.json("pool list")["pools"][0]["health"], "ONLINE");
+    assert_eq!(test_dir.json("pool list")["pools"][0]["health"], "ONLINE");
 }
 
 #[test]
 fn a_full_standard_error_changes_no_exit_code() {
-    let place = place();
-    let mut command = place.plain();
+    let test_dir = test_dir();
+    let mut command = test_dir.plain();
     let code = command.args(["estimate", "none"]).stderr(full()).status().unwrap().code();
     assert_eq!(code, Some(1));
 }

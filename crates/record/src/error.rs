@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The process lacks the capabilities to load BPF programs.
     #[error(
-        "cannot record: loading BPF programs needs the capabilities {missing}, which this process lacks; \
-         run it as root or give it CAP_BPF and CAP_PERFMON"
+        "cannot record: loading BPF programs needs the capabilities {missing}, which this process lacks\n\
+         hint: run it as root, or give it CAP_BPF and CAP_PERFMON"
     )]
     Privilege {
         /// The missing capabilities.
@@ -25,7 +27,7 @@ pub enum Error {
     },
     /// The kernel has no description of its types (BTF).
     #[error(
-        "cannot record: this kernel has no BTF (/sys/kernel/btf/vmlinux); it must be built with CONFIG_DEBUG_INFO_BTF"
+        "cannot record: this kernel has no BTF (/sys/kernel/btf/vmlinux)\nhint: use a kernel built with CONFIG_DEBUG_INFO_BTF"
     )]
     NoBtf,
     /// The kernel lacks a feature that the probe set requires.
@@ -38,12 +40,12 @@ pub enum Error {
     },
     /// The recorder runs in a separate PID namespace.
     #[error(
-        "cannot record from inside a process namespace (a container): the kernel numbers processes differently there; \
-         run the recorder on the host"
+        "cannot record from inside a process namespace (a container): the kernel numbers processes differently there\n\
+         hint: run the recorder on the host"
     )]
     Namespace,
     /// The directory to record does not exist or is not a directory.
-    #[error("cannot record {}: {source}\nhint: give the database's data directory", path.display())]
+    #[error("cannot record {}: {source}\nhint: give the database's data directory", quoted(path))]
     Directory {
         /// The path.
         path: PathBuf,
@@ -57,7 +59,7 @@ pub enum Error {
         pid: u32,
     },
     /// A file of the kernel's interface (`/proc`, `/sys`) cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}", quoted(path))]
     Read {
         /// The path.
         path: PathBuf,

@@ -24,12 +24,12 @@ impl fmt::Display for Progress {
 impl Summary {
     /// The result in lines of text.
     pub fn text(&self) -> String {
-        let place = match self.trace.events {
+        let location = match self.trace.events {
             0 => "no trace written".into(),
             _ => self.trace.path.display().to_string(),
         };
         let mut out = format!(
-            "{place}: {}, {}, {:.1} s, {} read and written, probe set {}\n",
+            "{location}: {}, {}, {:.1} s, {} read and written, probe set {}\n",
             counted(self.trace.events, "event"),
             counted(self.trace.files as u64, "file"),
             self.meta.duration_ns as f64 / 1e9,

@@ -164,8 +164,8 @@ impl Tracker {
     }
 
     fn new_file(&mut self, file: NewFile) {
-        let path = self.place(&file.place);
-        let path = if file.place.truncated { Path::new("…").join(path) } else { path };
+        let path = self.location(&file.location);
+        let path = if file.location.truncated { Path::new("…").join(path) } else { path };
         let index = file.file as usize;
         if self.known.len() <= index {
             self.known.resize_with(index + 1, || None);
@@ -174,7 +174,7 @@ impl Tracker {
         self.known[index] = Some(TrackedFile {
             path,
             id: None,
-            dev: file.place.dev,
+            dev: file.location.dev,
             ino: file.ino,
             size: file.size,
             unlinked: false,
@@ -182,13 +182,13 @@ impl Tracker {
     }
 
     /// Returns the absolute path of an entry.
-    fn place(&self, place: &EntryPath) -> PathBuf {
-        let inner: PathBuf = place.names.iter().collect();
-        match place.root.and_then(|root| self.roots.get(usize::from(root))) {
+    fn location(&self, location: &EntryPath) -> PathBuf {
+        let inner: PathBuf = location.names.iter().collect();
+        match location.root.and_then(|root| self.roots.get(usize::from(root))) {
             Some(root) => root.join(inner),
             None => {
                 let inner = Path::new("/").join(inner);
-                mounts::outside(&self.mounts, place.dev, &inner).unwrap_or(inner)
+                mounts::outside(&self.mounts, location.dev, &inner).unwrap_or(inner)
             }
         }
     }
@@ -313,7 +313,7 @@ impl Tracker {
             self.unresolved += 1;
             return None;
         }
-        let path = normal(&self.place(dir).join(name));
+        let path = normal(&self.location(dir).join(name));
         if self.by_path.contains_key(&path) {
             return Some(path);
         }

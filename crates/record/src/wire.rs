@@ -64,7 +64,7 @@ pub(crate) struct NewFile {
     pub ino: u64,
     pub size: u64,
     pub pid: u32,
-    pub place: EntryPath,
+    pub location: EntryPath,
 }
 
 /// The position of a directory entry: its names below a followed directory, or below the root of its file system.
@@ -136,7 +136,7 @@ fn new_file(b: &[u8]) -> NewFile {
         ino: u64_at(b, 8),
         size: u64_at(b, 16),
         pid: u32_at(b, 24),
-        place: place(&b[32..]),
+        location: location(&b[32..]),
     }
 }
 
@@ -151,15 +151,15 @@ fn name(b: &[u8]) -> Option<Name> {
         dur: u64_at(b, 24),
         arg: u64_at(b, 32),
         gap: gap(&b[40..]),
-        from_dir: place(&b[places..]),
-        to_dir: place(&b[places + PATH..]),
+        from_dir: location(&b[places..]),
+        to_dir: location(&b[places + PATH..]),
         from: c_string(&b[strings..strings + USER_PATH]),
         to: c_string(&b[strings + USER_PATH..]),
     })
 }
 
 /// Decodes the names of an entry: innermost first, each padded to eight bytes.
-fn place(b: &[u8]) -> EntryPath {
+fn location(b: &[u8]) -> EntryPath {
     let depth = usize::from(b[1]).min(PATH_DEPTH);
     let lengths = &b[8..8 + depth];
     let bytes = &b[8 + PATH_DEPTH..PATH];
@@ -253,9 +253,9 @@ mod tests {
         b[9] = 2;
         b[8 + PATH_DEPTH..][..9].copy_from_slice(b"ibdata.ib");
         b[8 + PATH_DEPTH + 16..][..2].copy_from_slice(b"db");
-        let place = place(&b);
-        assert_eq!(place.names, ["db", "ibdata.ib"]);
-        assert_eq!(place.root, Some(3));
+        let location = location(&b);
+        assert_eq!(location.names, ["db", "ibdata.ib"]);
+        assert_eq!(location.root, Some(3));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_estimate::{Cell, Ended, Estimate, Method, Progress};
+use poolwright_host::quoted;
 use poolwright_report::{Cell as TableCell, Column, Table, Terminal, Tone, Unit};
 use poolwright_trace::{counted, format_size};
 
@@ -200,7 +201,7 @@ fn speeds(cells: &[Cell], to: Terminal) -> String {
 pub fn warnings(found: &Estimate) -> Vec<String> {
     let named = found.skipped.iter().take(NAMED_FILES);
     let mut all: Vec<String> =
-        named.map(|skipped| format!("skipped {}: {}", skipped.path.display(), skipped.why)).collect();
+        named.map(|skipped| format!("skipped {}: {}", quoted(&skipped.path), skipped.why)).collect();
     if found.skipped.len() > NAMED_FILES {
         all.push(format!("… and {} more; --json lists them all", found.skipped.len() - NAMED_FILES));
     }

@@ -77,7 +77,8 @@ fn verdict(top: &mut Section, plan: &Plan) {
         let all: Vec<String> = changed
             .map(|r| format!("{} to {}", format::role_name(&plan.roles, r), format::settings(&r.recommended)))
             .collect();
-        format!("Change {}", all.join("; "))
+        let word = if plan.contradiction().is_some() { "Was recommended:" } else { "Change" };
+        format!("{word} {}", all.join("; "))
     };
     if let Some(found) = plan.contradiction() {
         top.callout(Callout::Warning, CONTRADICTED, &found.why);

@@ -90,17 +90,27 @@ struct Text<'a, W> {
 }
 
 impl<W: Write> Text<'_, W> {
-    fn verdict(&mut self, plan: &Plan) -> io::Result<()> {
-        if let Some(found) = plan.contradiction() {
-            let label = self.style(CONTRADICTED, Tone::Bad);
-            self.wrapped(&format!("{label}: "), CONTRADICTED.chars().count() + 2, &found.why)?;
+    /// Writes the recommendation with `why`, below the confirmation if that contradicts it.
+    fn recommendation(&mut self, plan: &Plan, why: &str) -> io::Result<()> {
+        let contradiction = plan.contradiction();
+        if let Some(found) = contradiction {
+            self.labelled(CONTRADICTED, Tone::Bad, &found.why)?;
         }
-        let (word, tone) = match plan.verdict {
-            Verdict::Change => ("Change", Tone::Good),
-            Verdict::Keep => ("Keep", Tone::Strong),
-        };
-        let word = self.style(word, tone);
-        self.wrapped(&format!("{word}: "), word_width(plan.verdict), &plan.why)?;
+        match plan.verdict {
+            Verdict::Keep => self.labelled("Keep", Tone::Strong, why),
+            Verdict::Change if contradiction.is_some() => self.labelled("Was recommended", Tone::Strong, why),
+            Verdict::Change => self.labelled("Change", Tone::Good, why),
+        }
+    }
+
+    /// Writes a paragraph that begins with a label.
+    fn labelled(&mut self, label: &str, tone: Tone, text: &str) -> io::Result<()> {
+        let styled = self.style(label, tone);
+        self.wrapped(&format!("{styled}: "), label.chars().count() + 2, text)
+    }
+
+    fn verdict(&mut self, plan: &Plan) -> io::Result<()> {
+        self.recommendation(plan, &plan.why)?;
         let s = &plan.subject;
         let database = s.database.as_deref().unwrap_or("unknown database");
         let about = format!(
@@ -323,8 +333,8 @@ impl<W: Write> Text<'_, W> {
         self.heading("next", "")?;
         let mut places: Vec<&str> = Vec::new();
         for role in plan.roles.iter().filter(|r| !r.recommended.is_empty()) {
-            if !places.contains(&role.place.mountpoint.as_str()) {
-                places.push(&role.place.mountpoint);
+            if !places.contains(&role.location.mountpoint.as_str()) {
+                places.push(&role.location.mountpoint);
                 self.command(role)?;
             }
         }
@@ -340,13 +350,13 @@ impl<W: Write> Text<'_, W> {
     /// The command that sets the recommended properties of a role's dataset.
     fn command(&mut self, role: &Role) -> io::Result<()> {
         writeln!(self.out, "  {}", self.style(&command_line(role), Tone::Strong))?;
-        if role.place.dataset.is_some() {
+        if role.location.dataset.is_some() {
             return Ok(());
         }
-        let how = role.place.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
+        let how = role.location.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
         let text = format!(
             "to be mounted on {}, for the files that are in {} today{how}",
-            role.place.mountpoint, role.path
+            role.location.mountpoint, role.path
         );
         self.wrapped("    ", 4, &text)
     }
@@ -395,7 +405,7 @@ impl<W: Write> Text<'_, W> {
 /// The command that sets the recommended properties. It is not wrapped, so that it can be copied.
 fn command_line(role: &Role) -> String {
     let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
-    let line = match &role.place.dataset {
+    let line = match &role.location.dataset {
         Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
         None => {
             let all: String = all.map(|s| format!("-o {s} ")).collect();
@@ -403,14 +413,6 @@ fn command_line(role: &Role) -> String {
         }
     };
     escape::line(&line)
-}
-
-/// The width of the verdict's word with colon and space.
-fn word_width(verdict: Verdict) -> usize {
-    match verdict {
-        Verdict::Change => "Change: ".len(),
-        Verdict::Keep => "Keep: ".len(),
-    }
 }
 
 /// The best settings in their order, always including the recommended and today's settings.

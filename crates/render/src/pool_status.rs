@@ -1,5 +1,6 @@
 //! `pool status` in the form of `zpool status`, and `pool list`.
 
+use poolwright_host::quoted;
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_userpool::label::Vdev;
 use poolwright_userpool::{Mounted, PoolInfo, PoolStatus, scan_text};
@@ -32,7 +33,7 @@ pub fn text(status: &PoolStatus, now_unix_s: u64, terminal: Terminal) -> String 
 
 fn data_errors(info: &PoolInfo) -> String {
     if let Some(fault) = info.file_faults.iter().find(|fault| fault.lost) {
-        return format!("{} {}; changes fail with EIO", fault.path.display(), fault.change.description());
+        return format!("{} {}; changes fail with EIO", quoted(&fault.path), fault.change.description());
     }
     match info.data_errors {
         0 => "No known data errors".to_owned(),

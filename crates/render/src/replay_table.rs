@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_host::quoted;
 use poolwright_replay::rounds::Stopped;
 use poolwright_replay::settings::PerRole;
 use poolwright_replay::{Error, Replay};
@@ -134,7 +135,7 @@ pub fn stopped(stopped: &Stopped, repeat: u32, label: &str) -> String {
     let trial = if repeat == 1 { String::new() } else { format!(" in trial {} of {repeat}", stopped.trial) };
     let why = match &stopped.why {
         Error::TooLong(limit) => format!("after {} s", limit.as_secs_f64()),
-        Error::UsedUp { path, .. } => format!("because {} was nearly full", path.display()),
+        Error::UsedUp { path, .. } => format!("because {} was nearly full", quoted(&path)),
         other => format!("by an error ({other})"),
     };
     format!("Stopped {why}{trial}, so there is no result for {label}.\n")

@@ -225,7 +225,7 @@ impl Inference<'_> {
     }
 
     fn add(&mut self, event: &Event, start: u64) {
-        let lane = self.builder.place(event);
+        let lane = self.builder.location(event);
         let foreground = self.foreground.contains(&event.tid);
         while self.application.thinks.len() <= lane as usize {
             self.application.thinks.push(Vec::new());

@@ -141,8 +141,8 @@ pub fn reason(status: &str, stderr: &str) -> String {
 /// Returns the last line of a process's output, without the program's name, empty lines and hints. Returns `None` if
 /// there is none.
 pub fn last_words<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
-    let mut said = lines.rev().map(str::trim);
-    let last = said.find(|line| !line.is_empty() && !line.starts_with("hint: "))?;
+    let mut trimmed = lines.rev().map(str::trim);
+    let last = trimmed.find(|line| !line.is_empty() && !line.starts_with("hint: "))?;
     Some(last.trim_start_matches("poolwright: ").to_owned())
 }
 
@@ -173,10 +173,12 @@ mod tests {
     fn assertions_and_last_words() {
         let text =
             "noise\nASSERT at module/zfs/x.c:1:f()\na == b (1 == 2)\n  PID: 1\nCall trace:\n/lib/x(+0x1)";
-        let said = reason("signal: 6", text);
+        let message = reason("signal: 6", text);
         assert!(
-            said.contains("module/zfs/x.c:1") && said.contains("a == b") && said.contains("signal: 6"),
-            "{said}"
+            message.contains("module/zfs/x.c:1")
+                && message.contains("a == b")
+                && message.contains("signal: 6"),
+            "{message}"
         );
         assert_eq!(reason("exit status: 1", "poolwright: no room\n"), "no room");
         assert_eq!(reason("exit status: 1", "poolwright: no room\nhint: make some\n"), "no room");

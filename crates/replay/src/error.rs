@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
 use poolwright_trace::layout::Role;
 
 use crate::missing_files::MissingFiles;
@@ -19,7 +20,7 @@ pub enum Error {
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
     /// An operation on a file or directory of the host failed.
-    #[error("cannot {what} {}: {why}", path.display())]
+    #[error("cannot {what} {}: {why}", quoted(path))]
     Host {
         /// The operation, as a verb: "read".
         what: &'static str,
@@ -31,7 +32,7 @@ pub enum Error {
     /// The scratch directory has too little free space for the trial.
     #[error(
         "{} has only {} MiB free, but the trial needs about {} MiB",
-        path.display(), free >> 20, needed >> 20
+        quoted(path), free >> 20, needed >> 20
     )]
     NoRoom {
         /// The scratch directory.
@@ -44,7 +45,7 @@ pub enum Error {
     /// A trial has nearly filled the file system that it writes to.
     #[error(
         "the trial was stopped: {} has only {} MiB free (in memory, limited by available memory)",
-        path.display(), free >> 20
+        quoted(path), free >> 20
     )]
     UsedUp {
         /// The scratch directory.
@@ -89,13 +90,13 @@ pub enum Error {
         touched: u64,
     },
     /// No role has this name.
-    #[error("unknown role {role:?}; roles are {}", Role::ALL.map(Role::name).join(", "))]
+    #[error("unknown role {role:?} (known: {})", Role::ALL.map(Role::name).join(", "))]
     UnknownRole {
         /// The unknown name.
         role: String,
     },
     /// A role to replay has no file in the trace.
-    #[error("{} has no file of the role {role:?}; it has {}", trace.display(), known.join(", "))]
+    #[error("{} has no file of the role {role:?}; it has {}", quoted(trace), known.join(", "))]
     NoFileOfRole {
         /// The trace.
         trace: PathBuf,
@@ -105,7 +106,7 @@ pub enum Error {
         known: Vec<String>,
     },
     /// A setting is for a role without files in the trace.
-    #[error("{role}:… sets nothing: {} has no file of that role; it has {}", trace.display(), known.join(", "))]
+    #[error("{role}:… sets nothing: {} has no file of that role; it has {}", quoted(trace), known.join(", "))]
     UnusedSetting {
         /// The trace.
         trace: PathBuf,
@@ -129,7 +130,7 @@ pub enum Error {
     #[error("{0}")]
     NoSourceFiles(MissingFiles),
     /// A specification or a capture's index is invalid.
-    #[error("invalid {what} {}: {why}", path.display())]
+    #[error("invalid {what} {}: {why}", quoted(path))]
     Malformed {
         /// The expected contents of the file.
         what: &'static str,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+
 /// Files that a trace reads, writes or maps, and that do not exist. `Display` returns a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingFiles {
@@ -31,7 +33,7 @@ impl fmt::Display for MissingFiles {
                 f,
                 "{count} of the {of} files that the trace reads or writes are not in {} (such as {first}): their bytes are \
                  made up",
-                dir.display()
+                quoted(&dir)
             ),
         }
     }

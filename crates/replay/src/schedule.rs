@@ -169,7 +169,7 @@ impl Builder {
     }
 
     fn add(&mut self, event: &Event) {
-        let lane = self.place(event);
+        let lane = self.location(event);
         let mut before: Vec<Dependency> = self.same_thread_before(event, lane);
         while let Some(&std::cmp::Reverse((end, l, done))) = self.pending.peek() {
             if end > event.t_ns {
@@ -194,7 +194,7 @@ impl Builder {
     }
 
     /// Returns the lane for an event: of its thread's free lanes, the one that ended last; otherwise a new one.
-    pub(crate) fn place(&mut self, event: &Event) -> u32 {
+    pub(crate) fn location(&mut self, event: &Event) -> u32 {
         let own = self.by_thread.entry(event.tid).or_default();
         let ended = own.iter().copied().filter(|l| self.lanes[*l as usize].end <= event.t_ns);
         let latest = ended.max_by_key(|l| self.lanes[*l as usize].end);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use poolwright_host::quoted;
 use poolwright_trace::{Event, Trace};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -38,7 +39,7 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     };
     drop(trace);
     if schedule.is_empty() && !spec.fill_only {
-        return Err(Error::Nothing(format!("nothing in {} is left to replay", spec.trace.display())));
+        return Err(Error::Nothing(format!("nothing in {} is left to replay", quoted(&spec.trace))));
     }
     match &spec.target {
         TargetSpec::Engine(options) => {
@@ -77,8 +78,8 @@ fn load_capture(spec: &Spec, trace: &Trace) -> Result<Capture> {
     if capture.files.len() != trace.files.len() {
         return Err(Error::Nothing(format!(
             "the capture {} does not belong to the trace {}",
-            spec.capture.display(),
-            spec.trace.display()
+            quoted(&spec.capture),
+            quoted(&spec.trace)
         )));
     }
     for (taken, role) in capture.taken.iter_mut().zip(&capture.roles) {

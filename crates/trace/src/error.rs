@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
+
 /// An error of this crate. Each message names the operation and its object, and the remedy if it is known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An operating-system call failed.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", quoted(path))]
     Io {
         /// The operation: `open`, `read`, `write`.
         action: &'static str,
@@ -17,7 +19,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is not a trace.
-    #[error("{} is not a Poolwright trace: {why}", path.display())]
+    #[error("{} is not a Poolwright trace: {why}", quoted(path))]
     NotATrace {
         /// The file.
         path: PathBuf,
@@ -27,7 +29,7 @@ pub enum Error {
     /// The file starts like a trace but ends before its first checkpoint.
     #[error(
         "{} is truncated: it starts like a trace but contains no complete footer\nhint: copy the file again, or make a new recording",
-        path.display()
+        quoted(path)
     )]
     Truncated {
         /// The file.
@@ -37,7 +39,7 @@ pub enum Error {
     #[error(
         "{} is torn: there is no event before the torn part, which has {lost} of its {len} bytes\n\
          hint: copy the trace again, or record again",
-        path.display()
+        quoted(path)
     )]
     NothingLeft {
         /// The file.
@@ -48,8 +50,11 @@ pub enum Error {
         len: u64,
     },
     /// The trace has a later format version.
-    #[error("{} has trace format {version}, but this program reads formats up to {}\nhint: use the newer poolwright that wrote the file",
-        path.display(), crate::FORMAT_VERSION)]
+    #[error(
+        "{} has trace format {version}, but this program reads formats up to {}\nhint: use the newer poolwright that wrote the file",
+        quoted(path),
+        crate::FORMAT_VERSION
+    )]
     Newer {
         /// The file.
         path: PathBuf,
@@ -57,7 +62,7 @@ pub enum Error {
         version: String,
     },
     /// The file is a trace with invalid contents.
-    #[error("{} is damaged: {why}\nhint: copy the file again, or make a new recording", path.display())]
+    #[error("{} is damaged: {why}\nhint: copy the file again, or make a new recording", quoted(path))]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -65,7 +70,7 @@ pub enum Error {
         why: String,
     },
     /// The trace has more events than fit into the available memory.
-    #[error("{} contains {}, which take {} of memory, but only {} is available\nhint: record for a shorter time", path.display(),
+    #[error("{} contains {}, which take {} of memory, but only {} is available\nhint: record for a shorter time", quoted(path),
         crate::counted(*events, "event"), crate::format_size(*needed), crate::format_size(*available))]
     TooLarge {
         /// The file.
@@ -78,7 +83,10 @@ pub enum Error {
         available: u64,
     },
     /// The target exists and is not a trace.
-    #[error("will not overwrite {}: it is not a Poolwright trace\nhint: choose another name, or remove the file", path.display())]
+    #[error(
+        "will not overwrite {}: it is not a Poolwright trace\nhint: choose another name, or remove the file",
+        quoted(path)
+    )]
     NotOverwritten {
         /// The file.
         path: PathBuf,
@@ -92,13 +100,13 @@ pub enum Error {
         known: usize,
     },
     /// An earlier write failed. The trace on disk ends at the last checkpoint before it.
-    #[error("cannot write {}: an earlier write failed, the trace ends at its last checkpoint", path.display())]
+    #[error("cannot write {}: an earlier write failed, the trace ends at its last checkpoint", quoted(path))]
     Poisoned {
         /// The trace.
         path: PathBuf,
     },
     /// The Parquet encoder failed.
-    #[error("cannot encode events for {}: {source}", path.display())]
+    #[error("cannot encode events for {}: {source}", quoted(path))]
     Encode {
         /// The trace.
         path: PathBuf,
@@ -106,7 +114,7 @@ pub enum Error {
         source: parquet::errors::ParquetError,
     },
     /// A line of a foreign trace is invalid.
-    #[error("{}:{line}: {why}", path.display())]
+    #[error("{}:{line}: {why}", quoted(path))]
     Parse {
         /// The file.
         path: PathBuf,
@@ -116,7 +124,7 @@ pub enum Error {
         why: String,
     },
     /// The trace contains something that the export format cannot represent.
-    #[error("cannot export to {}: {why}", path.display())]
+    #[error("cannot export to {}: {why}", quoted(path))]
     Export {
         /// The target.
         path: PathBuf,
@@ -124,7 +132,7 @@ pub enum Error {
         why: String,
     },
     /// The file to import has no known format.
-    #[error("{}: unrecognised format; known formats: {known}", path.display())]
+    #[error("{}: unrecognised format (known: {known})", quoted(path))]
     UnrecognisedFormat {
         /// The file.
         path: PathBuf,
@@ -132,7 +140,7 @@ pub enum Error {
         known: String,
     },
     /// An importer cannot import the file.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}", quoted(path))]
     Import {
         /// The file.
         path: PathBuf,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+
 use crate::{Error, Reader, Result, counted};
 
 /// The torn end of a trace whose recorder was killed, or whose copy is incomplete. `Display` returns a warning and a hint.
@@ -36,7 +38,7 @@ impl Reader {
 impl fmt::Display for TornEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TornEnd { path, lost, events, good_len } = self;
-        let path = path.display();
+        let path = quoted(&path);
         write!(
             f,
             "{path} is torn: {} after the last checkpoint {} lost; using {} before it\n\

@@ -48,7 +48,7 @@ pub fn format_duration(time: Duration) -> String {
 
 /// A text that is not a time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a time; write 30s, 5m or 1h")]
+#[error("invalid time {0:?}: expected a number and a unit, such as 30s, 5m or 1h")]
 pub struct InvalidDuration(String);
 
 /// Parses a time such as `30s`, `5m`, `1h`, `500ms` or `20us`; without a unit, in seconds.

@@ -107,11 +107,11 @@ impl Writer {
     pub fn create(path: impl AsRef<Path>, meta: Meta) -> Result<Writer> {
         let path = path.as_ref().to_owned();
         refuse_foreign(&path)?;
-        let place = place_of(&path).map_err(io("create", &path))?;
+        let location = real_path_of(&path).map_err(io("create", &path))?;
         // A trace is private, because it contains file names and how each file is used. A device or a pipe already
         // exists.
-        let opened = match &place {
-            Some(place) => Part::create(place, private::FILE).map(|(part, out)| (Some(part), out)),
+        let opened = match &location {
+            Some(location) => Part::create(location, private::FILE).map(|(part, out)| (Some(part), out)),
             None => OpenOptions::new().write(true).open(&path).map(|out| (None, out)),
         };
         let (part, out) = opened.map_err(io("create", &path))?;
@@ -260,8 +260,8 @@ impl Writer {
     fn publish(&mut self) -> Result<()> {
         let Some(part) = &self.part else { return Ok(()) };
         // Replace the target of a symbolic link, not the link.
-        let place = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        part.rename(&place).map_err(io("create", &self.path))?;
+        let location = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        part.rename(&location).map_err(io("create", &self.path))?;
         self.part = None;
         Ok(())
     }
@@ -362,14 +362,14 @@ fn checkpoint_interval(recorded: Duration, footer_bytes: usize) -> Duration {
 
 /// Returns the real path of a trace at `path`, following links, or `None` if it cannot be replaced (a device, for
 /// example).
-fn place_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
+fn real_path_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => return Ok(None),
         Ok(_) => drop(OpenOptions::new().write(true).open(path)?), // do not replace a write-protected trace
         Err(_) => {}
     }
-    let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    Ok(place.file_name().is_some().then_some(place))
+    let location = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    Ok(location.file_name().is_some().then_some(location))
 }
 
 /// Refuses to overwrite a file that is not a trace, such as a data file given to `-o` by mistake.

@@ -322,9 +322,9 @@ fn any_event() -> impl Strategy<Value = Event> {
         wake_ns,
         waker,
     });
-    let place = (0..3u32, time.clone(), time.clone());
-    (time.clone(), time, 0..Op::ALL.len(), place, any::<(u32, u32, u16)>(), prop::option::of(gap)).prop_map(
-        |(t_ns, dur_ns, op, (file, offset, len), (pid, tid, flags), gap)| Event {
+    let location = (0..3u32, time.clone(), time.clone());
+    (time.clone(), time, 0..Op::ALL.len(), location, any::<(u32, u32, u16)>(), prop::option::of(gap))
+        .prop_map(|(t_ns, dur_ns, op, (file, offset, len), (pid, tid, flags), gap)| Event {
             t_ns,
             dur_ns,
             op: Op::ALL[op],
@@ -336,8 +336,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             tid,
             flags: Flags(flags),
             gap,
-        },
-    )
+        })
 }
 
 proptest! {

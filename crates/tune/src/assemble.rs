@@ -56,14 +56,14 @@ impl Tuner<'_> {
             notes.push(simpler.clone());
         }
         notes.extend(rewriting(&recommended, files));
-        let place = dataset_location(&self.inventory, &self.request.dir, name);
+        let location = dataset_location(&self.inventory, &self.request.dir, name);
         plan::Role {
             role: name.to_owned(),
-            path: common_directory(files).unwrap_or_else(|| place.mountpoint.clone()),
+            path: common_directory(files).unwrap_or_else(|| location.mountpoint.clone()),
             paths: paths(files),
             files: files.paths.len() as u64,
             bytes: files.bytes,
-            place: plan::DatasetLocation { dataset: self.current.dataset.clone(), ..place },
+            location: plan::DatasetLocation { dataset: self.current.dataset.clone(), ..location },
             current: today.clone(),
             current_source: self.current.source.clone(),
             recommended,
@@ -182,7 +182,7 @@ pub(crate) fn reconcile(roles: &mut [plan::Role], raced: &[Group]) {
         let Some(shared) = roles.iter().find(|r| r.role == *lead).map(|r| r.recommended.clone()) else {
             continue;
         };
-        let followers = |r: &&mut plan::Role| r.place.mountpoint == group.mountpoint && r.role != *lead;
+        let followers = |r: &&mut plan::Role| r.location.mountpoint == group.mountpoint && r.role != *lead;
         for role in roles.iter_mut().filter(followers) {
             role.recommended = shared.clone();
         }

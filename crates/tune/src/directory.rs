@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
+
 use crate::{Error, Result};
 
 /// The real path of a database's directory, which must not be empty.
@@ -9,7 +11,7 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::Nothing`] if it cannot be opened, is a file, or is empty.
 pub fn database_dir(dir: &Path) -> Result<PathBuf> {
-    let shown = |dir: &Path| dir.display().to_string();
+    let shown = |dir: &Path| quoted(&dir).to_string();
     let cannot = |what: &str, dir: &Path, why: std::io::Error| {
         Error::Nothing(format!("cannot {what} {}: {why}", shown(dir)))
     };

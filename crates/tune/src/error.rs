@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -27,7 +29,7 @@ pub enum Error {
     #[error("{0}")]
     Nothing(String),
     /// The recording of the directory contains no reads or writes of files.
-    #[error("the recording of {} contains no reads or writes of files", .0.display())]
+    #[error("the recording of {} contains no reads or writes of files", quoted(.0))]
     NoIo(PathBuf),
     /// The trace describes other files than those in the directory.
     #[error("{0}")]

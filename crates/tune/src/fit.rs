@@ -184,14 +184,14 @@ mod tests {
         assert_eq!(all.cuts(15.0, 0.0, 1.0, &outcome), None, "{all:?}");
         let cut = fit(&calibration(2.0, 1.0), 80.0, 30.0, &|_| 1.0);
         outcome.ended = Ended::OutOfTime;
-        let said = cut.cuts(30.0, 0.03, 0.67, &outcome).unwrap();
+        let message = cut.cuts(30.0, 0.03, 0.67, &outcome).unwrap();
         for part in [
             "the first 6 s of 30 s",
             " 3 % of these operations would",
             "33 % fewer bytes written",
             "ended after 0 settings",
         ] {
-            assert!(said.contains(part), "{said}");
+            assert!(message.contains(part), "{message}");
         }
         let steady = cut.cuts(30.0, 0.03, 1.1, &outcome).unwrap();
         assert!(!steady.contains("bytes written"), "{steady}");

@@ -149,7 +149,7 @@ mod tests {
             paths: vec!["/db".into()],
             files: 1,
             bytes: 1 << 20,
-            place: DatasetLocation::default(),
+            location: DatasetLocation::default(),
             current: Settings::new(),
             current_source: CurrentSource::ZfsDefaults { why: "a test".into() },
             recommended: Settings::from([("recordsize".into(), "16K".into())]),
@@ -168,14 +168,14 @@ mod tests {
             ("allocated_bytes", gain(-0.12, (-0.13, -0.11), GainVerdict::Better)),
             ("work_rate", gain(0.2, (-0.1, 0.4), GainVerdict::Noise)),
         ]);
-        let said = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
+        let message = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
         assert!(
-            said.starts_with("data and wal with recordsize=16K. The whole plan against today's"),
-            "{said}"
+            message.starts_with("data and wal with recordsize=16K. The whole plan against today's"),
+            "{message}"
         );
-        assert!(said.contains("space −12 % (−13 to −11)"), "{said}");
-        assert!(said.contains("no clear change in work rate (−10 to +40 %)"), "{said}");
-        assert!(!said.contains("work rate +"), "{said}");
+        assert!(message.contains("space −12 % (−13 to −11)"), "{message}");
+        assert!(message.contains("no clear change in work rate (−10 to +40 %)"), "{message}");
+        assert!(!message.contains("work rate +"), "{message}");
     }
 
     #[test]
@@ -183,16 +183,19 @@ mod tests {
         let metric = "work_rate";
         let whole = gains(&[(metric, gain(0.32, (0.3, 0.34), GainVerdict::Better))]);
         let alone = gains(&[(metric, gain(0.14, (-0.04, 0.3), GainVerdict::Noise))]);
-        let said = why(Verdict::Change, &[role(alone)], &whole, &[]);
-        assert!(said.contains("no clear change in work rate (+30 to +34 % for all files together"), "{said}");
-        assert!(said.contains("but −4 to +30 % for data and wal"), "{said}");
+        let message = why(Verdict::Change, &[role(alone)], &whole, &[]);
+        assert!(
+            message.contains("no clear change in work rate (+30 to +34 % for all files together"),
+            "{message}"
+        );
+        assert!(message.contains("but −4 to +30 % for data and wal"), "{message}");
         // If the role alone shows the gain as well, the headline quotes the figures of the whole plan.
-        let said = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
-        assert!(said.contains("work rate +32 % (+30 to +34)"), "{said}");
+        let message = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
+        assert!(message.contains("work rate +32 % (+30 to +34)"), "{message}");
         // A loss is always reported.
         let worse = gains(&[(metric, gain(-0.3, (-0.4, -0.2), GainVerdict::Worse))]);
-        let said = why(Verdict::Change, &[role(gains(&[]))], &worse, &[]);
-        assert!(said.contains("work rate −30 % (−40 to −20)"), "{said}");
+        let message = why(Verdict::Change, &[role(gains(&[]))], &worse, &[]);
+        assert!(message.contains("work rate −30 % (−40 to −20)"), "{message}");
     }
 
     #[test]
@@ -211,7 +214,7 @@ mod tests {
         ]);
         let roles = [role(alone)];
         let all = costs(&roles, &whole);
-        let said: Vec<(Option<&str>, &str)> =
+        let message: Vec<(Option<&str>, &str)> =
             all.iter().map(|c| (c.role.as_deref(), c.metric.as_str())).collect();
         let expected = [
             (None, "allocated_bytes"),
@@ -219,9 +222,9 @@ mod tests {
             (None, "ops_s"),
             (Some("data"), "fsync_p99_ns"),
         ];
-        assert_eq!(said, expected);
+        assert_eq!(message, expected);
         assert_eq!(all[3].gain.change, 8.27);
-        let said = why(Verdict::Change, &roles, &whole, &all);
-        assert!(said.ends_with("4 figures get clearly worse: see the costs."), "{said}");
+        let message = why(Verdict::Change, &roles, &whole, &all);
+        assert!(message.ends_with("4 figures get clearly worse: see the costs."), "{message}");
     }
 }

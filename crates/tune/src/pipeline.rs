@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use poolwright_host::quoted;
 use poolwright_openzfs::{Config, Engine};
 use poolwright_replay::application::foreground_threads;
 use poolwright_replay::{Capture, capture};
@@ -41,7 +42,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     let trace = with_roles(&request.trace)?;
     let inventory = take_inventory(&request.dir, &trace);
     if inventory.files == 0 {
-        return Err(Error::Nothing(format!("{} contains no readable file", request.dir.display())));
+        return Err(Error::Nothing(format!("{} contains no readable file", quoted(&request.dir))));
     }
     let warnings = check_files(&request.dir, &trace)?.into_iter().collect();
     progress(&Progress { doing: "copying the accessed regions".into(), share: 0.0 });
@@ -84,22 +85,23 @@ fn check_files(dir: &Path, trace: &Trace) -> Result<Option<String>> {
             None => format!("the recording's subject is {subject:?}: record this directory"),
         };
         let lies = match found.outside {
-            1 => format!("the only file in the recording, {example}, is not in {}", dir.display()),
+            1 => format!("the only file in the recording, {example}, is not in {}", quoted(&dir)),
             n => format!(
                 "none of the {n} files in the recording is in {} (the first is {example})",
-                dir.display()
+                quoted(&dir)
             ),
         };
         return Err(Error::OtherFiles(format!("{lies}\nhint: {recorded}")));
     }
     let share = found.ops_outside as f64 / found.ops.max(1) as f64;
     Ok(Some(format!(
-        "{} of the {} files in the recording, with {:.0} % of its reads and writes, are not in {} (such as {example}): their \
+        "{} of the {} files in the recording, with {:.0} % of its reads and writes, {} not in {} (such as {example}): their \
          I/O is replayed, but other files in those directories are not examined",
         found.outside,
         found.inside + found.outside,
         share * 100.0,
-        dir.display()
+        if found.outside == 1 { "is" } else { "are" },
+        quoted(dir)
     )))
 }
 

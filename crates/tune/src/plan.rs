@@ -316,7 +316,8 @@ pub struct Role {
     /// Sum of the files' lengths in bytes.
     pub bytes: u64,
     /// The dataset that the role has or would have.
-    pub place: DatasetLocation,
+    #[serde(rename = "place")]
+    pub location: DatasetLocation,
     /// Today's properties.
     pub current: Settings,
     /// Origin of `current`.

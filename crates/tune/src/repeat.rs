@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use poolwright_host::quoted;
 use poolwright_trace::{Reader, layout};
 
 use crate::candidates::assignments;
@@ -103,21 +104,21 @@ fn refused<T>(why: String) -> Result<T> {
 fn same_directory(plan: &Plan, dir: Option<&Path>) -> Result<PathBuf> {
     let recorded = Path::new(&plan.subject.directory);
     let found = dir.unwrap_or(recorded);
-    let place = match found.canonicalize() {
-        Ok(place) if place.is_dir() => place,
-        Ok(_) => return refused(format!("{} is not a directory", found.display())),
+    let location = match found.canonicalize() {
+        Ok(location) if location.is_dir() => location,
+        Ok(_) => return refused(format!("{} is not a directory", quoted(&found))),
         Err(why) => {
-            return refused(format!("cannot open the database's directory {}: {why}", found.display()));
+            return refused(format!("cannot open the database's directory {}: {why}", quoted(&found)));
         }
     };
-    if place != recorded {
+    if location != recorded {
         return refused(format!(
             "the plan was made for the database in {}, not in {}",
-            recorded.display(),
-            place.display()
+            quoted(&recorded),
+            quoted(&location)
         ));
     }
-    Ok(place)
+    Ok(location)
 }
 
 /// Checks that the directory contains the same database system on the same file system. Its files may have changed.
@@ -132,19 +133,19 @@ fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
         let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
         return refused(format!(
             "{} contains {}, but the plan was made for {}",
-            dir.display(),
+            quoted(&dir),
             name(title),
             name(recorded)
         ));
     }
     let current = detect(dir, stated);
-    let place = |kind: &str, dataset: Option<&String>| {
+    let location = |kind: &str, dataset: Option<&String>| {
         dataset.map_or_else(|| kind.to_owned(), |dataset| format!("{kind} ({dataset})"))
     };
-    let now = place(&current.file_system, current.dataset.as_ref());
-    let then = place(&plan.subject.file_system, plan.subject.dataset.as_ref());
+    let now = location(&current.file_system, current.dataset.as_ref());
+    let then = location(&plan.subject.file_system, plan.subject.dataset.as_ref());
     if now != then {
-        return refused(format!("{} is on {now}, but was on {then} when the plan was made", dir.display()));
+        return refused(format!("{} is on {now}, but was on {then} when the plan was made", quoted(&dir)));
     }
     Ok(())
 }
@@ -166,7 +167,7 @@ fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Resu
     if reader.meta().subject != subject {
         return refused(format!(
             "{} is a recording of {}, but the plan was made from one of {subject}",
-            path.display(),
+            quoted(&path),
             reader.meta().subject
         ));
     }
@@ -174,7 +175,7 @@ fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Resu
     if checksum != record.trace_checksum {
         return refused(format!(
             "{} is not the plan's recording: its checksum is {checksum}, the plan's is {}",
-            path.display(),
+            quoted(&path),
             record.trace_checksum
         ));
     }
@@ -236,7 +237,7 @@ pub fn compare(old: &Plan, new: &Plan) -> Repetition {
 fn recommendations(plan: &Plan) -> Vec<(String, Settings)> {
     plan.roles
         .iter()
-        .map(|r| (format!("{} in {}", r.role, r.place.mountpoint), spelled(&r.recommended)))
+        .map(|r| (format!("{} in {}", r.role, r.location.mountpoint), spelled(&r.recommended)))
         .collect()
 }
 
@@ -346,8 +347,8 @@ mod tests {
         let check = |change: fn(&mut Plan), words: &str| {
             let mut bad = good.clone();
             change(&mut bad);
-            let said = why(&bad, None, None);
-            assert!(said.contains(words), "{said}");
+            let message = why(&bad, None, None);
+            assert!(message.contains(words), "{message}");
         };
         check(|p| p.request = None, "does not record its request");
         check(|p| p.subject.directory += "-gone", "db-gone: No such file");
@@ -363,10 +364,10 @@ mod tests {
         );
         check(|p| p.request.as_mut().unwrap().trace_checksum = "0".into(), "is not the plan's recording");
         check(|p| p.request.as_mut().unwrap().budget_s = f64::NAN, "budget is out of range");
-        let said = why(&good, Some(dir.path()), None);
-        assert!(said.contains("the plan was made for the database in"), "{said}");
-        let said = why(&good, None, Some(&dir.path().join("db")));
-        assert!(said.starts_with("cannot open the plan's recording"), "{said}");
+        let message = why(&good, Some(dir.path()), None);
+        assert!(message.contains("the plan was made for the database in"), "{message}");
+        let message = why(&good, None, Some(&dir.path().join("db")));
+        assert!(message.starts_with("cannot open the plan's recording"), "{message}");
     }
 
     #[test]

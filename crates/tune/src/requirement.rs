@@ -34,7 +34,9 @@ impl Requirement {
     /// # Errors
     /// A message if the form, the name or the percentage is invalid.
     pub fn parse(text: &str) -> Result<Requirement, String> {
-        let form = || format!("invalid requirement {text:?}; write space<=-20% or work_rate>=-5%");
+        let form = || {
+            format!("invalid requirement {text:?}: expected a limit such as space<=-20% or work_rate>=-5%")
+        };
         let (name, side, bound) = [("<=", Side::AtMost), (">=", Side::AtLeast)]
             .into_iter()
             .find_map(|(sign, side)| {
@@ -43,7 +45,7 @@ impl Requirement {
             .ok_or_else(form)?;
         if metric::find_requirement(name).is_none() {
             let all: Vec<&str> = METRICS.iter().filter_map(|metric| metric.requirement).collect();
-            return Err(format!("unknown figure {name:?} in {text:?}; use one of {}", all.join(", ")));
+            return Err(format!("unknown figure {name:?} in {text:?} (known: {})", all.join(", ")));
         }
         let percent: f64 = bound.strip_suffix('%').and_then(|n| n.trim().parse().ok()).ok_or_else(form)?;
         if !percent.is_finite() || percent < -100.0 {

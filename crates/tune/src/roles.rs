@@ -84,9 +84,9 @@ pub(crate) fn files_in_directory(dir: &Path, trace: &Trace) -> FilesInDirectory 
     for (file, ops) in trace.files.iter().zip(ops).filter(|(_, ops)| *ops > 0) {
         let path = Path::new(&file.path);
         // For a removed file, the recorded path counts.
-        let place = path.canonicalize().or_else(|_| std::path::absolute(path));
+        let location = path.canonicalize().or_else(|_| std::path::absolute(path));
         found.ops += ops;
-        if place.is_ok_and(|place| place.starts_with(dir)) || path.starts_with(dir) {
+        if location.is_ok_and(|location| location.starts_with(dir)) || path.starts_with(dir) {
             found.inside += 1;
         } else {
             found.outside += 1;

@@ -269,7 +269,7 @@ fn fast_recording_warning(work_rate: f64) -> Option<String> {
     (work_rate < SLOW_WORK_RATE).then(|| {
         format!(
             "the database was recorded {:.1} times as fast as its trials under today's settings: when it is slower, it may do \
-             fewer operations for the same work, so changes of the work rate are uncertain; `poolwright confirm` measures them",
+             fewer operations for the same work, so changes of the work rate are uncertain; a confirmation with the database measures them",
             1.0 / work_rate
         )
     })
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_recording_of_another_pace_is_named() {
         assert!(fast_recording_warning(0.7).is_none());
-        let said = fast_recording_warning(0.25).unwrap();
-        assert!(said.contains("recorded 4.0 times as fast"), "{said}");
+        let message = fast_recording_warning(0.25).unwrap();
+        assert!(message.contains("recorded 4.0 times as fast"), "{message}");
     }
 }

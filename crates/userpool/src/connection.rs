@@ -157,7 +157,7 @@ impl EndingOwner {
         let (pool, pid) = (owner.pool().to_owned(), owner.pid());
         if elapsed > ENDING {
             let todo = format!(
-                "it has been closing the pool for {} s\nhint: try again when it has ended",
+                ", which has been closing the pool for {} s\nhint: try again when it has ended",
                 elapsed.as_secs()
             );
             return Err(Error::InUse { pool, pid, what: owner.command(), todo });
@@ -234,7 +234,7 @@ fn in_use(pool: &str, file: &Path) -> Error {
         pool: pool.to_owned(),
         pid: owner.as_ref().map_or(0, |owner| owner.pid),
         what: owner.map_or_else(String::new, |owner| owner.command),
-        todo: "only one process at a time can have a pool open: wait for that process, or end it".into(),
+        todo: "\nhint: wait for that process, or end it".into(),
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn private_dir(dir: &Path) -> Result<()> {
         Some(why) => Error::Damaged {
             path: dir.to_owned(),
             why: format!(
-                "{why}; set POOLWRIGHT_STATE_DIR and POOLWRIGHT_RUNTIME_DIR to directories that you own"
+                "{why}\nhint: set POOLWRIGHT_STATE_DIR and POOLWRIGHT_RUNTIME_DIR to directories that you own"
             ),
         },
     })

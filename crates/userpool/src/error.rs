@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::fault::Fault;
+use poolwright_host::quoted;
+
+use crate::fault::{Fault, FaultKind};
 use crate::find_error::{FindError, list};
 
 /// The result type of this crate.
@@ -12,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file, directory or socket of Poolwright cannot be used.
-    #[error("{what} {}: {why}", path.display())]
+    #[error("{what} {}: {why}", quoted(path))]
     Io {
         /// The attempted operation.
         what: &'static str,
@@ -22,15 +24,15 @@ pub enum Error {
         why: std::io::Error,
     },
     /// A file, directory or socket has the wrong type, owner or content.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}", quoted(path))]
     Damaged {
         /// Its path.
         path: PathBuf,
-        /// The defect, and what to do.
+        /// The defect, and a hint.
         why: String,
     },
     /// Another process owns the pool.
-    #[error("{pool} is in use by process {pid}{}; {todo}", if what.is_empty() { String::new() } else { format!(" ({what})") })]
+    #[error("{pool} is in use by process {pid}{}{todo}", if what.is_empty() { String::new() } else { format!(" ({what})") })]
     InUse {
         /// The pool's name.
         pool: String,
@@ -38,7 +40,7 @@ pub enum Error {
         pid: i32,
         /// The owner's description, such as its command line; empty if unknown.
         what: String,
-        /// What to do.
+        /// Further lines, such as a hint.
         todo: String,
     },
     /// The registry has no entry for the pool.
@@ -65,7 +67,7 @@ pub enum Error {
     /// The owner ended after it had received the request and before it answered.
     #[error(
         "process {pid}, which had {pool} open, ended before it answered\n\
-         hint: the log of a mount in the background is below {}", crate::state_dir().join("log").display()
+         hint: the log of a mount in the background is below {}", quoted(&crate::state_dir().join("log"))
     )]
     Ended {
         /// The pool's name.
@@ -75,8 +77,7 @@ pub enum Error {
     },
     /// The registry has a pool of the name of a new one.
     #[error(
-        "there is a pool {pool} already, in {}{}\n\
-         hint: give the new pool another name, or forget the old one with `poolwright pool export {pool}`",
+        "there is a pool {pool} already, in {}{}",
         list(files), if files.iter().all(|file| file.exists()) { "" } else { " (some of its files are missing)" }
     )]
     NameTaken {
@@ -86,10 +87,7 @@ pub enum Error {
         files: Vec<PathBuf>,
     },
     /// The registry has a pool of the name of the one to import, in other files.
-    #[error(
-        "another pool {pool} is known, in {}\nhint: forget it first with `poolwright pool export {pool}`",
-        list(files)
-    )]
+    #[error("another pool {pool} is known, in {}", list(files))]
     OtherRegistered {
         /// The pool's name.
         pool: String,
@@ -108,13 +106,13 @@ pub enum Error {
         mountpoints: Vec<PathBuf>,
     },
     /// A file of a new pool is a directory, a device or similar.
-    #[error("{} is not a regular file; a pool consists of regular files", .0.display())]
+    #[error("{} is not a regular file", quoted(.0))]
     NotAFile(PathBuf),
     /// The directory of a new pool's file does not exist.
-    #[error("cannot create {}: no such directory", .0.display())]
+    #[error("cannot create {}: no such directory", quoted(.0))]
     NoDirectory(PathBuf),
     /// A new pool has the same file twice.
-    #[error("{} is named twice", .0.display())]
+    #[error("{} is named twice", quoted(.0))]
     NamedTwice(PathBuf),
     /// The files are not those of one whole pool.
     #[error(transparent)]
@@ -143,9 +141,18 @@ impl Error {
         }
     }
 
-    /// Whether the pool was not opened because its label shows that another host has it open.
-    pub fn is_not_exported(&self) -> bool {
-        matches!(self, Error::Engine(why) if why.is_not_exported())
+    /// The kind of the error, if the caller can offer a remedy for it.
+    pub fn kind(&self) -> Option<FaultKind> {
+        Some(match self {
+            Error::Refused(fault) => return fault.kind.as_deref().cloned(),
+            Error::Engine(why) if why.is_not_exported() => FaultKind::NotExported,
+            Error::Unknown(pool) => FaultKind::UnknownPool { pool: pool.clone() },
+            Error::NameTaken { pool, .. } => FaultKind::NameTaken { pool: pool.clone() },
+            Error::OtherRegistered { pool, .. } => FaultKind::OtherRegistered { pool: pool.clone() },
+            Error::Mounted { pool, .. } => FaultKind::MountedPool { pool: pool.clone() },
+            Error::Find(FindError::Destroyed { file, .. }) => FaultKind::DestroyedPool { file: file.clone() },
+            _ => return None,
+        })
     }
 
     /// Whether the request itself was wrong: an unknown property, an invalid value or an invalid name.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+
 use crate::fault::Fault;
 
 /// Files that are not those of one whole pool.
@@ -9,7 +11,7 @@ use crate::fault::Fault;
 #[non_exhaustive]
 pub enum FindError {
     /// Neither a file nor a directory is named.
-    #[error("name a file of the pool, or the directory of its files")]
+    #[error("no file of a pool is named")]
     NothingNamed,
     /// The only argument is neither a file nor a directory.
     #[error("cannot import {0:?}: it is neither a file nor a directory")]
@@ -34,10 +36,10 @@ pub enum FindError {
         wanted: String,
     },
     /// Two files in one directory are the same vdev.
-    #[error("{} and {} are the same vdev; name all files of the pool", .0.display(), .1.display())]
+    #[error("{} and {} are the same vdev\nhint: name all files of the pool", quoted(.0), quoted(.1))]
     SameVdev(PathBuf, PathBuf),
     /// The directory has no file of a pool with this name.
-    #[error("{} holds no pool{}", directory.display(), not_there(wanted, found))]
+    #[error("{} holds no pool{}", quoted(directory), not_there(wanted, found))]
     NotInDirectory {
         /// The directory.
         directory: PathBuf,
@@ -47,7 +49,7 @@ pub enum FindError {
         found: Vec<String>,
     },
     /// The directory has files of several pools with this name.
-    #[error("{} holds several pools called {wanted}: name the files of one", directory.display())]
+    #[error("{} holds several pools called {wanted}\nhint: name the files of one", quoted(directory))]
     Ambiguous {
         /// The directory.
         directory: PathBuf,
@@ -76,7 +78,7 @@ pub enum FindError {
 
 /// Paths separated by commas.
 pub(crate) fn list(files: &[PathBuf]) -> String {
-    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+    files.iter().map(|file| quoted(file).to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn not_there(wanted: &str, found: &[String]) -> String {

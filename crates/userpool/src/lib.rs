@@ -16,7 +16,7 @@
 //! → {"verb":"set","dataset":"tank/db","settings":{"recordsize":"16K"}}
 //! ← {"ok":null}
 //! → {"verb":"destroy","name":"tank/none","recursive":false}
-//! ← {"error":{"errno":2,"message":"tank/none: no such dataset\nhint: …"}}
+//! ← {"error":{"errno":2,"message":"tank/none: no such dataset","kind":{"name":"not_found","pool":"tank"}}}
 //! ```
 //!
 //! A monitor reads [`Counters`]: it sends `{"verb":"counters"}` at intervals and takes differences.
@@ -28,6 +28,7 @@ mod dataset_filter;
 mod dirs;
 mod error;
 mod fault;
+mod file_fault;
 pub mod find;
 mod find_error;
 pub mod json_output;
@@ -51,11 +52,12 @@ pub use counters::{Counters, DatasetCounters, FileCounters, MountCounters};
 pub use dataset_filter::DatasetFilter;
 pub use dirs::{runtime_dir, socket_path, state_dir};
 pub use error::{Error, Result};
-pub use fault::Fault;
+pub use fault::{Fault, FaultKind};
+pub use file_fault::FileFault;
 pub use find_error::FindError;
 pub use local_pool::{LocalPool, Mounts, NoMounts};
 pub use lock_owner::LockOwner;
-pub use message::{DatasetInfo, FileFault, Kind, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
+pub use message::{DatasetInfo, Kind, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
 pub use pool_api::{PoolApi, answer};
 pub use pool_status::{PoolStatus, cache_guids, layout};
 pub use server::{ENDING, Server};

@@ -46,7 +46,7 @@ fn refuse_taken_name(pool: &str, on_wait: OnWait) -> Result<()> {
     ask_owner::<()>(pool, on_wait, |owner| match owner.ask::<serde_json::Value>(&Request::Status) {
         Err(why) if why.is_ending() => Err(why),
         _ => {
-            let todo = "give the new pool another name".into();
+            let todo = "\nhint: give the new pool another name".into();
             Err(Error::InUse { pool: pool.into(), pid: owner.pid(), what: owner.command(), todo })
         }
     })?;
@@ -227,7 +227,7 @@ fn wait_closed(pool: &str, pid: i32, files: &[PathBuf], on_wait: OnWait) -> Resu
                 pool: pool.to_owned(),
                 pid: owner.pid,
                 what: owner.command,
-                todo: "it has unmounted everything and is still flushing; export again when it has ended"
+                todo: ", which has unmounted everything and is still flushing\nhint: export again when it has ended"
                     .into(),
             });
         }

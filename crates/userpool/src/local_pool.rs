@@ -10,12 +10,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use poolwright_host::quoted;
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Access, Dataset, Engine, Pool, ScanState};
 
 use crate::{
-    Counters, DatasetCounters, DatasetInfo, Fault, FileCounters, FileFault, Kind, MountCounters, Mounted,
-    PoolApi, PoolInfo, Scrub, ScrubHow, Value, name,
+    Counters, DatasetCounters, DatasetInfo, Fault, FaultKind, FileCounters, FileFault, Kind, MountCounters,
+    Mounted, PoolApi, PoolInfo, Scrub, ScrubHow, Value, name,
 };
 
 pub use mounts::{Mounts, NoMounts};
@@ -88,13 +89,8 @@ impl LocalPool {
             return Ok(());
         }
         let what = if name.contains('@') { "snapshot" } else { "dataset" };
-        Err(Fault::new(
-            libc::ENOENT,
-            format!(
-                "{name}: no such {what}\nhint: `poolwright dataset list -t all -r {}` lists datasets and snapshots",
-                self.pool.name()
-            ),
-        ))
+        let pool = self.pool.name().to_owned();
+        Err(Fault::new(libc::ENOENT, format!("{name}: no such {what}")).of_kind(FaultKind::NotFound { pool }))
     }
 
     /// The dataset's handle: that of its mount, or a new one. The caller must hold the lock.
@@ -116,21 +112,24 @@ impl LocalPool {
     }
 
     fn refuse_mounted(&self, dataset: &str, what: &str) -> Answer<()> {
-        self.refuse(dataset, "", what, |_| true)
+        self.refuse(dataset, what, |_| true)
     }
 
     /// Refuses a dataset that is being recorded: a trace identifies files by their object numbers, which other files may get
     /// after a rollback.
     fn refuse_recorded(&self, dataset: &str) -> Answer<()> {
-        self.refuse(dataset, ", which is being recorded,", "rolled back", |mounted| mounted.record.is_some())
+        let what = "rolled back while its I/O is being recorded";
+        self.refuse(dataset, what, |mounted| mounted.record.is_some())
     }
 
-    fn refuse(&self, dataset: &str, how: &str, what: &str, which: impl Fn(&Mounted) -> bool) -> Answer<()> {
+    fn refuse(&self, dataset: &str, what: &str, which: impl Fn(&Mounted) -> bool) -> Answer<()> {
         let all = self.mounts.list();
         let Some((m, _)) = all.iter().find(|(m, _)| m.dataset == dataset && which(m)) else { return Ok(()) };
-        let dir = m.dir.display();
-        let words = format!("{dataset} is mounted on {dir}{how} and cannot be {what}; `umount {dir}` first");
-        Err(Fault::new(libc::EBUSY, words))
+        let dir = quoted(&m.dir);
+        let message = format!(
+            "{dataset} is mounted on {dir} and cannot be {what}\nhint: unmount it first (`umount {dir}`)"
+        );
+        Err(Fault::new(libc::EBUSY, message))
     }
 
     fn info(&self, full: &str) -> DatasetInfo {
@@ -171,10 +170,8 @@ impl LocalPool {
     fn start_or_stop_scrub(&self, how: ScrubHow) -> Answer<()> {
         let pool = self.pool.name();
         let words = |fault: Fault| match fault.errno {
-            libc::EBUSY => Fault::new(
-                libc::EBUSY,
-                format!("{pool} is already being scrubbed; -w waits for the end, -s stops the scrub"),
-            ),
+            libc::EBUSY => Fault::new(libc::EBUSY, format!("{pool} is already being scrubbed"))
+                .of_kind(FaultKind::ScrubRunning),
             libc::ENOENT => Fault::new(libc::ENOENT, format!("{pool} is not being scrubbed")),
             _ => fault,
         };
@@ -207,6 +204,16 @@ impl LocalPool {
             state: scan.map_or(ScanState::Scanning, |scan| scan.state),
         })
     }
+}
+
+/// Refuses to destroy a dataset that has snapshots or datasets below it.
+fn refuse_dependents(dataset: &str, below: &[String]) -> Answer<()> {
+    let message = match below {
+        [] => return Ok(()),
+        [one] => format!("{dataset} has a snapshot or dataset below it: {one}"),
+        [first, ..] => format!("{dataset} has {} snapshots and datasets below it: {first}, …", below.len()),
+    };
+    Err(Fault::new(libc::EBUSY, message).of_kind(FaultKind::HasDependents { count: below.len() }))
 }
 
 impl PoolApi for LocalPool {
@@ -280,7 +287,7 @@ impl PoolApi for LocalPool {
             let wanted = if wanted == "recsize" { "recordsize" } else { wanted };
             all.iter().find(|v| v.property == wanted).cloned().ok_or_else(|| {
                 let known: Vec<_> = all.iter().map(|v| v.property.as_str()).collect();
-                Fault::invalid(format!("{dataset} has no property {wanted:?}; known: {}", known.join(", ")))
+                Fault::invalid(format!("{dataset} has no property {wanted:?} (known: {})", known.join(", ")))
             })
         };
         properties.iter().map(pick).collect()
@@ -315,10 +322,8 @@ impl PoolApi for LocalPool {
         let above: Vec<&str> =
             dataset.match_indices('/').map(|(at, _)| &dataset[..at]).filter(|n| !exists(n)).collect();
         if let (Some(missing), false) = (above.first(), parents) {
-            return Err(Fault::new(
-                libc::ENOENT,
-                format!("{dataset}: its parent {missing} does not exist\nhint: -p creates parents"),
-            ));
+            let fault = Fault::new(libc::ENOENT, format!("{dataset}: its parent {missing} does not exist"));
+            return Err(fault.of_kind(FaultKind::NoParent));
         }
         above.iter().try_for_each(|name| self.create_one(name, &Settings::new()))?;
         self.create_one(dataset, settings)
@@ -353,12 +358,8 @@ impl PoolApi for LocalPool {
         self.refuse_unwritable()?;
         let later = self.later_snapshots(dataset, snapshot)?;
         if let (Some(latest), false) = (later.first(), recursive) {
-            return Err(Fault::new(
-                libc::EEXIST,
-                format!(
-                    "{dataset}@{latest} is newer than {full}\nhint: -r destroys all snapshots newer than {full}"
-                ),
-            ));
+            let fault = Fault::new(libc::EEXIST, format!("{dataset}@{latest} is newer than {full}"));
+            return Err(fault.of_kind(FaultKind::NewerSnapshots { snapshot: full.to_owned() }));
         }
         self.destroy_snapshots(dataset, &later)?;
         match self.mounts.roll_back(dataset, snapshot) {
@@ -375,27 +376,14 @@ impl PoolApi for LocalPool {
             self.check_mine(full)?
         }
         if full == self.pool.name() {
-            return Err(Fault::invalid(format!(
-                "{full} is the pool itself\nhint: `poolwright pool destroy {full}` destroys a pool"
-            )));
+            let kind = FaultKind::RootDataset { pool: full.to_owned() };
+            return Err(Fault::invalid(format!("{full} is the pool's root dataset")).of_kind(kind));
         }
         self.must_exist(full)?;
         self.refuse_unwritable()?;
         let below = if full.contains('@') { Vec::new() } else { self.below(full)? };
         if !recursive {
-            let refusal = match below.as_slice() {
-                [] => None,
-                [one] => Some(format!(
-                    "{full} has a snapshot or dataset below it: {one}\nhint: -r destroys it too"
-                )),
-                [first, ..] => Some(format!(
-                    "{full} has {} snapshots and datasets below it: {first}, …\nhint: -r destroys them too",
-                    below.len()
-                )),
-            };
-            if let Some(why) = refusal {
-                return Err(Fault::new(libc::EBUSY, why));
-            }
+            refuse_dependents(full, &below)?;
         }
         let all: Vec<String> = below.into_iter().chain([full.to_owned()]).collect();
         all.iter().filter(|n| !n.contains('@')).try_for_each(|n| self.refuse_mounted(n, "destroyed"))?;

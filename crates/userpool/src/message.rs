@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use poolwright_openzfs::{DatasetStats, FileChange, PoolStats, Scan, ScanState, VdevHealth};
+use poolwright_openzfs::{DatasetStats, PoolStats, Scan, ScanState, VdevHealth};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Fault;
+use crate::{Fault, FileFault};
 
 /// A request to the owner of a pool. Names of datasets and snapshots are full names, which include the pool's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,22 +177,6 @@ pub struct PoolInfo {
     /// Files that were removed, replaced, truncated or moved since the pool was opened.
     #[serde(default)]
     pub file_faults: Vec<FileFault>,
-}
-
-/// A file of an open pool that has changed since the pool was opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FileFault {
-    /// Its path when the pool was opened.
-    pub path: PathBuf,
-    /// The change.
-    pub change: FileChange,
-    /// Whether the pool has no other copy of its data. The pool then refuses all changes.
-    pub lost: bool,
-    /// `/proc/PID/fd/N`, through which its content can be read while the owner lives.
-    pub content: PathBuf,
-    /// Its new path, if it was moved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moved_to: Option<PathBuf>,
 }
 
 /// The kind of an object in a pool.

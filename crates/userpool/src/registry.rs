@@ -48,7 +48,7 @@ pub fn find(pool: &str) -> Result<Option<Entry>> {
     };
     let entry: Entry = serde_json::from_str(&text).map_err(|why| Error::Damaged {
         path: path.clone(),
-        why: format!("invalid registry entry ({why}); remove it and import the pool again"),
+        why: format!("invalid registry entry ({why})\nhint: remove it, and import the pool again"),
     })?;
     Ok(Some(entry))
 }

@@ -195,7 +195,7 @@ fn refuse_other(path: &Path, pool: &str) -> Result<()> {
                 pool: pool.to_owned(),
                 pid: other.pid(),
                 what: other.command(),
-                todo: "two pools with the same name cannot be open at the same time".into(),
+                todo: ": two pools with the same name cannot be open at the same time".into(),
             });
         }
         other.wait_ended(LOOK);

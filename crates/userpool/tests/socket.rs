@@ -109,14 +109,14 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     let served = Served::new("refusals");
     let client = &mut served.client();
     for (request, errno, word) in [
-        (create("refusals/a/b", false), libc::ENOENT, "-p"),
+        (create("refusals/a/b", false), libc::ENOENT, "its parent refusals/a does not exist"),
         (create("other/a", false), libc::EINVAL, "not in the pool"),
         (create("refusals/../a", false), libc::EINVAL, "name"),
         (create("refusals", false), libc::EEXIST, "already"),
         (set("refusals/none", "recordsize", "16K"), libc::ENOENT, "no such dataset"),
         (set("refusals", "recordsize", "3K"), libc::EINVAL, "power of two"),
         (set("refusals", "colour", "red"), libc::EINVAL, "known: recordsize"),
-        (Request::Destroy { name: "refusals".into(), recursive: true }, libc::EINVAL, "the pool itself"),
+        (Request::Destroy { name: "refusals".into(), recursive: true }, libc::EINVAL, "root dataset"),
         (Request::Snapshot { name: "refusals".into(), recursive: false }, libc::EINVAL, "DATASET@SNAPSHOT"),
     ] {
         let (got, message) = refused(client, &request);

@@ -47,7 +47,7 @@ pub(super) fn campaign(stem: &str, text: &str) -> Result<Campaign> {
         campaign.studies.push(study);
     }
     if campaign.studies.is_empty() {
-        return Err(fault(&file.study, "the campaign has no study; add [[study]]"));
+        return Err(fault(&file.study, "the campaign has no [[study]]"));
     }
     Ok(campaign)
 }

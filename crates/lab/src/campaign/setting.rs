@@ -88,7 +88,7 @@ pub(super) fn parameter_path(path: &str, roles: &Roles) -> Checked<ParameterPath
         }
         Some((role, _)) => Err(unknown("dataset", role, roles.keys())),
         None => Err(format!(
-            "invalid path {path:?}; expected ROLE.property, pool.KEY, pool.tunables.NAME or workload.PARAMETER"
+            "invalid path {path:?}: expected ROLE.property, pool.KEY, pool.tunables.NAME or workload.PARAMETER"
         )),
     }
 }

@@ -77,7 +77,7 @@ fn roles(at: &Spanned<StudyEntry>, campaign: &Campaign) -> Result<Roles> {
     let mut roles = campaign.datasets.clone();
     datasets(&entry.datasets, &mut roles)?;
     if roles.is_empty() {
-        return Err(fault(at, "the study has no dataset; add [datasets.data] or datasets of the study"));
+        return Err(fault(at, "the study has no dataset: neither it nor the campaign has a table datasets"));
     }
     Ok(roles)
 }

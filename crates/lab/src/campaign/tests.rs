@@ -109,7 +109,7 @@ const INVALID: &[(&str, &str, &str)] = &[
     ("needs = [\"fio\"]", "need = [\"fio\"]", "unknown field `need`, expected one of `name`, `title`"),
     ("arc = \"256M\"", "arc = \"1M\"", "at least 64M"),
     ("arc = \"256M\"", "arcs = \"1M\"", "expected one of `vdevs`, `ashift`, `arc`"),
-    ("arc = \"256M\"", "device = \"hdd,d0=floppy\"", "device \"floppy\" is unknown"),
+    ("arc = \"256M\"", "device = \"hdd,d0=floppy\"", "unknown device \"floppy\""),
     ("recordsize = \"128K\"", "recordsize = \"3K\"", "a power of two"),
     ("recordsize = \"128K\"", "colour = \"red\"", "known: recordsize"),
     ("repeats = 4", "repeats = \"three\"", "expected a whole number from 1 to 1000, not the text \"three\""),
@@ -135,7 +135,7 @@ const INVALID: &[(&str, &str, &str)] = &[
         "measures = [\"wall_s.db\"]",
         "does not exist for a single role",
     ),
-    ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "use all, metadata, none"),
+    ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"nothing\"]", "expected all, metadata, none"),
     ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"all\"]", "duplicate level"),
     ("levels = [10, 20]", "levels = [10, \"many\"]", "has another type"),
     ("path = \"workload.entries\"", "path = \"pool.colour\"", "expected one of vdevs"),
@@ -163,15 +163,15 @@ const INVALID: &[(&str, &str, &str)] = &[
 
 #[test]
 fn errors_name_the_line_and_what_is_allowed() {
-    for (line, other, said) in INVALID {
+    for (line, other, message) in INVALID {
         let at = GOOD.lines().position(|l| l == *line).unwrap_or_else(|| panic!("no line {line}"));
         let lines = GOOD.lines().enumerate().map(|(i, l)| if i == at { *other } else { l });
         let text = lines.collect::<Vec<_>>().join("\n");
         let why = parse(&text).expect_err(other).to_string();
-        assert!(why.starts_with("campaigns/x.toml:") && why.contains(said), "{other}: {why}");
+        assert!(why.starts_with("campaigns/x.toml:") && why.contains(message), "{other}: {why}");
         // A missing or conflicting key is reported at the line of another element.
         let elsewhere =
-            ["missing field `title`", "the same factors"].contains(said) || *other == "repeats = 9";
+            ["missing field `title`", "the same factors"].contains(message) || *other == "repeats = 9";
         let own = format!("campaigns/x.toml:{}:", at + 1);
         assert!(elsewhere || why.starts_with(&own), "{other}: not line {}: {why}", at + 1);
     }
@@ -192,9 +192,9 @@ fn errors_name_the_column() {
         ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"é\"]", "31:18: "),
         ("primarycache = \"none\"", "primarycache = \"é\"", "43:16: \"primarycache\": unknown level"),
     ];
-    for (line, other, said) in cases {
+    for (line, other, message) in cases {
         let why = parse(&GOOD.replacen(&format!("\n{line}\n"), &format!("\n{other}\n"), 1)).unwrap_err();
-        assert!(why.to_string().starts_with(&format!("campaigns/x.toml:{said}")), "{other}: {why}");
+        assert!(why.to_string().starts_with(&format!("campaigns/x.toml:{message}")), "{other}: {why}");
     }
 }
 

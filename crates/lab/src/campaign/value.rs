@@ -102,7 +102,7 @@ pub(super) fn unknown<'a, T: AsRef<str> + ?Sized + 'a>(
     known: impl IntoIterator<Item = &'a T>,
 ) -> String {
     let known: Vec<_> = known.into_iter().map(AsRef::as_ref).collect();
-    format!("unknown {kind} {name:?}; expected one of {}", known.join(", "))
+    format!("unknown {kind} {name:?}: expected one of {}", known.join(", "))
 }
 
 /// Returns the text of a value as in levels, cases and properties.
@@ -188,11 +188,11 @@ fn times(range: Value) -> Checked<Times> {
 
 fn vdevs(words: Vec<Line>) -> Checked<Vec<String>> {
     if words.is_empty() {
-        return Err("no file is named; expected for example [\"d0:64G\"]".to_owned());
+        return Err("no file is named: expected for example [\"d0:64G\"]".to_owned());
     }
     match words.iter().find(|word| word.0.contains(['/', ' '])) {
         Some(Line(word)) => Err(format!(
-            "invalid argument {word:?}; expected an argument of `pool create` such as mirror, log or d0:64G (files are created in the scratch directory)"
+            "invalid argument {word:?}: expected an argument of `pool create` such as mirror, log or d0:64G (files are created in the scratch directory)"
         )),
         None => Ok(words.into_iter().map(|word| word.0).collect()),
     }

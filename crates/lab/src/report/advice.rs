@@ -247,7 +247,7 @@ fn kept(study: &Study, wanted: &Recommend, all: &[Candidate]) -> Vec<(String, St
 /// Returns a dataset's property in a case: set by a level, by the study, or OpenZFS's default.
 fn value(study: &Study, case: &Case, role: &str, property: &str) -> String {
     let chosen = settings(study, case).into_iter().rev();
-    let set = chosen.filter_map(|(place, value)| match place {
+    let set = chosen.filter_map(|(location, value)| match location {
         ParameterPath::Dataset(r, p) if r == role && p == property => Some(value),
         _ => None,
     });
@@ -265,7 +265,7 @@ fn settings<'a>(study: &'a Study, case: &Case) -> Vec<(&'a ParameterPath, String
         let level = case.get(&f.name)?;
         f.levels.iter().find(|l| l.name == *level)
     });
-    levels.flat_map(|l| &l.set).map(|(place, value)| (place, text(value))).collect()
+    levels.flat_map(|l| &l.set).map(|(location, value)| (location, text(value))).collect()
 }
 
 fn text(value: &serde_json::Value) -> String {
@@ -276,8 +276,8 @@ fn text(value: &serde_json::Value) -> String {
 /// it.
 fn dangers(study: &Study, candidate: &Candidate, role: &str) -> Vec<String> {
     let mut all: BTreeMap<(&str, &str), String> = BTreeMap::new();
-    for (place, value) in settings(study, &candidate.case) {
-        match place {
+    for (location, value) in settings(study, &candidate.case) {
+        match location {
             ParameterPath::Dataset(role, name) => all.insert((role, name), value),
             ParameterPath::Workload(name) => all.insert(("", name), value),
             ParameterPath::Pool(_) | ParameterPath::Tunable(_) => None,

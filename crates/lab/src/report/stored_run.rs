@@ -24,18 +24,18 @@ impl StoredRun {
     ///
     /// # Errors
     /// If there are no such results, they have no such run, or they cannot be read.
-    pub fn load(place: &str, name: &str, wanted: Option<i64>) -> Result<StoredRun> {
-        if !place.contains("://") && !Path::new(place).exists() {
-            return Err(Error::NoResults { place: place.to_owned(), campaign: name.to_owned() });
+    pub fn load(location: &str, name: &str, wanted: Option<i64>) -> Result<StoredRun> {
+        if !location.contains("://") && !Path::new(location).exists() {
+            return Err(Error::NoResults { location: location.to_owned(), campaign: name.to_owned() });
         }
-        let mut store = store::open(place)?;
+        let mut store = store::open(location)?;
         let mut runs = store.runs()?;
         runs.retain(|(_, run)| run.campaign == name);
         let known: Vec<i64> = runs.iter().map(|(id, _)| *id).collect();
         runs.retain(|(id, _)| wanted.is_none_or(|wanted| wanted == *id));
         let Some((id, run)) = runs.pop() else {
-            let (place, campaign) = (store::shown(place), name.to_owned());
-            return Err(Error::NoRun { place, campaign, wanted, known });
+            let (location, campaign) = (store::shown(location), name.to_owned());
+            return Err(Error::NoRun { location, campaign, wanted, known });
         };
         let campaign = Campaign::parse(&PathBuf::from(format!("{name}.toml")), &run.text)
             .map_err(|why| Error::StoredCampaign { run: id, why: Box::new(why) })?;

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use poolwright_host::quoted;
 use poolwright_trace::format_size;
 
 use crate::campaign::{Campaign, Case, Parameters, Study};
@@ -38,14 +39,15 @@ pub(super) fn drivers(assets: &Assets, campaign: &Campaign, scale: &str, studies
 /// Returns the requirements that the driver's `--check` reports as missing for these parameters.
 fn missing_for(program: &Path, name: &str, parameters: &Parameters) -> Vec<String> {
     if !program.is_file() {
-        return vec![format!("{name}: no such driver: {}", program.display())];
+        return vec![format!("{name}: no such driver: {}", quoted(&program))];
     }
     match check(program, parameters) {
-        Err(why) => vec![format!("{name}: cannot start {}: {why}", program.display())],
+        Err(why) => vec![format!("{name}: cannot start {}: {why}", quoted(&program))],
         Ok(done) if done.status.success() => Vec::new(),
         Ok(done) => {
-            let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            let lines = said.iter().flat_map(|s| s.lines()).map(str::trim).filter(|l| !l.is_empty());
+            let outputs =
+                [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let lines = outputs.iter().flat_map(|s| s.lines()).map(str::trim).filter(|l| !l.is_empty());
             let lines: Vec<String> = lines.map(|l| format!("{name}: {l}")).collect();
             if lines.is_empty() {
                 vec![format!("{name}: the driver's --check failed and printed nothing")]

@@ -62,7 +62,7 @@ pub fn run(
         spec.phases.iter().map(|p| Duration::from_nanos(p.limit_ns)).sum::<Duration>() + SLACK;
     let mut last = VecDeque::new();
     let mut handle_line = |line: String| match serde_json::from_str::<Progress>(&line) {
-        Ok(said) => progress(said),
+        Ok(update) => progress(update),
         Err(_) if line.trim().is_empty() => {}
         Err(_) => {
             last.push_back(line);

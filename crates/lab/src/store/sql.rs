@@ -87,7 +87,7 @@ pub(super) trait Database {
     const IDENTITY: &'static str;
 
     /// Returns the path or URL for messages, without a password.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 
     /// Runs several statements without parameters.
     fn batch(&mut self, sql: &str) -> std::result::Result<(), String>;
@@ -117,8 +117,8 @@ impl<D: Database> SqlStore<D> {
     /// # Errors
     /// [`Error::Store`] if the database cannot be read or written, or has tables of another format.
     pub fn new(mut database: D) -> Result<SqlStore<D>> {
-        let place = database.place();
-        let failed = |why: String| Error::Store { place: place.clone(), why };
+        let location = database.location();
+        let failed = |why: String| Error::Store { location: location.clone(), why };
         database.batch(&TABLES.replace("IDENTITY", D::IDENTITY)).map_err(failed)?;
         let mut version = None;
         let mut check = |statements: &mut dyn Statements| {
@@ -140,8 +140,8 @@ impl<D: Database> SqlStore<D> {
     }
 
     fn within(&mut self, work: &mut dyn FnMut(&mut dyn Statements) -> Done) -> Result<()> {
-        let place = self.0.place();
-        self.0.transaction(work).map_err(|why| Error::Store { place, why })
+        let location = self.0.location();
+        self.0.transaction(work).map_err(|why| Error::Store { location, why })
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use poolwright_host::private;
+use poolwright_host::quoted;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior};
 
@@ -17,7 +18,8 @@ pub(super) struct Sqlite {
 
 /// Opens the file, or creates it.
 pub(super) fn open(path: &Path) -> Result<SqlStore<Sqlite>> {
-    let failed = |e: rusqlite::Error| Error::Store { place: path.display().to_string(), why: e.to_string() };
+    let failed =
+        |e: rusqlite::Error| Error::Store { location: quoted(&path).to_string(), why: e.to_string() };
     // SQLite would create the file with the umask's permissions, but results quote messages of drivers and
     // databases, which may contain rows of a table. If the file exists or cannot be created, `Connection::open`
     // handles it.
@@ -30,7 +32,7 @@ pub(super) fn open(path: &Path) -> Result<SqlStore<Sqlite>> {
 impl Database for Sqlite {
     const IDENTITY: &'static str = "INTEGER PRIMARY KEY";
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.path.display().to_string()
     }
 

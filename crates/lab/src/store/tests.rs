@@ -74,8 +74,8 @@ fn sqlite_conforms() {
     conforms(&|| super::open(path.to_str().unwrap()).unwrap());
     let mut other = rusqlite::Connection::open(&path).unwrap();
     let query = "SELECT group_concat(measure || '=' || value || unit, ' ') FROM lab_measure WHERE run = 1";
-    let said: String = other.query_row(query, [], |row| row.get(0)).unwrap();
-    assert_eq!(said, "wall_s=1.5s wall_s=2.5s");
+    let outcomes: String = other.query_row(query, [], |row| row.get(0)).unwrap();
+    assert_eq!(outcomes, "wall_s=1.5s wall_s=2.5s");
     let transaction = other.transaction().unwrap();
     transaction.execute("UPDATE lab_format SET version = 2", []).unwrap();
     transaction.commit().unwrap();
@@ -88,9 +88,9 @@ fn what_is_no_results_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("text");
     std::fs::write(&path, "this is a text of some length, and no database ".repeat(100)).unwrap();
-    for place in [path.to_str().unwrap(), "/nowhere/at/all.db"] {
-        let why = super::open(place).err().unwrap().to_string();
-        assert!(why.contains(place), "{why}");
+    for location in [path.to_str().unwrap(), "/nowhere/at/all.db"] {
+        let why = super::open(location).err().unwrap().to_string();
+        assert!(why.contains(location), "{why}");
     }
     let why = super::open("postgres://me:secret@127.0.0.1:1/db?connect_timeout=2").err().unwrap().to_string();
     assert!(why.contains("postgres://me@127.0.0.1:1/db") && !why.contains("secret"), "{why}");
@@ -99,7 +99,7 @@ fn what_is_no_results_file_is_refused() {
 
 #[test]
 fn a_password_is_never_shown() {
-    let shown = |place| super::shown(place);
+    let shown = |location| super::shown(location);
     assert_eq!(shown("postgres://me:se@cret@db:5432/x?password=secret"), "postgres://me@db:5432/x");
     assert_eq!(shown("postgres://me:se?cret@db/x"), "postgres://me@db/x");
     assert_eq!(shown("postgres://me:s@e?cret@db/x?a=b@c"), "postgres://me@db/x");

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use poolwright_host::quoted;
 use rustix::process::{Pid, Signal};
 
 use super::log_tail::LogTail;
@@ -61,7 +62,7 @@ impl Driver {
         log: &Path,
     ) -> Result<Driver> {
         if !program.is_file() {
-            return Err(Error::Trial(format!("no such driver: {}", program.display())));
+            return Err(Error::Trial(format!("no such driver: {}", quoted(&program))));
         }
         let tail = LogTail::in_file(log)?;
         let mut child = bound(program)

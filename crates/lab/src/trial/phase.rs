@@ -6,6 +6,8 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use poolwright_host::quoted;
+
 use super::driver::{Driver, Received};
 use super::figures::{self, add_point, put, since};
 use super::protocol::{self, DriverMessage, Edge, Latency, Progress};
@@ -130,8 +132,8 @@ fn with_driver(
     if !left.is_empty() {
         let names: Vec<String> = left.iter().map(|p| format!("{} (process {})", p.name, p.pid)).collect();
         return Err(Error::Trial(format!(
-            "the driver {} left {} running; a driver must stop the processes that it starts",
-            spec.driver.display(),
+            "the driver {} left {} running: a driver must stop the processes that it starts",
+            quoted(&spec.driver),
             names.join(", ")
         )));
     }
@@ -226,7 +228,7 @@ struct PhaseRecorder {
     changes: Vec<(Instant, String)>,
     /// Changes that have not been made yet.
     pending: Vec<Change>,
-    said: Option<Instant>,
+    reported_at: Option<Instant>,
 }
 
 impl PhaseRecorder {
@@ -245,7 +247,7 @@ impl PhaseRecorder {
             log: Vec::new(),
             changes: Vec::new(),
             pending: phase.at.clone(),
-            said: None,
+            reported_at: None,
         }
     }
 
@@ -292,8 +294,12 @@ impl PhaseRecorder {
 
     fn progressed(&mut self, at: Instant, progress: Progress, setting: &Setting) {
         let last = progress.of > 0.0 && progress.done >= progress.of;
-        if last || self.said.is_none_or(|said| at.saturating_duration_since(said) >= SAY_EVERY) {
-            self.said = Some(at);
+        if last
+            || self
+                .reported_at
+                .is_none_or(|reported_at| at.saturating_duration_since(reported_at) >= SAY_EVERY)
+        {
+            self.reported_at = Some(at);
             (setting.say)(&serde_json::json!({
                 "phase": self.outcome.name, "done": progress.done, "of": progress.of, "unit": progress.unit,
             }));
@@ -317,12 +323,14 @@ impl PhaseRecorder {
         let (now, later) = std::mem::take(&mut self.pending).into_iter().partition(due);
         self.pending = later;
         for change in now {
-            for (place, value) in &change.set {
-                let Some((role, property)) = place.split_once('.') else {
-                    return Err(Error::Trial(format!("{place} cannot be changed live: write ROLE.property")));
+            for (location, value) in &change.set {
+                let Some((role, property)) = location.split_once('.') else {
+                    return Err(Error::Trial(format!(
+                        "{location} cannot be changed live: write ROLE.property"
+                    )));
                 };
                 target.set(role, &BTreeMap::from([(property.to_owned(), value.clone())]))?;
-                self.changes.push((Instant::now(), format!("{place}={value}")));
+                self.changes.push((Instant::now(), format!("{location}={value}")));
             }
         }
         Ok(())

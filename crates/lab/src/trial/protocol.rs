@@ -103,7 +103,7 @@ pub fn parse(text: &str) -> Result<DriverMessage, String> {
     let shown: String = text.chars().take(SHOWN).collect();
     let wrong = |why: String| format!("invalid line {shown:?} on its standard output: {why}");
     let line: DriverMessage = serde_json::from_str(text)
-        .map_err(|why| wrong(format!("not a message of the protocol ({why}); see docs/lab.md")))?;
+        .map_err(|why| wrong(format!("not a message of the protocol of docs/lab.md: {why}")))?;
     if let DriverMessage::Figure(figure) | DriverMessage::Series(figure) = &line
         && !UNITS.contains(&figure.unit.as_str())
     {

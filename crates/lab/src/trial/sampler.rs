@@ -47,7 +47,7 @@ pub struct Sampler<'a> {
 impl<'a> Sampler<'a> {
     /// Creates a sampler for a target that stays mounted while the sampler exists.
     pub fn new(target: &'a dyn Target) -> Sampler<'a> {
-        Sampler { target, disk: device_below(target.place()), engine: target.engine() }
+        Sampler { target, disk: device_below(target.location()), engine: target.engine() }
     }
 
     /// Returns the processes that must not be ended or counted with the driver's.

@@ -60,7 +60,7 @@ pub trait Target: Sync {
     /// Returns why the target can no longer be used, or `None` if it can.
     fn trouble(&self) -> Option<String>;
     /// Returns a path on the device that contains all data.
-    fn place(&self) -> &Path;
+    fn location(&self) -> &Path;
     /// Returns versions to store with the results.
     ///
     /// # Errors

@@ -58,8 +58,8 @@ impl<N: Clone> LookupCounts<N> {
                 one.get_mut().fresh_until = fresh_until;
                 false
             }
-            Entry::Vacant(place) => {
-                place.insert(One { count: 1, held: None, generation, fresh_until });
+            Entry::Vacant(entry) => {
+                entry.insert(One { count: 1, held: None, generation, fresh_until });
                 true
             }
         }

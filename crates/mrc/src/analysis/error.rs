@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
 use poolwright_trace::format_size;
 
 /// An error of an analysis.
@@ -43,7 +44,7 @@ pub enum Error {
     #[error(transparent)]
     Division(crate::Error),
     /// The estimate cannot be read.
-    #[error("cannot read {}", path.display())]
+    #[error("cannot read {}", quoted(path))]
     ReadEstimate {
         /// The file.
         path: PathBuf,
@@ -51,7 +52,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is not an estimate.
-    #[error("{} is not JSON output of `poolwright estimate`", path.display())]
+    #[error("{} is not a space estimate{}", quoted(path), if source.is_data() { "" } else { ": it is not JSON" })]
     ParseEstimate {
         /// The file.
         path: PathBuf,
@@ -59,7 +60,7 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// The estimate has several compressions and none was chosen.
-    #[error("{} has several compressions: {names}", path.display())]
+    #[error("{} has several compressions: {names}", quoted(path))]
     SeveralCompressions {
         /// The file.
         path: PathBuf,
@@ -69,7 +70,7 @@ pub enum Error {
     /// The estimate lacks a combination.
     #[error(
         "{} has no recordsize={recordsize}, compression={compression}, ashift={ashift}: estimate this combination too",
-        path.display()
+        quoted(path)
     )]
     NotEstimated {
         /// The file.

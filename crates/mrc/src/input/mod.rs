@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Extent, Result};
-use source::{Source, malformed};
+use source::Source;
 
 pub use follow::Follow;
 pub use lis::{BLOCK, Lis};
@@ -154,7 +154,7 @@ pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<
 fn recognise(path: &Path, head: &[u8]) -> Result<Format> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     if head.is_empty() {
-        return Err(malformed(path, "the first bytes", "the file is empty"));
+        return Err(crate::Error::Empty(path.to_owned()));
     }
     if head.starts_with(b"PAR1") {
         return Ok(Format::Trace);

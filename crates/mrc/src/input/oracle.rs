@@ -77,7 +77,7 @@ impl Input for Oracle {
             let end = self.source.fill(&mut buffer, 0)?;
             if self.records == 0 && is_text(&buffer[..end]) {
                 let why =
-                    "this is a text file; expected records of 24 bytes (time, object, size, next access)";
+                    "this is a text file: expected records of 24 bytes (time, object, size, next access)";
                 return Err(malformed(self.source.path(), "record 1 (byte 0)", why));
             }
             let (whole, rest) = buffer[..end].as_chunks::<RECORD>();
@@ -131,6 +131,6 @@ pub(super) fn is_text(head: &[u8]) -> bool {
 }
 
 fn torn(path: &Path, records: u64, left: usize) -> crate::Error {
-    let place = format!("record {} (byte {})", records + 1, records * RECORD as u64);
-    malformed(path, place, format!("truncated after {left} of 24 bytes; copy the file again"))
+    let location = format!("record {} (byte {})", records + 1, records * RECORD as u64);
+    malformed(path, location, format!("truncated after {left} of 24 bytes\nhint: copy the file again"))
 }

@@ -54,7 +54,7 @@ impl Source {
             None => io("open", e),
             Some(_) => {
                 let why = if path.is_dir() { "it is a directory" } else { "it is not a regular file" };
-                malformed(path, "the file itself", why)
+                io("read", std::io::Error::other(why))
             }
         })?;
         let stat = file.metadata().map_err(|e| io("read", e))?;
@@ -133,16 +133,16 @@ impl Source {
         if !self.packed || error.raw_os_error().is_some() {
             return Error::Io { action: "read", path: self.path.clone(), source: error };
         }
-        let place = format!("byte {} of the decompressed data", self.given);
+        let location = format!("byte {} of the decompressed data", self.given);
         let why = match error.kind() {
             ErrorKind::UnexpectedEof => "the zstd data is truncated".to_owned(),
             _ => format!("the zstd data is damaged ({error})"),
         };
-        malformed(&self.path, place, format!("{why}; copy the file again"))
+        malformed(&self.path, location, format!("{why}\nhint: copy the file again"))
     }
 }
 
 /// An error at a position in a file.
-pub(super) fn malformed(path: &Path, place: impl Into<String>, why: impl Into<String>) -> Error {
-    Error::Malformed { path: path.to_owned(), place: place.into(), why: why.into() }
+pub(super) fn malformed(path: &Path, location: impl Into<String>, why: impl Into<String>) -> Error {
+    Error::Malformed { path: path.to_owned(), location: location.into(), why: why.into() }
 }

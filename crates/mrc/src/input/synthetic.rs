@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use poolwright_host::recordsize::{RECORDSIZES, is_recordsize};
 use rayon::prelude::*;
 
 use super::source::malformed;
@@ -67,7 +68,7 @@ impl Spec {
         let mut skew = match pattern {
             "zipf" => Some(0.9),
             "uniform" | "loop" => None,
-            _ => return Err(format!("unknown pattern \"{pattern}\"; patterns are zipf, uniform and loop")),
+            _ => return Err(format!("unknown pattern \"{pattern}\": expected zipf, uniform or loop")),
         };
         let mut spec = Spec {
             pattern: Pattern::Loop,
@@ -112,8 +113,8 @@ impl Spec {
         if self.requests > 1 << 40 {
             return Err("requests must be at most 2^40".to_owned());
         }
-        if !self.record.is_power_of_two() || !(512..=16 << 20).contains(&self.record) {
-            return Err("record must be a power of two from 512 to 16M".to_owned());
+        if !is_recordsize(self.record) {
+            return Err(format!("record must be {RECORDSIZES}"));
         }
         Ok(self)
     }
@@ -366,13 +367,13 @@ mod tests {
         let synthetic = Synthetic::open(text).unwrap();
         let mut places: Vec<u64> = (0..100_000).map(|rank| rank * synthetic.stride % 100_000).collect();
         places.sort_unstable();
-        assert!(places.iter().enumerate().all(|(n, place)| n as u64 == *place));
+        assert!(places.iter().enumerate().all(|(n, location)| n as u64 == *location));
     }
 
     #[test]
     fn invalid_descriptions_are_refused() {
         for (text, why) in [
-            ("ring", "unknown pattern \"ring\"; patterns are zipf, uniform and loop"),
+            ("ring", "unknown pattern \"ring\": expected zipf, uniform or loop"),
             ("zipf,records", "\"records\" is not name=value"),
             ("zipf,records=5x", "\"5x\" is not a whole number, optionally with K, M or G"),
             ("zipf,records=5MM", "\"5MM\" is not a whole number, optionally with K, M or G"),

@@ -208,8 +208,8 @@ impl OpenZfs {
         let pointers = 1 << POINTERS;
         let indirect =
             wanted.indirect.0.div_ceil(pointers)..wanted.indirect.1.min(last + 1).div_ceil(pointers);
-        for place in indirect {
-            let id = self.parent(1, file << PLACE | place << POINTERS, last);
+        for index in indirect {
+            let id = self.parent(1, file << PLACE | index << POINTERS, last);
             if id == NONE {
                 continue;
             }
@@ -222,10 +222,10 @@ impl OpenZfs {
     /// Adds the block of a new record, and its indirect blocks.
     fn add(&mut self, key: Key, bytes: u32) {
         let Options { offsets, span, .. } = self.arc.options;
-        let place = ((key & ((1 << PLACE) - 1)) as f64 / span) as u64;
+        let index = ((key & ((1 << PLACE) - 1)) as f64 / span) as u64;
         let known = self.lengths.get(&(key >> PLACE)).map_or(0, |records| (*records as f64 / span) as u64);
-        let last = place.max(known.saturating_sub(1));
-        let parent = if offsets { self.parent(1, key >> PLACE << PLACE | place, last) } else { NONE };
+        let last = index.max(known.saturating_sub(1));
+        let parent = if offsets { self.parent(1, key >> PLACE << PLACE | index, last) } else { NONE };
         let records = &mut self.arc.blocks.records;
         if records.len() == records.capacity() {
             // Grow by a quarter instead of doubling.

@@ -194,10 +194,10 @@ impl Stream {
             }
             None => {
                 // If there are too many runs, the farthest one is dropped.
-                let place = self.early.partition_point(|range| range.0 < at);
-                self.early.insert(place, (at, at + 1));
+                let index = self.early.partition_point(|range| range.0 < at);
+                self.early.insert(index, (at, at + 1));
                 self.early.truncate(RANGES);
-                if place == RANGES {
+                if index == RANGES {
                     return 0;
                 }
             }

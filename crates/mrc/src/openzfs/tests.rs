@@ -104,8 +104,8 @@ fn records_that_fit_are_read_once() {
     let mut model = OpenZfs::new(Options::new(64 << 20, RECORD));
     let mut intern = Intern::default();
     for round in 0..3 {
-        for place in 0..4000 {
-            let record = intern.number(place).unwrap();
+        for index in 0..4000 {
+            let record = intern.number(index).unwrap();
             let access = Access { record, bytes: RECORD, t_ms: round * 1000, kind: Kind::Read };
             model.feed(&[access], intern.keys());
         }
@@ -122,8 +122,8 @@ fn a_record_evicted_from_the_dbuf_cache_is_loaded_again() {
     let mut model = OpenZfs::new(Options::new(64 << 20, RECORD));
     let mut intern = Intern::default();
     let mut read = |places: std::ops::Range<u64>, times: usize| {
-        for place in places {
-            let record = intern.number(place).unwrap();
+        for index in places {
+            let record = intern.number(index).unwrap();
             let access = Access { record, bytes: RECORD, t_ms: 0, kind: Kind::Read };
             model.feed(&vec![access; times], intern.keys());
         }

@@ -16,12 +16,12 @@ fn ends(at: u64) -> Extent {
 /// Index, bytes and kind of each record.
 fn cut(record_map: &mut RecordMap, extent: Extent) -> Vec<(u64, u32, Kind)> {
     let mut all = Vec::new();
-    let mut place = Vec::new();
+    let mut location = Vec::new();
     record_map.split(&extent, |cut| {
-        place.push(cut.key);
+        location.push(cut.key);
         all.push((cut.key & ((1 << INDEX_BITS) - 1), cut.bytes, cut.kind));
     });
-    assert!(place.iter().all(|key| record_map.place(*key).0 == extent.file));
+    assert!(location.iter().all(|key| record_map.location(*key).0 == extent.file));
     all
 }
 

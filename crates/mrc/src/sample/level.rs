@@ -106,11 +106,11 @@ impl Level {
             self.bytes[0] += bytes;
             self.bytes[1] += bytes * bytes;
             let group = group(step.hash);
-            let place = self.groups.get_mut(group).map_or(0, |group| {
+            let slot = self.groups.get_mut(group).map_or(0, |group| {
                 group.keys.push(step.key);
                 group.keys.len() as u32 - 1
             });
-            self.places.push(place * GROUPS as u32 + group as u32);
+            self.places.push(slot * GROUPS as u32 + group as u32);
         }
         Ok(number)
     }
@@ -237,9 +237,9 @@ impl Level {
 
 fn push(chunk: &mut Vec<Access>, groups: &mut [Group], places: &[u32], number: u32, access: Access) {
     chunk.push(Access { record: number, ..access });
-    let place = places[number as usize];
-    if let Some(group) = groups.get_mut(place as usize % GROUPS) {
-        group.chunk.push(Access { record: place / GROUPS as u32, ..access });
+    let slot = places[number as usize];
+    if let Some(group) = groups.get_mut(slot as usize % GROUPS) {
+        group.chunk.push(Access { record: slot / GROUPS as u32, ..access });
     }
 }
 

@@ -456,8 +456,8 @@ pub fn listing(ds: &Dataset) -> BTreeMap<String, Item> {
         }
         out.insert(path, item);
     }
-    for (object, (said, found)) in links {
-        assert_eq!(said, found, "object {object}: links against names");
+    for (object, (links, found)) in links {
+        assert_eq!(links, found, "object {object}: links against names");
     }
     out
 }

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
 use poolwright_confirm::{ConfirmationProgress, Error, Options, is_improvement, read_plan};
 use poolwright_host::process;
+use poolwright_host::quoted;
 use poolwright_openzfs::limits;
 use poolwright_render::{plan_page, plan_text};
 use poolwright_tune::plan::{ConfirmationCommands, Plan};
@@ -131,10 +132,10 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
     let dir = args.dir.as_deref().unwrap_or(Path::new(&plan.subject.directory));
     let dir = dir
         .canonicalize()
-        .with_context(|| format!("cannot open the database's directory {}", dir.display()))
+        .with_context(|| format!("cannot open the database's directory {}", quoted(&dir)))
         .context(hint("name the database's directory, or a copy of it, with --dir"))?;
     if !dir.is_dir() {
-        bail!("{} is not a directory", dir.display());
+        bail!("{} is not a directory", quoted(&dir));
     }
     Ok(Options {
         commands: ConfirmationCommands {
@@ -151,7 +152,7 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
         program: process::own_executable_for_others(),
         driver: vec![drive::VERB.to_owned()],
         scratch: match &args.scratch {
-            Some(dir) if !dir.is_dir() => bail!("--scratch {}: no such directory", dir.display()),
+            Some(dir) if !dir.is_dir() => bail!("--scratch {}: no such directory", quoted(&dir)),
             Some(dir) => dir.clone(),
             None => scratch::choose(poolwright_confirm::memory_bytes(plan, &dir)?),
         },

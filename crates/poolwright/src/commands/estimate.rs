@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use poolwright_estimate as estimate;
 use poolwright_estimate::{Ended, Estimate, Input, Layout, Options, Progress};
 use poolwright_render::estimate_text::{self, Detail, status, tables, text};
 
 use super::options::{Usage, parse_size, parse_time};
-use crate::{interrupt, stdout};
+use crate::{interrupt, progress_line, stdout};
 
 /// Time between two drawings of the table. A table that changes faster cannot be read.
 const REDRAW: Duration = Duration::from_millis(250);
@@ -124,7 +124,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 fn parse_percent(text: &str) -> Result<f64, String> {
     match text.trim().trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        _ => Err(format!("{text:?} is not a width in per cent; write 1% or 0.5%")),
+        _ => Err(format!("{text:?} is not a width in per cent: expected for example 1% or 0.5%")),
     }
 }
 
@@ -145,11 +145,7 @@ struct Screen {
 
 impl Screen {
     fn new(choice: Detail) -> Screen {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new_spinner();
-            bar.set_style(ProgressStyle::with_template("{msg}").expect("a constant template"));
-            bar
-        });
+        let bar = std::io::stderr().is_terminal().then(|| progress_line::bar(None, "{msg}"));
         Screen { bar, choice, began: Instant::now(), drawn: Instant::now() }
     }
 

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow};
+use poolwright_host::quoted;
 use poolwright_openzfs::{Engine, limits};
 use poolwright_poolserver::background::{self, Started};
 use poolwright_poolserver::{
     Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount, parse_mount,
 };
+use poolwright_render::pool_hint::pool_hint;
 use poolwright_userpool::json_output::NewMount;
-use poolwright_userpool::{ConnectOptions, Mounted, name};
+use poolwright_userpool::{ConnectOptions, FaultKind, Mounted, name};
 
 use super::options::{Usage, parse_arc, this_program};
 use super::pool_connection::{PoolFiles, engine, parse_dataset};
@@ -168,6 +170,10 @@ impl Frontend for Terminal {
         }
     }
 
+    fn remedy(&self, kind: &FaultKind) -> Option<String> {
+        pool_hint(kind)
+    }
+
     /// Prints that the dataset is mounted. A failed write does not end the mount.
     fn mounted(&self, mounted: &Mounted, pid: u32, is_owner: bool) {
         if self.arc && !is_owner {
@@ -184,7 +190,7 @@ impl Frontend for Terminal {
                 .unwrap_or_else(|why| format!("cannot write the mount as JSON: {why}"))
         } else {
             let end = if is_owner && !self.detached { "umount or Ctrl-C ends it" } else { "umount ends it" };
-            format!("{} mounted on {} by process {pid}; {end}", mounted.dataset, mounted.dir.display())
+            format!("{} mounted on {} by process {pid}; {end}", mounted.dataset, quoted(&mounted.dir))
         };
         let mut out = std::io::stdout();
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());

@@ -62,8 +62,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "openzfs", value_parser = parse::models())]
     model: Vec<ModelName>,
 
-    /// Cache sizes in bytes, with K, M or G; at least 64M for openzfs, and one record for the others. Default: up to 16 sizes,
-    /// the largest of which holds all records of the trace
+    /// Cache sizes, such as 512M or 4G: at least 64M for openzfs, at least one record for lru and arc. Default: up to 16 sizes,
+    /// the largest of which holds every record of the trace
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = parse::cache)]
     sizes: Vec<u64>,
 
@@ -71,40 +71,40 @@ pub struct Args {
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = parse::recordsize)]
     recordsize: Vec<u64>,
 
-    /// Compression ratio of the records in the cache, as shown by `zfs get compressratio`: 1.5
+    /// Compression ratio of the cached records, such as 1.5 (`zfs get compressratio` shows it)
     #[arg(long, value_name = "RATIO", default_value = "1", value_parser = parse::ratio)]
     compress_ratio: f64,
 
-    /// Take the compression ratio of each recordsize from this output of `poolwright estimate --json`
+    /// Take the compression ratio of each recordsize from this file, the output of `poolwright estimate --json`
     #[arg(long, value_name = "FILE", conflicts_with = "compress_ratio")]
     estimate: Option<PathBuf>,
 
-    /// The compression to use if the estimate has several
+    /// Take the ratios of this compression, if the estimate has several
     #[arg(long, value_name = "VALUE", requires = "estimate")]
     compression: Option<String>,
 
-    /// Sector size of the pool as a power of two; compressed records take whole sectors
+    /// Sector size of the pool as a power of two; a compressed record takes whole sectors
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: u32,
 
-    /// Model openzfs only: what the ARC caches of the dataset: all, metadata or none
+    /// What the ARC caches: all, metadata or none (model openzfs only)
     #[arg(long, value_name = "VALUE", default_value = "all", value_parser = parse::primarycache)]
     primarycache: PrimaryCache,
 
-    /// Model openzfs only: size of an L2ARC behind each cache
+    /// Size of the L2ARC behind each cache (model openzfs only)
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     l2arc: Option<u64>,
 
-    /// Model openzfs only: do not prefetch for sequential readers (zfs_prefetch_disable)
+    /// Do not prefetch for sequential reads, as with zfs_prefetch_disable=1 (model openzfs only)
     #[arg(long)]
     no_prefetch: bool,
 
-    /// Model openzfs only: request rate of a trace without times. Default: the second use of a record always counts as
-    /// frequent use, however soon it follows the first
+    /// Requests per second in a trace without times (model openzfs only). Default: the second use of a record always counts
+    /// as frequent use, however soon it follows the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_second: Option<u32>,
 
-    /// Model only this share of the records, and print a confidence interval for every point: 0.01 or 1%
+    /// Model only this share of the records, such as 0.01 or 1%, and print a confidence interval for every point
     #[arg(long, value_name = "RATE", value_parser = parse::rate)]
     sample: Option<f64>,
 

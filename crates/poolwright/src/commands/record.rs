@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
+use poolwright_host::quoted;
 use poolwright_record::{Options, Progress, Recorder, RecordingSummary, Subject};
 
 use super::options::{parse_size, parse_time};
-use crate::interrupt;
+use crate::{interrupt, progress_line};
 
 /// Record a live database's file I/O into a trace
 ///
@@ -72,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     if summary.trace.events == 0 {
         let cause = match &args.dir {
-            Some(dir) => format!("no process used a file in {}", dir.display()),
+            Some(dir) => format!("no process used a file in {}", quoted(&dir)),
             None => format!("process {} used no file", args.pid.unwrap_or_default()),
         };
         eprintln!(
@@ -93,15 +94,11 @@ pub(super) fn bar(duration: Option<Duration>, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bar = duration.map_or_else(ProgressBar::new_spinner, |d| ProgressBar::new(d.as_millis() as u64));
-    let template = if duration.is_some() {
-        "recording {prefix} {bar:24} {msg}"
-    } else {
-        "{spinner} recording {prefix} {msg}"
+    let template = match duration {
+        Some(_) => "recording {prefix} {bar:24} {msg}",
+        None => "{spinner} recording {prefix} {msg}",
     };
-    bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
-    bar.set_prefix(what.to_owned());
-    bar
+    progress_line::bar(duration.map(|d| d.as_millis() as u64), template).with_prefix(what.to_owned())
 }
 
 pub(super) fn show(bar: &ProgressBar, progress: &Progress) {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use poolwright_host::quoted;
 use poolwright_openzfs::limits;
 use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
 use poolwright_render::replay_table::{self, TrialRow};
@@ -16,7 +17,7 @@ use poolwright_trace::Trace;
 
 use super::options::{self, TrialOptions, Usage};
 use crate::failure::hint;
-use crate::progress_line::bar;
+use crate::progress_line::{bar, ticking};
 use crate::{interrupt, scratch, stdout};
 
 /// Replay a trace on the engine or in a directory, and measure it
@@ -197,7 +198,7 @@ fn measure(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Trials, Error> {
     let trials = all.len() as u64 * u64::from(args.repeat);
-    let bar = bar(trials, "{bar:30} trial {pos}/{len} {elapsed} {msg}");
+    let bar = ticking(bar(Some(trials), "{bar:30} trial {pos}/{len} {elapsed} {msg}"));
     let program = options::this_program();
     let rounds = Rounds { program: &program, work, repeat: args.repeat, limit: args.trial_timeout };
     let mut begin = |number: usize| bar.set_message(args.label(&all[number].settings));
@@ -246,7 +247,7 @@ fn wrong_role(error: Error) -> anyhow::Error {
 
 /// Refuses a directory that holds none of the files to replay, and warns if some are missing.
 fn check_data(data: &Path, files: &SourceFiles, trace: &Trace, roles: &[String]) -> anyhow::Result<()> {
-    let named = || format!("--data {}", data.display());
+    let named = || format!("--data {}", quoted(&data));
     match files.missing(trace, roles) {
         Ok(None) => {}
         Ok(Some(missing)) => eprintln!("poolwright: warning: {missing}"),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow};
 use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
+use poolwright_host::quoted;
 use poolwright_trace::export::{self, ExportSummary, Exported, Format};
 use poolwright_trace::import::{self, IMPORTERS, ImportSummary};
 use poolwright_trace::{counted, stats};
@@ -114,12 +115,12 @@ fn export(trace: &Path, output: &Path, format: Format, force: Force, json: bool)
         export::export(&reader, format, &mut BufWriter::new(Stdout), output)?
     } else {
         if same_file(trace, output) {
-            return Err(anyhow!("cannot export {} onto itself", trace.display())).context(Usage);
+            return Err(anyhow!("cannot export {} onto itself", quoted(&trace))).context(Usage);
         }
         let mut file = BufWriter::new(Output::open(output, Kind::Export, force)?);
         let done = export::export(&reader, format, &mut file, output)?;
         let file = file.into_inner().map_err(|why| why.into_error());
-        file.with_context(|| format!("cannot write {}", output.display()))?.commit()?;
+        file.with_context(|| format!("cannot write {}", quoted(&output)))?.commit()?;
         done
     };
     report(&done, output, format, to_stdout, json)?;

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use poolwright_host::quoted;
 use poolwright_lab::TrialSpec;
 use poolwright_lab::trial::Setting;
 use poolwright_replay::{Spec, child, trial};
@@ -29,7 +30,7 @@ struct Kind {
 /// # Errors
 /// If the specification is invalid or the trial fails.
 pub fn run(args: Args) -> anyhow::Result<u8> {
-    let text = std::fs::read(&args.spec).with_context(|| format!("cannot read {}", args.spec.display()))?;
+    let text = std::fs::read(&args.spec).with_context(|| format!("cannot read {}", quoted(&args.spec)))?;
     let kind: Result<Kind, _> = serde_json::from_slice(&text);
     if kind.is_ok_and(|kind| kind.kind.as_deref() == Some(TrialSpec::KIND)) {
         return lab(&args.spec, &text);
@@ -45,7 +46,7 @@ fn lab(path: &Path, text: &[u8]) -> anyhow::Result<u8> {
     child::end_with_parent();
     interrupt::watch_patiently()?;
     let spec: TrialSpec = serde_json::from_slice(text)
-        .with_context(|| format!("invalid trial specification {}", path.display()))?;
+        .with_context(|| format!("invalid trial specification {}", quoted(&path)))?;
     let program = poolwright_host::process::own_executable_for_others();
     let setting = Setting { program, interrupted: interrupt::requested, say };
     print(&poolwright_lab::trial::run(&spec, &setting)?)

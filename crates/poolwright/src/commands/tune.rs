@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
+use poolwright_host::quoted;
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
@@ -22,7 +23,7 @@ use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
 use super::options::{self, TrialOptions, Usage, parse_time};
 use crate::failure::NOTHING_BETTER;
 use crate::output::{Force, Kind, Output};
-use crate::progress_line::bar;
+use crate::progress_line::{bar, ticking};
 use crate::stdout::Stdout;
 use crate::{interrupt, scratch};
 
@@ -200,7 +201,7 @@ enum Tuned {
 
 /// Tunes, with a progress bar on a terminal and progress lines elsewhere.
 fn tuned(request: &Request) -> anyhow::Result<Tuned> {
-    let bar = bar(100, "{bar:30} {elapsed} {wide_msg}");
+    let bar = ticking(bar(Some(100), "{bar:30} {elapsed} {wide_msg}"));
     let began = Instant::now();
     let log = !std::io::stderr().is_terminal();
     let plan = tune(request, &mut |p| {
@@ -251,7 +252,7 @@ fn stated(options: &[String]) -> anyhow::Result<Settings> {
 
 fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     let recorder = Recorder::start(Subject::Dir(dir.to_owned()), &Options::new(into))?;
-    let bar = bar(duration.as_millis() as u64, "{bar:30} recording {msg}");
+    let bar = ticking(bar(Some(duration.as_millis() as u64), "{bar:30} recording {msg}"));
     let began = Instant::now();
     let until = || began.elapsed() >= duration || stop.load(Ordering::Relaxed);
     let summary = recorder.run(until, |progress| {
@@ -267,7 +268,7 @@ fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -
         bail!(
             "nothing was recorded: no process used a file in {}\n\
              hint: run the load while Poolwright records, or record for longer (--for 5m)",
-            dir.display()
+            quoted(&dir)
         );
     }
     eprintln!("{}", summary.sentence());
@@ -313,7 +314,7 @@ fn kept(args: &Args) -> String {
     let recording = match (&args.trace, &args.keep_trace) {
         (Some(_), _) => return plan,
         (None, Some(kept)) if kept.exists() => {
-            format!("the recording is kept; continue with --trace {0}", kept.display())
+            format!("the recording is kept; continue with --trace {0}", quoted(&kept))
         }
         (None, _) => "the recording was not kept; --keep-trace FILE keeps the next one".to_owned(),
     };
@@ -331,7 +332,7 @@ mod tests {
         args: Args,
     }
 
-    fn said(line: &[&str]) -> String {
+    fn message(line: &[&str]) -> String {
         kept(&TestCli::parse_from([&["tune", "/db"], line].concat()).args)
     }
 
@@ -369,11 +370,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = dir.path().join("kept.parquet");
         let name = kept.to_str().unwrap();
-        assert!(said(&[]).contains("plan.json and report.html are unchanged"), "{}", said(&[]));
-        assert!(said(&[]).contains("the recording was not kept"), "{}", said(&[]));
-        assert!(said(&["--keep-trace", name]).contains("the recording was not kept"));
+        assert!(message(&[]).contains("plan.json and report.html are unchanged"), "{}", message(&[]));
+        assert!(message(&[]).contains("the recording was not kept"), "{}", message(&[]));
+        assert!(message(&["--keep-trace", name]).contains("the recording was not kept"));
         std::fs::write(&kept, "x").unwrap();
-        assert!(said(&["--keep-trace", name]).ends_with(&format!("continue with --trace {name}")));
-        assert!(!said(&["--trace", name]).contains("hint"));
+        assert!(message(&["--keep-trace", name]).ends_with(&format!("continue with --trace {name}")));
+        assert!(!message(&["--trace", name]).contains("hint"));
     }
 }

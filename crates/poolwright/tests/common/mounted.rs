@@ -16,7 +16,7 @@ pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A pool that a background process has mounted on `m`.
 pub struct Mounted {
-    pub place: TestDir,
+    pub test_dir: TestDir,
     pub pid: u64,
 }
 
@@ -24,17 +24,17 @@ impl Deref for Mounted {
     type Target = TestDir;
 
     fn deref(&self) -> &TestDir {
-        &self.place
+        &self.test_dir
     }
 }
 
 impl Mounted {
     /// Creates a pool on these vdevs and mounts it.
     pub fn on(vdevs: &str) -> Mounted {
-        let place = TestDir::new();
-        place.run(&format!("pool create tank {vdevs}"));
-        std::fs::create_dir(place.at("m")).unwrap();
-        let mut mounted = Mounted { place, pid: 0 };
+        let test_dir = TestDir::new();
+        test_dir.run(&format!("pool create tank {vdevs}"));
+        std::fs::create_dir(test_dir.at("m")).unwrap();
+        let mut mounted = Mounted { test_dir, pid: 0 };
         mounted.mount();
         mounted
     }

@@ -143,7 +143,7 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
     all.push(("finished".into(), found.created.clone()));
     for setting in &found.settings {
         for dataset in &setting.datasets {
-            let what = format!("{}, {}", setting.name.name(), dataset.place);
+            let what = format!("{}, {}", setting.name.name(), dataset.location);
             let roles = if dataset.roles.is_empty() {
                 String::new()
             } else {
@@ -202,11 +202,13 @@ mod tests {
         plan.confirmation.as_mut().unwrap().verdict = NotConfirmed;
         let page = super::super::html(&plan);
         let at = page.find(super::super::CONTRADICTED).expect("the contradiction");
-        assert!(at < page.find("Change data").expect("the verdict"));
+        assert!(at < page.find("Was recommended: data").expect("the verdict"));
         let mut terminal = Vec::new();
         let plain = poolwright_report::Terminal { width: None, ansi: false };
         crate::plan_text::print(&plan, &mut terminal, plain).unwrap();
-        assert!(String::from_utf8(terminal).unwrap().starts_with(super::super::CONTRADICTED));
+        let terminal = String::from_utf8(terminal).unwrap();
+        assert!(terminal.starts_with(super::super::CONTRADICTED), "{terminal}");
+        assert!(terminal.contains("\nWas recommended: ") && !terminal.contains("\nChange: "), "{terminal}");
     }
 
     #[test]

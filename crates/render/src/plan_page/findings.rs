@@ -250,9 +250,9 @@ fn advice(section: &mut Section, plan: &Plan) {
 fn advised(plan: &Plan, url: &str) -> String {
     let mut all: Vec<String> = Vec::new();
     for a in plan.advice.iter().filter(|a| a.source.url == url) {
-        let said = format!("`{}`: {}", a.rule, a.advice);
-        if !all.contains(&said) {
-            all.push(said);
+        let text = format!("`{}`: {}", a.rule, a.advice);
+        if !all.contains(&text) {
+            all.push(text);
         }
     }
     all.join("; ")

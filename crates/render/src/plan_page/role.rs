@@ -8,7 +8,7 @@ use super::{evidence, format, picture};
 
 /// Fills the section of one role.
 pub fn section(section: &mut Section, plan: &Plan, role: &Role) {
-    section.paragraph(&place(plan, role));
+    section.paragraph(&location(plan, role));
     properties(section, role);
     section.list(&role.notes);
     if let Some(plot) = picture::gains(&role.gain) {
@@ -19,7 +19,7 @@ pub fn section(section: &mut Section, plan: &Plan, role: &Role) {
     evidence::tables(section, plan, role);
 }
 
-fn place(plan: &Plan, role: &Role) -> String {
+fn location(plan: &Plan, role: &Role) -> String {
     let size = format!("{} in {}", format::bytes(role.bytes), format::counted(role.files, "file"));
     let mut text = format!("`{}`: {size}", role.path);
     if let Some((_, more)) = role.paths.split_first().filter(|(_, more)| !more.is_empty()) {
@@ -29,7 +29,7 @@ fn place(plan: &Plan, role: &Role) -> String {
         text += &format!(", with {}{rest}", shown.join(", "));
     }
     text += ". ";
-    let at = &role.place;
+    let at = &role.location;
     let mountpoint = &at.mountpoint;
     match (&at.dataset, at.separable) {
         (Some(dataset), _) => text += &format!("It is on the dataset `{dataset}`."),
@@ -39,7 +39,7 @@ fn place(plan: &Plan, role: &Role) -> String {
     if at.dataset.is_none() && at.separable {
         text += &at.how.as_ref().map_or(".".to_owned(), |how| format!(", by `{how}`."));
     }
-    let with = plan.roles.iter().filter(|r| r.place.mountpoint == *mountpoint && r.path != role.path);
+    let with = plan.roles.iter().filter(|r| r.location.mountpoint == *mountpoint && r.path != role.path);
     let with: Vec<String> = with.map(|r| format::role_name(&plan.roles, r)).collect();
     if !with.is_empty() {
         text += &format!(
@@ -119,15 +119,15 @@ fn sizes(section: &mut Section, role: &Role) {
     };
     section.heading("Recorded I/O");
     let count = |op: &str| io.ops.get(op).map(|n| format::counted(*n, op));
-    let mut said: Vec<String> =
+    let mut facts: Vec<String> =
         ["read", "write", "fsync", "fdatasync"].into_iter().filter_map(count).collect();
     let moved = |what: &str, done: &str| {
         io.bytes.get(what).filter(|n| **n > 0).map(|n| format!("{} {done}", format::bytes(*n)))
     };
-    said.extend(moved("read", "read"));
-    said.extend(moved("write", "written"));
-    if !said.is_empty() {
-        section.paragraph(&format!("{}.", said.join(", ")));
+    facts.extend(moved("read", "read"));
+    facts.extend(moved("write", "written"));
+    if !facts.is_empty() {
+        section.paragraph(&format!("{}.", facts.join(", ")));
     }
     let (read, write) = (&io.read_size_histogram, &io.write_size_histogram);
     if read.iter().chain(write).any(|(_, n)| *n > 0) {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use poolwright_report::{Cell, Column, Table, Tone, Unit};
 use poolwright_tune::plan::{Gains, Plan, Role, Verdict};
 
-use super::{CONTRADICTED, Text, word_width};
+use super::Text;
 use crate::plan_page::{caveats, format};
 
 /// Commands shown; a plan rarely has more datasets.
@@ -14,16 +14,10 @@ const COMMANDS: usize = 2;
 impl<W: Write> Text<'_, W> {
     /// Writes the verdict, the metrics of the goal, the number of caveats, and the commands that apply the plan.
     pub(super) fn summary(&mut self, plan: &Plan) -> io::Result<()> {
-        if let Some(found) = plan.contradiction() {
-            let label = self.style(CONTRADICTED, Tone::Bad);
-            self.wrapped(&format!("{label}: "), CONTRADICTED.chars().count() + 2, &found.why)?;
-        }
         let change = plan.verdict == Verdict::Change;
-        let (word, tone) = if change { ("Change", Tone::Good) } else { ("Keep", Tone::Strong) };
-        let word = self.style(word, tone);
         // The figures follow as a table.
         let why = if change { first_sentence(&plan.why) } else { &plan.why };
-        self.wrapped(&format!("{word}: "), word_width(plan.verdict), why)?;
+        self.recommendation(plan, why)?;
         self.evidence(plan)?;
         if change {
             self.headline(plan)?;
@@ -100,7 +94,7 @@ impl<W: Write> Text<'_, W> {
     fn commands(&mut self, plan: &Plan) -> io::Result<()> {
         let mut roles: Vec<&Role> = plan.roles.iter().filter(|r| !r.recommended.is_empty()).collect();
         let mut seen = std::collections::BTreeSet::new();
-        roles.retain(|role| seen.insert(role.place.mountpoint.as_str()));
+        roles.retain(|role| seen.insert(role.location.mountpoint.as_str()));
         for role in roles.iter().take(COMMANDS) {
             let line = self.style(&super::command_line(role), Tone::Strong);
             writeln!(self.out, "{line}")?;

@@ -222,7 +222,7 @@ fn the_shortlist_always_has_what_is_compared() {
 fn what_is_to_be_copied_is_quoted_and_cannot_steer_the_terminal() {
     let mut plan = fixture();
     let role = &mut plan.roles[0];
-    role.place.dataset = Some("tank/my db".into());
+    role.location.dataset = Some("tank/my db".into());
     role.recommended.insert("compression".into(), "lz4; reboot".into());
     role.path = "/srv/\u{1b}]0;title\u{7}\nx".into();
     let text = printed(&plan, None);

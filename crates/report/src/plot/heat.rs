@@ -114,13 +114,13 @@ impl HeatMap {
             None => ("hx".to_owned(), "tx"),
             Some(s) => (format!("h{s}"), if s >= 6 { "thi" } else { "tlo" }),
         };
-        let said = if value.is_some() { shown.as_str() } else { "not measured" };
+        let text = if value.is_some() { shown.as_str() } else { "not measured" };
         let meaning = match mark {
             Mark::None => "",
             Mark::Today => " (today)",
             Mark::Chosen => " (recommended)",
         };
-        let tip = format!("{} × {}: {said}{meaning}", self.rows.1[r], self.columns.1[c]);
+        let tip = format!("{} × {}: {text}{meaning}", self.rows.1[r], self.columns.1[c]);
         d.tip(&tip, |d| {
             d.rect(x + 1.0, y + 1.0, w - 2.0, h - 2.0, &fill);
             let bold = if mark == Mark::Chosen { " bold" } else { "" };

@@ -107,7 +107,7 @@ impl Histogram {
         let bar = (slot * 0.76 / held.len() as f64).min(26.0);
         for (k, low) in buckets.iter().enumerate() {
             let first = left + (k as f64 + 0.5) * slot - bar * held.len() as f64 / 2.0;
-            for (place, &s) in held.iter().enumerate() {
+            for (index, &s) in held.iter().enumerate() {
                 let (n, name) = (self.count(s, *low), &self.series[s].0);
                 if n == 0 {
                     continue;
@@ -118,7 +118,7 @@ impl Histogram {
                 let (shown, share) = (Unit::Count.format(n as f64), Unit::Fraction.format(n as f64 / total));
                 let tip = format!("{name}, {}: {shown} ({share})", self.range(*low));
                 d.tip(&tip, |d| {
-                    let x = first + place as f64 * bar;
+                    let x = first + index as f64 * bar;
                     d.rect(x + 0.5, top, bar - 1.0, bottom - top, &format!("bar s{}", s % 7));
                 });
             }

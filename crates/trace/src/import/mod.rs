@@ -223,7 +223,7 @@ fn choose(source: &Path, format: Option<&str>, head: &[u8]) -> Result<&'static d
         None => IMPORTERS.iter().find(|importer| importer.recognises(head)),
     };
     found.copied().ok_or_else(|| match format {
-        Some(name) => error(format!("unknown format {name:?}; known formats: {}", names())),
+        Some(name) => error(format!("unknown format {name:?} (known: {})", names())),
         None => Error::UnrecognisedFormat { path: source.to_owned(), known: names() },
     })
 }

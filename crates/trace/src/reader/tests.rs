@@ -65,7 +65,7 @@ fn write(path: &Path, lie: &Lie) {
         });
         let shift = at - from as i64;
         let builder = columns.pop().unwrap().set_data_page_offset(column.data_page_offset() + shift);
-        let dictionary = column.dictionary_page_offset().map(|place| place + shift);
+        let dictionary = column.dictionary_page_offset().map(|location| location + shift);
         columns.push(builder.set_dictionary_page_offset(dictionary));
     }
     let columns = columns.into_iter().map(|c| c.build().unwrap()).collect();

@@ -143,8 +143,8 @@ fn predict(
 fn changes_of(metrics: &Metrics, today: &Metrics, with_rate: bool) -> BTreeMap<String, f64> {
     let one = |metric: &&str| {
         let change = metrics.get(*metric)? / today.get(*metric)? - 1.0;
-        let said = change.is_finite() && (with_rate || *metric != "work_rate");
-        said.then(|| ((*metric).to_owned(), change))
+        let is_comparable = change.is_finite() && (with_rate || *metric != "work_rate");
+        is_comparable.then(|| ((*metric).to_owned(), change))
     };
     METRICS.iter().filter_map(one).collect()
 }
@@ -187,8 +187,8 @@ mod tests {
         let metrics = |rate, space| -> Metrics {
             [("work_rate", rate), ("allocated_bytes", space)].map(|(k, v)| (k.to_owned(), v)).into()
         };
-        let said = changes_of(&metrics(1.5, 10.0), &metrics(1.0, 0.0), true);
-        assert_eq!(said, BTreeMap::from([("work_rate".to_owned(), 0.5)]));
+        let changes = changes_of(&metrics(1.5, 10.0), &metrics(1.0, 0.0), true);
+        assert_eq!(changes, BTreeMap::from([("work_rate".to_owned(), 0.5)]));
         assert!(changes_of(&metrics(1.5, 10.0), &metrics(1.0, 0.0), false).is_empty());
     }
 }

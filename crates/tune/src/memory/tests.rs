@@ -52,7 +52,7 @@ fn role(recommended: Settings) -> Role {
         paths: vec!["/db".into()],
         files: 1,
         bytes: 0,
-        place: DatasetLocation::default(),
+        location: DatasetLocation::default(),
         current: settings("128K", "lz4"),
         current_source: CurrentSource::ZfsDefaults { why: "a test".into() },
         recommended,
@@ -120,9 +120,9 @@ fn a_recording_that_says_nothing_is_told_so() {
     let metadata = settings("16K", "zstd-3").into_iter().chain([("primarycache".into(), "metadata".into())]);
     let mut draw = random(3);
     let busy = recording((0..50_000).map(|_| draw(20_000)), 20_000);
-    let said = why(&busy, role(metadata.collect()));
-    assert!(said.contains("primarycache") && said.contains("50,000 recorded reads"), "{said}");
-    assert!(!said.contains("contains 0 reads") && !said.contains("record for longer"), "{said}");
+    let message = why(&busy, role(metadata.collect()));
+    assert!(message.contains("primarycache") && message.contains("50,000 recorded reads"), "{message}");
+    assert!(!message.contains("contains 0 reads") && !message.contains("record for longer"), "{message}");
 }
 
 #[test]

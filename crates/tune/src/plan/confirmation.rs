@@ -127,7 +127,8 @@ impl ConfirmedSetting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfirmedDataset {
     /// Mount point below the database's directory; `.` for the directory itself.
-    pub place: String,
+    #[serde(rename = "place")]
+    pub location: String,
     /// The roles whose files it contains.
     pub roles: Vec<String>,
     /// Property → value.

@@ -27,11 +27,11 @@ impl Plan {
         }
         let mut places: BTreeMap<&str, &Role> = BTreeMap::new();
         for role in &self.roles {
-            let other = places.entry(&role.place.mountpoint).or_insert(role);
+            let other = places.entry(&role.location.mountpoint).or_insert(role);
             if other.recommended != role.recommended {
                 found.push(format!(
                     "{} and {} share {}, but have different recommended properties",
-                    other.role, role.role, role.place.mountpoint
+                    other.role, role.role, role.location.mountpoint
                 ));
             }
             for (property, value) in UNSAFE {

@@ -3,10 +3,11 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use poolwright_host::process;
+use poolwright_host::quoted;
 use poolwright_openzfs::{ChangedFile, FileChange};
 
 use super::{Answer, LocalPool};
-use crate::{Fault, FileFault};
+use crate::{Fault, FaultKind, FileFault};
 
 impl FileFault {
     fn new(found: &ChangedFile, lost: bool) -> FileFault {
@@ -16,40 +17,34 @@ impl FileFault {
         FileFault { path: found.path.clone(), change: found.change, lost, content, moved_to }
     }
 
-    /// The message for the user: what happened and its effect on the pool. A second line, which begins with `hint: `, says
-    /// what to do.
-    pub fn report(&self, pool: &str) -> String {
-        let (path, content) = (self.path.display(), self.content.display());
-        let happened = format!("{path} {} while {pool} was open", self.change.description());
-        let pid = self.content.iter().nth(2).unwrap_or_default().to_string_lossy();
+    /// What happened to the file, and the effect on the pool.
+    fn message(&self, pool: &str) -> String {
+        let path = quoted(&self.path);
         if let Some(to) = &self.moved_to {
-            let to = to.display();
-            return format!(
-                "{path} was moved to {to} while {pool} was open\nhint: move it back, or import the pool from there next time"
-            );
+            return format!("{path} was moved to {} while {pool} was open", quoted(to));
         }
+        let happened = format!("{path} {} while {pool} was open", self.change.description());
         if !self.lost {
-            return format!(
-                "{happened}: {pool} continues with its other copies of the data\nhint: before the next mount, import the pool \
-                 from the remaining files: `poolwright pool import {pool} FILE…`"
-            );
+            return format!("{happened}: {pool} continues with its other copies of the data");
         }
-        let refuses = format!("{happened}: all changes fail with EIO");
         match self.change {
-            FileChange::Truncated => format!(
-                "{refuses}, and data is missing\nhint: end process {pid} with `kill {pid}` and restore the file from a \
-                 backup"
-            ),
-            FileChange::Replaced => format!(
-                "{refuses}, and its data exists only in process {pid}\nhint: save it with `cp --sparse=always {content} \
-                 {path}.saved`, end the process with `kill {pid}`, then import the pool with the \
-                 saved file in place of {path}: `poolwright pool import {pool} FILE…`"
-            ),
-            _ => format!(
-                "{refuses}, and its data exists only in process {pid}\nhint: save it with `cp --sparse=always {content} \
-                 {path}`, end the process with `kill {pid}`, then mount again"
-            ),
+            FileChange::Truncated => format!("{happened}: all changes fail with EIO, and data is missing"),
+            _ => {
+                let pid = self.owner();
+                format!("{happened}: all changes fail with EIO, and its data exists only in process {pid}")
+            }
         }
+    }
+
+    /// The process that has the file open.
+    pub fn owner(&self) -> String {
+        self.content.iter().nth(2).unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The fault of a request to the pool.
+    pub fn to_fault(&self, pool: &str) -> Fault {
+        let kind = FaultKind::ChangedFile { pool: pool.to_owned(), file: self.clone() };
+        Fault::new(libc::EIO, self.message(pool)).of_kind(kind)
     }
 }
 
@@ -90,7 +85,7 @@ impl LocalPool {
     /// Fails with `EIO` if the pool has lost a file that it needs, because a change would be lost too.
     pub(super) fn refuse_lost(&self) -> Answer<()> {
         match self.lost_file() {
-            Some(fault) => Err(Fault::new(libc::EIO, fault.report(self.pool.name()))),
+            Some(file) => Err(file.to_fault(self.pool.name())),
             None => Ok(()),
         }
     }
@@ -102,13 +97,10 @@ impl LocalPool {
         }
         let (pool, pid) = (self.pool.name(), std::process::id());
         let dirs: Vec<String> =
-            self.mounts.list().iter().map(|(mounted, _)| mounted.dir.display().to_string()).collect();
+            self.mounts.list().iter().map(|(mounted, _)| quoted(&mounted.dir).to_string()).collect();
         Err(Fault::new(
             libc::EROFS,
-            format!(
-                "process {pid} has {pool} open read-only (mount -o readonly)\nhint: unmount {} first",
-                dirs.join(" and ")
-            ),
+            format!("process {pid} has {pool} open read-only\nhint: unmount {} first", dirs.join(" and ")),
         ))
     }
 

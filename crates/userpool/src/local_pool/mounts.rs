@@ -70,7 +70,8 @@ impl Mounts for NoMounts {
     }
 
     fn mount(&self, _pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault> {
-        Err(Fault::new(libc::ENOTSUP, format!("cannot mount {}: use `poolwright mount`", wanted.dataset)))
+        let why = "this process opens the pool for one request only";
+        Err(Fault::new(libc::ENOTSUP, format!("cannot mount {}: {why}", wanted.dataset)))
     }
 
     fn roll_back(&self, _dataset: &str, _snapshot: &str) -> Option<Result<(), Fault>> {

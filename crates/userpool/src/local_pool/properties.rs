@@ -4,7 +4,7 @@ use poolwright_openzfs::Dataset;
 use poolwright_openzfs::property::{self, Settings};
 
 use super::{Answer, LocalPool};
-use crate::{Fault, Kind, Value, name};
+use crate::{Fault, FaultKind, Kind, Value, name};
 
 impl LocalPool {
     /// The read-only properties.
@@ -71,10 +71,9 @@ impl LocalPool {
     ) -> Answer<Vec<String>> {
         let known = property::find_settable(property)?;
         if property::is_limit(known) {
-            return Err(Fault::invalid(format!(
-                "{property} cannot be inherited: it belongs to one dataset\nhint: `poolwright dataset set \
-                 {property}=none {root}` clears it"
-            )));
+            let message = format!("{property} cannot be inherited: it belongs to one dataset");
+            let kind = FaultKind::NotInheritable { property: property.to_owned(), dataset: root.to_owned() };
+            return Err(Fault::invalid(message).of_kind(kind));
         }
         let wanted = |n: &String| !n.contains('@') && (n == root || recursive && name::is_below(n, root));
         let all: Vec<String> = self.names()?.into_iter().filter(wanted).collect();

@@ -72,13 +72,13 @@ impl Opened {
         Ok(at)
     }
 
-    fn place(&self, path: &[u8]) -> Result<(Node, CString), Errno> {
+    fn parent_and_name(&self, path: &[u8]) -> Result<(Node, CString), Errno> {
         let (dir, last) = split(path);
         Ok((self.node(dir)?, name(last)?))
     }
 
     fn enter(&self, path: &[u8], new: &New<'_>) -> SystemResult {
-        plainly(self.place(path).and_then(|(dir, last)| dir.make(&last, new).map(drop)))
+        plainly(self.parent_and_name(path).and_then(|(dir, last)| dir.make(&last, new).map(drop)))
     }
 
     fn set(&self, path: &[u8], set: SetAttr) -> SystemResult {
@@ -135,24 +135,24 @@ impl FileTree for Opened {
 
     fn link(&mut self, path: &[u8], new: &[u8]) -> SystemResult {
         plainly(self.node(path).and_then(|node| {
-            let (dir, last) = self.place(new)?;
+            let (dir, last) = self.parent_and_name(new)?;
             dir.link(&last, &node)
         }))
     }
 
     fn rename(&mut self, path: &[u8], new: &[u8], flags: u32) -> SystemResult {
-        plainly(self.place(path).and_then(|(from, last)| {
-            let (to, new_last) = self.place(new)?;
+        plainly(self.parent_and_name(path).and_then(|(from, last)| {
+            let (to, new_last) = self.parent_and_name(new)?;
             from.rename(&last, &to, &new_last, flags).map(drop)
         }))
     }
 
     fn unlink(&mut self, path: &[u8]) -> SystemResult {
-        plainly(self.place(path).and_then(|(dir, last)| dir.unlink(&last).map(drop)))
+        plainly(self.parent_and_name(path).and_then(|(dir, last)| dir.unlink(&last).map(drop)))
     }
 
     fn rmdir(&mut self, path: &[u8]) -> SystemResult {
-        plainly(self.place(path).and_then(|(dir, last)| dir.rmdir(&last).map(drop)))
+        plainly(self.parent_and_name(path).and_then(|(dir, last)| dir.rmdir(&last).map(drop)))
     }
 
     fn set_xattr(&mut self, path: &[u8], xattr: &str, value: &[u8]) -> SystemResult {

@@ -94,8 +94,8 @@ pub fn scans(limit: usize, pages: u64, updates: bool) -> Ops {
     let mut list = Vec::with_capacity(limit);
     while list.len() < limit {
         for _ in 0..4000 {
-            let place = random.below(1 << 20) as f64 / (1 << 20) as f64;
-            let rank = (place.powi(3) * pages as f64) as u64;
+            let position = random.below(1 << 20) as f64 / (1 << 20) as f64;
+            let rank = (position.powi(3) * pages as f64) as u64;
             // Neighbours in rank are far apart in the file, because 7919 is prime.
             list.push(rank * 7919 % pages);
         }
@@ -128,8 +128,13 @@ pub fn load(path: &Path) -> Result<Vec<Op>> {
     std::fs::File::open(path)?.read_to_end(&mut bytes)?;
     let u32_at = |b: &[u8], at: usize| u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
     let op = |b: &[u8]| {
-        let place = u64::from(u32_at(b, 8)) | u64::from(u32_at(b, 12)) << 32;
-        Op { file: u32_at(b, 0), len: u32_at(b, 4), offset: place & !(1 << 63), write: place >> 63 == 1 }
+        let position = u64::from(u32_at(b, 8)) | u64::from(u32_at(b, 12)) << 32;
+        Op {
+            file: u32_at(b, 0),
+            len: u32_at(b, 4),
+            offset: position & !(1 << 63),
+            write: position >> 63 == 1,
+        }
     };
     Ok(bytes.chunks_exact(16).map(op).collect())
 }

@@ -106,8 +106,8 @@ pub fn draw(section: &mut Section, study: &Study, typical: &[Typical]) {
 fn live(section: &mut Section, found: &[(&str, &PhaseOutcome)]) {
     let changed = found.iter().filter(|(_, phase)| !phase.changes.is_empty());
     for (label, phase) in changed.take(LINES) {
-        let said = phase.series.iter().filter(|(name, _)| is_driver_rate(name));
-        let mut rates: Vec<(&String, &Series)> = said.collect();
+        let reported = phase.series.iter().filter(|(name, _)| is_driver_rate(name));
+        let mut rates: Vec<(&String, &Series)> = reported.collect();
         if rates.is_empty() {
             rates.extend(phase.series.iter().filter(|(name, _)| *name == "rate"));
         }
@@ -162,14 +162,14 @@ fn pictures(found: &[(&str, &PhaseOutcome)]) -> (Vec<Picture>, Vec<Picture>) {
     for family in FAMILIES {
         let of: Vec<&str> = names.iter().copied().filter(|n| (family.holds)(n)).collect();
         if !of.is_empty() {
-            let place = if family.main { &mut main } else { &mut more };
-            place.extend(picture(family.title, &of, found));
+            let location = if family.main { &mut main } else { &mut more };
+            location.extend(picture(family.title, &of, found));
         }
     }
     for name in names.into_iter().filter(|n| !FAMILIES.iter().any(|f| (f.holds)(n))) {
         let sampled = SAMPLED.contains(&name);
-        let place = if sampled { &mut more } else { &mut main };
-        place.extend(picture(name, &[name], found));
+        let location = if sampled { &mut more } else { &mut main };
+        location.extend(picture(name, &[name], found));
     }
     (main, more)
 }

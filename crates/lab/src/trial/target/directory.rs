@@ -108,9 +108,9 @@ impl Target for Directory {
     }
 
     fn sync(&self) -> Result<()> {
-        let place = self.dir.path();
-        let dir = File::open(place).map_err(Error::host("opening", place))?;
-        rustix::fs::syncfs(&dir).map_err(|why| Error::host("syncing", place)(why.into()))
+        let location = self.dir.path();
+        let dir = File::open(location).map_err(Error::host("opening", location))?;
+        rustix::fs::syncfs(&dir).map_err(|why| Error::host("syncing", location)(why.into()))
     }
 
     fn sizes(&self) -> Result<BTreeMap<String, Size>> {
@@ -147,7 +147,7 @@ impl Target for Directory {
         None
     }
 
-    fn place(&self) -> &Path {
+    fn location(&self) -> &Path {
         self.dir.path()
     }
 

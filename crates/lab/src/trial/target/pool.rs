@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::quoted;
 use poolwright_openzfs::property::Settings;
 use poolwright_userpool::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use serde::de::DeserializeOwned;
@@ -82,7 +83,7 @@ impl PoolTarget {
         setting: &Setting,
     ) -> Result<PoolTarget> {
         let mut roles: Vec<String> = datasets.keys().cloned().collect();
-        roles.sort_by_key(|role| places.get(role).map_or(1, |place| place.components().count()));
+        roles.sort_by_key(|role| places.get(role).map_or(1, |location| location.components().count()));
         let mut target = PoolTarget {
             setting: setting.clone(),
             spec: spec.clone(),
@@ -171,13 +172,13 @@ impl PoolTarget {
         let out = child.stdout.take().expect("piped");
         let pid = child.id() as i32;
         self.owner = Some(Owner { child: Mutex::new(child), pid, tail });
-        let (to, said) = channel();
+        let (to, lines) = channel();
         std::thread::spawn(move || {
             let mut line = String::new();
             let _ = BufReader::new(out).read_line(&mut line);
             let _ = to.send(line);
         });
-        let line: String = self.wait_for(&said, "mounting the pool")?;
+        let line: String = self.wait_for(&lines, "mounting the pool")?;
         if line.contains("\"mounted\"") {
             return Ok(());
         }
@@ -388,7 +389,7 @@ fn run_unmount(dir: &Path, lazily: bool) -> Result<()> {
         return Ok(());
     }
     let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-    Err(Error::Trial(format!("cannot unmount {}: {words}", dir.display())))
+    Err(Error::Trial(format!("cannot unmount {}: {words}", quoted(&dir))))
 }
 
 impl Target for PoolTarget {
@@ -471,7 +472,7 @@ impl Target for PoolTarget {
         Some(owner.how_it_ended(&status.to_string()))
     }
 
-    fn place(&self) -> &Path {
+    fn location(&self) -> &Path {
         &self.dir
     }
 

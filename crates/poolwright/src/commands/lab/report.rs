@@ -53,10 +53,10 @@ pub struct Args {
 /// Runs; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let name = campaign::name_of(Path::new(&args.campaign));
-    let place = super::results(args.results.clone(), &name);
-    let loaded = load(&place, &name, args.run)?;
+    let location = super::results(args.results.clone(), &name);
+    let loaded = load(&location, &name, args.run)?;
     let other = args.against.as_ref().map(|other| match other.parse() {
-        Ok(id) => load(&place, &name, Some(id)),
+        Ok(id) => load(&location, &name, Some(id)),
         Err(_) => load(other, &name, None),
     });
     let against = other.transpose()?.map(|other| report::compare(&loaded.report, &other.report));
@@ -102,8 +102,8 @@ fn printed(args: &Args, loaded: &StoredRun, against: Option<&Comparison>) -> any
 }
 
 /// Loads a run, and adds the option that names other results.
-fn load(place: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {
-    StoredRun::load(place, name, wanted).map_err(|error| match error {
+fn load(location: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {
+    StoredRun::load(location, name, wanted).map_err(|error| match error {
         Error::NoResults { .. } => anyhow::Error::from(error).context(hint("--results names other results")),
         other => other.into(),
     })

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use poolwright_host::quoted;
 use poolwright_lab::campaign::SMALL;
 use poolwright_lab::json_output::RunSummary;
 use poolwright_lab::run::{self, Options, RunProgress, Summary};
@@ -88,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let (campaign, text) = super::campaign(&assets, &args.campaign)?;
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     if !scratch.is_dir() {
-        bail!("--scratch {}: there is no such directory", scratch.display());
+        bail!("--scratch {}: there is no such directory", quoted(&scratch));
     }
     let options = Options {
         assets,
@@ -107,16 +108,16 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if let Err(error) = run::chosen(&campaign, &options) {
         return Err(anyhow::Error::new(error).context(Usage));
     }
-    let place = super::results(args.results.clone(), &campaign.name);
-    let mut store = store::open(&place)?;
-    let place = store::shown(&place);
+    let location = super::results(args.results.clone(), &campaign.name);
+    let mut store = store::open(&location)?;
+    let location = store::shown(&location);
     let summary = run_shown(&campaign, &text, &options, store.as_mut())?;
     if args.json {
-        println!("{}", serde_json::to_string(&RunSummary::new(&campaign.name, &place, &summary))?);
+        println!("{}", serde_json::to_string(&RunSummary::new(&campaign.name, &location, &summary))?);
     } else {
-        print!("{}", summary.text(&campaign.name, &place));
+        print!("{}", summary.text(&campaign.name, &location));
         if !summary.interrupted {
-            println!("The report: poolwright lab report {} --results {place}", campaign.name);
+            println!("The report: poolwright lab report {} --results {location}", campaign.name);
         }
     }
     if summary.interrupted {

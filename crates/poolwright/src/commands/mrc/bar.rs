@@ -3,10 +3,12 @@
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use poolwright_mrc::analysis::AnalysisPhase;
 use poolwright_mrc::sweep::Progress;
 use poolwright_trace::format_count;
+
+use crate::progress_line;
 
 /// A phase that is shorter shows no bar.
 const QUIET: Duration = Duration::from_secs(1);
@@ -32,13 +34,12 @@ impl Bar {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
-            let style = ProgressStyle::with_template("{prefix} {bar:24} {msg}").expect("a constant template");
             let prefix = match phase {
                 AnalysisPhase::Measuring => "measuring",
                 AnalysisPhase::Modelling => "modelling",
                 AnalysisPhase::Dividing => "dividing",
             };
-            ProgressBar::new(1000).with_style(style).with_prefix(prefix)
+            progress_line::bar(Some(1000), "{prefix} {bar:24} {msg}").with_prefix(prefix)
         });
         let share = read.share.unwrap_or(0.0);
         bar.set_position((share * 1000.0) as u64);

@@ -34,6 +34,7 @@ fn todo(error: &Error) -> Option<&'static str> {
         Error::RecordedBelowCache => Some(
             "use a .lis or oracleGeneral trace of page requests, or change the database's cache and record again",
         ),
+        Error::ParseEstimate { .. } => Some("make one with `poolwright estimate --json`"),
         Error::SeveralCompressions { .. } => Some("choose one with --compression"),
         Error::Interrupted => Some("use --sizes, so that the trace need not be measured"),
         Error::Division(ModelError::SmallRecords { .. }) => {

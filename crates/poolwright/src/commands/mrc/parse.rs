@@ -1,6 +1,7 @@
 //! Parsers of the arguments.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use poolwright_host::recordsize::{invalid_recordsize, is_recordsize};
 use poolwright_mrc::analysis::ModelName;
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_openzfs::Device;
@@ -33,15 +34,16 @@ pub fn cache(text: &str) -> Result<u64, String> {
 /// A recordsize in bytes.
 pub fn recordsize(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text)?;
-    let fits = bytes.is_power_of_two() && (512..=16 << 20).contains(&bytes);
-    if fits { Ok(bytes) } else { Err("a recordsize is a power of two from 512 to 16M".into()) }
+    if is_recordsize(bytes) { Ok(bytes) } else { Err(invalid_recordsize(text)) }
 }
 
 /// A compression ratio of at least 1.
 pub fn ratio(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('x').parse::<f64>() {
         Ok(ratio) if (1.0..=1000.0).contains(&ratio) => Ok(ratio),
-        _ => Err(format!("{text:?} is not a compression ratio; write 1.5")),
+        _ => {
+            Err(format!("invalid compression ratio {text:?}: expected a number from 1 to 1000, such as 1.5"))
+        }
     }
 }
 
@@ -50,7 +52,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
     let (digits, unit) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits.trim_end(), 0.01));
     match digits.parse::<f64>().map(|rate| rate * unit) {
         Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
-        _ => Err(format!("{text:?} is not a share of the records; write 0.01 or 1%")),
+        _ => Err(format!("{text:?} is not a share of the records: expected for example 0.01 or 1%")),
     }
 }
 
@@ -74,7 +76,7 @@ pub fn primarycache(text: &str) -> Result<PrimaryCache, String> {
 /// A role of files.
 pub fn role(text: &str) -> Result<Role, String> {
     let names = || Role::ALL.map(Role::name).join(", ");
-    Role::from_name(text).ok_or_else(|| format!("unknown role {text:?}; roles are {}", names()))
+    Role::from_name(text).ok_or_else(|| format!("unknown role {text:?} (known: {})", names()))
 }
 
 /// The latency of a read in nanoseconds: a time, or that of a device profile.
@@ -82,9 +84,9 @@ pub fn latency(text: &str) -> Result<u64, String> {
     let spelled =
         if text.starts_with(|c: char| c.is_ascii_digit()) { format!("read={text}") } else { text.to_owned() };
     match Device::parse(&spelled).map(|device| device.read_latency_ns + device.seek_ns) {
-        Ok(0) | Err(_) => {
-            Err(format!("{text:?} is not a latency; write 8ms, 80us, or a device profile such as nvme"))
-        }
+        Ok(0) | Err(_) => Err(format!(
+            "{text:?} is not a latency: expected for example 8ms, 80us, or a device profile such as nvme"
+        )),
         Ok(ns) => Ok(ns),
     }
 }

@@ -1,11 +1,10 @@
 //! `poolwright pool destroy`.
 
 use poolwright_userpool::json_output::ClosedPool;
-use poolwright_userpool::{Error, lifecycle};
+use poolwright_userpool::lifecycle;
 
 use super::import::note_kept_log;
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
-use crate::failure::hint;
 
 /// Destroy a pool; `pool import -D` can recover it while its files exist
 ///
@@ -32,11 +31,7 @@ pub struct Args {
 /// Destroys; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let pool = args.pool.as_str();
-    let files = lifecycle::destroy(pool, args.force, &args.files).map_err(|why| match why {
-        Error::Mounted { .. } => anyhow::Error::new(why)
-            .context(hint(format_args!("`poolwright pool destroy -f {pool}` unmounts it first"))),
-        other => other.into(),
-    })?;
+    let files = lifecycle::destroy(pool, args.force, &args.files)?;
     note_kept_log(pool);
     if args.json {
         print_json(&ClosedPool { pool: pool.to_owned(), files })?;

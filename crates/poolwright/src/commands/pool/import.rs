@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use poolwright_host::quoted;
 use poolwright_poolserver::remove_routine_logs;
 use poolwright_render::pool_import;
 use poolwright_trace::counted;
+use poolwright_userpool::LockOwner;
 use poolwright_userpool::find::{self, Selection};
 use poolwright_userpool::json_output::{ClosedPool, ImportResult};
 use poolwright_userpool::label;
 use poolwright_userpool::lifecycle::{self, ExportedPool};
-use poolwright_userpool::{Error, FindError, LockOwner};
 
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 use crate::failure::{Usage, hint};
@@ -64,14 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Selection::Files(files) => find::pool_of(&files)?,
     };
     let options = PoolFiles { pool_file: Vec::new(), force: args.force };
-    let datasets =
-        lifecycle::import(&found, args.destroyed, (&options).into()).map_err(|why| match &why {
-            Error::Find(FindError::Destroyed { file, .. }) => {
-                let todo = hint(format_args!("`poolwright pool import -D {}` recovers it", file.display()));
-                anyhow::Error::new(why).context(todo)
-            }
-            _ => why.into(),
-        })?;
+    let datasets = lifecycle::import(&found, args.destroyed, (&options).into())?;
     let (pool, files) = (&found.pool, &found.files);
     if args.json {
         let (pool, files) = (pool.clone(), files.clone());
@@ -93,7 +87,7 @@ fn list(dir: &Path, json: bool) -> anyhow::Result<u8> {
         return Ok(0);
     }
     if found.is_empty() {
-        println!("{} holds no pool", dir.display());
+        println!("{} holds no pool", quoted(&dir));
     }
     for pool in &found {
         let user = pool.files.iter().find_map(|file| LockOwner::of(file));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow};
+use poolwright_host::quoted;
 use poolwright_render::plan_text;
 use poolwright_tune::plan::Plan;
 use poolwright_tune::repeat::{compare, repeatable};
@@ -23,10 +24,10 @@ const DIFFERENT: u8 = 1;
 pub fn run(args: &Args, path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<u8> {
     let old = read(path)?;
     let found = repeatable(&old, args.dir.as_deref(), args.trace.as_deref())
-        .with_context(|| format!("cannot repeat {}", path.display()))
+        .with_context(|| format!("cannot repeat {}", quoted(&path)))
         .context(Usage)?;
     options::parse_arc(&found.record.arc_bytes.to_string())
-        .map_err(|why| anyhow!("cannot repeat {}: the plan's ARC: {why}", path.display()))
+        .map_err(|why| anyhow!("cannot repeat {}: the plan's ARC: {why}", quoted(&path)))
         .context(Usage)?;
     options::check_trace(&found.trace)?;
     let outputs = Outputs::open(args)?;
@@ -49,6 +50,11 @@ pub fn run(args: &Args, path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<u
 
 fn read(path: &Path) -> anyhow::Result<Plan> {
     let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read the plan {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is not a plan", path.display())).context(Usage)
+        std::fs::read_to_string(path).with_context(|| format!("cannot read the plan {}", quoted(&path)))?;
+    serde_json::from_str(&text)
+        .map_err(|why| {
+            let no_json = if why.is_data() { "" } else { ": it is not JSON" };
+            anyhow!("{} is not a plan{no_json}: {why}", quoted(path))
+        })
+        .context(Usage)
 }
