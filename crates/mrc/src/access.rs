@@ -42,6 +42,13 @@ pub struct Extent {
     pub kind: Kind,
 }
 
+impl Extent {
+    /// Milliseconds since the start of the trace.
+    pub fn t_ms(&self) -> u32 {
+        u32::try_from(self.t_ns / 1_000_000).unwrap_or(u32::MAX)
+    }
+}
+
 /// Identifies a record within one run: `file << 40 | index` for a record of a file, the id for an object.
 pub type Key = u64;
 

@@ -31,10 +31,21 @@ impl F2Sketch {
         F2Sketch { seed: mix(seed), requests: 0, counters: vec![0; COUNTERS] }
     }
 
-    /// Counts a request, and returns the hash of its record. Hashes are evenly distributed: those up to a share of
-    /// `u64::MAX` belong to that share of the records.
+    /// The hash of a record. Hashes are evenly distributed: those up to a share of `u64::MAX` belong to that share of the
+    /// records.
+    pub fn hash(&self, key: Key) -> u64 {
+        mix(key ^ self.seed)
+    }
+
+    /// Counts a request without its record, and returns a hash that belongs to every share.
+    pub fn pass(&mut self) -> u64 {
+        self.requests += 1;
+        0
+    }
+
+    /// Counts a request, and returns the hash of its record.
     pub fn see(&mut self, key: Key) -> u64 {
-        let hash = mix(key ^ self.seed);
+        let hash = self.hash(key);
         let low = hash >> GROUP_BITS;
         self.requests += 1;
         self.counters[low as usize % COUNTERS] += if low & COUNTERS as u64 == 0 { 1 } else { -1 };
