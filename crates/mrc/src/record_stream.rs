@@ -75,8 +75,6 @@ pub struct RecordStream {
     sizes: Option<Sizes>,
     records: Numbering,
     skipped: Skipped,
-    /// Extents of the current chunk that were split.
-    done: usize,
     requests: u64,
 }
 
@@ -92,7 +90,6 @@ impl RecordStream {
             sizes: None,
             records: Numbering::default(),
             skipped: Skipped::default(),
-            done: 0,
             requests: 0,
         })
     }
@@ -117,33 +114,30 @@ impl RecordStream {
         self.records.keys()
     }
 
-    /// The accesses that the last call of [`RecordStream::cut`] made.
-    pub fn accesses(&self) -> &[Access] {
-        self.records.accesses()
-    }
-
     /// Events that were skipped because keys cannot represent them at this recordsize.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }
 
-    /// Replaces the accesses by the next ones of `extents`, about [`CHUNK`] of them. Returns true while some of the
-    /// extents are left: call it again with the same extents.
+    /// Passes the accesses of `extents` to `see`, about [`CHUNK`] at a time, with the keys of all records so far.
     ///
     /// # Errors
-    /// [`Error::TooManyRecords`](crate::Error::TooManyRecords) if the trace has too many different records.
-    pub fn cut(&mut self, extents: &[Extent]) -> Result<bool> {
-        self.records.clear();
-        while self.done < extents.len() && self.records.accesses().len() < CHUNK {
-            self.take(&extents[self.done])?;
-            self.done += 1;
+    /// [`Error::TooManyRecords`](crate::Error::TooManyRecords) if the trace has too many different records; an error of
+    /// `see`.
+    pub fn each(
+        &mut self,
+        extents: &[Extent],
+        mut see: impl FnMut(&[Access], &[Key]) -> Result<()>,
+    ) -> Result<()> {
+        for (n, extent) in extents.iter().enumerate() {
+            self.take(extent)?;
+            if self.records.accesses().len() >= CHUNK || n + 1 == extents.len() {
+                self.records.number()?;
+                see(self.records.accesses(), self.records.keys())?;
+                self.records.clear();
+            }
         }
-        self.records.number()?;
-        let more = self.done < extents.len();
-        if !more {
-            self.done = 0;
-        }
-        Ok(more)
+        Ok(())
     }
 
     fn take(&mut self, extent: &Extent) -> Result<()> {

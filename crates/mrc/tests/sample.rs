@@ -6,7 +6,9 @@ use common::{Makers, TEXTBOOK, families};
 use poolwright_mrc::input::{Synthetic, Unit};
 use poolwright_mrc::openzfs::{LEAST_SAMPLED, OpenZfs, Options};
 use poolwright_mrc::sample::Amount;
-use poolwright_mrc::{Curve, Extent, Input, Kind, Model, Pipeline, RecordMap, RecordStream, Run};
+use poolwright_mrc::{
+    Access, Curve, Extent, Input, Key, Kind, Model, Pipeline, RecordMap, RecordStream, Run,
+};
 use proptest::prelude::*;
 
 const SEEDS: u64 = 100;
@@ -29,13 +31,12 @@ fn exact(makers: Makers, unit: Unit, extents: &[Extent], sizes: &[u64]) -> Vec<C
     for (name, models) in makers {
         run.add(name, models(sizes, 1.0));
     }
-    loop {
-        let more = stream.cut(extents).unwrap();
-        run.feed(stream.accesses(), stream.keys());
-        if !more {
-            return run.curves(stream.recordsize(), stream.keys().len() as u64);
-        }
-    }
+    let show = |accesses: &[Access], keys: &[Key]| {
+        run.feed(accesses, keys);
+        Ok(())
+    };
+    stream.each(extents, show).unwrap();
+    run.curves(stream.recordsize(), stream.keys().len() as u64)
 }
 
 fn sampled(
