@@ -1,7 +1,8 @@
 //! Turns extents into accesses to numbered records of one recordsize.
 
+use crate::access::key;
 use crate::input::{CHUNK, Skipped, Unit};
-use crate::record_map::{Cut, INDEX_BITS, Touched};
+use crate::record_map::{Cut, Touched};
 use crate::{Access, Extent, Intern, Key, Kind, RecordMap, Result};
 
 /// Returns the bytes that a record takes in the cache, given its file, its index in it (or an object's id) and its
@@ -158,7 +159,7 @@ impl RecordStream {
 /// The access to the record of `cut`, which has no number yet.
 pub(crate) fn access(sizes: Option<&Sizes>, extent: &Extent, cut: Cut) -> Access {
     // The index of an object is its id.
-    let index = cut.key ^ (u64::from(extent.file) << INDEX_BITS);
+    let index = cut.key ^ key(extent.file.into(), 0);
     let bytes = sizes.map_or(cut.bytes, |sizes| sizes(extent.file, index, cut.bytes));
     Access { record: 0, bytes, t_ms: extent.t_ms(), kind: cut.kind }
 }

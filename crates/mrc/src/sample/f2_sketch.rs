@@ -7,7 +7,7 @@ use crate::hash::mix;
 /// Counters of the sketch: 32 KiB, which stay in the L1 cache. The standard error of the sum of squares is √(2/4096), 2
 /// %.
 const COUNTERS: usize = 1 << 12;
-/// Bits of a hash below those of the sketch: the group of a record ([`crate::sample::GROUPS`]).
+/// Bits of a hash below those of the sketch: the group of a record ([`super::GROUPS`]).
 const GROUP_BITS: u32 = 4;
 
 /// Counts every request, sampled or not.
@@ -19,7 +19,7 @@ const GROUP_BITS: u32 = 4;
 /// items in data streams", ICALP 2002). A record always adds 1 or always subtracts 1, so that different records cancel
 /// out and squares add up.
 #[derive(Clone, Debug)]
-pub struct F2Sketch {
+pub(super) struct F2Sketch {
     seed: u64,
     requests: u64,
     counters: Vec<i64>,

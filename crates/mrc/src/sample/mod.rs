@@ -24,16 +24,15 @@ mod level;
 use crate::record_map::Touched;
 use crate::record_stream::{Sizes, access};
 use crate::{Curve, Error, Extent, Model, RecordMap, Result, Skipped};
+use f2_sketch::F2Sketch;
 use level::Level;
 
-pub use f2_sketch::F2Sketch;
-
 /// Number of groups of a sample.
-pub const GROUPS: usize = 16;
+const GROUPS: usize = 16;
 /// Records that must fit into the sample's cache for a usable miss ratio.
-pub const FEWEST_SLOTS: f64 = 6.0;
+const FEWEST_SLOTS: f64 = 6.0;
 /// Records that a sample must have for a usable curve.
-pub const FEWEST_RECORDS: usize = 256;
+const FEWEST_RECORDS: usize = 256;
 
 /// Sampled accesses that are collected before the models receive them.
 const BATCH: usize = 1 << 16;
