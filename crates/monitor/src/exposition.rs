@@ -53,7 +53,8 @@ pub fn text(all: &[&Readings], format: TextFormat) -> String {
             .iter()
             .flat_map(|readings| &readings.resources)
             .filter(|resource| std::ptr::eq(resource.of, family.resource));
-        let mut values = resources.filter_map(|resource| Some((resource, resource.value(family)?))).peekable();
+        let mut values =
+            resources.filter_map(|resource| Some((resource, resource.value(family)?))).peekable();
         if values.peek().is_some() {
             header(&mut text, family, format);
         }
@@ -119,7 +120,10 @@ mod tests {
     fn example() -> Readings {
         let mut readings = Readings::default();
         readings.add(&POOL, ["user", "tank"]).flag(&POOL_OPEN, true);
-        readings.add(&DATASET, ["user", "tank", "tank/a\"b\\c\nd"]).count(&DATASET_USED, 1 << 40).count(&DATASET_READS, 3);
+        readings
+            .add(&DATASET, ["user", "tank", "tank/a\"b\\c\nd"])
+            .count(&DATASET_USED, 1 << 40)
+            .count(&DATASET_READS, 3);
         readings.add(&ARC, ["kernel", ""]).set(&ARC_SIZE, 0.5);
         readings
     }
@@ -149,7 +153,12 @@ mod tests {
         // The header that Prometheus 2.42 sends.
         let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         assert_eq!(TextFormat::accepted(Some(prometheus)), TextFormat::OpenMetrics);
-        for other in [None, Some("*/*"), Some("text/plain"), Some("application/openmetrics-text;q=0.2, text/plain;q=0.9")] {
+        for other in [
+            None,
+            Some("*/*"),
+            Some("text/plain"),
+            Some("application/openmetrics-text;q=0.2, text/plain;q=0.9"),
+        ] {
             assert_eq!(TextFormat::accepted(other), TextFormat::Prometheus, "{other:?}");
         }
     }

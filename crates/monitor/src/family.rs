@@ -99,12 +99,18 @@ mod tests {
             let name = family.name;
             assert!(names.insert(name), "{name} occurs twice");
             assert!(name.starts_with("poolwright_"), "{name}");
-            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
+            assert!(
+                name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+                "{name}"
+            );
             assert_eq!(name.ends_with("_total"), family.kind == FamilyType::Counter, "{name}");
             assert!(family.stem().ends_with(family.unit.suffix()), "{name} has the unit {:?}", family.unit);
             if family.unit == Unit::None {
                 let units = [Unit::Bytes, Unit::Seconds, Unit::Ratio];
-                assert!(!units.iter().any(|unit| family.stem().ends_with(unit.suffix())), "{name} has no unit");
+                assert!(
+                    !units.iter().any(|unit| family.stem().ends_with(unit.suffix())),
+                    "{name} has no unit"
+                );
             }
             assert!(family.help.ends_with('.'), "the help of {name} is a sentence: {}", family.help);
             assert!(RESOURCES.iter().any(|of| std::ptr::eq(*of, family.resource)), "{name}");

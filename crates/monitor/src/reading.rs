@@ -28,7 +28,12 @@ impl Resource {
     /// # Panics
     /// In debug builds, if the family belongs to another type of resource.
     pub fn set(&mut self, family: &'static MetricFamily, value: impl Into<Option<f64>>) -> &mut Resource {
-        debug_assert!(std::ptr::eq(family.resource, self.of), "{} is not a metric of {}", family.name, self.of.name);
+        debug_assert!(
+            std::ptr::eq(family.resource, self.of),
+            "{} is not a metric of {}",
+            family.name,
+            self.of.name
+        );
         if let Some(value) = value.into() {
             self.readings.push(Reading { family, value });
         }

@@ -42,8 +42,33 @@ pub struct Extent {
     pub kind: Kind,
 }
 
-/// Identifies a record within one run: `file << 40 | index` for a record of a file, the id for an object.
+impl Extent {
+    /// Milliseconds since the start of the trace.
+    pub fn t_ms(&self) -> u32 {
+        u32::try_from(self.t_ns / 1_000_000).unwrap_or(u32::MAX)
+    }
+}
+
+/// Identifies a record within one run: [`key`] for a record of a file, the id for an object.
 pub type Key = u64;
+
+/// Bits of a key for the index of the record in its file.
+pub(crate) const INDEX_BITS: u32 = 40;
+
+/// The key of a record of a file.
+pub(crate) fn key(file: u64, index: u64) -> Key {
+    file << INDEX_BITS | index
+}
+
+/// The file of a key.
+pub(crate) fn file_of(key: Key) -> u64 {
+    key >> INDEX_BITS
+}
+
+/// The index of a key's record in its file.
+pub(crate) fn index_of(key: Key) -> u64 {
+    key & ((1 << INDEX_BITS) - 1)
+}
 
 /// An access to one record. It has only 16 bytes, because every model reads all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

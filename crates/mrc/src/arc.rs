@@ -208,11 +208,8 @@ impl Model for Arc {
                 }
                 continue;
             }
-            let miss = u64::from(!self.request(access.record, access.bytes.max(1)));
-            self.counts.requests += 1;
-            self.counts.misses += miss;
-            self.counts.update_misses += miss * u64::from(access.kind == Kind::Update);
-            self.counts.write_misses += miss * u64::from(access.kind == Kind::Write);
+            let hit = self.request(access.record, access.bytes.max(1));
+            self.counts.add(access.kind, !hit);
         }
     }
 

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Kind;
+
 /// The counts of one cache size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -21,6 +23,15 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Counts a request.
+    pub(crate) fn add(&mut self, kind: Kind, missed: bool) {
+        let miss = u64::from(missed);
+        self.requests += 1;
+        self.misses += miss;
+        self.update_misses += miss * u64::from(kind == Kind::Update);
+        self.write_misses += miss * u64::from(kind == Kind::Write);
+    }
+
     /// Misses per request; 0 without requests.
     pub fn miss_ratio(&self) -> f64 {
         if self.requests == 0 { 0.0 } else { self.misses as f64 / self.requests as f64 }

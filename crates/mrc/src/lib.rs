@@ -1,11 +1,12 @@
 //! Cache models and miss-ratio curves: how often a trace misses in a cache of each size.
 //!
 //! Data flow: an [`input`] yields [`Extent`]s (ranges of a file that were read or written). A [`RecordMap`] splits them
-//! into records of one recordsize. An [`Intern`] gives each record a dense number. Every [`Model`] receives the same
-//! [`Access`]es in chunks and returns its counts at the end.
+//! into records of one recordsize. A hash selects the records of the sample; an exact run selects all. An [`Intern`]
+//! gives each record a dense number. Every [`Model`] receives the same [`Access`]es in chunks and returns its counts at
+//! the end. A [`Pipeline`] is all of this for one recordsize.
 //!
 //! ```text
-//! trace, .lis, oracleGeneral ─▶ Extent ─RecordMap─▶ Key ─(Sample)─Intern─▶ Access ─▶ Model… ─▶ Curve
+//! trace, .lis, oracleGeneral ─▶ Extent ─RecordMap─▶ Key ─sample─Intern─▶ Access ─▶ Model… ─▶ Curve
 //! ```
 //!
 //! Sizes are bytes. A hit ratio is relative to accesses to records, as in `arcstats`.
@@ -42,7 +43,7 @@ pub use openzfs::OpenZfs;
 pub use record_map::RecordMap;
 pub use record_stream::RecordStream;
 pub use run::Run;
-pub use sample::Sampled;
+pub use sample::Pipeline;
 pub use sweep::Sweep;
 
 /// A model of one cache, or of several caches that differ in size. It receives the accesses of a trace and counts the

@@ -1,6 +1,6 @@
 //! Doubly linked lists through elements that have numbers.
 
-/// In place of a number: no element.
+/// In place of a number of an element or of a slot: none.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The neighbours of an element on its list; 8 bytes.

@@ -19,12 +19,10 @@ mod tree;
 
 use std::collections::BinaryHeap;
 
+use crate::list::NONE;
 use crate::{Access, Counts, Key, Kind, Model};
 use reuse::Reuse;
 use stack_distance::{Ones, StackDistance, Weights};
-
-/// In place of a slot: the record is not on the stack.
-const NONE: u32 = u32::MAX;
 
 /// LRU caches of all sizes at once. Memory: 4 bytes per record for its last slot (5 after the vector has grown), at
 /// most 2 for the stack while all records have one size and 18 otherwise, and 300 kB for the counts.

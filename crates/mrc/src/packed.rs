@@ -1,7 +1,7 @@
 //! Sizes of compressed records in the cache, if only their mean ratio is known.
 
+use crate::access::key;
 use crate::hash::mix;
-use crate::record_map::INDEX_BITS;
 use crate::record_stream::Sizes;
 
 /// Sizes of records that compress by `ratio` on average, as defined by the property `compressratio` and by an estimate:
@@ -11,7 +11,7 @@ use crate::record_stream::Sizes;
 pub fn packed(ratio: f64, sector: u32) -> Sizes {
     Box::new(move |file, index, bytes| {
         let mean = f64::from(bytes) / ratio / f64::from(sector);
-        let drawn = mix(u64::from(file) << INDEX_BITS ^ index) as f64 / u64::MAX as f64;
+        let drawn = mix(key(file.into(), 0) ^ index) as f64 / u64::MAX as f64;
         let sectors = mean.floor() as u32 + u32::from(drawn < mean.fract());
         sectors.max(1).saturating_mul(sector).min(bytes)
     })

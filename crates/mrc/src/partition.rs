@@ -12,9 +12,8 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Access, Key, Kind};
+use crate::access::{Access, Key, Kind, file_of, index_of, key};
 use crate::curve::Counts;
-use crate::record_map::INDEX_BITS;
 use crate::{Error, Intern, Model, Result};
 
 mod buffer_pool;
@@ -63,15 +62,14 @@ pub struct Partition {
 
 struct Division {
     buffer_pool: BufferPool,
-    database_bytes: u64,
     arc: Box<dyn Model>,
-    arc_bytes: u64,
     records: Intern,
     /// Shift from the index of a page to that of its record.
     shift: u32,
     /// Bytes of a record; `None` if it has the size of the page or object.
     record_bytes: Option<u32>,
     below: Vec<Access>,
+    /// The sizes of the caches, and the counts of the requests to them.
     share: Share,
 }
 
@@ -95,14 +93,12 @@ impl Partition {
             let arc_bytes = shape.total_bytes - database_bytes;
             (arc_bytes == 0 || arc_bytes >= shape.least_arc_bytes).then(|| Division {
                 buffer_pool: BufferPool::new(database_bytes),
-                database_bytes,
                 arc: arc(arc_bytes),
-                arc_bytes,
                 records: Intern::default(),
                 shift,
                 record_bytes: shape.page_bytes.map(|_| shape.record_bytes),
                 below: Vec::new(),
-                share: Share::default(),
+                share: Share { database_bytes, arc_bytes, ..Share::default() },
             })
         };
         Ok(Partition { divisions: (0..=parts).filter_map(division).collect() })
@@ -152,8 +148,6 @@ impl Model for Partition {
 impl Division {
     fn share(&self) -> Share {
         Share {
-            database_bytes: self.database_bytes,
-            arc_bytes: self.arc_bytes,
             dirty_at_end: self.buffer_pool.dirty(),
             device_reads: self.arc.counts().iter().map(Counts::device_reads).sum(),
             ..self.share
@@ -220,8 +214,7 @@ impl Division {
 
 /// The key of the record that a page lies in.
 fn record_of(page: Key, shift: u32) -> Key {
-    const INDEX: u64 = (1 << INDEX_BITS) - 1;
-    if shift == 0 { page } else { (page & !INDEX) | ((page & INDEX) >> shift) }
+    if shift == 0 { page } else { key(file_of(page), index_of(page) >> shift) }
 }
 
 #[cfg(test)]

@@ -7,11 +7,10 @@
 
 use poolwright_host::recordsize::is_recordsize;
 
+use crate::access::{INDEX_BITS, key};
 use crate::input::Unit;
 use crate::{END, Extent, Key, Kind, Result};
 
-/// Bits of a key for the index of the record in its file.
-pub const INDEX_BITS: u32 = 40;
 /// Number of files that a key can represent.
 const FILES: u32 = 1 << (64 - INDEX_BITS);
 /// The smallest block in bytes (`SPA_MINBLOCKSIZE`).
@@ -96,14 +95,6 @@ impl RecordMap {
         self.shift.map(|shift| 1 << shift)
     }
 
-    /// The file and the index of a key; objects are in file 0.
-    pub fn location(&self, key: Key) -> (u32, u64) {
-        match self.shift {
-            Some(_) => ((key >> INDEX_BITS) as u32, key & ((1 << INDEX_BITS) - 1)),
-            None => (0, key),
-        }
-    }
-
     /// Calls `each` for the records of one extent, in the order of their offsets.
     pub fn split(&mut self, extent: &Extent, mut each: impl FnMut(Cut)) -> Touched {
         let Some(shift) = self.shift else {
@@ -130,14 +121,14 @@ impl RecordMap {
             seen: before.seen.max(end),
         };
         self.files[extent.file as usize] = after;
-        let base = u64::from(extent.file) << INDEX_BITS;
+        let file = u64::from(extent.file);
         for index in first..=last {
             let bytes = block(after, shift);
             let kind = match extent.kind {
                 Kind::Read => Kind::Read,
                 _ => written(extent.offset, end, index << shift, before, bytes, shift),
             };
-            each(Cut { key: base | index, bytes: bytes as u32, kind });
+            each(Cut { key: key(file, index), bytes: bytes as u32, kind });
         }
         Touched::Records
     }
@@ -165,8 +156,8 @@ impl RecordMap {
         if first >= stop {
             return Touched::Nothing;
         }
-        let base = u64::from(extent.file) << INDEX_BITS;
-        Touched::Freed(base | first, base | (stop - 1))
+        let file = u64::from(extent.file);
+        Touched::Freed(key(file, first), key(file, stop - 1))
     }
 }
 

@@ -1,11 +1,11 @@
-//! Many recordsizes in one pass over a trace: a pipeline for each, exact or sampled.
+//! Many recordsizes in one pass over a trace: a pipeline for each.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rayon::prelude::*;
 
 use crate::input::Skipped;
-use crate::{Curve, Extent, Input, RecordStream, Result, Run, Sampled};
+use crate::{Curve, Extent, Input, Pipeline, Result};
 
 /// Chunks that are read before the models need them.
 const AHEAD: usize = 2;
@@ -15,14 +15,6 @@ const AHEAD: usize = 2;
 pub struct Sweep {
     pipelines: Vec<Pipeline>,
     read: Progress,
-}
-
-/// One recordsize's pipeline from extents to curves.
-enum Pipeline {
-    /// All records.
-    All(RecordStream, Run),
-    /// A sample of the records.
-    Some(Sampled),
 }
 
 /// How far the trace was read.
@@ -52,14 +44,9 @@ impl Sweep {
         Sweep::default()
     }
 
-    /// Adds a recordsize and the models that receive all of its accesses.
-    pub fn add(&mut self, stream: RecordStream, run: Run) {
-        self.pipelines.push(Pipeline::All(stream, run));
-    }
-
-    /// Adds a recordsize of which the models receive a sample.
-    pub fn sample(&mut self, sampled: Sampled) {
-        self.pipelines.push(Pipeline::Some(sampled));
+    /// Adds the pipeline of a recordsize.
+    pub fn add(&mut self, pipeline: Pipeline) {
+        self.pipelines.push(pipeline);
     }
 
     /// Passes the rest of the trace to every pipeline, while a thread reads ahead. Calls `go_on` after each chunk, and
@@ -68,11 +55,14 @@ impl Sweep {
     /// # Errors
     /// An error of the input; [`Error::TooManyRecords`](crate::Error::TooManyRecords) if the trace has too many different
     /// records.
-    pub fn show(
-        &mut self,
-        input: &mut dyn Input,
-        mut go_on: impl FnMut(&Progress) -> bool,
-    ) -> Result<Progress> {
+    pub fn show(&mut self, input: &mut dyn Input, go_on: impl FnMut(&Progress) -> bool) -> Result<Progress> {
+        let shown = self.show_chunks(input, go_on);
+        // What was read before an error counts too.
+        self.pipelines.par_iter_mut().try_for_each(Pipeline::flush)?;
+        shown.map(|()| self.read)
+    }
+
+    fn show_chunks(&mut self, input: &mut dyn Input, mut go_on: impl FnMut(&Progress) -> bool) -> Result<()> {
         std::thread::scope(|scope| {
             let (to, chunks) = sync_channel(AHEAD);
             let (back, used) = sync_channel(AHEAD + 1);
@@ -87,8 +77,7 @@ impl Sweep {
                     break;
                 }
             }
-            self.pipelines.par_iter_mut().try_for_each(Pipeline::flush)?;
-            Ok(self.read)
+            Ok(())
         })
     }
 
@@ -115,58 +104,6 @@ impl Sweep {
     /// Bytes of memory that records, models and chunks use now.
     pub fn memory(&self) -> usize {
         self.pipelines.iter().map(Pipeline::memory).sum()
-    }
-}
-
-impl Pipeline {
-    fn feed(&mut self, extents: &[Extent]) -> Result<()> {
-        let (stream, run) = match self {
-            Pipeline::Some(sampled) => return sampled.feed(extents),
-            Pipeline::All(stream, run) => (stream, run),
-        };
-        loop {
-            let more = stream.cut(extents)?;
-            run.feed(stream.accesses(), stream.keys());
-            if !more {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Processes what is buffered, at the end of the trace.
-    fn flush(&mut self) -> Result<()> {
-        match self {
-            Pipeline::All(..) => Ok(()),
-            Pipeline::Some(sampled) => sampled.flush(),
-        }
-    }
-
-    fn requests(&self) -> u64 {
-        match self {
-            Pipeline::All(stream, _) => stream.requests(),
-            Pipeline::Some(sampled) => sampled.requests(),
-        }
-    }
-
-    fn curves(&self) -> Vec<Curve> {
-        match self {
-            Pipeline::All(stream, run) => run.curves(stream.recordsize(), stream.records()),
-            Pipeline::Some(sampled) => sampled.curves(),
-        }
-    }
-
-    fn skipped(&self) -> Skipped {
-        match self {
-            Pipeline::All(stream, _) => stream.skipped(),
-            Pipeline::Some(sampled) => sampled.skipped(),
-        }
-    }
-
-    fn memory(&self) -> usize {
-        match self {
-            Pipeline::All(stream, run) => stream.memory() + run.memory(),
-            Pipeline::Some(sampled) => sampled.memory(),
-        }
     }
 }
 

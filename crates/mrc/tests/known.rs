@@ -1,10 +1,12 @@
 //! Published figures: the hit ratios of LRU and of the textbook ARC on the traces of the ARC paper.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 
-use poolwright_mrc::arc::Arc;
+use common::textbook;
 use poolwright_mrc::input::{self, Select};
-use poolwright_mrc::{Curve, Lru, Model, RecordStream, Run, Sweep};
+use poolwright_mrc::{Curve, RecordMap, Sweep};
 
 /// A page of a `.lis` trace.
 const PAGE: u64 = 512;
@@ -33,11 +35,8 @@ fn trace(name: &str) -> Option<PathBuf> {
 /// The curves of LRU and ARC at these sizes.
 fn curves(path: &Path, sizes: &[u64]) -> Vec<Curve> {
     let mut input = input::open(path, None, &Select::default()).unwrap();
-    let mut run = Run::new();
-    run.add("lru", vec![Box::new(Lru::new(sizes))]);
-    run.add("arc", sizes.iter().map(|size| Box::new(Arc::new(*size)) as Box<dyn Model>).collect());
     let mut sweep = Sweep::new();
-    sweep.add(RecordStream::new(input.unit(), None).unwrap(), run);
+    sweep.add(textbook(RecordMap::of(input.unit(), None).unwrap(), sizes));
     sweep.show(input.as_mut(), |_| true).unwrap();
     sweep.curves()
 }

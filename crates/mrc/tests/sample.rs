@@ -1,23 +1,19 @@
 //! Sampled curves compared with exact ones: identical at a rate of 1, and within the confidence interval below it.
 
-use poolwright_mrc::arc::Arc;
+mod common;
+
+use common::{Makers, TEXTBOOK, families};
 use poolwright_mrc::input::{Synthetic, Unit};
-use poolwright_mrc::openzfs::{GRAIN, LEAST_SAMPLED, OpenZfs, Options};
-use poolwright_mrc::sample::{Amount, Family};
-use poolwright_mrc::{Curve, Extent, Input, Kind, Lru, Model, RecordMap, RecordStream, Run, Sampled};
+use poolwright_mrc::openzfs::{LEAST_SAMPLED, OpenZfs, Options};
+use poolwright_mrc::sample::Amount;
+use poolwright_mrc::{
+    Access, Curve, Extent, Input, Key, Kind, Model, Pipeline, RecordMap, RecordStream, Run,
+};
 use proptest::prelude::*;
 
 const SEEDS: u64 = 100;
 /// The number of seeds, of a hundred, for which the interval must contain the exact miss ratio.
 const INSIDE: usize = 95;
-
-fn lru(sizes: &[u64]) -> Vec<Box<dyn Model>> {
-    vec![Box::new(Lru::new(sizes))]
-}
-
-fn arc(sizes: &[u64]) -> Vec<Box<dyn Model>> {
-    sizes.iter().map(|&size| Box::new(Arc::new(size)) as Box<dyn Model>).collect()
-}
 
 fn openzfs(sizes: &[u64], rate: f64) -> Vec<Box<dyn Model>> {
     let model = |&size: &u64| {
@@ -27,23 +23,7 @@ fn openzfs(sizes: &[u64], rate: f64) -> Vec<Box<dyn Model>> {
     sizes.iter().map(model).collect()
 }
 
-/// Makes models of these sizes for a sample at this rate.
-type Make = fn(&[u64], f64) -> Vec<Box<dyn Model>>;
-/// Families by name.
-type Makers = &'static [(&'static str, Make)];
-const TEXTBOOK: Makers = &[("lru", |sizes, _| lru(sizes)), ("arc", |sizes, _| arc(sizes))];
 const OPENZFS: Makers = &[("openzfs", openzfs)];
-
-fn families(makers: Makers, sizes: &[u64]) -> Vec<Family> {
-    let family = |(name, models): &(&str, Make)| Family {
-        name: (*name).to_owned(),
-        sizes: sizes.to_vec(),
-        least_bytes: 0,
-        grain_bytes: if *name == "openzfs" { GRAIN } else { 0 },
-        models: Box::new(*models),
-    };
-    makers.iter().map(family).collect()
-}
 
 fn exact(makers: Makers, unit: Unit, extents: &[Extent], sizes: &[u64]) -> Vec<Curve> {
     let mut stream = RecordStream::new(unit, None).unwrap();
@@ -51,13 +31,12 @@ fn exact(makers: Makers, unit: Unit, extents: &[Extent], sizes: &[u64]) -> Vec<C
     for (name, models) in makers {
         run.add(name, models(sizes, 1.0));
     }
-    loop {
-        let more = stream.cut(extents).unwrap();
-        run.feed(stream.accesses(), stream.keys());
-        if !more {
-            return run.curves(stream.recordsize(), stream.keys().len() as u64);
-        }
-    }
+    let show = |accesses: &[Access], keys: &[Key]| {
+        run.feed(accesses, keys);
+        Ok(())
+    };
+    stream.each(extents, show).unwrap();
+    run.curves(stream.recordsize(), stream.keys().len() as u64)
 }
 
 fn sampled(
@@ -69,7 +48,7 @@ fn sampled(
     seed: u64,
 ) -> Vec<Curve> {
     let record_map = RecordMap::of(unit, None).unwrap();
-    let mut sampled = Sampled::new(record_map, amount, seed, families(makers, sizes)).unwrap();
+    let mut sampled = Pipeline::new(record_map, amount, seed, families(makers, sizes)).unwrap();
     extents.chunks(50_000).for_each(|chunk| sampled.feed(chunk).unwrap());
     sampled.flush().unwrap();
     sampled.curves()
@@ -207,7 +186,8 @@ fn sizes_without_enough_records_are_reported() {
         let tiny = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Rate(rate), 1).swap_remove(0);
         assert!(tiny.points.is_empty() && tiny.sample.unwrap().unsupported_sizes.len() == 2);
     }
-    let refused = |amount| Sampled::new(RecordMap::objects(), amount, 1, Vec::new()).unwrap_err().to_string();
+    let refused =
+        |amount| Pipeline::new(RecordMap::objects(), amount, 1, Vec::new()).unwrap_err().to_string();
     for rate in [0.0, -1.0, 1.1, f64::NAN] {
         assert!(refused(Amount::Rate(rate)).starts_with("a sampling rate is above 0"));
     }

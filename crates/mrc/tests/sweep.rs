@@ -2,17 +2,14 @@
 
 mod common;
 
-use common::extent;
+use common::{extent, textbook};
 use poolwright_mrc::input::{Skipped, Unit, live};
-use poolwright_mrc::{Curve, Error, Extent, Input, Kind, Lru, RecordStream, Result, Run, Sweep, arc};
+use poolwright_mrc::{Curve, Error, Extent, Input, Kind, Pipeline, RecordMap, Result, Sweep};
 
 const SIZES: [u64; 3] = [64 << 10, 1 << 20, 16 << 20];
 
-fn stream(recordsize: u64) -> (RecordStream, Run) {
-    let mut run = Run::new();
-    run.add("lru", vec![Box::new(Lru::new(&SIZES))]);
-    run.add("arc", SIZES.iter().map(|size| Box::new(arc::Arc::new(*size)) as _).collect());
-    (RecordStream::new(Unit::Bytes { recordsize: 512 }, Some(recordsize)).unwrap(), run)
+fn pipeline(recordsize: u64) -> Pipeline {
+    textbook(RecordMap::records(recordsize).unwrap(), &SIZES)
 }
 
 /// A table of 8 MiB, read and written in pages of 8K in the order of a linear congruential generator.
@@ -58,10 +55,7 @@ impl Input for Made {
 
 fn curves(recordsizes: &[u64]) -> Vec<Curve> {
     let mut sweep = Sweep::new();
-    recordsizes.iter().for_each(|size| {
-        let (stream, run) = stream(*size);
-        sweep.add(stream, run);
-    });
+    recordsizes.iter().for_each(|size| sweep.add(pipeline(*size)));
     let mut input = Made { left: extents().into_iter(), fails: false };
     let read = sweep.show(&mut input, |_| true).unwrap();
     assert!(read.ended && read.requests >= 300_000 && read.duration_ns == 9);
@@ -89,9 +83,8 @@ fn a_sweep_equals_separate_runs() {
 
 #[test]
 fn it_stops_on_request_and_fails_with_the_input() {
-    let (stream, run) = stream(8192);
     let mut sweep = Sweep::new();
-    sweep.add(stream, run);
+    sweep.add(pipeline(8192));
     let mut input = Made { left: extents().into_iter(), fails: true };
     let read = sweep.show(&mut input, |read| read.requests < 50_000).unwrap();
     assert_eq!((read.requests, read.ended), (50_000, false));
@@ -101,9 +94,8 @@ fn it_stops_on_request_and_fails_with_the_input() {
 
 #[test]
 fn a_live_recording_is_modelled_while_it_runs() {
-    let (stream, run) = stream(8192);
     let mut sweep = Sweep::new();
-    sweep.add(stream, run);
+    sweep.add(pipeline(8192));
     let (mut feed, mut input) = live(Default::default());
     let done = std::thread::scope(|scope| {
         let shown = scope.spawn(|| sweep.show(&mut input, |_| true));

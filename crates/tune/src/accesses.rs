@@ -92,14 +92,13 @@ impl Accesses {
         // A rename affects two files.
         for extent in &self.extents {
             let stream = &mut self.streams[self.stream[extent.file as usize]];
-            let mut more = true;
-            while more {
-                more = stream.cut(std::slice::from_ref(extent))?;
-                for access in stream.accesses() {
-                    let record = self.numbers.number(stream.keys()[access.record as usize])?;
+            stream.each(std::slice::from_ref(extent), |accesses, keys| {
+                for access in accesses {
+                    let record = self.numbers.number(keys[access.record as usize])?;
                     self.chunk.push(Access { record, ..*access });
                 }
-            }
+                Ok(())
+            })?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use poolwright_mrc::arc::Arc;
 use poolwright_mrc::input::{self, Select};
-use poolwright_mrc::{Lru, Model, RecordStream, Run};
+use poolwright_mrc::{Access, Key, Lru, Model, RecordStream, Run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -33,17 +33,17 @@ fn main() {
         let mut lru = Lru::new(&sizes);
         let mut arcs = Run::new();
         arcs.add("arc", sizes.iter().map(|size| Box::new(Arc::new(*size)) as Box<dyn Model>).collect());
-        let mut show = |stream: &RecordStream| match model.as_str() {
-            "lru" => lru.feed(stream.accesses(), stream.keys()),
-            _ => arcs.feed(stream.accesses(), stream.keys()),
+        let mut show = |accesses: &[Access], keys: &[Key]| {
+            match model.as_str() {
+                "lru" => lru.feed(accesses, keys),
+                _ => arcs.feed(accesses, keys),
+            }
+            Ok(())
         };
         let (start, before) = (Instant::now(), processor_seconds());
         let mut stream = RecordStream::new(input.unit(), None).expect("a stream");
         for extents in &all {
-            while stream.cut(extents).expect("records") {
-                show(&stream);
-            }
-            show(&stream);
+            stream.each(extents, &mut show).expect("records");
         }
         let seconds = start.elapsed().as_secs_f64();
         let cpu_seconds = (model == "lru").then(|| processor_seconds() - before);

@@ -51,7 +51,13 @@ pub enum AnswerKind {
 impl Exporter {
     /// An exporter whose scrapes wait for at most `limit`.
     pub fn new(poller: Poller, limit: Duration, version: String) -> Exporter {
-        Exporter { poller: Arc::new(poller), limit, version, scrapes: AtomicU64::new(0), last: Mutex::default() }
+        Exporter {
+            poller: Arc::new(poller),
+            limit,
+            version,
+            scrapes: AtomicU64::new(0),
+            last: Mutex::default(),
+        }
     }
 
     /// An answer with readings that are at most a second older than this call, apart from those of sources that are read

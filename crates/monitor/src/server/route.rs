@@ -22,7 +22,10 @@ const INDEX: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">
 
 /// Headers of every answer: a page may load nothing from elsewhere, and no other site may show it.
 const HEADERS: [(HeaderName, &str); 4] = [
-    (header::CONTENT_SECURITY_POLICY, "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::CACHE_CONTROL, "no-store"),
@@ -114,7 +117,8 @@ mod tests {
         for host in ["localhost", "localhost:9700", "127.0.0.1:9700", "[::1]:9700", "LOCALHOST"] {
             assert!(is_this_host(host), "{host}");
         }
-        for host in ["", "example.org", "example.org:9700", "127.0.0.1.example.org", "localhost.example.org"] {
+        for host in ["", "example.org", "example.org:9700", "127.0.0.1.example.org", "localhost.example.org"]
+        {
             assert!(!is_this_host(host), "{host}");
         }
     }

@@ -14,8 +14,11 @@ fn config(listen: &str) -> ServerConfig {
 
 #[test]
 fn only_loopback_needs_no_encryption_and_no_authentication() {
-    let check = |ip: IpAddr, tls, authenticates| check_exposure(SocketAddr::new(ip, 9700), tls, authenticates);
-    for loopback in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST), "127.8.8.8".parse().unwrap()] {
+    let check =
+        |ip: IpAddr, tls, authenticates| check_exposure(SocketAddr::new(ip, 9700), tls, authenticates);
+    for loopback in
+        [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST), "127.8.8.8".parse().unwrap()]
+    {
         assert!(check(loopback, false, false).is_ok());
     }
     for other in ["0.0.0.0", "::", "192.0.2.1", "::ffff:192.0.2.1"] {

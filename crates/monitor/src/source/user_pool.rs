@@ -22,8 +22,16 @@ const POOL_STATES: [&str; 5] = ["ONLINE", "DEGRADED", "FAULTED", "SUSPENDED", "U
 /// The states of vdevs.
 const VDEV_STATES: [&str; 6] = ["ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "REMOVED", "UNAVAIL"];
 /// The properties that [`PROPERTY_INFO`] reports where they are not the default: those that a plan may set.
-const PROPERTIES: [&str; 8] =
-    ["recordsize", "compression", "primarycache", "secondarycache", "logbias", "sync", "atime", "redundant_metadata"];
+const PROPERTIES: [&str; 8] = [
+    "recordsize",
+    "compression",
+    "primarycache",
+    "secondarycache",
+    "logbias",
+    "sync",
+    "atime",
+    "redundant_metadata",
+];
 
 /// Lists the pools of the registry.
 #[derive(Debug)]
@@ -75,7 +83,9 @@ impl Source for UserPool {
         add_arc(&mut readings, &self.pool, &counters.arc);
         add_datasets(&mut readings, &self.pool, &datasets, &counters);
         add_mounts(&mut readings, &self.pool, &counters);
-        for dataset in datasets.iter().filter(|dataset| dataset.kind == Kind::Filesystem && dataset.stats.is_some()) {
+        for dataset in
+            datasets.iter().filter(|dataset| dataset.kind == Kind::Filesystem && dataset.stats.is_some())
+        {
             let properties = PROPERTIES.map(str::to_owned).to_vec();
             let request = Request::Get { dataset: dataset.name.clone(), properties };
             add_properties(&mut readings, &self.pool, &client.ask::<Vec<Value>>(&request)?);
@@ -221,7 +231,8 @@ fn add_datasets(readings: &mut Readings, pool: &str, datasets: &[DatasetInfo], c
                 .count(&DATASET_LOGICAL_USED, logicalused)
                 .count(&DATASET_LOGICAL_REFERENCED, logicalreferenced);
         }
-        resource.set(&DATASET_COMPRESSION, dataset.stats.map(|stats| stats.compressratio_x100 as f64 / 100.0));
+        resource
+            .set(&DATASET_COMPRESSION, dataset.stats.map(|stats| stats.compressratio_x100 as f64 / 100.0));
         if let Some(open) = counters.datasets.iter().find(|open| open.name == dataset.name) {
             resource
                 .count(&ZIL_COMMITS, open.zil.commits)

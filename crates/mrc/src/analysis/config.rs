@@ -7,7 +7,7 @@ use crate::input::Unit;
 use crate::openzfs::{GRAIN, LEAST_SAMPLED, OpenZfs, Options, PrimaryCache};
 use crate::packed::packed;
 use crate::sample::{Amount, Family, Maker};
-use crate::{Lru, Model, RecordMap, RecordStream, Run, Sampled, Sweep, arc};
+use crate::{Lru, Model, Pipeline, RecordMap, Sweep, arc};
 
 /// The largest record of OpenZFS in bytes. Larger objects count as records of this size for the ARC's metadata.
 const LARGEST_RECORD: u64 = 16 << 20;
@@ -69,19 +69,8 @@ impl ModelConfig {
             let sizes = (ratio > 1.0).then(|| packed(ratio, self.ratios.sector));
             let families: Vec<Family> =
                 self.models.iter().map(|model| self.family(*model, record_map.recordsize())).collect();
-            match self.sample {
-                None => {
-                    let mut run = Run::new();
-                    for family in families {
-                        run.add(&family.name, (family.models)(&family.sizes, 1.0));
-                    }
-                    sweep.add(RecordStream::new(self.unit, recordsize)?.with_sizes(sizes), run);
-                }
-                Some(amount) => {
-                    let sampled = Sampled::new(record_map, amount, self.seed, families)?;
-                    sweep.sample(sampled.with_sizes(sizes));
-                }
-            }
+            let amount = self.sample.unwrap_or(Amount::ALL);
+            sweep.add(Pipeline::new(record_map, amount, self.seed, families)?.with_sizes(sizes));
         }
         Ok(sweep)
     }

@@ -76,11 +76,10 @@ pub fn divide(
         if extents.is_empty() {
             break;
         }
-        let mut more = true;
-        while more {
-            more = stream.cut(&extents)?;
-            partition.feed(stream.accesses(), stream.keys());
-        }
+        stream.each(&extents, |accesses, keys| {
+            partition.feed(accesses, keys);
+            Ok(())
+        })?;
         let read = Progress { share: input.progress(), requests: stream.requests(), ..Progress::default() };
         if !go_on(&read) {
             return Ok(None);

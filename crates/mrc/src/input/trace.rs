@@ -48,11 +48,6 @@ impl Trace {
         Ok(Trace { reader, follow, group: 0, events: Vec::new(), ready: 0, taken: 0 })
     }
 
-    /// Bytes after the last checkpoint that are ignored, if the recorder was killed.
-    pub fn torn(&self) -> Option<u64> {
-        self.reader.recovered()
-    }
-
     /// Reads the next row group, and merges it with the remaining events. Returns false at the end.
     fn advance(&mut self) -> Result<bool> {
         self.events.drain(..self.taken);

@@ -5,8 +5,8 @@
 //! it. Unused slots count as live, which makes no difference to any count, so a new access needs no walk. A full stack
 //! is rebuilt from the live slots in the same order.
 
-use super::NONE;
 use super::tree::Tree;
+use crate::list::NONE;
 
 /// Slots of the smallest stack. Few, so that short traces in tests rebuild it.
 const LEAST_SLOTS: usize = 1 << 8;

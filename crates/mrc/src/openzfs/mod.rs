@@ -17,6 +17,7 @@ mod tests;
 
 pub use options::{GRAIN, LEAST_SAMPLED, Options, PrimaryCache, Structures};
 
+use crate::access::{self, file_of, index_of};
 use crate::list::NONE;
 use crate::{Access, Counts, Intern, Key, Kind, Model};
 use arc::Arc;
@@ -29,8 +30,6 @@ use std::collections::HashMap;
 /// Pointers in an indirect block, as a power of two: 128K of 128 bytes each.
 const POINTERS: u32 = 10;
 
-/// Bits of a key for the index of the record in its file.
-const PLACE: u32 = 40;
 /// Interval in milliseconds at which prefetched blocks that are not to be kept are evicted: half of their minimum
 /// lifetime.
 const FLUSH_MS: u32 = 500;
@@ -153,8 +152,8 @@ impl OpenZfs {
             return access.record;
         };
         ahead.bytes += (i64::from(access.bytes) - ahead.bytes) / 64;
-        let file = ahead.files.entry(key >> PLACE).or_default();
-        file.last = file.last.max(key & ((1 << PLACE) - 1));
+        let file = ahead.files.entry(file_of(key)).or_default();
+        file.last = file.last.max(index_of(key));
         self.named(key, access.bytes)
     }
 
@@ -174,15 +173,15 @@ impl OpenZfs {
         let record_bytes = u64::from(self.arc.options.record_bytes);
         let write = kind != Kind::Read;
         let mut stream = None;
-        if let Some(file) = self.ahead.as_mut().and_then(|ahead| ahead.files.get_mut(&(key >> PLACE))) {
-            stream = file.streams.access(key & ((1 << PLACE) - 1), file.last, record_bytes, write, now);
+        if let Some(file) = self.ahead.as_mut().and_then(|ahead| ahead.files.get_mut(&file_of(key))) {
+            stream = file.streams.access(index_of(key), file.last, record_bytes, write, now);
         }
         let missed = match kind {
             Kind::Read => self.read(id, now),
             _ => self.write(id, kind == Kind::Update, now),
         };
         if let Some(at) = stream {
-            self.read_ahead(key >> PLACE, at, missed && !write, now);
+            self.read_ahead(file_of(key), at, missed && !write, now);
         }
         missed
     }
@@ -192,7 +191,7 @@ impl OpenZfs {
         let Some(of_file) = ahead.files.get_mut(&file) else { return };
         let (wanted, last, bytes) = (of_file.streams.run(at, missed), of_file.last, ahead.bytes as u32);
         for record in wanted.records.0..wanted.records.1.min(last + 1) {
-            let id = self.named(file << PLACE | record, bytes.max(512));
+            let id = self.named(access::key(file, record), bytes.max(512));
             if self.arc.blocks.at(id).flags & HELD != 0 {
                 continue;
             }
@@ -209,7 +208,7 @@ impl OpenZfs {
         let indirect =
             wanted.indirect.0.div_ceil(pointers)..wanted.indirect.1.min(last + 1).div_ceil(pointers);
         for index in indirect {
-            let id = self.parent(1, file << PLACE | index << POINTERS, last);
+            let id = self.parent(1, access::key(file, index << POINTERS), last);
             if id == NONE {
                 continue;
             }
@@ -222,10 +221,10 @@ impl OpenZfs {
     /// Adds the block of a new record, and its indirect blocks.
     fn add(&mut self, key: Key, bytes: u32) {
         let Options { offsets, span, .. } = self.arc.options;
-        let index = ((key & ((1 << PLACE) - 1)) as f64 / span) as u64;
-        let known = self.lengths.get(&(key >> PLACE)).map_or(0, |records| (*records as f64 / span) as u64);
+        let index = (index_of(key) as f64 / span) as u64;
+        let known = self.lengths.get(&file_of(key)).map_or(0, |records| (*records as f64 / span) as u64);
         let last = index.max(known.saturating_sub(1));
-        let parent = if offsets { self.parent(1, key >> PLACE << PLACE | index, last) } else { NONE };
+        let parent = if offsets { self.parent(1, access::key(file_of(key), index), last) } else { NONE };
         let records = &mut self.arc.blocks.records;
         if records.len() == records.capacity() {
             // Grow by a quarter instead of doubling.
@@ -240,8 +239,8 @@ impl OpenZfs {
         if last == 0 {
             return NONE;
         }
-        let (file, index) = (key >> PLACE, (key & ((1 << PLACE) - 1)) >> POINTERS);
-        let at = file << PLACE | index;
+        let (file, index) = (file_of(key), index_of(key) >> POINTERS);
+        let at = access::key(file, index);
         if let Some(&id) = self.indirect.get(&(level, at)) {
             return id;
         }
@@ -381,9 +380,7 @@ impl Model for OpenZfs {
                 continue;
             }
             let missed = self.in_stream(id, key, access.kind, now);
-            self.counts.requests += 1;
-            self.counts.misses += u64::from(missed);
-            self.counts.update_misses += u64::from(missed && access.kind == Kind::Update);
+            self.counts.add(access.kind, missed);
         }
     }
 

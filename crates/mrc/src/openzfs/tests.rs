@@ -90,7 +90,7 @@ proptest! {
                 _ => Kind::Free,
             };
             for record in first..first + run {
-                let record = intern.number(file << PLACE | record).unwrap();
+                let record = intern.number(access::key(file, record)).unwrap();
                 let bytes = if kind == Kind::Free { 0 } else { sectors * 512 };
                 model.feed(&[Access { record, bytes, t_ms: now, kind }], intern.keys());
             }

@@ -7,7 +7,7 @@ use crate::hash::mix;
 /// Counters of the sketch: 32 KiB, which stay in the L1 cache. The standard error of the sum of squares is √(2/4096), 2
 /// %.
 const COUNTERS: usize = 1 << 12;
-/// Bits of a hash below those of the sketch: the group of a record ([`crate::sample::GROUPS`]).
+/// Bits of a hash below those of the sketch: the group of a record ([`super::GROUPS`]).
 const GROUP_BITS: u32 = 4;
 
 /// Counts every request, sampled or not.
@@ -19,7 +19,7 @@ const GROUP_BITS: u32 = 4;
 /// items in data streams", ICALP 2002). A record always adds 1 or always subtracts 1, so that different records cancel
 /// out and squares add up.
 #[derive(Clone, Debug)]
-pub struct F2Sketch {
+pub(super) struct F2Sketch {
     seed: u64,
     requests: u64,
     counters: Vec<i64>,
@@ -31,10 +31,21 @@ impl F2Sketch {
         F2Sketch { seed: mix(seed), requests: 0, counters: vec![0; COUNTERS] }
     }
 
-    /// Counts a request, and returns the hash of its record. Hashes are evenly distributed: those up to a share of
-    /// `u64::MAX` belong to that share of the records.
+    /// The hash of a record. Hashes are evenly distributed: those up to a share of `u64::MAX` belong to that share of the
+    /// records.
+    pub fn hash(&self, key: Key) -> u64 {
+        mix(key ^ self.seed)
+    }
+
+    /// Counts a request without its record, and returns a hash that belongs to every share.
+    pub fn pass(&mut self) -> u64 {
+        self.requests += 1;
+        0
+    }
+
+    /// Counts a request, and returns the hash of its record.
     pub fn see(&mut self, key: Key) -> u64 {
-        let hash = mix(key ^ self.seed);
+        let hash = self.hash(key);
         let low = hash >> GROUP_BITS;
         self.requests += 1;
         self.counters[low as usize % COUNTERS] += if low & COUNTERS as u64 == 0 { 1 } else { -1 };

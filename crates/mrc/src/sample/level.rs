@@ -1,12 +1,14 @@
-//! A sample at one rate: its records, its models, and the curves that follow for the whole trace.
+//! A sample at one rate: its records, its models, and the curves that follow for the whole trace. A rate of 1 is an
+//! exact run.
 
 use rayon::prelude::*;
 
 use super::confidence::{Basis, Observed, scaled};
 use super::f2_sketch::{F2Sketch, group};
-use super::{FEWEST_RECORDS, FEWEST_SLOTS, Family, GROUPS, Step};
+use super::{FEWEST_RECORDS, FEWEST_SLOTS, Family, GROUPS};
+use crate::record_stream::Numbering;
 use crate::run::{self, FamilyId};
-use crate::{Access, Counts, Curve, Intern, Key, Kind, Point, Result, Run, Sample, UnsupportedSize};
+use crate::{Access, Counts, Curve, Key, Point, Result, Run, Sample, UnsupportedSize};
 
 /// One sixteenth of the sample, with models that receive nothing else.
 #[derive(Default)]
@@ -20,36 +22,40 @@ struct Group {
 pub(super) struct Level {
     rate: f64,
     threshold: u64,
-    intern: Intern,
+    /// The sampled accesses that the models have not received yet.
+    pub records: Numbering,
     run: Run,
     /// The families of the run, which are also those of each group; empty before the models are made.
     made: Vec<FamilyId>,
-    chunk: Vec<Access>,
     /// Empty at a rate of 1.
     groups: Vec<Group>,
-    /// For each record: its number in its group, and the group in the lowest bits.
+    /// For each record: its number in its group, and the group in the lowest bits. Empty at a rate of 1.
     places: Vec<u32>,
     /// Mean bytes of a record when the models were made; `None` before.
     record_bytes: Option<f64>,
-    /// Sums over the records of their bytes and of the squares of their bytes.
+    /// Sums over the records of their bytes and of the squares of their bytes; 0 at a rate of 1.
     bytes: [f64; 2],
 }
 
 impl Level {
-    pub fn new(rate: f64) -> Level {
+    pub fn new(rate: f64, families: &[Family]) -> Level {
         let groups = if rate < 1.0 { GROUPS } else { 0 };
-        Level {
+        let mut level = Level {
             rate,
             threshold: (rate * 2f64.powi(64)) as u64,
-            intern: Intern::default(),
+            records: Numbering::default(),
             run: Run::new(),
             made: Vec::new(),
-            chunk: Vec::new(),
             groups: (0..groups).map(|_| Group::default()).collect(),
             places: Vec::new(),
             record_bytes: None,
             bytes: [0.0; 2],
+        };
+        if rate >= 1.0 {
+            // Without a sample, the sizes of the models do not depend on the records.
+            level.make(families);
         }
+        level
     }
 
     pub fn rate(&self) -> f64 {
@@ -64,60 +70,57 @@ impl Level {
         let group = |group: &Group| {
             group.run.memory() + group.keys.capacity() * 8 + group.chunk.capacity() * size_of::<Access>()
         };
-        self.intern.memory()
+        self.records.memory()
             + self.run.memory()
-            + self.chunk.capacity() * size_of::<Access>()
             + self.places.capacity() * 4
             + self.groups.iter().map(group).sum::<usize>()
     }
 
-    /// Passes the sampled accesses of `steps` to the models.
-    pub fn feed(&mut self, steps: &[Step], families: &[Family]) -> Result<()> {
-        self.chunk.clear();
-        self.groups.iter_mut().for_each(|group| group.chunk.clear());
-        for step in steps {
-            if step.access.kind == Kind::Free {
-                for number in self.intern.range(step.key, step.last) {
-                    push(&mut self.chunk, &mut self.groups, &self.places, number, step.access);
-                }
-            } else if self.takes(step.hash) {
-                let number = self.number(step)?;
-                push(&mut self.chunk, &mut self.groups, &self.places, number, step.access);
-            }
-        }
-        if self.chunk.is_empty() {
+    /// Passes the collected accesses to the models.
+    pub fn feed(&mut self, families: &[Family], sketch: &F2Sketch) -> Result<()> {
+        self.records.number()?;
+        if self.records.accesses().is_empty() {
             return Ok(());
         }
+        self.divide(sketch);
         if self.record_bytes.is_none() {
             self.make(families);
         }
-        let Level { run, chunk, groups, intern, .. } = self;
+        let Level { run, records, groups, .. } = self;
         rayon::join(
-            || run.feed(chunk, intern.keys()),
+            || run.feed(records.accesses(), records.keys()),
             || groups.par_iter_mut().for_each(|group| group.run.feed(&group.chunk, &group.keys)),
         );
+        self.records.clear();
+        self.groups.iter_mut().for_each(|group| group.chunk.clear());
         Ok(())
     }
 
-    fn number(&mut self, step: &Step) -> Result<u32> {
-        let number = self.intern.number(step.key)?;
-        if number as usize == self.places.len() {
-            let bytes = f64::from(step.access.bytes);
-            self.bytes[0] += bytes;
-            self.bytes[1] += bytes * bytes;
-            let group = group(step.hash);
-            let slot = self.groups.get_mut(group).map_or(0, |group| {
-                group.keys.push(step.key);
-                group.keys.len() as u32 - 1
-            });
-            self.places.push(slot * GROUPS as u32 + group as u32);
+    /// Divides the accesses among the groups.
+    fn divide(&mut self, sketch: &F2Sketch) {
+        let Level { records, groups, places, bytes: sums, .. } = self;
+        if groups.is_empty() {
+            return;
         }
-        Ok(number)
+        for access in records.accesses() {
+            if access.record as usize == places.len() {
+                let bytes = f64::from(access.bytes);
+                sums[0] += bytes;
+                sums[1] += bytes * bytes;
+                let key = records.keys()[places.len()];
+                let group = group(sketch.hash(key));
+                places.push((groups[group].keys.len() * GROUPS + group) as u32);
+                groups[group].keys.push(key);
+            }
+            let place = places[access.record as usize];
+            let record = place / GROUPS as u32;
+            groups[place as usize % GROUPS].chunk.push(Access { record, ..*access });
+        }
     }
 
     /// Makes the models, after the first records show their mean size.
     fn make(&mut self, families: &[Family]) {
-        self.record_bytes = Some(self.bytes[0] / self.intern.keys().len().max(1) as f64);
+        self.record_bytes = Some(self.bytes[0] / self.records.keys().len().max(1) as f64);
         for family in families {
             let sizes = family.sizes.iter().flat_map(|&size| self.whole_sizes(size, family.grain_bytes));
             let sizes = distinct(sizes.collect());
@@ -156,7 +159,7 @@ impl Level {
         sketch: &F2Sketch,
         recordsize: Option<u64>,
     ) -> Curve {
-        let records = self.intern.keys().len() as u64;
+        let records = self.records.keys().len() as u64;
         let counts = |run: &Run| made.map_or_else(Vec::new, |made| run.counts(made));
         let whole = counts(&self.run);
         if self.rate >= 1.0 {
@@ -192,7 +195,7 @@ impl Level {
 
     /// The factor by which the sample is too small for this size; at most 1 if it is large enough.
     fn short_of(&self, cache_bytes: u64, least_bytes: u64) -> f64 {
-        let records = FEWEST_RECORDS as f64 / self.intern.keys().len().max(1) as f64;
+        let records = FEWEST_RECORDS as f64 / self.records.keys().len().max(1) as f64;
         let bytes = least_bytes as f64 / (self.rate * cache_bytes as f64);
         records.max(bytes).max(FEWEST_SLOTS / self.slots(cache_bytes))
     }
@@ -216,7 +219,7 @@ impl Level {
             rate: self.rate,
             requests: sketch.requests() as f64,
             squares: sketch.squares(),
-            records: self.intern.keys().len() as f64,
+            records: self.records.keys().len() as f64,
             groups: by_group(&|counts| counts.requests),
         };
         let estimate = |count: &dyn Fn(&Counts) -> u64| {
@@ -232,14 +235,6 @@ impl Level {
             write_miss_ratio: estimate(&|counts| counts.write_misses).0,
             confidence: Some(confidence),
         }
-    }
-}
-
-fn push(chunk: &mut Vec<Access>, groups: &mut [Group], places: &[u32], number: u32, access: Access) {
-    chunk.push(Access { record: number, ..access });
-    let slot = places[number as usize];
-    if let Some(group) = groups.get_mut(slot as usize % GROUPS) {
-        group.chunk.push(Access { record: slot / GROUPS as u32, ..access });
     }
 }
 

@@ -1,4 +1,5 @@
-//! Miss-ratio curves from a sample of the records, with confidence intervals for the exact curve.
+//! Miss-ratio curves from all records, or from a sample of them with confidence intervals for the exact curve. An exact
+//! run is a sample at a rate of 1.
 //!
 //! A record is in the sample, with all of its requests, if its hash is below a threshold. A cache whose size is reduced
 //! by the same share then behaves like the whole one (SHARDS: Waldspurger and others, "Efficient MRC construction with
@@ -21,20 +22,19 @@ mod f2_sketch;
 mod level;
 
 use crate::record_map::Touched;
-use crate::record_stream::{Sizes, cached_bytes};
-use crate::{Access, Curve, Error, Extent, Key, Kind, Model, RecordMap, Result, Skipped};
+use crate::record_stream::{Sizes, access};
+use crate::{Curve, Error, Extent, Model, RecordMap, Result, Skipped};
+use f2_sketch::F2Sketch;
 use level::Level;
 
-pub use f2_sketch::F2Sketch;
-
 /// Number of groups of a sample.
-pub const GROUPS: usize = 16;
+const GROUPS: usize = 16;
 /// Records that must fit into the sample's cache for a usable miss ratio.
-pub const FEWEST_SLOTS: f64 = 6.0;
+const FEWEST_SLOTS: f64 = 6.0;
 /// Records that a sample must have for a usable curve.
-pub const FEWEST_RECORDS: usize = 256;
+const FEWEST_RECORDS: usize = 256;
 
-/// Sampled accesses that are buffered before the models receive them.
+/// Sampled accesses that are collected before the models receive them.
 const BATCH: usize = 1 << 16;
 /// With a memory limit: the ratio of the rates of two successive samples, and the number of samples. The smallest has 1
 /// record in 4^8, 65536.
@@ -43,13 +43,18 @@ const RUNGS: i32 = 9;
 /// The smallest memory limit in bytes: the models of all samples need it from the start.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
-/// The size of a sample.
+/// The share of the records that the models receive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// A share of the records, above 0 and at most 1.
     Rate(f64),
     /// The largest share for which records and models need at most this many bytes, at least [`LEAST_MEMORY`].
     Memory(u64),
+}
+
+impl Amount {
+    /// All records: an exact run.
+    pub const ALL: Amount = Amount::Rate(1.0);
 }
 
 /// Makes the models of caches of the given bytes, with one count for each size in total. The second argument is the
@@ -72,58 +77,50 @@ pub struct Family {
     pub models: Maker,
 }
 
-/// The pipeline of one recordsize in a sampled run, from extents to curves.
-pub struct Sampled {
+/// The pipeline of one recordsize, from extents to curves, for all records or a sample of them.
+pub struct Pipeline {
     record_map: RecordMap,
     sizes: Option<Sizes>,
     sketch: F2Sketch,
     families: Vec<Family>,
     /// In descending order of the rate.
     levels: Vec<Level>,
-    memory: Option<u64>,
-    steps: Vec<Step>,
+    amount: Amount,
+    /// Accesses and frees that the levels have collected since they last passed them to the models.
+    collected: usize,
     skipped: Skipped,
 }
 
-/// An access to a record that may be in a sample. `Free` applies to all records up to `last`.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    hash: u64,
-    key: Key,
-    last: Key,
-    access: Access,
-}
-
-impl Sampled {
-    /// A sample of the records of `record_map`. Another seed selects other records.
+impl Pipeline {
+    /// For `amount` of the records of `record_map`. Another seed selects other records.
     ///
     /// # Errors
     /// [`Error::SamplingRate`](crate::Error::SamplingRate) or [`Error::SamplingMemory`](crate::Error::SamplingMemory) if the
     /// amount is invalid.
-    pub fn new(record_map: RecordMap, amount: Amount, seed: u64, families: Vec<Family>) -> Result<Sampled> {
-        let (rates, memory) = match amount {
-            Amount::Rate(rate) if rate > 0.0 && rate <= 1.0 => (vec![rate], None),
+    pub fn new(record_map: RecordMap, amount: Amount, seed: u64, families: Vec<Family>) -> Result<Pipeline> {
+        let rates = match amount {
+            Amount::Rate(rate) if rate > 0.0 && rate <= 1.0 => vec![rate],
             Amount::Rate(rate) => return Err(Error::SamplingRate(rate)),
             Amount::Memory(bytes) if bytes < LEAST_MEMORY => {
                 return Err(Error::SamplingMemory { given: bytes, least: LEAST_MEMORY });
             }
-            Amount::Memory(bytes) => ((0..RUNGS).map(|n| STEP.powi(-n)).collect(), Some(bytes)),
+            Amount::Memory(_) => (0..RUNGS).map(|n| STEP.powi(-n)).collect(),
         };
-        Ok(Sampled {
+        Ok(Pipeline {
             record_map,
             sizes: None,
             sketch: F2Sketch::new(seed),
+            levels: rates.into_iter().map(|rate| Level::new(rate, &families)).collect(),
             families,
-            levels: rates.into_iter().map(Level::new).collect(),
-            memory,
-            steps: Vec::with_capacity(BATCH),
+            amount,
+            collected: 0,
             skipped: Skipped::default(),
         })
     }
 
     /// Sets the sizes of records in the cache; `None` for the logical sizes.
-    pub fn with_sizes(self, sizes: Option<Sizes>) -> Sampled {
-        Sampled { sizes, ..self }
+    pub fn with_sizes(self, sizes: Option<Sizes>) -> Pipeline {
+        Pipeline { sizes, ..self }
     }
 
     /// Processes the next extents of the trace.
@@ -132,46 +129,53 @@ impl Sampled {
     /// [`Error::TooManyRecords`](crate::Error::TooManyRecords) if the sample has too many different records.
     pub fn feed(&mut self, extents: &[Extent]) -> Result<()> {
         for extent in extents {
-            self.take(extent);
-            if self.steps.len() >= BATCH {
+            self.take(extent)?;
+            if self.collected >= BATCH {
                 self.flush()?;
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, extent: &Extent) {
-        let Sampled { record_map, sizes, sketch, levels, steps, .. } = self;
-        let t_ms = u32::try_from(extent.t_ns / 1_000_000).unwrap_or(u32::MAX);
+    fn take(&mut self, extent: &Extent) -> Result<()> {
+        // An exact run needs no statistics, and every record is in it.
+        let is_exact = self.amount == Amount::ALL;
+        let Pipeline { record_map, sizes, sketch, levels, collected, .. } = self;
         let touched = record_map.split(extent, |cut| {
-            let hash = sketch.see(cut.key);
-            if levels[0].takes(hash) {
-                let bytes = cached_bytes(sizes.as_ref(), extent.file, cut);
-                let access = Access { record: 0, bytes, t_ms, kind: cut.kind };
-                steps.push(Step { hash, key: cut.key, last: cut.key, access });
+            let hash = if is_exact { sketch.pass() } else { sketch.see(cut.key) };
+            if !levels[0].takes(hash) {
+                return;
+            }
+            *collected += 1;
+            let access = access(sizes.as_ref(), extent, cut);
+            for level in levels.iter_mut().take_while(|level| level.takes(hash)) {
+                level.records.push(cut.key, access);
             }
         });
         match touched {
-            Touched::Freed(key, last) => {
-                let access = Access { record: 0, bytes: 0, t_ms, kind: Kind::Free };
-                steps.push(Step { hash: 0, key, last, access });
+            Touched::Freed(first, last) => {
+                *collected += 1;
+                levels.iter_mut().try_for_each(|level| level.records.free(first, last, extent.t_ms()))?;
             }
             Touched::TooFar => self.skipped.too_far += 1,
             Touched::Records | Touched::Nothing => {}
         }
+        Ok(())
     }
 
-    /// Passes the buffered accesses to the models. Must be called at the end of the trace.
+    /// Passes the collected accesses to the models. Must be called at the end of the trace.
     ///
     /// # Errors
     /// [`Error::TooManyRecords`](crate::Error::TooManyRecords) if the sample has too many different records.
     pub fn flush(&mut self) -> Result<()> {
+        self.collected = 0;
         for level in &mut self.levels {
-            level.feed(&self.steps, &self.families)?;
+            level.feed(&self.families, &self.sketch)?;
         }
-        self.steps.clear();
-        while self.levels.len() > 1 && self.memory.is_some_and(|most| self.memory() as u64 > most) {
-            self.levels.remove(0);
+        if let Amount::Memory(most) = self.amount {
+            while self.levels.len() > 1 && self.memory() as u64 > most {
+                self.levels.remove(0);
+            }
         }
         Ok(())
     }
@@ -204,9 +208,9 @@ impl Sampled {
     }
 }
 
-impl std::fmt::Debug for Sampled {
+impl std::fmt::Debug for Pipeline {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sampled")
+        f.debug_struct("Pipeline")
             .field("requests", &self.requests())
             .field("rate", &self.rate())
             .finish_non_exhaustive()

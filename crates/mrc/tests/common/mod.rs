@@ -1,9 +1,12 @@
-//! Generated traces for the tests.
+//! Generated traces and models for the tests.
 #![allow(dead_code, missing_docs)] // each test binary uses its own part
 
 use std::path::Path;
 
-use poolwright_mrc::{Extent, Input, Kind, Result};
+use poolwright_mrc::arc::Arc;
+use poolwright_mrc::openzfs::GRAIN;
+use poolwright_mrc::sample::{Amount, Family};
+use poolwright_mrc::{Extent, Input, Kind, Lru, Model, Pipeline, RecordMap, Result};
 use poolwright_trace::{Event, File, Flags, Meta, Op, Trace};
 
 pub use poolwright_mrc::END;
@@ -69,4 +72,32 @@ pub fn save_trace(path: &Path, files: &[(&str, &str, u64)], events: &[Event]) {
     };
     let files = files.iter().map(file).collect();
     Trace { meta, files, events: events.to_vec() }.save(path).unwrap();
+}
+
+/// Makes models of these sizes for a sample at this rate.
+pub type Make = fn(&[u64], f64) -> Vec<Box<dyn Model>>;
+/// Families by name.
+pub type Makers = &'static [(&'static str, Make)];
+
+/// LRU and the textbook ARC.
+pub const TEXTBOOK: Makers = &[
+    ("lru", |sizes, _| vec![Box::new(Lru::new(sizes))]),
+    ("arc", |sizes, _| sizes.iter().map(|&size| Box::new(Arc::new(size)) as _).collect()),
+];
+
+/// Families of models of these sizes.
+pub fn families(makers: Makers, sizes: &[u64]) -> Vec<Family> {
+    let family = |(name, models): &(&str, Make)| Family {
+        name: (*name).to_owned(),
+        sizes: sizes.to_vec(),
+        least_bytes: 0,
+        grain_bytes: if *name == "openzfs" { GRAIN } else { 0 },
+        models: Box::new(*models),
+    };
+    makers.iter().map(family).collect()
+}
+
+/// An exact pipeline of the textbook's models.
+pub fn textbook(record_map: RecordMap, sizes: &[u64]) -> Pipeline {
+    Pipeline::new(record_map, Amount::ALL, 1, families(TEXTBOOK, sizes)).unwrap()
 }

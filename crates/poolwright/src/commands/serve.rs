@@ -78,7 +78,9 @@ fn config(args: Args) -> ServerConfig {
 
 fn with_hint(error: Error) -> anyhow::Error {
     let advice = match &error {
-        Error::Exposed { .. } => "use --tls-cert and --tls-key with --token-file or --client-ca, or listen on 127.0.0.1",
+        Error::Exposed { .. } => {
+            "use --tls-cert and --tls-key with --token-file or --client-ca, or listen on 127.0.0.1"
+        }
         Error::Listen { .. } => "name another address or port with --listen",
         _ => return error.into(),
     };
