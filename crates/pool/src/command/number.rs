@@ -1,0 +1,1 @@
+//! Numbers in the output of `zpool` and `zfs`.

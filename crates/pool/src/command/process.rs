@@ -1,0 +1,1 @@
+//! Runs a program with a deadline.
