@@ -1,6 +1,7 @@
 //! The space of datasets: `zfs list`.
 
 use super::error::MalformedOutput;
+use super::number::{Row, is_absent};
 
 /// The columns, in the order of [`DatasetSpace`]'s fields.
 pub const COLUMNS: &str = "name,type,guid,used,available,referenced,usedbydataset,usedbysnapshots,usedbychildren,\
@@ -70,5 +71,37 @@ pub struct DatasetSpace {
 /// # Errors
 /// If a line has another number of columns, or a value is malformed.
 pub fn parse_datasets(text: &str) -> Result<Vec<DatasetSpace>, MalformedOutput> {
-    todo!("{text}")
+    Row::all(text, COLUMNS.split(',').count()).map(|row| parse_dataset(&row?)).collect()
+}
+
+fn parse_dataset(row: &Row<'_>) -> Result<DatasetSpace, MalformedOutput> {
+    let kind = match row.text(1) {
+        "filesystem" => DatasetType::FileSystem,
+        "volume" => DatasetType::Volume,
+        other => return Err(row.malformed(format!("{other:?} is not a type of datasets"))),
+    };
+    Ok(DatasetSpace {
+        name: row.text(0).to_owned(),
+        kind,
+        guid: row.number(2)?,
+        used: row.number(3)?,
+        available: row.number(4)?,
+        referenced: row.number(5)?,
+        used_by_dataset: row.number(6)?,
+        used_by_snapshots: row.number(7)?,
+        used_by_children: row.number(8)?,
+        used_by_refreservation: row.number(9)?,
+        logical_used: row.number(10)?,
+        logical_referenced: row.number(11)?,
+        compress_ratio: row.ratio(12)?,
+        ref_compress_ratio: row.ratio(13)?,
+        written: row.number(14)?,
+        quota: row.number(15)?,
+        ref_quota: row.number(16)?,
+        reservation: row.number(17)?,
+        ref_reservation: row.number(18)?,
+        volume_size: row.number(19)?,
+        is_mounted: (!is_absent(row.text(20))).then(|| row.text(20) == "yes"),
+        origin: Some(row.text(21)).filter(|origin| !is_absent(origin)).map(str::to_owned),
+    })
 }

@@ -1,6 +1,7 @@
 //! The space of pools: `zpool list`.
 
 use super::error::MalformedOutput;
+use super::number::Row;
 use crate::HealthState;
 
 /// The columns, in the order of [`PoolSpace`]'s fields.
@@ -45,5 +46,44 @@ pub struct PoolSpace {
 /// # Errors
 /// If a line has another number of columns, or a value is malformed.
 pub fn parse_space(text: &str) -> Result<Vec<PoolSpace>, MalformedOutput> {
-    todo!("{text}")
+    Row::all(text, COLUMNS.split(',').count()).map(|row| parse_pool(&row?)).collect()
+}
+
+fn parse_pool(row: &Row<'_>) -> Result<PoolSpace, MalformedOutput> {
+    Ok(PoolSpace {
+        name: row.text(0).to_owned(),
+        guid: row.number(1)?,
+        size: row.number(2)?,
+        allocated: row.number(3)?,
+        free: row.number(4)?,
+        fragmentation: row.number(5)?,
+        capacity: row.number(6)?,
+        dedup_ratio: row.ratio(7)?,
+        freeing: row.number(8)?,
+        leaked: row.number(9)?,
+        checkpoint: row.number(10)?,
+        expand_size: row.number(11)?,
+        health: HealthState::parse(row.text(12)),
+        is_readonly: row.text(13) == "on",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_online_and_a_faulted_pool() {
+        let text = "tank\t17\t100\t60\t40\t3\t60\t1.25\t0\t0\t-\t-\tONLINE\toff\n\
+                    gone\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\tFAULTED\t-\n";
+        let pools = parse_space(text).unwrap();
+        assert_eq!(
+            (pools[0].allocated, pools[0].capacity, pools[0].dedup_ratio),
+            (Some(60), Some(60), Some(1.25))
+        );
+        assert_eq!((pools[0].expand_size, pools[0].is_readonly), (None, false));
+        assert_eq!((pools[1].size, &pools[1].health), (None, &HealthState::Faulted));
+        assert!(parse_space("tank\t1\n").is_err());
+        assert_eq!(parse_space(""), Ok(Vec::new()));
+    }
 }

@@ -1,7 +1,9 @@
 //! The state of pools: `zpool status`.
 
 mod json;
+mod scan_text;
 mod text;
+mod vdev_text;
 
 pub use json::parse_status_json;
 pub use text::{assign_guids, parse_status_text};

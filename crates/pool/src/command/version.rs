@@ -36,5 +36,47 @@ impl Release {
 /// # Errors
 /// If there is no version of the programs.
 pub fn parse_version(text: &str) -> Result<InstalledVersion, MalformedOutput> {
-    todo!("{text}")
+    let lines = || text.lines().map(str::trim);
+    let kernel = lines().find_map(|line| parse_release(line.strip_prefix("zfs-kmod-")?));
+    let userland = lines().find_map(|line| parse_release(line.strip_prefix("zfs-")?));
+    let userland = userland.ok_or_else(|| MalformedOutput::new(1, "no version"))?;
+    Ok(InstalledVersion { userland, kernel })
+}
+
+fn parse_release(text: &str) -> Option<Release> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let mut numbers = text[..end].split('.').map(str::parse);
+    let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let patch = numbers.next().and_then(Result::ok).unwrap_or(0);
+    Some(Release { major, minor, patch, text: text.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_distributions() {
+        let version = |text: &str| {
+            let version = parse_version(text).unwrap();
+            let numbers = |release: Release| (release.major, release.minor, release.patch);
+            (numbers(version.userland), version.kernel.map(numbers))
+        };
+        assert_eq!(version("zfs-2.1.11-1\nzfs-kmod-2.1.11-1\n"), ((2, 1, 11), Some((2, 1, 11))));
+        assert_eq!(version("zfs-2.2.2-0ubuntu9.1\nzfs-kmod-2.2.2-0ubuntu9\n"), ((2, 2, 2), Some((2, 2, 2))));
+        assert_eq!(version("zfs-2.3.2-2~bpo12+2\nzfs-kmod-2.3.4-1\n"), ((2, 3, 2), Some((2, 3, 4))));
+        assert_eq!(version("zfs-2.4.99-123_gabcdef\n"), ((2, 4, 99), None));
+        assert_eq!(version("zfs-2.4-rc1\n"), ((2, 4, 0), None));
+        for text in ["", "zfs-", "zfs-kmod-2.3.2-1", "zfs-2", "zfs-2.x", "other"] {
+            assert!(parse_version(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn releases_are_compared() {
+        let release = parse_version("zfs-2.3.2-1").unwrap().userland;
+        assert!(release.is_at_least(2, 3) && release.is_at_least(2, 1) && release.is_at_least(1, 9));
+        assert!(!release.is_at_least(2, 4) && !release.is_at_least(3, 0));
+        assert_eq!(release.text, "2.3.2-1");
+    }
 }

@@ -65,7 +65,7 @@ pub(super) fn read_with<T>(
 
 /// Reads a file with the limit [`MAX_FILE`]. Returns `None` if it does not exist. Bytes that are not UTF-8 are replaced, because
 /// a dataset's name in a kstat need not be UTF-8.
-pub(super) fn read(path: &Path) -> Result<Option<String>, KstatError> {
+fn read(path: &Path) -> Result<Option<String>, KstatError> {
     let failed = |cause| KstatError::Read { path: path.to_owned(), cause };
     let file = match File::open(path) {
         Ok(file) => file,
