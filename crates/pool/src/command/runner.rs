@@ -153,7 +153,13 @@ impl ZfsCommands {
             HistogramKind::Latency => "-wvgHp",
             HistogramKind::RequestSize => "-rvgHp",
         };
-        self.zpool(&["iostat", option], |text| parse_histograms(text, kind))
+        match self.zpool(&["iostat", option], |text| parse_histograms(text, kind)) {
+            // Unlike the other commands, this one fails if there are no pools.
+            Err(CommandError::Failed { message, .. }) if message.contains("no pools available") => {
+                Ok(Vec::new())
+            }
+            result => result,
+        }
     }
 
     /// The space of all file systems and volumes.

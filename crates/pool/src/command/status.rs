@@ -102,7 +102,7 @@ pub struct VdevNode {
 pub enum ScanFunction {
     /// Verifies all data.
     Scrub,
-    /// Reads only the blocks in the error log (2.2).
+    /// Reads only the blocks in the error log (2.2). It has times, but no numbers of bytes.
     ErrorScrub,
     /// Copies data to a device that was replaced or was away.
     Resilver,
@@ -148,6 +148,25 @@ pub struct PoolScan {
     pub errors: Option<u64>,
     /// Whether the numbers of bytes are rounded to three digits, as the text output (before 2.3) prints them.
     pub is_rounded: bool,
+}
+
+impl PoolScan {
+    /// A scan of which only this is known.
+    fn new(function: ScanFunction, phase: ScanPhase) -> PoolScan {
+        PoolScan {
+            function,
+            phase,
+            start_time: None,
+            end_time: None,
+            duration: None,
+            scanned: None,
+            issued: None,
+            total: None,
+            repaired: None,
+            errors: None,
+            is_rounded: false,
+        }
+    }
 }
 
 impl KernelPool {

@@ -7,7 +7,8 @@ use super::number::Row;
 pub const PROPERTIES: &str = "guid,read_ops,write_ops,trim_ops,read_bytes,write_bytes,trim_bytes,read_errors,write_errors,\
                               checksum_errors,ashift,allocated,size";
 
-/// The I/O of one vdev since the pool was imported.
+/// The I/O of one vdev since the pool was imported. The root (the pool) has no I/O of its own: its counters are 0. Cache devices and
+/// spares are missing, because `zpool get` cannot tell their properties; [`super::histogram`] has the I/O of cache devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VdevCounters {
     /// The name as `zpool get` prints it: `root-0`, `mirror-0`, `sda`.

@@ -96,6 +96,14 @@ struct Scan {
     scrub_pause: Number,
     #[serde(default)]
     issued: Number,
+    // These are there if a scrub of the error log is newer than the scan.
+    err_scrub_state: Option<String>,
+    #[serde(default)]
+    err_scrub_start_time: Number,
+    #[serde(default)]
+    err_scrub_end_time: Number,
+    #[serde(default)]
+    err_scrub_pause: Number,
     #[serde(default)]
     rebuild_stats: Entries<Rebuild>,
 }
@@ -107,6 +115,9 @@ struct Rebuild {
     start_time: Number,
     #[serde(default)]
     end_time: Number,
+    /// In nanoseconds.
+    #[serde(default)]
+    scan_time: Number,
     #[serde(default)]
     scanned: Number,
     #[serde(default)]
@@ -212,35 +223,25 @@ fn describe(aux: String) -> String {
 impl Scan {
     /// `None` if there was no scan.
     fn to_scan(&self) -> Option<PoolScan> {
+        if let Some(state) = &self.err_scrub_state {
+            let phase = parse_phase(state, self.err_scrub_pause)?;
+            let (start_time, end) = (self.err_scrub_start_time.0, self.err_scrub_end_time.0);
+            return Some(PoolScan { start_time, ..ended(ScanFunction::ErrorScrub, phase, start_time, end) });
+        }
         let function = match self.function.as_deref()? {
             "SCRUB" => ScanFunction::Scrub,
             "RESILVER" => ScanFunction::Resilver,
-            "ERRORSCRUB" => ScanFunction::ErrorScrub,
             _ => return None,
         };
-        let phase = match self.state.as_deref()? {
-            "SCANNING" | "ERRORSCRUBBING" if self.scrub_pause.0.is_some_and(|time| time > 0) => {
-                ScanPhase::Paused
-            }
-            "SCANNING" | "ERRORSCRUBBING" => ScanPhase::Scanning,
-            "FINISHED" => ScanPhase::Finished,
-            "CANCELED" => ScanPhase::Canceled,
-            _ => return None,
-        };
-        let total = self.to_examine.0.map(|bytes| bytes.saturating_sub(self.skipped.0.unwrap_or(0)));
-        let times = Times::new(phase, self.start_time.0, self.end_time.0);
+        let phase = parse_phase(self.state.as_deref()?, self.scrub_pause)?;
         Some(PoolScan {
-            function,
-            phase,
             start_time: self.start_time.0,
-            end_time: times.end,
-            duration: times.duration,
             scanned: self.examined.0,
             issued: self.issued.0,
-            total,
+            total: self.to_examine.0.map(|bytes| bytes.saturating_sub(self.skipped.0.unwrap_or(0))),
             repaired: self.processed.0,
             errors: self.errors.0,
-            is_rounded: false,
+            ..ended(function, phase, self.start_time.0, self.end_time.0)
         })
     }
 
@@ -259,35 +260,37 @@ impl Rebuild {
             "CANCELED" => ScanPhase::Canceled,
             _ => return None,
         };
-        let times = Times::new(phase, self.start_time.0, self.end_time.0);
+        let scan = ended(ScanFunction::Rebuild, phase, self.start_time.0, self.end_time.0);
         Some(PoolScan {
-            function: ScanFunction::Rebuild,
-            phase,
             start_time: self.start_time.0,
-            end_time: times.end,
-            duration: times.duration,
+            duration: scan
+                .duration
+                .map(|duration| self.scan_time.0.map_or(duration, |time| time / 1_000_000_000)),
             scanned: self.scanned.0,
             issued: self.issued.0,
             total: self.to_scan.0,
             repaired: self.rebuilt.0,
             errors: self.errors.0,
-            is_rounded: false,
+            ..scan
         })
     }
 }
 
-/// The times that only a scan that has ended has.
-struct Times {
-    end: Option<u64>,
-    duration: Option<u64>,
+fn parse_phase(state: &str, pause: Number) -> Option<ScanPhase> {
+    Some(match state {
+        "SCANNING" | "ERRORSCRUBBING" if pause.0.is_some_and(|time| time > 0) => ScanPhase::Paused,
+        "SCANNING" | "ERRORSCRUBBING" => ScanPhase::Scanning,
+        "FINISHED" => ScanPhase::Finished,
+        "CANCELED" => ScanPhase::Canceled,
+        _ => return None,
+    })
 }
 
-impl Times {
-    fn new(phase: ScanPhase, start: Option<u64>, end: Option<u64>) -> Times {
-        // While a scan runs, the field has the end of an earlier one.
-        let end = end.filter(|end| *end > 0 && matches!(phase, ScanPhase::Finished | ScanPhase::Canceled));
-        Times { end, duration: end.zip(start).map(|(end, start)| end.saturating_sub(start)) }
-    }
+/// A scan with the times that only one that has ended has. While a scan runs, the field has the end of an earlier one.
+fn ended(function: ScanFunction, phase: ScanPhase, start: Option<u64>, end: Option<u64>) -> PoolScan {
+    let end = end.filter(|end| *end > 0 && matches!(phase, ScanPhase::Finished | ScanPhase::Canceled));
+    let duration = end.zip(start).map(|(end, start)| end.saturating_sub(start));
+    PoolScan { end_time: end, duration, ..PoolScan::new(function, phase) }
 }
 
 /// A number, also as text: some versions print some numbers as text, and all of them without `--json-int`. `None` for

@@ -13,19 +13,7 @@ pub(super) fn parse_scan(lines: &[&str]) -> Result<Option<PoolScan>, String> {
     let Some((phase, rest)) = split_phase(rest) else {
         return Err(format!("{first:?} is not the description of a scan"));
     };
-    let mut scan = PoolScan {
-        function,
-        phase,
-        start_time: None,
-        end_time: None,
-        duration: None,
-        scanned: None,
-        issued: None,
-        total: None,
-        repaired: None,
-        errors: None,
-        is_rounded: true,
-    };
+    let mut scan = PoolScan { is_rounded: true, ..PoolScan::new(function, phase) };
     match phase {
         ScanPhase::Scanning => scan.start_time = Some(parse_date(rest)?),
         ScanPhase::Paused => {}
@@ -38,13 +26,37 @@ pub(super) fn parse_scan(lines: &[&str]) -> Result<Option<PoolScan>, String> {
     Ok(Some(scan))
 }
 
+/// Parses the lines of the field `scrub` (2.2 and later), which describes a scrub of the blocks in the error log:
+/// `error scrub in progress since …` or `scrubbed N error blocks in TIME on …`. It counts blocks, not bytes.
+///
+/// # Errors
+/// If a time is malformed.
+pub(super) fn parse_error_scrub(lines: &[&str]) -> Result<Option<PoolScan>, String> {
+    let first = lines.first().copied().unwrap_or_default().trim();
+    let new = |phase| PoolScan::new(ScanFunction::ErrorScrub, phase);
+    if let Some((_, end)) = first.strip_prefix("scrubbed ").and_then(|rest| rest.split_once(" on ")) {
+        return Ok(Some(PoolScan { end_time: Some(parse_date(end)?), ..new(ScanPhase::Finished) }));
+    }
+    let Some((phase, date)) = first.strip_prefix("error scrub ").and_then(split_phase) else {
+        return Ok(None);
+    };
+    let time = Some(parse_date(date)?);
+    Ok(Some(match phase {
+        ScanPhase::Canceled => PoolScan { end_time: time, ..new(phase) },
+        ScanPhase::Scanning => PoolScan { start_time: time, ..new(phase) },
+        ScanPhase::Paused => {
+            let started =
+                lines[1..].iter().find_map(|line| line.trim().strip_prefix("error scrub started on "));
+            PoolScan { start_time: started.map(parse_date).transpose()?, ..new(phase) }
+        }
+        ScanPhase::Finished => return Ok(None),
+    }))
+}
+
 /// `scrub`, `resilver`, or `resilver (mirror-0)` for a rebuild, each also as `scrub repaired` and `resilvered`.
 fn split_function(text: &str) -> Option<(ScanFunction, &str)> {
     if let Some(rest) = text.strip_prefix("scrub ") {
         return Some((ScanFunction::Scrub, rest));
-    }
-    if let Some(rest) = text.strip_prefix("error scrub ") {
-        return Some((ScanFunction::ErrorScrub, rest));
     }
     let rest = text.strip_prefix("resilver")?;
     let rest = rest.strip_prefix("ed").unwrap_or(rest).trim_start();
@@ -185,6 +197,23 @@ mod tests {
              \t512B resilvered, 10.00% done, no estimated completion time\n",
         );
         assert_eq!((rebuild.function, numbers(&rebuild)), (ScanFunction::Rebuild, expected));
+    }
+
+    #[test]
+    fn scrubs_of_the_error_log() {
+        let parse = |text: &str| parse_error_scrub(&text.lines().collect::<Vec<_>>()).unwrap().unwrap();
+        let finished = parse("scrubbed 3 error blocks in 0 days 00:00:01 on Wed Nov 25 05:01:12 2026");
+        assert_eq!((finished.function, finished.phase), (ScanFunction::ErrorScrub, ScanPhase::Finished));
+        assert_eq!((finished.end_time, finished.scanned), (Some(1_795_582_872), None));
+        let running = parse(
+            "error scrub in progress since Wed Nov 25 05:01:12 2026\n\t50.00% done, issued I/O for 3 error blocks",
+        );
+        assert_eq!((running.phase, running.start_time), (ScanPhase::Scanning, Some(1_795_582_872)));
+        let paused = parse(
+            "error scrub paused since Wed Nov 25 05:02:12 2026\n\terror scrub started on Wed Nov 25 05:01:12 2026",
+        );
+        assert_eq!((paused.phase, paused.start_time), (ScanPhase::Paused, Some(1_795_582_872)));
+        assert_eq!(parse_error_scrub(&["something else"]), Ok(None));
     }
 
     #[test]

@@ -1,14 +1,26 @@
 //! The text output of `zpool status` (before 2.3).
 
-use super::scan_text::parse_scan;
+use super::scan_text::{parse_error_scrub, parse_scan};
 use super::vdev_text::{guid_of, parse_table};
 use super::{KernelPool, ScanFunction, VdevNode};
 use crate::HealthState;
 use crate::command::MalformedOutput;
 
 /// The fields of a pool, each of which begins a line.
-const FIELDS: [&str; 10] =
-    ["pool", "state", "status", "action", "see", "scan", "remove", "checkpoint", "config", "errors"];
+const FIELDS: [&str; 12] = [
+    "pool",
+    "state",
+    "status",
+    "action",
+    "see",
+    "scan",
+    "scrub",
+    "remove",
+    "checkpoint",
+    "expand",
+    "config",
+    "errors",
+];
 
 /// Parses the output of `zpool status -ps`, printed with `LC_ALL=C` and `TZ=UTC`.
 ///
@@ -71,6 +83,8 @@ fn set(pool: &mut KernelPool, name: &str, block: &[&str]) -> Result<(), String> 
             Some(scan) => pool.scan = Some(scan),
             None => {}
         },
+        // A scrub of the blocks in the error log is printed instead of an older one of all blocks.
+        "scrub" => pool.scan = parse_error_scrub(block)?,
         "config" => pool.vdevs = parse_table(block)?,
         "errors" => pool.data_errors = data_errors(block)?,
         _ => {}
