@@ -66,7 +66,7 @@ capture() {
     limited zfs-get zfs get -Hp -t filesystem,volume -o name,property,value,source "$DATASET_PROPERTIES"
     limited zfs-list-snapshots zfs list -Hp -t snapshot -o name,creation -s name
     limited zpool-events zpool events -Hv
-    [ "$1" = locked ] || zpool events -c >/dev/null
+    zpool events -c >/dev/null
     # After each capture, so that a state in which the guest hangs loses only itself.
     tar -C "$OUT" -cf /disk/captures.tar . && sync -f /disk/captures.tar
 }
@@ -260,36 +260,14 @@ state_suspended() {
     zpool destroy lost
 }
 
-# As `suspended`, but the pool is being exported: the lock that all commands need is held until the machine is reset. Must be the last.
-state_locked() {
-    mkdir -p /mnt/locked
-    mount -t tmpfs -o size=100M tmpfs /mnt/locked
-    truncate -s 256M /mnt/locked/lost0
-    parameter zfs_txg_timeout 3600
-    zpool create -f -o failmode=wait -O mountpoint=none lost /mnt/locked/lost0
-    zfs create -V 64M -s lost/volume
-    sleep 2
-    dd if=/dev/zero of=/mnt/locked/rest bs=64K 2>/dev/null
-    say "the volume: $(ls -l /dev/zd0)"
-    dd if=/disk/noise of=/dev/zd0 bs=1M count=8 conv=notrunc 2>/dev/null &
-    sleep 3
-    say "exporting"
-    zpool export -f lost &
-    sleep 15
-    COMMAND_SECONDS=5
-    capture locked
-}
-
 # shellcheck source=/dev/null
 . /disk/lists
 parameter zfs_txg_history 12
 parameter zfs_zevent_len_max 40
 dd if=/dev/urandom of=/disk/noise bs=1M count=128 2>/dev/null
 zpool events -c >/dev/null
-[ -n "${1:-}" ] || set -- none healthy scrubbing degraded faulted unavailable rebuilt data_errors label_lost read_errors full suspended locked
+[ -n "${1:-}" ] || set -- none healthy scrubbing degraded faulted unavailable rebuilt data_errors label_lost read_errors full suspended
 for state in "$@"; do
     "state_$state" 2>&1
 done
 say "all states captured"
-# The guest cannot unmount or export anything any more.
-[ "$state" != locked ] || { sleep 1; echo o >/proc/sysrq-trigger; sleep 30; }

@@ -41,6 +41,17 @@ fn a_program_that_hangs_times_out() {
 }
 
 #[test]
+fn stuck_programs_keep_others_from_starting() {
+    let commands = fake("escapes", Duration::from_millis(300));
+    for count in 1..=2 {
+        assert!(matches!(commands.list(), Err(CommandError::TimedOut { .. })));
+        assert_eq!(commands.stuck(), count);
+    }
+    let error = commands.list().unwrap_err();
+    assert!(matches!(error, CommandError::Stuck { count: 2, .. }), "{error}");
+}
+
+#[test]
 fn output_has_a_limit() {
     let mut options = fake("floods", LONG).options().clone();
     options.max_output = 1 << 20;

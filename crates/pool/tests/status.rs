@@ -87,6 +87,12 @@ fn errors_of_data_and_devices() {
     assert_eq!(damaged.scan.as_ref().unwrap().errors, Some(17));
     assert_eq!(find(&damaged, "/disk/bad0").checksum_errors, Some(51));
 
+    let failing = pool("read-errors");
+    assert_eq!((failing.data_errors, failing.msgid.as_deref()), (Some(0), Some("ZFS-8000-9P")));
+    let side = find(&failing, "/disk/fails1");
+    assert_eq!((side.read_errors, side.slow_ios), (Some(130), Some(177)));
+    assert_eq!(failing.scan.as_ref().unwrap().repaired, Some(14_581_760));
+
     let suspended = pool("suspended");
     assert_eq!(
         (&suspended.state, suspended.msgid.as_deref()),
