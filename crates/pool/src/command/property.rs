@@ -1,0 +1,107 @@
+//! Properties of datasets with the sources of their values: `zfs get`.
+
+use std::collections::BTreeMap;
+
+use super::error::MalformedOutput;
+use super::number::Row;
+
+/// The properties that Poolwright tunes.
+pub const TUNED: &str = "recordsize,volblocksize,compression,primarycache,secondarycache,logbias,sync,atime,\
+                         redundant_metadata,special_small_blocks,dnodesize,xattr,checksum,copies,dedup";
+
+/// Where the value of a property comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PropertySource {
+    /// Set on this dataset.
+    Local,
+    /// The default value.
+    Default,
+    /// Inherited from the named dataset.
+    Inherited(String),
+    /// Set by the options of the mount.
+    Temporary,
+    /// Received with a stream.
+    Received,
+    /// The property cannot be set, or its value was fixed at creation.
+    None,
+}
+
+/// A property's value and its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcedValue {
+    /// The value as `zfs get -p` prints it: sizes in bytes, words as they are.
+    pub value: String,
+    /// Where it comes from.
+    pub source: PropertySource,
+}
+
+/// The properties of one dataset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatasetProperties {
+    /// The dataset's name.
+    pub dataset: String,
+    /// The values by property. A property that the dataset does not have (`recordsize` of a volume) is missing.
+    pub properties: BTreeMap<String, SourcedValue>,
+}
+
+/// Parses the output of `zfs get -Hp -t filesystem,volume -o name,property,value,source` [`TUNED`].
+///
+/// # Errors
+/// If a line has another number of columns, or an unknown source.
+pub fn parse_properties(text: &str) -> Result<Vec<DatasetProperties>, MalformedOutput> {
+    let mut datasets: Vec<DatasetProperties> = Vec::new();
+    for row in Row::all(text, 4) {
+        let row = row?;
+        let (dataset, value) = (row.text(0), row.text(2));
+        let source = parse_source(row.text(3));
+        let source = source.ok_or_else(|| row.malformed(format!("{:?} is not a source", row.text(3))))?;
+        if datasets.last().is_none_or(|last| last.dataset != dataset) {
+            datasets.push(DatasetProperties { dataset: dataset.to_owned(), properties: BTreeMap::new() });
+        }
+        // `-` stands for a property that this dataset does not have.
+        if let Some(last) = datasets.last_mut().filter(|_| value != "-") {
+            last.properties.insert(row.text(1).to_owned(), SourcedValue { value: value.to_owned(), source });
+        }
+    }
+    Ok(datasets)
+}
+
+fn parse_source(text: &str) -> Option<PropertySource> {
+    Some(match text {
+        "local" => PropertySource::Local,
+        "default" => PropertySource::Default,
+        "temporary" => PropertySource::Temporary,
+        "received" => PropertySource::Received,
+        "-" => PropertySource::None,
+        _ => PropertySource::Inherited(text.strip_prefix("inherited from ")?.to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources() {
+        let text = "tank\trecordsize\t131072\tdefault\n\
+                    tank\tsync\tdisabled\treceived\n\
+                    tank/a b\trecordsize\t16384\tlocal\n\
+                    tank/a b\tatime\toff\tinherited from tank\n\
+                    tank/v\trecordsize\t-\t-\n\
+                    tank/v\tvolblocksize\t16384\t-\n\
+                    tank/v\tatime\ton\ttemporary\n";
+        let datasets = parse_properties(text).unwrap();
+        let value = |at: usize, property: &str| datasets[at].properties.get(property).cloned();
+        let sourced = |value: &str, source| Some(SourcedValue { value: value.to_owned(), source });
+        assert_eq!(value(0, "recordsize"), sourced("131072", PropertySource::Default));
+        assert_eq!(value(0, "sync"), sourced("disabled", PropertySource::Received));
+        assert_eq!(datasets[1].dataset, "tank/a b");
+        assert_eq!(value(1, "recordsize"), sourced("16384", PropertySource::Local));
+        assert_eq!(value(1, "atime"), sourced("off", PropertySource::Inherited("tank".to_owned())));
+        assert_eq!(value(2, "recordsize"), None);
+        assert_eq!(value(2, "volblocksize"), sourced("16384", PropertySource::None));
+        assert_eq!(value(2, "atime"), sourced("on", PropertySource::Temporary));
+        assert!(parse_properties("tank\tsync\ton\tsomewhere\n").is_err());
+        assert!(parse_properties("tank\tsync\ton\n").is_err());
+    }
+}

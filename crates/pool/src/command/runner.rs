@@ -1,0 +1,319 @@
+//! The commands.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::dataset::{self, DatasetSpace};
+use super::error::{CommandError, MalformedOutput};
+use super::event::{self, PoolEvent};
+use super::histogram::{HistogramKind, VdevHistogram, parse_histograms};
+use super::process::{self, ProcessEnd, ProcessError, StuckCounter};
+use super::property::{self, DatasetProperties};
+use super::snapshot::{self, SnapshotTotals};
+use super::space::{self, PoolSpace};
+use super::status::{self, KernelPool};
+use super::vdev_counters::{self, VdevCounters};
+use super::version::{InstalledVersion, parse_version};
+
+/// Where the programs are, unless PATH has them.
+const SYSTEM_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+/// The number of lines of a program's message that an error has.
+const MESSAGE_LINES: usize = 4;
+
+/// How to run `zpool` and `zfs`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandOptions {
+    /// The path of `zpool`. `None`: search PATH, `/usr/sbin`, `/sbin` and `/usr/local/sbin`.
+    pub zpool: Option<PathBuf>,
+    /// The path of `zfs`. `None`: search as for `zpool`.
+    pub zfs: Option<PathBuf>,
+    /// The device file of the kernel module, without which nothing is run, because `zpool` would load the module. `None`: do
+    /// not check.
+    pub device: Option<PathBuf>,
+    /// The time limit of one run.
+    pub deadline: Duration,
+    /// The limit for the output of one run, in bytes.
+    pub max_output: usize,
+    /// The number of commands that may be stuck in the kernel before further ones are refused.
+    pub max_stuck: usize,
+}
+
+impl Default for CommandOptions {
+    /// The installed programs, 10 s, 64 MiB, at most 4 stuck commands.
+    fn default() -> CommandOptions {
+        CommandOptions {
+            zpool: None,
+            zfs: None,
+            device: Some(PathBuf::from("/dev/zfs")),
+            deadline: Duration::from_secs(10),
+            max_output: 64 << 20,
+            max_stuck: 4,
+        }
+    }
+}
+
+/// Runs `zpool` and `zfs`. All methods read only. Several threads can use one `ZfsCommands`.
+#[derive(Debug, Default)]
+pub struct ZfsCommands {
+    options: CommandOptions,
+    stuck: StuckCounter,
+    /// The version of the programs, for [`ZfsCommands::status`] and [`ZfsCommands::vdev_counters`].
+    version: Mutex<Option<InstalledVersion>>,
+}
+
+/// One command line.
+struct Invocation<'a> {
+    program: PathBuf,
+    arguments: &'a [&'a str],
+    /// The command line for messages.
+    text: String,
+}
+
+impl ZfsCommands {
+    /// Runs commands with these options.
+    pub fn new(options: CommandOptions) -> ZfsCommands {
+        ZfsCommands { options, ..ZfsCommands::default() }
+    }
+
+    /// The options.
+    pub fn options(&self) -> &CommandOptions {
+        &self.options
+    }
+
+    /// The number of commands that timed out and have not ended.
+    pub fn stuck(&self) -> usize {
+        self.stuck.get()
+    }
+
+    /// The versions of the programs and of the kernel module. Each call asks again; the other methods use the last answer.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn version(&self) -> Result<InstalledVersion, CommandError> {
+        let version = self.zfs(&["version"], parse_version)?;
+        *self.version.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(version.clone());
+        Ok(version)
+    }
+
+    /// The state of all pools, from the JSON output of 2.3 and later, or from the text of 2.1 and 2.2, for which the command
+    /// runs twice: with names and with GUIDs.
+    ///
+    /// # Errors
+    /// If a command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn status(&self) -> Result<Vec<KernelPool>, CommandError> {
+        if self.is_at_least(2, 3)? {
+            return self.zpool(&["status", "-j", "--json-int"], status::parse_status_json);
+        }
+        let mut pools = self.zpool(&["status", "-ps"], status::parse_status_text)?;
+        if !pools.is_empty() {
+            let with_guids = self.zpool(&["status", "-psg"], status::parse_status_text)?;
+            status::assign_guids(&mut pools, &with_guids);
+        }
+        Ok(pools)
+    }
+
+    /// The space of all pools.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn list(&self) -> Result<Vec<PoolSpace>, CommandError> {
+        self.zpool(&["list", "-Hp", "-o", space::COLUMNS], space::parse_space)
+    }
+
+    /// The I/O of the vdevs of a pool. `None` before 2.2.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected; if there is no such pool.
+    pub fn vdev_counters(&self, pool: &str) -> Result<Option<Vec<VdevCounters>>, CommandError> {
+        if !self.is_at_least(2, 2)? {
+            return Ok(None);
+        }
+        // A name that begins with a hyphen would be an option.
+        if pool.starts_with('-') || pool.is_empty() {
+            return Err(CommandError::NoSuchPool { pool: pool.to_owned() });
+        }
+        let arguments =
+            ["get", "-Hp", "-o", "name,property,value", vdev_counters::PROPERTIES, pool, "all-vdevs"];
+        match self.zpool(&arguments, vdev_counters::parse_vdev_counters) {
+            Err(CommandError::Failed { message, .. }) if message.contains("no such pool") => {
+                Err(CommandError::NoSuchPool { pool: pool.to_owned() })
+            }
+            result => result.map(Some),
+        }
+    }
+
+    /// The histograms of all pools and their vdevs.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn histograms(&self, kind: HistogramKind) -> Result<Vec<VdevHistogram>, CommandError> {
+        let option = match kind {
+            HistogramKind::Latency => "-wvgHp",
+            HistogramKind::RequestSize => "-rvgHp",
+        };
+        match self.zpool(&["iostat", option], |text| parse_histograms(text, kind)) {
+            // Unlike the other commands, this one fails if there are no pools.
+            Err(CommandError::Failed { message, .. }) if message.contains("no pools available") => {
+                Ok(Vec::new())
+            }
+            result => result,
+        }
+    }
+
+    /// The space of all file systems and volumes.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn datasets(&self) -> Result<Vec<DatasetSpace>, CommandError> {
+        self.zfs(&["list", "-Hp", "-t", "filesystem,volume", "-o", dataset::COLUMNS], dataset::parse_datasets)
+    }
+
+    /// The properties that Poolwright tunes, of all file systems and volumes.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn properties(&self) -> Result<Vec<DatasetProperties>, CommandError> {
+        let arguments =
+            ["get", "-Hp", "-t", "filesystem,volume", "-o", "name,property,value,source", property::TUNED];
+        self.zfs(&arguments, property::parse_properties)
+    }
+
+    /// The number and the ages of the snapshots of each dataset that has any. The output is added up while it arrives; its
+    /// size has no limit but the deadline.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn snapshots(&self) -> Result<Vec<SnapshotTotals>, CommandError> {
+        // Sorting by name keeps `zfs` from reading all properties of each snapshot, if it reads none else.
+        let arguments = ["list", "-Hp", "-t", "snapshot", "-o", "name,creation", "-s", "name"];
+        let invocation = self.invocation("zfs", self.options.zfs.as_deref(), &arguments)?;
+        let mut counter = snapshot::SnapshotCounter::default();
+        let outcome = self.run(&invocation, |piece| counter.add(piece))?;
+        let malformed = |cause| CommandError::Malformed { command: invocation.text.clone(), cause };
+        match outcome {
+            Ok(end) => check(&invocation, &end)?,
+            Err(cause) => return Err(malformed(cause)),
+        }
+        counter.finish().map_err(malformed)
+    }
+
+    /// The events in the module's log, oldest first.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn events(&self) -> Result<Vec<PoolEvent>, CommandError> {
+        self.zpool(&["events", "-Hv"], event::parse_events)
+    }
+
+    fn is_at_least(&self, major: u32, minor: u32) -> Result<bool, CommandError> {
+        let known = self.version.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let version = known.map_or_else(|| self.version(), Ok)?;
+        Ok(version.userland.is_at_least(major, minor))
+    }
+
+    fn zpool<T>(
+        &self,
+        arguments: &[&str],
+        parse: impl FnOnce(&str) -> Result<T, MalformedOutput>,
+    ) -> Result<T, CommandError> {
+        self.parsed(&self.invocation("zpool", self.options.zpool.as_deref(), arguments)?, parse)
+    }
+
+    fn zfs<T>(
+        &self,
+        arguments: &[&str],
+        parse: impl FnOnce(&str) -> Result<T, MalformedOutput>,
+    ) -> Result<T, CommandError> {
+        self.parsed(&self.invocation("zfs", self.options.zfs.as_deref(), arguments)?, parse)
+    }
+
+    fn invocation<'a>(
+        &self,
+        name: &str,
+        path: Option<&Path>,
+        arguments: &'a [&'a str],
+    ) -> Result<Invocation<'a>, CommandError> {
+        let program = path.map(Path::to_owned).or_else(|| find(name));
+        let program = program.ok_or_else(|| CommandError::NotInstalled { program: PathBuf::from(name) })?;
+        Ok(Invocation { program, arguments, text: format!("{name} {}", arguments.join(" ")) })
+    }
+
+    fn parsed<T>(
+        &self,
+        invocation: &Invocation<'_>,
+        parse: impl FnOnce(&str) -> Result<T, MalformedOutput>,
+    ) -> Result<T, CommandError> {
+        let limit = self.options.max_output;
+        let mut output = Vec::new();
+        let outcome = self.run(invocation, |piece| {
+            output.extend_from_slice(piece);
+            if output.len() > limit { Err(()) } else { Ok(()) }
+        })?;
+        let command = || invocation.text.clone();
+        let end = outcome.map_err(|()| CommandError::TooLarge { command: command(), limit })?;
+        check(invocation, &end)?;
+        // Names need not be UTF-8.
+        parse(&String::from_utf8_lossy(&output))
+            .map_err(|cause| CommandError::Malformed { command: command(), cause })
+    }
+
+    /// Runs a command. The inner error is that of `consume`.
+    fn run<E>(
+        &self,
+        invocation: &Invocation<'_>,
+        consume: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<Result<ProcessEnd, E>, CommandError> {
+        let command = || invocation.text.clone();
+        if let Some(device) = self.options.device.as_ref().filter(|device| !device.exists()) {
+            return Err(CommandError::ModuleNotLoaded { device: device.clone() });
+        }
+        let count = self.stuck();
+        if count > 0 && count >= self.options.max_stuck {
+            return Err(CommandError::Stuck { command: command(), count });
+        }
+        let deadline = self.options.deadline;
+        match process::run(&invocation.program, invocation.arguments, deadline, &self.stuck, consume) {
+            Ok(end) => Ok(Ok(end)),
+            Err(ProcessError::Stopped(cause)) => Ok(Err(cause)),
+            Err(ProcessError::TimedOut) => Err(CommandError::TimedOut { command: command(), deadline }),
+            Err(ProcessError::Start(cause)) => Err(start_error(invocation, cause)),
+        }
+    }
+}
+
+/// Finds a program in PATH and in [`SYSTEM_DIRS`].
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs = std::env::split_paths(&path).chain(SYSTEM_DIRS.iter().map(PathBuf::from));
+    dirs.filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+fn start_error(invocation: &Invocation<'_>, cause: std::io::Error) -> CommandError {
+    let command = invocation.text.clone();
+    match cause.kind() {
+        std::io::ErrorKind::NotFound => CommandError::NotInstalled { program: invocation.program.clone() },
+        std::io::ErrorKind::PermissionDenied => {
+            CommandError::PermissionDenied { command, message: String::new() }
+        }
+        _ => CommandError::Start { command, cause },
+    }
+}
+
+/// Turns an exit status other than 0 into an error.
+fn check(invocation: &Invocation<'_>, end: &ProcessEnd) -> Result<(), CommandError> {
+    if end.status.success() {
+        return Ok(());
+    }
+    let message = end.message.lines().take(MESSAGE_LINES).collect::<Vec<_>>().join("; ");
+    let command = invocation.text.clone();
+    let lower = message.to_lowercase();
+    if lower.contains("permission denied") || lower.contains("must be run as root") {
+        return Err(CommandError::PermissionDenied { command, message });
+    }
+    if lower.contains("modules are not loaded") || lower.contains("modules cannot be auto-loaded") {
+        return Err(CommandError::ModuleNotLoaded { device: PathBuf::from("/dev/zfs") });
+    }
+    Err(CommandError::Failed { command, code: end.status.code(), message })
+}

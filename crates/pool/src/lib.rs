@@ -1,0 +1,20 @@
+//! Read-only access to the pools of the kernel's OpenZFS, versions 2.1 to 2.4.
+//!
+//! Two sources, which a monitor combines:
+//!
+//! - [`kstat`] reads the counters that the kernel module shows in `/proc/spl/kstat/zfs`. Reading them takes no lock of a pool,
+//!   so they can be read while a pool is suspended. A captured copy of the directory can be read too.
+//! - [`command`] runs `zpool` and `zfs` and parses their output. These programs can block for ever in the kernel, so each run
+//!   has a deadline ([`ZfsCommands`]).
+//!
+//! Nothing here changes a pool, loads a kernel module or needs root, except that some distributions let only root open
+//! `/dev/zfs`. Each parser is a pure function of the text, does not panic, and reports malformed input as a typed error with
+//! its line.
+
+pub mod command;
+mod health;
+pub mod kstat;
+
+pub use command::{CommandError, CommandOptions, ZfsCommands};
+pub use health::HealthState;
+pub use kstat::{KstatError, Kstats};
