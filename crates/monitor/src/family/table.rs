@@ -59,10 +59,12 @@ resources! {
     ARC = "ARC" ["engine", "pool"];
     /// Accesses to an ARC. `type` is `demand_data`, `demand_metadata`, `prefetch_data` or `prefetch_metadata`; `result` is `hit`, `iohit` or `miss`.
     ARC_ACCESS = "ARC access" ["engine", "pool", "type", "result"];
-    /// A source that the exporter reads.
-    SOURCE = "source" ["source"];
+    /// A source that the exporter reads. `pool` is empty for a source that concerns all pools.
+    SOURCE = "source" ["source", "pool"];
     /// The exporter itself.
-    EXPORTER = "exporter" ["version"];
+    EXPORTER = "exporter" [];
+    /// The exporter's release.
+    EXPORTER_RELEASE = "exporter release" ["version"];
 }
 
 families! {
@@ -226,7 +228,7 @@ families! {
     /// Number of reads that failed.
     SOURCE_FAILURES = Counter None of SOURCE "poolwright_source_read_failures_total";
     /// Always 1. The label has the version of the exporter.
-    EXPORTER_INFO = Gauge None of EXPORTER "poolwright_exporter_info";
+    EXPORTER_INFO = Gauge None of EXPORTER_RELEASE "poolwright_exporter_info";
     /// Number of answered scrapes.
     EXPORTER_SCRAPES = Counter None of EXPORTER "poolwright_exporter_scrapes_total";
     /// Number of connections that were closed because too many were open.

@@ -70,7 +70,7 @@ impl Exporter {
             self.scrapes.fetch_add(1, Ordering::Relaxed);
         }
         let mut last = self.last.lock().await;
-        if !last.as_ref().is_some_and(|answer| answer.at.elapsed() < SHARED_FOR) {
+        if last.as_ref().is_none_or(|answer| answer.at.elapsed() >= SHARED_FOR) {
             *last = None;
             let (poller, limit) = (Arc::clone(&self.poller), self.limit);
             let refreshed = tokio::task::spawn_blocking(move || poller.refresh(limit)).await;
@@ -99,9 +99,9 @@ impl Exporter {
         }
         let stat = ProcessStat::read(std::process::id() as i32);
         let memory = poolwright_host::process::resident_bytes();
+        readings.add(&EXPORTER_RELEASE, [&self.version]).flag(&EXPORTER_INFO, true);
         readings
-            .add(&EXPORTER, [&self.version])
-            .flag(&EXPORTER_INFO, true)
+            .add(&EXPORTER, [])
             .count(&EXPORTER_SCRAPES, self.scrapes.load(Ordering::Relaxed))
             .count(&EXPORTER_REJECTED, connection::REJECTED.load(Ordering::Relaxed))
             .count(&EXPORTER_MEMORY, memory)

@@ -22,16 +22,8 @@ const POOL_STATES: [&str; 5] = ["ONLINE", "DEGRADED", "FAULTED", "SUSPENDED", "U
 /// The states of vdevs.
 const VDEV_STATES: [&str; 6] = ["ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "REMOVED", "UNAVAIL"];
 /// The properties that [`PROPERTY_INFO`] reports where they are not the default: those that a plan may set.
-const PROPERTIES: [&str; 8] = [
-    "recordsize",
-    "compression",
-    "primarycache",
-    "secondarycache",
-    "logbias",
-    "sync",
-    "atime",
-    "redundant_metadata",
-];
+const PROPERTIES: [&str; 7] =
+    ["recordsize", "compression", "primarycache", "secondarycache", "logbias", "sync", "redundant_metadata"];
 
 /// Lists the pools of the registry.
 #[derive(Debug)]

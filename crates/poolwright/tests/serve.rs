@@ -1,0 +1,159 @@
+//! `poolwright serve` on a mounted pool, asked through its socket.
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::mounted::{Mounted, PATIENCE, until};
+use common::{TestDir, skip_without_fuse};
+
+const LISTEN: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
+
+/// An exporter that ends with the test.
+struct Exporter {
+    process: Child,
+    address: String,
+}
+
+impl Exporter {
+    fn start(dir: &TestDir, options: &[&str]) -> Exporter {
+        let mut command = dir.plain();
+        command.args(LISTEN).args(options).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("http://").and_then(|url| url.strip_suffix("/metrics"));
+        Exporter { address: address.unwrap_or_else(|| panic!("{line}")).to_owned(), process }
+    }
+
+    /// Sends a request with these headers, and returns the status line and the body.
+    fn get(&self, path: &str, headers: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.lines().next().unwrap().to_owned(), body.to_owned())
+    }
+
+    fn metrics(&self) -> String {
+        let (status, body) = self.get("/metrics", "Host: localhost\r\n");
+        assert_eq!(status, "HTTP/1.1 200 OK");
+        body
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The value of the only metric with this name whose labels contain `labels`.
+fn value(metrics: &str, name: &str, labels: &str) -> Option<f64> {
+    let mut lines =
+        metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")) && line.contains(labels));
+    let line = lines.next()?;
+    assert_eq!(lines.next(), None, "several {name} with {labels}");
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+fn signal(pid: u64, name: &str) {
+    Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
+}
+
+#[test]
+fn metrics_follow_the_pool_and_a_hung_owner_delays_no_scrape() {
+    skip_without_fuse!();
+    let mounted = Mounted::on("a.img:1G");
+    let exporter = Exporter::start(&mounted, &["--timeout", "1s"]);
+    let before = exporter.metrics();
+    assert_eq!(value(&before, "poolwright_pool_open", "pool=\"tank\""), Some(1.0));
+    assert_eq!(value(&before, "poolwright_pool_state", "state=\"ONLINE\""), Some(1.0));
+    assert_eq!(value(&before, "poolwright_pool_state", "state=\"DEGRADED\""), Some(0.0));
+    assert_eq!(value(&before, "poolwright_dataset_compression_ratio", "dataset=\"tank\""), Some(1.0));
+
+    // What a program writes, and what the host's file receives, arrives in the counters.
+    std::fs::write(mounted.at("m/file"), vec![7; 3 << 20]).unwrap();
+    std::fs::File::open(mounted.at("m/file")).unwrap().sync_all().unwrap();
+    let written =
+        |metrics: &str| value(metrics, "poolwright_mount_written_bytes_total", "dataset=\"tank\"").unwrap();
+    until("the write is counted", || written(&exporter.metrics()) - written(&before) == f64::from(3 << 20));
+
+    // The property and its source.
+    mounted.run("dataset set recordsize=16K tank");
+    let property = "property=\"recordsize\",value=\"16384\",source=\"local\"";
+    until("the property is exported", || {
+        value(&exporter.metrics(), "poolwright_dataset_property", property) == Some(1.0)
+    });
+
+    // The owner hangs: its source is down, and its last values stay.
+    let source = "source=\"user-pool\",pool=\"tank\"";
+    signal(mounted.pid, "-STOP");
+    until("the source is down", || value(&exporter.metrics(), "poolwright_source_up", source) == Some(0.0));
+    let hung = exporter.metrics();
+    assert_eq!(value(&hung, "poolwright_pool_open", "pool=\"tank\""), Some(1.0));
+    assert!(value(&hung, "poolwright_source_age_seconds", source).unwrap() > 0.0);
+    signal(mounted.pid, "-CONT");
+    until("the source is up again", || {
+        value(&exporter.metrics(), "poolwright_source_up", source) == Some(1.0)
+    });
+
+    mounted.umount();
+    until("the pool is closed", || {
+        value(&exporter.metrics(), "poolwright_pool_open", "pool=\"tank\"") == Some(0.0)
+    });
+}
+
+#[test]
+fn a_token_and_the_host_are_checked() {
+    let dir = TestDir::new();
+    std::fs::write(dir.at("token"), "0123456789abcdef0123\n").unwrap();
+    let exporter = Exporter::start(&dir, &["--token-file", "token"]);
+    let status = |headers: &str| exporter.get("/metrics", headers).0;
+    assert_eq!(status("Host: localhost\r\n"), "HTTP/1.1 401 Unauthorized");
+    assert_eq!(
+        status("Host: localhost\r\nAuthorization: Bearer 0123456789abcdef0124\r\n"),
+        "HTTP/1.1 401 Unauthorized"
+    );
+    let token = "Authorization: Bearer 0123456789abcdef0123\r\n";
+    assert_eq!(status(&format!("Host: localhost\r\n{token}")), "HTTP/1.1 200 OK");
+    assert_eq!(status(&format!("Host: example.org\r\n{token}")), "HTTP/1.1 421 Misdirected Request");
+    let (status, body) = exporter.get("/api/v1/readings", &format!("Host: localhost\r\n{token}"));
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap()["sources"], serde_json::json!([]));
+}
+
+#[test]
+fn clients_that_are_malformed_oversized_or_silent_do_not_stop_it() {
+    let dir = TestDir::new();
+    let exporter = Exporter::start(&dir, &[]);
+    let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(&exporter.address).unwrap()).collect();
+    for bytes in [b"\x16\x03\x01garbage\r\n\r\n".to_vec(), vec![b'A'; 1 << 20]] {
+        let mut stream = TcpStream::connect(&exporter.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let _ = stream.write_all(&bytes); // the server may close before it has read everything
+    }
+    assert!(exporter.metrics().contains("poolwright_exporter_info"));
+    drop(silent);
+}
+
+#[test]
+fn other_hosts_need_encryption_and_authentication() {
+    let dir = TestDir::new();
+    dir.fails("serve --listen 0.0.0.0:0", 3, &["refusing to listen on 0.0.0.0:0", "hint: use --tls-cert"]);
+    dir.fails("serve --listen 127.0.0.1:0 --tls-cert none", 2, &["--tls-key"]);
+    dir.fails("serve --listen 127.0.0.1:0 --token-file none", 1, &["cannot use none"]);
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = busy.local_addr().unwrap();
+    dir.fails(
+        &format!("serve --listen {address}"),
+        1,
+        &["cannot listen on", "hint: name another address or port"],
+    );
+}
