@@ -5,6 +5,7 @@
 
 mod error;
 pub mod examples;
+pub mod exit_code;
 mod reference;
 mod schemas;
 

@@ -1,52 +1,15 @@
-//! Exit codes, and the message of a verb that failed.
+//! The exit code, and the message of a verb that failed.
 //!
 //! A failure is an [`anyhow::Error`]: a chain of causes, the outermost first. Markers in the chain
 //! select the exit code ([`Usage`], [`Refused`]); hints ([`hint`]) are printed on lines of their own.
 
 use std::fmt;
 
+use poolwright_manual::exit_code::{FAILED, INTERRUPTED, REFUSED, USAGE};
 use poolwright_render::pool_hint::pool_hint;
 use poolwright_userpool::FaultKind;
 
 use crate::interrupt;
-
-/// The work failed.
-const FAILED: u8 = 1;
-/// The arguments are wrong.
-const USAGE: u8 = 2;
-/// The program refused for safety.
-const REFUSED: u8 = 3;
-/// No setting is better than today's beyond noise.
-pub const NOTHING_BETTER: u8 = 4;
-/// The user interrupted the program.
-const INTERRUPTED: u8 = 130;
-
-/// Each exit code with its short meaning (for `--help`) and its full one (for the documentation).
-pub const EXIT_CODES: [(u8, &str, &str); 6] = [
-    (0, "done", "Done. Also if the reader of standard output closed the pipe (`| head`)."),
-    (
-        FAILED,
-        "the work failed",
-        "The work failed, or standard output cannot be written. The message says what failed, on which object, why, and what to \
-         do. `tune --repeat`: the new run recommends other settings than the plan. `pool status`: a pool has a problem.",
-    ),
-    (USAGE, "wrong usage", "Wrong arguments."),
-    (
-        REFUSED,
-        "refused for safety",
-        "Refused for safety: creating a pool on a file that is not empty; opening a pool that a kernel, another host or another \
-         process may have open; using a mount point that is in use or protected; destroying a dataset that has snapshots or \
-         children (without `-r`); replacing a file that Poolwright did not make; copying a database that a process has open for \
-         writing; or following a plan that is unsafe.",
-    ),
-    (
-        NOTHING_BETTER,
-        "done, but no setting is better than today's beyond noise",
-        "`tune` and `confirm`: done, but no setting is better than today's beyond noise. `confirm`: also if a requirement is \
-         missed.",
-    ),
-    (INTERRUPTED, "interrupted", "Interrupted by Ctrl-C or SIGTERM."),
-];
 
 /// Starts a line that tells the user what to do, in a message of its own or at the end of one.
 const HINT: &str = "hint: ";

@@ -1,10 +1,8 @@
-//! The version, the exit codes in the help, and the tests of the help texts.
+//! The version, and the tests of the help texts.
 
 use std::sync::LazyLock;
 
 use poolwright_openzfs::Engine;
-
-use crate::failure::EXIT_CODES;
 
 /// The program's version, its commit with the date, and the OpenZFS release that it was built with.
 pub static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -12,13 +10,6 @@ pub static VERSION: LazyLock<String> = LazyLock::new(|| {
         (env!("CARGO_PKG_VERSION"), env!("POOLWRIGHT_COMMIT"), env!("POOLWRIGHT_DATE"));
     format!("{version} (commit {commit}, {date}, OpenZFS {})", Engine::version())
 });
-
-/// The exit codes in one sentence, for the end of the help.
-pub fn exit_codes() -> String {
-    let codes: Vec<String> =
-        EXIT_CODES.iter().map(|(code, meaning, _)| format!("{code} {meaning}")).collect();
-    format!("Exit codes: {}.", codes.join("; "))
-}
 
 #[cfg(test)]
 mod tests {

@@ -24,6 +24,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use poolwright_manual::examples::with_examples;
+use poolwright_manual::exit_code;
 use poolwright_openzfs::event::Event;
 
 /// Fit OpenZFS to a database: record its I/O, try settings on the real OpenZFS engine in user space, and recommend the best
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
 
 /// The definition of the command line, with examples in its help texts.
 fn command() -> clap::Command {
-    with_examples(Cli::command()).version(help::VERSION.as_str()).after_help(help::exit_codes())
+    with_examples(Cli::command()).version(help::VERSION.as_str()).after_help(exit_code::summary())
 }
 
 fn parse() -> clap::error::Result<Cli> {

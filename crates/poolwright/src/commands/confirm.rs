@@ -10,12 +10,13 @@ use clap::builder::PossibleValuesParser;
 use poolwright_confirm::{ConfirmationProgress, Error, Options, is_improvement, read_plan};
 use poolwright_host::process;
 use poolwright_host::quoted;
+use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_openzfs::limits;
 use poolwright_render::{plan_page, plan_text};
 use poolwright_tune::plan::{ConfirmationCommands, Plan};
 
 use super::options::{Usage, parse_time};
-use crate::failure::{NOTHING_BETTER, Refused, hint};
+use crate::failure::{Refused, hint};
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::ProgressLine;
 use crate::stdout::Stdout;

@@ -4,8 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Command, ValueHint};
-
-use crate::failure::EXIT_CODES;
+use poolwright_manual::exit_code::EXIT_CODES;
 
 /// Write the man pages, the completions of the shells, the reference documentation and the JSON Schemas
 #[derive(Debug, clap::Args)]

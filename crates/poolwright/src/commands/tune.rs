@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
 use poolwright_host::quoted;
+use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
@@ -21,7 +22,6 @@ use poolwright_tune::plan::{Plan, Verdict};
 use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
-use crate::failure::NOTHING_BETTER;
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::{bar, ticking};
 use crate::stdout::Stdout;
