@@ -15,7 +15,7 @@ pub fn check(bytes: &[u8], format: Option<Format>) {
     let done = crate::with_file(bytes, |path| read(path, format));
     match done {
         Ok(()) => {}
-        Err(Error::UnknownFormat { .. }) => assert!(format.is_none()),
+        Err(Error::UnknownFormat { .. } | Error::Empty(_)) => assert!(format.is_none()),
         Err(Error::Malformed { location, why, .. }) => assert!(!location.is_empty() && !why.is_empty()),
         Err(Error::Trace(error)) => assert!(!error.to_string().is_empty()),
         Err(error) => panic!("{format:?}: {error:?}"),

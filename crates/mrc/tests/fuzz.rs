@@ -18,7 +18,7 @@ fn reads_or_refuses(bytes: &[u8]) {
     for format in [None, Some(Format::Lis), Some(Format::OracleGeneral), Some(Format::Trace)] {
         match all(&path, format) {
             Ok(()) => {}
-            Err(Error::UnknownFormat { .. }) => assert!(format.is_none()),
+            Err(Error::UnknownFormat { .. } | Error::Empty(_)) => assert!(format.is_none()),
             Err(Error::Malformed { location, why, .. }) => assert!(!location.is_empty() && !why.is_empty()),
             Err(Error::Trace(error)) => assert!(!error.to_string().is_empty()),
             Err(error) => panic!("{format:?}: {error:?}"),
