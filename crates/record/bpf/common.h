@@ -109,22 +109,22 @@ static __always_inline struct control *controls(void)
 	return bpf_map_lookup_elem(&control, &zero);
 }
 
-/* Whether the current process is the recorder announcing files. */
-static __always_inline bool announcing(u32 tgid)
+/*
+ * Whether the current thread is announcing files to this object. Other threads of the process may call statx()
+ * too, such as another recorder's.
+ */
+static __always_inline bool announcing(void)
 {
-	struct control *c;
+	struct control *c = controls();
 
-	if (tgid != config.own_tgid)
-		return false;
-	c = controls();
-	return c && c->announcing;
+	return c && c->announcer == (u32)bpf_get_current_pid_tgid();
 }
 
 /* Whether calls of the current process are recorded at all. */
 static __always_inline bool followed(u32 tgid)
 {
 	if (tgid == config.own_tgid)
-		return announcing(tgid);
+		return announcing();
 	return !config.by_pid || bpf_map_lookup_elem(&tgids, &tgid);
 }
 

@@ -152,7 +152,8 @@ struct config {
 
 /* Shared with the recorder while it runs. */
 struct control {
-	u32 announcing;
+	/* The recorder's thread that announces files now; 0 if none. */
+	u32 announcer;
 	u32 pad;
 	/* The clock at the first announcement; all records use this clock. In nanoseconds. */
 	u64 start_ns;

@@ -82,13 +82,14 @@ impl Probes {
         builder.build().map_err(|e| bpf("map the ring buffer", &e))
     }
 
-    /// Sets whether the recorder's own `statx` calls announce files.
+    /// Sets whether `statx` calls of this thread announce files.
     ///
     /// # Errors
     /// [`Error::Bpf`] if the map cannot be read or updated.
     pub fn set_announcing(&self, on: bool) -> Result<()> {
         let mut value = self.control()?;
-        value[..4].copy_from_slice(&u32::from(on).to_ne_bytes());
+        let announcer = if on { rustix::thread::gettid().as_raw_pid() } else { 0 };
+        value[..4].copy_from_slice(&announcer.to_ne_bytes());
         self.map("control")?
             .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
             .map_err(|e| bpf("update the map control", &e))

@@ -3,10 +3,11 @@
 mod common;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Live, permitted, python, scratch};
+use common::{Live, ops_on, permitted, python, scratch};
 use libbpf_rs::query::ProgInfoIter;
 use poolwright_record::{Options, Subject};
 use poolwright_trace::Op;
@@ -68,4 +69,37 @@ fn nothing_stays_in_the_kernel() {
         assert!(Instant::now() < deadline, "programs are left: {ours:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+#[test]
+fn recorders_that_start_together_follow_their_own_directories() {
+    if !permitted("recorders_that_start_together_follow_their_own_directories") {
+        return;
+    }
+    const FILES: usize = 3000; // announcing them takes long enough for the two to overlap
+    let together = Barrier::new(2);
+    let record = |name: &str| {
+        let scratch = scratch();
+        let dir = scratch.path().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        for number in 0..FILES {
+            std::fs::write(dir.join(format!("{name}-{number}")), b"x").unwrap();
+        }
+        together.wait();
+        let live = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"));
+        together.wait();
+        python(&dir, &format!("open('{name}-1', 'r+b', buffering=0).write(b'y')"));
+        together.wait();
+        let (_, trace) = live.finish();
+        let foreign = trace.files.iter().filter(|file| !Path::new(&file.path).starts_with(&dir)).count();
+        assert_eq!(foreign, 0, "{name} follows files of the other recorder");
+        assert_eq!(
+            ops_on(&trace, &format!("{name}-1")).iter().filter(|(op, ..)| *op == Op::Write).count(),
+            1
+        );
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| record("a"));
+        scope.spawn(|| record("b"));
+    });
 }
