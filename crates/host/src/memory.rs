@@ -15,7 +15,8 @@ pub fn field(name: &str) -> Option<u64> {
     in_text(&std::fs::read_to_string("/proc/meminfo").ok()?, name)
 }
 
-fn in_text(text: &str, name: &str) -> Option<u64> {
+/// A field of `/proc/meminfo` or `/proc/PID/status` in bytes.
+pub(crate) fn in_text(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     rest.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -6,9 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use crate::quoted;
-
-use crate::Part;
+use crate::{Part, quoted};
 
 /// Bytes at the start of a file from which [`Format::is_ours`] recognizes it.
 const HEAD: u64 = 4096;
@@ -62,14 +60,14 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Write(path, _) => write!(f, "cannot write {}", quoted(&path)),
-            Error::Read(path, _) => write!(f, "cannot read {}", quoted(&path)),
-            Error::Directory(path) => write!(f, "cannot write {}: it is a directory", quoted(&path)),
-            Error::SamePath(path) => write!(f, "{} is named for two outputs", quoted(&path)),
+            Error::Write(path, _) => write!(f, "cannot write {}", quoted(path)),
+            Error::Read(path, _) => write!(f, "cannot read {}", quoted(path)),
+            Error::Directory(path) => write!(f, "cannot write {}: it is a directory", quoted(path)),
+            Error::SamePath(path) => write!(f, "{} is named for two outputs", quoted(path)),
             Error::Foreign(path, true) => {
-                write!(f, "cannot replace {}: it exists, and Poolwright did not make it", quoted(&path))
+                write!(f, "cannot replace {}: it exists, and Poolwright did not make it", quoted(path))
             }
-            Error::Foreign(path, false) => write!(f, "cannot replace {}: it exists", quoted(&path)),
+            Error::Foreign(path, false) => write!(f, "cannot replace {}: it exists", quoted(path)),
         }
     }
 }

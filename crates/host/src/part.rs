@@ -24,10 +24,10 @@ pub struct Part {
 }
 
 impl Part {
-    /// Creates the file with this mode, for an output at `place`. Replaces a link with its name instead of following it.
+    /// Creates the file with this mode, for an output at `location`. Replaces a link with its name instead of following it.
     ///
     /// # Errors
-    /// The host's errors; `InvalidInput` if `place` has no file name.
+    /// The host's errors; `InvalidInput` if `location` has no file name.
     pub fn create(location: &Path, mode: u32) -> io::Result<(Part, File)> {
         let name = location.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let stem = [b".", name.as_bytes(), b".part-"].concat();
@@ -42,7 +42,7 @@ impl Part {
         Ok((part, file))
     }
 
-    /// Renames the file to `place`, replacing an existing file.
+    /// Renames the file to `location`, replacing an existing file.
     ///
     /// # Errors
     /// The host's errors; the file then keeps its name.

@@ -114,9 +114,7 @@ pub fn is_running(pid: i32) -> bool {
 
 /// Resident memory of this process in bytes (`VmRSS` of `proc_pid_status(5)`).
 pub fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? << 10)
+    crate::memory::in_text(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS")
 }
 
 /// The IDs of all visible processes.

@@ -57,7 +57,7 @@ pub struct FailedTrial {
 }
 
 impl RunSummary {
-    /// The result of a run of `campaign` with the results in `place`.
+    /// The result of a run of `campaign` with the results in `location`.
     pub fn new(campaign: &str, location: &str, summary: &Summary) -> RunSummary {
         let failed = summary.failed.iter().map(|(key, why)| FailedTrial {
             study: key.study.clone(),

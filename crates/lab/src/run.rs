@@ -100,7 +100,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// One line on the run, and one on each failed trial. `place` names the results.
+    /// One line on the run, and one on each failed trial. `location` names the results.
     pub fn text(&self, campaign: &str, location: &str) -> String {
         let mut out = format!(
             "{campaign}: {} done in {}, {} there before, {} failed; run {} in {location}\n",

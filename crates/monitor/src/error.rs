@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use poolwright_host::quoted;
+
 /// The result of a fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -30,7 +32,7 @@ pub enum Error {
         missing: &'static str,
     },
     /// A certificate, a key or a token cannot be read or used.
-    #[error("cannot use {}: {cause}", path.display())]
+    #[error("cannot use {}: {cause}", quoted(path))]
     Credential {
         /// The file.
         path: PathBuf,

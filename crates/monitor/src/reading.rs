@@ -52,13 +52,7 @@ impl Resource {
 
     /// The value of a metric, if it was read.
     pub fn value(&self, family: &MetricFamily) -> Option<f64> {
-        self.readings.iter().find(|reading| reading.family.name == family.name).map(|reading| reading.value)
-    }
-
-    /// The value of the label `name`; `None` if resources of this type do not have it.
-    pub fn label(&self, name: &str) -> Option<&str> {
-        let at = self.of.labels.iter().position(|label| *label == name)?;
-        self.labels.get(at).map(|value| &**value)
+        self.readings.iter().find(|reading| std::ptr::eq(reading.family, family)).map(|reading| reading.value)
     }
 }
 
@@ -91,10 +85,5 @@ impl Readings {
             resource.flag(family, state == now);
             self.resources.push(resource);
         }
-    }
-
-    /// The resources of one type.
-    pub fn of<'a>(&'a self, of: &'a ResourceType) -> impl Iterator<Item = &'a Resource> {
-        self.resources.iter().filter(move |resource| resource.of.name == of.name)
     }
 }

@@ -95,6 +95,9 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<poolwright_lab::Error>() {
         return run_advice(error);
     }
+    if let Some(error) = cause.downcast_ref::<poolwright_monitor::Error>() {
+        return serve_advice(error).map(str::to_owned);
+    }
     if let Some(poolwright_confirm::Error::Lab(error)) = cause.downcast_ref() {
         return scratch_advice(error).map(str::to_owned);
     }
@@ -151,6 +154,18 @@ fn run_advice(error: &poolwright_lab::Error) -> Option<String> {
             Some("or measure the host's own file system with --target directory:PATH".to_owned())
         }
         _ => scratch_advice(error).map(str::to_owned),
+    }
+}
+
+/// What to do about an error of `serve`.
+fn serve_advice(error: &poolwright_monitor::Error) -> Option<&'static str> {
+    use poolwright_monitor::Error;
+    match error {
+        Error::Exposed { .. } => {
+            Some("use --tls-cert and --tls-key with --token-file or --client-ca, or listen on 127.0.0.1")
+        }
+        Error::Listen { .. } => Some("name another address or port with --listen"),
+        _ => None,
     }
 }
 

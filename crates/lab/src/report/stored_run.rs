@@ -20,7 +20,7 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
-    /// Loads a run of the campaign `name` from the results in `place`: the run with the number `wanted`, or the latest one.
+    /// Loads a run of the campaign `name` from the results in `location`: the run with the number `wanted`, or the latest one.
     ///
     /// # Errors
     /// If there are no such results, they have no such run, or they cannot be read.

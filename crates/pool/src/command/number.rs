@@ -55,7 +55,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Whether a field says that there is no value.
+/// Whether a field has no value.
 pub(super) fn is_absent(text: &str) -> bool {
     matches!(text, "-" | "none" | "")
 }

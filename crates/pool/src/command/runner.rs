@@ -125,7 +125,7 @@ impl ZfsCommands {
     /// The I/O of the vdevs of a pool. `None` before 2.2.
     ///
     /// # Errors
-    /// If the command cannot be run, does not end in time, fails, or prints something unexpected; if there is no such pool.
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected, or if the pool does not exist.
     pub fn vdev_counters(&self, pool: &str) -> Result<Option<Vec<VdevCounters>>, CommandError> {
         if !self.is_at_least(2, 2)? {
             return Ok(None);

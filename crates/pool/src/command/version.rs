@@ -34,7 +34,7 @@ impl Release {
 /// Parses the output of `zfs version`: `zfs-VERSION`, then `zfs-kmod-VERSION`.
 ///
 /// # Errors
-/// If there is no version of the programs.
+/// If the output has no version of the programs.
 pub fn parse_version(text: &str) -> Result<InstalledVersion, MalformedOutput> {
     let lines = || text.lines().map(str::trim);
     let kernel = lines().find_map(|line| parse_release(line.strip_prefix("zfs-kmod-")?));

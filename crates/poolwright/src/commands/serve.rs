@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use poolwright_monitor::Poller;
 use poolwright_monitor::server::{Server, ServerConfig, TlsFiles};
 use poolwright_monitor::source::user_pool::UserPools;
-use poolwright_monitor::{Error, Poller};
 
 use super::options::parse_time;
-use crate::failure::hint;
 use crate::interrupt;
 
 /// The default port. Change it together with the help of `--listen`.
@@ -54,7 +53,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
     let config = config(args);
     let poller = Poller::new(vec![Box::new(UserPools)]);
-    let server = Server::bind(&config, poller).map_err(with_hint)?;
+    let server = Server::bind(&config, poller)?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     for address in server.addresses() {
         println!("{scheme}://{address}/metrics");
@@ -74,15 +73,4 @@ fn config(args: Args) -> ServerConfig {
         scrape_limit: args.timeout,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }
-}
-
-fn with_hint(error: Error) -> anyhow::Error {
-    let advice = match &error {
-        Error::Exposed { .. } => {
-            "use --tls-cert and --tls-key with --token-file or --client-ca, or listen on 127.0.0.1"
-        }
-        Error::Listen { .. } => "name another address or port with --listen",
-        _ => return error.into(),
-    };
-    anyhow::Error::from(error).context(hint(advice))
 }
