@@ -3,9 +3,11 @@
 //! The two differ in the name of counters in `# TYPE` lines, in `# UNIT` lines and in the final `# EOF`. Other programs than
 //! Prometheus read only the first.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::family::{FAMILIES, MetricFamily, Unit};
+use crate::reading::HistogramReading;
 use crate::{Readings, Resource};
 
 /// A text format of metrics.
@@ -48,24 +50,37 @@ impl TextFormat {
 /// Formats the readings of all sources. Families without a reading are omitted.
 pub fn text(all: &[&Readings], format: TextFormat) -> String {
     let mut text = String::with_capacity(64 << 10);
+    let by_type = by_type(all);
     for family in FAMILIES {
-        let resources = all
-            .iter()
-            .flat_map(|readings| &readings.resources)
-            .filter(|resource| std::ptr::eq(resource.of, family.resource));
-        let mut values =
-            resources.filter_map(|resource| Some((resource, resource.value(family)?))).peekable();
-        if values.peek().is_some() {
-            header(&mut text, family, format);
-        }
-        for (resource, value) in values {
-            line(&mut text, family, resource, value);
+        let mut has_header = false;
+        for resource in by_type.get(family.resource.name).into_iter().flatten() {
+            let value = resource.value(family);
+            let histogram = resource.histograms.iter().find(|reading| std::ptr::eq(reading.family, *family));
+            if !has_header && (value.is_some() || histogram.is_some()) {
+                header(&mut text, family, format);
+                has_header = true;
+            }
+            if let Some(value) = value {
+                line(&mut text, family.name, "", resource, None, value);
+            }
+            if let Some(histogram) = histogram {
+                buckets(&mut text, histogram, resource, format);
+            }
         }
     }
     if format == TextFormat::OpenMetrics {
         text.push_str("# EOF\n");
     }
     text
+}
+
+/// The resources by the name of their type.
+fn by_type<'a>(all: &[&'a Readings]) -> BTreeMap<&'static str, Vec<&'a Resource>> {
+    let mut by_type: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for resource in all.iter().flat_map(|readings| &readings.resources) {
+        by_type.entry(resource.of.name).or_default().push(resource);
+    }
+    by_type
 }
 
 fn header(text: &mut String, family: &MetricFamily, format: TextFormat) {
@@ -80,14 +95,37 @@ fn header(text: &mut String, family: &MetricFamily, format: TextFormat) {
     }
 }
 
-fn line(text: &mut String, family: &MetricFamily, resource: &Resource, value: f64) {
-    text.push_str(family.name);
-    let labels = resource.of.labels.iter().zip(&resource.labels).filter(|(_, value)| !value.is_empty());
-    for (at, (name, value)) in labels.enumerate() {
-        let separator = if at == 0 { '{' } else { ',' };
-        let _ = write!(text, "{separator}{name}=\"{}\"", Escaped(value, true));
+/// The buckets of a histogram. The sum of its values is not known, and OpenMetrics allows `_count` only together with `_sum`.
+fn buckets(text: &mut String, histogram: &HistogramReading, resource: &Resource, format: TextFormat) {
+    let name = histogram.family.name;
+    let mut total = 0;
+    for (bound, count) in histogram.cumulative() {
+        line(text, name, "_bucket", resource, Some(bound), count as f64);
+        total = count;
     }
-    if resource.labels.iter().any(|value| !value.is_empty()) {
+    if format == TextFormat::Prometheus {
+        line(text, name, "_count", resource, None, total as f64);
+    }
+}
+
+/// One sample. `bound` is the value of the label `le`.
+fn line(text: &mut String, name: &str, suffix: &str, resource: &Resource, bound: Option<f64>, value: f64) {
+    text.push_str(name);
+    text.push_str(suffix);
+    let labels = resource.of.labels.iter().zip(&resource.labels).filter(|(_, value)| !value.is_empty());
+    let mut separator = '{';
+    for (name, value) in labels {
+        let _ = write!(text, "{separator}{name}=\"{}\"", Escaped(value, true));
+        separator = ',';
+    }
+    if let Some(bound) = bound {
+        let _ = match bound.is_finite() {
+            true => write!(text, "{separator}le=\"{bound}\""),
+            false => write!(text, "{separator}le=\"+Inf\""),
+        };
+        separator = ',';
+    }
+    if separator == ',' {
         text.push('}');
     }
     let _ = writeln!(text, " {value}");
@@ -115,7 +153,9 @@ impl std::fmt::Display for Escaped<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::{ARC, ARC_SIZE, DATASET, DATASET_READS, DATASET_USED, POOL, POOL_OPEN};
+    use crate::family::{
+        ARC, ARC_SIZE, DATASET, DATASET_READS, DATASET_USED, POOL, POOL_OPEN, VDEV_LATENCY, VDEV_QUEUE,
+    };
 
     fn example() -> Readings {
         let mut readings = Readings::default();
@@ -146,6 +186,25 @@ mod tests {
         assert!(open.contains("# TYPE poolwright_dataset_reads counter\n"));
         assert!(open.contains("# UNIT poolwright_dataset_used_bytes bytes\n"));
         assert!(open.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn buckets_are_cumulative() {
+        let mut readings = Readings::default();
+        let queue = readings.add(&VDEV_QUEUE, ["kernel", "tank", "sda", "normal", "disk_read"]);
+        queue.histogram(&VDEV_LATENCY, &[0.001, 0.5], Box::from([3, 0, 2]));
+        let labels = r#"engine="kernel",pool="tank",vdev="sda",class="normal",queue="disk_read""#;
+        let bucket = |bound: &str, count: u64| {
+            format!("poolwright_vdev_latency_seconds_bucket{{{labels},le=\"{bound}\"}} {count}\n")
+        };
+        let expected = [bucket("0.001", 3), bucket("0.5", 3), bucket("+Inf", 5)].concat();
+        let plain = text(&[&readings], TextFormat::Prometheus);
+        assert!(plain.contains("# TYPE poolwright_vdev_latency_seconds histogram\n"));
+        assert!(
+            plain.ends_with(&format!("{expected}poolwright_vdev_latency_seconds_count{{{labels}}} 5\n")),
+            "{plain}"
+        );
+        assert!(text(&[&readings], TextFormat::OpenMetrics).ends_with(&format!("{expected}# EOF\n")));
     }
 
     #[test]

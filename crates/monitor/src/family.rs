@@ -13,6 +13,8 @@ pub enum FamilyType {
     Gauge,
     /// A total that only increases, until the process or the module that counts is restarted.
     Counter,
+    /// Numbers of observations by their value, which only increase.
+    Histogram,
 }
 
 impl FamilyType {
@@ -21,6 +23,7 @@ impl FamilyType {
         match self {
             FamilyType::Gauge => "gauge",
             FamilyType::Counter => "counter",
+            FamilyType::Histogram => "histogram",
         }
     }
 }
@@ -81,7 +84,7 @@ impl MetricFamily {
     pub fn stem(&self) -> &'static str {
         match self.kind {
             FamilyType::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
-            FamilyType::Gauge => self.name,
+            FamilyType::Gauge | FamilyType::Histogram => self.name,
         }
     }
 }

@@ -11,6 +11,28 @@ pub struct Reading {
     pub value: f64,
 }
 
+/// Numbers of observations by their value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistogramReading {
+    /// The metric.
+    pub family: &'static MetricFamily,
+    /// The largest value of each bucket but the last, ascending, in the family's unit.
+    pub bounds: &'static [f64],
+    /// The number of observations in each bucket. The last bucket has no bound.
+    pub counts: Box<[u64]>,
+}
+
+impl HistogramReading {
+    /// For each bucket, its bound and the number of observations up to it. The last bound is infinite.
+    pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
+        let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
+        bounds.zip(&self.counts).scan(0, |sum, (bound, count)| {
+            *sum += count;
+            Some((bound, *sum))
+        })
+    }
+}
+
 /// One pool, vdev, dataset, …: the values of its labels, and its metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
@@ -20,9 +42,15 @@ pub struct Resource {
     pub labels: Box<[Box<str>]>,
     /// The metrics that were read. A metric that could not be read is missing.
     pub readings: Vec<Reading>,
+    /// The histograms that were read.
+    pub histograms: Vec<HistogramReading>,
 }
 
 impl Resource {
+    fn new(of: &'static ResourceType, labels: Box<[Box<str>]>) -> Resource {
+        Resource { of, labels, readings: Vec::new(), histograms: Vec::new() }
+    }
+
     /// Adds a value. `None` adds nothing.
     ///
     /// # Panics
@@ -50,6 +78,22 @@ impl Resource {
         self.set(family, f64::from(u8::from(value)))
     }
 
+    /// Adds a histogram.
+    ///
+    /// # Panics
+    /// If the number of counts is not the number of bounds plus one, and in debug builds as [`Resource::set`].
+    pub fn histogram(
+        &mut self,
+        family: &'static MetricFamily,
+        bounds: &'static [f64],
+        counts: Box<[u64]>,
+    ) -> &mut Resource {
+        debug_assert!(std::ptr::eq(family.resource, self.of), "{}", family.name);
+        assert_eq!(counts.len(), bounds.len() + 1, "buckets of {}", family.name);
+        self.histograms.push(HistogramReading { family, bounds, counts });
+        self
+    }
+
     /// The value of a metric, if it was read.
     pub fn value(&self, family: &MetricFamily) -> Option<f64> {
         self.readings.iter().find(|reading| std::ptr::eq(reading.family, family)).map(|reading| reading.value)
@@ -71,7 +115,7 @@ impl Readings {
     pub fn add<const N: usize>(&mut self, of: &'static ResourceType, labels: [&str; N]) -> &mut Resource {
         assert_eq!(N, of.labels.len(), "labels of {}", of.name);
         let labels = labels.iter().map(|label| Box::from(*label)).collect();
-        self.resources.push(Resource { of, labels, readings: Vec::new() });
+        self.resources.push(Resource::new(of, labels));
         self.resources.last_mut().expect("it was added")
     }
 
@@ -81,7 +125,7 @@ impl Readings {
         let others = states.iter().copied().filter(|state| *state != now);
         for state in others.chain([now]) {
             let labels = labels.iter().copied().chain([state]).map(Box::from).collect();
-            let mut resource = Resource { of: family.resource, labels, readings: Vec::new() };
+            let mut resource = Resource::new(family.resource, labels);
             resource.flag(family, state == now);
             self.resources.push(resource);
         }

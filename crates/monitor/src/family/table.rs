@@ -47,6 +47,12 @@ resources! {
     VDEV = "vdev" ["engine", "pool", "vdev", "class"];
     /// A state that a vdev may have.
     VDEV_STATE = "vdev state" ["engine", "pool", "vdev", "class", "state"];
+    /// The place of a vdev in its pool. `type` is `disk`, `file`, `mirror`, `raidz`, …; `parent` is the vdev above it.
+    VDEV_PLACE = "vdev place" ["engine", "pool", "vdev", "class", "type", "parent"];
+    /// Requests to a vdev by the part of their time. `queue` is `total_read`, `total_write` (from the request to its end), `disk_read`, `disk_write` (at the device), `sync_read`, `sync_write`, `async_read`, `async_write`, `scrub`, `trim` or `rebuild` (in that queue).
+    VDEV_QUEUE = "vdev latency" ["engine", "pool", "vdev", "class", "queue"];
+    /// Requests to a vdev by their operation. `op` is `sync_read`, `sync_write`, `async_read`, `async_write`, `scrub`, `trim` or `rebuild`.
+    VDEV_OP = "vdev request size" ["engine", "pool", "vdev", "class", "op"];
     /// A dataset: a file system or a volume.
     DATASET = "dataset" ["engine", "pool", "dataset"];
     /// A property of a dataset with its value and the source of the value.
@@ -59,6 +65,28 @@ resources! {
     ARC = "ARC" ["engine", "pool"];
     /// Accesses to an ARC. `type` is `demand_data`, `demand_metadata`, `prefetch_data` or `prefetch_metadata`; `result` is `hit`, `iohit` or `miss`.
     ARC_ACCESS = "ARC access" ["engine", "pool", "type", "result"];
+    /// A state of an ARC. `state` is `anon`, `mru`, `mfu`, `mru_ghost`, `mfu_ghost` or `uncached`. Ghost states have no data: their size is that of the evicted blocks that the ARC remembers.
+    ARC_STATE = "ARC state" ["engine", "pool", "state"];
+    /// The prefetcher of files of the kernel module. `result` is `hit` or `miss`.
+    PREFETCH = "prefetch" ["engine", "result"];
+    /// Transactions of the kernel module that had to wait. `reason` is the name of a counter of `dmu_tx`, such as `dirty_delay`.
+    TX_WAIT = "transaction wait" ["engine", "reason"];
+    /// The kernel module.
+    MODULE = "kernel module" ["engine"];
+    /// The release of the kernel module and of its programs.
+    MODULE_RELEASE = "kernel module release" ["engine", "kernel", "programs"];
+    /// Events of the kernel module. `class` is the event's class, such as `ereport.fs.zfs.checksum`; `pool` is empty for events without a pool.
+    EVENT = "event" ["engine", "pool", "class"];
+    /// The host of the exporter.
+    HOST = "host" [];
+    /// A plan of `poolwright tune` that the exporter compares with the present. `plan` is the path of its file.
+    PLAN = "plan" ["plan"];
+    /// A role of a plan. `dataset` is the dataset that holds the role's files now, and empty if they are not on ZFS.
+    PLAN_ROLE = "plan role" ["plan", "role", "path", "dataset"];
+    /// A property that a plan recommends for a role.
+    PLAN_PROPERTY = "plan property" ["plan", "role", "path", "dataset", "property", "planned", "present"];
+    /// A figure that a plan promises for a role.
+    PLAN_PROMISE = "plan promise" ["plan", "role", "path", "dataset", "metric"];
     /// A source that the exporter reads. `pool` is empty for a source that concerns all pools.
     SOURCE = "source" ["source", "pool"];
     /// The exporter itself.
@@ -90,6 +118,18 @@ families! {
     POOL_CLONES_SAVED = Gauge Bytes of POOL "poolwright_pool_clones_saved_bytes";
     /// Whether the pool is imported read-only.
     POOL_READONLY = Gauge None of POOL "poolwright_pool_readonly";
+    /// Space that only the checkpoint of the pool refers to; missing without a checkpoint.
+    POOL_CHECKPOINT = Gauge Bytes of POOL "poolwright_pool_checkpoint_bytes";
+    /// Space by which the pool could grow, because its devices have grown; missing if they have not.
+    POOL_EXPANDABLE = Gauge Bytes of POOL "poolwright_pool_expandable_bytes";
+    /// Time that writing the last committed transaction group took; missing if `zfs_txg_history` is 0.
+    TXG_SYNC = Gauge Seconds of POOL "poolwright_pool_txg_sync_seconds";
+    /// Longest time that writing one of the recent transaction groups took. The module keeps the last `zfs_txg_history` (100).
+    TXG_SYNC_LONGEST = Gauge Seconds of POOL "poolwright_pool_txg_sync_longest_seconds";
+    /// Time that the last committed transaction group was open.
+    TXG_OPEN = Gauge Seconds of POOL "poolwright_pool_txg_open_seconds";
+    /// Dirty bytes of the last committed transaction group when it was closed.
+    TXG_DIRTY = Gauge Bytes of POOL "poolwright_pool_txg_dirty_bytes";
     /// Number of damaged blocks or files that cannot be repaired.
     POOL_DATA_ERRORS = Gauge None of POOL "poolwright_pool_data_errors";
     /// Number of the pool's files that were removed, replaced, truncated or moved while the pool is open.
@@ -110,11 +150,19 @@ families! {
     SCAN_EXAMINED = Gauge Bytes of POOL "poolwright_pool_scan_examined_bytes";
     /// Number of errors that the running or last scrub or resilver has found and could not repair.
     SCAN_ERRORS = Gauge None of POOL "poolwright_pool_scan_errors";
+    /// Bytes that the running or last scrub or resilver has repaired or copied.
+    SCAN_REPAIRED = Gauge Bytes of POOL "poolwright_pool_scan_repaired_bytes";
+    /// The time at which the running or last scrub or resilver started.
+    SCAN_START = Gauge Seconds of POOL "poolwright_pool_scan_start_time_seconds";
+    /// Whether the last scrub was canceled before its end.
+    SCRUB_CANCELED = Gauge None of POOL "poolwright_pool_scrub_canceled";
     /// The time at which the last scrub finished; missing if the last scan was not a finished scrub.
     SCRUB_END = Gauge Seconds of POOL "poolwright_pool_scrub_end_time_seconds";
 
     /// 1 for the present state of the vdev, 0 for the others.
     VDEV_STATE_NOW = Gauge None of VDEV_STATE "poolwright_vdev_state";
+    /// Always 1. The labels have the type of the vdev and the vdev above it.
+    VDEV_INFO = Gauge None of VDEV_PLACE "poolwright_vdev_info";
     /// Number of reads that failed.
     VDEV_READ_ERRORS = Counter None of VDEV "poolwright_vdev_read_errors_total";
     /// Number of writes that failed.
@@ -127,6 +175,8 @@ families! {
     VDEV_SIZE = Gauge Bytes of VDEV "poolwright_vdev_size_bytes";
     /// Allocated space of a top-level or cache vdev.
     VDEV_ALLOCATED = Gauge Bytes of VDEV "poolwright_vdev_allocated_bytes";
+    /// Sector size that the pool uses for the vdev (2 to the power of `ashift`).
+    VDEV_SECTOR = Gauge Bytes of VDEV "poolwright_vdev_sector_bytes";
     /// Bytes read.
     VDEV_READ_BYTES = Counter Bytes of VDEV "poolwright_vdev_read_bytes_total";
     /// Bytes written.
@@ -143,6 +193,14 @@ families! {
     VDEV_WRITE_TIME = Counter Seconds of VDEV "poolwright_vdev_write_time_seconds_total";
     /// Time in cache flushes, summed over requests that overlap.
     VDEV_FLUSH_TIME = Counter Seconds of VDEV "poolwright_vdev_flush_time_seconds_total";
+    /// Bytes that were trimmed.
+    VDEV_TRIM_BYTES = Counter Bytes of VDEV "poolwright_vdev_trimmed_bytes_total";
+    /// Number of trim requests.
+    VDEV_TRIMS = Counter None of VDEV "poolwright_vdev_trims_total";
+    /// Times of requests since the pool was imported, in buckets whose bounds are powers of 4.
+    VDEV_LATENCY = Histogram Seconds of VDEV_QUEUE "poolwright_vdev_latency_seconds";
+    /// Sizes of the requests that reached the vdev, after aggregation, since the pool was imported. The bounds are one less than powers of 2.
+    VDEV_REQUEST_SIZE = Histogram Bytes of VDEV_OP "poolwright_vdev_request_size_bytes";
 
     /// Space that the dataset, its children and their snapshots use.
     DATASET_USED = Gauge Bytes of DATASET "poolwright_dataset_used_bytes";
@@ -158,6 +216,18 @@ families! {
     DATASET_COMPRESSION = Gauge Ratio of DATASET "poolwright_dataset_compression_ratio";
     /// Space that would be free if all snapshots of the dataset were destroyed.
     DATASET_USED_BY_SNAPSHOTS = Gauge Bytes of DATASET "poolwright_dataset_used_by_snapshots_bytes";
+    /// The part of `used` that destroying the dataset alone would free.
+    DATASET_USED_BY_DATASET = Gauge Bytes of DATASET "poolwright_dataset_used_by_dataset_bytes";
+    /// The part of `used` of the descendants.
+    DATASET_USED_BY_CHILDREN = Gauge Bytes of DATASET "poolwright_dataset_used_by_children_bytes";
+    /// The part of `used` that `refreservation` holds.
+    DATASET_USED_BY_RESERVATION = Gauge Bytes of DATASET "poolwright_dataset_used_by_reservation_bytes";
+    /// Space written since the last snapshot.
+    DATASET_WRITTEN = Gauge Bytes of DATASET "poolwright_dataset_written_since_snapshot_bytes";
+    /// Limit for the dataset and its descendants; missing without a limit.
+    DATASET_QUOTA = Gauge Bytes of DATASET "poolwright_dataset_quota_bytes";
+    /// The property `recordsize`, or `volblocksize` of a volume.
+    DATASET_RECORDSIZE = Gauge Bytes of DATASET "poolwright_dataset_recordsize_bytes";
     /// Number of snapshots.
     DATASET_SNAPSHOTS = Gauge None of DATASET "poolwright_dataset_snapshots";
     /// The time of the oldest snapshot.
@@ -180,6 +250,10 @@ families! {
     ZIL_NORMAL_BYTES = Counter Bytes of DATASET "poolwright_dataset_zil_normal_written_bytes_total";
     /// Log bytes written to separate log devices.
     ZIL_SLOG_BYTES = Counter Bytes of DATASET "poolwright_dataset_zil_slog_written_bytes_total";
+    /// Commits of the intent log that failed. Each waits for its transaction group instead.
+    ZIL_ERRORS = Counter None of DATASET "poolwright_dataset_zil_commit_errors_total";
+    /// Commits of the intent log that had to wait for a transaction group, because no log block could be allocated.
+    ZIL_STALLS = Counter None of DATASET "poolwright_dataset_zil_commit_stalls_total";
     /// Log records that were replayed when the dataset was opened; more than 0 after a crash.
     ZIL_REPLAYED = Gauge None of DATASET "poolwright_dataset_zil_replayed";
     /// Always 1. The labels have the value of a property and its source. Properties at their default are omitted.
@@ -204,6 +278,20 @@ families! {
     ARC_COMPRESSED = Gauge Bytes of ARC "poolwright_arc_compressed_bytes";
     /// Bytes of the same buffers at their uncompressed size.
     ARC_UNCOMPRESSED = Gauge Bytes of ARC "poolwright_arc_uncompressed_bytes";
+    /// Bytes of the buffers of one state.
+    ARC_STATE_SIZE = Gauge Bytes of ARC_STATE "poolwright_arc_state_size_bytes";
+    /// Bytes of metadata.
+    ARC_METADATA = Gauge Bytes of ARC "poolwright_arc_metadata_bytes";
+    /// Bytes of headers, dnodes and other structures.
+    ARC_OVERHEAD = Gauge Bytes of ARC "poolwright_arc_overhead_bytes";
+    /// Whether the ARC may not grow, because memory was short.
+    ARC_NO_GROW = Gauge None of ARC "poolwright_arc_no_grow";
+    /// Number of times that a writer had to wait because memory was short.
+    ARC_THROTTLED = Counter None of ARC "poolwright_arc_memory_throttles_total";
+    /// Number of times that the kernel took memory from the ARC at once, because an allocation waited for it.
+    ARC_DIRECT_RECLAIMS = Counter None of ARC "poolwright_arc_direct_reclaims_total";
+    /// Number of times that the kernel took memory from the ARC in the background.
+    ARC_BACKGROUND_RECLAIMS = Counter None of ARC "poolwright_arc_background_reclaims_total";
     /// Number of accesses.
     ARC_ACCESSES = Counter None of ARC_ACCESS "poolwright_arc_accesses_total";
     /// Accesses to blocks that were evicted from the recently used state: hits of a larger ARC.
@@ -216,6 +304,59 @@ families! {
     L2ARC_MISSES = Counter None of ARC "poolwright_l2arc_misses_total";
     /// Bytes on cache vdevs.
     L2ARC_SIZE = Gauge Bytes of ARC "poolwright_l2arc_size_bytes";
+    /// Bytes that cached blocks occupy on cache vdevs, after compression.
+    L2ARC_ALLOCATED = Gauge Bytes of ARC "poolwright_l2arc_allocated_bytes";
+    /// Bytes of memory for the headers of blocks on cache vdevs.
+    L2ARC_HEADERS = Gauge Bytes of ARC "poolwright_l2arc_headers_bytes";
+    /// Bytes read from cache vdevs.
+    L2ARC_READ_BYTES = Counter Bytes of ARC "poolwright_l2arc_read_bytes_total";
+    /// Bytes written to cache vdevs.
+    L2ARC_WRITE_BYTES = Counter Bytes of ARC "poolwright_l2arc_written_bytes_total";
+    /// Reads from cache vdevs that failed or had a wrong checksum.
+    L2ARC_ERRORS = Counter None of ARC "poolwright_l2arc_errors_total";
+
+    /// Always 1. The labels have the releases of the kernel module and of `zfs`.
+    MODULE_INFO = Gauge None of MODULE_RELEASE "poolwright_module_info";
+    /// Bytes of decompressed blocks in the dbuf cache.
+    DBUF_CACHE = Gauge Bytes of MODULE "poolwright_module_dbuf_cache_bytes";
+    /// Target size of the dbuf cache.
+    DBUF_CACHE_TARGET = Gauge Bytes of MODULE "poolwright_module_dbuf_cache_target_bytes";
+    /// Transactions that could start.
+    TX_ASSIGNED = Counter None of MODULE "poolwright_module_transactions_total";
+    /// Error reports that were lost because too many arrived.
+    EVENTS_DROPPED = Counter None of MODULE "poolwright_module_dropped_events_total";
+    /// Commands of the exporter (`zpool`, `zfs`) that exceeded their time limit and still hang.
+    COMMANDS_STUCK = Gauge None of POOL "poolwright_pool_stuck_commands";
+    /// Transactions that had to wait, or were refused, for this reason.
+    TX_WAITS = Counter None of TX_WAIT "poolwright_transaction_waits_total";
+    /// Accesses that the prefetcher examined: hits continue a stream that it knows.
+    PREFETCH_ACCESSES = Counter None of PREFETCH "poolwright_prefetch_accesses_total";
+    /// Number of events since the exporter was started, including those in the module's log at that time.
+    EVENTS = Counter None of EVENT "poolwright_events_total";
+
+    /// Memory of the host.
+    HOST_MEMORY = Gauge Bytes of HOST "poolwright_host_memory_bytes";
+    /// Memory that programs can use without swapping. It does not include the ARC.
+    HOST_MEMORY_AVAILABLE = Gauge Bytes of HOST "poolwright_host_memory_available_bytes";
+
+    /// The time at which the plan was made.
+    PLAN_CREATED = Gauge Seconds of PLAN "poolwright_plan_created_time_seconds";
+    /// Whether the dataset has the planned value of the property (1), or another (0). Sizes are compared as numbers.
+    PLAN_PROPERTY_KEPT = Gauge None of PLAN_PROPERTY "poolwright_plan_property_kept";
+    /// Number of examined files of the role that are larger than their dataset's recordsize.
+    PLAN_FILES = Gauge None of PLAN_ROLE "poolwright_plan_examined_files";
+    /// Number of these files whose block size is not the dataset's recordsize. Only writing a file again changes its block size.
+    PLAN_FILES_OTHER_SIZE = Gauge None of PLAN_ROLE "poolwright_plan_files_with_other_block_size";
+    /// The promised value, in the metric's own unit.
+    PROMISE_VALUE = Gauge None of PLAN_PROMISE "poolwright_plan_promised_value";
+    /// Lower end of the promise's 95 % interval.
+    PROMISE_LOW = Gauge None of PLAN_PROMISE "poolwright_plan_promised_low";
+    /// Upper end of the promise's 95 % interval.
+    PROMISE_HIGH = Gauge None of PLAN_PROMISE "poolwright_plan_promised_high";
+    /// The present value.
+    PROMISE_PRESENT = Gauge None of PLAN_PROMISE "poolwright_plan_present_value";
+    /// Distance between the sizes of the present requests and those of the recording: 0 if they have the same distribution, 1 if no size occurs in both (half the sum of the absolute differences of the shares).
+    SIZE_DISTANCE = Gauge Ratio of PLAN_PROMISE "poolwright_plan_size_distance_ratio";
 
     /// Whether the last read of the source succeeded, and no read has exceeded its time limit.
     SOURCE_UP = Gauge None of SOURCE "poolwright_source_up";

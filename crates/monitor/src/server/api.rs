@@ -1,10 +1,11 @@
 //! The JSON form of the readings: `/api/v1/readings`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::reading::HistogramReading;
 use crate::{Resource, SourceReadings};
 
 /// The last readings of all sources.
@@ -46,6 +47,18 @@ pub struct ApiResource {
     pub labels: BTreeMap<&'static str, String>,
     /// Name of the metric → value.
     pub values: BTreeMap<&'static str, f64>,
+    /// Name of the metric → numbers of observations by value.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub histograms: BTreeMap<&'static str, ApiHistogram>,
+}
+
+/// Numbers of observations by their value.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ApiHistogram {
+    /// The largest value of each bucket but the last, in the metric's unit.
+    pub bounds: &'static [f64],
+    /// The number of observations in each bucket: one more than bounds.
+    pub counts: Vec<u64>,
 }
 
 impl ApiReadings {
@@ -54,7 +67,7 @@ impl ApiReadings {
         let read = sources.iter().filter_map(|source| source.readings.as_deref());
         ApiReadings {
             sources: sources.iter().map(ApiSource::from).collect(),
-            resources: read.flat_map(|readings| &readings.resources).map(ApiResource::from).collect(),
+            resources: merged(read.flat_map(|readings| &readings.resources)),
         }
     }
 
@@ -77,13 +90,36 @@ impl From<&SourceReadings> for ApiSource {
     }
 }
 
-impl From<&Resource> for ApiResource {
-    fn from(resource: &Resource) -> ApiResource {
+/// One object for each resource, also if several sources read metrics of it.
+fn merged<'a>(resources: impl Iterator<Item = &'a Resource>) -> Vec<ApiResource> {
+    let mut merged: Vec<ApiResource> = Vec::new();
+    let mut places = HashMap::new();
+    for resource in resources {
+        let at = *places.entry((resource.of.name, &resource.labels)).or_insert(merged.len());
+        if at == merged.len() {
+            merged.push(ApiResource::new(resource));
+        }
+        merged[at].add(resource);
+    }
+    merged
+}
+
+impl ApiResource {
+    /// The resource without its metrics.
+    fn new(resource: &Resource) -> ApiResource {
         let labels = resource.of.labels.iter().zip(&resource.labels);
         ApiResource {
             kind: resource.of.name,
             labels: labels.map(|(name, value)| (*name, value.to_string())).collect(),
-            values: resource.readings.iter().map(|reading| (reading.family.name, reading.value)).collect(),
+            values: BTreeMap::new(),
+            histograms: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, resource: &Resource) {
+        self.values.extend(resource.readings.iter().map(|reading| (reading.family.name, reading.value)));
+        for HistogramReading { family, bounds, counts } in &resource.histograms {
+            self.histograms.insert(family.name, ApiHistogram { bounds, counts: counts.to_vec() });
         }
     }
 }
