@@ -15,6 +15,18 @@ pub enum Error {
     /// A source of user-space pools failed.
     #[error(transparent)]
     Userpool(#[from] poolwright_userpool::Error),
+    /// A kstat cannot be read.
+    #[error(transparent)]
+    Kstat(#[from] poolwright_pool::KstatError),
+    /// `zpool` or `zfs` gave no usable answer.
+    #[error(transparent)]
+    Command(#[from] poolwright_pool::CommandError),
+    /// The pool was exported or destroyed.
+    #[error("no such pool: {pool}")]
+    NoSuchPool {
+        /// The pool.
+        pool: String,
+    },
     /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {cause}")]
     Listen {

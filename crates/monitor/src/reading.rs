@@ -122,8 +122,8 @@ impl Readings {
     /// Adds one resource for each of `states`, whose metric is 1 for the state `now` and 0 for the others. A state that is
     /// not in the list is added. The last label of the type is the state.
     pub fn add_states(&mut self, family: &'static MetricFamily, labels: &[&str], states: &[&str], now: &str) {
-        let others = states.iter().copied().filter(|state| *state != now);
-        for state in others.chain([now]) {
+        let unknown = (!states.contains(&now)).then_some(now);
+        for state in states.iter().copied().chain(unknown) {
             let labels = labels.iter().copied().chain([state]).map(Box::from).collect();
             let mut resource = Resource::new(family.resource, labels);
             resource.flag(family, state == now);

@@ -1,8 +1,13 @@
 //! Sources: each reads one origin of figures.
 
+pub mod host;
+pub mod kernel;
 pub mod user_pool;
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+use poolwright_pool::{CommandOptions, Kstats};
 
 use crate::{Readings, Result};
 
@@ -36,4 +41,27 @@ pub trait Source: Send {
 pub trait Discovery: Send + Sync {
     /// The sources that exist now. Must not block: it reads directories, and runs no program.
     fn sources(&self) -> Vec<Box<dyn Source>>;
+}
+
+/// Which sources to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// The directory of the host's `/proc`: another one in a container.
+    pub proc: PathBuf,
+}
+
+impl Default for SourceOptions {
+    fn default() -> SourceOptions {
+        SourceOptions { proc: PathBuf::from("/proc") }
+    }
+}
+
+/// All kinds of sources.
+pub fn all(options: &SourceOptions) -> Vec<Box<dyn Discovery>> {
+    let kstats = Kstats::new(options.proc.join("spl/kstat/zfs"));
+    vec![
+        Box::new(host::HostFacts),
+        Box::new(kernel::KernelPools::new(kstats, CommandOptions::default())),
+        Box::new(user_pool::UserPools),
+    ]
 }

@@ -62,12 +62,11 @@ fn output_has_a_limit() {
 #[test]
 fn a_program_that_fails() {
     let commands = fake("fails", LONG);
-    let error = commands.list().unwrap_err();
+    let error = commands.events().unwrap_err();
     assert!(matches!(&error, CommandError::Failed { code: Some(1), .. }), "{error}");
-    assert!(
-        error.to_string().ends_with(" failed (exit status 1): cannot open 'tank': no such pool"),
-        "{error}"
-    );
+    assert!(error.to_string().ends_with(" failed (exit status 1): permanent failure"), "{error}");
+    let gone = commands.list().unwrap_err();
+    assert!(matches!(&gone, CommandError::NoSuchPool { pool } if pool == "tank"), "{gone}");
     let gone = commands.vdev_counters("tank").unwrap_err();
     assert!(matches!(&gone, CommandError::NoSuchPool { pool } if pool == "tank"), "{gone}");
     let option = commands.vdev_counters("-x").unwrap_err();
@@ -106,6 +105,24 @@ fn all_commands_of_2_3() {
     assert_eq!(commands.properties().unwrap().len(), 6);
     assert_eq!(commands.snapshots().unwrap().len(), 5);
     assert!(!commands.events().unwrap().is_empty());
+}
+
+#[test]
+fn commands_of_one_pool() {
+    let options = fake("healthy", LONG).options().clone();
+    let commands = ZfsCommands::of_pool(options.clone(), "tank");
+    assert_eq!(commands.status().unwrap().len(), 1);
+    assert_eq!(commands.list().unwrap()[0].name, "tank");
+    assert_eq!(commands.vdev_counters("tank").unwrap().unwrap().len(), 9);
+    assert_eq!(commands.histograms(HistogramKind::Latency).unwrap().len(), 10);
+    assert_eq!(commands.datasets().unwrap().len(), 6);
+    assert_eq!(commands.properties().unwrap().len(), 6);
+    assert_eq!(commands.snapshots().unwrap().len(), 5);
+    assert!(!commands.events().unwrap().is_empty());
+    for name in ["-v", "", "1", "/tank"] {
+        let refused = ZfsCommands::of_pool(options.clone(), name).list().unwrap_err();
+        assert!(matches!(&refused, CommandError::NoSuchPool { pool } if pool == name), "{refused}");
+    }
 }
 
 #[test]

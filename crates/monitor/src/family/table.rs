@@ -228,7 +228,7 @@ families! {
     DATASET_QUOTA = Gauge Bytes of DATASET "poolwright_dataset_quota_bytes";
     /// The property `recordsize`, or `volblocksize` of a volume.
     DATASET_RECORDSIZE = Gauge Bytes of DATASET "poolwright_dataset_recordsize_bytes";
-    /// Number of snapshots.
+    /// Number of snapshots; missing for a dataset of the kernel that has none.
     DATASET_SNAPSHOTS = Gauge None of DATASET "poolwright_dataset_snapshots";
     /// The time of the oldest snapshot.
     DATASET_OLDEST_SNAPSHOT = Gauge Seconds of DATASET "poolwright_dataset_oldest_snapshot_time_seconds";
@@ -325,8 +325,6 @@ families! {
     TX_ASSIGNED = Counter None of MODULE "poolwright_module_transactions_total";
     /// Error reports that were lost because too many arrived.
     EVENTS_DROPPED = Counter None of MODULE "poolwright_module_dropped_events_total";
-    /// Commands of the exporter (`zpool`, `zfs`) that exceeded their time limit and still hang.
-    COMMANDS_STUCK = Gauge None of POOL "poolwright_pool_stuck_commands";
     /// Transactions that had to wait, or were refused, for this reason.
     TX_WAITS = Counter None of TX_WAIT "poolwright_transaction_waits_total";
     /// Accesses that the prefetcher examined: hits continue a stream that it knows.

@@ -1,6 +1,6 @@
 //! The commands.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -18,6 +18,9 @@ use super::version::{InstalledVersion, parse_version};
 
 /// Where the programs are, unless PATH has them.
 const SYSTEM_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+const ZPOOL: &str = "zpool";
+const ZFS: &str = "zfs";
 
 /// The number of lines of a program's message that an error has.
 const MESSAGE_LINES: usize = 4;
@@ -58,6 +61,8 @@ impl Default for CommandOptions {
 #[derive(Debug, Default)]
 pub struct ZfsCommands {
     options: CommandOptions,
+    /// The pool that the commands examine. `None`: all pools.
+    pool: Option<String>,
     stuck: StuckCounter,
     /// The version of the programs, for [`ZfsCommands::status`] and [`ZfsCommands::vdev_counters`].
     version: Mutex<Option<InstalledVersion>>,
@@ -72,9 +77,15 @@ struct Invocation<'a> {
 }
 
 impl ZfsCommands {
-    /// Runs commands with these options.
+    /// Runs commands with these options. They examine all pools.
     pub fn new(options: CommandOptions) -> ZfsCommands {
         ZfsCommands { options, ..ZfsCommands::default() }
+    }
+
+    /// Runs commands that examine one pool, so that another pool that hangs does not delay them. `events` and `version` are not
+    /// restricted.
+    pub fn of_pool(options: CommandOptions, pool: impl Into<String>) -> ZfsCommands {
+        ZfsCommands { options, pool: Some(pool.into()), ..ZfsCommands::default() }
     }
 
     /// The options.
@@ -92,12 +103,12 @@ impl ZfsCommands {
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
     pub fn version(&self) -> Result<InstalledVersion, CommandError> {
-        let version = self.zfs(&["version"], parse_version)?;
+        let version = self.parsed(&self.invocation(ZFS, &["version"])?, parse_version)?;
         *self.version.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(version.clone());
         Ok(version)
     }
 
-    /// The state of all pools, from the JSON output of 2.3 and later, or from the text of 2.1 and 2.2, for which the command
+    /// The state of the pools, from the JSON output of 2.3 and later, or from the text of 2.1 and 2.2, for which the command
     /// runs twice: with names and with GUIDs.
     ///
     /// # Errors
@@ -114,7 +125,7 @@ impl ZfsCommands {
         Ok(pools)
     }
 
-    /// The space of all pools.
+    /// The space of the pools.
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
@@ -130,21 +141,14 @@ impl ZfsCommands {
         if !self.is_at_least(2, 2)? {
             return Ok(None);
         }
-        // A name that begins with a hyphen would be an option.
-        if pool.starts_with('-') || pool.is_empty() {
-            return Err(CommandError::NoSuchPool { pool: pool.to_owned() });
-        }
+        check_name(pool)?;
         let arguments =
             ["get", "-Hp", "-o", "name,property,value", vdev_counters::PROPERTIES, pool, "all-vdevs"];
-        match self.zpool(&arguments, vdev_counters::parse_vdev_counters) {
-            Err(CommandError::Failed { message, .. }) if message.contains("no such pool") => {
-                Err(CommandError::NoSuchPool { pool: pool.to_owned() })
-            }
-            result => result.map(Some),
-        }
+        let invocation = self.invocation(ZPOOL, &arguments)?;
+        self.parsed(&invocation, vdev_counters::parse_vdev_counters).map(Some)
     }
 
-    /// The histograms of all pools and their vdevs.
+    /// The histograms of the pools and their vdevs.
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
@@ -162,7 +166,7 @@ impl ZfsCommands {
         }
     }
 
-    /// The space of all file systems and volumes.
+    /// The space of the file systems and volumes.
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
@@ -170,7 +174,7 @@ impl ZfsCommands {
         self.zfs(&["list", "-Hp", "-t", "filesystem,volume", "-o", dataset::COLUMNS], dataset::parse_datasets)
     }
 
-    /// The properties that Poolwright tunes, of all file systems and volumes.
+    /// The properties that Poolwright tunes, of the file systems and volumes.
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
@@ -188,7 +192,8 @@ impl ZfsCommands {
     pub fn snapshots(&self) -> Result<Vec<SnapshotTotals>, CommandError> {
         // Sorting by name keeps `zfs` from reading all properties of each snapshot, if it reads none else.
         let arguments = ["list", "-Hp", "-t", "snapshot", "-o", "name,creation", "-s", "name"];
-        let invocation = self.invocation("zfs", self.options.zfs.as_deref(), &arguments)?;
+        let arguments = self.with_pool(&arguments, &["-r"])?;
+        let invocation = self.invocation(ZFS, &arguments)?;
         let mut counter = snapshot::SnapshotCounter::default();
         let outcome = self.run(&invocation, |piece| counter.add(piece))?;
         let malformed = |cause| CommandError::Malformed { command: invocation.text.clone(), cause };
@@ -204,7 +209,7 @@ impl ZfsCommands {
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
     pub fn events(&self) -> Result<Vec<PoolEvent>, CommandError> {
-        self.zpool(&["events", "-Hv"], event::parse_events)
+        self.parsed(&self.invocation(ZPOOL, &["events", "-Hv"])?, event::parse_events)
     }
 
     fn is_at_least(&self, major: u32, minor: u32) -> Result<bool, CommandError> {
@@ -213,29 +218,42 @@ impl ZfsCommands {
         Ok(version.userland.is_at_least(major, minor))
     }
 
+    /// Runs `zpool` for the pool, or for all pools.
     fn zpool<T>(
         &self,
         arguments: &[&str],
         parse: impl FnOnce(&str) -> Result<T, MalformedOutput>,
     ) -> Result<T, CommandError> {
-        self.parsed(&self.invocation("zpool", self.options.zpool.as_deref(), arguments)?, parse)
+        self.parsed(&self.invocation(ZPOOL, &self.with_pool(arguments, &[])?)?, parse)
     }
 
+    /// Runs `zfs` for the datasets of the pool, or for all datasets.
     fn zfs<T>(
         &self,
         arguments: &[&str],
         parse: impl FnOnce(&str) -> Result<T, MalformedOutput>,
     ) -> Result<T, CommandError> {
-        self.parsed(&self.invocation("zfs", self.options.zfs.as_deref(), arguments)?, parse)
+        self.parsed(&self.invocation(ZFS, &self.with_pool(arguments, &["-r"])?)?, parse)
     }
 
-    fn invocation<'a>(
-        &self,
-        name: &str,
-        path: Option<&Path>,
-        arguments: &'a [&'a str],
-    ) -> Result<Invocation<'a>, CommandError> {
-        let program = path.map(Path::to_owned).or_else(|| find(name));
+    /// The arguments, followed by `before` and the pool if the commands examine one pool only.
+    fn with_pool<'a>(
+        &'a self,
+        arguments: &[&'a str],
+        before: &[&'a str],
+    ) -> Result<Vec<&'a str>, CommandError> {
+        let mut arguments = arguments.to_vec();
+        if let Some(pool) = &self.pool {
+            check_name(pool)?;
+            arguments.extend_from_slice(before);
+            arguments.push(pool);
+        }
+        Ok(arguments)
+    }
+
+    fn invocation<'a>(&self, name: &str, arguments: &'a [&'a str]) -> Result<Invocation<'a>, CommandError> {
+        let path = if name == ZPOOL { &self.options.zpool } else { &self.options.zfs };
+        let program = path.clone().or_else(|| find(name));
         let program = program.ok_or_else(|| CommandError::NotInstalled { program: PathBuf::from(name) })?;
         Ok(Invocation { program, arguments, text: format!("{name} {}", arguments.join(" ")) })
     }
@@ -283,6 +301,14 @@ impl ZfsCommands {
     }
 }
 
+/// Refuses what is no name of a pool: a hyphen would begin an option.
+fn check_name(pool: &str) -> Result<(), CommandError> {
+    match pool.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        true => Ok(()),
+        false => Err(CommandError::NoSuchPool { pool: pool.to_owned() }),
+    }
+}
+
 /// Finds a program in PATH and in [`SYSTEM_DIRS`].
 fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -314,6 +340,13 @@ fn check(invocation: &Invocation<'_>, end: &ProcessEnd) -> Result<(), CommandErr
     }
     if lower.contains("modules are not loaded") || lower.contains("modules cannot be auto-loaded") {
         return Err(CommandError::ModuleNotLoaded { device: PathBuf::from("/dev/zfs") });
+    }
+    // `cannot open 'tank': no such pool`, and with `zfs`: `cannot open 'tank': dataset does not exist`.
+    let missing = lower.contains("no such pool") || lower.contains("dataset does not exist");
+    if let Some(pool) = lower.contains("cannot open").then(|| message.split('\'').nth(1)).flatten()
+        && missing
+    {
+        return Err(CommandError::NoSuchPool { pool: pool.to_owned() });
     }
     Err(CommandError::Failed { command, code: end.status.code(), message })
 }

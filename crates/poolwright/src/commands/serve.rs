@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use poolwright_monitor::Poller;
 use poolwright_monitor::server::{Server, ServerConfig, TlsFiles};
-use poolwright_monitor::source::user_pool::UserPools;
+use poolwright_monitor::source::{self, SourceOptions};
 
 use super::options::parse_time;
 use crate::interrupt;
@@ -18,8 +18,8 @@ const PORT: u16 = 9968;
 /// Serve metrics of pools to Prometheus
 ///
 /// Answers /metrics (Prometheus's text format, or OpenMetrics) and /api/v1/readings (JSON) until Ctrl-C or SIGTERM. It reads
-/// pools and changes nothing: it opens no pool, and asks the process that has one open. A source that does not answer in time
-/// keeps its last values, with their age. Listens on this host only; other addresses need TLS, and a token or client
+/// the pools of the kernel (counters in /proc, and zpool and zfs) and of the user-space engine (through the process that has
+/// one open), and changes nothing. A source that does not answer in time keeps its last values, with their age. Listens on this host only; other addresses need TLS, and a token or client
 /// certificates.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -46,13 +46,17 @@ pub struct Args {
     /// How long a scrape waits for a source
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
     timeout: Duration,
+
+    /// Directory of the host's /proc, if it is elsewhere: in a container
+    #[arg(long, value_name = "DIR", default_value = "/proc")]
+    proc: PathBuf,
 }
 
 /// Serves until a signal arrives, and returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
+    let poller = Poller::new(source::all(&SourceOptions { proc: args.proc.clone() }));
     let config = config(args);
-    let poller = Poller::new(vec![Box::new(UserPools)]);
     let server = Server::bind(&config, poller)?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     for address in server.addresses() {

@@ -1,0 +1,175 @@
+//! Datasets of one pool: their space, their properties and their snapshots.
+
+use std::time::Duration;
+
+use poolwright_pool::ZfsCommands;
+use poolwright_pool::command::dataset::DatasetSpace;
+use poolwright_pool::command::property::{PropertySource, SourcedValue};
+
+use super::ENGINE;
+use crate::family::*;
+use crate::source::SourceName;
+use crate::{Readings, Result, Source};
+
+/// Properties change rarely, and reading those of a thousand datasets takes longer than reading their space.
+const PROPERTIES_INTERVAL: Duration = Duration::from_secs(60);
+/// `zfs` reads each snapshot from the pool, which can be many.
+const SNAPSHOTS_INTERVAL: Duration = Duration::from_secs(300);
+/// Properties whose values are sizes.
+const SIZES: [&str; 3] = ["recordsize", "volblocksize", "special_small_blocks"];
+
+/// The space of the datasets of a pool.
+#[derive(Debug)]
+pub struct PoolDatasets {
+    pool: String,
+    commands: ZfsCommands,
+}
+
+impl PoolDatasets {
+    pub fn new(pool: String, commands: ZfsCommands) -> PoolDatasets {
+        PoolDatasets { pool, commands }
+    }
+}
+
+impl Source for PoolDatasets {
+    fn name(&self) -> SourceName {
+        SourceName { source: "kernel-datasets", pool: self.pool.clone() }
+    }
+
+    fn read(&mut self) -> Result<Readings> {
+        let mut readings = Readings::default();
+        for space in self.commands.datasets()? {
+            add_space(&mut readings, &self.pool, &space);
+        }
+        Ok(readings)
+    }
+}
+
+fn add_space(readings: &mut Readings, pool: &str, space: &DatasetSpace) {
+    let quota = space.quota.filter(|quota| *quota > 0);
+    readings
+        .add(&DATASET, [ENGINE, pool, &space.name])
+        .count(&DATASET_USED, space.used)
+        .count(&DATASET_AVAILABLE, space.available)
+        .count(&DATASET_REFERENCED, space.referenced)
+        .count(&DATASET_LOGICAL_USED, space.logical_used)
+        .count(&DATASET_LOGICAL_REFERENCED, space.logical_referenced)
+        .set(&DATASET_COMPRESSION, space.compress_ratio)
+        .count(&DATASET_USED_BY_SNAPSHOTS, space.used_by_snapshots)
+        .count(&DATASET_USED_BY_DATASET, space.used_by_dataset)
+        .count(&DATASET_USED_BY_CHILDREN, space.used_by_children)
+        .count(&DATASET_USED_BY_RESERVATION, space.used_by_refreservation)
+        .count(&DATASET_WRITTEN, space.written)
+        .count(&DATASET_QUOTA, quota);
+}
+
+/// The properties of the datasets of a pool.
+#[derive(Debug)]
+pub struct PoolProperties {
+    pool: String,
+    commands: ZfsCommands,
+}
+
+impl PoolProperties {
+    pub fn new(pool: String, commands: ZfsCommands) -> PoolProperties {
+        PoolProperties { pool, commands }
+    }
+}
+
+impl Source for PoolProperties {
+    fn name(&self) -> SourceName {
+        SourceName { source: "kernel-properties", pool: self.pool.clone() }
+    }
+
+    fn interval(&self) -> Duration {
+        PROPERTIES_INTERVAL
+    }
+
+    fn read(&mut self) -> Result<Readings> {
+        let mut readings = Readings::default();
+        for dataset in self.commands.properties()? {
+            let value = |name: &str| dataset.properties.get(name)?.value.parse().ok();
+            let recordsize: Option<u64> = value("recordsize").or_else(|| value("volblocksize"));
+            readings
+                .add(&DATASET, [ENGINE, &self.pool, &dataset.dataset])
+                .count(&DATASET_RECORDSIZE, recordsize);
+            for (property, SourcedValue { value, source }) in &dataset.properties {
+                let source = match source {
+                    PropertySource::Default | PropertySource::None => continue,
+                    PropertySource::Local => "local".to_owned(),
+                    PropertySource::Temporary => "temporary".to_owned(),
+                    PropertySource::Received => "received".to_owned(),
+                    PropertySource::Inherited(from) => format!("inherited from {from}"),
+                };
+                let value = spelled(property, value);
+                let labels = [ENGINE, &self.pool, &dataset.dataset, property, &value, &source];
+                readings.add(&PROPERTY, labels).flag(&PROPERTY_INFO, true);
+            }
+        }
+        Ok(readings)
+    }
+}
+
+/// The value as `zfs get` prints it without `-p`: 16K instead of 16384.
+fn spelled(property: &str, value: &str) -> String {
+    let bytes = value.parse().ok().filter(|_| SIZES.contains(&property));
+    bytes.map_or_else(|| value.to_owned(), format_size)
+}
+
+/// A size with the largest binary suffix that divides it.
+fn format_size(bytes: u64) -> String {
+    let steps = (bytes.trailing_zeros() / 10).min(3);
+    match bytes {
+        0 => "0".to_owned(),
+        _ => format!("{}{}", bytes >> (10 * steps), ["", "K", "M", "G"][steps as usize]),
+    }
+}
+
+/// The number and the ages of the snapshots of a pool's datasets.
+#[derive(Debug)]
+pub struct PoolSnapshots {
+    pool: String,
+    commands: ZfsCommands,
+}
+
+impl PoolSnapshots {
+    pub fn new(pool: String, commands: ZfsCommands) -> PoolSnapshots {
+        PoolSnapshots { pool, commands }
+    }
+}
+
+impl Source for PoolSnapshots {
+    fn name(&self) -> SourceName {
+        SourceName { source: "kernel-snapshots", pool: self.pool.clone() }
+    }
+
+    fn interval(&self) -> Duration {
+        SNAPSHOTS_INTERVAL
+    }
+
+    fn read(&mut self) -> Result<Readings> {
+        let mut readings = Readings::default();
+        for totals in self.commands.snapshots()? {
+            readings
+                .add(&DATASET, [ENGINE, &self.pool, &totals.dataset])
+                .count(&DATASET_SNAPSHOTS, totals.count)
+                .count(&DATASET_OLDEST_SNAPSHOT, totals.oldest)
+                .count(&DATASET_NEWEST_SNAPSHOT, totals.newest);
+        }
+        Ok(readings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_spelled_as_zfs_does() {
+        assert_eq!(spelled("recordsize", "16384"), "16K");
+        assert_eq!(spelled("recordsize", "16777216"), "16M");
+        assert_eq!(spelled("volblocksize", "512"), "512");
+        assert_eq!(spelled("special_small_blocks", "0"), "0");
+        assert_eq!(spelled("copies", "1024"), "1024");
+    }
+}

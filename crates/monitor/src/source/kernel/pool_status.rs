@@ -1,0 +1,92 @@
+//! The status of one pool: space, scan, vdevs.
+
+use poolwright_pool::ZfsCommands;
+use poolwright_pool::command::histogram::HistogramKind;
+use poolwright_pool::command::space::PoolSpace;
+use poolwright_pool::command::status::{KernelPool, PoolScan, ScanFunction, ScanPhase};
+
+use super::{ENGINE, vdevs};
+use crate::family::*;
+use crate::source::SourceName;
+use crate::{Error, Readings, Resource, Result, Source};
+
+/// What `zpool` knows of a pool.
+#[derive(Debug)]
+pub struct PoolStatus {
+    pool: String,
+    commands: ZfsCommands,
+}
+
+impl PoolStatus {
+    pub fn new(pool: String, commands: ZfsCommands) -> PoolStatus {
+        PoolStatus { pool, commands }
+    }
+}
+
+impl Source for PoolStatus {
+    fn name(&self) -> SourceName {
+        SourceName { source: "kernel-status", pool: self.pool.clone() }
+    }
+
+    fn read(&mut self) -> Result<Readings> {
+        let missing = || Error::NoSuchPool { pool: self.pool.clone() };
+        let status = self.commands.status()?;
+        let status = status.into_iter().find(|pool| pool.name == self.pool).ok_or_else(missing)?;
+        let spaces = self.commands.list()?;
+        let mut readings = Readings::default();
+        let resource = readings.add(&POOL, [ENGINE, &self.pool]);
+        if let Some(space) = spaces.iter().find(|space| space.name == self.pool) {
+            set_space(resource, space);
+        }
+        resource.count(&POOL_DATA_ERRORS, status.data_errors);
+        set_scan(resource, &status);
+        let counters = self.commands.vdev_counters(&self.pool)?.unwrap_or_default();
+        let names = vdevs::add(&mut readings, &status, &counters);
+        let latencies = self.commands.histograms(HistogramKind::Latency)?;
+        vdevs::add_latencies(&mut readings, &self.pool, &names, &latencies);
+        let sizes = self.commands.histograms(HistogramKind::RequestSize)?;
+        vdevs::add_request_sizes(&mut readings, &self.pool, &names, &sizes);
+        Ok(readings)
+    }
+}
+
+fn set_space(pool: &mut Resource, space: &PoolSpace) {
+    pool.count(&POOL_SIZE, space.size)
+        .count(&POOL_ALLOCATED, space.allocated)
+        .count(&POOL_FREE, space.free)
+        .count(&POOL_FREEING, space.freeing)
+        .count(&POOL_LEAKED, space.leaked)
+        .set(&POOL_FRAGMENTATION, space.fragmentation.map(|percent| percent as f64 / 100.0))
+        .set(&POOL_DEDUP, space.dedup_ratio)
+        .count(&POOL_CHECKPOINT, space.checkpoint)
+        .count(&POOL_EXPANDABLE, space.expand_size)
+        .flag(&POOL_READONLY, space.is_readonly);
+}
+
+fn is_running(scan: &PoolScan) -> bool {
+    matches!(scan.phase, ScanPhase::Scanning | ScanPhase::Paused)
+}
+
+fn set_scan(pool: &mut Resource, status: &KernelPool) {
+    let scans = || status.rebuild.iter().chain(&status.scan);
+    let running = |is_wanted: fn(ScanFunction) -> bool| {
+        scans().any(|scan| is_running(scan) && is_wanted(scan.function))
+    };
+    let is_scrub = |function| matches!(function, ScanFunction::Scrub | ScanFunction::ErrorScrub);
+    pool.flag(&SCRUB_RUNNING, running(is_scrub)).flag(
+        &RESILVER_RUNNING,
+        running(|function| matches!(function, ScanFunction::Resilver | ScanFunction::Rebuild)),
+    );
+    if let Some(scrub) = status.scan.as_ref().filter(|scan| scan.function == ScanFunction::Scrub) {
+        pool.flag(&SCRUB_CANCELED, scrub.phase == ScanPhase::Canceled);
+        pool.count(&SCRUB_END, scrub.end_time.filter(|_| scrub.phase == ScanPhase::Finished));
+    }
+    // A running scan, or else the last one.
+    let Some(scan) = scans().find(|scan| is_running(scan)).or_else(|| scans().last()) else { return };
+    pool.flag(&SCAN_PAUSED, scan.phase == ScanPhase::Paused)
+        .count(&SCAN_TO_EXAMINE, scan.total)
+        .count(&SCAN_EXAMINED, scan.issued)
+        .count(&SCAN_REPAIRED, scan.repaired)
+        .count(&SCAN_ERRORS, scan.errors)
+        .count(&SCAN_START, scan.start_time);
+}

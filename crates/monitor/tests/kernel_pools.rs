@@ -1,0 +1,142 @@
+//! The metrics of captured pools of the kernel, whole, against golden files. `REWRITE=1` writes the files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use poolwright_monitor::exposition::{self, TextFormat};
+use poolwright_monitor::source::kernel::KernelPools;
+use poolwright_monitor::{Poller, Readings, SourceReadings};
+use poolwright_pool::{CommandOptions, Kstats};
+
+/// Far more than a read of a capture takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn manifest(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Programs `zpool` and `zfs` in `dir` that run this line of shell.
+fn programs(dir: &Path, line: impl Fn(&str) -> String) -> CommandOptions {
+    let program = |name: &str| {
+        let path = dir.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{}\n", line(name))).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Some(path)
+    };
+    let (zpool, zfs) = (program("zpool"), program("zfs"));
+    CommandOptions { zpool, zfs, device: None, deadline: PATIENCE, ..CommandOptions::default() }
+}
+
+/// The line of shell that answers as in a capture.
+fn replay(program: &str, capture: &Path) -> String {
+    let replay = manifest("../pool/tests/fake/replay");
+    format!("exec '{}' '{}' {program} \"$@\"", replay.display(), capture.display())
+}
+
+fn poller(capture: &Path, options: CommandOptions) -> Poller {
+    let pools = KernelPools::new(Kstats::new(capture.join("kstat")), options);
+    Poller::new(vec![Box::new(pools)])
+}
+
+fn metrics(sources: &[SourceReadings], format: TextFormat) -> String {
+    let all: Vec<Arc<Readings>> = sources.iter().filter_map(|source| source.readings.clone()).collect();
+    exposition::text(&all.iter().map(|readings| &**readings).collect::<Vec<_>>(), format)
+}
+
+/// The captures of a whole system, as `VERSION/STATE`.
+fn captures() -> Vec<String> {
+    let root = manifest("../pool/tests/captures");
+    let mut captures = Vec::new();
+    for version in
+        fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir())
+    {
+        for state in fs::read_dir(version).unwrap().map(|entry| entry.unwrap().path()) {
+            if state.join("commands").exists() && state.join("kstat").exists() {
+                captures.push(state.strip_prefix(&root).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    captures.sort();
+    captures
+}
+
+#[test]
+fn whole_outputs_of_all_captures() {
+    let rewrite = std::env::var_os("REWRITE").is_some();
+    let mut different = Vec::new();
+    for name in captures() {
+        let capture = manifest("../pool/tests/captures").join(&name);
+        let dir = tempfile::tempdir().unwrap();
+        let options = programs(dir.path(), |program| replay(program, &capture));
+        let sources = poller(&capture, options).refresh(PATIENCE).unwrap();
+        for source in &sources {
+            assert!(source.is_up(), "{name}: {source:?}");
+        }
+        for (format, suffix) in [(TextFormat::Prometheus, "prom"), (TextFormat::OpenMetrics, "openmetrics")] {
+            let text = metrics(&sources, format);
+            check_samples(&name, &text);
+            // The formats differ in their comments only; one state is enough for the second.
+            if format == TextFormat::OpenMetrics && !name.ends_with("/healthy") {
+                continue;
+            }
+            let golden = manifest("tests/golden").join(format!("{}.{suffix}", name.replace('/', "-")));
+            if rewrite {
+                fs::create_dir_all(golden.parent().unwrap()).unwrap();
+                fs::write(&golden, &text).unwrap();
+            } else if fs::read_to_string(&golden).unwrap_or_default() != text {
+                different.push(golden);
+            }
+        }
+    }
+    assert!(different.is_empty(), "REWRITE=1 writes the files: {different:?}");
+}
+
+/// Each sample occurs once.
+fn check_samples(name: &str, text: &str) {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let mut samples: Vec<&str> = lines.map(|line| line.rsplit_once(' ').unwrap().0).collect();
+    let count = samples.len();
+    samples.sort_unstable();
+    samples.dedup();
+    assert_eq!(samples.len(), count, "{name}: samples occur twice");
+}
+
+#[test]
+fn commands_that_hang_stop_only_their_sources() {
+    let capture = manifest("../pool/tests/captures/openzfs-2.3.2/healthy");
+    let dir = tempfile::tempdir().unwrap();
+    let flag = dir.path().join("hang");
+    let line = |program: &str| {
+        let answers = replay(program, &capture);
+        format!("[ {program} = zfs ] || [ ! -e '{}' ] || exec sleep 1000\n{answers}", flag.display())
+    };
+    let deadline = Duration::from_millis(500);
+    let poller = poller(&capture, CommandOptions { deadline, ..programs(dir.path(), line) });
+    // On a busy machine, a command can exceed even its deadline; it then runs again.
+    let all_up = || {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let sources = poller.refresh(PATIENCE).unwrap();
+            if sources.iter().all(SourceReadings::is_up) {
+                return sources;
+            }
+            assert!(Instant::now() < end, "{sources:?}");
+        }
+    };
+    let before = metrics(&all_up(), TextFormat::Prometheus);
+    fs::write(&flag, "").unwrap();
+    for _ in 0..3 {
+        let sources = poller.refresh(Duration::from_millis(100)).unwrap();
+        let source = |name: &str| sources.iter().find(|source| source.name.source == name).unwrap();
+        for hung in ["kernel-status", "kernel-events"] {
+            assert!(!source(hung).is_up(), "{:?}", source(hung));
+        }
+        assert!(source("kernel-counters").error.is_none(), "{sources:?}");
+        assert_eq!(metrics(&sources, TextFormat::Prometheus), before, "the last values stay");
+    }
+    fs::remove_file(&flag).unwrap();
+    all_up();
+}
