@@ -7,36 +7,9 @@ use poolwright_trace::format_size;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file is not a plan of this format.
-    #[error("{} is not a plan: {why}", quoted(path))]
-    NotAPlan {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        why: String,
-    },
-    /// The plan was written by a newer release.
-    #[error(
-        "{} has format version {version}, and this release reads {}\nhint: use the release that wrote it ({creator})",
-        quoted(path),
-        poolwright_tune::plan::VERSION
-    )]
-    PlanVersion {
-        /// The plan's file.
-        path: PathBuf,
-        /// Its format version.
-        version: String,
-        /// The release that wrote it.
-        creator: String,
-    },
-    /// Following the plan could lose data.
-    #[error("{} must not be followed: {}", quoted(path), problems.join("; "))]
-    UnsafePlan {
-        /// The plan's file.
-        path: PathBuf,
-        /// Its problems.
-        problems: Vec<String>,
-    },
+    /// The plan cannot be read or followed.
+    #[error(transparent)]
+    PlanFile(#[from] poolwright_tune::plan::PlanFileError),
     /// The plan contains no setting that could be compared with today's.
     #[error(
         "the plan contains no setting to compare with today's: nothing is recommended, and none was replayed"

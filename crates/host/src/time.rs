@@ -14,6 +14,11 @@ pub fn rfc3339(seconds: u64) -> String {
     format!("{:.0}", time.unwrap_or(Timestamp::MAX))
 }
 
+/// Parses a time in RFC 3339, and returns seconds since 1970. `None` for another text, and for a time before 1970.
+pub fn parse_rfc3339(text: &str) -> Option<u64> {
+    text.parse::<Timestamp>().ok()?.as_second().try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -22,5 +27,9 @@ mod tests {
         assert_eq!(super::rfc3339(951_827_696), "2000-02-29T12:34:56Z");
         assert_eq!(super::rfc3339(4_102_444_799), "2099-12-31T23:59:59Z");
         assert!(super::rfc3339(u64::MAX).starts_with("9999-12-"));
+        assert_eq!(super::parse_rfc3339("2000-02-29T12:34:56Z"), Some(951_827_696));
+        assert_eq!(super::parse_rfc3339("2000-02-29T14:34:56+02:00"), Some(951_827_696));
+        assert_eq!(super::parse_rfc3339("1960-01-01T00:00:00Z"), None);
+        assert_eq!(super::parse_rfc3339("today"), None);
     }
 }

@@ -21,6 +21,15 @@ pub enum Error {
     /// `zpool` or `zfs` gave no usable answer.
     #[error(transparent)]
     Command(#[from] poolwright_pool::CommandError),
+    /// A plan cannot be read.
+    #[error(transparent)]
+    PlanFile(#[from] poolwright_tune::plan::PlanFileError),
+    /// The table of mounts cannot be read.
+    #[error("cannot read {}: {cause}", poolwright_host::mountinfo::PATH)]
+    Mounts {
+        /// The host's error.
+        cause: std::io::Error,
+    },
     /// The pool was exported or destroyed.
     #[error("no such pool: {pool}")]
     NoSuchPool {

@@ -2,6 +2,7 @@
 
 pub mod host;
 pub mod kernel;
+pub mod plan;
 pub mod user_pool;
 
 use std::path::PathBuf;
@@ -43,16 +44,27 @@ pub trait Discovery: Send + Sync {
     fn sources(&self) -> Vec<Box<dyn Source>>;
 }
 
+/// A size with the largest binary suffix that divides it.
+fn format_size(bytes: u64) -> String {
+    let steps = (bytes.trailing_zeros() / 10).min(3);
+    match bytes {
+        0 => "0".to_owned(),
+        _ => format!("{}{}", bytes >> (10 * steps), ["", "K", "M", "G"][steps as usize]),
+    }
+}
+
 /// Which sources to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceOptions {
     /// The directory of the host's `/proc`: another one in a container.
     pub proc: PathBuf,
+    /// The files of plans to compare with the present.
+    pub plans: Vec<PathBuf>,
 }
 
 impl Default for SourceOptions {
     fn default() -> SourceOptions {
-        SourceOptions { proc: PathBuf::from("/proc") }
+        SourceOptions { proc: PathBuf::from("/proc"), plans: Vec::new() }
     }
 }
 
@@ -63,5 +75,6 @@ pub fn all(options: &SourceOptions) -> Vec<Box<dyn Discovery>> {
         Box::new(host::HostFacts),
         Box::new(kernel::KernelPools::new(kstats, CommandOptions::default())),
         Box::new(user_pool::UserPools),
+        Box::new(plan::Plans(options.plans.clone())),
     ]
 }

@@ -11,6 +11,7 @@ mod advice;
 mod confirmation;
 mod contribution;
 mod evidence;
+mod file;
 mod memory;
 mod pareto;
 mod problems;
@@ -23,6 +24,7 @@ pub use confirmation::{
 };
 pub use contribution::{Contributions, MeasuredChange, PropertyEffect, VarianceShares};
 pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
+pub use file::PlanFileError;
 pub use memory::Memory;
 pub use pareto::{Pareto, ParetoSetting};
 pub use request::{Repetition, RequestRecord};

@@ -85,7 +85,7 @@ resources! {
     PLAN_ROLE = "plan role" ["plan", "role", "path", "dataset"];
     /// A property that a plan recommends for a role.
     PLAN_PROPERTY = "plan property" ["plan", "role", "path", "dataset", "property", "planned", "present"];
-    /// A figure that a plan promises for a role.
+    /// A figure of a plan's role, and its present value. `metric` is `space_ratio` (bytes of the files per allocated byte), `mean_read_bytes` or `mean_write_bytes` (size of a read or write by programs since the last reading).
     PLAN_PROMISE = "plan promise" ["plan", "role", "path", "dataset", "metric"];
     /// A source that the exporter reads. `pool` is empty for a source that concerns all pools.
     SOURCE = "source" ["source", "pool"];
@@ -341,20 +341,18 @@ families! {
     PLAN_CREATED = Gauge Seconds of PLAN "poolwright_plan_created_time_seconds";
     /// Whether the dataset has the planned value of the property (1), or another (0). Sizes are compared as numbers.
     PLAN_PROPERTY_KEPT = Gauge None of PLAN_PROPERTY "poolwright_plan_property_kept";
-    /// Number of examined files of the role that are larger than their dataset's recordsize.
+    /// Number of examined files of the role that are larger than their dataset's recordsize. At most 10,000 files of a role are examined.
     PLAN_FILES = Gauge None of PLAN_ROLE "poolwright_plan_examined_files";
     /// Number of these files whose block size is not the dataset's recordsize. Only writing a file again changes its block size.
     PLAN_FILES_OTHER_SIZE = Gauge None of PLAN_ROLE "poolwright_plan_files_with_other_block_size";
-    /// The promised value, in the metric's own unit.
+    /// The value in the plan: the promise for `space_ratio`, the recording's value for sizes.
     PROMISE_VALUE = Gauge None of PLAN_PROMISE "poolwright_plan_promised_value";
-    /// Lower end of the promise's 95 % interval.
+    /// Lower end of the promise's interval, as the plan has it; missing for sizes.
     PROMISE_LOW = Gauge None of PLAN_PROMISE "poolwright_plan_promised_low";
-    /// Upper end of the promise's 95 % interval.
+    /// Upper end of the promise's interval, as the plan has it; missing for sizes.
     PROMISE_HIGH = Gauge None of PLAN_PROMISE "poolwright_plan_promised_high";
     /// The present value.
     PROMISE_PRESENT = Gauge None of PLAN_PROMISE "poolwright_plan_present_value";
-    /// Distance between the sizes of the present requests and those of the recording: 0 if they have the same distribution, 1 if no size occurs in both (half the sum of the absolute differences of the shares).
-    SIZE_DISTANCE = Gauge Ratio of PLAN_PROMISE "poolwright_plan_size_distance_ratio";
 
     /// Whether the last read of the source succeeded, and no read has exceeded its time limit.
     SOURCE_UP = Gauge None of SOURCE "poolwright_source_up";

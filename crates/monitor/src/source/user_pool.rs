@@ -10,7 +10,7 @@ use poolwright_userpool::label::{FoundPool, Vdev};
 use poolwright_userpool::{Client, Counters, DatasetInfo, Kind, PoolInfo, Request, Value, layout, registry};
 
 use crate::family::*;
-use crate::source::{Discovery, Source, SourceName};
+use crate::source::{Discovery, Source, SourceName, format_size};
 use crate::{Readings, Resource, Result};
 
 /// The time that the owner of a pool has for each answer. An owner that exceeds it is reported as a failed source.
@@ -251,8 +251,10 @@ fn add_mounts(readings: &mut Readings, pool: &str, counters: &Counters) {
 
 fn add_properties(readings: &mut Readings, pool: &str, values: &[Value]) {
     for value in values.iter().filter(|value| value.source != "default" && value.source != "-") {
-        let Value { dataset, property, value, source, .. } = value;
-        let labels = [ENGINE, pool, dataset, property, value, source];
+        let Value { dataset, property, value, size, source } = value;
+        let bytes = value.parse().ok().filter(|_| *size);
+        let value = bytes.map_or_else(|| value.clone(), format_size);
+        let labels = [ENGINE, pool, dataset, property, &value, source];
         readings.add(&PROPERTY, labels).flag(&PROPERTY_INFO, true);
     }
 }

@@ -184,6 +184,22 @@ impl ZfsCommands {
         self.zfs(&arguments, property::parse_properties)
     }
 
+    /// The same properties of one dataset. `None` if it does not exist.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn properties_of(&self, dataset: &str) -> Result<Option<DatasetProperties>, CommandError> {
+        if check_name(dataset).is_err() {
+            return Ok(None);
+        }
+        let arguments = ["get", "-Hp", "-o", "name,property,value,source", property::TUNED, dataset];
+        match self.parsed(&self.invocation(ZFS, &arguments)?, property::parse_properties) {
+            Ok(datasets) => Ok(datasets.into_iter().find(|found| found.dataset == dataset)),
+            Err(CommandError::NoSuchPool { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The number and the ages of the snapshots of each dataset that has any. The output is added up while it arrives; its
     /// size has no limit but the deadline.
     ///

@@ -50,12 +50,17 @@ pub struct Args {
     /// Directory of the host's /proc, if it is elsewhere: in a container
     #[arg(long, value_name = "DIR", default_value = "/proc")]
     proc: PathBuf,
+
+    /// Compare this plan of tune with the present; may be repeated
+    #[arg(long, value_name = "FILE")]
+    plan: Vec<PathBuf>,
 }
 
 /// Serves until a signal arrives, and returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
-    let poller = Poller::new(source::all(&SourceOptions { proc: args.proc.clone() }));
+    let poller =
+        Poller::new(source::all(&SourceOptions { proc: args.proc.clone(), plans: args.plan.clone() }));
     let config = config(args);
     let server = Server::bind(&config, poller)?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };

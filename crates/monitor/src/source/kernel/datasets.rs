@@ -8,7 +8,7 @@ use poolwright_pool::command::property::{PropertySource, SourcedValue};
 
 use super::ENGINE;
 use crate::family::*;
-use crate::source::SourceName;
+use crate::source::{SourceName, format_size};
 use crate::{Readings, Result, Source};
 
 /// Properties change rarely, and reading those of a thousand datasets takes longer than reading their space.
@@ -114,15 +114,6 @@ impl Source for PoolProperties {
 fn spelled(property: &str, value: &str) -> String {
     let bytes = value.parse().ok().filter(|_| SIZES.contains(&property));
     bytes.map_or_else(|| value.to_owned(), format_size)
-}
-
-/// A size with the largest binary suffix that divides it.
-fn format_size(bytes: u64) -> String {
-    let steps = (bytes.trailing_zeros() / 10).min(3);
-    match bytes {
-        0 => "0".to_owned(),
-        _ => format!("{}{}", bytes >> (10 * steps), ["", "K", "M", "G"][steps as usize]),
-    }
 }
 
 /// The number and the ages of the snapshots of a pool's datasets.

@@ -1,0 +1,208 @@
+//! Plans of `tune`, compared with the present state of the datasets that hold their files.
+
+mod dataset;
+mod files;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_tune::plan::{CurrentSource, Measured, Outcome, Plan, Role, RoleIo, Settings};
+
+use self::dataset::{IoCounters, PresentDataset};
+use self::files::FileSample;
+use crate::family::*;
+use crate::source::{Discovery, SourceName, format_size};
+use crate::{Error, Readings, Result, Source};
+
+/// Files are examined and reads are averaged over this time.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// The metric of the plan, and the label `metric`.
+const SPACE_RATIO: &str = "space_ratio";
+
+/// The plans with these files.
+#[derive(Clone, Debug)]
+pub struct Plans(pub Vec<PathBuf>);
+
+impl Discovery for Plans {
+    fn sources(&self) -> Vec<Box<dyn Source>> {
+        self.0.iter().map(|file| Box::new(PlanFile::new(file.clone())) as Box<dyn Source>).collect()
+    }
+}
+
+/// One plan. The label `pool` of the source has the path of its file.
+#[derive(Debug)]
+struct PlanFile {
+    path: PathBuf,
+    /// The plan, and the time of the file's last change.
+    plan: Option<(Plan, Option<SystemTime>)>,
+    /// The counters of the datasets at the previous read.
+    before: BTreeMap<String, IoCounters>,
+}
+
+impl Source for PlanFile {
+    fn name(&self) -> SourceName {
+        SourceName { source: "plan", pool: self.path.to_string_lossy().into_owned() }
+    }
+
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn read(&mut self) -> Result<Readings> {
+        let plan = self.load()?;
+        let mounts = mountinfo::read().map_err(|cause| Error::Mounts { cause })?;
+        let mut readings = Readings::default();
+        let file = self.path.to_string_lossy().into_owned();
+        readings.add(&PLAN, [&file]).count(&PLAN_CREATED, created(&plan));
+        let mut now = BTreeMap::new();
+        for role in &plan.roles {
+            let present = present_dataset(&mounts, Path::new(&role.path))?;
+            let labels =
+                RoleLabels { plan: &file, role, dataset: present.as_ref().map_or("", |of| &of.name) };
+            labels.add_properties(&mut readings, present.as_ref());
+            labels.add_files(&mut readings, present.as_ref());
+            if let (Some(present), Some(io)) = (&present, &role.io) {
+                if let (Some(before), Some(counters)) = (self.before.get(&present.name), present.io) {
+                    labels.add_sizes(&mut readings, io, counters.since(*before));
+                }
+                now.extend(present.io.map(|counters| (present.name.clone(), counters)));
+            }
+        }
+        self.before = now;
+        Ok(readings)
+    }
+}
+
+impl PlanFile {
+    fn new(path: PathBuf) -> PlanFile {
+        PlanFile { path, plan: None, before: BTreeMap::new() }
+    }
+
+    /// The plan, read again if its file has changed.
+    fn load(&mut self) -> Result<Plan> {
+        let changed = std::fs::metadata(&self.path).and_then(|meta| meta.modified()).ok();
+        match &self.plan {
+            Some((plan, at)) if *at == changed && changed.is_some() => Ok(plan.clone()),
+            _ => {
+                let plan = Plan::read(&self.path)?;
+                self.plan = Some((plan.clone(), changed));
+                Ok(plan)
+            }
+        }
+    }
+}
+
+/// The time at which a plan was made, in seconds since 1970.
+fn created(plan: &Plan) -> Option<u64> {
+    poolwright_host::time::parse_rfc3339(&plan.created)
+}
+
+/// The dataset that holds a file or directory now. `None` if it is on another file system.
+fn present_dataset(mounts: &[MountEntry], path: &Path) -> Result<Option<PresentDataset>> {
+    // A path that no longer exists is on the file system of its parent.
+    let found = path.ancestors().find_map(|path| std::fs::canonicalize(path).ok());
+    let mount = found.as_deref().and_then(|path| mountinfo::containing(mounts, path));
+    match mount {
+        Some(mount) => dataset::read(mount),
+        None => Ok(None),
+    }
+}
+
+/// A role of a plan, and the values of its labels.
+struct RoleLabels<'a> {
+    plan: &'a str,
+    role: &'a Role,
+    dataset: &'a str,
+}
+
+impl RoleLabels<'_> {
+    fn add_properties(&self, readings: &mut Readings, present: Option<&PresentDataset>) {
+        for (property, planned) in planned(self.role) {
+            let value = present.and_then(|of| of.properties.get(&property)).map_or("", String::as_str);
+            let labels =
+                [self.plan, &self.role.role, &self.role.path, self.dataset, &property, &planned, value];
+            readings
+                .add(&PLAN_PROPERTY, labels)
+                .flag(&PLAN_PROPERTY_KEPT, normal(&property, value) == normal(&property, &planned));
+        }
+    }
+
+    fn add_files(&self, readings: &mut Readings, present: Option<&PresentDataset>) {
+        let recordsize = present.and_then(|of| bytes(of.properties.get("recordsize")?));
+        let Some(sample) = FileSample::of(&self.role.paths, recordsize) else { return };
+        if recordsize.is_some() {
+            readings
+                .add(&PLAN_ROLE, [self.plan, &self.role.role, &self.role.path, self.dataset])
+                .count(&PLAN_FILES, sample.large)
+                .count(&PLAN_FILES_OTHER_SIZE, sample.other_block_size);
+        }
+        let recommended = self.role.evidence.iter().find(|of| of.outcome == Outcome::Recommended);
+        let promise = recommended.and_then(|of| of.metrics.get(SPACE_RATIO)).copied();
+        if let (Some(promise), Some(ratio)) = (promise, sample.space_ratio()) {
+            let Measured { median, low, high } = promise;
+            readings
+                .add(&PLAN_PROMISE, self.promise(SPACE_RATIO))
+                .set(&PROMISE_VALUE, median)
+                .set(&PROMISE_LOW, low)
+                .set(&PROMISE_HIGH, high)
+                .set(&PROMISE_PRESENT, ratio);
+        }
+    }
+
+    /// Adds the mean sizes of reads and writes: in the recording, and since the last reading.
+    fn add_sizes(&self, readings: &mut Readings, recorded: &RoleIo, present: IoCounters) {
+        let figures = [
+            ("read", "mean_read_bytes", present.read_bytes, present.reads),
+            ("write", "mean_write_bytes", present.written_bytes, present.writes),
+        ];
+        for (op, metric, bytes, ops) in figures {
+            let planned = mean(recorded.bytes.get(op).copied(), recorded.ops.get(op).copied());
+            if let (Some(planned), Some(present)) = (planned, mean(Some(bytes), Some(ops))) {
+                readings
+                    .add(&PLAN_PROMISE, self.promise(metric))
+                    .set(&PROMISE_VALUE, planned)
+                    .set(&PROMISE_PRESENT, present);
+            }
+        }
+    }
+
+    fn promise<'a>(&'a self, metric: &'a str) -> [&'a str; 5] {
+        [self.plan, &self.role.role, &self.role.path, self.dataset, metric]
+    }
+}
+
+fn mean(bytes: Option<u64>, ops: Option<u64>) -> Option<f64> {
+    Some(bytes? as f64 / ops.filter(|ops| *ops > 0)? as f64)
+}
+
+/// The values that the dataset should have: the recommended ones, and those that the plan keeps.
+fn planned(role: &Role) -> Settings {
+    let mut planned = match role.current_source {
+        CurrentSource::ZfsGet { .. } => role.current.clone(),
+        CurrentSource::ZfsDefaults { .. } => Settings::new(),
+    };
+    planned.extend(role.recommended.clone());
+    planned
+}
+
+fn bytes(value: &String) -> Option<u64> {
+    poolwright_openzfs::property::parse_size(value).ok()
+}
+
+/// One spelling for values that mean the same.
+fn normal(property: &str, value: &str) -> String {
+    match (property, value) {
+        ("compression", "on") => "lz4".to_owned(),
+        ("compression", "zstd") => "zstd-3".to_owned(),
+        ("compression", "gzip") => "gzip-6".to_owned(),
+        ("recordsize" | "volblocksize" | "special_small_blocks", value) => {
+            bytes(&value.to_owned()).map_or_else(|| value.to_owned(), format_size)
+        }
+        (_, value) => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

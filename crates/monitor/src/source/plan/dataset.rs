@@ -1,0 +1,109 @@
+//! The dataset of a mount: its properties and the counters of its reads and writes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use poolwright_host::mountinfo::MountEntry;
+use poolwright_pool::kstat::ObjsetKstat;
+use poolwright_pool::{CommandOptions, Kstats, ZfsCommands};
+use poolwright_tune::plan::Settings;
+use poolwright_userpool::{Client, Counters, Request, Value};
+
+use crate::Result;
+
+/// The type of a kernel dataset's file system in the table of mounts.
+const KERNEL: &str = "zfs";
+/// That of a mount of the user-space engine.
+const USER: &str = "fuse.poolwright";
+/// The time that the owner of a user-space pool has for an answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// The properties that a plan may recommend.
+const PROPERTIES: [&str; 7] =
+    ["recordsize", "compression", "primarycache", "secondarycache", "logbias", "sync", "redundant_metadata"];
+
+/// A dataset as it is now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PresentDataset {
+    pub name: String,
+    /// Property → value.
+    pub properties: Settings,
+    /// `None` if the dataset has no counters.
+    pub io: Option<IoCounters>,
+}
+
+/// Reads and writes of programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounters {
+    pub read_bytes: u64,
+    pub reads: u64,
+    pub written_bytes: u64,
+    pub writes: u64,
+}
+
+impl IoCounters {
+    /// The difference to earlier counters; zero if they were reset.
+    pub fn since(self, before: IoCounters) -> IoCounters {
+        IoCounters {
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            reads: self.reads.saturating_sub(before.reads),
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            writes: self.writes.saturating_sub(before.writes),
+        }
+    }
+}
+
+/// Reads the dataset of a mount. `None` if the mount is of another file system.
+pub fn read(mount: &MountEntry) -> Result<Option<PresentDataset>> {
+    let name = mount.source.to_string_lossy().into_owned();
+    match mount.file_system.as_str() {
+        KERNEL => kernel(name).map(Some),
+        USER => user(name, mount),
+        _ => Ok(None),
+    }
+}
+
+fn kernel(name: String) -> Result<PresentDataset> {
+    let commands = ZfsCommands::new(CommandOptions { max_stuck: 1, ..CommandOptions::default() });
+    let found = commands.properties_of(&name)?;
+    let properties = found.map(|found| found.properties).unwrap_or_default();
+    let properties = properties.into_iter().map(|(property, value)| (property, value.value)).collect();
+    let pool_name = name.split('/').next().unwrap_or_default();
+    let pools = Kstats::default().pools()?;
+    let objsets = match pools.iter().find(|pool| pool.name() == pool_name) {
+        Some(pool) => pool.objsets()?,
+        None => Vec::new(),
+    };
+    let io = objsets.iter().find(|objset| objset.dataset == name).and_then(io_of_objset);
+    Ok(PresentDataset { name, properties, io })
+}
+
+fn io_of_objset(objset: &ObjsetKstat) -> Option<IoCounters> {
+    let value = |name| objset.stats.unsigned(name);
+    Some(IoCounters {
+        read_bytes: value("nread")?,
+        reads: value("reads")?,
+        written_bytes: value("nwritten")?,
+        writes: value("writes")?,
+    })
+}
+
+/// Asks the owner of the pool. `None` if the pool has no owner any more.
+fn user(name: String, mount: &MountEntry) -> Result<Option<PresentDataset>> {
+    let pool = name.split('/').next().unwrap_or_default();
+    let Some(mut client) = Client::connect(pool)? else { return Ok(None) };
+    client.set_timeout(ANSWER_LIMIT)?;
+    let properties = PROPERTIES.map(str::to_owned).to_vec();
+    let values: Vec<Value> = client.ask(&Request::Get { dataset: name.clone(), properties })?;
+    let counters: Counters = client.ask(&Request::Counters)?;
+    let io = counters.mounts.iter().find(|of| of.dataset == name && of.dir == mount.point).map(|of| {
+        let ops = |op: &str| of.ops.get(op).copied().unwrap_or(0);
+        IoCounters {
+            read_bytes: of.read_bytes,
+            reads: ops("read"),
+            written_bytes: of.write_bytes,
+            writes: ops("write"),
+        }
+    });
+    let properties: BTreeMap<_, _> = values.into_iter().map(|value| (value.property, value.value)).collect();
+    Ok(Some(PresentDataset { name, properties, io }))
+}

@@ -1,0 +1,62 @@
+use super::*;
+
+/// The example in the documentation of the format, as a file, with its directory replaced.
+fn example(dir: &Path) -> PathBuf {
+    let page = include_str!("../../../../../docs/plan-format.md");
+    let (_, rest) = page.split_once("```json\n").unwrap();
+    let (text, _) = rest.split_once("\n```").unwrap();
+    let file = dir.join("plan.json");
+    std::fs::write(&file, text.replace("/srv/mariadb", dir.to_str().unwrap())).unwrap();
+    file
+}
+
+#[test]
+fn a_plan_whose_files_are_not_on_zfs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut source = PlanFile::new(example(dir.path()));
+    let readings = source.read().unwrap();
+    let plan = readings.resources.iter().find(|of| std::ptr::eq(of.of, &PLAN)).unwrap();
+    assert_eq!(plan.value(&PLAN_CREATED), Some(1_768_473_000.0));
+    let property = readings.resources.iter().find(|of| std::ptr::eq(of.of, &PLAN_PROPERTY)).unwrap();
+    assert_eq!(property.value(&PLAN_PROPERTY_KEPT), Some(0.0));
+    assert_eq!((&*property.labels[3], &*property.labels[6]), ("", ""));
+    std::fs::write(dir.path().join("plan.json"), "{}").unwrap();
+    assert!(matches!(source.read(), Err(Error::PlanFile(_))));
+}
+
+#[test]
+fn a_plan_is_held_against_a_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = Plan::read(&example(dir.path())).unwrap();
+    let role = &plan.roles[0];
+    let mut present = PresentDataset { name: "tank/db".to_owned(), properties: planned(role), io: None };
+    let kept = |present: &PresentDataset| {
+        let labels = RoleLabels { plan: "p", role, dataset: &present.name };
+        let mut readings = Readings::default();
+        labels.add_properties(&mut readings, Some(present));
+        let kept = readings.resources.iter().map(|of| of.value(&PLAN_PROPERTY_KEPT).unwrap());
+        (readings.resources.len(), kept.sum::<f64>())
+    };
+    let (count, sum) = kept(&present);
+    assert!(count > 0 && sum == count as f64);
+    present.properties.insert("recordsize".to_owned(), "1M".to_owned());
+    assert_eq!(kept(&present).1, sum - 1.0);
+}
+
+#[test]
+fn spellings_that_mean_the_same() {
+    assert_eq!(normal("recordsize", "16384"), normal("recordsize", "16K"));
+    assert_eq!(normal("compression", "zstd"), normal("compression", "zstd-3"));
+    assert_ne!(normal("compression", "zstd"), normal("compression", "zstd-9"));
+    assert_ne!(normal("recordsize", ""), normal("recordsize", "16K"));
+}
+
+#[test]
+fn mean_sizes_since_the_last_reading() {
+    let before = IoCounters { read_bytes: 100, reads: 1, written_bytes: 0, writes: 0 };
+    let after = IoCounters { read_bytes: 900, reads: 3, written_bytes: 0, writes: 0 };
+    let since = after.since(before);
+    assert_eq!(mean(Some(since.read_bytes), Some(since.reads)), Some(400.0));
+    assert_eq!(mean(Some(since.written_bytes), Some(since.writes)), None);
+    assert_eq!(before.since(after), IoCounters::default());
+}
