@@ -87,7 +87,7 @@ fn metrics_follow_the_pool_and_a_hung_owner_delays_no_scrape() {
 
     // The property and its source.
     mounted.run("dataset set recordsize=16K tank");
-    let property = "property=\"recordsize\",value=\"16384\",source=\"local\"";
+    let property = "property=\"recordsize\",value=\"16K\",source=\"local\"";
     until("the property is exported", || {
         value(&exporter.metrics(), "poolwright_dataset_property", property) == Some(1.0)
     });
@@ -110,6 +110,51 @@ fn metrics_follow_the_pool_and_a_hung_owner_delays_no_scrape() {
     });
 }
 
+/// The example in the documentation of the format, with the directory of its first role replaced.
+fn write_example_plan(to: &std::path::Path, role: &str) {
+    let page = include_str!("../../../docs/plan-format.md");
+    let (_, rest) = page.split_once("```json\n").unwrap();
+    let (text, _) = rest.split_once("\n```").unwrap();
+    std::fs::write(to, text.replace("/srv/mariadb/data", role)).unwrap();
+}
+
+#[test]
+fn a_plan_is_held_against_the_mounted_dataset() {
+    skip_without_fuse!();
+    let mounted = Mounted::on("a.img:1G");
+    let dir = mounted.at("m/data");
+    std::fs::create_dir(&dir).unwrap();
+    // A file of 128K records, as today.
+    std::fs::write(dir.join("old"), vec![7; 1 << 20]).unwrap();
+    write_example_plan(&mounted.at("plan.json"), dir.to_str().unwrap());
+    let read = || Exporter::start(&mounted, &["--plan", "plan.json"]).metrics();
+    let kept = |metrics: &str, property: &str| {
+        value(metrics, "poolwright_plan_property_kept", &format!("property=\"{property}\""))
+    };
+    let before = read();
+    assert!(before.contains("role=\"data\"") && before.contains("dataset=\"tank\""), "{before}");
+    assert_eq!((kept(&before, "recordsize"), kept(&before, "compression")), (Some(0.0), Some(0.0)));
+    let files = |metrics: &str| {
+        let value = |name| value(metrics, name, "role=\"data\"");
+        (value("poolwright_plan_examined_files"), value("poolwright_plan_files_with_other_block_size"))
+    };
+    assert_eq!(files(&before), (Some(1.0), Some(0.0)));
+
+    // The properties are set; the old file keeps its block size, and a new one has the new size.
+    mounted.run("dataset set recordsize=16K compression=zstd tank");
+    std::fs::write(dir.join("new"), vec![7; 1 << 20]).unwrap();
+    std::fs::File::open(dir.join("new")).unwrap().sync_all().unwrap();
+    let after = read();
+    assert_eq!((kept(&after, "recordsize"), kept(&after, "compression")), (Some(1.0), Some(1.0)));
+    assert_eq!(files(&after), (Some(2.0), Some(1.0)));
+    let created = value(&after, "poolwright_plan_created_time_seconds", "plan=\"plan.json\"");
+    assert_eq!(created, Some(1_768_473_000.0));
+
+    mounted.umount();
+    let gone = read();
+    assert_eq!(kept(&gone, "recordsize"), Some(0.0), "the files are on no dataset: {gone}");
+}
+
 #[test]
 fn a_token_and_the_host_are_checked() {
     let dir = TestDir::new();
@@ -126,7 +171,7 @@ fn a_token_and_the_host_are_checked() {
     assert_eq!(status(&format!("Host: example.org\r\n{token}")), "HTTP/1.1 421 Misdirected Request");
     let (status, body) = exporter.get("/api/v1/readings", &format!("Host: localhost\r\n{token}"));
     assert_eq!(status, "HTTP/1.1 200 OK");
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap()["sources"], serde_json::json!([]));
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap()["sources"][0]["source"], "host");
 }
 
 #[test]
