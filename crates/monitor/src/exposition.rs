@@ -3,8 +3,9 @@
 //! The two differ in the name of counters in `# TYPE` lines, in `# UNIT` lines and in the final `# EOF`. Other programs than
 //! Prometheus read only the first.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::family::{FAMILIES, MetricFamily, Unit};
 use crate::reading::HistogramReading;
@@ -47,40 +48,86 @@ impl TextFormat {
     }
 }
 
-/// Formats the readings of all sources. Families without a reading are omitted.
-pub fn text(all: &[&Readings], format: TextFormat) -> String {
-    let mut text = String::with_capacity(64 << 10);
-    let by_type = by_type(all);
-    for family in FAMILIES {
-        let mut has_header = false;
-        for resource in by_type.get(family.resource.name).into_iter().flatten() {
-            let value = resource.value(family);
-            let histogram = resource.histograms.iter().find(|reading| std::ptr::eq(reading.family, *family));
-            if !has_header && (value.is_some() || histogram.is_some()) {
-                header(&mut text, family, format);
-                has_header = true;
-            }
-            if let Some(value) = value {
-                line(&mut text, family.name, "", resource, None, value);
-            }
-            if let Some(histogram) = histogram {
-                buckets(&mut text, histogram, resource, format);
-            }
-        }
-    }
-    if format == TextFormat::OpenMetrics {
-        text.push_str("# EOF\n");
-    }
-    text
+/// The text of readings, in pieces, so that a host with many datasets needs no memory for the whole.
+#[derive(Debug)]
+pub struct TextPieces {
+    all: Vec<Arc<Readings>>,
+    format: TextFormat,
+    /// For each type of resource, by its name: the places of its resources in `all`.
+    places: HashMap<&'static str, Vec<(u32, u32)>>,
+    /// The family whose resources are being formatted: its number in [`FAMILIES`], and the number of the next resource.
+    family: usize,
+    next: usize,
+    has_header: bool,
+    is_ended: bool,
 }
 
-/// The resources by the name of their type.
-fn by_type<'a>(all: &[&'a Readings]) -> BTreeMap<&'static str, Vec<&'a Resource>> {
-    let mut by_type: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for resource in all.iter().flat_map(|readings| &readings.resources) {
-        by_type.entry(resource.of.name).or_default().push(resource);
+/// The length of a piece in bytes, except that of the last.
+const PIECE: usize = 64 << 10;
+
+impl TextPieces {
+    /// The text of the readings of all sources. Families without a reading are omitted.
+    pub fn new(all: Vec<Arc<Readings>>, format: TextFormat) -> TextPieces {
+        let mut places: HashMap<_, Vec<_>> = HashMap::new();
+        for (source, readings) in (0..).zip(&all) {
+            for (at, resource) in (0..).zip(&readings.resources) {
+                places.entry(resource.of.name).or_default().push((source, at));
+            }
+        }
+        TextPieces { all, format, places, family: 0, next: 0, has_header: false, is_ended: false }
     }
-    by_type
+
+    /// Formats resources of one family until `text` is long enough. Returns whether the family is complete.
+    fn add_family(&mut self, family: &'static MetricFamily, text: &mut String) -> bool {
+        let places = self.places.get(family.resource.name).map_or(&[][..], Vec::as_slice);
+        for (source, at) in places.iter().skip(self.next) {
+            self.next += 1;
+            let resource = &self.all[*source as usize].resources[*at as usize];
+            let value = resource.value(family);
+            let histogram = resource.histograms.iter().find(|reading| std::ptr::eq(reading.family, family));
+            if !self.has_header && (value.is_some() || histogram.is_some()) {
+                header(text, family, self.format);
+                self.has_header = true;
+            }
+            if let Some(value) = value {
+                line(text, family.name, "", resource, None, value);
+            }
+            if let Some(histogram) = histogram {
+                buckets(text, histogram, resource, self.format);
+            }
+            if text.len() >= PIECE {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Iterator for TextPieces {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        if self.is_ended {
+            return None;
+        }
+        let mut text = String::with_capacity(PIECE + (4 << 10));
+        while let Some(family) = FAMILIES.get(self.family) {
+            if !self.add_family(family, &mut text) {
+                return Some(text);
+            }
+            (self.family, self.next, self.has_header) = (self.family + 1, 0, false);
+        }
+        self.is_ended = true;
+        if self.format == TextFormat::OpenMetrics {
+            text.push_str("# EOF\n");
+        }
+        Some(text)
+    }
+}
+
+/// Formats the readings of all sources.
+pub fn text(all: Vec<Arc<Readings>>, format: TextFormat) -> String {
+    TextPieces::new(all, format).collect()
 }
 
 fn header(text: &mut String, family: &MetricFamily, format: TextFormat) {
@@ -88,8 +135,9 @@ fn header(text: &mut String, family: &MetricFamily, format: TextFormat) {
         TextFormat::Prometheus => family.name,
         TextFormat::OpenMetrics => family.stem(),
     };
-    let _ = writeln!(text, "# HELP {name} {}", Escaped(family.help, format == TextFormat::OpenMetrics));
-    let _ = writeln!(text, "# TYPE {name} {}", family.kind.name());
+    let _ = write!(text, "# HELP {name} ");
+    push_escaped(text, family.help, format == TextFormat::OpenMetrics);
+    let _ = writeln!(text, "\n# TYPE {name} {}", family.kind.name());
     if format == TextFormat::OpenMetrics && family.unit != Unit::None {
         let _ = writeln!(text, "# UNIT {name} {}", family.unit.suffix());
     }
@@ -115,7 +163,11 @@ fn line(text: &mut String, name: &str, suffix: &str, resource: &Resource, bound:
     let labels = resource.of.labels.iter().zip(&resource.labels).filter(|(_, value)| !value.is_empty());
     let mut separator = '{';
     for (name, value) in labels {
-        let _ = write!(text, "{separator}{name}=\"{}\"", Escaped(value, true));
+        text.push(separator);
+        text.push_str(name);
+        text.push_str("=\"");
+        push_escaped(text, value, true);
+        text.push('"');
         separator = ',';
     }
     if let Some(bound) = bound {
@@ -128,25 +180,34 @@ fn line(text: &mut String, name: &str, suffix: &str, resource: &Resource, bound:
     if separator == ',' {
         text.push('}');
     }
-    let _ = writeln!(text, " {value}");
+    text.push(' ');
+    push_number(text, value);
+    text.push('\n');
 }
 
-/// A text with `\`, line feeds and, if asked, `"` escaped.
-struct Escaped<'a>(&'a str, bool);
+/// Most values are integers, and formatting an integer is several times faster than formatting an `f64`.
+fn push_number(text: &mut String, value: f64) {
+    let integer = value as u64;
+    let _ = match integer as f64 == value && integer < 1 << 53 {
+        true => write!(text, "{integer}"),
+        false => write!(text, "{value}"),
+    };
+}
 
-impl std::fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut rest = self.0;
-        let special = |c: char| c == '\\' || c == '\n' || (self.1 && c == '"');
-        while let Some(at) = rest.find(special) {
-            f.write_str(&rest[..at])?;
-            match rest.as_bytes()[at] {
-                b'\n' => f.write_str("\\n")?,
-                other => write!(f, "\\{}", char::from(other))?,
-            }
-            rest = &rest[at + 1..];
+/// Adds `from` with `\`, line feeds and, if asked, `"` escaped.
+fn push_escaped(text: &mut String, from: &str, quotes: bool) {
+    let is_special = |byte: u8| byte == b'\\' || byte == b'\n' || (quotes && byte == b'"');
+    if !from.bytes().any(is_special) {
+        text.push_str(from);
+        return;
+    }
+    for c in from.chars() {
+        match c {
+            '\n' => text.push_str("\\n"),
+            '\\' => text.push_str("\\\\"),
+            '"' if quotes => text.push_str("\\\""),
+            other => text.push(other),
         }
-        f.write_str(rest)
     }
 }
 
@@ -170,7 +231,7 @@ mod tests {
 
     #[test]
     fn both_formats_escape_labels_and_omit_empty_ones() {
-        let plain = text(&[&example()], TextFormat::Prometheus);
+        let plain = text(vec![Arc::new(example())], TextFormat::Prometheus);
         let lines: Vec<&str> = plain.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             lines,
@@ -182,7 +243,7 @@ mod tests {
             ]
         );
         assert!(plain.contains("# TYPE poolwright_dataset_reads_total counter\n"));
-        let open = text(&[&example()], TextFormat::OpenMetrics);
+        let open = text(vec![Arc::new(example())], TextFormat::OpenMetrics);
         assert!(open.contains("# TYPE poolwright_dataset_reads counter\n"));
         assert!(open.contains("# UNIT poolwright_dataset_used_bytes bytes\n"));
         assert!(open.ends_with("# EOF\n"));
@@ -198,13 +259,28 @@ mod tests {
             format!("poolwright_vdev_latency_seconds_bucket{{{labels},le=\"{bound}\"}} {count}\n")
         };
         let expected = [bucket("0.001", 3), bucket("0.5", 3), bucket("+Inf", 5)].concat();
-        let plain = text(&[&readings], TextFormat::Prometheus);
+        let all = vec![Arc::new(readings)];
+        let plain = text(all.clone(), TextFormat::Prometheus);
         assert!(plain.contains("# TYPE poolwright_vdev_latency_seconds histogram\n"));
         assert!(
             plain.ends_with(&format!("{expected}poolwright_vdev_latency_seconds_count{{{labels}}} 5\n")),
             "{plain}"
         );
-        assert!(text(&[&readings], TextFormat::OpenMetrics).ends_with(&format!("{expected}# EOF\n")));
+        assert!(text(all, TextFormat::OpenMetrics).ends_with(&format!("{expected}# EOF\n")));
+    }
+
+    #[test]
+    fn a_long_text_has_pieces_and_each_header_once() {
+        let mut readings = Readings::default();
+        for number in 0..5000 {
+            let dataset = readings.add(&DATASET, ["kernel", "tank", &format!("tank/{number}")]);
+            dataset.count(&DATASET_USED, 1).count(&DATASET_READS, number);
+        }
+        let pieces: Vec<String> = TextPieces::new(vec![Arc::new(readings)], TextFormat::Prometheus).collect();
+        assert!(pieces.len() > 5 && pieces.iter().all(|piece| piece.len() < PIECE + 1024));
+        let text = pieces.concat();
+        assert_eq!(text.lines().filter(|line| line.starts_with("# TYPE")).count(), 2);
+        assert_eq!(text.lines().filter(|line| !line.starts_with('#')).count(), 10_000);
     }
 
     #[test]

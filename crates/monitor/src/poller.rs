@@ -166,7 +166,10 @@ fn serve(mut source: Box<dyn Source>, shared: &Shared) {
         state.finished = Some((began, began.elapsed()));
         state.reads += 1;
         match read {
-            Ok(Ok(readings)) => (state.last, state.error) = (Some((Arc::new(readings), began)), None),
+            Ok(Ok(mut readings)) => {
+                readings.shrink();
+                (state.last, state.error) = (Some((Arc::new(readings), began)), None);
+            }
             Ok(Err(error)) => state.error = Some(error.to_string()),
             Err(_) => state.error = Some("the source's code panicked".to_owned()),
         }

@@ -1,5 +1,7 @@
 //! The values that a source has read.
 
+use std::sync::Arc;
+
 use crate::family::{MetricFamily, ResourceType};
 
 /// The value of one metric of one resource.
@@ -39,7 +41,7 @@ pub struct Resource {
     /// The type, which names the labels.
     pub of: &'static ResourceType,
     /// Values of the labels, in the order of [`ResourceType::labels`].
-    pub labels: Box<[Box<str>]>,
+    pub labels: Box<[Arc<str>]>,
     /// The metrics that were read. A metric that could not be read is missing.
     pub readings: Vec<Reading>,
     /// The histograms that were read.
@@ -47,7 +49,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    fn new(of: &'static ResourceType, labels: Box<[Box<str>]>) -> Resource {
+    fn new(of: &'static ResourceType, labels: Box<[Arc<str>]>) -> Resource {
         Resource { of, labels, readings: Vec::new(), histograms: Vec::new() }
     }
 
@@ -114,9 +116,26 @@ impl Readings {
     /// If the number of labels differs: an error in the source's code.
     pub fn add<const N: usize>(&mut self, of: &'static ResourceType, labels: [&str; N]) -> &mut Resource {
         assert_eq!(N, of.labels.len(), "labels of {}", of.name);
-        let labels = labels.iter().map(|label| Box::from(*label)).collect();
+        let labels = self.shared(labels);
         self.resources.push(Resource::new(of, labels));
         self.resources.last_mut().expect("it was added")
+    }
+
+    /// Label values. Those that the resource before has too are shared with it, because many resources are of one pool or one
+    /// dataset.
+    fn shared<'a>(&self, labels: impl IntoIterator<Item = &'a str>) -> Box<[Arc<str>]> {
+        let before = self.resources.last().map_or(&[][..], |resource| &resource.labels);
+        let shared = |label: &str| match before.iter().find(|known| ***known == *label) {
+            Some(known) => Arc::clone(known),
+            None => Arc::from(label),
+        };
+        labels.into_iter().map(shared).collect()
+    }
+
+    /// Returns memory that further resources would need.
+    pub fn shrink(&mut self) {
+        self.resources.iter_mut().for_each(|resource| resource.readings.shrink_to_fit());
+        self.resources.shrink_to_fit();
     }
 
     /// Adds one resource for each of `states`, whose metric is 1 for the state `now` and 0 for the others. A state that is
@@ -124,7 +143,7 @@ impl Readings {
     pub fn add_states(&mut self, family: &'static MetricFamily, labels: &[&str], states: &[&str], now: &str) {
         let unknown = (!states.contains(&now)).then_some(now);
         for state in states.iter().copied().chain(unknown) {
-            let labels = labels.iter().copied().chain([state]).map(Box::from).collect();
+            let labels = self.shared(labels.iter().copied().chain([state]));
             let mut resource = Resource::new(family.resource, labels);
             resource.flag(family, state == now);
             self.resources.push(resource);

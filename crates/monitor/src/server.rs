@@ -7,6 +7,7 @@ mod api;
 mod connection;
 mod credential;
 mod exporter;
+mod generation;
 mod route;
 
 use std::net::SocketAddr;

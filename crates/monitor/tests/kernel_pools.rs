@@ -3,12 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use poolwright_monitor::exposition::{self, TextFormat};
 use poolwright_monitor::source::kernel::KernelPools;
-use poolwright_monitor::{Poller, Readings, SourceReadings};
+use poolwright_monitor::{Poller, SourceReadings};
 use poolwright_pool::{CommandOptions, Kstats};
 
 /// Far more than a read of a capture takes.
@@ -42,8 +41,7 @@ fn poller(capture: &Path, options: CommandOptions) -> Poller {
 }
 
 fn metrics(sources: &[SourceReadings], format: TextFormat) -> String {
-    let all: Vec<Arc<Readings>> = sources.iter().filter_map(|source| source.readings.clone()).collect();
-    exposition::text(&all.iter().map(|readings| &**readings).collect::<Vec<_>>(), format)
+    exposition::text(sources.iter().filter_map(|source| source.readings.clone()).collect(), format)
 }
 
 /// The captures of a whole system, as `VERSION/STATE`.

@@ -12,7 +12,7 @@ use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
 
 use super::Exporter;
-use super::exporter::AnswerKind;
+use super::generation::AnswerKind;
 use crate::exposition::TextFormat;
 
 /// The start page.

@@ -49,21 +49,37 @@ pub struct DatasetProperties {
 /// # Errors
 /// If a line has another number of columns, or an unknown source.
 pub fn parse_properties(text: &str) -> Result<Vec<DatasetProperties>, MalformedOutput> {
-    let mut datasets: Vec<DatasetProperties> = Vec::new();
+    let mut datasets = Vec::new();
+    parse_each(text, |dataset| datasets.push(dataset))?;
+    Ok(datasets)
+}
+
+/// Parses as [`parse_properties`], and calls `each` with one dataset after the other.
+///
+/// # Errors
+/// As [`parse_properties`]. `each` may have been called before.
+pub fn parse_each(text: &str, mut each: impl FnMut(DatasetProperties)) -> Result<(), MalformedOutput> {
+    let mut last: Option<DatasetProperties> = None;
     for row in Row::all(text, 4) {
         let row = row?;
         let (dataset, value) = (row.text(0), row.text(2));
         let source = parse_source(row.text(3));
         let source = source.ok_or_else(|| row.malformed(format!("{:?} is not a source", row.text(3))))?;
-        if datasets.last().is_none_or(|last| last.dataset != dataset) {
-            datasets.push(DatasetProperties { dataset: dataset.to_owned(), properties: BTreeMap::new() });
-        }
+        let open = match last.take() {
+            Some(last) if last.dataset == dataset => last,
+            other => {
+                other.into_iter().for_each(&mut each);
+                DatasetProperties { dataset: dataset.to_owned(), properties: BTreeMap::new() }
+            }
+        };
         // `-` stands for a property that this dataset does not have.
-        if let Some(last) = datasets.last_mut().filter(|_| value != "-") {
-            last.properties.insert(row.text(1).to_owned(), SourcedValue { value: value.to_owned(), source });
+        let open = last.insert(open);
+        if value != "-" {
+            open.properties.insert(row.text(1).to_owned(), SourcedValue { value: value.to_owned(), source });
         }
     }
-    Ok(datasets)
+    last.into_iter().for_each(each);
+    Ok(())
 }
 
 fn parse_source(text: &str) -> Option<PropertySource> {

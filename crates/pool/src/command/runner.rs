@@ -179,9 +179,19 @@ impl ZfsCommands {
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
     pub fn properties(&self) -> Result<Vec<DatasetProperties>, CommandError> {
+        let mut datasets = Vec::new();
+        self.for_each_properties(|dataset| datasets.push(dataset))?;
+        Ok(datasets)
+    }
+
+    /// As [`ZfsCommands::properties`], with one dataset after the other, because those of thousands need much memory.
+    ///
+    /// # Errors
+    /// As [`ZfsCommands::properties`]. `each` may have been called before.
+    pub fn for_each_properties(&self, each: impl FnMut(DatasetProperties)) -> Result<(), CommandError> {
         let arguments =
             ["get", "-Hp", "-t", "filesystem,volume", "-o", "name,property,value,source", property::TUNED];
-        self.zfs(&arguments, property::parse_properties)
+        self.zfs(&arguments, |text| property::parse_each(text, each))
     }
 
     /// The same properties of one dataset. `None` if it does not exist.

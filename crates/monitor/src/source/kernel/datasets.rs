@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use poolwright_pool::ZfsCommands;
 use poolwright_pool::command::dataset::DatasetSpace;
-use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use poolwright_pool::command::property::{DatasetProperties, PropertySource, SourcedValue};
 
 use super::ENGINE;
 use crate::family::*;
@@ -87,26 +87,26 @@ impl Source for PoolProperties {
 
     fn read(&mut self) -> Result<Readings> {
         let mut readings = Readings::default();
-        for dataset in self.commands.properties()? {
-            let value = |name: &str| dataset.properties.get(name)?.value.parse().ok();
-            let recordsize: Option<u64> = value("recordsize").or_else(|| value("volblocksize"));
-            readings
-                .add(&DATASET, [ENGINE, &self.pool, &dataset.dataset])
-                .count(&DATASET_RECORDSIZE, recordsize);
-            for (property, SourcedValue { value, source }) in &dataset.properties {
-                let source = match source {
-                    PropertySource::Default | PropertySource::None => continue,
-                    PropertySource::Local => "local".to_owned(),
-                    PropertySource::Temporary => "temporary".to_owned(),
-                    PropertySource::Received => "received".to_owned(),
-                    PropertySource::Inherited(from) => format!("inherited from {from}"),
-                };
-                let value = spelled(property, value);
-                let labels = [ENGINE, &self.pool, &dataset.dataset, property, &value, &source];
-                readings.add(&PROPERTY, labels).flag(&PROPERTY_INFO, true);
-            }
-        }
+        self.commands.for_each_properties(|dataset| add_properties(&mut readings, &self.pool, &dataset))?;
         Ok(readings)
+    }
+}
+
+fn add_properties(readings: &mut Readings, pool: &str, dataset: &DatasetProperties) {
+    let value = |name: &str| dataset.properties.get(name)?.value.parse().ok();
+    let recordsize: Option<u64> = value("recordsize").or_else(|| value("volblocksize"));
+    readings.add(&DATASET, [ENGINE, pool, &dataset.dataset]).count(&DATASET_RECORDSIZE, recordsize);
+    for (property, SourcedValue { value, source }) in &dataset.properties {
+        let source = match source {
+            PropertySource::Default | PropertySource::None => continue,
+            PropertySource::Local => "local",
+            PropertySource::Temporary => "temporary",
+            PropertySource::Received => "received",
+            PropertySource::Inherited(from) => &format!("inherited from {from}"),
+        };
+        let value = spelled(property, value);
+        let labels = [ENGINE, pool, &dataset.dataset, property, &value, source];
+        readings.add(&PROPERTY, labels).flag(&PROPERTY_INFO, true);
     }
 }
 

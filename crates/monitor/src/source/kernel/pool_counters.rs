@@ -1,6 +1,6 @@
 //! The kstats of one pool. Reading them takes no lock of the pool.
 
-use poolwright_pool::kstat::{ObjsetKstat, PoolKstats, TxgRecord, TxgState};
+use poolwright_pool::kstat::{PoolKstats, TxgRecord, TxgState};
 
 use super::{ENGINE, seconds};
 use crate::family::*;
@@ -49,12 +49,12 @@ impl Source for PoolCounters {
         }
         let resource = readings.add(&POOL, [ENGINE, pool]).flag(&POOL_OPEN, true);
         set_txgs(resource, &self.kstats.txgs()?.unwrap_or_default());
-        for ObjsetKstat { dataset, stats, .. } in self.kstats.objsets()? {
-            let resource = readings.add(&DATASET, [ENGINE, pool, &dataset]);
-            for (name, family) in DATASET_COUNTERS {
-                resource.count(family, stats.unsigned(name));
+        self.kstats.for_each_objset(DATASET_COUNTERS.map(|(name, _)| name), |dataset, values| {
+            let resource = readings.add(&DATASET, [ENGINE, pool, dataset]);
+            for ((_, family), value) in DATASET_COUNTERS.into_iter().zip(values) {
+                resource.count(family, value);
             }
-        }
+        })?;
         Ok(readings)
     }
 }
