@@ -106,7 +106,6 @@ fn label_values(metric: Metric, label: &'static str, is_multiple: bool, scope: &
     let mut json = json!({
         "type": "query",
         "datasource": datasource(),
-        "definition": query,
         "query": { "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery" },
         "refresh": 2,
         "regex": "",

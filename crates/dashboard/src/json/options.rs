@@ -28,6 +28,8 @@ pub(super) fn options(shown: &Panel) -> Value {
             "justifyMode": "auto",
             "orientation": "auto",
             "textMode": "value",
+            "showPercentChange": false,
+            "percentChangeColorMode": "standard",
             "wideLayout": true,
         }),
         PanelKind::Graph => json!({
@@ -42,8 +44,9 @@ pub(super) fn options(shown: &Panel) -> Value {
         PanelKind::Table => json!({
             "showHeader": true,
             "cellHeight": "sm",
+            "frameIndex": 0,
             "sortBy": [],
-            "footer": { "show": false, "reducer": ["sum"], "countRows": false, "fields": "" },
+            "footer": { "show": false, "reducer": ["sum"], "countRows": false },
         }),
         PanelKind::Heatmap => heatmap(shown),
         PanelKind::StateTimeline => json!({
