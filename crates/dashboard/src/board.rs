@@ -2,7 +2,7 @@
 
 use poolwright_monitor::MetricFamily;
 
-use crate::metric::{ForeignMetric, Metric};
+use crate::metric::{ForeignMetric, QueryMetric};
 use crate::panel::Panel;
 use crate::query::Scope;
 
@@ -11,13 +11,13 @@ pub const TAG: &str = "poolwright";
 
 /// Where the values of a variable come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Choice {
+pub enum VariableValues {
     /// All data sources of Prometheus's type.
     Datasource,
     /// The values of a label of a metric.
     Label {
         /// The metric.
-        metric: Metric,
+        metric: QueryMetric,
         /// The label.
         label: &'static str,
         /// Whether several values, or all, can be chosen.
@@ -39,7 +39,7 @@ pub struct Variable {
     /// The explanation.
     pub help: &'static str,
     /// Its values.
-    pub choice: Choice,
+    pub choice: VariableValues,
     /// The label that the variable selects in all metrics of Poolwright.
     pub scope: Option<&'static str>,
 }
@@ -52,7 +52,7 @@ impl Variable {
         label: &'static str,
         help: &'static str,
     ) -> Variable {
-        let choice = Choice::Label { metric: Metric::Own(metric), label, is_multiple: true };
+        let choice = VariableValues::Label { metric: QueryMetric::Own(metric), label, is_multiple: true };
         Variable { name: label, title, help, choice, scope: Some(label) }
     }
 
@@ -63,7 +63,7 @@ impl Variable {
         label: &'static str,
         help: &'static str,
     ) -> Variable {
-        let choice = Choice::Label { metric: Metric::Own(metric), label, is_multiple: false };
+        let choice = VariableValues::Label { metric: QueryMetric::Own(metric), label, is_multiple: false };
         Variable { name: label, title, help, choice, scope: Some(label) }
     }
 
@@ -76,13 +76,13 @@ impl Variable {
         is_multiple: bool,
         help: &'static str,
     ) -> Variable {
-        let choice = Choice::Label { metric: Metric::Foreign(metric), label, is_multiple };
+        let choice = VariableValues::Label { metric: QueryMetric::Foreign(metric), label, is_multiple };
         Variable { name, title, help, choice, scope: None }
     }
 
     /// A regular expression for a label, for labels with too many values for a list.
     pub const fn pattern(title: &'static str, label: &'static str, help: &'static str) -> Variable {
-        Variable { name: label, title, help, choice: Choice::Pattern, scope: Some(label) }
+        Variable { name: label, title, help, choice: VariableValues::Pattern, scope: Some(label) }
     }
 
     /// A list of fixed values, which queries name.
@@ -92,13 +92,13 @@ impl Variable {
         values: &'static [&'static str],
         help: &'static str,
     ) -> Variable {
-        Variable { name, title, help, choice: Choice::List(values), scope: None }
+        Variable { name, title, help, choice: VariableValues::List(values), scope: None }
     }
 
     /// The matcher that selects the chosen values. Grafana escapes a single value for `=`, and several for `=~`.
     fn matcher(&self) -> String {
         match self.choice {
-            Choice::Label { is_multiple: false, .. } => format!("=\"${}\"", self.name),
+            VariableValues::Label { is_multiple: false, .. } => format!("=\"${}\"", self.name),
             _ => format!("=~\"${}\"", self.name),
         }
     }

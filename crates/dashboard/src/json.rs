@@ -5,8 +5,8 @@ mod options;
 
 use serde_json::{Value, json};
 
-use crate::board::{Board, Choice, TAG, Variable};
-use crate::metric::Metric;
+use crate::board::{Board, TAG, Variable, VariableValues};
+use crate::metric::QueryMetric;
 use crate::panel::{Panel, PanelKind, PanelQuery};
 use crate::query::{Context, Scope};
 
@@ -56,7 +56,7 @@ fn variables(board: &Board) -> Vec<Value> {
         name: "datasource",
         title: "Data source",
         help: "The Prometheus that scrapes the exporters",
-        choice: Choice::Datasource,
+        choice: VariableValues::Datasource,
         scope: None,
     };
     let first = variable(&source, &Scope::default());
@@ -74,11 +74,13 @@ fn variable(variable: &Variable, scope: &Scope) -> Value {
         "skipUrlSync": false,
     });
     let rest = match variable.choice {
-        Choice::Datasource => {
+        VariableValues::Datasource => {
             json!({ "type": "datasource", "query": "prometheus", "refresh": 1, "regex": "" })
         }
-        Choice::Label { metric, label, is_multiple } => label_values(metric, label, is_multiple, scope),
-        Choice::List(values) => {
+        VariableValues::Label { metric, label, is_multiple } => {
+            label_values(metric, label, is_multiple, scope)
+        }
+        VariableValues::List(values) => {
             let option =
                 |value: &&str| json!({ "text": value, "value": value, "selected": *value == values[0] });
             json!({
@@ -90,7 +92,7 @@ fn variable(variable: &Variable, scope: &Scope) -> Value {
                 "includeAll": false,
             })
         }
-        Choice::Pattern => {
+        VariableValues::Pattern => {
             let option = json!({ "text": ".*", "value": ".*", "selected": true });
             json!({ "type": "textbox", "query": ".*", "current": option, "options": [option] })
         }
@@ -99,7 +101,7 @@ fn variable(variable: &Variable, scope: &Scope) -> Value {
     json
 }
 
-fn label_values(metric: Metric, label: &'static str, is_multiple: bool, scope: &Scope) -> Value {
+fn label_values(metric: QueryMetric, label: &'static str, is_multiple: bool, scope: &Scope) -> Value {
     assert!(metric.labels().any(|known| known == label), "{} has no label {label}", metric.name());
     let series = crate::query::of(metric).text(Context::new(scope, true));
     let query = format!("label_values({series}, {label})");

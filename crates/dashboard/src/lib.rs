@@ -14,9 +14,9 @@ pub mod metric;
 pub mod panel;
 pub mod query;
 
-pub use board::{Board, Choice, PanelRow, Variable};
+pub use board::{Board, PanelRow, Variable, VariableValues};
 pub use definition::boards;
-pub use metric::{FOREIGN, ForeignMetric, Metric};
+pub use metric::{FOREIGN, ForeignMetric, QueryMetric};
 pub use panel::{Panel, PanelKind, PanelUnit};
 pub use query::{Context, Query, Scope};
 

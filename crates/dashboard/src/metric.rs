@@ -23,63 +23,63 @@ pub struct ForeignMetric {
 
 /// A metric in a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Metric {
+pub enum QueryMetric {
     /// A metric of Poolwright's exporter.
     Own(&'static MetricFamily),
     /// A metric of another program.
     Foreign(&'static ForeignMetric),
 }
 
-impl From<&'static MetricFamily> for Metric {
-    fn from(family: &'static MetricFamily) -> Metric {
-        Metric::Own(family)
+impl From<&'static MetricFamily> for QueryMetric {
+    fn from(family: &'static MetricFamily) -> QueryMetric {
+        QueryMetric::Own(family)
     }
 }
 
-impl From<&'static ForeignMetric> for Metric {
-    fn from(metric: &'static ForeignMetric) -> Metric {
-        Metric::Foreign(metric)
+impl From<&'static ForeignMetric> for QueryMetric {
+    fn from(metric: &'static ForeignMetric) -> QueryMetric {
+        QueryMetric::Foreign(metric)
     }
 }
 
-impl Metric {
+impl QueryMetric {
     /// The name in the exposition.
     pub fn name(self) -> &'static str {
         match self {
-            Metric::Own(family) => family.name,
-            Metric::Foreign(metric) => metric.name,
+            QueryMetric::Own(family) => family.name,
+            QueryMetric::Foreign(metric) => metric.name,
         }
     }
 
     /// How the metric changes.
     pub fn kind(self) -> FamilyType {
         match self {
-            Metric::Own(family) => family.kind,
-            Metric::Foreign(metric) => metric.kind,
+            QueryMetric::Own(family) => family.kind,
+            QueryMetric::Foreign(metric) => metric.kind,
         }
     }
 
     /// The unit.
     pub fn unit(self) -> Unit {
         match self {
-            Metric::Own(family) => family.unit,
-            Metric::Foreign(metric) => metric.unit,
+            QueryMetric::Own(family) => family.unit,
+            QueryMetric::Foreign(metric) => metric.unit,
         }
     }
 
     /// The factor that converts a value to the base unit.
     pub fn factor(self) -> f64 {
         match self {
-            Metric::Own(_) => 1.0,
-            Metric::Foreign(metric) => metric.factor,
+            QueryMetric::Own(_) => 1.0,
+            QueryMetric::Foreign(metric) => metric.factor,
         }
     }
 
     /// All labels of a sample. Prometheus adds `job` and `instance`.
     pub fn labels(self) -> impl Iterator<Item = &'static str> {
         let labels = match self {
-            Metric::Own(family) => family.resource.labels,
-            Metric::Foreign(metric) => metric.labels,
+            QueryMetric::Own(family) => family.resource.labels,
+            QueryMetric::Foreign(metric) => metric.labels,
         };
         ["job", "instance"].into_iter().chain(labels.iter().copied())
     }
@@ -88,19 +88,19 @@ impl Metric {
     /// exporter.
     pub fn is_scoped(self) -> bool {
         match self {
-            Metric::Own(_) => true,
-            Metric::Foreign(metric) => metric.exporter == PROMETHEUS,
+            QueryMetric::Own(_) => true,
+            QueryMetric::Foreign(metric) => metric.exporter == PROMETHEUS,
         }
     }
 
     /// The meaning, as an item of a Markdown list.
     pub fn described(self) -> String {
         match self {
-            Metric::Own(family) => format!("- `{}`: {}", family.name, family.help),
-            Metric::Foreign(metric) if metric.exporter == PROMETHEUS => {
+            QueryMetric::Own(family) => format!("- `{}`: {}", family.name, family.help),
+            QueryMetric::Foreign(metric) if metric.exporter == PROMETHEUS => {
                 format!("- `{}` (stored by Prometheus with each scrape): {}", metric.name, metric.help)
             }
-            Metric::Foreign(metric) => {
+            QueryMetric::Foreign(metric) => {
                 format!("- `{}` (needs {}): {}", metric.name, metric.exporter, metric.help)
             }
         }

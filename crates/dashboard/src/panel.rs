@@ -1,6 +1,6 @@
 //! Panels: what a dashboard shows of one or more queries.
 
-use crate::metric::Metric;
+use crate::metric::QueryMetric;
 use crate::query::{Dimension, Query};
 
 /// The unit in which a panel shows values.
@@ -85,7 +85,7 @@ impl PanelKind {
 
 /// The colour of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub enum StateColor {
     /// As it should be.
     Good,
     /// Should be looked at.
@@ -96,23 +96,23 @@ pub enum Severity {
     Neutral,
 }
 
-impl Severity {
+impl StateColor {
     /// Grafana's name of the colour.
     pub fn color(self) -> &'static str {
         match self {
-            Severity::Good => "green",
-            Severity::Warning => "orange",
-            Severity::Critical => "red",
-            Severity::Neutral => "blue",
+            StateColor::Good => "green",
+            StateColor::Warning => "orange",
+            StateColor::Critical => "red",
+            StateColor::Neutral => "blue",
         }
     }
 }
 
 /// Where the colour of values changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Limits {
+pub enum Thresholds {
     /// All values have the same colour.
-    Same(Severity),
+    Same(StateColor),
     /// Values from the first number on are a warning, from the second on critical.
     Above(f64, f64),
     /// Values below the second number are a warning, below the first critical.
@@ -133,7 +133,7 @@ pub struct CodedState {
     /// Its name.
     pub name: &'static str,
     /// Its colour.
-    pub severity: Severity,
+    pub severity: StateColor,
 }
 
 /// One query of a panel.
@@ -144,7 +144,7 @@ pub struct PanelQuery {
     /// The name of a series, with labels as `{{label}}`; in a table the title of the column.
     pub legend: &'static str,
     /// In a table, the unit, the limits and the states of the column.
-    pub column: Option<(PanelUnit, Limits, &'static [CodedState])>,
+    pub column: Option<(PanelUnit, Thresholds, &'static [CodedState])>,
 }
 
 /// A panel.
@@ -161,7 +161,7 @@ pub struct Panel {
     /// The unit of all values; in a table that of columns without one.
     pub unit: PanelUnit,
     /// The colours.
-    pub limits: Limits,
+    pub limits: Thresholds,
     /// The names of values.
     pub states: &'static [CodedState],
     /// Whether lines are stacked.
@@ -184,7 +184,7 @@ impl Panel {
             note: "",
             queries: Vec::new(),
             unit,
-            limits: Limits::Same(Severity::Neutral),
+            limits: Thresholds::Same(StateColor::Neutral),
             states: &[],
             is_stacked: false,
             max: None,
@@ -232,7 +232,7 @@ impl Panel {
 
     /// Adds a column to a table.
     pub fn column(self, title: &'static str, unit: PanelUnit, query: Query) -> Panel {
-        self.limited_column(title, unit, Limits::Same(Severity::Neutral), query)
+        self.limited_column(title, unit, Thresholds::Same(StateColor::Neutral), query)
     }
 
     /// Adds a column to a table whose values have colours.
@@ -240,7 +240,7 @@ impl Panel {
         mut self,
         title: &'static str,
         unit: PanelUnit,
-        limits: Limits,
+        limits: Thresholds,
         query: Query,
     ) -> Panel {
         self.queries.push(PanelQuery { query, legend: title, column: Some((unit, limits, &[])) });
@@ -249,7 +249,7 @@ impl Panel {
 
     /// Adds a column with states to a table.
     pub fn state_column(mut self, title: &'static str, states: &'static [CodedState], query: Query) -> Panel {
-        let column = Some((PanelUnit::Count, Limits::Same(Severity::Neutral), states));
+        let column = Some((PanelUnit::Count, Thresholds::Same(StateColor::Neutral), states));
         self.queries.push(PanelQuery { query, legend: title, column });
         self
     }
@@ -260,7 +260,7 @@ impl Panel {
     }
 
     /// Colours the values.
-    pub fn limits(self, limits: Limits) -> Panel {
+    pub fn limits(self, limits: Thresholds) -> Panel {
         Panel { limits, ..self }
     }
 
@@ -291,14 +291,14 @@ impl Panel {
 
     /// The note, and the meaning of each metric, in Markdown.
     pub fn description(&self) -> String {
-        let mut metrics: Vec<Metric> = Vec::new();
+        let mut metrics: Vec<QueryMetric> = Vec::new();
         for metric in self.queries.iter().flat_map(|shown| shown.query.metrics()) {
             if !metrics.contains(&metric) {
                 metrics.push(metric);
             }
         }
         let note = (!self.note.is_empty()).then(|| format!("{}\n", self.note));
-        let lines = metrics.into_iter().map(Metric::described);
+        let lines = metrics.into_iter().map(QueryMetric::described);
         note.into_iter().chain(lines).collect::<Vec<_>>().join("\n")
     }
 }

@@ -12,7 +12,7 @@ use std::ops::{Add, Div, Mul, Sub};
 pub use render::{Context, Scope};
 pub use select::{Window, buckets, of, rate};
 
-use crate::metric::Metric;
+use crate::metric::QueryMetric;
 use select::Selector;
 
 /// The exponents of a unit. Bytes per second are `Dimension { bytes: 1, seconds: -1 }`.
@@ -103,13 +103,13 @@ impl Query {
     }
 
     /// The metrics of the query, each once, in the order of their first use.
-    pub fn metrics(&self) -> Vec<Metric> {
+    pub fn metrics(&self) -> Vec<QueryMetric> {
         let mut metrics = Vec::new();
         self.add_metrics(&mut metrics);
         metrics
     }
 
-    fn add_metrics(&self, to: &mut Vec<Metric>) {
+    fn add_metrics(&self, to: &mut Vec<QueryMetric>) {
         match &self.node {
             Node::Select(selector) | Node::OverTime { of: selector, .. } => {
                 if !to.contains(&selector.metric) {

@@ -3,9 +3,9 @@
 use poolwright_monitor::family::*;
 
 use super::shared::{self, KEPT, row};
-use crate::board::{Board, Choice, PanelRow, Variable};
-use crate::metric::Metric;
-use crate::panel::{Limits, Panel, PanelUnit};
+use crate::board::{Board, PanelRow, Variable, VariableValues};
+use crate::metric::QueryMetric;
+use crate::panel::{Panel, PanelUnit, Thresholds};
 use crate::query::{Query, now, of};
 
 /// The labels of a promise.
@@ -15,11 +15,17 @@ const OF_ROLE: [&str; 5] = ["instance", "plan", "role", "path", "dataset"];
 const ROLE_LEGEND: &str = "{{instance}} {{role}} {{dataset}}";
 const PROMISE_LEGEND: &str = "{{instance}} {{role}} {{metric}}";
 const DAY: f64 = 86_400.0;
-/// Distances between distributions of sizes that need attention.
-const DISTANT: Limits = Limits::Above(0.1, 0.25);
+/// The figures that are sizes of requests.
+const SIZES: &str = "mean_.*_bytes";
+const SIZE_NOTE: &str =
+    "Far from 100 %, programs read and write in other sizes than when the plan was made: tune again.";
 
 pub(super) fn board() -> Board {
-    let metric = Choice::Label { metric: Metric::Own(&PROMISE_VALUE), label: "metric", is_multiple: true };
+    let metric = VariableValues::Label {
+        metric: QueryMetric::Own(&PROMISE_VALUE),
+        label: "metric",
+        is_multiple: true,
+    };
     Board {
         uid: "poolwright-plan",
         title: "Plan report card",
@@ -52,14 +58,19 @@ fn other_size() -> Query {
     of(&PLAN_FILES_OTHER_SIZE) / of(&PLAN_FILES)
 }
 
+/// The mean size of reads and writes by programs, relative to that of the recording.
+fn size_change() -> Query {
+    of(&PROMISE_PRESENT).like("metric", SIZES) / of(&PROMISE_VALUE).like("metric", SIZES)
+}
+
 fn overview() -> PanelRow {
-    let warn = Limits::WarningFrom(1.0);
+    let warn = Thresholds::WarningFrom(1.0);
     row(
         "Overview",
         [
             Panel::stat("Plans", PanelUnit::Count, of(&PLAN_CREATED).count()),
             Panel::stat("Oldest plan, age", PanelUnit::Seconds, (now() - of(&PLAN_CREATED)).max_by(&[]))
-                .limits(Limits::Above(180.0 * DAY, 365.0 * DAY)),
+                .limits(Thresholds::Above(180.0 * DAY, 365.0 * DAY)),
             Panel::stat("Promises outside their interval", PanelUnit::Count, is_kept().equal_to(0.0).count())
                 .limits(warn),
             Panel::stat(
@@ -71,9 +82,12 @@ fn overview() -> PanelRow {
             Panel::stat("Files with another block size", PanelUnit::Percent, {
                 of(&PLAN_FILES_OTHER_SIZE).sum_by(&[]) / of(&PLAN_FILES).sum_by(&[])
             })
-            .limits(Limits::Above(0.05, 0.5)),
-            Panel::stat("Greatest distance of sizes", PanelUnit::Percent, of(&SIZE_DISTANCE).max_by(&[]))
-                .limits(DISTANT),
+            .limits(Thresholds::Above(0.05, 0.5)),
+            Panel::stat(
+                "Mean size of requests, of the recorded",
+                PanelUnit::Percent,
+                size_change().avg_by(&[]),
+            ),
         ],
     )
 }
@@ -128,17 +142,20 @@ fn files() -> PanelRow {
     row(
         "Files and requests",
         [
-            Panel::graph("Files with another block size than their dataset's record size", PanelUnit::Percent)
-                .show(other_size().max_by(&OF_ROLE).top(), ROLE_LEGEND)
-                .limits(Limits::Above(0.05, 0.5))
-                .up_to(1.0),
+            Panel::graph(
+                "Files with another block size than their dataset's record size",
+                PanelUnit::Percent,
+            )
+            .show(other_size().max_by(&OF_ROLE).top(), ROLE_LEGEND)
+            .limits(Thresholds::Above(0.05, 0.5))
+            .up_to(1.0),
             Panel::graph("Examined files", PanelUnit::Count).show(of(&PLAN_FILES).top(), ROLE_LEGEND),
-            Panel::graph("Distance of sizes from the recording", PanelUnit::Percent)
-                .note("A high distance means that programs read and write in other sizes than when the plan was made: tune again.")
-                .show(of(&SIZE_DISTANCE).top(), PROMISE_LEGEND)
-                .limits(DISTANT)
-                .up_to(1.0)
-                .sized(24, 9),
+            Panel::graph("Mean size of requests, of the recorded (highest)", PanelUnit::Percent)
+                .note(SIZE_NOTE)
+                .show(size_change().top(), PROMISE_LEGEND),
+            Panel::graph("Mean size of requests, of the recorded (lowest)", PanelUnit::Percent)
+                .note(SIZE_NOTE)
+                .show(size_change().bottom(), PROMISE_LEGEND),
         ],
     )
 }

@@ -4,7 +4,7 @@ use poolwright_monitor::MetricFamily;
 use poolwright_monitor::family::{EXPORTER_INFO, POOL_OPEN, VDEV_INFO};
 
 use crate::board::{PanelRow, Variable};
-use crate::panel::{CodedState, Panel, Severity};
+use crate::panel::{CodedState, Panel, StateColor};
 use crate::query::{Query, of};
 
 /// The Prometheus job of the exporters.
@@ -35,37 +35,37 @@ pub(super) const OF_DATASET: [&str; 4] = ["instance", "engine", "pool", "dataset
 /// The labels by which a link selects a pool. It selects the engine too, because two engines may have pools of one name.
 pub(super) const SELECT_POOL: &[&str] = &["instance", "engine", "pool"];
 
-const fn state(code: u32, name: &'static str, severity: Severity) -> CodedState {
+const fn state(code: u32, name: &'static str, severity: StateColor) -> CodedState {
     CodedState { code, name, severity }
 }
 
 /// The states of pools, from good to bad. The last stands for names that are not in the list.
 pub(super) const POOL_STATES: &[CodedState] = &[
-    state(0, "ONLINE", Severity::Good),
-    state(1, "DEGRADED", Severity::Warning),
-    state(2, "UNAVAIL", Severity::Critical),
-    state(3, "FAULTED", Severity::Critical),
-    state(4, "SUSPENDED", Severity::Critical),
-    state(5, "another state", Severity::Warning),
+    state(0, "ONLINE", StateColor::Good),
+    state(1, "DEGRADED", StateColor::Warning),
+    state(2, "UNAVAIL", StateColor::Critical),
+    state(3, "FAULTED", StateColor::Critical),
+    state(4, "SUSPENDED", StateColor::Critical),
+    state(5, "another state", StateColor::Warning),
 ];
 /// The states of vdevs, from good to bad. The last stands for names that are not in the list.
 pub(super) const VDEV_STATES: &[CodedState] = &[
-    state(0, "ONLINE", Severity::Good),
-    state(1, "AVAIL", Severity::Good),
-    state(2, "INUSE", Severity::Warning),
-    state(3, "OFFLINE", Severity::Warning),
-    state(4, "DEGRADED", Severity::Warning),
-    state(5, "REMOVED", Severity::Critical),
-    state(6, "UNAVAIL", Severity::Critical),
-    state(7, "FAULTED", Severity::Critical),
-    state(8, "another state", Severity::Warning),
+    state(0, "ONLINE", StateColor::Good),
+    state(1, "AVAIL", StateColor::Good),
+    state(2, "INUSE", StateColor::Warning),
+    state(3, "OFFLINE", StateColor::Warning),
+    state(4, "DEGRADED", StateColor::Warning),
+    state(5, "REMOVED", StateColor::Critical),
+    state(6, "UNAVAIL", StateColor::Critical),
+    state(7, "FAULTED", StateColor::Critical),
+    state(8, "another state", StateColor::Warning),
 ];
 /// A condition that should hold.
 pub(super) const UP: &[CodedState] =
-    &[state(0, "failed", Severity::Critical), state(1, "up", Severity::Good)];
+    &[state(0, "failed", StateColor::Critical), state(1, "up", StateColor::Good)];
 /// Whether a promise or a property is kept.
 pub(super) const KEPT: &[CodedState] =
-    &[state(0, "not kept", Severity::Warning), state(1, "kept", Severity::Good)];
+    &[state(0, "not kept", StateColor::Warning), state(1, "kept", StateColor::Good)];
 
 /// The code of the present state of each resource. The family has one series for each state; 1 marks the present one.
 pub(super) fn state_code(family: &'static MetricFamily, states: &[CodedState], by: &[&'static str]) -> Query {

@@ -5,7 +5,7 @@ use poolwright_monitor::family::*;
 
 use super::shared::{self, OF_VDEV, leaves, row, state_code};
 use crate::board::{Board, PanelRow, Variable};
-use crate::panel::{Limits, Panel, PanelUnit};
+use crate::panel::{Panel, PanelUnit, Thresholds};
 use crate::query::{Query, Window, buckets, of, rate};
 
 const VDEV_LEGEND: &str = "{{instance}} {{pool}} {{vdev}}";
@@ -62,21 +62,26 @@ fn states() -> PanelRow {
     let worst = || code().top();
     let of_worst = |query: Query| query.max_by(&OF_VDEV).among(worst());
     let errors = |family| of_worst(of(family));
-    let bad = Limits::CriticalFrom(1.0);
+    let bad = Thresholds::CriticalFrom(1.0);
     let table = Panel::table("Vdevs in the worst states")
         .state_column("State", shared::VDEV_STATES, worst())
         .column("Size", PanelUnit::Bytes, of_worst(of(&VDEV_SIZE)))
         .limited_column(
             "Allocated",
             PanelUnit::Percent,
-            Limits::Above(0.8, 0.9),
+            Thresholds::Above(0.8, 0.9),
             of_worst(of(&VDEV_ALLOCATED) / of(&VDEV_SIZE)),
         )
         .column("Sector", PanelUnit::Bytes, of_worst(of(&VDEV_SECTOR)))
         .limited_column("Read errors", PanelUnit::Count, bad, errors(&VDEV_READ_ERRORS))
         .limited_column("Write errors", PanelUnit::Count, bad, errors(&VDEV_WRITE_ERRORS))
         .limited_column("Checksum errors", PanelUnit::Count, bad, errors(&VDEV_CHECKSUM_ERRORS))
-        .limited_column("Slow requests", PanelUnit::Count, Limits::Above(1.0, 100.0), errors(&VDEV_SLOW_IOS));
+        .limited_column(
+            "Slow requests",
+            PanelUnit::Count,
+            Thresholds::Above(1.0, 100.0),
+            errors(&VDEV_SLOW_IOS),
+        );
     let timeline = Panel::timeline("State", shared::VDEV_STATES).show(worst(), VDEV_LEGEND);
     let places =
         Panel::table("Places of vdevs").note("The type of each vdev, and the vdev above it.").column(
@@ -134,11 +139,11 @@ fn latency() -> PanelRow {
                 .show(in_flight(&VDEV_WRITE_TIME), "{{instance}} {{pool}} {{vdev}} writes"),
             Panel::graph("Time of reads beside the peers", PanelUnit::Multiple)
                 .note("The mean time of a vdev, divided by the mean of all devices of its class in the pool.")
-                .limits(Limits::Above(2.0, 5.0))
+                .limits(Thresholds::Above(2.0, 5.0))
                 .show(among_peers(&VDEV_READ_TIME, &VDEV_READS).top(), VDEV_LEGEND),
             Panel::graph("Time of writes beside the peers", PanelUnit::Multiple)
                 .note("The mean time of a vdev, divided by the mean of all devices of its class in the pool.")
-                .limits(Limits::Above(2.0, 5.0))
+                .limits(Thresholds::Above(2.0, 5.0))
                 .show(among_peers(&VDEV_WRITE_TIME, &VDEV_WRITES).top(), VDEV_LEGEND),
         ],
     )

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::panel::{CodedState, Limits, Panel, PanelKind, PanelUnit, Severity};
+use crate::panel::{CodedState, Panel, PanelKind, PanelUnit, StateColor, Thresholds};
 
 /// The configuration of all fields of a panel, and of single columns of a table.
 pub(super) fn field_config(shown: &Panel) -> Value {
@@ -30,15 +30,15 @@ pub(super) fn field_config(shown: &Panel) -> Value {
 }
 
 /// The properties of one column of a table.
-fn column(title: &str, unit: PanelUnit, limits: Limits, states: &[CodedState]) -> Value {
+fn column(title: &str, unit: PanelUnit, limits: Thresholds, states: &[CodedState]) -> Value {
     let mut properties = vec![json!({ "id": "unit", "value": unit.id() })];
     if !states.is_empty() {
         properties.push(json!({ "id": "mappings", "value": mappings(states) }));
     }
-    if !matches!(limits, Limits::Same(_)) {
+    if !matches!(limits, Thresholds::Same(_)) {
         properties.push(json!({ "id": "thresholds", "value": thresholds(limits) }));
     }
-    if !states.is_empty() || !matches!(limits, Limits::Same(_)) {
+    if !states.is_empty() || !matches!(limits, Thresholds::Same(_)) {
         properties.push(json!({ "id": "custom.cellOptions", "value": { "type": "color-text" } }));
     }
     json!({ "matcher": { "id": "byName", "options": title }, "properties": properties })
@@ -51,17 +51,18 @@ fn color(shown: &Panel) -> Value {
     }
 }
 
-fn thresholds(limits: Limits) -> Value {
-    use Severity::{Critical, Good, Warning};
-    let (first, steps): (Severity, Vec<(f64, Severity)>) = match limits {
-        Limits::Same(severity) => (severity, vec![]),
-        Limits::Above(warning, critical) => (Good, vec![(warning, Warning), (critical, Critical)]),
-        Limits::Below(critical, warning) => (Critical, vec![(critical, Warning), (warning, Good)]),
-        Limits::WarningFrom(warning) => (Good, vec![(warning, Warning)]),
-        Limits::CriticalFrom(critical) => (Good, vec![(critical, Critical)]),
-        Limits::WarningBelow(good) => (Warning, vec![(good, Good)]),
+fn thresholds(limits: Thresholds) -> Value {
+    use StateColor::{Critical, Good, Warning};
+    let (first, steps): (StateColor, Vec<(f64, StateColor)>) = match limits {
+        Thresholds::Same(severity) => (severity, vec![]),
+        Thresholds::Above(warning, critical) => (Good, vec![(warning, Warning), (critical, Critical)]),
+        Thresholds::Below(critical, warning) => (Critical, vec![(critical, Warning), (warning, Good)]),
+        Thresholds::WarningFrom(warning) => (Good, vec![(warning, Warning)]),
+        Thresholds::CriticalFrom(critical) => (Good, vec![(critical, Critical)]),
+        Thresholds::WarningBelow(good) => (Warning, vec![(good, Good)]),
     };
-    let step = |value: Option<f64>, severity: Severity| json!({ "value": value, "color": severity.color() });
+    let step =
+        |value: Option<f64>, severity: StateColor| json!({ "value": value, "color": severity.color() });
     let others = steps.into_iter().map(|(value, severity)| step(Some(value), severity));
     let steps: Vec<Value> = [step(None, first)].into_iter().chain(others).collect();
     json!({ "mode": "absolute", "steps": steps })
@@ -82,7 +83,7 @@ fn mappings(states: &[CodedState]) -> Value {
 }
 
 fn custom(shown: &Panel) -> Value {
-    let has_limits = !matches!(shown.limits, Limits::Same(_));
+    let has_limits = !matches!(shown.limits, Thresholds::Same(_));
     match shown.kind {
         PanelKind::Graph => json!({
             "drawStyle": "line",

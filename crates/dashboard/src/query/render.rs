@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use poolwright_monitor::family::{ARC, ARC_ACCESS, ARC_STATE};
 
 use super::{Node, Query, Selector, Window};
-use crate::metric::Metric;
+use crate::metric::QueryMetric;
 
 /// The label matchers that the variables of a dashboard add to every selector whose metric has the label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Selector {
     /// Whether the metric belongs to an ARC: that of the kernel serves all pools, and its label `pool` is empty.
     fn may_lack_pool(&self) -> bool {
         let arcs = [&ARC, &ARC_ACCESS, &ARC_STATE];
-        matches!(self.metric, Metric::Own(family) if arcs.iter().any(|arc| std::ptr::eq(*arc, family.resource)))
+        matches!(self.metric, QueryMetric::Own(family) if arcs.iter().any(|arc| std::ptr::eq(*arc, family.resource)))
     }
 
     fn write(&self, to: &mut String, context: Context) {

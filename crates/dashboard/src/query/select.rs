@@ -3,12 +3,12 @@
 use poolwright_monitor::{FamilyType, Unit};
 
 use super::{Dimension, Node, Query};
-use crate::metric::Metric;
+use crate::metric::QueryMetric;
 
 /// The series of one metric.
 #[derive(Clone, Debug)]
 pub(super) struct Selector {
-    pub(super) metric: Metric,
+    pub(super) metric: QueryMetric,
     pub(super) is_bucket: bool,
     /// Labels with the operator and the value.
     pub(super) matchers: Vec<(&'static str, &'static str, String)>,
@@ -36,7 +36,7 @@ pub(super) fn dimension(unit: Unit) -> Dimension {
 ///
 /// # Panics
 /// If the metric is a histogram: it has no series of its own name.
-pub fn of(metric: impl Into<Metric>) -> Query {
+pub fn of(metric: impl Into<QueryMetric>) -> Query {
     let metric = metric.into();
     assert_ne!(metric.kind(), FamilyType::Histogram, "{}", metric.name());
     select(metric, false)
@@ -46,7 +46,7 @@ pub fn of(metric: impl Into<Metric>) -> Query {
 ///
 /// # Panics
 /// If the metric is not a histogram.
-pub fn buckets(metric: impl Into<Metric>) -> Query {
+pub fn buckets(metric: impl Into<QueryMetric>) -> Query {
     let metric = metric.into();
     assert_eq!(metric.kind(), FamilyType::Histogram, "{}", metric.name());
     let mut query = select(metric, true);
@@ -58,11 +58,11 @@ pub fn buckets(metric: impl Into<Metric>) -> Query {
 ///
 /// # Panics
 /// If the metric is not a counter.
-pub fn rate(metric: impl Into<Metric>) -> Query {
+pub fn rate(metric: impl Into<QueryMetric>) -> Query {
     of(metric).rate()
 }
 
-fn select(metric: Metric, is_bucket: bool) -> Query {
+fn select(metric: QueryMetric, is_bucket: bool) -> Query {
     let labels = metric.labels().chain(is_bucket.then_some("le")).collect();
     Query {
         node: Node::Select(Selector { metric, is_bucket, matchers: Vec::new() }),
