@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::family::{FAMILIES, MetricFamily, RESOURCES, ResourceType, Unit};
+use crate::family::{FAMILIES, FamilyType, MetricFamily, RESOURCES, ResourceType, Unit};
 
 const INTRODUCTION: &str = "\
 # Metrics
@@ -33,12 +33,24 @@ fn section(page: &mut String, resource: &ResourceType, families: &[&&MetricFamil
     let (first, rest) = resource.name.split_at(1);
     let labels: Vec<String> = resource.labels.iter().map(|label| format!("`{label}`")).collect();
     let labels = if labels.is_empty() { "none".to_owned() } else { labels.join(", ") };
-    let _ = writeln!(page, "\n## {}{rest}\n\n{}\n\nLabels: {labels}.\n", first.to_uppercase(), resource.help);
+    let _ = writeln!(page, "\n## {}{rest}\n\n{}\n", first.to_uppercase(), resource.help);
+    let _ = writeln!(page, "Labels: {labels}. {}\n", series(families));
     page.push_str("| metric | type | unit | meaning |\n| --- | --- | --- | --- |\n");
     for family in families {
         let unit = if family.unit == Unit::None { "" } else { family.unit.suffix() };
         let help = family.help.replace('|', "\\|");
         let _ = writeln!(page, "| `{}` | {} | {unit} | {help} |", family.name, family.kind.name());
+    }
+}
+
+/// A sentence with the number of time series of one resource.
+fn series(families: &[&&MetricFamily]) -> String {
+    if families.iter().any(|family| family.kind == FamilyType::Histogram) {
+        return "One series for each bucket.".to_owned();
+    }
+    match families.len() {
+        1 => "One series.".to_owned(),
+        count => format!("At most {count} series."),
     }
 }
 

@@ -93,9 +93,10 @@ fn pool() -> PanelRow {
     row(
         "Its pool",
         [
-            Panel::graph("Mean time of requests at the vdevs", PanelUnit::Seconds)
-                .show(mean(&VDEV_READ_TIME, &VDEV_READS), "reads")
-                .show(mean(&VDEV_WRITE_TIME, &VDEV_WRITES), "writes")
+            Panel::graph("Typical time of requests at the vdevs", PanelUnit::Seconds)
+                .note("Of user-space pools the mean, of kernel pools the median: ZFS counts only a histogram of them.")
+                .show(mean(&VDEV_READ_TIME, &VDEV_READS).or(latency("disk_read").quantile(0.5)), "reads")
+                .show(mean(&VDEV_WRITE_TIME, &VDEV_WRITES).or(latency("disk_write").quantile(0.5)), "writes")
                 .show(mean(&VDEV_FLUSH_TIME, &VDEV_FLUSHES), "cache flushes"),
             Panel::graph("Time of requests with the wait, 99th percentile", PanelUnit::Seconds)
                 .show(latency("total_read").quantile(0.99), "reads")

@@ -98,7 +98,7 @@ fn promises() -> PanelRow {
     let shown = || is_kept().max_by(&OF_PROMISE).bottom();
     let value = |family| of(family).max_by(&OF_PROMISE).among(shown());
     let table = Panel::table("Promises")
-        .note("In the unit of each figure. The interval has a confidence of 95 %. Promises outside their interval come first.")
+        .note("Figures for which the plan has an interval, in the unit of each figure. Those outside come first.")
         .state_column("Promise", KEPT, shown())
         .column("Promised", PanelUnit::Count, value(&PROMISE_VALUE))
         .column("From", PanelUnit::Count, value(&PROMISE_LOW))
@@ -161,7 +161,7 @@ fn files() -> PanelRow {
 }
 
 fn single() -> PanelRow {
-    let line = |family| of(family).with("metric", "$metric").max_by(&OF_PROMISE).top();
+    let line = |family| of(family).max_by(&OF_PROMISE).top();
     row(
         "Each promise",
         [Panel::graph("$metric", PanelUnit::Count)

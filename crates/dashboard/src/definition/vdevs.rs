@@ -113,38 +113,41 @@ fn rates() -> PanelRow {
     )
 }
 
+/// The typical time of a request at each device or file: the mean, or the median where ZFS counts only a histogram.
+fn typical(time: &'static MetricFamily, requests: &'static MetricFamily, queue: &str) -> Query {
+    let mean = leaves(vdev_rate(time) / vdev_rate(requests)).max_by(&OF_VDEV);
+    let with_bound = ["instance", "engine", "pool", "vdev", "class", "le"];
+    let of_queue = leaves(buckets(&VDEV_LATENCY).with("queue", queue).unlike("class", NOT_ROOT));
+    mean.or(of_queue.sum_by(&with_bound).quantile(0.5))
+}
+
 fn latency() -> PanelRow {
-    let mean = |time, requests| vdev_rate(time) / vdev_rate(requests);
+    const TYPICAL: &str =
+        "Of user-space pools the mean, of kernel pools the median: ZFS counts only a histogram of them.";
+    const PEERS: &str =
+        "The typical time of a device, divided by the mean of all devices of its class in the pool.";
+    let reads = || typical(&VDEV_READ_TIME, &VDEV_READS, "disk_read");
+    let writes = || typical(&VDEV_WRITE_TIME, &VDEV_WRITES, "disk_write");
     let peers = ["instance", "engine", "pool", "class"];
-    let among_peers = |time, requests| {
-        // An idle vdev has no mean (0/0), and would leave its peers without one.
-        let of_peers = leaves(mean(time, requests).above(0.0)).avg_by(&peers);
-        leaves(mean(time, requests)).over_group(&peers, of_peers)
-    };
+    // An idle vdev has no mean (0/0), and would leave its peers without one.
+    let among_peers = |times: Query| times.clone().over_group(&peers, times.above(0.0).avg_by(&peers)).top();
+    let panel = |title, unit, note, query| Panel::graph(title, unit).note(note).show(query, VDEV_LEGEND);
+    let flushes = vdev_rate(&VDEV_FLUSH_TIME) / vdev_rate(&VDEV_FLUSHES);
     let in_flight = |time| vdev_rate(time).top();
     row(
         "Latency",
         [
-            Panel::graph("Mean time of reads", PanelUnit::Seconds)
-                .show(mean(&VDEV_READ_TIME, &VDEV_READS).top(), VDEV_LEGEND),
-            Panel::graph("Mean time of writes", PanelUnit::Seconds)
-                .show(mean(&VDEV_WRITE_TIME, &VDEV_WRITES).top(), VDEV_LEGEND),
-            Panel::graph("Mean time of cache flushes", PanelUnit::Seconds)
-                .show(mean(&VDEV_FLUSH_TIME, &VDEV_FLUSHES).top(), VDEV_LEGEND),
+            panel("Typical time of reads", PanelUnit::Seconds, TYPICAL, reads().top()),
+            panel("Typical time of writes", PanelUnit::Seconds, TYPICAL, writes().top()),
+            panel("Time of reads beside the peers", PanelUnit::Multiple, PEERS, among_peers(reads()))
+                .limits(Thresholds::Above(2.0, 5.0)),
+            panel("Time of writes beside the peers", PanelUnit::Multiple, PEERS, among_peers(writes()))
+                .limits(Thresholds::Above(2.0, 5.0)),
+            panel("Mean time of cache flushes", PanelUnit::Seconds, "User-space pools only.", flushes.top()),
             Panel::graph("Requests in progress, mean number", PanelUnit::Count)
-                .note(
-                    "The time in requests per second: 2 means that two requests were in progress on average.",
-                )
+                .note("The time in requests per second. User-space pools only.")
                 .show(in_flight(&VDEV_READ_TIME), "{{instance}} {{pool}} {{vdev}} reads")
                 .show(in_flight(&VDEV_WRITE_TIME), "{{instance}} {{pool}} {{vdev}} writes"),
-            Panel::graph("Time of reads beside the peers", PanelUnit::Multiple)
-                .note("The mean time of a vdev, divided by the mean of all devices of its class in the pool.")
-                .limits(Thresholds::Above(2.0, 5.0))
-                .show(among_peers(&VDEV_READ_TIME, &VDEV_READS).top(), VDEV_LEGEND),
-            Panel::graph("Time of writes beside the peers", PanelUnit::Multiple)
-                .note("The mean time of a vdev, divided by the mean of all devices of its class in the pool.")
-                .limits(Thresholds::Above(2.0, 5.0))
-                .show(among_peers(&VDEV_WRITE_TIME, &VDEV_WRITES).top(), VDEV_LEGEND),
         ],
     )
 }
