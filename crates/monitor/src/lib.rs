@@ -15,6 +15,7 @@ pub mod exposition;
 pub mod family;
 pub mod poller;
 pub mod reading;
+pub mod reference;
 pub mod server;
 pub mod source;
 
