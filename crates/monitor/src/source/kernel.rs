@@ -29,7 +29,7 @@ use self::datasets::{PoolDatasets, PoolProperties, PoolSnapshots};
 use self::events::ModuleEvents;
 use self::module::ModuleCounters;
 use self::pool_counters::PoolCounters;
-use self::pool_status::PoolStatus;
+use self::pool_status::KernelPoolStatus;
 use crate::source::{Discovery, Source};
 
 /// The value of the label `engine`.
@@ -65,7 +65,7 @@ impl Discovery for KernelPools {
             vec![Box::new(ModuleCounters::new(self.kstats.clone())), Box::new(ModuleEvents::new(all))];
         for pool in self.kstats.pools().unwrap_or_default() {
             let name = pool.name().to_owned();
-            sources.push(Box::new(PoolStatus::new(name.clone(), self.commands(&name))));
+            sources.push(Box::new(KernelPoolStatus::new(name.clone(), self.commands(&name))));
             sources.push(Box::new(PoolDatasets::new(name.clone(), self.commands(&name))));
             sources.push(Box::new(PoolProperties::new(name.clone(), self.commands(&name))));
             sources.push(Box::new(PoolSnapshots::new(name.clone(), self.commands(&name))));

@@ -12,18 +12,18 @@ use crate::{Error, Readings, Resource, Result, Source};
 
 /// What `zpool` knows of a pool.
 #[derive(Debug)]
-pub struct PoolStatus {
+pub struct KernelPoolStatus {
     pool: String,
     commands: ZfsCommands,
 }
 
-impl PoolStatus {
-    pub fn new(pool: String, commands: ZfsCommands) -> PoolStatus {
-        PoolStatus { pool, commands }
+impl KernelPoolStatus {
+    pub fn new(pool: String, commands: ZfsCommands) -> KernelPoolStatus {
+        KernelPoolStatus { pool, commands }
     }
 }
 
-impl Source for PoolStatus {
+impl Source for KernelPoolStatus {
     fn name(&self) -> SourceName {
         SourceName { source: "kernel-status", pool: self.pool.clone() }
     }
