@@ -71,7 +71,20 @@ pub struct DatasetSpace {
 /// # Errors
 /// If a line has another number of columns, or a value is malformed.
 pub fn parse_datasets(text: &str) -> Result<Vec<DatasetSpace>, MalformedOutput> {
-    Row::all(text, COLUMNS.split(',').count()).map(|row| parse_dataset(&row?)).collect()
+    let mut datasets = Vec::new();
+    parse_each(text, |dataset| datasets.push(dataset))?;
+    Ok(datasets)
+}
+
+/// Parses as [`parse_datasets`], and calls `each` with one dataset after the other.
+///
+/// # Errors
+/// As [`parse_datasets`]. `each` may have been called before.
+pub fn parse_each(text: &str, mut each: impl FnMut(DatasetSpace)) -> Result<(), MalformedOutput> {
+    for row in Row::all(text, COLUMNS.split(',').count()) {
+        each(parse_dataset(&row?)?);
+    }
+    Ok(())
 }
 
 fn parse_dataset(row: &Row<'_>) -> Result<DatasetSpace, MalformedOutput> {

@@ -171,7 +171,18 @@ impl ZfsCommands {
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
     pub fn datasets(&self) -> Result<Vec<DatasetSpace>, CommandError> {
-        self.zfs(&["list", "-Hp", "-t", "filesystem,volume", "-o", dataset::COLUMNS], dataset::parse_datasets)
+        let mut datasets = Vec::new();
+        self.for_each_dataset(|dataset| datasets.push(dataset))?;
+        Ok(datasets)
+    }
+
+    /// As [`ZfsCommands::datasets`], with one dataset after the other, because thousands need much memory.
+    ///
+    /// # Errors
+    /// As [`ZfsCommands::datasets`]. `each` may have been called before.
+    pub fn for_each_dataset(&self, each: impl FnMut(DatasetSpace)) -> Result<(), CommandError> {
+        let arguments = ["list", "-Hp", "-t", "filesystem,volume", "-o", dataset::COLUMNS];
+        self.zfs(&arguments, |text| dataset::parse_each(text, each))
     }
 
     /// The properties that Poolwright tunes, of the file systems and volumes.

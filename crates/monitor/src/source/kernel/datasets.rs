@@ -38,9 +38,7 @@ impl Source for PoolDatasets {
 
     fn read(&mut self) -> Result<Readings> {
         let mut readings = Readings::default();
-        for space in self.commands.datasets()? {
-            add_space(&mut readings, &self.pool, &space);
-        }
+        self.commands.for_each_dataset(|space| add_space(&mut readings, &self.pool, &space))?;
         Ok(readings)
     }
 }
