@@ -1,0 +1,101 @@
+//! The tab of the plans: planned properties and promised figures against the present.
+
+use std::time::Duration;
+
+use poolwright_monitor::family::{
+    PLAN, PLAN_CREATED, PLAN_FILES, PLAN_FILES_OTHER_SIZE, PLAN_PROMISE, PLAN_PROPERTY, PLAN_PROPERTY_KEPT,
+    PLAN_ROLE, PROMISE_HIGH, PROMISE_LOW, PROMISE_PRESENT, PROMISE_VALUE, SIZE_DISTANCE,
+};
+use poolwright_report::Unit;
+
+use crate::rows::{self, Field, RowColumn, Rows};
+use crate::sample::{Sample, SampledResource};
+
+static COLUMNS: [RowColumn; 6] = [
+    RowColumn::text("role", 0),
+    RowColumn::text("dataset", 2),
+    RowColumn::word("what", 22, 0),
+    RowColumn::word("planned", 22, 0),
+    RowColumn::word("present", 12, 0),
+    RowColumn::word("verdict", 12, 0),
+];
+
+/// A row for each plan, followed by its properties, files and promises.
+pub fn rows(sample: &Sample) -> Rows<'_> {
+    let mut rows: Vec<Vec<Field>> = Vec::new();
+    for plan in sample.of(&PLAN) {
+        let below = |kind| sample.of(kind).iter().filter(|row| row.label("plan") == plan.label("plan"));
+        rows.push(plan_row(plan, sample));
+        rows.extend(below(&PLAN_PROPERTY).map(property_row));
+        rows.extend(below(&PLAN_ROLE).filter_map(files_row));
+        rows.extend(below(&PLAN_PROMISE).map(promise_row));
+    }
+    Rows {
+        title: "Plan",
+        columns: &COLUMNS,
+        count: rows.len(),
+        nothing: "no plan is compared with the present",
+        row: Box::new(move |index| rows[index].clone()),
+    }
+}
+
+fn plan_row(plan: &SampledResource, sample: &Sample) -> Vec<Field> {
+    let created = plan.value(&PLAN_CREATED).map(|at| Duration::from_secs_f64((sample.unix_s - at).max(0.0)));
+    let mut row = vec![Field::text(plan.label("plan")), Field::text(""), Field::text("age"), Field::text("")];
+    row.extend([rows::age(created), Field::text("")]);
+    row
+}
+
+fn role_fields(row: &SampledResource, what: &str) -> Vec<Field> {
+    let role = format!("  {}", row.label("role"));
+    vec![Field::text(&role), Field::text(row.label("dataset")), Field::text(what)]
+}
+
+fn property_row(property: &SampledResource) -> Vec<Field> {
+    let verdict = match property.value(&PLAN_PROPERTY_KEPT) {
+        Some(kept) if kept > 0.0 => Field::text("kept"),
+        Some(_) => Field::text("differs").bad_if(true),
+        None => Field::figure(None),
+    };
+    let mut row = role_fields(property, property.label("property"));
+    row.extend([Field::text(property.label("planned")), Field::text(property.label("present")), verdict]);
+    row
+}
+
+/// The block sizes of a role's files; `None` if none were examined.
+fn files_row(role: &SampledResource) -> Option<Vec<Field>> {
+    let examined = role.value(&PLAN_FILES)?;
+    let other = role.value(&PLAN_FILES_OTHER_SIZE)?;
+    let number = |value| Unit::Count.format(value);
+    let verdict = if other > 0.0 { "other sizes" } else { "kept" };
+    let mut row = role_fields(role, "files of other size");
+    let planned = format!("0 of {}", number(examined));
+    row.extend([
+        Field::text(&planned),
+        Field::text(&number(other)),
+        Field::text(verdict).bad_if(other > 0.0),
+    ]);
+    Some(row)
+}
+
+fn promise_row(promise: &SampledResource) -> Vec<Field> {
+    let number = |family| promise.value(family).map(|value| Unit::None.format(value));
+    let (low, high) = (promise.value(&PROMISE_LOW), promise.value(&PROMISE_HIGH));
+    let interval = match (number(&PROMISE_LOW), number(&PROMISE_HIGH)) {
+        (Some(low), Some(high)) => format!(" ({low} to {high})"),
+        _ => String::new(),
+    };
+    let planned = number(&PROMISE_VALUE).map(|value| value + &interval);
+    let verdict = match (promise.value(&PROMISE_PRESENT), low, high) {
+        (Some(present), Some(low), _) if present < low => Field::text("below"),
+        (Some(present), _, Some(high)) if present > high => Field::text("above"),
+        (Some(_), Some(_), Some(_)) => Field::text("as promised"),
+        _ => match promise.value(&SIZE_DISTANCE) {
+            Some(distance) => Field::text(&format!("distance {distance:.2}")),
+            None => Field::figure(None),
+        },
+    };
+    let mut row = role_fields(promise, promise.label("metric"));
+    row.extend([Field::figure(planned), Field::figure(number(&PROMISE_PRESENT)), verdict]);
+    row
+}
