@@ -224,15 +224,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_rounded_down() {
-        for (seconds, text) in
-            [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 days")]
-        {
-            assert_eq!(age(seconds), text);
-        }
-    }
-
-    #[test]
     fn a_pool_that_cannot_be_opened_shows_why_and_what_to_do() {
         let status = PoolStatus {
             pool: "tank".into(),

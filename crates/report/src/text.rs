@@ -28,7 +28,8 @@ mod tests {
     #[test]
     fn numbers_have_a_sign_ages_a_unit_and_sentences_a_capital() {
         assert_eq!((signed(-14.4, 0), signed(2.96, 1)), ("−14".to_owned(), "+3.0".to_owned()));
-        assert_eq!([119, 120, 7200, 172_800].map(age), ["119 s", "2 min", "2 h", "2 days"]);
+        let ages = [0, 119, 120, 7200, 172_800, 259_199].map(age);
+        assert_eq!(ages, ["0 s", "119 s", "2 min", "2 h", "2 days", "2 days"]);
         assert_eq!((capitalised("the ARC"), capitalised("")), ("The ARC".to_owned(), String::new()));
     }
 }

@@ -15,7 +15,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use crate::keys::HELP;
 use crate::rows::Rows;
-use crate::sample::Sample;
+use crate::sample::MonitorSample;
 use crate::state::ScreenState;
 use crate::tab::datasets::DatasetOrder;
 use crate::tab::{Tab, arc, datasets, plan, pools, sources};
@@ -107,7 +107,7 @@ fn notices(
     frame: &mut Frame,
     area: Rect,
     state: &ScreenState,
-    sample: &Sample,
+    sample: &MonitorSample,
     count: usize,
     now: Instant,
     palette: Palette,
@@ -133,7 +133,7 @@ fn notices(
 }
 
 /// What is shown, if nothing is wrong.
-fn summary(state: &ScreenState, sample: &Sample, now: Instant) -> String {
+fn summary(state: &ScreenState, sample: &MonitorSample, now: Instant) -> String {
     let read = age(now.saturating_duration_since(sample.taken).as_secs());
     if state.tab != Tab::Datasets {
         let count = sample.sources.len();
@@ -164,7 +164,13 @@ fn list(frame: &mut Frame, area: Rect, rows: &Rows, state: &mut ScreenState, pal
 }
 
 /// Draws the ARCs, and the selected one in detail.
-fn arcs(frame: &mut Frame, area: Rect, sample: &Sample, state: &mut ScreenState, palette: Palette) -> usize {
+fn arcs(
+    frame: &mut Frame,
+    area: Rect,
+    sample: &MonitorSample,
+    state: &mut ScreenState,
+    palette: Palette,
+) -> usize {
     let rows = arc::rows(sample);
     let height = ARC_ROWS.min(u16::try_from(rows.count).unwrap_or(ARC_ROWS)).max(1) + 1;
     let [top, _, below] =

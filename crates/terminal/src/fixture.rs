@@ -7,7 +7,7 @@ use poolwright_monitor::family::*;
 use poolwright_monitor::source::SourceName;
 use poolwright_monitor::{Readings, SourceReadings};
 
-use crate::sample::{Sample, Sampler};
+use crate::sample::{MonitorSample, MonitorSampler};
 
 /// The time between two samples.
 pub const EVERY: Duration = Duration::from_secs(2);
@@ -29,8 +29,8 @@ pub fn source(source: &'static str, pool: &str, readings: Readings) -> SourceRea
 }
 
 /// Makes samples [`EVERY`] apart; returns the last one.
-pub fn samples(rounds: &[Vec<SourceReadings>]) -> Sample {
-    let mut sampler = Sampler::default();
+pub fn samples(rounds: &[Vec<SourceReadings>]) -> MonitorSample {
+    let mut sampler = MonitorSampler::default();
     let start = Instant::now();
     let mut last = None;
     for (round, sources) in (0..).zip(rounds) {
@@ -163,7 +163,7 @@ pub fn plan() -> SourceReadings {
 }
 
 /// A sample of all of them, with rates.
-pub fn full() -> Sample {
+pub fn full() -> MonitorSample {
     let round = |round| {
         let mut all = kernel_pool(round);
         all.extend([plan(), user_pool(round)]);

@@ -1,9 +1,9 @@
 //! Shows the readings of the monitor in the terminal: on a screen with tabs, or once as plain tables.
 //!
 //! ```text
-//! Poller ─▶ Reader (thread) ─▶ Sampler ─▶ Sample ─┬─▶ tab (rows of text) ─▶ draw ─▶ screen
-//!                              rates, merging     └─▶ tab (rows of text) ─▶ once
-//!                                      keys ─▶ ScreenState ─▶ draw
+//! Poller ─▶ SampleReader (thread) ─▶ MonitorSampler ─▶ MonitorSample ─┬─▶ tab (rows of text) ─▶ draw ─▶ screen
+//!                                    rates, merging                   └─▶ tab (rows of text) ─▶ once
+//!                                                        keys ─▶ ScreenState ─▶ draw
 //! ```
 //!
 //! [`sample`] merges what several sources read of one resource, and computes rates. [`tab`] makes rows of text from a sample;

@@ -10,7 +10,7 @@ use poolwright_report::{Cell, Column, Table, Terminal};
 use crate::Result;
 use crate::reader::unix_s;
 use crate::rows::Rows;
-use crate::sample::{Sample, Sampler};
+use crate::sample::{MonitorSample, MonitorSampler};
 use crate::tab::datasets::DatasetChoice;
 use crate::tab::{arc, datasets, plan, pools, sources};
 
@@ -33,7 +33,7 @@ pub enum Once {
 /// # Errors
 /// If a source cannot be started.
 pub fn once(poller: &Poller, every: Duration, stop: &AtomicBool) -> Result<Once> {
-    let mut sampler = Sampler::default();
+    let mut sampler = MonitorSampler::default();
     let start = Instant::now();
     sampler.sample(&poller.refresh(READ_LIMIT)?, Instant::now(), unix_s());
     while let Some(left) = every.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
@@ -48,7 +48,7 @@ pub fn once(poller: &Poller, every: Duration, stop: &AtomicBool) -> Result<Once>
 }
 
 /// All tabs as tables at the time `now`.
-pub fn text(sample: &Sample, now: Instant) -> String {
+pub fn text(sample: &MonitorSample, now: Instant) -> String {
     let tables = [
         pools::rows(sample, now),
         datasets::rows(sample, &DatasetChoice::default()),

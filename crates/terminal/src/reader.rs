@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_monitor::Poller;
 
-use crate::sample::{Sample, Sampler};
+use crate::sample::{MonitorSample, MonitorSampler};
 use crate::{Error, Result};
 
 /// How long a round waits for the sources, so that a slow one does not delay the others. What it reads later is in the next
@@ -15,26 +15,26 @@ const ROUND_LIMIT: Duration = Duration::from_secs(1);
 
 /// Reads the sources periodically in a thread of its own.
 #[derive(Debug)]
-pub struct Reader {
-    samples: Receiver<Result<Sample>>,
+pub struct SampleReader {
+    samples: Receiver<Result<MonitorSample>>,
 }
 
-impl Reader {
+impl SampleReader {
     /// Starts the thread. It ends with its next round after the reader has been dropped.
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(poller: Poller, every: Duration) -> Result<Reader> {
+    pub fn start(poller: Poller, every: Duration) -> Result<SampleReader> {
         let (sender, samples) = channel();
         thread::Builder::new().name("reader".to_owned()).spawn(move || read(&poller, every, &sender))?;
-        Ok(Reader { samples })
+        Ok(SampleReader { samples })
     }
 
     /// The newest sample that has not been returned yet.
     ///
     /// # Errors
     /// If a source could not be started, or the thread has ended.
-    pub fn newest(&self) -> Result<Option<Sample>> {
+    pub fn newest(&self) -> Result<Option<MonitorSample>> {
         let mut newest = None;
         loop {
             match self.samples.try_recv() {
@@ -46,8 +46,8 @@ impl Reader {
     }
 }
 
-fn read(poller: &Poller, every: Duration, to: &Sender<Result<Sample>>) {
-    let mut sampler = Sampler::default();
+fn read(poller: &Poller, every: Duration, to: &Sender<Result<MonitorSample>>) {
+    let mut sampler = MonitorSampler::default();
     let mut next = Instant::now();
     loop {
         let read = poller.refresh(every.min(ROUND_LIMIT));

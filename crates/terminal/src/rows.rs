@@ -39,32 +39,32 @@ impl RowColumn {
 
 /// The text of one field, and its emphasis. The text alone has the whole meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct RowField {
     /// The text, without control characters.
     pub text: String,
     /// The emphasis.
     pub tone: Tone,
 }
 
-impl Field {
+impl RowField {
     /// A field of untrusted text.
-    pub fn text(text: &str) -> Field {
-        Field { text: poolwright_report::escape::line(text), tone: Tone::Plain }
+    pub fn text(text: &str) -> RowField {
+        RowField { text: poolwright_report::escape::line(text), tone: Tone::Plain }
     }
 
     /// A figure that has been formatted; [`NONE`] if it does not exist.
-    pub fn figure(text: Option<String>) -> Field {
-        Field { text: text.unwrap_or_else(|| NONE.to_owned()), tone: Tone::Plain }
+    pub fn figure(text: Option<String>) -> RowField {
+        RowField { text: text.unwrap_or_else(|| NONE.to_owned()), tone: Tone::Plain }
     }
 
     /// The same field with another emphasis.
-    pub fn tone(mut self, tone: Tone) -> Field {
+    pub fn tone(mut self, tone: Tone) -> RowField {
         self.tone = tone;
         self
     }
 
     /// The same field, emphasized as bad if `is_bad`.
-    pub fn bad_if(self, is_bad: bool) -> Field {
+    pub fn bad_if(self, is_bad: bool) -> RowField {
         if is_bad { self.tone(Tone::Bad) } else { self }
     }
 }
@@ -80,7 +80,7 @@ pub struct Rows<'a> {
     /// What to say if there are no rows.
     pub nothing: &'static str,
     /// Makes one row: a field for each column.
-    pub row: Box<dyn Fn(usize) -> Vec<Field> + 'a>,
+    pub row: Box<dyn Fn(usize) -> Vec<RowField> + 'a>,
 }
 
 impl std::fmt::Debug for Rows<'_> {
@@ -90,39 +90,39 @@ impl std::fmt::Debug for Rows<'_> {
 }
 
 /// A size or a number of bytes per second, with the suffixes of ZFS.
-pub fn size(bytes: Option<f64>) -> Field {
-    Field::figure(bytes.map(|bytes| Unit::Bytes.format(bytes.round())))
+pub fn size(bytes: Option<f64>) -> RowField {
+    RowField::figure(bytes.map(|bytes| Unit::Bytes.format(bytes.round())))
 }
 
 /// A number of things per second.
-pub fn per_second(rate: Option<f64>) -> Field {
+pub fn per_second(rate: Option<f64>) -> RowField {
     let number = |rate: f64| if rate == 0.0 { "0".to_owned() } else { Unit::None.format(rate) };
-    Field::figure(rate.map(number))
+    RowField::figure(rate.map(number))
 }
 
 /// A number of things.
-pub fn count(number: Option<f64>) -> Field {
-    Field::figure(number.map(|number| Unit::Count.format(number)))
+pub fn count(number: Option<f64>) -> RowField {
+    RowField::figure(number.map(|number| Unit::Count.format(number)))
 }
 
 /// A share in per cent.
-pub fn share(part: Option<f64>) -> Field {
-    Field::figure(part.map(|part| Unit::Fraction.format(part)))
+pub fn share(part: Option<f64>) -> RowField {
+    RowField::figure(part.map(|part| Unit::Fraction.format(part)))
 }
 
 /// A factor, such as a compression ratio.
-pub fn factor(ratio: Option<f64>) -> Field {
-    Field::figure(ratio.map(|ratio| Unit::Ratio.format(ratio)))
+pub fn factor(ratio: Option<f64>) -> RowField {
+    RowField::figure(ratio.map(|ratio| Unit::Ratio.format(ratio)))
 }
 
 /// A time that a request takes.
-pub fn wait(seconds: Option<f64>) -> Field {
-    Field::figure(seconds.map(|seconds| Unit::Seconds.format(seconds)))
+pub fn wait(seconds: Option<f64>) -> RowField {
+    RowField::figure(seconds.map(|seconds| Unit::Seconds.format(seconds)))
 }
 
 /// How long ago something was.
-pub fn age(time: Option<Duration>) -> Field {
-    Field::figure(time.map(|time| text::age(time.as_secs())))
+pub fn age(time: Option<Duration>) -> RowField {
+    RowField::figure(time.map(|time| text::age(time.as_secs())))
 }
 
 /// `part` of `whole`, if both exist and `whole` is not 0.

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use poolwright_monitor::{MetricFamily, Readings, ResourceType};
 
-pub use sampler::Sampler;
+pub use sampler::MonitorSampler;
 pub use source_state::{Condition, SourceState};
 
 /// The last readings of all sources at one time.
 #[derive(Debug)]
-pub struct Sample {
+pub struct MonitorSample {
     /// When it was taken.
     pub taken: Instant,
     /// The same time in seconds since 1970.
@@ -25,7 +25,7 @@ pub struct Sample {
     resources: HashMap<&'static str, Vec<SampledResource>>,
 }
 
-impl Sample {
+impl MonitorSample {
     /// The resources of a type, in the order in which they were read.
     pub fn of(&self, kind: &ResourceType) -> &[SampledResource] {
         self.resources.get(kind.name).map_or(&[], Vec::as_slice)

@@ -14,7 +14,7 @@ use signal_hook::{flag, low_level};
 
 use crate::draw::{Palette, draw};
 use crate::keys::{KeyEffect, on_key};
-use crate::reader::Reader;
+use crate::reader::SampleReader;
 use crate::state::ScreenState;
 use crate::terminal_modes::TerminalModes;
 use crate::{Error, Result};
@@ -48,7 +48,7 @@ pub enum Ended {
 /// [`Error::NotATerminal`], [`Error::NoCursorControl`], [`Error::Terminal`]; [`Error::Monitor`] if a source cannot be started.
 pub fn run(poller: Poller, options: &ScreenOptions, stop: &AtomicBool) -> Result<Ended> {
     check_terminal()?;
-    let reader = Reader::start(poller, options.every)?;
+    let reader = SampleReader::start(poller, options.every)?;
     let signals = JobSignals::watch()?;
     let modes = TerminalModes::enter()?;
     let palette = Palette { has_colours: options.has_colours };

@@ -5,7 +5,7 @@ mod history;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sample::Sample;
+use crate::sample::MonitorSample;
 use crate::tab::Tab;
 use crate::tab::datasets::DatasetChoice;
 
@@ -50,9 +50,9 @@ pub struct ScreenState {
     /// Sizes and hit ratios of the ARCs.
     pub history: ArcHistory,
     /// The sample that is shown; `None` before the first one.
-    shown: Option<Arc<Sample>>,
+    shown: Option<Arc<MonitorSample>>,
     /// While the screen is paused, the last sample, which is not shown.
-    waiting: Option<Arc<Sample>>,
+    waiting: Option<Arc<MonitorSample>>,
     is_paused: bool,
 }
 
@@ -75,7 +75,7 @@ impl ScreenState {
     }
 
     /// Shows a new sample, at once or after the pause.
-    pub fn receive(&mut self, sample: Sample) {
+    pub fn receive(&mut self, sample: MonitorSample) {
         let sample = Arc::new(sample);
         if self.is_paused {
             self.waiting = Some(sample);
@@ -84,13 +84,13 @@ impl ScreenState {
         }
     }
 
-    fn show(&mut self, sample: Arc<Sample>) {
+    fn show(&mut self, sample: Arc<MonitorSample>) {
         self.history.add(&sample);
         self.shown = Some(sample);
     }
 
     /// The sample that is shown.
-    pub fn sample(&self) -> Option<Arc<Sample>> {
+    pub fn sample(&self) -> Option<Arc<MonitorSample>> {
         self.shown.clone()
     }
 

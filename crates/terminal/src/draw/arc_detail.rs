@@ -8,7 +8,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{RenderDirection, Sparkline, SparklineBar};
 
 use crate::rows;
-use crate::sample::{Sample, SampledResource};
+use crate::sample::{MonitorSample, SampledResource};
 use crate::state::{ArcPoint, ScreenState};
 use crate::tab::arc;
 
@@ -18,7 +18,13 @@ const LABELS: u16 = 20;
 const LONGEST_BAR: u16 = 50;
 
 /// Draws the ARC.
-pub fn draw(frame: &mut Frame, area: Rect, sample: &Sample, one: &SampledResource, state: &ScreenState) {
+pub fn draw(
+    frame: &mut Frame,
+    area: Rect,
+    sample: &MonitorSample,
+    one: &SampledResource,
+    state: &ScreenState,
+) {
     let bars = bars(sample, one);
     let height = u16::try_from(bars.len()).unwrap_or(u16::MAX);
     // The history has at least a third of the area.
@@ -39,7 +45,7 @@ pub fn draw(frame: &mut Frame, area: Rect, sample: &Sample, one: &SampledResourc
 }
 
 /// Sizes to compare: of the ARC, then of its states.
-fn bars<'a>(sample: &'a Sample, one: &SampledResource) -> Vec<(&'a str, f64)> {
+fn bars<'a>(sample: &'a MonitorSample, one: &SampledResource) -> Vec<(&'a str, f64)> {
     let own = [("size", &ARC_SIZE), ("target", &ARC_TARGET), ("maximum", &ARC_MAX)];
     let own = own.into_iter().filter_map(|(label, family)| Some((label, one.value(family)?)));
     own.chain(arc::states(sample, one)).collect()

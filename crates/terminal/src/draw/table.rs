@@ -41,7 +41,7 @@ pub fn draw(frame: &mut Frame, area: Rect, rows: &Rows, scroll: Scroll, palette:
     for (y, row) in (1..).zip(visible) {
         let mut fields = (rows.row)(row);
         for (index, x, width) in &columns {
-            let field = std::mem::replace(&mut fields[*index], crate::rows::Field::text(""));
+            let field = std::mem::replace(&mut fields[*index], crate::rows::RowField::text(""));
             let text = aligned(&rows.columns[*index], field.text, *width);
             frame.render_widget(text.style(palette.style(field.tone)), at(*x, y, *width));
         }

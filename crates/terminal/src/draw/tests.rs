@@ -13,7 +13,7 @@ use super::*;
 use crate::fixture::{self, EVERY};
 use crate::state::Scroll;
 
-fn state(sample: Sample, tab: Tab) -> ScreenState {
+fn state(sample: MonitorSample, tab: Tab) -> ScreenState {
     let mut state = ScreenState::new(EVERY);
     state.tab = tab;
     state.receive(sample);
@@ -94,7 +94,9 @@ fn a_source_that_hangs_is_on_every_tab_with_the_age_of_its_values() {
 fn nothing_to_show() {
     let mut empty = ScreenState::new(EVERY);
     assert!(screen(&mut empty, 60, 15).contains("reading the sources …"));
-    for (tab, text) in Tab::ALL.into_iter().zip(["no pools", "no datasets", "no ARC", "no plan", "no sources"]) {
+    for (tab, text) in
+        Tab::ALL.into_iter().zip(["no pools", "no datasets", "no ARC", "no plan", "no sources"])
+    {
         assert!(screen(&mut state(fixture::samples(&[vec![]]), tab), 60, 15).contains(text));
     }
 }

@@ -12,7 +12,7 @@ use poolwright_monitor::family::{
 use poolwright_monitor::source::SourceName;
 use poolwright_monitor::{FamilyType, Readings, Resource, ResourceType, SourceReadings};
 
-use super::{Figure, Sample, SampledResource, SourceState};
+use super::{Figure, MonitorSample, SampledResource, SourceState};
 
 /// The types that the tabs show. Other resources are skipped, because there may be many.
 static SHOWN: [&ResourceType; 15] = [
@@ -45,13 +45,13 @@ struct LastReads {
 
 /// Makes samples, and remembers the readings before the last ones for rates.
 #[derive(Debug, Default)]
-pub struct Sampler {
+pub struct MonitorSampler {
     reads: HashMap<SourceName, LastReads>,
 }
 
-impl Sampler {
+impl MonitorSampler {
     /// Makes a sample of what [`poolwright_monitor::Poller::refresh`] returned at the time `now`.
-    pub fn sample(&mut self, read: &[SourceReadings], now: Instant, unix_s: f64) -> Sample {
+    pub fn sample(&mut self, read: &[SourceReadings], now: Instant, unix_s: f64) -> MonitorSample {
         let sources: Vec<SourceState> = read.iter().map(|source| SourceState::new(source, now)).collect();
         self.remember(read, now);
         let mut merged = Merged::default();
@@ -60,7 +60,7 @@ impl Sampler {
                 merged.add(reads, state.is_down(now));
             }
         }
-        Sample { taken: now, unix_s, sources, resources: merged.resources }
+        MonitorSample { taken: now, unix_s, sources, resources: merged.resources }
     }
 
     /// Keeps the readings of the sources that still exist.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use poolwright_monitor::family::{ARC, ARC_SIZE};
 
-use crate::sample::{Sample, SampledResource};
+use crate::sample::{MonitorSample, SampledResource};
 use crate::tab::arc;
 
 /// Number of samples that are kept: more than a screen is wide.
@@ -25,7 +25,7 @@ pub struct ArcHistory(HashMap<Box<[Box<str>]>, VecDeque<ArcPoint>>);
 
 impl ArcHistory {
     /// Adds the ARCs of a sample, and forgets those that no longer exist.
-    pub fn add(&mut self, sample: &Sample) {
+    pub fn add(&mut self, sample: &MonitorSample) {
         let mut old = std::mem::take(&mut self.0);
         for one in sample.of(&ARC) {
             let mut points = old.remove(one.labels()).unwrap_or_default();

@@ -5,8 +5,8 @@ use poolwright_monitor::family::{
     ARC_SIZE, ARC_STATE, ARC_STATE_SIZE, ARC_TARGET, L2ARC_HITS, L2ARC_MISSES, L2ARC_SIZE,
 };
 
-use crate::rows::{self, Field, RowColumn, Rows};
-use crate::sample::{Sample, SampledResource};
+use crate::rows::{self, RowColumn, RowField, Rows};
+use crate::sample::{MonitorSample, SampledResource};
 
 static COLUMNS: [RowColumn; 13] = [
     RowColumn::text("arc", 0),
@@ -28,7 +28,7 @@ static STATE_COLUMNS: [RowColumn; 3] =
     [RowColumn::text("arc", 0), RowColumn::word("state", 10, 0), RowColumn::figure("size", 6, 0)];
 
 /// A row for each ARC.
-pub fn rows(sample: &Sample) -> Rows<'_> {
+pub fn rows(sample: &MonitorSample) -> Rows<'_> {
     let all = sample.of(&ARC);
     Rows {
         title: "ARC",
@@ -40,7 +40,7 @@ pub fn rows(sample: &Sample) -> Rows<'_> {
 }
 
 /// A row for each state of each ARC.
-pub fn state_rows(sample: &Sample) -> Rows<'_> {
+pub fn state_rows(sample: &MonitorSample) -> Rows<'_> {
     let all = sample.of(&ARC_STATE);
     Rows {
         title: "ARC states",
@@ -50,13 +50,13 @@ pub fn state_rows(sample: &Sample) -> Rows<'_> {
         row: Box::new(move |index| {
             let state = &all[index];
             let size = rows::size(state.value(&ARC_STATE_SIZE));
-            vec![Field::text(&title(state)), Field::text(state.label("state")), size]
+            vec![RowField::text(&title(state)), RowField::text(state.label("state")), size]
         }),
     }
 }
 
 /// The states of an ARC with their sizes.
-pub fn states<'a>(sample: &'a Sample, arc: &SampledResource) -> Vec<(&'a str, f64)> {
+pub fn states<'a>(sample: &'a MonitorSample, arc: &SampledResource) -> Vec<(&'a str, f64)> {
     let states = sample.of(&ARC_STATE).iter().filter(|state| state.labels()[..2] == arc.labels()[..2]);
     states.filter_map(|state| Some((state.label("state"), state.value(&ARC_STATE_SIZE)?))).collect()
 }
@@ -69,14 +69,14 @@ pub fn title(arc: &SampledResource) -> String {
     }
 }
 
-fn row(sample: &Sample, arc: &SampledResource) -> Vec<Field> {
+fn row(sample: &MonitorSample, arc: &SampledResource) -> Vec<RowField> {
     let rates = Accesses::new(sample, arc, |access| access.rate(&ARC_ACCESSES));
     let totals = Accesses::new(sample, arc, |access| access.value(&ARC_ACCESSES));
     let ghosts = [&ARC_MRU_GHOST_HITS, &ARC_MFU_GHOST_HITS].map(|family| arc.rate(family));
     let l2 = rows::sum([&L2ARC_HITS, &L2ARC_MISSES].map(|family| arc.rate(family)));
     let is_stopped = arc.has(&ARC_NO_GROW);
     vec![
-        Field::text(&title(arc)),
+        RowField::text(&title(arc)),
         rows::size(arc.value(&ARC_SIZE)),
         rows::size(arc.value(&ARC_TARGET)),
         rows::size(arc.value(&ARC_MAX)),
@@ -88,12 +88,12 @@ fn row(sample: &Sample, arc: &SampledResource) -> Vec<Field> {
         rows::per_second(rows::sum(ghosts)),
         rows::size(arc.value(&L2ARC_SIZE)),
         rows::share(rows::ratio(arc.rate(&L2ARC_HITS), l2)),
-        Field::text(if is_stopped { "stopped" } else { "" }).bad_if(is_stopped),
+        RowField::text(if is_stopped { "stopped" } else { "" }).bad_if(is_stopped),
     ]
 }
 
 /// The hits of an ARC since the last reading, of all accesses.
-pub fn hit_ratio(sample: &Sample, arc: &SampledResource) -> Option<f64> {
+pub fn hit_ratio(sample: &MonitorSample, arc: &SampledResource) -> Option<f64> {
     Accesses::new(sample, arc, |access| access.rate(&ARC_ACCESSES)).hit_ratio(|_| true)
 }
 
@@ -102,7 +102,7 @@ struct Accesses<'a>(Vec<(&'a str, bool, f64)>);
 
 impl<'a> Accesses<'a> {
     fn new(
-        sample: &'a Sample,
+        sample: &'a MonitorSample,
         arc: &SampledResource,
         number: impl Fn(&SampledResource) -> Option<f64>,
     ) -> Accesses<'a> {

@@ -9,8 +9,8 @@ use poolwright_monitor::family::{
     DATASET_WRITES, MOUNT, MOUNT_OP, MOUNT_READ_BYTES, MOUNT_REQUESTS, MOUNT_WRITE_BYTES,
 };
 
-use crate::rows::{self, Field, RowColumn, Rows};
-use crate::sample::{Sample, SampledResource};
+use crate::rows::{self, RowColumn, RowField, Rows};
+use crate::sample::{MonitorSample, SampledResource};
 
 static COLUMNS: [RowColumn; 13] = [
     RowColumn::text("dataset", 0),
@@ -94,7 +94,7 @@ pub struct DatasetChoice {
 }
 
 /// A row for each chosen dataset.
-pub fn rows<'a>(sample: &'a Sample, choice: &DatasetChoice) -> Rows<'a> {
+pub fn rows<'a>(sample: &'a MonitorSample, choice: &DatasetChoice) -> Rows<'a> {
     let all = sample.of(&DATASET);
     let io = MountIo::new(sample);
     let order = order(all, &io, choice);
@@ -136,9 +136,9 @@ fn order(all: &[SampledResource], io: &MountIo, choice: &DatasetChoice) -> Vec<u
     order
 }
 
-fn row(dataset: &SampledResource, io: &MountIo) -> Vec<Field> {
+fn row(dataset: &SampledResource, io: &MountIo) -> Vec<RowField> {
     vec![
-        Field::text(dataset.label("dataset")),
+        RowField::text(dataset.label("dataset")),
         rows::size(dataset.value(&DATASET_USED)),
         rows::size(dataset.value(&DATASET_AVAILABLE)),
         rows::size(dataset.value(&DATASET_REFERENCED)),
@@ -150,7 +150,7 @@ fn row(dataset: &SampledResource, io: &MountIo) -> Vec<Field> {
         rows::per_second(io.of(dataset, &DATASET_WRITES, |mount| mount.writes)),
         rows::size(io.of(dataset, &DATASET_READ_BYTES, |mount| mount.read_bytes)),
         rows::size(io.of(dataset, &DATASET_WRITE_BYTES, |mount| mount.written_bytes)),
-        Field::text(dataset.label("engine")),
+        RowField::text(dataset.label("engine")),
     ]
 }
 
@@ -167,7 +167,7 @@ struct MountRates {
 struct MountIo<'a>(HashMap<(&'a str, &'a str), MountRates>);
 
 impl<'a> MountIo<'a> {
-    fn new(sample: &'a Sample) -> MountIo<'a> {
+    fn new(sample: &'a MonitorSample) -> MountIo<'a> {
         let mut rates: HashMap<_, MountRates> = HashMap::new();
         for mount in sample.of(&MOUNT) {
             let of = rates.entry((mount.label("pool"), mount.label("dataset"))).or_default();

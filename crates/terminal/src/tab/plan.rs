@@ -8,8 +8,8 @@ use poolwright_monitor::family::{
 };
 use poolwright_report::Unit;
 
-use crate::rows::{self, Field, RowColumn, Rows};
-use crate::sample::{Sample, SampledResource};
+use crate::rows::{self, RowColumn, RowField, Rows};
+use crate::sample::{MonitorSample, SampledResource};
 
 static COLUMNS: [RowColumn; 6] = [
     RowColumn::text("role", 0),
@@ -21,8 +21,8 @@ static COLUMNS: [RowColumn; 6] = [
 ];
 
 /// A row for each plan, followed by its properties, files and promises.
-pub fn rows(sample: &Sample) -> Rows<'_> {
-    let mut rows: Vec<Vec<Field>> = Vec::new();
+pub fn rows(sample: &MonitorSample) -> Rows<'_> {
+    let mut rows: Vec<Vec<RowField>> = Vec::new();
     for plan in sample.of(&PLAN) {
         let below = |kind| sample.of(kind).iter().filter(|row| row.label("plan") == plan.label("plan"));
         rows.push(plan_row(plan, sample));
@@ -39,31 +39,40 @@ pub fn rows(sample: &Sample) -> Rows<'_> {
     }
 }
 
-fn plan_row(plan: &SampledResource, sample: &Sample) -> Vec<Field> {
+fn plan_row(plan: &SampledResource, sample: &MonitorSample) -> Vec<RowField> {
     let created = plan.value(&PLAN_CREATED).map(|at| Duration::from_secs_f64((sample.unix_s - at).max(0.0)));
-    let mut row = vec![Field::text(plan.label("plan")), Field::text(""), Field::text("age"), Field::text("")];
-    row.extend([rows::age(created), Field::text("")]);
+    let mut row = vec![
+        RowField::text(plan.label("plan")),
+        RowField::text(""),
+        RowField::text("age"),
+        RowField::text(""),
+    ];
+    row.extend([rows::age(created), RowField::text("")]);
     row
 }
 
-fn role_fields(row: &SampledResource, what: &str) -> Vec<Field> {
+fn role_fields(row: &SampledResource, what: &str) -> Vec<RowField> {
     let role = format!("  {}", row.label("role"));
-    vec![Field::text(&role), Field::text(row.label("dataset")), Field::text(what)]
+    vec![RowField::text(&role), RowField::text(row.label("dataset")), RowField::text(what)]
 }
 
-fn property_row(property: &SampledResource) -> Vec<Field> {
+fn property_row(property: &SampledResource) -> Vec<RowField> {
     let verdict = match property.value(&PLAN_PROPERTY_KEPT) {
-        Some(kept) if kept > 0.0 => Field::text("kept"),
-        Some(_) => Field::text("differs").bad_if(true),
-        None => Field::figure(None),
+        Some(kept) if kept > 0.0 => RowField::text("kept"),
+        Some(_) => RowField::text("differs").bad_if(true),
+        None => RowField::figure(None),
     };
     let mut row = role_fields(property, property.label("property"));
-    row.extend([Field::text(property.label("planned")), Field::text(property.label("present")), verdict]);
+    row.extend([
+        RowField::text(property.label("planned")),
+        RowField::text(property.label("present")),
+        verdict,
+    ]);
     row
 }
 
 /// The block sizes of a role's files; `None` if none were examined.
-fn files_row(role: &SampledResource) -> Option<Vec<Field>> {
+fn files_row(role: &SampledResource) -> Option<Vec<RowField>> {
     let examined = role.value(&PLAN_FILES)?;
     let other = role.value(&PLAN_FILES_OTHER_SIZE)?;
     let number = |value| Unit::Count.format(value);
@@ -71,14 +80,14 @@ fn files_row(role: &SampledResource) -> Option<Vec<Field>> {
     let mut row = role_fields(role, "files of other size");
     let planned = format!("0 of {}", number(examined));
     row.extend([
-        Field::text(&planned),
-        Field::text(&number(other)),
-        Field::text(verdict).bad_if(other > 0.0),
+        RowField::text(&planned),
+        RowField::text(&number(other)),
+        RowField::text(verdict).bad_if(other > 0.0),
     ]);
     Some(row)
 }
 
-fn promise_row(promise: &SampledResource) -> Vec<Field> {
+fn promise_row(promise: &SampledResource) -> Vec<RowField> {
     let number = |family| promise.value(family).map(|value| Unit::None.format(value));
     let (low, high) = (promise.value(&PROMISE_LOW), promise.value(&PROMISE_HIGH));
     let interval = match (number(&PROMISE_LOW), number(&PROMISE_HIGH)) {
@@ -87,15 +96,15 @@ fn promise_row(promise: &SampledResource) -> Vec<Field> {
     };
     let planned = number(&PROMISE_VALUE).map(|value| value + &interval);
     let verdict = match (promise.value(&PROMISE_PRESENT), low, high) {
-        (Some(present), Some(low), _) if present < low => Field::text("below"),
-        (Some(present), _, Some(high)) if present > high => Field::text("above"),
-        (Some(_), Some(_), Some(_)) => Field::text("as promised"),
+        (Some(present), Some(low), _) if present < low => RowField::text("below"),
+        (Some(present), _, Some(high)) if present > high => RowField::text("above"),
+        (Some(_), Some(_), Some(_)) => RowField::text("as promised"),
         _ => match promise.value(&SIZE_DISTANCE) {
-            Some(distance) => Field::text(&format!("distance {distance:.2}")),
-            None => Field::figure(None),
+            Some(distance) => RowField::text(&format!("distance {distance:.2}")),
+            None => RowField::figure(None),
         },
     };
     let mut row = role_fields(promise, promise.label("metric"));
-    row.extend([Field::figure(planned), Field::figure(number(&PROMISE_PRESENT)), verdict]);
+    row.extend([RowField::figure(planned), RowField::figure(number(&PROMISE_PRESENT)), verdict]);
     row
 }

@@ -12,15 +12,15 @@ use poolwright_monitor::family::{
 };
 use poolwright_report::{Tone, Unit, text};
 
-use crate::rows::{self, Field, RowColumn, Rows};
-use crate::sample::{Sample, SampledResource};
+use crate::rows::{self, RowColumn, RowField, Rows};
+use crate::sample::{MonitorSample, SampledResource};
 
 static COLUMNS: [RowColumn; 14] = [
     RowColumn::text("pool", 0),
     RowColumn::word("state", 9, 0),
     RowColumn::figure("size", 6, 4),
     RowColumn::figure("alloc", 6, 3),
-    RowColumn::figure("used", 7, 1),
+    RowColumn::figure("cap", 7, 1),
     RowColumn::figure("frag", 6, 7),
     RowColumn::figure("reads/s", 7, 5),
     RowColumn::figure("writes/s", 8, 5),
@@ -33,7 +33,7 @@ static COLUMNS: [RowColumn; 14] = [
 ];
 
 /// A row for each pool at the time `now`, followed by its vdevs.
-pub fn rows(sample: &Sample, now: Instant) -> Rows<'_> {
+pub fn rows(sample: &MonitorSample, now: Instant) -> Rows<'_> {
     let trees: Vec<PoolTree> = sample.of(&POOL).iter().map(|pool| PoolTree::new(sample, pool)).collect();
     let mut lines: Vec<(usize, Option<usize>)> = Vec::new();
     for (at, tree) in trees.iter().enumerate() {
@@ -107,7 +107,7 @@ impl Io {
     }
 
     /// Requests, bytes and mean times.
-    fn fields(&self) -> Vec<Field> {
+    fn fields(&self) -> Vec<RowField> {
         let read = rows::wait(rows::ratio(self.read_time, self.reads)).text;
         let write = rows::wait(rows::ratio(self.write_time, self.writes)).text;
         vec![
@@ -115,13 +115,13 @@ impl Io {
             rows::per_second(self.writes),
             rows::size(self.read_bytes),
             rows::size(self.written_bytes),
-            Field::text(&format!("{read}/{write}")),
+            RowField::text(&format!("{read}/{write}")),
         ]
     }
 }
 
 impl<'a> PoolTree<'a> {
-    fn new(sample: &'a Sample, pool: &'a SampledResource) -> PoolTree<'a> {
+    fn new(sample: &'a MonitorSample, pool: &'a SampledResource) -> PoolTree<'a> {
         let same_pool = |one: &&SampledResource| one.labels()[..2] == pool.labels()[..2];
         let states = sample.of(&VDEV_STATE).iter().filter(same_pool).filter(|one| one.has(&VDEV_STATE_NOW));
         let states: HashMap<_, _> = states.map(|one| (&one.labels()[..4], one.label("state"))).collect();
@@ -142,14 +142,14 @@ impl<'a> PoolTree<'a> {
         PoolTree { pool, state, vdevs }
     }
 
-    fn pool_row(&self, sample: &Sample, now: Instant) -> Vec<Field> {
+    fn pool_row(&self, sample: &MonitorSample, now: Instant) -> Vec<RowField> {
         let pool = self.pool;
         let is_known_only = pool.value(&POOL_OPEN) == Some(0.0);
         let state = if is_known_only { Some("exported") } else { self.state };
         let io = Io::sum(self.vdevs.iter().filter(|line| line.is_top_level_of_data()).map(|line| &line.io));
         let is_down = sources_down(sample, pool, now);
         let mut row = vec![
-            Field::text(pool.label("pool")).tone(Tone::Strong),
+            RowField::text(pool.label("pool")).tone(Tone::Strong),
             state_field(state),
             rows::size(pool.value(&POOL_SIZE)),
             rows::size(pool.value(&POOL_ALLOCATED)),
@@ -160,12 +160,12 @@ impl<'a> PoolTree<'a> {
         let errors = pool.value(&POOL_DATA_ERRORS);
         row.push(rows::count(errors).bad_if(errors.is_some_and(|errors| errors > 0.0)));
         let age = rows::age(Some(now.saturating_duration_since(pool.read_at)));
-        row.push(if is_down { Field::text(&format!("{} !", age.text)).bad_if(true) } else { age });
-        row.push(Field::text(&remark(pool, sample.unix_s)));
+        row.push(if is_down { RowField::text(&format!("{} !", age.text)).bad_if(true) } else { age });
+        row.push(RowField::text(&remark(pool, sample.unix_s)));
         row
     }
 
-    fn vdev_row(&self, index: usize) -> Vec<Field> {
+    fn vdev_row(&self, index: usize) -> Vec<RowField> {
         let line = &self.vdevs[index];
         let vdev = line.vdev;
         let class = match vdev.label("class") {
@@ -175,18 +175,18 @@ impl<'a> PoolTree<'a> {
         let name = format!("{}{}{class}", "  ".repeat(line.depth), vdev.label("vdev"));
         let (size, allocated) = (vdev.value(&VDEV_SIZE), vdev.value(&VDEV_ALLOCATED));
         let mut row = vec![
-            Field::text(&name),
+            RowField::text(&name),
             state_field(line.state),
             rows::size(size),
             rows::size(allocated),
             rows::share(rows::ratio(allocated, size)),
-            Field::figure(None),
+            RowField::figure(None),
         ];
         row.extend(line.io.fields());
         let errors = [&VDEV_READ_ERRORS, &VDEV_WRITE_ERRORS, &VDEV_CHECKSUM_ERRORS];
         let errors = rows::sum(errors.map(|family| vdev.value(family)));
         row.push(rows::count(errors).bad_if(errors.is_some_and(|errors| errors > 0.0)));
-        row.extend([Field::text(""), Field::text("")]);
+        row.extend([RowField::text(""), RowField::text("")]);
         row
     }
 }
@@ -223,13 +223,13 @@ fn add_sums(vdevs: &mut [VdevLine]) {
     }
 }
 
-fn state_field(state: Option<&str>) -> Field {
+fn state_field(state: Option<&str>) -> RowField {
     let is_bad = state.is_some_and(|state| !matches!(state, "ONLINE" | "AVAIL" | "INUSE" | "exported"));
-    state.map_or_else(|| Field::figure(None), Field::text).bad_if(is_bad)
+    state.map_or_else(|| RowField::figure(None), RowField::text).bad_if(is_bad)
 }
 
 /// Whether a source of this pool fails or does not answer.
-fn sources_down(sample: &Sample, pool: &SampledResource, now: Instant) -> bool {
+fn sources_down(sample: &MonitorSample, pool: &SampledResource, now: Instant) -> bool {
     let is_kernel = pool.label("engine") == "kernel";
     let mut sources = sample.sources.iter().filter(|source| source.name.pool == pool.label("pool"));
     sources.any(|source| source.name.source.starts_with("kernel") == is_kernel && source.is_down(now))

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use crate::rows::{self, Field, RowColumn, Rows};
-use crate::sample::{Condition, Sample, SourceState};
+use crate::rows::{self, RowColumn, RowField, Rows};
+use crate::sample::{Condition, MonitorSample, SourceState};
 
 static COLUMNS: [RowColumn; 7] = [
     RowColumn::text("source", 0),
@@ -16,7 +16,7 @@ static COLUMNS: [RowColumn; 7] = [
 ];
 
 /// A row for each source at the time `now`.
-pub fn rows(sample: &Sample, now: Instant) -> Rows<'_> {
+pub fn rows(sample: &MonitorSample, now: Instant) -> Rows<'_> {
     Rows {
         title: "Sources",
         columns: &COLUMNS,
@@ -26,22 +26,22 @@ pub fn rows(sample: &Sample, now: Instant) -> Rows<'_> {
     }
 }
 
-fn row(source: &SourceState, now: Instant) -> Vec<Field> {
+fn row(source: &SourceState, now: Instant) -> Vec<RowField> {
     let condition = source.condition(now);
     let is_down = source.is_down(now);
     vec![
-        Field::text(&source.title()),
-        Field::text(&condition.text()).bad_if(is_down),
+        RowField::text(&source.title()),
+        RowField::text(&condition.text()).bad_if(is_down),
         rows::age(source.age(now)).bad_if(is_down),
         rows::wait(source.duration.map(|duration| duration.as_secs_f64())),
         rows::count(Some(source.reads as f64)),
         rows::count(Some(source.failures as f64)),
-        Field::text(source.error.as_deref().filter(|_| condition != Condition::Up).unwrap_or_default()),
+        RowField::text(source.error.as_deref().filter(|_| condition != Condition::Up).unwrap_or_default()),
     ]
 }
 
 /// One sentence on the sources that are down; `None` if all are up.
-pub fn notice(sample: &Sample, now: Instant) -> Option<String> {
+pub fn notice(sample: &MonitorSample, now: Instant) -> Option<String> {
     let down: Vec<&SourceState> = sample.sources.iter().filter(|source| source.is_down(now)).collect();
     let first = down.first()?;
     let cause = match (first.condition(now), &first.error) {

@@ -6,7 +6,7 @@ use super::*;
 use crate::fixture::{EVERY, kernel_pool, samples, user_pool};
 use crate::sample::Condition;
 
-fn only<'a>(sample: &'a Sample, kind: &ResourceType, label: &str, value: &str) -> &'a SampledResource {
+fn only<'a>(sample: &'a MonitorSample, kind: &ResourceType, label: &str, value: &str) -> &'a SampledResource {
     let mut found = sample.of(kind).iter().filter(|one| one.label(label) == value);
     let one = found.next().unwrap_or_else(|| panic!("no {} with {label}={value}", kind.name));
     assert!(found.next().is_none(), "several {} with {label}={value}", kind.name);
