@@ -16,7 +16,8 @@ pub struct RowColumn {
     pub width: u16,
     /// Whether it has figures, which are aligned to the right.
     pub is_figure: bool,
-    /// The order in which columns are left out if the screen is too narrow: the highest rank first, 0 never.
+    /// The order in which columns are left out if the screen is too narrow: the highest rank first, all columns of a
+    /// rank together, and rank 0 never.
     pub rank: u8,
 }
 

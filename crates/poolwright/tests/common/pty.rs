@@ -17,6 +17,10 @@ fn size((cols, rows): (u16, u16)) -> PtySize {
     PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
 }
 
+fn nonzero((columns, rows): (u16, u16)) -> (NonZeroU16, NonZeroU16) {
+    (NonZeroU16::new(columns).unwrap(), NonZeroU16::new(rows).unwrap())
+}
+
 /// A running program, whose controlling terminal is a pseudo-terminal. Dropping ends it.
 pub struct PtyProgram {
     child: Box<dyn Child + Send + Sync>,
@@ -40,7 +44,8 @@ impl PtyProgram {
             builder.env(name, value.unwrap());
         }
         let child = pair.slave.spawn_command(builder).unwrap();
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(dimensions.1, dimensions.0, 0)));
+        let (columns, rows) = nonzero(dimensions);
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
         let (mut output, shown) = (pair.master.try_clone_reader().unwrap(), Arc::clone(&screen));
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -58,7 +63,7 @@ impl PtyProgram {
     }
 
     pub fn resize(&mut self, dimensions: (u16, u16)) {
-        let [columns, rows] = [dimensions.0, dimensions.1].map(|number| NonZeroU16::new(number).unwrap());
+        let (columns, rows) = nonzero(dimensions);
         self.screen.lock().unwrap().screen_mut().set_size(rows, columns);
         self.master.resize(size(dimensions)).unwrap();
     }

@@ -56,7 +56,8 @@ fn aligned(column: &RowColumn, text: String, width: u16) -> Line<'static> {
     if column.is_figure { line.right_aligned() } else { line }
 }
 
-/// The columns that fit into `width`. Columns are left out by their rank, the highest first.
+/// The columns that fit into `width`. Columns are left out by their rank, the highest first, and columns of one rank
+/// together.
 fn positions(columns: &[RowColumn], width: u16) -> Vec<Position> {
     let gap = if width < WIDE { 1 } else { 2 };
     let least = |index: usize| match columns[index].width {
@@ -68,11 +69,11 @@ fn positions(columns: &[RowColumn], width: u16) -> Vec<Position> {
     let needed =
         |shown: &[usize]| shown.iter().map(|index| least(*index) + gap).sum::<u16>().saturating_sub(gap);
     while needed(&shown) > width {
-        let last = shown.iter().copied().max_by_key(|index| (columns[*index].rank, *index));
-        match last.filter(|index| columns[*index].rank > 0) {
-            Some(last) => shown.retain(|index| *index != last),
-            None => break,
+        let highest = shown.iter().map(|index| columns[*index].rank).max().unwrap_or(0);
+        if highest == 0 {
+            break;
         }
+        shown.retain(|index| columns[*index].rank != highest);
     }
     let flexible = shown.iter().filter(|index| columns[**index].width == 0).count().max(1);
     let spare = usize::from(width.saturating_sub(needed(&shown)));
