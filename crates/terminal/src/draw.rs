@@ -96,7 +96,7 @@ fn tab_line(state: &ScreenState, width: u16) -> Line<'static> {
 fn key_line(state: &ScreenState, palette: Palette) -> Line<'static> {
     let text = match (state.is_editing, state.tab) {
         (true, _) => "type a part of the name   Enter keep   Esc show all",
-        (_, Tab::Datasets) => "1–5 tab  ↑↓ move  / filter  s order  r reverse  p pause  ? help  q quit",
+        (_, Tab::Datasets) => "1–5 tab  / filter  s order  r reverse  ? help  q quit",
         _ => "1–5 tab   ↑↓ move   p pause   ? help   q quit",
     };
     Line::styled(text, palette.style(Tone::Muted))

@@ -53,7 +53,9 @@ fn bars<'a>(sample: &'a MonitorSample, one: &SampledResource) -> Vec<(&'a str, f
 
 /// Draws the size and the hit ratio over time, the present on the right.
 fn history(frame: &mut Frame, area: Rect, one: &SampledResource, state: &ScreenState) {
-    let [size, hits] = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(area);
+    // Two charts need two lines each.
+    let lower = if area.height < 4 { 0 } else { area.height / 2 };
+    let [size, hits] = Layout::vertical([Constraint::Fill(1), Constraint::Length(lower)]).areas(area);
     let points = state.history.last(one, usize::from(area.width));
     let largest = points.iter().filter_map(|point| point.size).fold(0.0, f64::max);
     let ratio = points.last().and_then(|point| point.hit_ratio);

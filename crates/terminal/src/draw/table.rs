@@ -12,7 +12,7 @@ use crate::rows::{RowColumn, Rows};
 use crate::state::Scroll;
 
 /// Least width of the first column of text, and of the others.
-const LEAST_FIRST: u16 = 16;
+const LEAST_FIRST: u16 = 20;
 const LEAST_OTHER: u16 = 12;
 /// Width from which columns are two spaces apart.
 const WIDE: u16 = 100;
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn columns_are_left_out_by_rank_and_text_takes_the_rest() {
         let widths = |width| positions(&COLUMNS, width).iter().map(|at| (at.0, at.2)).collect::<Vec<_>>();
-        assert_eq!(widths(60), [(0, 24), (1, 6), (2, 6), (3, 21)]);
-        assert_eq!(widths(40), [(0, 18), (1, 6), (3, 14)]);
+        assert_eq!(widths(60), [(0, 26), (1, 6), (2, 6), (3, 19)]);
+        assert_eq!(widths(40), [(0, 20), (1, 6), (3, 12)]);
         assert_eq!(widths(30), [(0, 23), (1, 6)]);
         assert_eq!(widths(10), [(0, 10), (1, 0)], "what cannot be left out is cut");
         for width in 0..200 {

@@ -143,7 +143,7 @@ fn only_visible_rows_are_formatted() {
     state.scroll().selected = usize::MAX;
     let shown = screen(&mut state, 80, 15);
     assert!(shown.contains("p/09999") && shown.contains("10,000 of 10,000"), "{shown}");
-    assert_eq!(*state.scroll(), Scroll { selected: 9_999, top: 9_988 });
+    assert_eq!(*state.scroll(), Scroll { selected: 9_999, top: 9_989 });
 
     let sample = Arc::clone(&state.sample().unwrap());
     let rows = datasets::rows(&sample, &state.choice);
@@ -155,5 +155,5 @@ fn only_visible_rows_are_formatted() {
     let counted = Rows { row: Box::new(row), ..datasets::rows(&sample, &state.choice) };
     let mut terminal = Terminal::new(TestBackend::new(80, 15)).unwrap();
     terminal.draw(|frame| table::draw(frame, frame.area(), &counted, *state.scroll(), PLAIN)).unwrap();
-    assert_eq!(formatted.get(), 12, "the 14 rows of the screen end with the last dataset");
+    assert_eq!(formatted.get(), 11, "those from the first visible one to the last dataset");
 }

@@ -14,10 +14,10 @@ use crate::sample::{MonitorSample, SampledResource};
 static COLUMNS: [RowColumn; 6] = [
     RowColumn::text("role", 0),
     RowColumn::text("dataset", 2),
-    RowColumn::word("what", 22, 0),
-    RowColumn::word("planned", 22, 0),
-    RowColumn::word("present", 12, 0),
-    RowColumn::word("verdict", 12, 0),
+    RowColumn::word("what", 17, 0),
+    RowColumn::word("planned", 22, 3),
+    RowColumn::word("present", 9, 0),
+    RowColumn::word("verdict", 11, 0),
 ];
 
 /// A row for each plan, followed by its properties, files and promises.
@@ -77,7 +77,7 @@ fn files_row(role: &SampledResource) -> Option<Vec<RowField>> {
     let other = role.value(&PLAN_FILES_OTHER_SIZE)?;
     let number = |value| Unit::Count.format(value);
     let verdict = if other > 0.0 { "other sizes" } else { "kept" };
-    let mut row = role_fields(role, "files of other size");
+    let mut row = role_fields(role, "other block sizes");
     let planned = format!("0 of {}", number(examined));
     row.extend([
         RowField::text(&planned),
@@ -100,7 +100,7 @@ fn promise_row(promise: &SampledResource) -> Vec<RowField> {
         (Some(present), _, Some(high)) if present > high => RowField::text("above"),
         (Some(_), Some(_), Some(_)) => RowField::text("as promised"),
         _ => match promise.value(&SIZE_DISTANCE) {
-            Some(distance) => RowField::text(&format!("distance {distance:.2}")),
+            Some(distance) => RowField::text(&format!("{distance:.2} apart")),
             None => RowField::figure(None),
         },
     };

@@ -108,14 +108,16 @@ impl Io {
 
     /// Requests, bytes and mean times.
     fn fields(&self) -> Vec<RowField> {
-        let read = rows::wait(rows::ratio(self.read_time, self.reads)).text;
-        let write = rows::wait(rows::ratio(self.write_time, self.writes)).text;
+        let waits = [(self.read_time, self.reads), (self.write_time, self.writes)];
+        let waits = waits.map(|(time, requests)| rows::ratio(time, requests));
+        let [read, write] = waits.map(|seconds| rows::wait(seconds).text);
+        let has_waits = waits.iter().any(Option::is_some);
         vec![
             rows::per_second(self.reads),
             rows::per_second(self.writes),
             rows::size(self.read_bytes),
             rows::size(self.written_bytes),
-            RowField::text(&format!("{read}/{write}")),
+            RowField::figure(has_waits.then(|| format!("{read}/{write}"))),
         ]
     }
 }

@@ -7,7 +7,7 @@ use crate::sample::{Condition, MonitorSample, SourceState};
 
 static COLUMNS: [RowColumn; 7] = [
     RowColumn::text("source", 0),
-    RowColumn::word("state", 22, 0),
+    RowColumn::word("state", 20, 0),
     RowColumn::figure("age", 8, 0),
     RowColumn::figure("read took", 9, 2),
     RowColumn::figure("reads", 8, 3),
