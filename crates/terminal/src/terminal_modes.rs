@@ -3,11 +3,15 @@
 use std::io::{self, Write as _};
 use std::panic::{self, PanicHookInfo};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crossterm::cursor::{Hide, Show};
 use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+
+/// Whether the process's terminal has the modes.
+static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
 type PanicHook = dyn Fn(&PanicHookInfo<'_>) + Sync + Send;
 
@@ -50,6 +54,7 @@ impl TerminalModes {
     /// If the terminal cannot be configured.
     pub fn resume(&self) -> io::Result<()> {
         disable_raw_mode()?; // otherwise crossterm keeps the modes that another program has set
+        IS_ENTERED.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         execute!(io::stdout(), EnterAlternateScreen, Hide)
     }
@@ -70,8 +75,12 @@ impl Drop for TerminalModes {
     }
 }
 
-/// Restores the terminal. Failures are ignored: the terminal may be gone.
+/// Restores the terminal, once: leaving the alternate screen again would move the cursor over a message. Failures are ignored:
+/// the terminal may be gone.
 fn restore() {
+    if !IS_ENTERED.swap(false, Ordering::SeqCst) {
+        return;
+    }
     let _ = execute!(io::stdout(), Show, LeaveAlternateScreen);
     let _ = io::stdout().flush();
     let _ = disable_raw_mode();

@@ -12,7 +12,8 @@ use pty::PtyProgram;
 #[test]
 fn a_panic_restores_the_terminal_and_is_reported_on_the_usual_screen() {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "the_program", "--ignored", "--nocapture"]).env("RUST_BACKTRACE", "0"); // the message stays on the screen
+    command.args(["--exact", "the_program", "--ignored", "--nocapture"]);
+    command.env("RUST_BACKTRACE", "0"); // a backtrace would move the message off the screen
     let mut program = PtyProgram::start(&command, (80, 24));
     assert_eq!(program.ended(), 101);
     program.until_shows(&["the screen is wrong"]);
