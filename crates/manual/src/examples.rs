@@ -108,6 +108,10 @@ pub const EXAMPLES: &[VerbExamples] = &[
             "poolwright serve --listen 192.0.2.7:9968 --tls-cert cert.pem --tls-key key.pem --token-file token",
         ],
     ),
+    entry(
+        &["monitor"],
+        &["poolwright monitor", "poolwright monitor --every 500ms", "poolwright monitor --once --json"],
+    ),
     entry(&["lab", "list"], &["poolwright lab list"]),
     entry(&["lab", "run"], &["poolwright lab run ldap-import"]),
     entry(&["lab", "report"], &["poolwright lab report ldap-import -o ldap.html"]),

@@ -4,6 +4,7 @@
 use poolwright_estimate::Estimate;
 use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary};
 use poolwright_lab::{Outcome, TrialSpec};
+use poolwright_monitor::server::ApiReadings;
 use poolwright_record::RecordingSummary;
 use poolwright_render::mrc_text::MrcOutput;
 use poolwright_render::pool_iostat::IoReport;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("lab-list", of::<Vec<CampaignEntry>>()),
         ("lab-report", of::<ComparedReport>()),
         ("lab-run", of::<RunSummary>()),
+        ("monitor", of::<ApiReadings>()),
         ("mount", of::<NewMount>()),
         ("mrc", of::<MrcOutput>()),
         ("pool-create", of::<CreatedPool>()),

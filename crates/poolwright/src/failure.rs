@@ -80,6 +80,7 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
 /// Whether this is an invalid request to a pool, or an invalid output.
 fn is_invalid(cause: &(dyn std::error::Error + 'static)) -> bool {
     says!(cause, is_invalid: poolwright_host::output::Error, poolwright_userpool::Error, poolwright_poolserver::Error)
+        || cause.downcast_ref().is_some_and(poolwright_terminal::Error::needs_terminal)
 }
 
 /// What the user can do about a library's error with this program's commands and flags, which the libraries do not know.
@@ -97,6 +98,9 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     }
     if let Some(error) = cause.downcast_ref::<poolwright_monitor::Error>() {
         return serve_advice(error).map(str::to_owned);
+    }
+    if cause.downcast_ref().is_some_and(poolwright_terminal::Error::needs_terminal) {
+        return Some("`poolwright monitor --once` prints the readings without a screen".to_owned());
     }
     if let Some(poolwright_confirm::Error::Lab(error)) = cause.downcast_ref() {
         return scratch_advice(error).map(str::to_owned);

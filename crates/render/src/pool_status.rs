@@ -1,6 +1,7 @@
 //! `pool status` in the form of `zpool status`, and `pool list`.
 
 use poolwright_host::quoted;
+use poolwright_report::text::age;
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_userpool::label::Vdev;
 use poolwright_userpool::{Mounted, PoolInfo, PoolStatus, scan_text};
@@ -51,16 +52,6 @@ fn users(info: &PoolInfo, now_unix_s: u64) -> String {
     let mounts = if mounts.is_empty() { "no mounts".to_owned() } else { mounts.join(", ") };
     let since = age(now_unix_s.saturating_sub(info.since_unix_s));
     format!("by process {} for {since}: {mounts}", info.pid)
-}
-
-/// `3 h`.
-fn age(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
-    }
 }
 
 /// The table of vdevs with their states and errors.
@@ -231,15 +222,6 @@ pub fn list(rows: &[ListRow], script: bool, plain: bool, terminal: Terminal) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_rounded_down() {
-        for (seconds, text) in
-            [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 days")]
-        {
-            assert_eq!(age(seconds), text);
-        }
-    }
 
     #[test]
     fn a_pool_that_cannot_be_opened_shows_why_and_what_to_do() {

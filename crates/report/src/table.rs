@@ -228,7 +228,7 @@ fn char_columns(c: char) -> usize {
 }
 
 /// Shortens a text by removing its middle, because the beginning of a path shows the tree and its end the file.
-fn shorten(text: &str, width: usize) -> String {
+pub fn shorten(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
     }

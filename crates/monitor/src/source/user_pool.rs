@@ -41,8 +41,20 @@ impl Discovery for UserPools {
 #[derive(Debug)]
 pub struct UserPool {
     pool: String,
-    /// GUIDs of the vdevs when their paths were read, and path and class by GUID.
-    vdevs: (Vec<String>, BTreeMap<String, (String, &'static str)>),
+    /// GUIDs of the vdevs when their labels were read, and what the labels say of each vdev, by GUID.
+    vdevs: (Vec<String>, BTreeMap<String, LabelVdev>),
+}
+
+/// What the labels of a pool say of a vdev.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LabelVdev {
+    /// The path of a file; type and index of a group.
+    name: String,
+    class: &'static str,
+    /// The type, such as `file` or `mirror`.
+    kind: String,
+    /// The name of the vdev above it.
+    parent: String,
 }
 
 impl UserPool {
@@ -91,17 +103,22 @@ impl UserPool {
         let guids: Vec<String> = info.vdevs.iter().map(|vdev| vdev.guid.clone()).collect();
         if self.vdevs.0 != guids {
             let found = layout(&self.pool, &info.files, &info.file_faults);
-            self.vdevs = (guids, found.map(|found| names_of_vdevs(&found)).unwrap_or_default());
+            self.vdevs = (guids, found.map(|found| vdevs_of_labels(&found, &self.pool)).unwrap_or_default());
         }
         let mut io: BTreeMap<&str, _> =
             counters.files.iter().map(|file| (file.path.to_str().unwrap_or_default(), file.moved)).collect();
         for (at, vdev) in info.vdevs.iter().enumerate() {
-            let (name, class) = match self.vdevs.1.get(&vdev.guid) {
-                Some((name, class)) => (name.as_str(), *class),
+            let known = self.vdevs.1.get(&vdev.guid);
+            let (name, class) = match known {
+                Some(known) => (known.name.as_str(), known.class),
                 None if at == 0 => (self.pool.as_str(), "root"),
                 None => (vdev.guid.as_str(), "cache"),
             };
             let labels = [ENGINE, &self.pool, name, class];
+            if let Some(LabelVdev { kind, parent, .. }) = known {
+                let labels = [ENGINE, &self.pool, name, class, kind, parent];
+                readings.add(&VDEV_PLACE, labels).flag(&VDEV_INFO, true);
+            }
             readings.add_states(&VDEV_STATE_NOW, &labels, &VDEV_STATES, &vdev.state);
             let resource = readings.add(&VDEV, labels);
             resource
@@ -125,26 +142,29 @@ impl UserPool {
     }
 }
 
-/// Path (of a file) or type and index (of a group), and class, by GUID.
-fn names_of_vdevs(found: &FoundPool) -> BTreeMap<String, (String, &'static str)> {
-    fn add(vdev: &Vdev, class: &'static str, to: &mut BTreeMap<String, (String, &'static str)>) {
+/// What the labels say of each vdev, by GUID.
+fn vdevs_of_labels(found: &FoundPool, pool: &str) -> BTreeMap<String, LabelVdev> {
+    fn add(vdev: &Vdev, class: &'static str, parent: &str, to: &mut BTreeMap<String, LabelVdev>) {
         let class = if vdev.is_log { "log" } else { class };
         let path = vdev.path.as_ref().map(|path| path.to_string_lossy().into_owned());
         let name = path.unwrap_or_else(|| format!("{}-{}", vdev.kind, vdev.id));
-        to.insert(vdev.guid.to_string(), (name, class));
+        let known = LabelVdev { name, class, kind: vdev.kind.clone(), parent: parent.to_owned() };
         for child in &vdev.children {
-            add(child, class, to);
+            add(child, class, &known.name, to);
         }
+        to.insert(vdev.guid.to_string(), known);
     }
-    let mut names = BTreeMap::new();
+    let mut vdevs = BTreeMap::new();
     for top in &found.vdevs {
-        add(top, "normal", &mut names);
+        add(top, "normal", pool, &mut vdevs);
     }
     let guids = poolwright_userpool::cache_guids(found);
     for (path, guid) in found.cache.iter().zip(guids) {
-        names.insert(guid.to_string(), (path.to_string_lossy().into_owned(), "cache"));
+        let name = path.to_string_lossy().into_owned();
+        let (kind, parent) = ("file".to_owned(), pool.to_owned());
+        vdevs.insert(guid.to_string(), LabelVdev { name, class: "cache", kind, parent });
     }
-    names
+    vdevs
 }
 
 fn seconds(nanoseconds: u64) -> f64 {

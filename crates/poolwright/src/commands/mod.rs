@@ -5,6 +5,7 @@ pub mod dataset;
 pub mod estimate;
 pub mod generate;
 pub mod lab;
+pub mod monitor;
 pub mod mount;
 pub mod mount_log;
 pub mod mrc;

@@ -1,0 +1,62 @@
+//! `poolwright monitor`: the readings of the monitor in the terminal.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use poolwright_manual::exit_code::INTERRUPTED;
+use poolwright_monitor::Poller;
+use poolwright_monitor::server::ApiReadings;
+use poolwright_monitor::source::{self, SourceOptions};
+use poolwright_terminal::once::READ_LIMIT;
+use poolwright_terminal::{Ended, Once, ScreenOptions};
+
+use super::options::parse_time;
+use crate::{interrupt, stdout};
+
+/// Watch pools, datasets and the ARC in the terminal
+///
+/// Reads the pools of the kernel and of the user-space engine as `poolwright serve` does, and changes nothing. Tabs: pools and
+/// vdevs, datasets, ARC, plan, sources; ? shows the keys. A source that does not answer keeps its last values, with their age.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Time between two readings
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
+    every: Duration,
+
+    /// Print all tabs as tables, and end: reads twice, so that rates cover the time between the readings
+    #[arg(long)]
+    once: bool,
+
+    /// Print one JSON object, with the metrics and labels of `poolwright serve`: sources, resources. Reads once
+    #[arg(long, requires = "once")]
+    json: bool,
+
+    /// Directory of the host's /proc, if it is elsewhere: in a container
+    #[arg(long, value_name = "DIR", default_value = "/proc")]
+    proc: PathBuf,
+}
+
+/// Shows the readings and returns the exit code.
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
+    let poller = Poller::new(source::all(&SourceOptions { proc: args.proc }));
+    if args.json {
+        println!("{}", ApiReadings::of(&poller.refresh(READ_LIMIT)?).to_json());
+        return Ok(0);
+    }
+    if args.once {
+        return Ok(match poolwright_terminal::once(&poller, args.every, &stop)? {
+            Once::Text(text) => {
+                print!("{text}");
+                0
+            }
+            Once::Interrupted => INTERRUPTED,
+        });
+    }
+    let options = ScreenOptions { every: args.every, has_colours: stdout::terminal().ansi };
+    Ok(match poolwright_terminal::run(poller, &options, &stop)? {
+        Ended::Quit => 0,
+        Ended::Interrupted => INTERRUPTED,
+    })
+}
