@@ -6,7 +6,9 @@
 mod api;
 mod connection;
 mod credential;
+mod definitions;
 mod exporter;
+mod page;
 mod route;
 
 use std::net::SocketAddr;
@@ -21,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{Error, Poller, Result};
 pub use api::{ApiReadings, ApiResource, ApiSource};
+pub use definitions::{ApiDefinitions, ApiFamily, ApiResourceType};
 pub use exporter::Exporter;
 
 /// How often [`Server::run`] looks whether it should stop.
