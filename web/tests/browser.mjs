@@ -9,6 +9,9 @@ import { alerts, readings } from './fixture.mjs';
 const SCREENSHOTS = new URL('../../target/web-screenshots/', import.meta.url).pathname;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+/** A directory whose files replace those in the program, so that changes can be tried without building the program. */
+const PAGE = process.env.POOLWRIGHT_PAGE;
+
 /** What the browser reports for an answer with an error status, although the page handles it. */
 const HANDLED = [/\/api\/v1\/alerts$/, /\/api\/v1\/(readings|families)$/];
 
@@ -39,6 +42,7 @@ export async function withPage(browser, origin, options, body) {
     const isExpected = unreachable && /ERR_CONNECTION_REFUSED/.test(message.text());
     if (!isHandled && !isExpected) faults.push(`${message.type()}: ${message.text()}`);
   });
+  if (PAGE !== undefined) await replacePage(context, origin);
   if (mocked !== undefined) await mock(context, mocked);
   try {
     await page.goto(`${origin}/`);
@@ -46,6 +50,16 @@ export async function withPage(browser, origin, options, body) {
     assert.deepEqual(faults, []);
   } finally {
     await context.close();
+  }
+}
+
+/** Replaces the text of the page's files, but not their headers. */
+async function replacePage(context, origin) {
+  for (const [path, file] of [['/', 'index.html'], ['/app.js', 'app.js'], ['/app.css', 'app.css']]) {
+    await context.route(`${origin}${path}`, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: readFileSync(`${PAGE}/${file}`) });
+    });
   }
 }
 

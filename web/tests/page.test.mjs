@@ -51,6 +51,7 @@ describe('all views of a pool under load', () => {
         await page.getByRole('heading', { name: 'tank', exact: true }).waitFor();
         await page.getByText('ONLINE', { exact: true }).first().waitFor();
         await page.getByText(/ of .* allocated/).waitFor();
+        await until('rates are known', async () => (await page.getByText(/^[\d.]+[BKM]\/s$/).count()) > 0);
         for (const title of ['Overview', 'Disks', 'Datasets', 'Cache', 'Sources', 'All metrics']) {
           await open(page, title);
           await page.locator('main h2').first().waitFor();
@@ -70,9 +71,10 @@ describe('all views of pools of the kernel, from a fixture', () => {
       test(`${width} pixels, ${scheme}`, LIMIT, () => view({ width, scheme, mocked: {} }, async (page) => {
         await page.getByRole('heading', { name: 'data', exact: true }).waitFor();
         await page.getByText('DEGRADED', { exact: true }).first().waitFor();
-        await page.getByText(/Scrub running: 36 % of 840G, 1 errors/).waitFor();
+        await page.getByText(/Scrub running: 36 % of 840G, 1 error /).waitFor();
         await page.getByText('17 write').waitFor();
         await page.getByText(/A critical alert fires/).waitFor();
+        await until('rates are known', async () => (await page.getByText(/^[\d.]+[BKM]\/s$/).count()) > 0);
         for (const title of ['Overview', 'Disks', 'Datasets', 'Cache', 'Latency and sizes', 'Plan', 'Alerts (2)', 'Sources']) {
           await open(page, title);
           if (title === 'Latency and sizes') await page.getByRole('table', { name: 'Latency of nvme-A' }).waitFor();

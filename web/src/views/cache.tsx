@@ -51,7 +51,7 @@ function ArcSection({ arc }: { arc: Arc }) {
         ['Size', size('size_bytes'), help(A('size_bytes'))],
         ['Target', size('target_bytes'), help(A('target_bytes'))],
         ['Maximum', size('max_bytes'), help(A('max_bytes'))],
-        ['Hit ratio now', arc.hitRatio === undefined ? 'no accesses' : percent(arc.hitRatio)],
+        ['Hit ratio now', percent(arc.hitRatio)],
         ['Hit ratio since the start', since === undefined ? undefined : percent(since)],
       ]} />
       <div class="charts">

@@ -1,9 +1,13 @@
 // The overview of all pools.
 
-import { byteRate, bytes, count, date, duration, latency, percent, rate } from '../format';
-import type { Item } from '../items';
+import { Chart } from '../chart';
+import { byteRate, bytes, count, date, duration, latency, percent, rate, UNKNOWN } from '../format';
+import { type Item, sum } from '../items';
 import { arcs, engineTitle, type Pool, poolErrors, poolFlow, pools, V } from '../model';
 import { Badge, Bar, Figures, Meanings, Stale, State, useMonitor } from '../ui';
+
+/** With more pools than this, the overview has no charts. */
+const CHARTS = 6;
 
 const P = (name: string) => `poolwright_pool_${name}`;
 
@@ -17,12 +21,13 @@ export function Overview() {
         <p>The server knows no pool. It shows pools of the user-space engine as soon as <code>poolwright pool create</code> has
           made one, and pools of OpenZFS in the kernel as soon as they are imported.</p>
       )}
-      <div class="cards">{list.map((pool) => <PoolCard key={pool.item.key} pool={pool} />)}</div>
+      <div class="cards">{list.map((pool) => <PoolCard key={pool.item.key} pool={pool} hasChart={list.length <= CHARTS} />)}</div>
       <Caches />
       <Meanings
         terms={[
           ['Pool', 'Storage made of one or more disks or files, from which datasets take their space.'],
           ['ONLINE, DEGRADED, FAULTED', 'ONLINE: all disks work. DEGRADED: a disk failed, and its data is still available from others. FAULTED, UNAVAIL or SUSPENDED: data cannot be used.'],
+          ['Read, Written, Requests', 'What the disks of the pool do in a second, since the previous readings. The pool reads and writes less or more than programs do, because of the cache, compression and redundancy.'],
           ['Device errors', 'Reads and writes that failed, and blocks with a wrong checksum, summed over the disks of the pool.'],
         ]}
         metrics={[
@@ -34,10 +39,12 @@ export function Overview() {
   );
 }
 
-function PoolCard({ pool }: { pool: Pool }) {
+function PoolCard({ pool, hasChart }: { pool: Pool; hasChart: boolean }) {
+  const { history } = useMonitor();
   const { item } = pool;
   const { [P('size_bytes')]: size, [P('allocated_bytes')]: allocated, [P('free_bytes')]: free } = item.values;
   const flow = poolFlow(pool);
+  const isOpen = pool.vdevs.length > 0;
   const id = `pool-${pool.engine}-${pool.name}`;
   const share = size === undefined || size === 0 || allocated === undefined ? undefined : allocated / size;
   return (
@@ -56,10 +63,11 @@ function PoolCard({ pool }: { pool: Pool }) {
         </>
       )}
       <Figures figures={[
-        ['Read', known(flow.readBytes, byteRate)],
-        ['Written', known(flow.writeBytes, byteRate)],
-        ['Requests', known(flow.reads === undefined ? undefined : flow.reads + (flow.writes ?? 0), (value) => `${rate(value)}/s`)],
-        ['Average write latency', known(flow.writeLatency, latency)],
+        ['Read', isOpen ? byteRate(flow.readBytes) : undefined],
+        ['Written', isOpen ? byteRate(flow.writeBytes) : undefined],
+        ['Requests', isOpen ? perSecond(sum([flow.reads, flow.writes])) : undefined],
+        ['Average read latency', isOpen ? latency(flow.readLatency) : undefined],
+        ['Average write latency', isOpen ? latency(flow.writeLatency) : undefined],
         ['Fragmentation', known(item.values[P('fragmentation_ratio')], percent)],
         ['Device errors', errors(pool)],
         ['Damaged files or blocks', number(item.values[P('data_errors')])],
@@ -68,6 +76,12 @@ function PoolCard({ pool }: { pool: Pool }) {
         ['Read-only', item.values[P('readonly')] === 1 ? 'yes' : undefined],
       ]} />
       <Scan item={item} />
+      {hasChart && isOpen && (
+        <Chart title="Bytes in a second" history={history} format={byteRate} lines={[
+          { column: `${item.key}/readBytes`, title: 'Read', colour: '--line-1' },
+          { column: `${item.key}/writeBytes`, title: 'Written', colour: '--line-2', dashed: true },
+        ]} />
+      )}
     </section>
   );
 }
@@ -75,6 +89,10 @@ function PoolCard({ pool }: { pool: Pool }) {
 /** The value as text; undefined if it is not known. */
 function known(value: number | undefined, format: (value: number) => string): string | undefined {
   return value === undefined ? undefined : format(value);
+}
+
+function perSecond(value: number | undefined): string {
+  return value === undefined ? UNKNOWN : `${rate(value)}/s`;
 }
 
 /** A number that should be 0. */
@@ -100,7 +118,7 @@ function Scan({ item }: { item: Item }) {
   const isScrub = value('scrub_running') === 1;
   const isResilver = value('resilver_running') === 1;
   const found = value('scan_errors') ?? 0;
-  const errors = found === 0 ? 'no errors' : `${count(found)} errors that could not be repaired`;
+  const errors = found === 0 ? 'no errors' : `${count(found)} ${found === 1 ? 'error' : 'errors'} that could not be repaired`;
   if (!isScrub && !isResilver) {
     const end = value('scrub_end_time_seconds');
     if (end !== undefined) return <p>Last scrub finished on {date(end)}: {errors}.</p>;
@@ -143,7 +161,7 @@ function Caches() {
               ['Size', known(arc.item.values.poolwright_arc_size_bytes, bytes)],
               ['Target', known(arc.item.values.poolwright_arc_target_bytes, bytes)],
               ['Maximum', known(arc.item.values.poolwright_arc_max_bytes, bytes)],
-              ['Hit ratio now', arc.hitRatio === undefined ? 'no accesses' : percent(arc.hitRatio)],
+              ['Hit ratio now', percent(arc.hitRatio)],
             ]} />
           </section>
         ))}

@@ -7,7 +7,7 @@ import { Badge, type Column, Meanings, Table, useMonitor } from '../ui';
 /** What is wrong with a source; undefined if nothing is. */
 export function fault(source: Source): string | undefined {
   if (source.up) return undefined;
-  if (source.overdue_seconds !== undefined) return `does not answer since ${duration(source.overdue_seconds)}`;
+  if (source.overdue_seconds !== undefined) return `it has not answered for ${duration(source.overdue_seconds)}`;
   return source.error ?? 'the last read failed';
 }
 
