@@ -96,7 +96,7 @@ function useNow(): number {
   return now;
 }
 
-const INTERVALS: [string, string][] = [['2000', '2 s'], ['5000', '5 s'], ['15000', '15 s'], ['60000', '1 min']];
+const INTERVALS: [string, string][] = [['2000', 'every 2 s'], ['5000', 'every 5 s'], ['15000', 'every 15 s'], ['60000', 'every minute']];
 
 function Header() {
   const monitor = useMonitor();
@@ -107,8 +107,8 @@ function Header() {
       <Status />
       <div class="controls">
         <button type="button" aria-pressed={monitor.paused} onClick={() => monitor.setPaused(!monitor.paused)}>Pause</button>
-        <Choice label="Update every" value={String(monitor.interval)} options={INTERVALS} change={(value) => monitor.setInterval(Number(value))} />
-        <Choice label="Colours" value={chosen} options={[['system', 'as the system'], ['light', 'light'], ['dark', 'dark']]}
+        <Choice label="Updates" hidden value={String(monitor.interval)} options={INTERVALS} change={(value) => monitor.setInterval(Number(value))} />
+        <Choice label="Colours" hidden value={chosen} options={[['system', 'system colours'], ['light', 'light'], ['dark', 'dark']]}
           change={(value) => {
             theme.choose(value);
             setChosen(value);

@@ -22,9 +22,17 @@ interface Props {
   format: (value: number | undefined) => string;
   /** The upper end of the scale, such as 1 for ratios; by the values if missing. */
   top?: number;
+  /** Whether the marks of the scale are multiples of powers of 2, as befits bytes. */
+  binary?: boolean;
 }
 
 const HEIGHT = 200;
+/** The shortest time that a chart shows, in seconds. */
+const SHORTEST = 120;
+/** Distances between marks of the time axis, in seconds. */
+const TIME_STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900];
+/** Distances between marks of a scale of bytes. */
+const BINARY_STEPS = Array.from({ length: 60 }, (_, power) => 2 ** power);
 
 /** The colours that the style sheet gives to names, as the canvas needs them. */
 function colours(names: string[]): string[] {
@@ -44,7 +52,14 @@ function times(_: uPlot, marks: number[]): string[] {
   return marks.map((mark) => clock(mark * 1000).slice(0, isClose ? 8 : 5));
 }
 
-function options(width: number, lines: Line[], format: Props['format'], top: number | undefined): uPlot.Options {
+/** The points without neighbours: no line shows them. */
+function isolated(plot: uPlot, series: number): number[] {
+  const values = plot.data[series] ?? [];
+  const isMissing = (index: number) => values[index] === null || values[index] === undefined;
+  return [...values.keys()].filter((index) => !isMissing(index) && isMissing(index - 1) && isMissing(index + 1));
+}
+
+function options(width: number, { lines, format, top, binary }: Props): uPlot.Options {
   const [text, grid, ...strokes] = colours(['--muted', '--line', ...lines.map((line) => line.colour)]);
   const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: '12px system-ui, sans-serif' };
   const series = lines.map((line, index) => ({
@@ -52,17 +67,20 @@ function options(width: number, lines: Line[], format: Props['format'], top: num
     stroke: strokes[index],
     width: 2,
     dash: line.dashed ? [6, 4] : undefined,
-    points: { show: false },
+    points: { show: true, size: 6, fill: strokes[index], filter: isolated },
   }));
   return {
     width,
     height: HEIGHT,
     legend: { show: false },
     cursor: { drag: { x: false, y: false } },
-    scales: { y: { range: (_, __, highest) => [0, top ?? (highest > 0 ? highest * 1.1 : 1)] } },
+    scales: {
+      x: { range: (_, first, last) => [Math.min(first, last - SHORTEST), last] },
+      y: { range: (_, __, highest) => [0, top ?? (highest > 0 ? highest * 1.1 : binary ? 1024 : 1)] },
+    },
     axes: [
-      { ...axis, values: times, space: 70 },
-      { ...axis, size: 64, values: (_, marks) => marks.map((mark) => format(mark)), space: 36 },
+      { ...axis, values: times, space: 70, incrs: TIME_STEPS },
+      { ...axis, size: 64, values: (_, marks) => marks.map((mark) => format(mark)), space: 36, ...(binary ? { incrs: BINARY_STEPS } : {}) },
     ],
     series: [{}, ...series],
   };
@@ -80,7 +98,8 @@ function extremes(values: (number | null)[]): { last?: number; least?: number; m
 }
 
 /** A chart with its values as a table below it, for those who cannot see the chart. */
-export function Chart({ title, history, lines, format, top }: Props) {
+export function Chart(props: Props) {
+  const { title, history, lines, format, top } = props;
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [width, setWidth] = useState(0);
@@ -95,7 +114,7 @@ export function Chart({ title, history, lines, format, top }: Props) {
 
   useEffect(() => {
     if (place.current === null || width === 0) return;
-    plot.current = new uPlot(options(width, lines, format, top), undefined, place.current);
+    plot.current = new uPlot(options(width, props), undefined, place.current);
     return () => {
       plot.current?.destroy();
       plot.current = null;

@@ -74,12 +74,15 @@ export function keyOf(resource: Resource): string {
 export class Rates {
   #samples = new Map<string, Sample>();
   #histograms = new Map<string, HistogramSample[]>();
+  #lastHistograms = new Map<string, HistogramSample[]>();
 
   /** Makes items of readings that arrived at `now` (milliseconds). */
   update(readings: Readings, now: number): Items {
     const items: Items = new Map();
+    this.#lastHistograms = this.#histograms;
+    this.#histograms = new Map();
     const samples = new Map<string, Sample>();
-    const memo = new Map<string, { at: number; stale: boolean }>();
+    const memo = new Map<string, ReadTime>();
     for (const resource of readings.resources) {
       const { engine, pool } = resource.labels;
       const place = `${resource.type}/${engine}/${pool}`;
@@ -93,7 +96,7 @@ export class Rates {
       if (sample !== undefined) samples.set(key, sample);
       const item: Item = Object.assign(resource, {
         key,
-        rates: source.stale ? {} : (sample?.rates ?? {}),
+        rates: source.frozen ? {} : (sample?.rates ?? {}),
         recent: resource.histograms === undefined ? {} : this.#recent(key, resource.histograms, source.at),
         stale: source.stale,
       });
@@ -110,7 +113,7 @@ export class Rates {
     const recent: Record<string, Histogram> = {};
     for (const [name, { bounds, counts }] of Object.entries(histograms)) {
       const id = `${key}\u0000${name}`;
-      let samples = this.#histograms.get(id) ?? [];
+      let samples = this.#lastHistograms.get(id) ?? [];
       const last = samples.at(-1);
       const isReset = last !== undefined && last.counts.some((number, index) => number > (counts[index] ?? 0));
       if (isReset || (last !== undefined && last.counts.length !== counts.length)) samples = [];
@@ -126,11 +129,19 @@ export class Rates {
   }
 }
 
-/** When the freshest of the sources was read, and whether one of them is stale. */
-function readAt(sources: Source[], now: number): { at: number; stale: boolean } {
+interface ReadTime {
+  /** When the freshest source was read. */
+  at: number;
+  /** Whether a source is stale. */
+  stale: boolean;
+  /** Whether all sources are stale. */
+  frozen: boolean;
+}
+
+function readAt(sources: Source[], now: number): ReadTime {
   const ages = sources.map((source) => source.age_seconds ?? 0);
   const age = ages.length === 0 ? 0 : Math.min(...ages);
-  return { at: now - age * 1000, stale: sources.some(isStale) };
+  return { at: now - age * 1000, stale: sources.some(isStale), frozen: sources.length > 0 && sources.every(isStale) };
 }
 
 /** The sample of these values; undefined for a resource without counters. */

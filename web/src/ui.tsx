@@ -190,14 +190,14 @@ export function Filter({ label, value, change }: { label: string; value: string;
   );
 }
 
-/** A choice among a few values. */
-export function Choice<T extends string>({ label, value, options, change }: {
-  label: string; value: T; options: [T, string][]; change: (value: T) => void;
+/** A choice among a few values. A hidden label is read to those who cannot see the page. */
+export function Choice<T extends string>({ label, hidden, value, options, change }: {
+  label: string; hidden?: boolean; value: T; options: [T, string][]; change: (value: T) => void;
 }) {
   const id = useId();
   return (
     <div class="field">
-      <label for={id}>{label}</label>
+      <label for={id} class={hidden ? 'unseen' : ''}>{label}</label>
       <select id={id} value={value} onChange={(event) => change(event.currentTarget.value as T)}>
         {options.map(([option, title]) => <option key={option} value={option}>{title}</option>)}
       </select>

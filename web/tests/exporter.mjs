@@ -50,6 +50,16 @@ export class MountedPool {
     mkdirSync(place.at('m'));
     this.pid = JSON.parse(place.run('mount', 'tank/db', 'm', '--background', '--arc', '64M', '--json')).pid;
     this.load = spawn(process.execPath, [new URL('load.mjs', import.meta.url).pathname, place.at('m')], { stdio: 'ignore' });
+    for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => this.#leave());
+  }
+
+  /** Unmounts when the tests are interrupted. */
+  #leave() {
+    this.load.kill('SIGKILL');
+    if (isAlive(this.pid)) this.resume();
+    for (let attempt = 0; attempt < 50 && !unmount(this.place.at('m')); attempt += 1) execFileSync('sleep', ['0.1']);
+    this.place.remove();
+    process.exit(1);
   }
 
   hang() {

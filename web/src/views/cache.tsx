@@ -52,10 +52,10 @@ function ArcSection({ arc }: { arc: Arc }) {
         ['Target', size('target_bytes'), help(A('target_bytes'))],
         ['Maximum', size('max_bytes'), help(A('max_bytes'))],
         ['Hit ratio now', percent(arc.hitRatio)],
-        ['Hit ratio since the start', since === undefined ? undefined : percent(since)],
+        ['Hit ratio since start', since === undefined ? undefined : percent(since)],
       ]} />
       <div class="charts">
-        <Chart title="Size" history={history} format={bytes} lines={[
+        <Chart title="Size" history={history} format={bytes} binary lines={[
           { column: column('size'), title: 'Size', colour: '--line-1' },
           { column: column('target'), title: 'Target', colour: '--line-2', dashed: true },
           { column: column('max'), title: 'Maximum', colour: '--line-3', dashed: true },

@@ -65,7 +65,7 @@ function PoolDisks({ pool }: { pool: Pool }) {
     <section aria-label={`Disks of pool ${pool.name}`}>
       <h3 class="with-badges">Pool {pool.name} <State state={pool.state} /> <Stale item={pool.item} /></h3>
       <div class="charts">
-        <Chart title="Bytes in a second" history={history} format={byteRate} lines={[
+        <Chart title="Bytes in a second" history={history} format={byteRate} binary lines={[
           { column: column('readBytes'), title: 'Read', colour: '--line-1' },
           { column: column('writeBytes'), title: 'Written', colour: '--line-2', dashed: true },
         ]} />

@@ -32,7 +32,7 @@ export function Histograms() {
   return (
     <>
       <h2>Latency and sizes</h2>
-      <p>Each row shows how the requests of one kind are distributed: the darker a cell, the larger its share of the row.</p>
+      <p>Each row shows how the requests of one kind are distributed: the stronger the colour of a cell, the larger its share of the row.</p>
       <div class="tools">
         {list.length > 1 && <Choice label="Pool" value={pool.item.key} options={list.map((pool) => [pool.item.key, pool.name])} change={setChosen} />}
         <Choice label="Requests of" value={period} options={[['recent', 'the last minute'], ['all', 'the time since the import']]} change={setPeriod} />
@@ -42,7 +42,7 @@ export function Histograms() {
         <section key={vdev} aria-label={`Histograms of ${vdev}`}>
           <h3>{titles.get(vdev)}</h3>
           <HeatMap title={`Latency of ${titles.get(vdev)}`} first="Part of the time" rows={of(latencies, vdev)} metric={LATENCY} label="queue" period={period} format={latency} />
-          <HeatMap title={`Request sizes of ${titles.get(vdev)}`} first="Operation" rows={of(sizes, vdev)} metric={SIZE} label="op" period={period} format={bytes} />
+          <HeatMap title={`Request sizes of ${titles.get(vdev)}`} first="Operation" rows={of(sizes, vdev)} metric={SIZE} label="op" period={period} format={sizeBound} />
         </section>
       ))}
       <Meanings
@@ -50,12 +50,17 @@ export function Histograms() {
           ['total read, total write', 'From the request to its end.'],
           ['disk read, disk write', 'The time at the device.'],
           ['sync, async, scrub, trim, rebuild', 'The time in that queue, or requests of that kind. A program waits for synchronous requests.'],
-          ['Columns', 'The upper bound of each column: a request in the column “1.0 ms” took at most 1.0 ms, and longer than the bound to its left.'],
+          ['Columns', 'The upper bound: requests in the column “1.0 ms” took at most 1.0 ms, and longer than the column to its left. Those in the column “<4K” have fewer than 4K bytes.'],
         ]}
         metrics={[['Latency', LATENCY], ['Request sizes', SIZE]]}
       />
     </>
   );
+}
+
+/** The bounds of sizes are one less than powers of 2. */
+function sizeBound(bound: number): string {
+  return Number.isInteger(Math.log2(bound + 1)) ? `<${bytes(bound + 1)}` : bytes(bound);
 }
 
 interface MapProps {

@@ -24,11 +24,10 @@ function rows(families: Iterable<Family>, items: Items): Row[] {
 }
 
 const COLUMNS: Column<Row>[] = [
-  { id: 'name', title: 'Metric', cell: ({ family }) => <code class="name">{family.name}</code>, sort: ({ family }) => family.name },
+  { id: 'name', title: 'Metric and meaning', cell: ({ family }) => <span class="wide"><code>{family.name}</code><span class="help">{family.help}</span></span>, sort: ({ family }) => family.name },
   { id: 'of', title: 'Of each', cell: ({ family }) => family.resource, sort: ({ family }) => family.resource },
   { id: 'number', title: 'How many', numeric: true, cell: ({ resources }) => count(resources), sort: ({ resources }) => resources },
   { id: 'value', title: 'Value, if only one', numeric: true, cell: ({ value }) => value },
-  { id: 'help', title: 'Meaning', cell: ({ family }) => <span class="wide">{family.help}</span> },
 ];
 
 export function Metrics() {
@@ -45,7 +44,7 @@ export function Metrics() {
         <Filter label="Filter by name or meaning" value={filter} change={setFilter} />
         <span role="status">{count(shown.length)} of {count(all.length)} metrics</span>
       </div>
-      <Table label="Metrics" rows={shown} columns={COLUMNS} keyOf={({ family }) => family.name} />
+      <Table label="Metrics" rows={shown} columns={COLUMNS} keyOf={({ family }) => family.name} pageSize={25} />
     </>
   );
 }

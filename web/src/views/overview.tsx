@@ -28,11 +28,12 @@ export function Overview() {
           ['Pool', 'Storage made of one or more disks or files, from which datasets take their space.'],
           ['ONLINE, DEGRADED, FAULTED', 'ONLINE: all disks work. DEGRADED: a disk failed, and its data is still available from others. FAULTED, UNAVAIL or SUSPENDED: data cannot be used.'],
           ['Read, Written, Requests', 'What the disks of the pool do in a second, since the previous readings. The pool reads and writes less or more than programs do, because of the cache, compression and redundancy.'],
+          ['Read latency, Write latency', 'The average time of a request to a disk. It is unknown (–) if there was none.'],
           ['Device errors', 'Reads and writes that failed, and blocks with a wrong checksum, summed over the disks of the pool.'],
         ]}
         metrics={[
           ['Allocated', P('allocated_bytes')], ['Free', P('free_bytes')], ['Fragmentation', P('fragmentation_ratio')],
-          ['Damaged files or blocks', P('data_errors')], ['Scrub: errors', P('scan_errors')], ['Lost files', P('file_faults')],
+          ['Data errors', P('data_errors')], ['Scrub: errors', P('scan_errors')], ['Lost files', P('file_faults')],
         ]}
       />
     </>
@@ -66,18 +67,18 @@ function PoolCard({ pool, hasChart }: { pool: Pool; hasChart: boolean }) {
         ['Read', isOpen ? byteRate(flow.readBytes) : undefined],
         ['Written', isOpen ? byteRate(flow.writeBytes) : undefined],
         ['Requests', isOpen ? perSecond(sum([flow.reads, flow.writes])) : undefined],
-        ['Average read latency', isOpen ? latency(flow.readLatency) : undefined],
-        ['Average write latency', isOpen ? latency(flow.writeLatency) : undefined],
+        ['Read latency', isOpen ? latency(flow.readLatency) : undefined],
+        ['Write latency', isOpen ? latency(flow.writeLatency) : undefined],
         ['Fragmentation', known(item.values[P('fragmentation_ratio')], percent)],
         ['Device errors', errors(pool)],
-        ['Damaged files or blocks', number(item.values[P('data_errors')])],
+        ['Data errors', number(item.values[P('data_errors')])],
         ['Lost files', item.values[P('file_faults')] ? number(item.values[P('file_faults')]) : undefined],
         ['Last write of a transaction group', known(item.values[P('txg_sync_seconds')], latency)],
         ['Read-only', item.values[P('readonly')] === 1 ? 'yes' : undefined],
       ]} />
       <Scan item={item} />
       {hasChart && isOpen && (
-        <Chart title="Bytes in a second" history={history} format={byteRate} lines={[
+        <Chart title="Bytes in a second" history={history} format={byteRate} binary lines={[
           { column: `${item.key}/readBytes`, title: 'Read', colour: '--line-1' },
           { column: `${item.key}/writeBytes`, title: 'Written', colour: '--line-2', dashed: true },
         ]} />
