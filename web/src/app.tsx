@@ -138,7 +138,7 @@ function Status() {
   );
 }
 
-/** What is wrong, above every view. */
+/** What is wrong, above every view. Screen readers announce which sources are stale, but not each change of their age. */
 function Messages() {
   const { failure, sources, alerts } = useMonitor();
   const stale = sources.filter(isStale);
@@ -152,7 +152,8 @@ function Messages() {
           </p>
         )}
       </div>
-      <div role="status">
+      <p class="unseen" role="status">{stale.length > 0 && `Stale sources: ${stale.map(sourceTitle).join(', ')}`}</p>
+      <div>
         {stale.slice(0, 5).map((source) => (
           <p key={sourceTitle(source)} class="message bad">
             <strong>Stale: source {sourceTitle(source)}.</strong>{' '}

@@ -65,6 +65,12 @@ export class Monitor {
   }
 
   setToken(token: string): void {
+    // Other characters cannot be sent in a header.
+    if (!/^[\x21-\x7e]+$/.test(token)) {
+      this.tokenRefused = true;
+      this.#changed();
+      return;
+    }
     sessionStorage.setItem(TOKEN, token);
     this.tokenNeeded = false;
     this.#schedule(0);

@@ -1,14 +1,12 @@
 // Parts that several views use.
 
 import type { ComponentChildren } from 'preact';
-import { createContext } from 'preact';
+import { createContext, Fragment } from 'preact';
 import { useContext, useId, useState } from 'preact/hooks';
 import type { Family } from './api';
-import { metric, metricRate, metricTitle, percent } from './format';
-import type { Item } from './items';
-import { sourcesOf } from './items';
+import { duration, metric, metricRate, metricTitle, percent } from './format';
+import { type Item, sourcesOf } from './items';
 import type { Monitor } from './monitor';
-import { duration } from './format';
 
 export const MonitorContext = createContext<Monitor | undefined>(undefined);
 
@@ -137,8 +135,8 @@ export function Table<T>({ label, rows, columns, keyOf, initial, details, pageSi
             {shown.map((row) => {
               const key = keyOf(row);
               return (
-                <>
-                  <tr key={key}>
+                <Fragment key={key}>
+                  <tr>
                     {columns.map((column, index) => index === 0
                       ? <th key={column.id} scope="row">{column.cell(row)}</th>
                       : <td key={column.id} class={column.numeric ? 'num' : ''}>{column.cell(row)}</td>)}
@@ -151,8 +149,8 @@ export function Table<T>({ label, rows, columns, keyOf, initial, details, pageSi
                       </td>
                     )}
                   </tr>
-                  {details && open === key && <tr key={`${key}/details`} class="details"><td colSpan={width}>{details(row)}</td></tr>}
-                </>
+                  {details && open === key && <tr class="details"><td colSpan={width}>{details(row)}</td></tr>}
+                </Fragment>
               );
             })}
           </tbody>

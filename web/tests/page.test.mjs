@@ -55,8 +55,8 @@ describe('all views of a pool under load', () => {
         for (const title of ['Overview', 'Disks', 'Datasets', 'Cache', 'Sources', 'All metrics']) {
           await open(page, title);
           await page.locator('main h2').first().waitFor();
-          await check(page, `${title} at ${width} in ${scheme}`);
           await picture(page, `live-${title.toLowerCase().replace(' ', '-')}-${width}-${scheme}`);
+          await check(page, `${title} at ${width} in ${scheme}`);
         }
         const views = await page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents();
         assert.ok(!views.includes('Plan'), `without plans, there is no view of plans: ${views}`);
@@ -79,8 +79,8 @@ describe('all views of pools of the kernel, from a fixture', () => {
           await open(page, title);
           if (title === 'Latency and sizes') await page.getByRole('table', { name: 'Latency of nvme-A' }).waitFor();
           if (title === 'Plan') await page.getByText('above the interval').waitFor();
-          await check(page, `${title} at ${width} in ${scheme}`);
           await picture(page, `kernel-${title.toLowerCase().replace(/ \(2\)/, '').replaceAll(' ', '-')}-${width}-${scheme}`);
+          await check(page, `${title} at ${width} in ${scheme}`);
         }
       }));
     }
@@ -227,7 +227,7 @@ test('a server with a token gets it from the form', LIMIT, async () => {
       await input.waitFor();
       await check(page, 'the form for the token');
       await picture(page, 'token-360');
-      await input.fill('not the token that it wants');
+      await input.fill('not-the-token-that-it-wants');
       await page.getByRole('button', { name: 'Continue' }).click();
       await page.getByText('The server refused the token.').waitFor();
       await check(page, 'a refused token');

@@ -70,7 +70,7 @@ export function Datasets() {
             <Filter label="Filter by name or property" value={filter} change={setFilter} />
             <span role="status">{count(shown.length)} of {count(all.length)} datasets</span>
           </div>
-          <Table key={words.join(' ')} label="Datasets" rows={shown} columns={present(all)} keyOf={({ item }) => item.key} initial="name"
+          <Table label="Datasets" rows={shown} columns={present(all)} keyOf={({ item }) => item.key} initial="name"
             details={({ item }) => <Values item={item} />} />
         </>
       )}

@@ -75,6 +75,9 @@ function HeatMap({ title, first, rows, metric, label, period, format }: MapProps
   });
   const [line] = lines;
   if (rows.length === 0) return null;
+  if (period === 'recent' && rows.every((item) => item.recent[metric] === undefined)) {
+    return <p class="muted">{title}: known after the next readings.</p>;
+  }
   if (line === undefined) return <p class="muted">{title}: no requests.</p>;
   const used = line.histogram.counts.map((_, index) => lines.some(({ histogram }) => (histogram.counts[index] ?? 0) > 0));
   const from = used.indexOf(true);
