@@ -96,7 +96,7 @@ function useNow(): number {
   return now;
 }
 
-const INTERVALS: [string, string][] = [['2000', 'every 2 s'], ['5000', 'every 5 s'], ['15000', 'every 15 s'], ['60000', 'every minute']];
+const INTERVALS: [string, string][] = [['2000', 'every 2 s'], ['5000', 'every 5 s'], ['15000', 'every 15 s'], ['60000', 'every 60 s']];
 
 function Header() {
   const monitor = useMonitor();
@@ -108,7 +108,7 @@ function Header() {
       <div class="controls">
         <button type="button" aria-pressed={monitor.paused} onClick={() => monitor.setPaused(!monitor.paused)}>Pause</button>
         <Choice label="Updates" hidden value={String(monitor.interval)} options={INTERVALS} change={(value) => monitor.setInterval(Number(value))} />
-        <Choice label="Colours" hidden value={chosen} options={[['system', 'system colours'], ['light', 'light'], ['dark', 'dark']]}
+        <Choice label="Colours" hidden value={chosen} options={[['system', 'auto colours'], ['light', 'light'], ['dark', 'dark']]}
           change={(value) => {
             theme.choose(value);
             setChosen(value);

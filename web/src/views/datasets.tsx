@@ -44,9 +44,13 @@ function size(id: string, title: string, name: string): Column<Dataset> {
   return value(id, title, name, bytes);
 }
 
+/** Columns that are shown although no dataset has a value, because rates are known only after two readings. */
+const ALWAYS = ['name', 'read', 'written'];
+
 /** The columns for which at least one dataset has a value. */
 function present(rows: Dataset[]): Column<Dataset>[] {
-  return COLUMNS.filter(({ id, sort }) => id === 'name' || rows.some((row) => sort?.(row) !== undefined && (id !== 'properties' || row.properties.length > 0)));
+  return COLUMNS.filter(({ id, sort }) => ALWAYS.includes(id)
+    || rows.some((row) => sort?.(row) !== undefined && (id !== 'properties' || row.properties.length > 0)));
 }
 
 export function Datasets() {
