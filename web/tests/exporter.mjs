@@ -74,6 +74,9 @@ export class MountedPool {
     if (isAlive(this.pid)) this.resume();
     this.load.kill('SIGKILL');
     await until('it is unmounted', () => unmount(this.place.at('m')) || !isMounted(this.place.at('m')));
+    // If a process that was started meanwhile has another mount namespace, its copy of the mount keeps the owner alive.
+    for (let wait = 0; wait < 50 && isAlive(this.pid); wait += 1) await sleep(100);
+    if (isAlive(this.pid)) process.kill(this.pid, 'SIGTERM');
     await until('the owner has ended', () => !isAlive(this.pid));
   }
 }

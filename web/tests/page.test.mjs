@@ -24,8 +24,11 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await exporter?.stop();
-  await pool?.remove();
-  place?.remove();
+  try {
+    await pool?.remove();
+  } finally {
+    place?.remove();
+  }
 }, LIMIT);
 
 const view = (options, body) => withPage(browser, exporter.origin, options, body);
