@@ -1,6 +1,6 @@
 # `make run` shows Poolwright on a live database; `make test` runs the tests. The scripts do the work.
 
-.PHONY: help run lab check-lab build install uninstall docs test test-kernel test-mount fuzz sanitize bench lint ci clean
+.PHONY: help run lab check-lab build install uninstall docs test test-kernel test-mount web test-web fuzz sanitize bench lint ci clean
 .DEFAULT_GOAL := help
 
 # rustup's directory, also if the shell has not read the login files.
@@ -39,6 +39,13 @@ test-mount: ## test the FUSE mount with real databases, public file-system suite
 
 test-kernel: ## exchange pools between the engine and a kernel's OpenZFS in a virtual machine (long)
 	@scripts/test-kernel.sh
+
+web: ## build the web page of `poolwright serve` again, into crates/monitor/page (Node.js)
+	@scripts/web.sh
+
+test-web: ## test the web page in Chromium, against a mounted pool under load (Node.js, Chromium)
+	@scripts/web.sh --check
+	@scripts/web.sh --test
 
 fuzz: ## fuzz each parser for ten minutes (nightly toolchain; long)
 	@scripts/fuzz.sh

@@ -6,8 +6,10 @@
 mod api;
 mod connection;
 mod credential;
+mod definitions;
 mod exporter;
 mod generation;
+mod page;
 mod route;
 
 use std::net::SocketAddr;
@@ -22,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{Error, Poller, Result};
 pub use api::{ApiReadings, ApiResource, ApiSource};
+pub use definitions::{ApiDefinitions, ApiFamily, ApiResourceType};
 pub use exporter::Exporter;
 
 /// How often [`Server::run`] looks whether it should stop.

@@ -169,6 +169,21 @@ fn a_token_and_the_host_are_checked() {
     let token = "Authorization: Bearer 0123456789abcdef0123\r\n";
     assert_eq!(status(&format!("Host: localhost\r\n{token}")), "HTTP/1.1 200 OK");
     assert_eq!(status(&format!("Host: example.org\r\n{token}")), "HTTP/1.1 421 Misdirected Request");
+    // The page, which asks for the token, can be loaded without it; what it shows cannot.
+    for path in ["/", "/app.js", "/app.css"] {
+        assert_eq!(exporter.get(path, "Host: localhost\r\n").0, "HTTP/1.1 200 OK", "{path}");
+        assert_eq!(
+            exporter.get(path, "Host: example.org\r\n").0,
+            "HTTP/1.1 421 Misdirected Request",
+            "{path}"
+        );
+    }
+    for path in ["/api/v1/readings", "/api/v1/families", "/other"] {
+        assert_eq!(exporter.get(path, "Host: localhost\r\n").0, "HTTP/1.1 401 Unauthorized", "{path}");
+    }
+    let (status, body) = exporter.get("/api/v1/families", &format!("Host: localhost\r\n{token}"));
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(body.contains("\"poolwright_pool_open\""), "{body}");
     let (status, body) = exporter.get("/api/v1/readings", &format!("Host: localhost\r\n{token}"));
     assert_eq!(status, "HTTP/1.1 200 OK");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap()["sources"][0]["source"], "host");

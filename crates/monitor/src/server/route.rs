@@ -8,17 +8,14 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
 use super::Exporter;
+use super::definitions::definitions;
 use super::generation::AnswerKind;
+use super::page;
 use crate::exposition::TextFormat;
-
-/// The start page.
-const INDEX: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Poolwright exporter</title>\n\
-    <h1>Poolwright exporter</h1>\n<ul><li><a href=\"/metrics\">Metrics</a> for Prometheus</li>\n\
-    <li><a href=\"/api/v1/readings\">The same readings as JSON</a></li></ul>\n";
 
 /// Headers of every answer: a page may load nothing from elsewhere, and no other site may show it.
 const HEADERS: [(HeaderName, &str); 4] = [
@@ -41,9 +38,9 @@ struct Access {
 /// The routes of the server.
 pub fn router(exporter: Arc<Exporter>, token: Option<String>, only_loopback: bool) -> Router {
     let access = Access { token: token.map(Arc::from), only_loopback };
-    Router::new()
-        .route("/", get(|| async { Html(INDEX) }))
+    page::add_routes(Router::new())
         .route("/metrics", get(metrics))
+        .route("/api/v1/families", get(definitions))
         .route("/api/v1/readings", get(readings))
         .with_state(exporter)
         .layer(middleware::from_fn_with_state(access, guard))
@@ -66,9 +63,9 @@ async fn answer(exporter: &Arc<Exporter>, kind: AnswerKind, content_type: &'stat
     }
 }
 
-/// Refuses clients without the token and requests for other hosts, and adds [`HEADERS`].
+/// Refuses requests for data without the token and requests for other hosts, and adds [`HEADERS`].
 async fn guard(State(access): State<Access>, request: Request<Body>, next: Next) -> Response {
-    let mut response = match refusal(&access, request.headers()) {
+    let mut response = match refusal(&access, request.uri().path(), request.headers()) {
         Some(refusal) => refusal,
         None => next.run(request).await,
     };
@@ -78,11 +75,14 @@ async fn guard(State(access): State<Access>, request: Request<Body>, next: Next)
     response
 }
 
-fn refusal(access: &Access, headers: &HeaderMap) -> Option<Response> {
+fn refusal(access: &Access, path: &str, headers: &HeaderMap) -> Option<Response> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if access.only_loopback && !text(header::HOST).is_none_or(is_this_host) {
         // A page of another site, whose name was made to resolve to 127.0.0.1, must not read the answers.
         return Some((StatusCode::MISDIRECTED_REQUEST, "unknown host name\n").into_response());
+    }
+    if page::is_public(path) {
+        return None;
     }
     let token = access.token.as_deref()?;
     let given = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
@@ -111,6 +111,26 @@ fn is_equal(a: &[u8], b: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The page must be loadable without the token, because the page asks for it. The answers with data must not.
+    #[test]
+    fn only_the_page_needs_no_token() {
+        let access = Access { token: Some("0123456789abcdef".into()), only_loopback: true };
+        let status = |path: &str, headers: &[(HeaderName, &'static str)]| {
+            let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+            refusal(&access, path, &headers.collect()).map(|refusal| refusal.status())
+        };
+        let right = [(header::AUTHORIZATION, "Bearer 0123456789abcdef")];
+        for path in ["/", "/app.js", "/app.css"] {
+            assert_eq!(status(path, &[]), None, "{path}");
+            let elsewhere = [(header::HOST, "example.org")];
+            assert_eq!(status(path, &elsewhere), Some(StatusCode::MISDIRECTED_REQUEST), "{path}");
+        }
+        for path in ["/metrics", "/api/v1/readings", "/api/v1/families", "/api/v1/alerts", "/other"] {
+            assert_eq!(status(path, &[]), Some(StatusCode::UNAUTHORIZED), "{path}");
+            assert_eq!(status(path, &right), None, "{path}");
+        }
+    }
 
     #[test]
     fn only_addresses_and_localhost_are_this_host() {
