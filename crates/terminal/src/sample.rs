@@ -53,7 +53,7 @@ struct Figure {
 
 impl SampledResource {
     /// The values of the labels.
-    pub fn labels(&self) -> &[Box<str>] {
+    pub fn labels(&self) -> &[Arc<str>] {
         &self.first.0.resources[self.first.1].labels
     }
 

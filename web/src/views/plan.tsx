@@ -1,6 +1,6 @@
 // Plans against the present.
 
-import { date, metric as format, percent, UNKNOWN } from '../format';
+import { date, metric as format, UNKNOWN } from '../format';
 import type { Item, Items } from '../items';
 import { Badge, Meanings, Scroll, useMonitor } from '../ui';
 
@@ -30,7 +30,7 @@ export function Plans() {
           ['Promise', 'The value that the plan expects, with the interval that contains it with a probability of 95 %.'],
         ]}
         metrics={[
-          ['As planned', P('property_kept')], ['Other block size', P('files_with_other_block_size')], ['Distance of sizes', P('size_distance_ratio')],
+          ['As planned', P('property_kept')], ['Other block size', P('files_with_other_block_size')],
         ]}
       />
     </>
@@ -71,14 +71,13 @@ function where(item: Item): string {
 function promise(item: Item): Cells {
   const value = (name: string) => item.values[P(name)];
   const [low, high, present] = [value('promised_low'), value('promised_high'), value('present_value')];
-  const distance = value('size_distance_ratio');
   const number = (value: number | undefined) => format('', value);
   let result: Cells[number] = UNKNOWN;
   if (present !== undefined && low !== undefined && high !== undefined) {
     if (present < low) result = <Badge mood="warning">below the interval</Badge>;
     else if (present > high) result = <Badge mood="warning">above the interval</Badge>;
     else result = <Badge mood="good">within</Badge>;
-  } else if (distance !== undefined) result = `distance of sizes: ${percent(distance)}`;
+  }
   const interval = low === undefined || high === undefined ? UNKNOWN : `${number(low)} to ${number(high)}`;
   return [item.labels.role, where(item), item.labels.metric?.replaceAll('_', ' '), number(value('promised_value')), interval, number(present), result];
 }

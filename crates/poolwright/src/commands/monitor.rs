@@ -12,6 +12,7 @@ use poolwright_terminal::once::READ_LIMIT;
 use poolwright_terminal::{Ended, Once, ScreenOptions};
 
 use super::options::parse_time;
+use super::pool_connection::print_json;
 use crate::{interrupt, stdout};
 
 /// Watch pools, datasets and the ARC in the terminal
@@ -35,15 +36,18 @@ pub struct Args {
     /// Directory of the host's /proc, if it is elsewhere: in a container
     #[arg(long, value_name = "DIR", default_value = "/proc")]
     proc: PathBuf,
+
+    /// Compare this plan of tune with the present; may be repeated
+    #[arg(long, value_name = "FILE")]
+    plan: Vec<PathBuf>,
 }
 
 /// Shows the readings and returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
-    let poller = Poller::new(source::all(&SourceOptions { proc: args.proc }));
+    let poller = Poller::new(source::all(&SourceOptions { proc: args.proc, plans: args.plan }));
     if args.json {
-        println!("{}", ApiReadings::of(&poller.refresh(READ_LIMIT)?).to_json());
-        return Ok(0);
+        return print_json(&ApiReadings::of(&poller.refresh(READ_LIMIT)?)).map(|()| 0);
     }
     if args.once {
         return Ok(match poolwright_terminal::once(&poller, args.every, &stop)? {

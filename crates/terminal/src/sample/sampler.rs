@@ -34,7 +34,7 @@ static SHOWN: [&ResourceType; 15] = [
 ];
 
 /// Identifies a resource: the name of its type, and its labels.
-type ResourceKey<'a> = (&'static str, &'a [Box<str>]);
+type ResourceKey<'a> = (&'static str, &'a [Arc<str>]);
 
 /// The last two readings of a source that differ, each with its time.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Sizes and hit ratios of the ARCs over time.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use poolwright_monitor::family::{ARC, ARC_SIZE};
 
@@ -21,7 +22,7 @@ pub struct ArcPoint {
 
 /// The points of each ARC, the oldest first.
 #[derive(Debug, Default)]
-pub struct ArcHistory(HashMap<Box<[Box<str>]>, VecDeque<ArcPoint>>);
+pub struct ArcHistory(HashMap<Box<[Arc<str>]>, VecDeque<ArcPoint>>);
 
 impl ArcHistory {
     /// Adds the ARCs of a sample, and forgets those that no longer exist.

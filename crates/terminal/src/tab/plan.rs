@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use poolwright_monitor::family::{
     PLAN, PLAN_CREATED, PLAN_FILES, PLAN_FILES_OTHER_SIZE, PLAN_PROMISE, PLAN_PROPERTY, PLAN_PROPERTY_KEPT,
-    PLAN_ROLE, PROMISE_HIGH, PROMISE_LOW, PROMISE_PRESENT, PROMISE_VALUE, SIZE_DISTANCE,
+    PLAN_ROLE, PROMISE_HIGH, PROMISE_LOW, PROMISE_PRESENT, PROMISE_VALUE,
 };
 use poolwright_report::Unit;
 
@@ -99,10 +99,7 @@ fn promise_row(promise: &SampledResource) -> Vec<RowField> {
         (Some(present), Some(low), _) if present < low => RowField::text("below"),
         (Some(present), _, Some(high)) if present > high => RowField::text("above"),
         (Some(_), Some(_), Some(_)) => RowField::text("as promised"),
-        _ => match promise.value(&SIZE_DISTANCE) {
-            Some(distance) => RowField::text(&format!("{distance:.2} apart")),
-            None => RowField::figure(None),
-        },
+        _ => RowField::figure(None),
     };
     let mut row = role_fields(promise, promise.label("metric"));
     row.extend([RowField::figure(planned), RowField::figure(number(&PROMISE_PRESENT)), verdict]);
