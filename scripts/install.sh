@@ -30,6 +30,7 @@ POLICY=/usr/sbin/policy-rc.d
 CLUSTER_DIR=/etc/postgresql-common/createcluster.d
 CARGO_DENY_VERSION=0.20.2
 CARGO_FUZZ_VERSION=0.13.2
+CARGO_DEB_VERSION=3.8.0
 ZFS_MINIMUM=2.3
 PURPOSE=run
 DRY_RUN=no
