@@ -1,6 +1,6 @@
 # `make run` shows Poolwright on a live database; `make test` runs the tests. The scripts do the work.
 
-.PHONY: help run lab check-lab build install uninstall docs test test-kernel test-mount web test-web fuzz sanitize bench lint ci clean
+.PHONY: help run lab check-lab build install uninstall deb check-deb docs test test-kernel test-mount web test-web fuzz sanitize bench lint ci clean
 .DEFAULT_GOAL := help
 
 # rustup's directory, also if the shell has not read the login files.
@@ -27,6 +27,13 @@ install: ## install the built program, man pages, completions, campaigns and JSO
 
 uninstall: ## remove what `make install` installed below PREFIX
 	@scripts/install-program.sh --remove
+
+deb: ## build the Debian package target/debian/poolwright_VERSION_amd64.deb (cargo-deb)
+	@scripts/deb.sh
+
+check-deb: ## install, run and purge the package in fresh systems of Debian 12 and 13, and beside a kernel's OpenZFS (root; long)
+	@scripts/deb.sh --check
+	@scripts/deb/vm.sh
 
 docs: ## render the documentation as a book in target/book (mdbook)
 	@scripts/docs.sh

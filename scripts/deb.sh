@@ -75,7 +75,7 @@ stage() {
     local root=$WORK/root
     rm -rf "$root"
     DESTDIR=$root PREFIX=/usr scripts/install-program.sh >/dev/null
-    rm -r "$root/usr/bin"
+    rm -r "${root:?}/usr/bin"
     write_licences
     mkdir -p "$root/usr/share/lintian/overrides"
     cp packaging/debian/lintian-overrides "$root/usr/share/lintian/overrides/poolwright"

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Installs the missing packages that Poolwright needs on Debian 12 or 13.
 #
-# usage: scripts/install.sh [--for run|test|lint|fuzz|bench|lab|all] [--dry-run] [--upgrade-zfs]
+# usage: scripts/install.sh [--for run|test|lint|fuzz|bench|lab|deb|all] [--dry-run] [--upgrade-zfs]
 #
 #   --for run      (the default) build dependencies and the packages of `make run`: a C compiler,
 #                  clang, the OpenZFS 2.3 libraries, and the MariaDB and sysbench programs
-#   --for test     also the packages of the tests: fio, SQLite, zdb, and a Python environment in
-#                  target/venv that reads traces
+#   --for test     also the packages of the tests: fio, SQLite, zdb, what builds and checks the Debian package (lintian,
+#                  cargo-deb in target/tools), and a Python environment in target/venv that reads traces
 #   --for lint     what builds Poolwright, shellcheck, and cargo-deny in target/tools
 #   --for bench    as test, PostgreSQL, and the build dependencies of libcachesim's simulator
+#   --for deb      what builds Poolwright and its Debian package, lintian, and what starts small Debian systems for the tests of
+#                  the package
 #   --for lab      as run, and the databases and load generators of the campaigns
 #   --for all      all of the above
 #   --for fuzz     build dependencies, and cargo-fuzz in target/tools (not part of "all"); install the
@@ -39,6 +41,8 @@ UPGRADE_ZFS=no
 BUILD_PACKAGES=(ca-certificates make gcc libc6-dev pkg-config clang llvm libelf-dev zlib1g-dev)
 RUN_PACKAGES=(mariadb-server-core mariadb-client-core sysbench)
 TEST_PACKAGES=(fio sqlite3 python3 python3-venv)
+PACKAGING_PACKAGES=(dpkg-dev lintian systemd) # systemd-analyze checks the unit
+DEB_PACKAGES=(debootstrap systemd-container curl procps) # scripts/deb/check.sh
 BENCH_PACKAGES=(
     postgresql
     cmake g++ libglib2.0-dev libzstd-dev # libcachesim's simulator
@@ -68,8 +72,8 @@ parse_arguments() {
         shift
     done
     case $PURPOSE in
-        run | test | lint | fuzz | bench | lab | all) ;;
-        *) die 2 "--for takes run, test, lint, fuzz, bench, lab or all, not '$PURPOSE'" ;;
+        run | test | lint | fuzz | bench | lab | deb | all) ;;
+        *) die 2 "--for takes run, test, lint, fuzz, bench, lab, deb or all, not '$PURPOSE'" ;;
     esac
 }
 
@@ -129,6 +133,8 @@ find_missing() {
     local package needed=("${BUILD_PACKAGES[@]}")
     wanted run test bench lab && needed+=("${RUN_PACKAGES[@]}")
     wanted test bench && needed+=("${TEST_PACKAGES[@]}") && ZFS_PACKAGES+=(zfsutils-linux)
+    wanted test deb && needed+=("${PACKAGING_PACKAGES[@]}")
+    wanted deb && needed+=("${DEB_PACKAGES[@]}")
     wanted bench && needed+=("${BENCH_PACKAGES[@]}")
     wanted lab && needed+=("${LAB_PACKAGES[@]}")
     wanted lint test && needed+=(shellcheck)
@@ -415,6 +421,7 @@ main() {
         say "All packages are installed (for: $PURPOSE)."
     fi
     wanted test bench && python_environment
+    wanted test deb && cargo_tool cargo-deb "$CARGO_DEB_VERSION"
     wanted lint && cargo_tool cargo-deny "$CARGO_DENY_VERSION"
     [ "$PURPOSE" != fuzz ] || cargo_tool cargo-fuzz "$CARGO_FUZZ_VERSION"
     return 0
