@@ -19,8 +19,8 @@ ADDRESS=127.0.0.1:9968
 METRICS=http://$ADDRESS/metrics
 UNIT=poolwright-exporter
 OPTIONS_FILE=/etc/default/poolwright-exporter
-# What the scripts of dependencies (Python, readline) make when they are installed.
-OF_DEPENDENCIES='/__pycache__(/|$)|^/etc/inputrc$|^/etc/python3|^/usr/local/lib/python3|^/var/lib/python'
+# What the scripts of dependencies (Python, readline, netbase) make when they are installed.
+OF_DEPENDENCIES='/__pycache__(/|$)|^/etc/inputrc$|^/etc/networks$|^/etc/python3|^/usr/local/lib/python3|^/var/lib/python'
 BUILD_SYSTEM_PACKAGES=("${BUILD_PACKAGES[@]}" libzfslinux-dev dpkg-dev git python3 lintian systemd)
 
 fail() { die 1 "deb, $RELEASE: $*"; }
@@ -32,9 +32,14 @@ find_package() {
     PACKAGE=target/debian/$name
     if [ "$RELEASE" != "$CODENAME" ]; then
         PACKAGE=target/debian/$RELEASE/$name
-        step "Build the package of $RELEASE" build_in_system
+        is_current || step "Build the package of $RELEASE" build_in_system
     fi
     [ -e "$PACKAGE" ] || die 1 "there is no $PACKAGE; build it with scripts/deb.sh"
+}
+
+# Succeeds if PACKAGE is newer than everything that it is built from.
+is_current() {
+    [ -e "$PACKAGE" ] && [ -z "$(find Cargo.lock Cargo.toml crates campaigns workloads packaging scripts/deb.sh -type f -newer "$PACKAGE" -print -quit)" ]
 }
 
 # Builds the package in a system of RELEASE, with the Rust and the crates of this machine, and a target directory of that system.

@@ -35,7 +35,7 @@ boot_system() {
         /lib/systemd/systemd >/dev/null 2>&1 &
     local tries
     for ((tries = 0; tries < 240; tries++)); do
-        INIT=$(pgrep -x systemd | sort -n | head -n 1)
+        INIT=$(grep -lx systemd /proc/[0-9]*/comm 2>/dev/null | cut -d / -f 3 | sort -n | head -n 1 || true)
         case $([ -z "$INIT" ] || in_system systemctl is-system-running 2>/dev/null || true) in
             running | degraded) return 0 ;;
         esac
@@ -44,7 +44,7 @@ boot_system() {
     fail "systemd did not start"
 }
 
-in_system() { chroot "$SYSTEM" nsenter --target "$INIT" --mount --pid --uts --ipc env -i PATH=/usr/sbin:/usr/bin "$@"; }
+in_system() { chroot "$SYSTEM" nsenter --target "$INIT" --mount --pid --uts --ipc --root env -i -C / PATH=/usr/sbin:/usr/bin "$@"; }
 
 # scrape PORT FILE: writes the metrics.
 scrape() {

@@ -41,12 +41,13 @@ build_module() {
     rm -rf "$build" "$VM/modules"
     cp -a "$source" "$build"
     mkdir -p "$VM/modules"
-    {
+    # A subshell, so that the script does not stay in a directory that it removes.
+    (
         cd "$build"
         ./configure --disable-dependency-tracking --with-config=kernel --with-linux="${headers%-cloud-amd64}-common" \
             --with-linux-obj="$headers"
         make -j "$(nproc)"
-    } >"$VM/module.log" 2>&1 || {
+    ) >"$VM/module.log" 2>&1 || {
         tail -n 25 "$VM/module.log" >&2
         die 1 "cannot build the guest's ZFS module (see above and target/vm/module.log)"
     }
