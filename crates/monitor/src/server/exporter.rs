@@ -12,20 +12,36 @@ use super::api::ApiReadings;
 use super::connection;
 use crate::exposition::{self, TextFormat};
 use crate::family::*;
+use crate::poller::source_metrics;
 use crate::{Poller, Readings, Result, SourceReadings};
 
 /// Clients that ask within this time receive the same answer.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// The poller, and the answers made from its last readings.
-#[derive(Debug)]
 pub struct Exporter {
     poller: Arc<Poller>,
     limit: Duration,
     version: String,
+    alerts: Option<Arc<dyn AlertSource>>,
     scrapes: AtomicU64,
     /// Holding the lock while the sources are read makes other clients wait for the same answer.
     last: Mutex<Option<Answer>>,
+}
+
+/// Decides alerts on the readings of each refresh.
+pub trait AlertSource: Send + Sync {
+    /// Decides the alerts on the present readings of all sources and of the exporter.
+    fn observe(&self, readings: &[&Readings]);
+
+    /// The text of `/api/v1/alerts`.
+    fn to_json(&self) -> String;
+}
+
+impl std::fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exporter").field("poller", &self.poller).finish_non_exhaustive()
+    }
 }
 
 /// The answers that are made from one refresh. Each is made when a client first asks for it.
@@ -37,6 +53,8 @@ struct Answer {
     prometheus: Option<Bytes>,
     open_metrics: Option<Bytes>,
     json: Option<Bytes>,
+    /// Empty without an [`AlertSource`].
+    alerts: Bytes,
 }
 
 /// The kinds of answers.
@@ -46,15 +64,23 @@ pub enum AnswerKind {
     Text(TextFormat),
     /// The readings as JSON.
     Json,
+    /// The alerts as JSON.
+    Alerts,
 }
 
 impl Exporter {
     /// An exporter whose scrapes wait for at most `limit`.
-    pub fn new(poller: Poller, limit: Duration, version: String) -> Exporter {
+    pub fn new(
+        poller: Poller,
+        limit: Duration,
+        version: String,
+        alerts: Option<Arc<dyn AlertSource>>,
+    ) -> Exporter {
         Exporter {
             poller: Arc::new(poller),
             limit,
             version,
+            alerts,
             scrapes: AtomicU64::new(0),
             last: Mutex::default(),
         }
@@ -79,24 +105,29 @@ impl Exporter {
                 cause: std::io::Error::other(why),
             })??;
             let own = Arc::new(self.own_readings(&sources));
-            *last = Some(Answer::new(sources, own));
+            let alerts = self.decide(&sources, &own);
+            *last = Some(Answer::new(sources, own, alerts));
         }
         let answer = last.as_mut().expect("it was made");
         Ok(answer.body(kind))
     }
 
+    /// Whether there is an [`AlertSource`].
+    pub fn decides_alerts(&self) -> bool {
+        self.alerts.is_some()
+    }
+
+    /// Decides the alerts, and returns their text.
+    fn decide(&self, sources: &[SourceReadings], own: &Readings) -> Bytes {
+        let Some(alerts) = &self.alerts else { return Bytes::new() };
+        let read = sources.iter().filter_map(|source| source.readings.as_deref());
+        alerts.observe(&read.chain([own]).collect::<Vec<_>>());
+        alerts.to_json().into()
+    }
+
     /// The metrics of the sources and of the exporter.
     fn own_readings(&self, sources: &[SourceReadings]) -> Readings {
-        let mut readings = Readings::default();
-        for source in sources {
-            readings
-                .add(&SOURCE, [source.name.source, &source.name.pool])
-                .flag(&SOURCE_UP, source.is_up())
-                .set(&SOURCE_AGE, source.age.map(|age| age.as_secs_f64()))
-                .set(&SOURCE_DURATION, source.duration.map(|duration| duration.as_secs_f64()))
-                .count(&SOURCE_READS, source.reads)
-                .count(&SOURCE_FAILURES, source.failures);
-        }
+        let mut readings = source_metrics(sources);
         let stat = ProcessStat::read(std::process::id() as i32);
         let memory = poolwright_host::process::resident_bytes();
         readings.add(&EXPORTER_RELEASE, [&self.version]).flag(&EXPORTER_INFO, true);
@@ -111,9 +142,9 @@ impl Exporter {
 }
 
 impl Answer {
-    fn new(sources: Vec<SourceReadings>, own: Arc<Readings>) -> Answer {
+    fn new(sources: Vec<SourceReadings>, own: Arc<Readings>, alerts: Bytes) -> Answer {
         let sources = Arc::new(sources);
-        Answer { at: Instant::now(), sources, own, prometheus: None, open_metrics: None, json: None }
+        Answer { at: Instant::now(), sources, own, prometheus: None, open_metrics: None, json: None, alerts }
     }
 
     fn body(&mut self, kind: AnswerKind) -> Bytes {
@@ -122,6 +153,7 @@ impl Answer {
             AnswerKind::Text(TextFormat::Prometheus) => &mut self.prometheus,
             AnswerKind::Text(TextFormat::OpenMetrics) => &mut self.open_metrics,
             AnswerKind::Json => &mut self.json,
+            AnswerKind::Alerts => return self.alerts.clone(),
         };
         let made = cached.get_or_insert_with(|| match kind {
             AnswerKind::Text(format) => {
@@ -129,7 +161,7 @@ impl Answer {
                 let all: Vec<&Readings> = read.chain([&**own]).collect();
                 exposition::text(&all, format).into()
             }
-            AnswerKind::Json => ApiReadings::of(sources).to_json().into(),
+            AnswerKind::Json | AnswerKind::Alerts => ApiReadings::of(sources).to_json().into(),
         });
         made.clone()
     }

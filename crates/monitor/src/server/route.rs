@@ -18,7 +18,8 @@ use crate::exposition::TextFormat;
 /// The start page.
 const INDEX: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Poolwright exporter</title>\n\
     <h1>Poolwright exporter</h1>\n<ul><li><a href=\"/metrics\">Metrics</a> for Prometheus</li>\n\
-    <li><a href=\"/api/v1/readings\">The same readings as JSON</a></li></ul>\n";
+    <li><a href=\"/api/v1/readings\">The same readings as JSON</a></li>\n\
+    <li><a href=\"/api/v1/alerts\">Alerts as JSON</a></li></ul>\n";
 
 /// Headers of every answer: a page may load nothing from elsewhere, and no other site may show it.
 const HEADERS: [(HeaderName, &str); 4] = [
@@ -45,6 +46,7 @@ pub fn router(exporter: Arc<Exporter>, token: Option<String>, only_loopback: boo
         .route("/", get(|| async { Html(INDEX) }))
         .route("/metrics", get(metrics))
         .route("/api/v1/readings", get(readings))
+        .route("/api/v1/alerts", get(alerts))
         .with_state(exporter)
         .layer(middleware::from_fn_with_state(access, guard))
 }
@@ -57,6 +59,13 @@ async fn metrics(State(exporter): State<Arc<Exporter>>, headers: HeaderMap) -> R
 
 async fn readings(State(exporter): State<Arc<Exporter>>) -> Response {
     answer(&exporter, AnswerKind::Json, "application/json").await
+}
+
+async fn alerts(State(exporter): State<Arc<Exporter>>) -> Response {
+    match exporter.decides_alerts() {
+        true => answer(&exporter, AnswerKind::Alerts, "application/json").await,
+        false => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 async fn answer(exporter: &Arc<Exporter>, kind: AnswerKind, content_type: &'static str) -> Response {
