@@ -239,6 +239,18 @@ fn on_one_line(text: &str) -> String {
     text.replace('\n', " ").replace('|', "/")
 }
 
+/// The output for a check that could not run.
+pub fn failed(error: &Error) -> CheckResult {
+    CheckResult {
+        state: CheckState::Unknown,
+        alerts: Vec::new(),
+        problems: vec![error.to_string()],
+        rules: 0,
+        pools: 0,
+        figures: Vec::new(),
+    }
+}
+
 /// The rules with their severities and meanings, for a reader.
 pub fn list() -> String {
     let width = table::rules().map(|rule| rule.name.len()).max().unwrap_or_default();

@@ -73,6 +73,8 @@ pub enum Value {
     /// What a gauge will be after the second number of seconds, if it goes on as in the first number of seconds (a line
     /// fitted by least squares).
     Predicted(Selector, Seconds, Seconds),
+    /// The values so many seconds ago.
+    Earlier(Selector, Seconds),
     /// The time since the time that the metric gives.
     Age(Selector),
     /// A quantile of the observations of a histogram within the last seconds.
@@ -241,6 +243,7 @@ impl Value {
             | Value::Rate(..)
             | Value::Change(..)
             | Value::Predicted(..)
+            | Value::Earlier(..)
             | Value::Age(_)
             | Value::Quantile(..) => {}
         }
@@ -254,6 +257,7 @@ impl Value {
             | Value::Rate(selector, window)
             | Value::Change(selector, window)
             | Value::Predicted(selector, window, _)
+            | Value::Earlier(selector, window)
             | Value::Quantile(_, selector, window) => (selector, *window),
             Value::Sum(..)
             | Value::Plus(..)
@@ -277,6 +281,7 @@ impl Value {
             | Value::Rate(selector, _)
             | Value::Change(selector, _)
             | Value::Predicted(selector, ..)
+            | Value::Earlier(selector, _)
             | Value::Age(selector)
             | Value::Quantile(_, selector, _) => selector.family.resource.labels.to_vec(),
         }

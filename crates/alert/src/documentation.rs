@@ -9,7 +9,7 @@ use crate::table::{self, GROUPS};
 use crate::template;
 use crate::threshold::{THRESHOLDS, Thresholds};
 
-const HEAD: &str = include_str!("documentation/head.md");
+const HEAD: &str = include_str!("documentation/head.txt");
 
 /// The page.
 pub fn text() -> String {

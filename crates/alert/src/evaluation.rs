@@ -132,6 +132,11 @@ impl<'a> Inputs<'a> {
                 let points = self.history.line(selector.family, &resource.labels, *window, self.now);
                 predicted(&points, self.now, f64::from(*ahead))
             }),
+            Value::Earlier(selector, ago) => self.each(selector, |resource| {
+                let now = resource.value(selector.family)?;
+                let change = self.history.change(selector.family, &resource.labels, *ago, self.now, false)?;
+                (change.covered >= f64::from(*ago)).then(|| now - change.by[0])
+            }),
             Value::Quantile(part, selector, window) => self.quantiles(*part, selector, *window),
             Value::Sum(value, without) => sums(self.values(value), without),
             Value::Plus(left, right) => self.binary(left, right, |left, right| left + right),

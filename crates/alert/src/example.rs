@@ -71,7 +71,9 @@ pub fn decision_time(rule: &Rule) -> Seconds {
     let mut longest = 0;
     rule.condition.visit(&mut |value: &Value| {
         let window = value.selector().map_or(0, |(_, window)| window.as_secs() as Seconds);
-        longest = longest.max(window.min(2 * HOUR));
+        // A line through two hours is as good as one through a week.
+        let is_line = matches!(value, Value::Predicted(..));
+        longest = longest.max(if is_line { window.min(2 * HOUR) } else { window });
     });
     longest + rule.wait + 10 * MINUTE
 }

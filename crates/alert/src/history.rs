@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use poolwright_monitor::family::{EXPORTER, SOURCE};
 use poolwright_monitor::{FAMILIES, FamilyType, MetricFamily, Readings};
 use serde::{Deserialize, Serialize};
 
@@ -158,9 +159,14 @@ impl History {
         recent.filter_map(|point| Some((point.at, *point.values.first()?))).collect()
     }
 
-    /// The series, to be kept in a file.
+    /// The series, to be kept in a file. Counters of the exporter itself begin again with each process, and are left out.
     pub fn to_kept(&self) -> Vec<KeptSeries> {
-        let series = self.families.iter().flat_map(|(family, tracks)| {
+        let is_own = |family: &str| {
+            let known = FAMILIES.iter().find(|known| known.name == family);
+            known.is_some_and(|known| [SOURCE.name, EXPORTER.name].contains(&known.resource.name))
+        };
+        let kept = self.families.iter().filter(|(family, _)| !is_own(family));
+        let series = kept.flat_map(|(family, tracks)| {
             tracks.iter().map(|(labels, track)| KeptSeries {
                 family: (*family).to_owned(),
                 labels: labels.clone(),
@@ -237,7 +243,7 @@ mod tests {
     use poolwright_monitor::family::{VDEV, VDEV_READ_ERRORS, VDEV_READS};
 
     use super::*;
-    use crate::condition::{HOUR, MINUTE};
+    use crate::condition::HOUR;
     use crate::table;
 
     const LABELS: [&str; 4] = ["kernel", "tank", "sda", "normal"];
@@ -299,6 +305,5 @@ mod tests {
         let mut third = History::new(table::rules());
         third.restore(serde_json::from_str(&text).unwrap(), -5.0);
         assert!(third.families.is_empty());
-        let _ = MINUTE;
     }
 }

@@ -53,6 +53,7 @@ pub fn value(of: &Value) -> String {
         Value::Predicted(selected, window, ahead) => {
             format!("predict_linear({}, {ahead})", range(selected, "", *window))
         }
+        Value::Earlier(selected, ago) => format!("{} offset {}", selector(selected, ""), duration(*ago)),
         Value::Age(selected) => format!("(time() - {})", selector(selected, "")),
         Value::Quantile(part, selected, window) => {
             format!("histogram_quantile({part}, rate({}))", range(selected, "_bucket", *window))

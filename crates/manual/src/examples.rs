@@ -108,6 +108,14 @@ pub const EXAMPLES: &[VerbExamples] = &[
             "poolwright serve --listen 192.0.2.7:9968 --tls-cert cert.pem --tls-key key.pem --token-file token",
         ],
     ),
+    entry(
+        &["check"],
+        &[
+            "poolwright check",
+            "poolwright check PoolDegraded ScrubOverdue --threshold scrub-age=1209600",
+            "poolwright check --prometheus > poolwright.rules.yml",
+        ],
+    ),
     entry(&["lab", "list"], &["poolwright lab list"]),
     entry(&["lab", "run"], &["poolwright lab run ldap-import"]),
     entry(&["lab", "report"], &["poolwright lab report ldap-import -o ldap.html"]),

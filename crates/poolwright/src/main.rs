@@ -54,6 +54,7 @@ enum Verb {
     Dataset(commands::dataset::Args),
     Mount(commands::mount::Args),
     Serve(commands::serve::Args),
+    Check(commands::check::Args),
     Lab(commands::lab::Args),
     #[command(hide = true)]
     Trial(commands::trial::Args),
@@ -105,6 +106,7 @@ fn run(verb: Verb) -> u8 {
         Verb::Dataset(args) => commands::dataset::run(args),
         Verb::Mount(args) => commands::mount::run(args),
         Verb::Serve(args) => commands::serve::run(args),
+        Verb::Check(args) => commands::check::run(&args),
         Verb::Lab(args) => commands::lab::run(args),
         Verb::Trial(args) => commands::trial::run(args),
         Verb::Drive(args) => commands::confirm::drive::run(args),

@@ -38,7 +38,7 @@ pub static RULES: &[Rule] = &[
         format: ValueFormat::Percentage,
         summary: "the ARC{pool| of pool } has only {value} of its target size",
         meaning: "Programs miss blocks in the ARC, which nevertheless does not fill to its target: evictions are faster than insertions, or the blocks that are read are not cached.",
-        action: "Check `primarycache` and `arc_no_grow`; watch `arcstat 1`. [arc.md](arc.md) explains the sizes.",
+        action: "Check `primarycache` and `arc_no_grow`; watch `arcstat 1`. docs/arc.md explains the sizes.",
         example: Example {
             fires: &[
                 constant(&ARC_SIZE, ARC_LABELS, 2.0 * GIB),

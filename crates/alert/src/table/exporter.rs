@@ -51,7 +51,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "SourceStuck",
         severity: Critical,
-        wait: MINUTE,
+        wait: 5 * MINUTE,
         condition: When(
             compare(
                 Value::Increase(all(&SOURCE_READS), 10 * MINUTE),
@@ -60,7 +60,7 @@ pub static RULES: &[Rule] = &[
             ),
             &[And(IS_DOWN)],
         ),
-        summary: "a read of source {source}{pool| of pool } has hung for 10 minutes",
+        summary: "no read of source {source}{pool| of pool } has ended within 10 minutes",
         meaning: "A command or a system call does not return: usually a suspended pool, or a device that does not answer.",
         action: "Look for processes in state D (`ps -eo pid,stat,wchan:32,cmd`), and at the kernel's log.",
         example: Example {

@@ -6,7 +6,7 @@ use super::rule;
 use crate::condition::Condition::When;
 use crate::condition::Guard::And;
 use crate::condition::{
-    Comparison, HOUR, Limit, MINUTE, Match, Relation, Value, above, all, below, compare, is, is_positive, only,
+    Comparison, HOUR, Limit, MINUTE, Match, Relation, Value, above, all, below, compare, is, is_not, is_positive, only,
 };
 use crate::example::{Example, constant};
 use crate::rule::{Rule, ValueFormat};
@@ -28,11 +28,15 @@ pub static RULES: &[Rule] = &[
         name: "PlanPropertyDrifted",
         wait: 15 * MINUTE,
         condition: When(
-            compare(Value::Now(all(&PLAN_PROPERTY_KEPT)), Relation::Equal, Limit::Number(0.0)),
+            compare(
+                Value::Now(only(&PLAN_PROPERTY_KEPT, &[is_not("dataset", &[""])])),
+                Relation::Equal,
+                Limit::Number(0.0),
+            ),
             &[],
         ),
         summary: "{property} of dataset {dataset} is {present} instead of {planned}",
-        meaning: "Somebody changed the property since the plan was applied, or the plan was never applied.",
+        meaning: "The property was changed after the plan was applied, or the plan was not applied.",
         action: "Set the planned value again, or make a new plan with `poolwright tune`.",
         example: Example {
             fires: &[constant(&PLAN_PROPERTY_KEPT, RECORDSIZE, 0.0)],

@@ -5,7 +5,7 @@ use poolwright_monitor::family::*;
 use super::rule;
 use crate::condition::Condition::When;
 use crate::condition::Guard::And;
-use crate::condition::{DAY, HOUR, Limit, MINUTE, Relation, Value, above, all, compare};
+use crate::condition::{DAY, HOUR, Limit, MINUTE, Relation, Value, above, all, compare, is_positive};
 use crate::example::{Example, constant, ramp};
 use crate::recording::CAPACITY;
 use crate::rule::Severity::Critical;
@@ -59,16 +59,19 @@ pub static RULES: &[Rule] = &[
                 ),
                 &CAPACITY_WARNING,
             ),
-            &[And(compare(Value::Recorded(&CAPACITY), Relation::AtMost, Limit::Threshold(&CAPACITY_WARNING)))],
+            &[
+                And(compare(Value::Recorded(&CAPACITY), Relation::AtMost, Limit::Threshold(&CAPACITY_WARNING))),
+                And(is_positive(Value::Earlier(all(&POOL_SIZE), DAY))),
+            ],
         ),
         format: ValueFormat::Percentage,
         summary: "pool {pool} will be {value} full in 14 days",
-        meaning: "If the pool goes on growing as in the last 7 days, it exceeds the limit of PoolNearlyFull within 14 days. That alert says what the fullness costs.",
+        meaning: "If the pool goes on growing as in the last 7 days (of which at least one is known), it exceeds the limit of PoolNearlyFull within 14 days. That alert says what the fullness costs.",
         action: "Plan for space now: destroy, move, or add vdevs.",
         decision: Decision::Prometheus("a trend needs days of history"),
         example: Example {
             fires: &[
-                ramp(&POOL_ALLOCATED, TANK, 40.0 * GIB, 0.01 * GIB),
+                ramp(&POOL_ALLOCATED, TANK, 40.0 * GIB, 0.005 * GIB),
                 constant(&POOL_SIZE, TANK, 100.0 * GIB),
             ],
             quiet: &[
