@@ -225,7 +225,8 @@ impl CheckResult {
         }
         text.push('\n');
         for alert in &self.alerts {
-            let _ = writeln!(text, "{} {}: {}", alert.severity.name(), alert.name, on_one_line(&alert.summary));
+            let _ =
+                writeln!(text, "{} {}: {}", alert.severity.name(), alert.name, on_one_line(&alert.summary));
         }
         for problem in &self.problems {
             let _ = writeln!(text, "unknown: {}", on_one_line(problem));

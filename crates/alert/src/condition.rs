@@ -81,6 +81,8 @@ pub enum Value {
     Quantile(f64, Selector, Seconds),
     /// The sum over series that differ only in these labels, which the sum does not have.
     Sum(&'static Value, &'static [&'static str]),
+    /// The values of the left side for which the right side has none with the same labels, as PromQL's `unless`.
+    Unless(&'static Value, &'static Value),
     /// A sum, as PromQL's `+`. The right side may lack labels of the left side.
     Plus(&'static Value, &'static Value),
     /// A quotient, as PromQL's `/`. The right side may lack labels of the left side.
@@ -233,7 +235,7 @@ impl Value {
         visit(self);
         match self {
             Value::Sum(value, _) | Value::PeerRatio(value, _) => value.visit(visit),
-            Value::Plus(left, right) | Value::Quotient(left, right) => {
+            Value::Plus(left, right) | Value::Quotient(left, right) | Value::Unless(left, right) => {
                 left.visit(visit);
                 right.visit(visit);
             }
@@ -260,6 +262,7 @@ impl Value {
             | Value::Earlier(selector, window)
             | Value::Quantile(_, selector, window) => (selector, *window),
             Value::Sum(..)
+            | Value::Unless(..)
             | Value::Plus(..)
             | Value::Quotient(..)
             | Value::PeerRatio(..)
@@ -274,7 +277,10 @@ impl Value {
             Value::Sum(value, without) => {
                 value.labels().into_iter().filter(|label| !without.contains(label)).collect()
             }
-            Value::PeerRatio(value, _) | Value::Plus(value, _) | Value::Quotient(value, _) => value.labels(),
+            Value::PeerRatio(value, _)
+            | Value::Unless(value, _)
+            | Value::Plus(value, _)
+            | Value::Quotient(value, _) => value.labels(),
             Value::Recorded(recording) => recording.value.labels(),
             Value::Now(selector)
             | Value::Increase(selector, _)

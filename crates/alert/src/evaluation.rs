@@ -1,6 +1,6 @@
 //! Decides conditions on readings, with the semantics of PromQL.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use poolwright_monitor::{Readings, Resource};
 
@@ -62,12 +62,8 @@ impl<'a> Inputs<'a> {
                 Guard::And(comparison) => (comparison, true),
                 Guard::Unless(comparison) => (comparison, false),
             };
-            let (own, other) = (first.value.labels(), comparison.value.labels());
-            let shared = |labels: &Labels<'a>| kept(labels, |name| own.contains(&name) && other.contains(&name));
-            let holding = self.holding(comparison);
-            let known: HashMap<Labels<'a>, ()> =
-                holding.iter().map(|sample| (shared(&sample.labels), ())).collect();
-            left.retain(|sample| known.contains_key(&shared(&sample.labels)) == wanted);
+            let others = self.holding(comparison);
+            keep(&mut left, &others, [&first.value, &comparison.value], wanted);
         }
         left
     }
@@ -108,7 +104,8 @@ impl<'a> Inputs<'a> {
     fn matched(&self, left: &Value, right: &Value) -> impl Fn(&Sample<'a>) -> Option<f64> + use<'a> {
         let names = right.labels();
         let own = left.labels();
-        let shared = move |labels: &Labels<'a>| kept(labels, |name| own.contains(&name) && names.contains(&name));
+        let shared =
+            move |labels: &Labels<'a>| kept(labels, |name| own.contains(&name) && names.contains(&name));
         let found: HashMap<Labels<'a>, f64> =
             self.values(right).into_iter().map(|sample| (shared(&sample.labels), sample.value)).collect();
         move |sample| found.get(&shared(&sample.labels)).copied()
@@ -139,6 +136,11 @@ impl<'a> Inputs<'a> {
             }),
             Value::Quantile(part, selector, window) => self.quantiles(*part, selector, *window),
             Value::Sum(value, without) => sums(self.values(value), without),
+            Value::Unless(left, right) => {
+                let mut samples = self.values(left);
+                keep(&mut samples, &self.values(right), [*left, *right], false);
+                samples
+            }
             Value::Plus(left, right) => self.binary(left, right, |left, right| left + right),
             Value::Quotient(left, right) => self.binary(left, right, |left, right| left / right),
             Value::PeerRatio(value, label) => peer_ratios(self.values(value), label),
@@ -150,7 +152,9 @@ impl<'a> Inputs<'a> {
     fn each(&self, selector: &Selector, number: impl Fn(&Resource) -> Option<f64>) -> Vec<Sample<'a>> {
         let resources = self.by_type.get(selector.family.resource.name).into_iter().flatten();
         let selected = resources.filter(|resource| is_selected(resource, selector));
-        selected.filter_map(|resource| Some(Sample { value: number(resource)?, labels: labels(resource) })).collect()
+        selected
+            .filter_map(|resource| Some(Sample { value: number(resource)?, labels: labels(resource) }))
+            .collect()
     }
 
     fn changes(
@@ -203,6 +207,15 @@ fn labels(resource: &Resource) -> Labels<'_> {
 
 fn kept<'a>(labels: &Labels<'a>, is_kept: impl Fn(&'static str) -> bool) -> Labels<'a> {
     labels.iter().copied().filter(|(name, _)| is_kept(name)).collect()
+}
+
+/// Keeps the samples that have a counterpart in `others` with the same values of the labels that both values have, or those that have
+/// none.
+fn keep<'a>(samples: &mut Vec<Sample<'a>>, others: &[Sample<'a>], values: [&Value; 2], wanted: bool) {
+    let [own, other] = values.map(Value::labels);
+    let shared = |labels: &Labels<'a>| kept(labels, |name| own.contains(&name) && other.contains(&name));
+    let known: HashSet<Labels<'a>> = others.iter().map(|sample| shared(&sample.labels)).collect();
+    samples.retain(|sample| known.contains(&shared(&sample.labels)) == wanted);
 }
 
 fn sums<'a>(samples: Vec<Sample<'a>>, without: &[&str]) -> Vec<Sample<'a>> {

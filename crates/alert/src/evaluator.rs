@@ -129,7 +129,8 @@ impl AlertSource for Evaluator {
 impl ApiAlert {
     /// The alert of a rule for one value.
     pub fn new(rule: &Rule, sample: &Sample<'_>) -> ApiAlert {
-        let label = |name: &str| sample.labels.iter().find(|(label, _)| *label == name).map(|(_, value)| *value);
+        let label =
+            |name: &str| sample.labels.iter().find(|(label, _)| *label == name).map(|(_, value)| *value);
         ApiAlert {
             name: rule.name,
             severity: rule.severity,

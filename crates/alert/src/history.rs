@@ -69,7 +69,8 @@ impl History {
         let mut history = History::default();
         for rule in rules {
             rule.condition.visit(&mut |value: &Value| {
-                let Some((selector, window)) = value.selector().filter(|(_, window)| !window.is_zero()) else {
+                let Some((selector, window)) = value.selector().filter(|(_, window)| !window.is_zero())
+                else {
                     return;
                 };
                 let kept = history.windows.entry(selector.family.name).or_default();

@@ -22,9 +22,8 @@ pub fn condition(condition: &Condition, thresholds: &Thresholds) -> String {
             Guard::And(other) => ("and", other),
             Guard::Unless(other) => ("unless", other),
         };
-        let (left, right) = (first.value.labels(), other.value.labels());
-        let ignored: Vec<&str> = only_in(&left, &right).into_iter().chain(only_in(&right, &left)).collect();
-        let _ = write!(text, "\n{operator}{}\n{}", ignoring(&ignored), comparison(other, thresholds));
+        let matching = unshared(&first.value, &other.value);
+        let _ = write!(text, "\n{operator}{matching}\n{}", comparison(other, thresholds));
     }
     text
 }
@@ -59,6 +58,9 @@ pub fn value(of: &Value) -> String {
             format!("histogram_quantile({part}, rate({}))", range(selected, "_bucket", *window))
         }
         Value::Sum(of, without) => format!("sum without({}) ({})", without.join(", "), value(of)),
+        Value::Unless(left, right) => {
+            format!("({} unless{} {})", value(left), unshared(left, right), value(right))
+        }
         Value::Plus(left, right) => binary(left, "+", right),
         Value::Quotient(left, right) => binary(left, "/", right),
         Value::PeerRatio(of, label) => {
@@ -83,6 +85,13 @@ fn many_to_one(left: &Value, right: &Value) -> String {
         true => String::new(),
         false => format!("{} group_left()", ignoring(&ignored)),
     }
+}
+
+/// How the sides of `and` or `unless` are matched if each may lack labels of the other.
+fn unshared(left: &Value, right: &Value) -> String {
+    let (left, right) = (left.labels(), right.labels());
+    let ignored: Vec<&str> = only_in(&left, &right).into_iter().chain(only_in(&right, &left)).collect();
+    ignoring(&ignored)
 }
 
 fn only_in(labels: &[&'static str], others: &[&'static str]) -> Vec<&'static str> {

@@ -21,6 +21,8 @@ pub struct Recording {
 const SHORT: Seconds = 5 * MINUTE;
 /// The class that stands for the whole pool in metrics of vdevs.
 const ROOT: &[&str] = &["root"];
+/// Types of vdevs whose I/O is that of the vdevs below them.
+const GROUPS: &[&str] = &["root", "mirror", "raidz", "draid", "spare", "replacing"];
 const DEMAND: &[&str] = &["demand_data", "demand_metadata"];
 
 /// Defines the recording rules, and a list of all.
@@ -35,10 +37,16 @@ macro_rules! recordings {
 recordings! {
     CAPACITY = "pool:poolwright_capacity:ratio" "Allocated part of each pool."
         Value::Quotient(&Value::Now(all(&POOL_ALLOCATED)), &Value::Now(all(&POOL_SIZE)));
-    POOL_READ_RATE = "pool:poolwright_read_bytes:rate5m" "Bytes that the vdevs of each pool read per second."
-        Value::Sum(&Value::Rate(only(&VDEV_READ_BYTES, &[is_not("class", ROOT)]), SHORT), &["vdev", "class"]);
-    POOL_WRITE_RATE = "pool:poolwright_written_bytes:rate5m" "Bytes that the vdevs of each pool write per second."
-        Value::Sum(&Value::Rate(only(&VDEV_WRITE_BYTES, &[is_not("class", ROOT)]), SHORT), &["vdev", "class"]);
+    POOL_READ_RATE = "pool:poolwright_read_bytes:rate5m" "Bytes that the devices of each pool read per second."
+        Value::Sum(
+            &Value::Unless(&Value::Rate(all(&VDEV_READ_BYTES), SHORT), &Value::Now(only(&VDEV_INFO, &[is("type", GROUPS)]))),
+            &["vdev", "class"],
+        );
+    POOL_WRITE_RATE = "pool:poolwright_written_bytes:rate5m" "Bytes that the devices of each pool write per second."
+        Value::Sum(
+            &Value::Unless(&Value::Rate(all(&VDEV_WRITE_BYTES), SHORT), &Value::Now(only(&VDEV_INFO, &[is("type", GROUPS)]))),
+            &["vdev", "class"],
+        );
     DATASET_READ_RATE = "dataset:poolwright_read_bytes:rate5m" "Bytes that programs read per second from each dataset."
         Value::Rate(all(&DATASET_READ_BYTES), SHORT);
     DATASET_WRITE_RATE = "dataset:poolwright_written_bytes:rate5m" "Bytes that programs write per second to each dataset."

@@ -81,7 +81,9 @@ mod tests {
 
     #[test]
     fn only_parentheses_around_everything_are_removed() {
-        for (text, expected) in [("(a / b)", "a / b"), ("(a) / (b)", "(a) / (b)"), ("a", "a"), ("((a))", "(a)")] {
+        for (text, expected) in
+            [("(a / b)", "a / b"), ("(a) / (b)", "(a) / (b)"), ("a", "a"), ("((a))", "(a)")]
+        {
             assert_eq!(outermost(text), expected);
         }
     }

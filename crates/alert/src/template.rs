@@ -149,8 +149,7 @@ fn duration(value: f64) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
     let value = value.abs();
     let whole = value as u64;
-    let (days, hours, minutes, seconds) =
-        (whole / 86400, whole / 3600 % 24, whole / 60 % 60, whole % 60);
+    let (days, hours, minutes, seconds) = (whole / 86400, whole / 3600 % 24, whole / 60 % 60, whole % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{sign}{}s", four_digits(value)),
         (0, 0, _) => format!("{sign}{minutes}m {seconds}s"),

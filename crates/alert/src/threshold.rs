@@ -78,7 +78,8 @@ impl Thresholds {
         for text in changes {
             let invalid = || Error::InvalidThreshold { text: text.clone() };
             let (name, value) = text.split_once('=').ok_or_else(invalid)?;
-            let value: f64 = value.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(invalid)?;
+            let value: f64 =
+                value.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(invalid)?;
             let known = THRESHOLDS.iter().find(|threshold| threshold.name == name);
             let known = known.ok_or_else(|| Error::NoSuchThreshold { name: name.to_owned() })?;
             thresholds.changed.insert(known.name, value);
@@ -103,7 +104,10 @@ mod tests {
         let changed = Thresholds::changed(&text("quota=0.5")).unwrap();
         assert_eq!((changed.value(&QUOTA), changed.value(&FRAGMENTATION)), (0.5, FRAGMENTATION.value));
         for wrong in ["quota", "quota=", "quota=x", "quota=inf"] {
-            assert!(matches!(Thresholds::changed(&text(wrong)), Err(Error::InvalidThreshold { .. })), "{wrong}");
+            assert!(
+                matches!(Thresholds::changed(&text(wrong)), Err(Error::InvalidThreshold { .. })),
+                "{wrong}"
+            );
         }
         assert!(matches!(Thresholds::changed(&text("none=1")), Err(Error::NoSuchThreshold { .. })));
     }

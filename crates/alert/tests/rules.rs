@@ -68,7 +68,10 @@ fn rules_are_complete() {
         for text in [rule.meaning, rule.action] {
             assert!(text.ends_with(['.']), "{name}: {text}");
         }
-        assert!(!rule.summary.ends_with('.') && rule.summary.starts_with(|c: char| !c.is_whitespace()), "{name}");
+        assert!(
+            !rule.summary.ends_with('.') && rule.summary.starts_with(|c: char| !c.is_whitespace()),
+            "{name}"
+        );
         let labels = labels_of(rule);
         for used in template::labels(rule.summary) {
             assert!(labels.contains(&used), "{name}: the value has no label {used}");
@@ -116,7 +119,8 @@ fn only_prometheus_keeps_long_histories() {
 #[test]
 fn all_thresholds_are_used() {
     for threshold in THRESHOLDS {
-        let is_used = |rule: &Rule| rule.condition.thresholds().iter().any(|used| used.name == threshold.name);
+        let is_used =
+            |rule: &Rule| rule.condition.thresholds().iter().any(|used| used.name == threshold.name);
         assert!(table::rules().any(is_used), "{}", threshold.name);
         assert!(threshold.source.ends_with('.'), "{}", threshold.name);
     }

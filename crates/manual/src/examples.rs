@@ -113,7 +113,7 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &[
             "poolwright check",
             "poolwright check PoolDegraded ScrubOverdue --threshold scrub-age=1209600",
-            "poolwright check --prometheus > poolwright.rules.yml",
+            "poolwright check --prometheus --threshold quota=0.8",
         ],
     ),
     entry(&["lab", "list"], &["poolwright lab list"]),

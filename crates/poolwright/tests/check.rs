@@ -88,7 +88,10 @@ fn increases_are_those_since_the_earlier_run() {
 #[test]
 fn what_cannot_be_decided_is_unknown() {
     let dir = TestDir::new();
-    assert_eq!(check(&dir, ""), (3, "POOLWRIGHT UNKNOWN: no pool was found\nunknown: no pool was found\n".to_owned()));
+    assert_eq!(
+        check(&dir, ""),
+        (3, "POOLWRIGHT UNKNOWN: no pool was found\nunknown: no pool was found\n".to_owned())
+    );
     let (code, text) = check(&dir, "PoolDegrade");
     assert_eq!((code, text.lines().next()), (3, Some("POOLWRIGHT UNKNOWN: no such alert rule: PoolDegrade")));
     let (code, text) = check(&dir, "PoolFillingUp");

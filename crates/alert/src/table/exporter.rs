@@ -16,11 +16,8 @@ use crate::rule::Severity::Critical;
 use crate::rule::{Decision, Rule, ValueFormat};
 use crate::threshold::{EXPORTER_MEMORY as EXPORTER_MEMORY_LIMIT, SOURCE_AGE as SOURCE_AGE_LIMIT};
 
-static TARGET: ResourceType = ResourceType {
-    name: "target",
-    labels: &["job", "instance"],
-    help: "A target that Prometheus scrapes.",
-};
+static TARGET: ResourceType =
+    ResourceType { name: "target", labels: &["job", "instance"], help: "A target that Prometheus scrapes." };
 
 /// The metric that Prometheus itself makes for each target.
 pub static UP: MetricFamily = MetricFamily {

@@ -6,7 +6,8 @@ use super::rule;
 use crate::condition::Condition::When;
 use crate::condition::Guard::And;
 use crate::condition::{
-    Comparison, HOUR, Limit, MINUTE, Match, Relation, Value, above, all, below, compare, is, is_not, is_positive, only,
+    Comparison, HOUR, Limit, MINUTE, Match, Relation, Value, above, all, below, compare, is, is_not,
+    is_positive, only,
 };
 use crate::example::{Example, constant};
 use crate::rule::{Rule, ValueFormat};

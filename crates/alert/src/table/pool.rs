@@ -5,7 +5,9 @@ use poolwright_monitor::family::*;
 use super::rule;
 use crate::condition::Condition::When;
 use crate::condition::Guard::{And, Unless};
-use crate::condition::{DAY, HOUR, Limit, MINUTE, Relation, Value, above, all, compare, holds, is, is_positive, only};
+use crate::condition::{
+    DAY, HOUR, Limit, MINUTE, Relation, Value, above, all, compare, holds, is, is_positive, only,
+};
 use crate::example::{Example, constant, ramp};
 use crate::rule::Severity::Critical;
 use crate::rule::{Rule, ValueFormat};

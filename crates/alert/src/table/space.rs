@@ -71,7 +71,7 @@ pub static RULES: &[Rule] = &[
         decision: Decision::Prometheus("a trend needs days of history"),
         example: Example {
             fires: &[
-                ramp(&POOL_ALLOCATED, TANK, 40.0 * GIB, 0.005 * GIB),
+                ramp(&POOL_ALLOCATED, TANK, 40.02 * GIB, 0.005 * GIB),
                 constant(&POOL_SIZE, TANK, 100.0 * GIB),
             ],
             quiet: &[

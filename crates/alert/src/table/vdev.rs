@@ -8,8 +8,8 @@ use crate::condition::Guard::And;
 use crate::condition::{HOUR, MINUTE, Match, Value, above, all, holds, is, is_not, is_positive, only};
 use crate::example::{Example, buckets, constant, ramp};
 use crate::recording::DEVICE_P50;
-use crate::rule::Severity::Critical;
 use crate::rule::Rule;
+use crate::rule::Severity::Critical;
 use crate::threshold::{PEER_FACTOR, SERIOUS_LATENCY};
 
 const SDA: &[&str] = &["kernel", "tank", "sda", "normal"];
