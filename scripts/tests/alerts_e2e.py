@@ -178,7 +178,8 @@ def vdev_error(w):
     (w.dir / "a.img").unlink()
     yield {"PoolDegraded", "PoolFileFault", "VdevDegraded", "VdevFault"}
     w.unmount("tank")
-    w.poolwright("pool destroy tank")
+    w.poolwright("pool export tank")
+    (w.dir / "b.img").unlink()
     make_tank(w)
 
 
@@ -284,7 +285,7 @@ def inject(w, fault):
 
 def make_tank(w):
     """Creates and mounts the pool tank, with what the plan recommends."""
-    w.poolwright("pool create -f tank mirror a.img:4G b.img:4G")
+    w.poolwright("pool create tank mirror a.img:4G b.img:4G")
     w.mount("tank")
     for name, value in w.planned.items():
         w.poolwright(f"dataset set {name}={value} tank")
