@@ -308,6 +308,7 @@ def main():
     parser.add_argument("--tools", type=Path)
     parser.add_argument("--only", choices=[fault.__name__ for fault in FAULTS])
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs the clean-up
     w = Watched(args.program, args.tools.resolve() if args.tools else None)
     try:
         prepare(w)

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use poolwright_monitor::MetricFamily;
 
-use crate::recording::Recording;
 use crate::threshold::Threshold;
 
 /// Seconds.
@@ -94,6 +93,17 @@ pub enum Value {
     PeerRatio(&'static Value, &'static str),
     /// The value of a recording rule.
     Recorded(&'static Recording),
+}
+
+/// A recording rule.
+#[derive(Debug)]
+pub struct Recording {
+    /// The name.
+    pub name: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    /// How it is computed.
+    pub value: Value,
 }
 
 /// A relation.

@@ -2,8 +2,7 @@
 
 use poolwright_monitor::{MetricFamily, Readings};
 
-use crate::condition::{HOUR, MINUTE, Seconds, Value};
-use crate::rule::Rule;
+use crate::condition::{Condition, HOUR, MINUTE, Seconds, Value};
 
 /// Data with which a rule fires, and data with which it does not.
 #[derive(Clone, Copy, Debug)]
@@ -66,16 +65,16 @@ pub const fn buckets(
     ExampleSeries { family, labels, shape: Shape::Buckets(bounds, step) }
 }
 
-/// The time at which the rule is decided in the examples: late enough for its history and its delay.
-pub fn decision_time(rule: &Rule) -> Seconds {
+/// The time at which a rule with this condition and delay is decided in the examples: late enough for its history and its delay.
+pub fn decision_time(condition: &Condition, wait: Seconds) -> Seconds {
     let mut longest = 0;
-    rule.condition.visit(&mut |value: &Value| {
+    condition.visit(&mut |value: &Value| {
         let window = value.selector().map_or(0, |(_, window)| window.as_secs() as Seconds);
         // A line through two hours is as good as one through a week.
         let is_line = matches!(value, Value::Predicted(..));
         longest = longest.max(if is_line { window.min(2 * HOUR) } else { window });
     });
-    longest + rule.wait + 10 * MINUTE
+    longest + wait + 10 * MINUTE
 }
 
 /// The readings of example data after a number of minutes.

@@ -14,7 +14,7 @@ use crate::threshold::Thresholds;
 /// The alerts of one rule with example data, at the time of the decision.
 pub fn decided(rule: &'static Rule, series: &[ExampleSeries]) -> Vec<ApiAlert> {
     let evaluator = Evaluator::of(vec![rule], Thresholds::default());
-    for minute in 0..=decision_time(rule) / 60 {
+    for minute in 0..=decision_time(&rule.condition, rule.wait) / 60 {
         evaluator.evaluate(f64::from(minute * 60), &[&readings_at(minute, series)]);
     }
     evaluator.alerts().alerts
@@ -31,7 +31,7 @@ pub fn text(rule_file: &str) -> String {
 }
 
 fn test(text: &mut String, rule: &'static Rule, name: &str, series: &[ExampleSeries]) {
-    let time = decision_time(rule) / 60;
+    let time = decision_time(&rule.condition, rule.wait) / 60;
     let _ = writeln!(text, "  - name: {} {name}", rule.name);
     let _ = writeln!(text, "    interval: 1m");
     let _ = writeln!(text, "    input_series:");

@@ -5,18 +5,7 @@
 
 use poolwright_monitor::family::*;
 
-use crate::condition::{MINUTE, Seconds, Value, all, is, is_not, only};
-
-/// A recording rule.
-#[derive(Debug)]
-pub struct Recording {
-    /// The name.
-    pub name: &'static str,
-    /// What it is.
-    pub help: &'static str,
-    /// How it is computed.
-    pub value: Value,
-}
+use crate::condition::{MINUTE, Recording, Seconds, Value, all, is, is_not, only};
 
 const SHORT: Seconds = 5 * MINUTE;
 /// The class that stands for the whole pool in metrics of vdevs.
