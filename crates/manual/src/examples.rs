@@ -112,6 +112,14 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &["monitor"],
         &["poolwright monitor", "poolwright monitor --every 500ms", "poolwright monitor --once --json"],
     ),
+    entry(
+        &["check"],
+        &[
+            "poolwright check",
+            "poolwright check PoolDegraded ScrubOverdue --threshold scrub-age=1209600",
+            "poolwright check --prometheus --threshold quota=0.8",
+        ],
+    ),
     entry(&["lab", "list"], &["poolwright lab list"]),
     entry(&["lab", "run"], &["poolwright lab run ldap-import"]),
     entry(&["lab", "report"], &["poolwright lab report ldap-import -o ldap.html"]),

@@ -1,6 +1,8 @@
 //! JSON Schemas (draft 2020-12) of the plan, of trials, and of each command's `--json`. The types' documentation becomes the
 //! descriptions.
 
+use poolwright_alert::ApiAlerts;
+use poolwright_alert::check::CheckResult;
 use poolwright_estimate::Estimate;
 use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary};
 use poolwright_lab::{Outcome, TrialSpec};
@@ -26,6 +28,7 @@ use serde_json::Value;
 /// The name and the schema of each file. The schema of a command's output has the command's name.
 pub fn all() -> Vec<(&'static str, Value)> {
     let outputs = [
+        ("check", of::<CheckResult>()),
         ("dataset-create", of::<CreatedDataset>()),
         ("dataset-destroy", of::<DestroyedDatasets>()),
         ("dataset-get", of::<PropertyValues>()),
@@ -65,6 +68,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("trial-result", titled(of::<Replay>(), "Result of a trial (`poolwright trial`)")),
         ("lab-trial-spec", titled(input::<TrialSpec>(), "Input of a lab trial (`poolwright trial`)")),
         ("lab-trial-result", titled(of::<Outcome>(), "Result of a lab trial (`poolwright trial`)")),
+        ("serve-alerts", titled(of::<ApiAlerts>(), "Answer of `/api/v1/alerts` of `poolwright serve`")),
     ];
     files.into_iter().chain(outputs).collect()
 }

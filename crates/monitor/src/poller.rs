@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::family::{SOURCE, SOURCE_AGE, SOURCE_DURATION, SOURCE_FAILURES, SOURCE_READS, SOURCE_UP};
 use crate::source::{Discovery, SourceName};
 use crate::{Error, Readings, Result, Source};
 
@@ -41,6 +42,21 @@ impl SourceReadings {
     pub fn is_up(&self) -> bool {
         self.readings.is_some() && self.error.is_none() && self.overdue.is_none()
     }
+}
+
+/// The metrics of the sources themselves.
+pub fn source_metrics(sources: &[SourceReadings]) -> Readings {
+    let mut readings = Readings::default();
+    for source in sources {
+        readings
+            .add(&SOURCE, [source.name.source, &source.name.pool])
+            .flag(&SOURCE_UP, source.is_up())
+            .set(&SOURCE_AGE, source.age.map(|age| age.as_secs_f64()))
+            .set(&SOURCE_DURATION, source.duration.map(|duration| duration.as_secs_f64()))
+            .count(&SOURCE_READS, source.reads)
+            .count(&SOURCE_FAILURES, source.failures);
+    }
+    readings
 }
 
 /// What a source's thread and the poller share.

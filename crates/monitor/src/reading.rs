@@ -115,8 +115,16 @@ impl Readings {
     /// # Panics
     /// If the number of labels differs: an error in the source's code.
     pub fn add<const N: usize>(&mut self, of: &'static ResourceType, labels: [&str; N]) -> &mut Resource {
-        assert_eq!(N, of.labels.len(), "labels of {}", of.name);
-        let labels = self.shared(labels);
+        self.add_labelled(of, &labels)
+    }
+
+    /// As [`Readings::add`], for a number of labels that is not known when the program is compiled.
+    ///
+    /// # Panics
+    /// If the number of labels differs.
+    pub fn add_labelled(&mut self, of: &'static ResourceType, labels: &[&str]) -> &mut Resource {
+        assert_eq!(labels.len(), of.labels.len(), "labels of {}", of.name);
+        let labels = self.shared(labels.iter().copied());
         self.resources.push(Resource::new(of, labels));
         self.resources.last_mut().expect("it was added")
     }

@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{Error, Poller, Result};
 pub use api::{ApiReadings, ApiResource, ApiSource};
 pub use definitions::{ApiDefinitions, ApiFamily, ApiResourceType};
-pub use exporter::Exporter;
+pub use exporter::{AlertSource, Exporter};
 
 /// How often [`Server::run`] looks whether it should stop.
 const STOP_POLL: Duration = Duration::from_millis(200);
@@ -71,12 +71,16 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Checks the configuration, reads its files, and listens.
+    /// Checks the configuration, reads its files, and listens. `alerts` gives `/api/v1/alerts`.
     ///
     /// # Errors
     /// [`Error::Exposed`] for an address that is not loopback without TLS or without authentication,
     /// [`Error::Credential`], [`Error::Listen`], [`Error::Start`].
-    pub fn bind(config: &ServerConfig, poller: Poller) -> Result<Server> {
+    pub fn bind(
+        config: &ServerConfig,
+        poller: Poller,
+        alerts: Option<Arc<dyn AlertSource>>,
+    ) -> Result<Server> {
         let token = config.token_file.as_deref().map(credential::token).transpose()?;
         let tls = config.tls.as_ref().map(credential::acceptor).transpose()?;
         let has_client_certificates = config.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
@@ -95,7 +99,8 @@ impl Server {
             bound.map_err(|cause| Error::Listen { address: *address, cause })
         };
         let listeners = config.listen.iter().map(listen).collect::<Result<Vec<_>>>()?;
-        let exporter = Arc::new(Exporter::new(poller, config.scrape_limit, config.version.clone()));
+        let exporter = Exporter::new(poller, config.scrape_limit, config.version.clone(), alerts);
+        let exporter = Arc::new(exporter);
         let only_loopback = config.listen.iter().all(|address| address.ip().is_loopback());
         let routes = route::router(exporter, token, only_loopback);
         Ok(Server { runtime, listeners, tls, routes })

@@ -81,6 +81,7 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
 fn is_invalid(cause: &(dyn std::error::Error + 'static)) -> bool {
     says!(cause, is_invalid: poolwright_host::output::Error, poolwright_userpool::Error, poolwright_poolserver::Error)
         || cause.downcast_ref().is_some_and(poolwright_terminal::Error::needs_terminal)
+        || cause.downcast_ref().is_some_and(poolwright_alert::Error::is_invalid)
 }
 
 /// What the user can do about a library's error with this program's commands and flags, which the libraries do not know.

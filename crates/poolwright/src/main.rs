@@ -55,6 +55,7 @@ enum Verb {
     Mount(commands::mount::Args),
     Serve(commands::serve::Args),
     Monitor(commands::monitor::Args),
+    Check(commands::check::Args),
     Lab(commands::lab::Args),
     #[command(hide = true)]
     Trial(commands::trial::Args),
@@ -107,6 +108,7 @@ fn run(verb: Verb) -> u8 {
         Verb::Mount(args) => commands::mount::run(args),
         Verb::Serve(args) => commands::serve::run(args),
         Verb::Monitor(args) => commands::monitor::run(args),
+        Verb::Check(args) => commands::check::run(&args),
         Verb::Lab(args) => commands::lab::run(args),
         Verb::Trial(args) => commands::trial::run(args),
         Verb::Drive(args) => commands::confirm::drive::run(args),

@@ -217,3 +217,31 @@ fn other_hosts_need_encryption_and_authentication() {
         &["cannot listen on", "hint: name another address or port"],
     );
 }
+
+#[test]
+fn alerts_are_decided_at_each_scrape() {
+    skip_without_fuse!();
+    let mounted = Mounted::on("mirror a.img:1G b.img:1G");
+    let exporter = Exporter::start(&mounted, &[]);
+    let alerts = || {
+        let (status, body) = exporter.get("/api/v1/alerts", "Host: localhost\r\n");
+        assert_eq!(status, "HTTP/1.1 200 OK");
+        serde_json::from_str::<serde_json::Value>(&body).unwrap()
+    };
+    let before = alerts();
+    assert_eq!(before["alerts"], serde_json::json!([]));
+    assert!(before["rules"].as_u64().unwrap() >= 30, "{before}");
+    assert!(before["unavailable"].as_array().unwrap().contains(&"PoolFillingUp".into()), "{before}");
+    // An alert without a delay fires at once, one with a delay later.
+    std::fs::remove_file(mounted.at("a.img")).unwrap();
+    let named = |name: &str| {
+        let alerts = alerts()["alerts"].as_array().unwrap().clone();
+        alerts.into_iter().find(|alert| alert["name"] == name)
+    };
+    until("the lost file is reported", || named("PoolFileFault").is_some());
+    let alert = named("PoolFileFault").unwrap();
+    assert_eq!(alert["severity"], "critical");
+    assert_eq!(alert["labels"], serde_json::json!({"engine": "user", "pool": "tank"}));
+    until("the pool is degraded for a minute", || named("PoolDegraded").is_some());
+    assert!(named("PoolDegraded").unwrap()["since_seconds"].as_f64().unwrap() >= 60.0);
+}

@@ -329,7 +329,7 @@ families! {
     TX_WAITS = Counter None of TX_WAIT "poolwright_transaction_waits_total";
     /// Accesses that the prefetcher examined: hits continue a stream that it knows.
     PREFETCH_ACCESSES = Counter None of PREFETCH "poolwright_prefetch_accesses_total";
-    /// Number of events since the exporter was started, including those in the module's log at that time.
+    /// Number of events since the exporter was started, including those in the module's log at that time. Only root may read them.
     EVENTS = Counter None of EVENT "poolwright_events_total";
 
     /// Memory of the host.

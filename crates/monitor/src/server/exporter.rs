@@ -11,17 +11,18 @@ use tokio::sync::Mutex;
 use super::connection;
 use super::generation::{AnswerKind, Generation, Generations};
 use crate::family::*;
+use crate::poller::source_metrics;
 use crate::{Poller, Readings, Result, SourceReadings};
 
 /// Clients that ask within this time receive the same answer.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// The poller, and its last readings.
-#[derive(Debug)]
 pub struct Exporter {
     poller: Arc<Poller>,
     limit: Duration,
     version: String,
+    alerts: Option<Arc<dyn AlertSource>>,
     scrapes: AtomicU64,
     /// Holding the lock while the sources are read makes other clients wait for the same readings.
     last: Mutex<Last>,
@@ -34,13 +35,34 @@ struct Last {
     in_use: Generations,
 }
 
+/// Decides alerts on the readings of each refresh.
+pub trait AlertSource: Send + Sync {
+    /// Decides the alerts on the present readings of all sources and of the exporter.
+    fn observe(&self, readings: &[&Readings]);
+
+    /// The text of `/api/v1/alerts`.
+    fn to_json(&self) -> String;
+}
+
+impl std::fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exporter").field("poller", &self.poller).finish_non_exhaustive()
+    }
+}
+
 impl Exporter {
     /// An exporter whose scrapes wait for at most `limit`.
-    pub fn new(poller: Poller, limit: Duration, version: String) -> Exporter {
+    pub fn new(
+        poller: Poller,
+        limit: Duration,
+        version: String,
+        alerts: Option<Arc<dyn AlertSource>>,
+    ) -> Exporter {
         Exporter {
             poller: Arc::new(poller),
             limit,
             version,
+            alerts,
             scrapes: AtomicU64::new(0),
             last: Mutex::default(),
         }
@@ -66,31 +88,41 @@ impl Exporter {
             last.generation = Some((Arc::clone(&generation), at));
             return Ok(generation);
         }
-        let (poller, limit) = (Arc::clone(&self.poller), self.limit);
-        let refreshed = tokio::task::spawn_blocking(move || poller.refresh(limit)).await;
-        let sources = refreshed.map_err(|why| crate::Error::Start {
+        let exporter = Arc::clone(self);
+        let refreshed = tokio::task::spawn_blocking(move || exporter.refresh()).await;
+        let generation = refreshed.map_err(|why| crate::Error::Start {
             what: "reading the sources",
             cause: std::io::Error::other(why),
         })??;
-        let own = self.own_readings(&sources);
-        let generation = Arc::new(Generation::new(sources, own));
         last.in_use.add(&generation);
         last.generation = Some((Arc::clone(&generation), Instant::now()));
         Ok(generation)
     }
 
+    /// Reads the sources and decides the alerts. It blocks.
+    fn refresh(&self) -> Result<Arc<Generation>> {
+        let sources = self.poller.refresh(self.limit)?;
+        let own = self.own_readings(&sources);
+        let alerts = self.decide(&sources, &own);
+        Ok(Arc::new(Generation::new(sources, own, alerts)))
+    }
+
+    /// Whether there is an [`AlertSource`].
+    pub fn decides_alerts(&self) -> bool {
+        self.alerts.is_some()
+    }
+
+    /// Decides the alerts, and returns their text; empty without an [`AlertSource`].
+    fn decide(&self, sources: &[SourceReadings], own: &Readings) -> String {
+        let Some(alerts) = &self.alerts else { return String::new() };
+        let read = sources.iter().filter_map(|source| source.readings.as_deref());
+        alerts.observe(&read.chain([own]).collect::<Vec<_>>());
+        alerts.to_json()
+    }
+
     /// The metrics of the sources and of the exporter.
     fn own_readings(&self, sources: &[SourceReadings]) -> Readings {
-        let mut readings = Readings::default();
-        for source in sources {
-            readings
-                .add(&SOURCE, [source.name.source, &source.name.pool])
-                .flag(&SOURCE_UP, source.is_up())
-                .set(&SOURCE_AGE, source.age.map(|age| age.as_secs_f64()))
-                .set(&SOURCE_DURATION, source.duration.map(|duration| duration.as_secs_f64()))
-                .count(&SOURCE_READS, source.reads)
-                .count(&SOURCE_FAILURES, source.failures);
-        }
+        let mut readings = source_metrics(sources);
         let stat = ProcessStat::read(std::process::id() as i32);
         let memory = poolwright_host::process::resident_bytes();
         readings.add(&EXPORTER_RELEASE, [&self.version]).flag(&EXPORTER_INFO, true);

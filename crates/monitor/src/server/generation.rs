@@ -22,6 +22,8 @@ pub enum AnswerKind {
     Text(TextFormat),
     /// The readings as JSON.
     Json,
+    /// The alerts as JSON.
+    Alerts,
 }
 
 /// The readings of one refresh.
@@ -30,14 +32,16 @@ pub struct Generation {
     sources: Vec<SourceReadings>,
     /// The metrics of the sources and of the exporter itself.
     own: Arc<Readings>,
+    /// The alerts as JSON.
+    alerts: String,
     /// Set when too many newer generations are in use.
     is_cut: AtomicBool,
 }
 
 impl Generation {
-    /// The readings of the sources and of the exporter.
-    pub fn new(sources: Vec<SourceReadings>, own: Readings) -> Generation {
-        Generation { sources, own: Arc::new(own), is_cut: AtomicBool::new(false) }
+    /// The readings of the sources and of the exporter, and the alerts as JSON.
+    pub fn new(sources: Vec<SourceReadings>, own: Readings, alerts: String) -> Generation {
+        Generation { sources, own: Arc::new(own), alerts, is_cut: AtomicBool::new(false) }
     }
 
     /// An answer, made while the client reads it.
@@ -48,6 +52,7 @@ impl Generation {
                 Box::new(TextPieces::new(read.chain([Arc::clone(&self.own)]).collect(), format))
             }
             AnswerKind::Json => Box::new(JsonPieces::new(&self.sources)),
+            AnswerKind::Alerts => return Body::from(self.alerts.clone()),
         };
         Body::new(PieceBody { pieces, generation: Arc::clone(self) })
     }
@@ -104,7 +109,7 @@ mod tests {
         let mut generations = Generations::default();
         let held: Vec<Arc<Generation>> = (0..6)
             .map(|_| {
-                let generation = Arc::new(Generation::new(Vec::new(), Readings::default()));
+                let generation = Arc::new(Generation::new(Vec::new(), Readings::default(), String::new()));
                 generations.add(&generation);
                 generation
             })
@@ -112,7 +117,7 @@ mod tests {
         let cut: Vec<bool> = held.iter().map(|of| of.is_cut.load(Ordering::Relaxed)).collect();
         assert_eq!(cut, [true, true, false, false, false, false]);
         drop(held);
-        let last = Arc::new(Generation::new(Vec::new(), Readings::default()));
+        let last = Arc::new(Generation::new(Vec::new(), Readings::default(), String::new()));
         generations.add(&last);
         assert_eq!(generations.0.len(), 1);
     }

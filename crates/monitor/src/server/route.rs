@@ -42,6 +42,7 @@ pub fn router(exporter: Arc<Exporter>, token: Option<String>, only_loopback: boo
         .route("/metrics", get(metrics))
         .route("/api/v1/families", get(definitions))
         .route("/api/v1/readings", get(readings))
+        .route("/api/v1/alerts", get(alerts))
         .with_state(exporter)
         .layer(middleware::from_fn_with_state(access, guard))
 }
@@ -54,6 +55,13 @@ async fn metrics(State(exporter): State<Arc<Exporter>>, headers: HeaderMap) -> R
 
 async fn readings(State(exporter): State<Arc<Exporter>>) -> Response {
     answer(&exporter, AnswerKind::Json, "application/json").await
+}
+
+async fn alerts(State(exporter): State<Arc<Exporter>>) -> Response {
+    match exporter.decides_alerts() {
+        true => answer(&exporter, AnswerKind::Alerts, "application/json").await,
+        false => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 async fn answer(exporter: &Arc<Exporter>, kind: AnswerKind, content_type: &'static str) -> Response {

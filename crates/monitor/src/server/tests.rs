@@ -29,7 +29,7 @@ fn only_loopback_needs_no_encryption_and_no_authentication() {
             assert!(matches!(refused, Error::Exposed { .. }), "{other}: {refused}");
         }
     }
-    let refused = Server::bind(&config("0.0.0.0:0"), Poller::new(Vec::new())).unwrap_err();
+    let refused = Server::bind(&config("0.0.0.0:0"), Poller::new(Vec::new()), None).unwrap_err();
     let message = refused.to_string();
     assert_eq!(
         message,

@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub mod check;
 pub mod confirm;
 pub mod dataset;
 pub mod estimate;

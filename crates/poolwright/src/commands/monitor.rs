@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use poolwright_manual::exit_code::INTERRUPTED;
-use poolwright_monitor::Poller;
 use poolwright_monitor::server::ApiReadings;
-use poolwright_monitor::source::{self, SourceOptions};
 use poolwright_terminal::once::READ_LIMIT;
 use poolwright_terminal::{Ended, Once, ScreenOptions};
 
-use super::options::parse_time;
+use super::options::{SourceArgs, parse_time};
 use super::pool_connection::print_json;
 use crate::{interrupt, stdout};
 
@@ -33,19 +31,14 @@ pub struct Args {
     #[arg(long, requires = "once")]
     json: bool,
 
-    /// Directory of the host's /proc, if it is elsewhere: in a container
-    #[arg(long, value_name = "DIR", default_value = "/proc")]
-    proc: PathBuf,
-
-    /// Compare this plan of tune with the present; may be repeated
-    #[arg(long, value_name = "FILE")]
-    plan: Vec<PathBuf>,
+    #[command(flatten)]
+    sources: SourceArgs,
 }
 
 /// Shows the readings and returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
-    let poller = Poller::new(source::all(&SourceOptions { proc: args.proc, plans: args.plan }));
+    let poller = args.sources.poller();
     if args.json {
         return print_json(&ApiReadings::of(&poller.refresh(READ_LIMIT)?)).map(|()| 0);
     }

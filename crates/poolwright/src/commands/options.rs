@@ -3,12 +3,34 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use poolwright_monitor::Poller;
+use poolwright_monitor::source::{self, SourceOptions};
 use poolwright_openzfs::{Device, limits, property};
 use poolwright_replay::settings::{self, PerRole};
 use poolwright_trace::Reader;
 
 pub use crate::failure::Usage;
 use crate::failure::hint;
+
+/// Options of the verbs that read the state of pools.
+#[derive(Debug, clap::Args)]
+pub struct SourceArgs {
+    /// Directory of the host's /proc, if it is elsewhere: in a container
+    #[arg(long, value_name = "DIR", default_value = "/proc")]
+    proc: PathBuf,
+
+    /// Compare this plan of tune with the present; may be repeated
+    #[arg(long, value_name = "FILE")]
+    plan: Vec<PathBuf>,
+}
+
+impl SourceArgs {
+    /// A poller of all sources.
+    pub fn poller(&self) -> Poller {
+        let options = SourceOptions { proc: self.proc.clone(), plans: self.plan.clone() };
+        Poller::new(source::all(&options))
+    }
+}
 
 /// Options of `replay` and `tune` that describe the machine of a trial.
 #[derive(Debug, clap::Args)]

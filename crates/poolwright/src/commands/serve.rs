@@ -2,14 +2,14 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use poolwright_monitor::Poller;
+use poolwright_alert::{Evaluator, Thresholds};
 use poolwright_monitor::server::{Server, ServerConfig, TlsFiles};
-use poolwright_monitor::source::{self, SourceOptions};
 
-use super::options::parse_time;
+use super::options::{SourceArgs, parse_time};
 use crate::interrupt;
 
 /// The default port. Change it together with the help of `--listen`.
@@ -17,10 +17,10 @@ const PORT: u16 = 9968;
 
 /// Serve metrics of pools to Prometheus
 ///
-/// Answers /metrics (Prometheus's text format, or OpenMetrics) and /api/v1/readings (JSON) until Ctrl-C or SIGTERM. It reads
-/// the pools of the kernel (counters in /proc, and zpool and zfs) and of the user-space engine (through the process that has
-/// one open), and changes nothing. A source that does not answer in time keeps its last values, with their age. Listens on this host only; other addresses need TLS, and a token or client
-/// certificates.
+/// Answers /metrics (Prometheus's text format, or OpenMetrics), /api/v1/readings and /api/v1/alerts (JSON), and shows a page at
+/// /, until Ctrl-C or SIGTERM. It reads the pools of the kernel (counters in /proc, and zpool and zfs) and of the user-space
+/// engine (through the process that has one open), and changes nothing. A source that does not answer in time keeps its last
+/// values, with their age. Listens on this host only; other addresses need TLS, and a token or client certificates.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address and port; may be repeated. Port 0 chooses a free one [default: 127.0.0.1:9968]
@@ -47,22 +47,21 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
     timeout: Duration,
 
-    /// Directory of the host's /proc, if it is elsewhere: in a container
-    #[arg(long, value_name = "DIR", default_value = "/proc")]
-    proc: PathBuf,
+    #[command(flatten)]
+    sources: SourceArgs,
 
-    /// Compare this plan of tune with the present; may be repeated
-    #[arg(long, value_name = "FILE")]
-    plan: Vec<PathBuf>,
+    /// Change a threshold of /api/v1/alerts; may be repeated. docs/alerts.md lists them
+    #[arg(long, value_name = "NAME=NUMBER")]
+    threshold: Vec<String>,
 }
 
 /// Serves until a signal arrives, and returns the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
-    let poller =
-        Poller::new(source::all(&SourceOptions { proc: args.proc.clone(), plans: args.plan.clone() }));
+    let poller = args.sources.poller();
+    let alerts = Evaluator::new(Thresholds::changed(&args.threshold)?);
     let config = config(args);
-    let server = Server::bind(&config, poller)?;
+    let server = Server::bind(&config, poller, Some(Arc::new(alerts)))?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     for address in server.addresses() {
         println!("{scheme}://{address}/metrics");

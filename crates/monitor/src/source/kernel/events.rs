@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_pool::ZfsCommands;
 use poolwright_pool::command::version::InstalledVersion;
+use poolwright_pool::{CommandError, ZfsCommands};
 
 use super::ENGINE;
 use crate::family::*;
 use crate::source::SourceName;
-use crate::{Readings, Result, Source};
+use crate::{Error, Readings, Result, Source};
 
 /// Counts the events that appear in the module's log. The log keeps the last `zfs_zevent_len_max` events, so that events are
 /// missed if more arrive between two reads.
@@ -51,7 +51,11 @@ impl Source for ModuleEvents {
         if self.version.is_none() {
             self.version = Some(self.commands.version()?);
         }
-        self.count_new()?;
+        match self.count_new() {
+            // Only root may read the events. That is no failure: everything else can be read without root.
+            Err(Error::Command(CommandError::PermissionDenied { .. })) => {}
+            other => other?,
+        }
         let mut readings = Readings::default();
         if let Some(version) = &self.version {
             let kernel = version.kernel.as_ref().map_or("", |release| &release.text);

@@ -1,0 +1,264 @@
+//! The checks of `poolwright check`: rules decided once, in the format of Nagios plugins.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use poolwright_monitor::family::{POOL, POOL_STATE_NOW};
+use poolwright_monitor::{Poller, Readings, SourceReadings};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::condition::{Comparison, Condition, Limit};
+use crate::evaluation::{Inputs, Sample};
+use crate::evaluator::ApiAlert;
+use crate::history::History;
+use crate::rule::{Rule, Severity, ValueFormat};
+use crate::threshold::Thresholds;
+use crate::{Error, Result, state_file, table};
+
+/// The state that Nagios shows, and its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum CheckState {
+    /// No alert.
+    Ok = 0,
+    /// Warnings only.
+    Warning = 1,
+    /// A critical alert.
+    Critical = 2,
+    /// The rules could not be decided.
+    Unknown = 3,
+}
+
+/// The result of a check: the object of `poolwright check --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CheckResult {
+    /// The state.
+    pub state: CheckState,
+    /// The alerts, critical ones first.
+    pub alerts: Vec<ApiAlert>,
+    /// Why something could not be decided.
+    pub problems: Vec<String>,
+    /// Number of rules that were evaluated.
+    pub rules: usize,
+    /// Number of pools.
+    pub pools: usize,
+    /// Performance data: figures with their thresholds.
+    pub figures: Vec<Figure>,
+}
+
+/// A figure for a graph.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Figure {
+    /// The rule and what it was computed for.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+    /// The unit of measurement of the plugin guidelines: `%`, `B`, `s` or nothing.
+    pub unit: &'static str,
+    /// The threshold of the rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// The urgency of the rule.
+    pub severity: Severity,
+}
+
+/// What to check.
+#[derive(Debug)]
+pub struct Check {
+    rules: Vec<&'static Rule>,
+    is_named: bool,
+    problems: Vec<String>,
+    thresholds: Thresholds,
+}
+
+impl Check {
+    /// A check of the rules with these names, or of all that can be decided here.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRule`].
+    pub fn new(names: &[String], thresholds: Thresholds) -> Result<Check> {
+        let find = |name: &String| {
+            let mut rules = table::rules();
+            let known = rules.find(|rule| rule.name.eq_ignore_ascii_case(name));
+            known.ok_or_else(|| Error::NoSuchRule { name: name.clone() })
+        };
+        let named = names.iter().map(find).collect::<Result<Vec<_>>>()?;
+        let all = || table::rules().filter(|rule| rule.is_local()).collect();
+        let is_named = !named.is_empty();
+        let (rules, others): (Vec<_>, Vec<_>) =
+            if is_named { named.into_iter().partition(|rule| rule.is_local()) } else { (all(), Vec::new()) };
+        let problems = others.iter().map(|rule| format!("{} needs Prometheus", rule.name)).collect();
+        Ok(Check { rules, is_named, problems, thresholds })
+    }
+
+    /// Reads the sources, each for at most `limit`, and decides the rules. Increases are those since the earlier runs, whose
+    /// counters are in `state`.
+    ///
+    /// # Errors
+    /// [`Error::StateFile`], [`Error::Monitor`].
+    pub fn run(self, poller: &Poller, limit: Duration, state: &Path) -> Result<CheckResult> {
+        let sources = poller.refresh(limit)?;
+        let own = poolwright_monitor::poller::source_metrics(&sources);
+        let read = sources.iter().filter_map(|source| source.readings.as_deref());
+        let all: Vec<&Readings> = read.chain([&own]).collect();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        // The file serves all checks of a user, whatever rules they name.
+        let mut history = History::new(table::rules().filter(|rule| rule.is_local()));
+        state_file::restore(&mut history, state, now)?;
+        history.observe(now, &all);
+        state_file::keep(&history, state)?;
+        Ok(self.decide(&Inputs::new(now, &all, &history, &self.thresholds), &sources, &all))
+    }
+
+    /// Decides the rules on readings.
+    fn decide(&self, inputs: &Inputs<'_>, sources: &[SourceReadings], all: &[&Readings]) -> CheckResult {
+        let mut problems = self.problems.clone();
+        problems.extend(sources.iter().filter(|source| !source.is_up()).map(no_answer));
+        let pools = number_of_pools(all);
+        if pools == 0 {
+            problems.push("no pool was found".to_owned());
+        }
+        let mut alerts = Vec::new();
+        let mut figures = Vec::new();
+        for rule in &self.rules {
+            let firing = inputs.firing(&rule.condition);
+            alerts.extend(firing.iter().map(|sample| ApiAlert::new(rule, sample)));
+            if rule.is_figure || self.is_named {
+                let compared = inputs.compared(&rule.condition);
+                figures.extend(compared.iter().map(|sample| Figure::new(rule, sample, &self.thresholds)));
+            }
+        }
+        alerts.sort_by(|a, b| b.severity.cmp(&a.severity));
+        let state = match alerts.first().map(|alert| alert.severity) {
+            Some(Severity::Critical) => CheckState::Critical,
+            Some(Severity::Warning) => CheckState::Warning,
+            None if problems.is_empty() => CheckState::Ok,
+            None => CheckState::Unknown,
+        };
+        CheckResult { state, alerts, problems, rules: self.rules.len(), pools, figures }
+    }
+}
+
+fn no_answer(source: &SourceReadings) -> String {
+    let cause = source.error.as_deref().unwrap_or("no answer in time");
+    let of = if source.name.pool.is_empty() { "" } else { " of pool " };
+    format!("source {}{of}{}: {cause}", source.name.source, source.name.pool)
+}
+
+fn number_of_pools(all: &[&Readings]) -> usize {
+    let resources = all.iter().flat_map(|readings| &readings.resources);
+    let pools = resources.filter(|resource| {
+        std::ptr::eq(resource.of, &POOL) || std::ptr::eq(resource.of, POOL_STATE_NOW.resource)
+    });
+    let mut names: Vec<&[Arc<str>]> = pools.map(|pool| &pool.labels[..2]).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.len()
+}
+
+impl Figure {
+    fn new(rule: &Rule, sample: &Sample<'_>, thresholds: &Thresholds) -> Figure {
+        let labels = sample.labels.iter().filter(|(name, _)| *name != "engine");
+        let of: Vec<&str> = labels.map(|(_, value)| *value).collect();
+        let limit = match rule.condition {
+            Condition::When(Comparison { limit: Limit::Threshold(threshold), .. }, _) => {
+                Some(thresholds.value(threshold))
+            }
+            Condition::When(Comparison { limit: Limit::Number(number), .. }, _) => Some(number),
+            Condition::When(..) | Condition::Absent(_) => None,
+        };
+        let (factor, unit) = match rule.format {
+            ValueFormat::Percentage => (100.0, "%"),
+            ValueFormat::Bytes => (1.0, "B"),
+            ValueFormat::Duration => (1.0, "s"),
+            ValueFormat::Number => (1.0, ""),
+        };
+        Figure {
+            name: [&[rule.name], of.as_slice()].concat().join(" "),
+            value: sample.value * factor,
+            unit,
+            threshold: limit.map(|limit| limit * factor),
+            severity: rule.severity,
+        }
+    }
+
+    /// As `'label'=value[unit];[warning];[critical]` of the plugin guidelines. A quote is doubled there, and `=` is not
+    /// allowed.
+    fn to_perfdata(&self) -> String {
+        let name = self.name.replace('\'', "''").replace('=', "_");
+        let threshold = self.threshold.map(|threshold| threshold.to_string()).unwrap_or_default();
+        let (warning, critical) = match self.severity {
+            Severity::Warning => (threshold.as_str(), ""),
+            Severity::Critical => ("", threshold.as_str()),
+        };
+        format!("'{name}'={}{};{warning};{critical}", self.value, self.unit)
+    }
+}
+
+impl CheckResult {
+    /// The exit code of the plugin guidelines.
+    pub fn exit_code(&self) -> u8 {
+        self.state as u8
+    }
+
+    /// The output of a Nagios plugin: one line with performance data, and one line for each alert.
+    pub fn to_nagios(&self) -> String {
+        let word = match self.state {
+            CheckState::Ok => "OK",
+            CheckState::Warning => "WARNING",
+            CheckState::Critical => "CRITICAL",
+            CheckState::Unknown => "UNKNOWN",
+        };
+        let pools = if self.pools == 1 { "1 pool".to_owned() } else { format!("{} pools", self.pools) };
+        let first = match (self.alerts.as_slice(), self.problems.as_slice()) {
+            ([], []) => format!("{} rules hold for {pools}", self.rules),
+            ([], [problem, ..]) => problem.clone(),
+            ([only], _) => only.summary.clone(),
+            ([first, rest @ ..], _) => format!("{}, and {} more", first.summary, rest.len()),
+        };
+        let mut text = format!("POOLWRIGHT {word}: {}", on_one_line(&first));
+        if !self.figures.is_empty() {
+            let figures: Vec<String> = self.figures.iter().map(Figure::to_perfdata).collect();
+            let _ = write!(text, " | {}", figures.join(" "));
+        }
+        text.push('\n');
+        for alert in &self.alerts {
+            let _ =
+                writeln!(text, "{} {}: {}", alert.severity.name(), alert.name, on_one_line(&alert.summary));
+        }
+        for problem in &self.problems {
+            let _ = writeln!(text, "unknown: {}", on_one_line(problem));
+        }
+        text
+    }
+}
+
+/// A text without line feeds and without `|`, which separates the performance data.
+fn on_one_line(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "/")
+}
+
+/// The output for a check that could not run.
+pub fn failed(error: &Error) -> CheckResult {
+    CheckResult {
+        state: CheckState::Unknown,
+        alerts: Vec::new(),
+        problems: vec![error.to_string()],
+        rules: 0,
+        pools: 0,
+        figures: Vec::new(),
+    }
+}
+
+/// The rules with their severities and meanings, for a reader.
+pub fn list() -> String {
+    let width = table::rules().map(|rule| rule.name.len()).max().unwrap_or_default();
+    let lines = table::rules().map(|rule| {
+        let note = if rule.is_local() { "" } else { " (needs Prometheus)" };
+        format!("{:width$}  {:8}  {}{note}\n", rule.name, rule.severity.name(), rule.meaning)
+    });
+    lines.collect()
+}

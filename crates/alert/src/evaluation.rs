@@ -1,0 +1,303 @@
+//! Decides conditions on readings, with the semantics of PromQL.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use poolwright_monitor::{Readings, Resource};
+
+use crate::condition::{Comparison, Condition, Guard, Limit, Seconds, Selector, Value};
+use crate::history::{Change, History};
+use crate::threshold::Thresholds;
+
+/// The shortest time from which a rate is computed, in seconds.
+const RATE_MIN: f64 = 5.0;
+
+/// The labels of a value, by name, without empty ones.
+pub type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+/// A number with its labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample<'a> {
+    /// The labels.
+    pub labels: Labels<'a>,
+    /// The number.
+    pub value: f64,
+}
+
+/// What conditions are decided on.
+#[derive(Debug)]
+pub struct Inputs<'a> {
+    now: f64,
+    by_type: BTreeMap<&'static str, Vec<&'a Resource>>,
+    history: &'a History,
+    thresholds: &'a Thresholds,
+}
+
+impl<'a> Inputs<'a> {
+    /// The readings at a time in seconds since 1970, which `history` has observed.
+    pub fn new(
+        now: f64,
+        all: &[&'a Readings],
+        history: &'a History,
+        thresholds: &'a Thresholds,
+    ) -> Inputs<'a> {
+        let mut by_type: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for resource in all.iter().flat_map(|readings| &readings.resources) {
+            by_type.entry(resource.of.name).or_default().push(resource);
+        }
+        Inputs { now, by_type, history, thresholds }
+    }
+
+    /// The values for which the condition holds.
+    pub fn firing(&self, condition: &Condition) -> Vec<Sample<'a>> {
+        let (first, guards) = match condition {
+            Condition::When(first, guards) => (first, guards),
+            Condition::Absent(selector) => return self.absent(selector),
+        };
+        let mut left = self.holding(first);
+        for guard in *guards {
+            if left.is_empty() {
+                break;
+            }
+            let (comparison, wanted) = match guard {
+                Guard::And(comparison) => (comparison, true),
+                Guard::Unless(comparison) => (comparison, false),
+            };
+            let others = self.holding(comparison);
+            keep(&mut left, &others, [&first.value, &comparison.value], wanted);
+        }
+        left
+    }
+
+    /// The values that are compared first, whether the condition holds or not.
+    pub fn compared(&self, condition: &Condition) -> Vec<Sample<'a>> {
+        match condition {
+            Condition::When(first, _) => self.values(&first.value),
+            Condition::Absent(_) => Vec::new(),
+        }
+    }
+
+    fn absent(&self, selector: &Selector) -> Vec<Sample<'a>> {
+        match self.values(&Value::Now(*selector)).is_empty() {
+            true => vec![Sample { labels: Vec::new(), value: 1.0 }],
+            false => Vec::new(),
+        }
+    }
+
+    fn holding(&self, comparison: &Comparison) -> Vec<Sample<'a>> {
+        let relation = comparison.relation;
+        let mut left = self.values(&comparison.value);
+        match comparison.limit {
+            Limit::Number(limit) => left.retain(|sample| relation.holds(sample.value, limit)),
+            Limit::Threshold(threshold) => {
+                let limit = self.thresholds.value(threshold);
+                left.retain(|sample| relation.holds(sample.value, limit));
+            }
+            Limit::Value(right) => {
+                let limits = self.matched(&comparison.value, right);
+                left.retain(|sample| limits(sample).is_some_and(|limit| relation.holds(sample.value, limit)));
+            }
+        }
+        left
+    }
+
+    /// A function that finds the value of `right` for a sample of `left`.
+    fn matched(&self, left: &Value, right: &Value) -> impl Fn(&Sample<'a>) -> Option<f64> + use<'a> {
+        let names = right.labels();
+        let own = left.labels();
+        let shared =
+            move |labels: &Labels<'a>| kept(labels, |name| own.contains(&name) && names.contains(&name));
+        let found: HashMap<Labels<'a>, f64> =
+            self.values(right).into_iter().map(|sample| (shared(&sample.labels), sample.value)).collect();
+        move |sample| found.get(&shared(&sample.labels)).copied()
+    }
+
+    /// The numbers.
+    pub fn values(&self, value: &Value) -> Vec<Sample<'a>> {
+        match value {
+            Value::Now(selector) => self.each(selector, |resource| resource.value(selector.family)),
+            Value::Age(selector) => {
+                self.each(selector, |resource| Some(self.now - resource.value(selector.family)?))
+            }
+            Value::Increase(selector, window) | Value::Change(selector, window) => {
+                self.changes(selector, *window, false, |change| Some(change.by[0]))
+            }
+            Value::Rate(selector, window) => self.changes(selector, *window, true, |change| {
+                (change.covered >= RATE_MIN).then(|| change.by[0] / change.covered)
+            }),
+            Value::Predicted(selector, window, ahead) => self.each(selector, |resource| {
+                resource.value(selector.family)?;
+                let points = self.history.line(selector.family, &resource.labels, *window, self.now);
+                predicted(&points, self.now, f64::from(*ahead))
+            }),
+            Value::Earlier(selector, ago) => self.each(selector, |resource| {
+                let now = resource.value(selector.family)?;
+                let change = self.history.change(selector.family, &resource.labels, *ago, self.now, false)?;
+                (change.covered >= f64::from(*ago)).then(|| now - change.by[0])
+            }),
+            Value::Quantile(part, selector, window) => self.quantiles(*part, selector, *window),
+            Value::Sum(value, without) => sums(self.values(value), without),
+            Value::Unless(left, right) => {
+                let mut samples = self.values(left);
+                keep(&mut samples, &self.values(right), [*left, *right], false);
+                samples
+            }
+            Value::Plus(left, right) => self.binary(left, right, |left, right| left + right),
+            Value::Quotient(left, right) => self.binary(left, right, |left, right| left / right),
+            Value::PeerRatio(value, label) => peer_ratios(self.values(value), label),
+            Value::Recorded(recording) => self.values(&recording.value),
+        }
+    }
+
+    /// The resources that a selector selects, with a number for each.
+    fn each(&self, selector: &Selector, number: impl Fn(&Resource) -> Option<f64>) -> Vec<Sample<'a>> {
+        let resources = self.by_type.get(selector.family.resource.name).into_iter().flatten();
+        let selected = resources.filter(|resource| is_selected(resource, selector));
+        selected
+            .filter_map(|resource| Some(Sample { value: number(resource)?, labels: labels(resource) }))
+            .collect()
+    }
+
+    fn changes(
+        &self,
+        selector: &Selector,
+        window: Seconds,
+        is_steady: bool,
+        number: impl Fn(&Change) -> Option<f64>,
+    ) -> Vec<Sample<'a>> {
+        let family = selector.family;
+        self.each(selector, |resource| {
+            resource.value(family)?;
+            number(&self.history.change(family, &resource.labels, window, self.now, is_steady)?)
+        })
+    }
+
+    fn quantiles(&self, part: f64, selector: &Selector, window: Seconds) -> Vec<Sample<'a>> {
+        let family = selector.family;
+        self.each(selector, |resource| {
+            let histogram = resource.histograms.iter().find(|has| std::ptr::eq(has.family, family))?;
+            let change = self.history.change(family, &resource.labels, window, self.now, true)?;
+            quantile(part, histogram.bounds, &change.by)
+        })
+    }
+
+    fn binary(&self, left: &Value, right: &Value, of: impl Fn(f64, f64) -> f64) -> Vec<Sample<'a>> {
+        let found = self.matched(left, right);
+        let numbers = self.values(left).into_iter().filter_map(|mut sample| {
+            sample.value = of(sample.value, found(&sample)?);
+            Some(sample)
+        });
+        numbers.collect()
+    }
+}
+
+fn is_selected(resource: &Resource, selector: &Selector) -> bool {
+    selector.labels.iter().all(|wanted| {
+        let at = resource.of.labels.iter().position(|label| *label == wanted.label);
+        let value = at.map_or("", |at| &*resource.labels[at]);
+        wanted.values.contains(&value) == wanted.is_one_of
+    })
+}
+
+fn labels(resource: &Resource) -> Labels<'_> {
+    let all = resource.of.labels.iter().copied().zip(resource.labels.iter().map(|value| &**value));
+    let mut labels: Labels<'_> = all.filter(|(_, value)| !value.is_empty()).collect();
+    labels.sort_unstable();
+    labels
+}
+
+fn kept<'a>(labels: &Labels<'a>, is_kept: impl Fn(&'static str) -> bool) -> Labels<'a> {
+    labels.iter().copied().filter(|(name, _)| is_kept(name)).collect()
+}
+
+/// Keeps the samples that have a counterpart in `others` with the same values of the labels that both values have, or those that have
+/// none.
+fn keep<'a>(samples: &mut Vec<Sample<'a>>, others: &[Sample<'a>], values: [&Value; 2], wanted: bool) {
+    let [own, other] = values.map(Value::labels);
+    let shared = |labels: &Labels<'a>| kept(labels, |name| own.contains(&name) && other.contains(&name));
+    let known: HashSet<Labels<'a>> = others.iter().map(|sample| shared(&sample.labels)).collect();
+    samples.retain(|sample| known.contains(&shared(&sample.labels)) == wanted);
+}
+
+fn sums<'a>(samples: Vec<Sample<'a>>, without: &[&str]) -> Vec<Sample<'a>> {
+    let mut sums: BTreeMap<Labels<'a>, f64> = BTreeMap::new();
+    for sample in samples {
+        *sums.entry(kept(&sample.labels, |name| !without.contains(&name))).or_default() += sample.value;
+    }
+    sums.into_iter().map(|(labels, value)| Sample { labels, value }).collect()
+}
+
+fn peer_ratios<'a>(samples: Vec<Sample<'a>>, label: &str) -> Vec<Sample<'a>> {
+    let mut groups: BTreeMap<Labels<'a>, (f64, f64)> = BTreeMap::new();
+    let group = |sample: &Sample<'a>| kept(&sample.labels, |name| name != label);
+    let samples: Vec<Sample<'a>> = samples.into_iter().filter(|sample| sample.value > 0.0).collect();
+    for sample in &samples {
+        let (sum, count) = groups.entry(group(sample)).or_default();
+        (*sum, *count) = (*sum + sample.value, *count + 1.0);
+    }
+    let ratios = samples.into_iter().filter_map(|mut sample| {
+        let (sum, count) = groups[&group(&sample)];
+        let others = (sum - sample.value) / (count - 1.0);
+        sample.value /= others;
+        (count > 1.0).then_some(sample)
+    });
+    ratios.collect()
+}
+
+/// The value of a line fitted to the points, `ahead` seconds after `now`.
+fn predicted(points: &[(f64, f64)], now: f64, ahead: f64) -> Option<f64> {
+    let count = points.len() as f64;
+    let mean_x = points.iter().map(|(x, _)| x - now).sum::<f64>() / count;
+    let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / count;
+    let covariance: f64 = points.iter().map(|(x, y)| (x - now - mean_x) * (y - mean_y)).sum();
+    let variance: f64 = points.iter().map(|(x, _)| (x - now - mean_x).powi(2)).sum();
+    (points.len() > 1).then(|| mean_y + covariance / variance * (ahead - mean_x))
+}
+
+/// The quantile of observations in buckets, as Prometheus's `histogram_quantile` estimates it: observations are spread evenly in
+/// a bucket, and the last bucket counts as its lower bound.
+fn quantile(part: f64, bounds: &[f64], counts: &[f64]) -> Option<f64> {
+    let total: f64 = counts.iter().sum();
+    if total <= 0.0 {
+        return None;
+    }
+    let rank = part * total;
+    let mut below = 0.0;
+    for (at, count) in counts.iter().enumerate() {
+        if below + count >= rank && *count > 0.0 {
+            let lower = at.checked_sub(1).map_or(0.0, |before| bounds[before]);
+            let Some(upper) = bounds.get(at) else { return bounds.last().copied() };
+            return Some(lower + (upper - lower) * (rank - below) / count);
+        }
+        below += count;
+    }
+    bounds.last().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_interpolated() {
+        let bounds = [1.0, 2.0, 4.0];
+        assert_eq!(quantile(0.5, &bounds, &[0.0, 10.0, 0.0, 0.0]), Some(1.5));
+        assert_eq!(quantile(0.5, &bounds, &[10.0, 0.0, 10.0, 0.0]), Some(1.0));
+        assert_eq!(quantile(0.99, &bounds, &[1.0, 0.0, 0.0, 9.0]), Some(4.0));
+        assert_eq!(quantile(0.5, &bounds, &[0.0; 4]), None);
+    }
+
+    #[test]
+    fn one_of_two_peers_can_exceed_any_factor() {
+        let sample = |vdev, value| Sample { labels: vec![("pool", "tank"), ("vdev", vdev)], value };
+        let ratios = peer_ratios(vec![sample("a", 1.0), sample("b", 8.0), sample("idle", 0.0)], "vdev");
+        assert_eq!(ratios, [sample("a", 0.125), sample("b", 8.0)]);
+        assert!(peer_ratios(vec![sample("a", 1.0)], "vdev").is_empty());
+    }
+
+    #[test]
+    fn lines_are_continued() {
+        let line = predicted(&[(0.0, 1.0), (10.0, 2.0), (20.0, 3.0)], 20.0, 100.0).unwrap();
+        assert!((line - 13.0).abs() < 1e-9, "{line}");
+        assert_eq!(predicted(&[(0.0, 1.0)], 0.0, 1.0), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! The evaluator of `poolwright serve`: it decides the rules at each refresh of the sources, and remembers since when each alert
+//! has held.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use poolwright_monitor::Readings;
+use poolwright_monitor::server::AlertSource;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::evaluation::{Inputs, Sample};
+use crate::history::History;
+use crate::rule::{Rule, Severity};
+use crate::table;
+use crate::template;
+use crate::threshold::Thresholds;
+
+/// The answer of `/api/v1/alerts`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ApiAlerts {
+    /// The alerts that fire, critical ones first.
+    pub alerts: Vec<ApiAlert>,
+    /// Number of rules that are evaluated.
+    pub rules: usize,
+    /// Names of the rules that only Prometheus can evaluate.
+    pub unavailable: Vec<&'static str>,
+}
+
+/// An alert that fires.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ApiAlert {
+    /// Name of the rule.
+    pub name: &'static str,
+    /// How urgent it is.
+    pub severity: Severity,
+    /// One line for a reader.
+    pub summary: String,
+    /// The labels of the pool, vdev, dataset, …
+    pub labels: BTreeMap<&'static str, String>,
+    /// The value that was compared, in the unit of its metric.
+    pub value: f64,
+    /// How long the condition has held, in seconds.
+    pub since_seconds: f64,
+}
+
+/// Identifies an alert: the rule and the labels.
+type Key = (&'static str, BTreeMap<&'static str, String>);
+
+/// Decides rules on readings that arrive one after the other.
+#[derive(Debug)]
+pub struct Evaluator {
+    rules: Vec<&'static Rule>,
+    unavailable: Vec<&'static str>,
+    thresholds: Thresholds,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    history: History,
+    /// When the condition of each alert began to hold.
+    since: BTreeMap<Key, f64>,
+    alerts: Vec<ApiAlert>,
+}
+
+impl Evaluator {
+    /// An evaluator of all rules that do not need Prometheus.
+    pub fn new(thresholds: Thresholds) -> Evaluator {
+        let (local, others): (Vec<_>, Vec<_>) = table::rules().partition(|rule| rule.is_local());
+        let unavailable = others.iter().map(|rule| rule.name).collect();
+        Evaluator { unavailable, ..Evaluator::of(local, thresholds) }
+    }
+
+    /// An evaluator of these rules.
+    pub fn of(rules: Vec<&'static Rule>, thresholds: Thresholds) -> Evaluator {
+        let history = History::new(rules.iter().copied());
+        let state = Mutex::new(State { history, ..State::default() });
+        Evaluator { rules, unavailable: Vec::new(), thresholds, state }
+    }
+
+    /// Decides the rules on readings at a time in seconds since 1970.
+    pub fn evaluate(&self, now: f64, all: &[&Readings]) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { history, since, alerts } = &mut *state;
+        history.observe(now, all);
+        let inputs = Inputs::new(now, all, history, &self.thresholds);
+        let mut still = BTreeMap::new();
+        alerts.clear();
+        for rule in &self.rules {
+            for sample in inputs.firing(&rule.condition) {
+                let mut alert = ApiAlert::new(rule, &sample);
+                let key = (rule.name, alert.labels.clone());
+                let began = since.get(&key).copied().unwrap_or(now);
+                still.insert(key, began);
+                alert.since_seconds = now - began;
+                if alert.since_seconds >= f64::from(rule.wait) {
+                    alerts.push(alert);
+                }
+            }
+        }
+        alerts.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.name.cmp(b.name)));
+        *since = still;
+    }
+
+    /// The alerts that fire since the last evaluation.
+    pub fn alerts(&self) -> ApiAlerts {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        ApiAlerts {
+            alerts: state.alerts.clone(),
+            rules: self.rules.len(),
+            unavailable: self.unavailable.clone(),
+        }
+    }
+}
+
+impl AlertSource for Evaluator {
+    fn observe(&self, all: &[&Readings]) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.evaluate(now.as_secs_f64(), all);
+    }
+
+    fn to_json(&self) -> String {
+        serde_json::to_string(&self.alerts()).expect("maps with text keys, and numbers")
+    }
+}
+
+impl ApiAlert {
+    /// The alert of a rule for one value.
+    pub fn new(rule: &Rule, sample: &Sample<'_>) -> ApiAlert {
+        let label =
+            |name: &str| sample.labels.iter().find(|(label, _)| *label == name).map(|(_, value)| *value);
+        ApiAlert {
+            name: rule.name,
+            severity: rule.severity,
+            summary: template::render(rule.summary, rule.format, sample.value, label),
+            labels: sample.labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
+            value: sample.value,
+            since_seconds: 0.0,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Conditions in PromQL.
+//!
+//! Sides are matched with `ignoring(…)` of the labels that only one side has, and sums are `without(…)`, so that labels that
+//! Prometheus adds (`instance`, labels of a fleet) keep hosts apart.
+
+use std::fmt::Write as _;
+
+use poolwright_monitor::FamilyType;
+
+use crate::condition::{Comparison, Condition, Guard, Limit, MINUTE, Seconds, Selector, Value};
+use crate::threshold::Thresholds;
+
+/// The condition of a rule.
+pub fn condition(condition: &Condition, thresholds: &Thresholds) -> String {
+    let (first, guards) = match condition {
+        Condition::Absent(selected) => return format!("absent({})", selector(selected, "")),
+        Condition::When(first, guards) => (first, guards),
+    };
+    let mut text = comparison(first, thresholds);
+    for guard in *guards {
+        let (operator, other) = match guard {
+            Guard::And(other) => ("and", other),
+            Guard::Unless(other) => ("unless", other),
+        };
+        let matching = unshared(&first.value, &other.value);
+        let _ = write!(text, "\n{operator}{matching}\n{}", comparison(other, thresholds));
+    }
+    text
+}
+
+/// A comparison.
+fn comparison(of: &Comparison, thresholds: &Thresholds) -> String {
+    let operator = of.relation.operator();
+    let left = value(&of.value);
+    match of.limit {
+        Limit::Number(number) => format!("{left} {operator} {number}"),
+        Limit::Threshold(threshold) => format!("{left} {operator} {}", thresholds.value(threshold)),
+        Limit::Value(right) => {
+            let matching = many_to_one(&of.value, right);
+            format!("{left} {operator}{matching} {}", value(right))
+        }
+    }
+}
+
+/// A value. It is an operand: in parentheses if it needs them.
+pub fn value(of: &Value) -> String {
+    match of {
+        Value::Now(selected) => selector(selected, ""),
+        Value::Increase(selected, window) => format!("increase({})", range(selected, "", *window)),
+        Value::Rate(selected, window) => format!("rate({})", range(selected, "", *window)),
+        Value::Change(selected, window) => format!("delta({})", range(selected, "", *window)),
+        Value::Predicted(selected, window, ahead) => {
+            format!("predict_linear({}, {ahead})", range(selected, "", *window))
+        }
+        Value::Earlier(selected, ago) => format!("{} offset {}", selector(selected, ""), duration(*ago)),
+        Value::Age(selected) => format!("(time() - {})", selector(selected, "")),
+        Value::Quantile(part, selected, window) => {
+            format!("histogram_quantile({part}, rate({}))", range(selected, "_bucket", *window))
+        }
+        Value::Sum(of, without) => format!("sum without({}) ({})", without.join(", "), value(of)),
+        Value::Unless(left, right) => {
+            format!("({} unless{} {})", value(left), unshared(left, right), value(right))
+        }
+        Value::Plus(left, right) => binary(left, "+", right),
+        Value::Quotient(left, right) => binary(left, "/", right),
+        Value::PeerRatio(of, label) => {
+            let each = format!("({} > 0)", value(of));
+            let count = format!("count without({label}) ({each})");
+            let sum = format!("sum without({label}) ({each})");
+            let others = format!("({sum} - ignoring({label}) group_right() {each})");
+            format!("({each} * ignoring({label}) group_left() ({count} - 1) / {others})")
+        }
+        Value::Recorded(recording) => recording.name.to_owned(),
+    }
+}
+
+fn binary(left: &Value, operator: &str, right: &Value) -> String {
+    format!("({} {operator}{} {})", value(left), many_to_one(left, right), value(right))
+}
+
+/// How the sides of an operator are matched if the right one lacks labels.
+fn many_to_one(left: &Value, right: &Value) -> String {
+    let ignored = only_in(&left.labels(), &right.labels());
+    match ignored.is_empty() {
+        true => String::new(),
+        false => format!("{} group_left()", ignoring(&ignored)),
+    }
+}
+
+/// How the sides of `and` or `unless` are matched if each may lack labels of the other.
+fn unshared(left: &Value, right: &Value) -> String {
+    let (left, right) = (left.labels(), right.labels());
+    let ignored: Vec<&str> = only_in(&left, &right).into_iter().chain(only_in(&right, &left)).collect();
+    ignoring(&ignored)
+}
+
+fn only_in(labels: &[&'static str], others: &[&'static str]) -> Vec<&'static str> {
+    labels.iter().copied().filter(|label| !others.contains(label)).collect()
+}
+
+fn ignoring(labels: &[&str]) -> String {
+    match labels {
+        [] => String::new(),
+        _ => format!(" ignoring({})", labels.join(", ")),
+    }
+}
+
+fn range(selected: &Selector, suffix: &str, window: Seconds) -> String {
+    format!("{}[{}]", selector(selected, suffix), duration(window))
+}
+
+fn selector(selected: &Selector, suffix: &str) -> String {
+    debug_assert_eq!(suffix == "_bucket", selected.family.kind == FamilyType::Histogram);
+    let matchers = selected.labels.iter().map(|wanted| {
+        let operator = match (wanted.is_one_of, wanted.values.len()) {
+            (true, 1) => "=",
+            (false, 1) => "!=",
+            (true, _) => "=~",
+            (false, _) => "!~",
+        };
+        format!("{}{operator}\"{}\"", wanted.label, wanted.values.join("|"))
+    });
+    let matchers: Vec<String> = matchers.collect();
+    match matchers.is_empty() {
+        true => format!("{}{suffix}", selected.family.name),
+        false => format!("{}{suffix}{{{}}}", selected.family.name, matchers.join(", ")),
+    }
+}
+
+/// A duration as Prometheus writes it.
+pub fn duration(seconds: Seconds) -> String {
+    match seconds {
+        0 => "0s".to_owned(),
+        _ if seconds % (24 * 60 * MINUTE) == 0 => format!("{}d", seconds / (24 * 60 * MINUTE)),
+        _ if seconds % (60 * MINUTE) == 0 => format!("{}h", seconds / (60 * MINUTE)),
+        _ if seconds % MINUTE == 0 => format!("{}m", seconds / MINUTE),
+        _ => format!("{seconds}s"),
+    }
+}

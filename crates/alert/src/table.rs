@@ -1,0 +1,63 @@
+//! The table of alert rules.
+
+mod arc;
+mod exporter;
+mod plan;
+mod pool;
+mod space;
+mod vdev;
+mod writes;
+
+pub use exporter::UP;
+
+use crate::rule::Rule;
+
+/// Rules about one subject.
+#[derive(Debug)]
+pub struct Group {
+    /// The name in the rule file.
+    pub name: &'static str,
+    /// The title in the documentation.
+    pub title: &'static str,
+    /// The rules.
+    pub rules: &'static [Rule],
+}
+
+/// All rules.
+pub static GROUPS: &[Group] = &[
+    Group { name: "pool", title: "Pools", rules: pool::RULES },
+    Group { name: "vdev", title: "Vdevs", rules: vdev::RULES },
+    Group { name: "space", title: "Space and snapshots", rules: space::RULES },
+    Group { name: "arc", title: "ARC and L2ARC", rules: arc::RULES },
+    Group { name: "writes", title: "Writes", rules: writes::RULES },
+    Group { name: "plan", title: "The plan", rules: plan::RULES },
+    Group { name: "exporter", title: "The exporter", rules: exporter::RULES },
+];
+
+/// All rules, in the order of the documentation.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    GROUPS.iter().flat_map(|group| group.rules)
+}
+
+/// What most rules have: they are decided anywhere, and their value is a number that is no figure for a graph.
+macro_rules! rule {
+    ($($field:ident : $value:expr),+ $(,)?) => {
+        $crate::rule::Rule { $($field: $value,)+ ..$crate::table::DEFAULT }
+    };
+}
+use rule;
+
+/// The fields that [`rule!`] does not set.
+const DEFAULT: Rule = Rule {
+    name: "",
+    severity: crate::rule::Severity::Warning,
+    wait: 0,
+    condition: crate::condition::Condition::Absent(crate::condition::all(&UP)),
+    format: crate::rule::ValueFormat::Number,
+    summary: "",
+    meaning: "",
+    action: "",
+    decision: crate::rule::Decision::Anywhere,
+    is_figure: false,
+    example: crate::example::Example { fires: &[], quiet: &[] },
+};

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Checks the alert rules with Prometheus's own tool, or makes their files again.
+#
+# usage: scripts/alerts.sh [--check]
+#
+# Without an argument, writes the files that are made from the table of rules: packaging/prometheus/ and docs/alerts.md. With
+# --check, promtool checks the rule file, runs each rule's two examples (one that fires and one that does not), and checks the
+# metrics of a running exporter and of all captured pools. If promtool is not installed, it is taken from Debian's package
+# prometheus, unpacked into target/tools.
+#
+# Exit status: 0 done, 1 failed, 2 wrong usage.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+cd "$POOLWRIGHT_ROOT"
+
+TOOLS=$POOLWRIGHT_ROOT/target/tools/prometheus
+RULES=packaging/prometheus
+EXPORTER=
+
+# find_promtool: sets PROMTOOL.
+find_promtool() {
+    PROMTOOL=$(command -v promtool || echo "$TOOLS/usr/bin/promtool")
+    [ ! -x "$PROMTOOL" ] || return 0
+    say "promtool is not installed; unpacking Debian's package prometheus into target/tools."
+    mkdir -p "$TOOLS"
+    (cd "$TOOLS" && apt-get -q download prometheus && dpkg -x prometheus_*.deb .) \
+        || die 1 "the package prometheus could not be downloaded (see above); run 'apt-get update', or install it."
+}
+
+check_rules() {
+    "$PROMTOOL" check rules "$RULES/poolwright.rules.yml"
+    # promtool prints only the failures.
+    (cd "$RULES" && limited 900 "$PROMTOOL" test rules poolwright.test.yml)
+}
+
+# start_exporter PROGRAM: sets EXPORTER to its process, and ADDRESS.
+start_exporter() {
+    "$1" serve --listen 127.0.0.1:0 >"$SCRATCH/address" &
+    EXPORTER=$!
+    for _ in $(seq 600); do
+        ADDRESS=$(cat "$SCRATCH/address")
+        [ -z "$ADDRESS" ] || return 0
+        sleep 0.1
+    done
+    die 1 "the exporter did not start within a minute"
+}
+
+check_metrics() {
+    local program=${CARGO_TARGET_DIR:-target}/release/poolwright golden
+    SCRATCH=$(mktemp -d)
+    trap '[ -z "$EXPORTER" ] || kill "$EXPORTER"; rm -rf "$SCRATCH"' EXIT
+    start_exporter "$program"
+    curl -fsS --max-time 60 "$ADDRESS" >"$SCRATCH/metrics"
+    grep -q '^poolwright_exporter_info' "$SCRATCH/metrics" || die 1 "the exporter sent no metrics"
+    "$PROMTOOL" check metrics <"$SCRATCH/metrics"
+    for golden in crates/monitor/tests/golden/*.prom; do
+        "$PROMTOOL" check metrics <"$golden" || die 1 "promtool rejects $golden (see above)"
+    done
+}
+
+main() {
+    case ${1:-} in
+        '')
+            REWRITE=1 step "Write the files" cargo test --release --locked -p poolwright-alert --test rules
+            ;;
+        --check)
+            find_promtool
+            step "Check the rules and their examples" check_rules
+            step "Build the exporter" cargo build --release --locked -p poolwright
+            step "Check the metrics" check_metrics
+            ;;
+        -h | --help) usage_from "$0" ;;
+        *) die 2 "unknown argument '$1'; see --help" ;;
+    esac
+}
+
+main "$@"
