@@ -1,6 +1,5 @@
 //! `poolwright monitor`: the readings of the monitor in the terminal.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
