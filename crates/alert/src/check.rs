@@ -10,11 +10,11 @@ use poolwright_monitor::{Poller, Readings, SourceReadings};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::condition::{Comparison, Condition, Limit};
-use crate::evaluation::{Inputs, Sample};
+use crate::condition::{AlertCondition, Comparison, Limit};
+use crate::evaluation::{Inputs, LabelledValue};
 use crate::evaluator::ApiAlert;
 use crate::history::History;
-use crate::rule::{Rule, Severity, ValueFormat};
+use crate::rule::{AlertRule, AlertSeverity, ValueFormat};
 use crate::threshold::Thresholds;
 use crate::{Error, Result, state_file, table};
 
@@ -46,12 +46,12 @@ pub struct CheckResult {
     /// Number of pools.
     pub pools: usize,
     /// Performance data: figures with their thresholds.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<CheckFigure>,
 }
 
 /// A figure for a graph.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Figure {
+pub struct CheckFigure {
     /// The rule and what it was computed for.
     pub name: String,
     /// The value.
@@ -62,13 +62,13 @@ pub struct Figure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
     /// The urgency of the rule.
-    pub severity: Severity,
+    pub severity: AlertSeverity,
 }
 
 /// What to check.
 #[derive(Debug)]
 pub struct Check {
-    rules: Vec<&'static Rule>,
+    rules: Vec<&'static AlertRule>,
     is_named: bool,
     problems: Vec<String>,
     thresholds: Thresholds,
@@ -128,13 +128,14 @@ impl Check {
             alerts.extend(firing.iter().map(|sample| ApiAlert::new(rule, sample)));
             if rule.is_figure || self.is_named {
                 let compared = inputs.compared(&rule.condition);
-                figures.extend(compared.iter().map(|sample| Figure::new(rule, sample, &self.thresholds)));
+                figures
+                    .extend(compared.iter().map(|sample| CheckFigure::new(rule, sample, &self.thresholds)));
             }
         }
-        alerts.sort_by(|a, b| b.severity.cmp(&a.severity));
+        alerts.sort_by_key(|alert| std::cmp::Reverse(alert.severity));
         let state = match alerts.first().map(|alert| alert.severity) {
-            Some(Severity::Critical) => CheckState::Critical,
-            Some(Severity::Warning) => CheckState::Warning,
+            Some(AlertSeverity::Critical) => CheckState::Critical,
+            Some(AlertSeverity::Warning) => CheckState::Warning,
             None if problems.is_empty() => CheckState::Ok,
             None => CheckState::Unknown,
         };
@@ -159,16 +160,16 @@ fn number_of_pools(all: &[&Readings]) -> usize {
     names.len()
 }
 
-impl Figure {
-    fn new(rule: &Rule, sample: &Sample<'_>, thresholds: &Thresholds) -> Figure {
+impl CheckFigure {
+    fn new(rule: &AlertRule, sample: &LabelledValue<'_>, thresholds: &Thresholds) -> CheckFigure {
         let labels = sample.labels.iter().filter(|(name, _)| *name != "engine");
         let of: Vec<&str> = labels.map(|(_, value)| *value).collect();
         let limit = match rule.condition {
-            Condition::When(Comparison { limit: Limit::Threshold(threshold), .. }, _) => {
+            AlertCondition::When(Comparison { limit: Limit::Threshold(threshold), .. }, _) => {
                 Some(thresholds.value(threshold))
             }
-            Condition::When(Comparison { limit: Limit::Number(number), .. }, _) => Some(number),
-            Condition::When(..) | Condition::Absent(_) => None,
+            AlertCondition::When(Comparison { limit: Limit::Number(number), .. }, _) => Some(number),
+            AlertCondition::When(..) | AlertCondition::Absent(_) => None,
         };
         let (factor, unit) = match rule.format {
             ValueFormat::Percentage => (100.0, "%"),
@@ -176,7 +177,7 @@ impl Figure {
             ValueFormat::Duration => (1.0, "s"),
             ValueFormat::Number => (1.0, ""),
         };
-        Figure {
+        CheckFigure {
             name: [&[rule.name], of.as_slice()].concat().join(" "),
             value: sample.value * factor,
             unit,
@@ -191,8 +192,8 @@ impl Figure {
         let name = self.name.replace('\'', "''").replace('=', "_");
         let threshold = self.threshold.map(|threshold| threshold.to_string()).unwrap_or_default();
         let (warning, critical) = match self.severity {
-            Severity::Warning => (threshold.as_str(), ""),
-            Severity::Critical => ("", threshold.as_str()),
+            AlertSeverity::Warning => (threshold.as_str(), ""),
+            AlertSeverity::Critical => ("", threshold.as_str()),
         };
         format!("'{name}'={}{};{warning};{critical}", self.value, self.unit)
     }
@@ -221,7 +222,7 @@ impl CheckResult {
         };
         let mut text = format!("POOLWRIGHT {word}: {}", on_one_line(&first));
         if !self.figures.is_empty() {
-            let figures: Vec<String> = self.figures.iter().map(Figure::to_perfdata).collect();
+            let figures: Vec<String> = self.figures.iter().map(CheckFigure::to_perfdata).collect();
             let _ = write!(text, " | {}", figures.join(" "));
         }
         text.push('\n');

@@ -1,6 +1,6 @@
 //! Conditions as data.
 //!
-//! A [`Value`] is a set of numbers, each with labels: the present values of a metric, or what is computed from them. A
+//! A [`Expression`] is a set of numbers, each with labels: the present values of a metric, or what is computed from them. A
 //! [`Comparison`] keeps those on one side of a limit. The semantics are those of PromQL, so that both evaluations agree.
 
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub const fn only(family: &'static MetricFamily, labels: &'static [Match]) -> Se
 
 /// A set of numbers with labels.
 #[derive(Clone, Copy, Debug)]
-pub enum Value {
+pub enum Expression {
     /// The present values.
     Now(Selector),
     /// The increase of a counter within the last seconds.
@@ -79,18 +79,18 @@ pub enum Value {
     /// A quantile of the observations of a histogram within the last seconds.
     Quantile(f64, Selector, Seconds),
     /// The sum over series that differ only in these labels, which the sum does not have.
-    Sum(&'static Value, &'static [&'static str]),
+    Sum(&'static Expression, &'static [&'static str]),
     /// The values of the left side for which the right side has none with the same labels, as PromQL's `unless`.
-    Unless(&'static Value, &'static Value),
+    Unless(&'static Expression, &'static Expression),
     /// A sum, as PromQL's `+`. The right side may lack labels of the left side.
-    Plus(&'static Value, &'static Value),
+    Plus(&'static Expression, &'static Expression),
     /// A quotient, as PromQL's `/`. The right side may lack labels of the left side.
-    Quotient(&'static Value, &'static Value),
+    Quotient(&'static Expression, &'static Expression),
     /// A value divided by the mean of the others that differ only in this label. Values that are not positive do not count.
     ///
     /// It is not compared with the median, because the median of two is half their sum: one of two peers could never exceed
     /// twice the median.
-    PeerRatio(&'static Value, &'static str),
+    PeerRatio(&'static Expression, &'static str),
     /// The value of a recording rule.
     Recorded(&'static Recording),
 }
@@ -103,7 +103,7 @@ pub struct Recording {
     /// What it is.
     pub help: &'static str,
     /// How it is computed.
-    pub value: Value,
+    pub value: Expression,
 }
 
 /// A relation.
@@ -149,14 +149,14 @@ pub enum Limit {
     /// A number that users may change.
     Threshold(&'static Threshold),
     /// Another value. It may lack labels of the compared value.
-    Value(&'static Value),
+    Expression(&'static Expression),
 }
 
 /// Keeps the values on one side of a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
     /// The values.
-    pub value: Value,
+    pub value: Expression,
     /// The side.
     pub relation: Relation,
     /// The limit.
@@ -164,33 +164,33 @@ pub struct Comparison {
 }
 
 /// A comparison with a limit.
-pub const fn compare(value: Value, relation: Relation, limit: Limit) -> Comparison {
+pub const fn compare(value: Expression, relation: Relation, limit: Limit) -> Comparison {
     Comparison { value, relation, limit }
 }
 
 /// The metric is 1: the state is the present one, or the condition holds.
 pub const fn holds(selector: Selector) -> Comparison {
-    compare(Value::Now(selector), Relation::Equal, Limit::Number(1.0))
+    compare(Expression::Now(selector), Relation::Equal, Limit::Number(1.0))
 }
 
 /// The value is greater than 0.
-pub const fn is_positive(value: Value) -> Comparison {
+pub const fn is_positive(value: Expression) -> Comparison {
     compare(value, Relation::Above, Limit::Number(0.0))
 }
 
 /// The value is above a threshold.
-pub const fn above(value: Value, threshold: &'static Threshold) -> Comparison {
+pub const fn above(value: Expression, threshold: &'static Threshold) -> Comparison {
     compare(value, Relation::Above, Limit::Threshold(threshold))
 }
 
 /// The value is below a threshold.
-pub const fn below(value: Value, threshold: &'static Threshold) -> Comparison {
+pub const fn below(value: Expression, threshold: &'static Threshold) -> Comparison {
     compare(value, Relation::Below, Limit::Threshold(threshold))
 }
 
 /// A further condition. Its values are compared by the labels that both sides have.
 #[derive(Clone, Copy, Debug)]
-pub enum Guard {
+pub enum RuleGuard {
     /// There is such a value too.
     And(Comparison),
     /// There is no such value.
@@ -199,31 +199,31 @@ pub enum Guard {
 
 /// When a rule fires: once for each value that remains.
 #[derive(Clone, Copy, Debug)]
-pub enum Condition {
+pub enum AlertCondition {
     /// A comparison and further conditions.
-    When(Comparison, &'static [Guard]),
+    When(Comparison, &'static [RuleGuard]),
     /// No such series exists.
     Absent(Selector),
 }
 
-impl Condition {
+impl AlertCondition {
     /// The comparisons: the first one gives the alert its value and its labels.
     pub fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
         let (first, guards) = match self {
-            Condition::When(first, guards) => (Some(first), *guards),
-            Condition::Absent(_) => (None, [].as_slice()),
+            AlertCondition::When(first, guards) => (Some(first), *guards),
+            AlertCondition::Absent(_) => (None, [].as_slice()),
         };
         let guards = guards.iter().map(|guard| match guard {
-            Guard::And(comparison) | Guard::Unless(comparison) => comparison,
+            RuleGuard::And(comparison) | RuleGuard::Unless(comparison) => comparison,
         });
         first.into_iter().chain(guards)
     }
 
     /// Calls `visit` with each value.
-    pub fn visit(&self, visit: &mut dyn FnMut(&Value)) {
+    pub fn visit(&self, visit: &mut dyn FnMut(&Expression)) {
         for comparison in self.comparisons() {
             comparison.value.visit(visit);
-            if let Limit::Value(value) = comparison.limit {
+            if let Limit::Expression(value) = comparison.limit {
                 value.visit(visit);
             }
         }
@@ -233,50 +233,52 @@ impl Condition {
     pub fn thresholds(&self) -> Vec<&'static Threshold> {
         let limits = self.comparisons().filter_map(|comparison| match comparison.limit {
             Limit::Threshold(threshold) => Some(threshold),
-            Limit::Number(_) | Limit::Value(_) => None,
+            Limit::Number(_) | Limit::Expression(_) => None,
         });
         limits.collect()
     }
 }
 
-impl Value {
+impl Expression {
     /// Calls `visit` with this value and those that it is computed from.
-    pub fn visit(&self, visit: &mut dyn FnMut(&Value)) {
+    pub fn visit(&self, visit: &mut dyn FnMut(&Expression)) {
         visit(self);
         match self {
-            Value::Sum(value, _) | Value::PeerRatio(value, _) => value.visit(visit),
-            Value::Plus(left, right) | Value::Quotient(left, right) | Value::Unless(left, right) => {
+            Expression::Sum(value, _) | Expression::PeerRatio(value, _) => value.visit(visit),
+            Expression::Plus(left, right)
+            | Expression::Quotient(left, right)
+            | Expression::Unless(left, right) => {
                 left.visit(visit);
                 right.visit(visit);
             }
-            Value::Recorded(recording) => recording.value.visit(visit),
-            Value::Now(_)
-            | Value::Increase(..)
-            | Value::Rate(..)
-            | Value::Change(..)
-            | Value::Predicted(..)
-            | Value::Earlier(..)
-            | Value::Age(_)
-            | Value::Quantile(..) => {}
+            Expression::Recorded(recording) => recording.value.visit(visit),
+            Expression::Now(_)
+            | Expression::Increase(..)
+            | Expression::Rate(..)
+            | Expression::Change(..)
+            | Expression::Predicted(..)
+            | Expression::Earlier(..)
+            | Expression::Age(_)
+            | Expression::Quantile(..) => {}
         }
     }
 
     /// The selector of a value that is read rather than computed, and the time that its history has to cover.
     pub fn selector(&self) -> Option<(&Selector, Duration)> {
         let (selector, seconds) = match self {
-            Value::Now(selector) | Value::Age(selector) => (selector, 0),
-            Value::Increase(selector, window)
-            | Value::Rate(selector, window)
-            | Value::Change(selector, window)
-            | Value::Predicted(selector, window, _)
-            | Value::Earlier(selector, window)
-            | Value::Quantile(_, selector, window) => (selector, *window),
-            Value::Sum(..)
-            | Value::Unless(..)
-            | Value::Plus(..)
-            | Value::Quotient(..)
-            | Value::PeerRatio(..)
-            | Value::Recorded(_) => return None,
+            Expression::Now(selector) | Expression::Age(selector) => (selector, 0),
+            Expression::Increase(selector, window)
+            | Expression::Rate(selector, window)
+            | Expression::Change(selector, window)
+            | Expression::Predicted(selector, window, _)
+            | Expression::Earlier(selector, window)
+            | Expression::Quantile(_, selector, window) => (selector, *window),
+            Expression::Sum(..)
+            | Expression::Unless(..)
+            | Expression::Plus(..)
+            | Expression::Quotient(..)
+            | Expression::PeerRatio(..)
+            | Expression::Recorded(_) => return None,
         };
         Some((selector, Duration::from_secs(seconds.into())))
     }
@@ -284,22 +286,22 @@ impl Value {
     /// The names of the labels of these values.
     pub fn labels(&self) -> Vec<&'static str> {
         match self {
-            Value::Sum(value, without) => {
+            Expression::Sum(value, without) => {
                 value.labels().into_iter().filter(|label| !without.contains(label)).collect()
             }
-            Value::PeerRatio(value, _)
-            | Value::Unless(value, _)
-            | Value::Plus(value, _)
-            | Value::Quotient(value, _) => value.labels(),
-            Value::Recorded(recording) => recording.value.labels(),
-            Value::Now(selector)
-            | Value::Increase(selector, _)
-            | Value::Rate(selector, _)
-            | Value::Change(selector, _)
-            | Value::Predicted(selector, ..)
-            | Value::Earlier(selector, _)
-            | Value::Age(selector)
-            | Value::Quantile(_, selector, _) => selector.family.resource.labels.to_vec(),
+            Expression::PeerRatio(value, _)
+            | Expression::Unless(value, _)
+            | Expression::Plus(value, _)
+            | Expression::Quotient(value, _) => value.labels(),
+            Expression::Recorded(recording) => recording.value.labels(),
+            Expression::Now(selector)
+            | Expression::Increase(selector, _)
+            | Expression::Rate(selector, _)
+            | Expression::Change(selector, _)
+            | Expression::Predicted(selector, ..)
+            | Expression::Earlier(selector, _)
+            | Expression::Age(selector)
+            | Expression::Quantile(_, selector, _) => selector.family.resource.labels.to_vec(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::promql;
 use crate::recording::RECORDINGS;
-use crate::rule::{Decision, Rule};
+use crate::rule::{AlertRule, Decision};
 use crate::table::{self, GROUPS};
 use crate::template;
 use crate::threshold::{THRESHOLDS, Thresholds};
@@ -45,7 +45,7 @@ fn index(text: &mut String) {
     }
 }
 
-fn section(text: &mut String, rule: &Rule) {
+fn section(text: &mut String, rule: &AlertRule) {
     let _ = write!(text, "\n### {}\n\n", rule.name);
     let wait = match rule.wait {
         0 => "at once".to_owned(),
@@ -66,7 +66,7 @@ fn section(text: &mut String, rule: &Rule) {
 }
 
 /// The summary with the names of labels in capitals.
-fn summary(rule: &Rule) -> String {
+fn summary(rule: &AlertRule) -> String {
     let mut text = rule.summary.replace("{value}", "VALUE");
     for label in template::labels(rule.summary) {
         text = text.replace(&format!("{{{label}}}"), &label.to_uppercase());
@@ -81,13 +81,13 @@ fn summary(rule: &Rule) -> String {
 }
 
 /// The command that silences a rule for what one alert is about.
-fn silence(rule: &Rule) -> String {
+fn silence(rule: &AlertRule) -> String {
     let label = template::labels(rule.summary).into_iter().next();
     let matcher = label.map_or(String::new(), |label| format!(" {label}={}", label.to_uppercase()));
     format!("amtool silence add alertname={}{matcher} --duration 7d --comment WHY", rule.name)
 }
 
-fn changeable(rule: &Rule) -> String {
+fn changeable(rule: &AlertRule) -> String {
     let thresholds = rule.condition.thresholds();
     if thresholds.is_empty() {
         return String::new();
@@ -102,7 +102,7 @@ fn changeable(rule: &Rule) -> String {
 fn thresholds(text: &mut String) {
     text.push_str("\n## Thresholds\n\n| name | value | used by | source |\n| --- | --- | --- | --- |\n");
     for threshold in THRESHOLDS {
-        let uses = |rule: &&Rule| {
+        let uses = |rule: &&AlertRule| {
             let of = rule.condition.thresholds();
             of.iter().any(|used| used.name == threshold.name)
         };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use poolwright_monitor::{Readings, Resource};
 
-use crate::condition::{Comparison, Condition, Guard, Limit, Seconds, Selector, Value};
+use crate::condition::{AlertCondition, Comparison, Expression, Limit, RuleGuard, Seconds, Selector};
 use crate::history::{Change, History};
 use crate::threshold::Thresholds;
 
@@ -16,7 +16,7 @@ pub type Labels<'a> = Vec<(&'static str, &'a str)>;
 
 /// A number with its labels.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample<'a> {
+pub struct LabelledValue<'a> {
     /// The labels.
     pub labels: Labels<'a>,
     /// The number.
@@ -48,10 +48,10 @@ impl<'a> Inputs<'a> {
     }
 
     /// The values for which the condition holds.
-    pub fn firing(&self, condition: &Condition) -> Vec<Sample<'a>> {
+    pub fn firing(&self, condition: &AlertCondition) -> Vec<LabelledValue<'a>> {
         let (first, guards) = match condition {
-            Condition::When(first, guards) => (first, guards),
-            Condition::Absent(selector) => return self.absent(selector),
+            AlertCondition::When(first, guards) => (first, guards),
+            AlertCondition::Absent(selector) => return self.absent(selector),
         };
         let mut left = self.holding(first);
         for guard in *guards {
@@ -59,8 +59,8 @@ impl<'a> Inputs<'a> {
                 break;
             }
             let (comparison, wanted) = match guard {
-                Guard::And(comparison) => (comparison, true),
-                Guard::Unless(comparison) => (comparison, false),
+                RuleGuard::And(comparison) => (comparison, true),
+                RuleGuard::Unless(comparison) => (comparison, false),
             };
             let others = self.holding(comparison);
             keep(&mut left, &others, [&first.value, &comparison.value], wanted);
@@ -69,21 +69,21 @@ impl<'a> Inputs<'a> {
     }
 
     /// The values that are compared first, whether the condition holds or not.
-    pub fn compared(&self, condition: &Condition) -> Vec<Sample<'a>> {
+    pub fn compared(&self, condition: &AlertCondition) -> Vec<LabelledValue<'a>> {
         match condition {
-            Condition::When(first, _) => self.values(&first.value),
-            Condition::Absent(_) => Vec::new(),
+            AlertCondition::When(first, _) => self.values(&first.value),
+            AlertCondition::Absent(_) => Vec::new(),
         }
     }
 
-    fn absent(&self, selector: &Selector) -> Vec<Sample<'a>> {
-        match self.values(&Value::Now(*selector)).is_empty() {
-            true => vec![Sample { labels: Vec::new(), value: 1.0 }],
+    fn absent(&self, selector: &Selector) -> Vec<LabelledValue<'a>> {
+        match self.values(&Expression::Now(*selector)).is_empty() {
+            true => vec![LabelledValue { labels: Vec::new(), value: 1.0 }],
             false => Vec::new(),
         }
     }
 
-    fn holding(&self, comparison: &Comparison) -> Vec<Sample<'a>> {
+    fn holding(&self, comparison: &Comparison) -> Vec<LabelledValue<'a>> {
         let relation = comparison.relation;
         let mut left = self.values(&comparison.value);
         match comparison.limit {
@@ -92,7 +92,7 @@ impl<'a> Inputs<'a> {
                 let limit = self.thresholds.value(threshold);
                 left.retain(|sample| relation.holds(sample.value, limit));
             }
-            Limit::Value(right) => {
+            Limit::Expression(right) => {
                 let limits = self.matched(&comparison.value, right);
                 left.retain(|sample| limits(sample).is_some_and(|limit| relation.holds(sample.value, limit)));
             }
@@ -101,7 +101,11 @@ impl<'a> Inputs<'a> {
     }
 
     /// A function that finds the value of `right` for a sample of `left`.
-    fn matched(&self, left: &Value, right: &Value) -> impl Fn(&Sample<'a>) -> Option<f64> + use<'a> {
+    fn matched(
+        &self,
+        left: &Expression,
+        right: &Expression,
+    ) -> impl Fn(&LabelledValue<'a>) -> Option<f64> + use<'a> {
         let names = right.labels();
         let own = left.labels();
         let shared =
@@ -112,48 +116,48 @@ impl<'a> Inputs<'a> {
     }
 
     /// The numbers.
-    pub fn values(&self, value: &Value) -> Vec<Sample<'a>> {
+    pub fn values(&self, value: &Expression) -> Vec<LabelledValue<'a>> {
         match value {
-            Value::Now(selector) => self.each(selector, |resource| resource.value(selector.family)),
-            Value::Age(selector) => {
+            Expression::Now(selector) => self.each(selector, |resource| resource.value(selector.family)),
+            Expression::Age(selector) => {
                 self.each(selector, |resource| Some(self.now - resource.value(selector.family)?))
             }
-            Value::Increase(selector, window) | Value::Change(selector, window) => {
+            Expression::Increase(selector, window) | Expression::Change(selector, window) => {
                 self.changes(selector, *window, false, |change| Some(change.by[0]))
             }
-            Value::Rate(selector, window) => self.changes(selector, *window, true, |change| {
+            Expression::Rate(selector, window) => self.changes(selector, *window, true, |change| {
                 (change.covered >= RATE_MIN).then(|| change.by[0] / change.covered)
             }),
-            Value::Predicted(selector, window, ahead) => self.each(selector, |resource| {
+            Expression::Predicted(selector, window, ahead) => self.each(selector, |resource| {
                 resource.value(selector.family)?;
                 let points = self.history.line(selector.family, &resource.labels, *window, self.now);
                 predicted(&points, self.now, f64::from(*ahead))
             }),
-            Value::Earlier(selector, ago) => self.each(selector, |resource| {
+            Expression::Earlier(selector, ago) => self.each(selector, |resource| {
                 let now = resource.value(selector.family)?;
                 let change = self.history.change(selector.family, &resource.labels, *ago, self.now, false)?;
                 (change.covered >= f64::from(*ago)).then(|| now - change.by[0])
             }),
-            Value::Quantile(part, selector, window) => self.quantiles(*part, selector, *window),
-            Value::Sum(value, without) => sums(self.values(value), without),
-            Value::Unless(left, right) => {
+            Expression::Quantile(part, selector, window) => self.quantiles(*part, selector, *window),
+            Expression::Sum(value, without) => sums(self.values(value), without),
+            Expression::Unless(left, right) => {
                 let mut samples = self.values(left);
                 keep(&mut samples, &self.values(right), [*left, *right], false);
                 samples
             }
-            Value::Plus(left, right) => self.binary(left, right, |left, right| left + right),
-            Value::Quotient(left, right) => self.binary(left, right, |left, right| left / right),
-            Value::PeerRatio(value, label) => peer_ratios(self.values(value), label),
-            Value::Recorded(recording) => self.values(&recording.value),
+            Expression::Plus(left, right) => self.binary(left, right, |left, right| left + right),
+            Expression::Quotient(left, right) => self.binary(left, right, |left, right| left / right),
+            Expression::PeerRatio(value, label) => peer_ratios(self.values(value), label),
+            Expression::Recorded(recording) => self.values(&recording.value),
         }
     }
 
     /// The resources that a selector selects, with a number for each.
-    fn each(&self, selector: &Selector, number: impl Fn(&Resource) -> Option<f64>) -> Vec<Sample<'a>> {
+    fn each(&self, selector: &Selector, number: impl Fn(&Resource) -> Option<f64>) -> Vec<LabelledValue<'a>> {
         let resources = self.by_type.get(selector.family.resource.name).into_iter().flatten();
         let selected = resources.filter(|resource| is_selected(resource, selector));
         selected
-            .filter_map(|resource| Some(Sample { value: number(resource)?, labels: labels(resource) }))
+            .filter_map(|resource| Some(LabelledValue { value: number(resource)?, labels: labels(resource) }))
             .collect()
     }
 
@@ -163,7 +167,7 @@ impl<'a> Inputs<'a> {
         window: Seconds,
         is_steady: bool,
         number: impl Fn(&Change) -> Option<f64>,
-    ) -> Vec<Sample<'a>> {
+    ) -> Vec<LabelledValue<'a>> {
         let family = selector.family;
         self.each(selector, |resource| {
             resource.value(family)?;
@@ -171,7 +175,7 @@ impl<'a> Inputs<'a> {
         })
     }
 
-    fn quantiles(&self, part: f64, selector: &Selector, window: Seconds) -> Vec<Sample<'a>> {
+    fn quantiles(&self, part: f64, selector: &Selector, window: Seconds) -> Vec<LabelledValue<'a>> {
         let family = selector.family;
         self.each(selector, |resource| {
             let histogram = resource.histograms.iter().find(|has| std::ptr::eq(has.family, family))?;
@@ -180,7 +184,12 @@ impl<'a> Inputs<'a> {
         })
     }
 
-    fn binary(&self, left: &Value, right: &Value, of: impl Fn(f64, f64) -> f64) -> Vec<Sample<'a>> {
+    fn binary(
+        &self,
+        left: &Expression,
+        right: &Expression,
+        of: impl Fn(f64, f64) -> f64,
+    ) -> Vec<LabelledValue<'a>> {
         let found = self.matched(left, right);
         let numbers = self.values(left).into_iter().filter_map(|mut sample| {
             sample.value = of(sample.value, found(&sample)?);
@@ -211,25 +220,30 @@ fn kept<'a>(labels: &Labels<'a>, is_kept: impl Fn(&'static str) -> bool) -> Labe
 
 /// Keeps the samples that have a counterpart in `others` with the same values of the labels that both values have, or those that have
 /// none.
-fn keep<'a>(samples: &mut Vec<Sample<'a>>, others: &[Sample<'a>], values: [&Value; 2], wanted: bool) {
-    let [own, other] = values.map(Value::labels);
+fn keep<'a>(
+    samples: &mut Vec<LabelledValue<'a>>,
+    others: &[LabelledValue<'a>],
+    values: [&Expression; 2],
+    wanted: bool,
+) {
+    let [own, other] = values.map(Expression::labels);
     let shared = |labels: &Labels<'a>| kept(labels, |name| own.contains(&name) && other.contains(&name));
     let known: HashSet<Labels<'a>> = others.iter().map(|sample| shared(&sample.labels)).collect();
     samples.retain(|sample| known.contains(&shared(&sample.labels)) == wanted);
 }
 
-fn sums<'a>(samples: Vec<Sample<'a>>, without: &[&str]) -> Vec<Sample<'a>> {
+fn sums<'a>(samples: Vec<LabelledValue<'a>>, without: &[&str]) -> Vec<LabelledValue<'a>> {
     let mut sums: BTreeMap<Labels<'a>, f64> = BTreeMap::new();
     for sample in samples {
         *sums.entry(kept(&sample.labels, |name| !without.contains(&name))).or_default() += sample.value;
     }
-    sums.into_iter().map(|(labels, value)| Sample { labels, value }).collect()
+    sums.into_iter().map(|(labels, value)| LabelledValue { labels, value }).collect()
 }
 
-fn peer_ratios<'a>(samples: Vec<Sample<'a>>, label: &str) -> Vec<Sample<'a>> {
+fn peer_ratios<'a>(samples: Vec<LabelledValue<'a>>, label: &str) -> Vec<LabelledValue<'a>> {
     let mut groups: BTreeMap<Labels<'a>, (f64, f64)> = BTreeMap::new();
-    let group = |sample: &Sample<'a>| kept(&sample.labels, |name| name != label);
-    let samples: Vec<Sample<'a>> = samples.into_iter().filter(|sample| sample.value > 0.0).collect();
+    let group = |sample: &LabelledValue<'a>| kept(&sample.labels, |name| name != label);
+    let samples: Vec<LabelledValue<'a>> = samples.into_iter().filter(|sample| sample.value > 0.0).collect();
     for sample in &samples {
         let (sum, count) = groups.entry(group(sample)).or_default();
         (*sum, *count) = (*sum + sample.value, *count + 1.0);
@@ -288,7 +302,7 @@ mod tests {
 
     #[test]
     fn one_of_two_peers_can_exceed_any_factor() {
-        let sample = |vdev, value| Sample { labels: vec![("pool", "tank"), ("vdev", vdev)], value };
+        let sample = |vdev, value| LabelledValue { labels: vec![("pool", "tank"), ("vdev", vdev)], value };
         let ratios = peer_ratios(vec![sample("a", 1.0), sample("b", 8.0), sample("idle", 0.0)], "vdev");
         assert_eq!(ratios, [sample("a", 0.125), sample("b", 8.0)]);
         assert!(peer_ratios(vec![sample("a", 1.0)], "vdev").is_empty());

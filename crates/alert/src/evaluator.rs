@@ -10,9 +10,9 @@ use poolwright_monitor::server::AlertSource;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::evaluation::{Inputs, Sample};
+use crate::evaluation::{Inputs, LabelledValue};
 use crate::history::History;
-use crate::rule::{Rule, Severity};
+use crate::rule::{AlertRule, AlertSeverity};
 use crate::table;
 use crate::template;
 use crate::threshold::Thresholds;
@@ -34,7 +34,7 @@ pub struct ApiAlert {
     /// Name of the rule.
     pub name: &'static str,
     /// How urgent it is.
-    pub severity: Severity,
+    pub severity: AlertSeverity,
     /// One line for a reader.
     pub summary: String,
     /// The labels of the pool, vdev, dataset, …
@@ -51,7 +51,7 @@ type Key = (&'static str, BTreeMap<&'static str, String>);
 /// Decides rules on readings that arrive one after the other.
 #[derive(Debug)]
 pub struct Evaluator {
-    rules: Vec<&'static Rule>,
+    rules: Vec<&'static AlertRule>,
     unavailable: Vec<&'static str>,
     thresholds: Thresholds,
     state: Mutex<State>,
@@ -74,7 +74,7 @@ impl Evaluator {
     }
 
     /// An evaluator of these rules.
-    pub fn of(rules: Vec<&'static Rule>, thresholds: Thresholds) -> Evaluator {
+    pub fn of(rules: Vec<&'static AlertRule>, thresholds: Thresholds) -> Evaluator {
         let history = History::new(rules.iter().copied());
         let state = Mutex::new(State { history, ..State::default() });
         Evaluator { rules, unavailable: Vec::new(), thresholds, state }
@@ -128,7 +128,7 @@ impl AlertSource for Evaluator {
 
 impl ApiAlert {
     /// The alert of a rule for one value.
-    pub fn new(rule: &Rule, sample: &Sample<'_>) -> ApiAlert {
+    pub fn new(rule: &AlertRule, sample: &LabelledValue<'_>) -> ApiAlert {
         let label =
             |name: &str| sample.labels.iter().find(|(label, _)| *label == name).map(|(_, value)| *value);
         ApiAlert {

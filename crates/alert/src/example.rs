@@ -2,7 +2,7 @@
 
 use poolwright_monitor::{MetricFamily, Readings};
 
-use crate::condition::{Condition, HOUR, MINUTE, Seconds, Value};
+use crate::condition::{AlertCondition, Expression, HOUR, MINUTE, Seconds};
 
 /// Data with which a rule fires, and data with which it does not.
 #[derive(Clone, Copy, Debug)]
@@ -21,12 +21,12 @@ pub struct ExampleSeries {
     /// Values of its labels, in the order of its type.
     pub labels: &'static [&'static str],
     /// Its values.
-    pub shape: Shape,
+    pub shape: ExpressionShape,
 }
 
 /// How the values of a series change. Time starts at 0.
 #[derive(Clone, Copy, Debug)]
-pub enum Shape {
+pub enum ExpressionShape {
     /// Always this value.
     Constant(f64),
     /// The first value, and what is added each minute.
@@ -42,7 +42,7 @@ pub const fn constant(
     labels: &'static [&'static str],
     value: f64,
 ) -> ExampleSeries {
-    ExampleSeries { family, labels, shape: Shape::Constant(value) }
+    ExampleSeries { family, labels, shape: ExpressionShape::Constant(value) }
 }
 
 /// A series that starts with a value and increases by another each minute.
@@ -52,7 +52,7 @@ pub const fn ramp(
     first: f64,
     step: f64,
 ) -> ExampleSeries {
-    ExampleSeries { family, labels, shape: Shape::Ramp(first, step) }
+    ExampleSeries { family, labels, shape: ExpressionShape::Ramp(first, step) }
 }
 
 /// A histogram to which these numbers of observations are added each minute.
@@ -62,16 +62,16 @@ pub const fn buckets(
     bounds: &'static [f64],
     step: &'static [f64],
 ) -> ExampleSeries {
-    ExampleSeries { family, labels, shape: Shape::Buckets(bounds, step) }
+    ExampleSeries { family, labels, shape: ExpressionShape::Buckets(bounds, step) }
 }
 
 /// The time at which a rule with this condition and delay is decided in the examples: late enough for its history and its delay.
-pub fn decision_time(condition: &Condition, wait: Seconds) -> Seconds {
+pub fn decision_time(condition: &AlertCondition, wait: Seconds) -> Seconds {
     let mut longest = 0;
-    condition.visit(&mut |value: &Value| {
+    condition.visit(&mut |value: &Expression| {
         let window = value.selector().map_or(0, |(_, window)| window.as_secs() as Seconds);
         // A line through two hours is as good as one through a week.
-        let is_line = matches!(value, Value::Predicted(..));
+        let is_line = matches!(value, Expression::Predicted(..));
         longest = longest.max(if is_line { window.min(2 * HOUR) } else { window });
     });
     longest + wait + 10 * MINUTE
@@ -83,13 +83,13 @@ pub fn readings_at(minute: u32, series: &[ExampleSeries]) -> Readings {
     for ExampleSeries { family, labels, shape } in series {
         let resource = readings.add_labelled(family.resource, labels);
         match *shape {
-            Shape::Constant(value) => {
+            ExpressionShape::Constant(value) => {
                 resource.set(family, value);
             }
-            Shape::Ramp(first, step) => {
+            ExpressionShape::Ramp(first, step) => {
                 resource.set(family, first + step * f64::from(minute));
             }
-            Shape::Buckets(bounds, steps) => {
+            ExpressionShape::Buckets(bounds, steps) => {
                 let counts = steps.iter().map(|step| (step * f64::from(minute)) as u64).collect();
                 resource.histogram(family, bounds, counts);
             }

@@ -10,8 +10,8 @@ use poolwright_monitor::family::{EXPORTER, SOURCE};
 use poolwright_monitor::{FAMILIES, FamilyType, MetricFamily, Readings};
 use serde::{Deserialize, Serialize};
 
-use crate::condition::{Seconds, Value};
-use crate::rule::Rule;
+use crate::condition::{Expression, Seconds};
+use crate::rule::AlertRule;
 
 /// Number of values that a series keeps for its window.
 const POINTS: f64 = 64.0;
@@ -66,10 +66,10 @@ pub struct KeptSeries {
 
 impl History {
     /// An empty history for what these rules need.
-    pub fn new<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> History {
+    pub fn new<'a>(rules: impl IntoIterator<Item = &'a AlertRule>) -> History {
         let mut history = History::default();
         for rule in rules {
-            rule.condition.visit(&mut |value: &Value| {
+            rule.condition.visit(&mut |value: &Expression| {
                 let Some((selector, window)) = value.selector().filter(|(_, window)| !window.is_zero())
                 else {
                     return;

@@ -1,6 +1,6 @@
 //! Alert rules.
 //!
-//! [`table`] is the one table of rules. A rule's [`Condition`] is data: from it, [`rule_file`] makes PromQL for Prometheus,
+//! [`table`] is the one table of rules. A rule's [`AlertCondition`] is data: from it, [`rule_file`] makes PromQL for Prometheus,
 //! and [`evaluation`] decides on [`Readings`](poolwright_monitor::Readings) without Prometheus. [`documentation`] makes the
 //! page of the documentation, and [`promtool`] the tests that Prometheus's own tool runs.
 //!
@@ -30,9 +30,9 @@ pub mod table;
 pub mod template;
 pub mod threshold;
 
-pub use condition::{Comparison, Condition, Value};
+pub use condition::{AlertCondition, Comparison, Expression};
 pub use error::{Error, Result};
 pub use evaluator::{ApiAlert, ApiAlerts, Evaluator};
 pub use history::History;
-pub use rule::{Rule, Severity};
+pub use rule::{AlertRule, AlertSeverity};
 pub use threshold::{Threshold, Thresholds};

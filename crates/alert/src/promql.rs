@@ -7,20 +7,20 @@ use std::fmt::Write as _;
 
 use poolwright_monitor::FamilyType;
 
-use crate::condition::{Comparison, Condition, Guard, Limit, MINUTE, Seconds, Selector, Value};
+use crate::condition::{AlertCondition, Comparison, Expression, Limit, MINUTE, RuleGuard, Seconds, Selector};
 use crate::threshold::Thresholds;
 
 /// The condition of a rule.
-pub fn condition(condition: &Condition, thresholds: &Thresholds) -> String {
+pub fn condition(condition: &AlertCondition, thresholds: &Thresholds) -> String {
     let (first, guards) = match condition {
-        Condition::Absent(selected) => return format!("absent({})", selector(selected, "")),
-        Condition::When(first, guards) => (first, guards),
+        AlertCondition::Absent(selected) => return format!("absent({})", selector(selected, "")),
+        AlertCondition::When(first, guards) => (first, guards),
     };
     let mut text = comparison(first, thresholds);
     for guard in *guards {
         let (operator, other) = match guard {
-            Guard::And(other) => ("and", other),
-            Guard::Unless(other) => ("unless", other),
+            RuleGuard::And(other) => ("and", other),
+            RuleGuard::Unless(other) => ("unless", other),
         };
         let matching = unshared(&first.value, &other.value);
         let _ = write!(text, "\n{operator}{matching}\n{}", comparison(other, thresholds));
@@ -35,7 +35,7 @@ fn comparison(of: &Comparison, thresholds: &Thresholds) -> String {
     match of.limit {
         Limit::Number(number) => format!("{left} {operator} {number}"),
         Limit::Threshold(threshold) => format!("{left} {operator} {}", thresholds.value(threshold)),
-        Limit::Value(right) => {
+        Limit::Expression(right) => {
             let matching = many_to_one(&of.value, right);
             format!("{left} {operator}{matching} {}", value(right))
         }
@@ -43,43 +43,43 @@ fn comparison(of: &Comparison, thresholds: &Thresholds) -> String {
 }
 
 /// A value. It is an operand: in parentheses if it needs them.
-pub fn value(of: &Value) -> String {
+pub fn value(of: &Expression) -> String {
     match of {
-        Value::Now(selected) => selector(selected, ""),
-        Value::Increase(selected, window) => format!("increase({})", range(selected, "", *window)),
-        Value::Rate(selected, window) => format!("rate({})", range(selected, "", *window)),
-        Value::Change(selected, window) => format!("delta({})", range(selected, "", *window)),
-        Value::Predicted(selected, window, ahead) => {
+        Expression::Now(selected) => selector(selected, ""),
+        Expression::Increase(selected, window) => format!("increase({})", range(selected, "", *window)),
+        Expression::Rate(selected, window) => format!("rate({})", range(selected, "", *window)),
+        Expression::Change(selected, window) => format!("delta({})", range(selected, "", *window)),
+        Expression::Predicted(selected, window, ahead) => {
             format!("predict_linear({}, {ahead})", range(selected, "", *window))
         }
-        Value::Earlier(selected, ago) => format!("{} offset {}", selector(selected, ""), duration(*ago)),
-        Value::Age(selected) => format!("(time() - {})", selector(selected, "")),
-        Value::Quantile(part, selected, window) => {
+        Expression::Earlier(selected, ago) => format!("{} offset {}", selector(selected, ""), duration(*ago)),
+        Expression::Age(selected) => format!("(time() - {})", selector(selected, "")),
+        Expression::Quantile(part, selected, window) => {
             format!("histogram_quantile({part}, rate({}))", range(selected, "_bucket", *window))
         }
-        Value::Sum(of, without) => format!("sum without({}) ({})", without.join(", "), value(of)),
-        Value::Unless(left, right) => {
+        Expression::Sum(of, without) => format!("sum without({}) ({})", without.join(", "), value(of)),
+        Expression::Unless(left, right) => {
             format!("({} unless{} {})", value(left), unshared(left, right), value(right))
         }
-        Value::Plus(left, right) => binary(left, "+", right),
-        Value::Quotient(left, right) => binary(left, "/", right),
-        Value::PeerRatio(of, label) => {
+        Expression::Plus(left, right) => binary(left, "+", right),
+        Expression::Quotient(left, right) => binary(left, "/", right),
+        Expression::PeerRatio(of, label) => {
             let each = format!("({} > 0)", value(of));
             let count = format!("count without({label}) ({each})");
             let sum = format!("sum without({label}) ({each})");
             let others = format!("({sum} - ignoring({label}) group_right() {each})");
             format!("({each} * ignoring({label}) group_left() ({count} - 1) / {others})")
         }
-        Value::Recorded(recording) => recording.name.to_owned(),
+        Expression::Recorded(recording) => recording.name.to_owned(),
     }
 }
 
-fn binary(left: &Value, operator: &str, right: &Value) -> String {
+fn binary(left: &Expression, operator: &str, right: &Expression) -> String {
     format!("({} {operator}{} {})", value(left), many_to_one(left, right), value(right))
 }
 
 /// How the sides of an operator are matched if the right one lacks labels.
-fn many_to_one(left: &Value, right: &Value) -> String {
+fn many_to_one(left: &Expression, right: &Expression) -> String {
     let ignored = only_in(&left.labels(), &right.labels());
     match ignored.is_empty() {
         true => String::new(),
@@ -88,7 +88,7 @@ fn many_to_one(left: &Value, right: &Value) -> String {
 }
 
 /// How the sides of `and` or `unless` are matched if each may lack labels of the other.
-fn unshared(left: &Value, right: &Value) -> String {
+fn unshared(left: &Expression, right: &Expression) -> String {
     let (left, right) = (left.labels(), right.labels());
     let ignored: Vec<&str> = only_in(&left, &right).into_iter().chain(only_in(&right, &left)).collect();
     ignoring(&ignored)
@@ -131,9 +131,9 @@ fn selector(selected: &Selector, suffix: &str) -> String {
 pub fn duration(seconds: Seconds) -> String {
     match seconds {
         0 => "0s".to_owned(),
-        _ if seconds % (24 * 60 * MINUTE) == 0 => format!("{}d", seconds / (24 * 60 * MINUTE)),
-        _ if seconds % (60 * MINUTE) == 0 => format!("{}h", seconds / (60 * MINUTE)),
-        _ if seconds % MINUTE == 0 => format!("{}m", seconds / MINUTE),
+        _ if seconds.is_multiple_of(24 * 60 * MINUTE) => format!("{}d", seconds / (24 * 60 * MINUTE)),
+        _ if seconds.is_multiple_of(60 * MINUTE) => format!("{}h", seconds / (60 * MINUTE)),
+        _ if seconds.is_multiple_of(MINUTE) => format!("{}m", seconds / MINUTE),
         _ => format!("{seconds}s"),
     }
 }

@@ -5,14 +5,14 @@
 use std::fmt::Write as _;
 
 use crate::evaluator::{ApiAlert, Evaluator};
-use crate::example::{ExampleSeries, Shape, decision_time, readings_at};
-use crate::rule::Rule;
+use crate::example::{ExampleSeries, ExpressionShape, decision_time, readings_at};
+use crate::rule::AlertRule;
 use crate::rule_file::{annotations, quoted};
 use crate::table;
 use crate::threshold::Thresholds;
 
 /// The alerts of one rule with example data, at the time of the decision.
-pub fn decided(rule: &'static Rule, series: &[ExampleSeries]) -> Vec<ApiAlert> {
+pub fn decided(rule: &'static AlertRule, series: &[ExampleSeries]) -> Vec<ApiAlert> {
     let evaluator = Evaluator::of(vec![rule], Thresholds::default());
     for minute in 0..=decision_time(&rule.condition, rule.wait) / 60 {
         evaluator.evaluate(f64::from(minute * 60), &[&readings_at(minute, series)]);
@@ -30,7 +30,7 @@ pub fn text(rule_file: &str) -> String {
     text
 }
 
-fn test(text: &mut String, rule: &'static Rule, name: &str, series: &[ExampleSeries]) {
+fn test(text: &mut String, rule: &'static AlertRule, name: &str, series: &[ExampleSeries]) {
     let time = decision_time(&rule.condition, rule.wait) / 60;
     let _ = writeln!(text, "  - name: {} {name}", rule.name);
     let _ = writeln!(text, "    interval: 1m");
@@ -58,12 +58,12 @@ fn test(text: &mut String, rule: &'static Rule, name: &str, series: &[ExampleSer
 fn input(text: &mut String, series: &ExampleSeries, time: u32) {
     let name = series.family.name;
     match series.shape {
-        Shape::Constant(value) => line(text, name, series, None, &format!("{value}x{time}")),
-        Shape::Ramp(first, step) => {
+        ExpressionShape::Constant(value) => line(text, name, series, None, &format!("{value}x{time}")),
+        ExpressionShape::Ramp(first, step) => {
             let sign = if step < 0.0 { '-' } else { '+' };
             line(text, name, series, None, &format!("{first}{sign}{}x{time}", step.abs()));
         }
-        Shape::Buckets(bounds, steps) => {
+        ExpressionShape::Buckets(bounds, steps) => {
             let mut sum = 0.0;
             for (at, step) in steps.iter().enumerate() {
                 sum += step;

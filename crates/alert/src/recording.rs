@@ -5,7 +5,7 @@
 
 use poolwright_monitor::family::*;
 
-use crate::condition::{MINUTE, Recording, Seconds, Value, all, is, is_not, only};
+use crate::condition::{Expression, MINUTE, Recording, Seconds, all, is, is_not, only};
 
 const SHORT: Seconds = 5 * MINUTE;
 /// The class that stands for the whole pool in metrics of vdevs.
@@ -25,46 +25,46 @@ macro_rules! recordings {
 
 recordings! {
     CAPACITY = "pool:poolwright_capacity:ratio" "Allocated part of each pool."
-        Value::Quotient(&Value::Now(all(&POOL_ALLOCATED)), &Value::Now(all(&POOL_SIZE)));
+        Expression::Quotient(&Expression::Now(all(&POOL_ALLOCATED)), &Expression::Now(all(&POOL_SIZE)));
     POOL_READ_RATE = "pool:poolwright_read_bytes:rate5m" "Bytes that the devices of each pool read per second."
-        Value::Sum(
-            &Value::Unless(&Value::Rate(all(&VDEV_READ_BYTES), SHORT), &Value::Now(only(&VDEV_INFO, &[is("type", GROUPS)]))),
+        Expression::Sum(
+            &Expression::Unless(&Expression::Rate(all(&VDEV_READ_BYTES), SHORT), &Expression::Now(only(&VDEV_INFO, &[is("type", GROUPS)]))),
             &["vdev", "class"],
         );
     POOL_WRITE_RATE = "pool:poolwright_written_bytes:rate5m" "Bytes that the devices of each pool write per second."
-        Value::Sum(
-            &Value::Unless(&Value::Rate(all(&VDEV_WRITE_BYTES), SHORT), &Value::Now(only(&VDEV_INFO, &[is("type", GROUPS)]))),
+        Expression::Sum(
+            &Expression::Unless(&Expression::Rate(all(&VDEV_WRITE_BYTES), SHORT), &Expression::Now(only(&VDEV_INFO, &[is("type", GROUPS)]))),
             &["vdev", "class"],
         );
     DATASET_READ_RATE = "dataset:poolwright_read_bytes:rate5m" "Bytes that programs read per second from each dataset."
-        Value::Rate(all(&DATASET_READ_BYTES), SHORT);
+        Expression::Rate(all(&DATASET_READ_BYTES), SHORT);
     DATASET_WRITE_RATE = "dataset:poolwright_written_bytes:rate5m" "Bytes that programs write per second to each dataset."
-        Value::Rate(all(&DATASET_WRITE_BYTES), SHORT);
+        Expression::Rate(all(&DATASET_WRITE_BYTES), SHORT);
     DATASET_COMMIT_RATE = "dataset:poolwright_zil_commits:rate5m" "Commits of the intent log per second of each dataset."
-        Value::Rate(all(&ZIL_COMMITS), SHORT);
+        Expression::Rate(all(&ZIL_COMMITS), SHORT);
     DEMAND_ACCESS_RATE = "arc:poolwright_demand_accesses:rate5m" "Demand accesses per second of each ARC."
-        Value::Sum(&Value::Rate(only(&ARC_ACCESSES, &[is("type", DEMAND)]), SHORT), &["type", "result"]);
+        Expression::Sum(&Expression::Rate(only(&ARC_ACCESSES, &[is("type", DEMAND)]), SHORT), &["type", "result"]);
     DEMAND_MISS_RATE = "arc:poolwright_demand_misses:rate5m" "Demand misses per second of each ARC."
-        Value::Sum(
-            &Value::Rate(only(&ARC_ACCESSES, &[is("type", DEMAND), is("result", &["miss"])]), SHORT),
+        Expression::Sum(
+            &Expression::Rate(only(&ARC_ACCESSES, &[is("type", DEMAND), is("result", &["miss"])]), SHORT),
             &["type", "result"],
         );
     DEMAND_HITS = "arc:poolwright_demand_hits:ratio_rate5m" "Part of the demand accesses of each ARC that find their block in memory."
-        Value::Quotient(
-            &Value::Sum(
-                &Value::Rate(only(&ARC_ACCESSES, &[is("type", DEMAND), is("result", &["hit"])]), SHORT),
+        Expression::Quotient(
+            &Expression::Sum(
+                &Expression::Rate(only(&ARC_ACCESSES, &[is("type", DEMAND), is("result", &["hit"])]), SHORT),
                 &["type", "result"],
             ),
-            &Value::Recorded(&DEMAND_ACCESS_RATE),
+            &Expression::Recorded(&DEMAND_ACCESS_RATE),
         );
     DEVICE_P50 = "vdev:poolwright_device_latency_seconds:p50_15m" "Median time of the requests at each device, reads and writes apart."
-        Value::Quantile(
+        Expression::Quantile(
             0.5,
             only(&VDEV_LATENCY, &[is_not("class", ROOT), is("queue", &["disk_read", "disk_write"])]),
             15 * MINUTE,
         );
     VDEV_P99 = "vdev:poolwright_latency_seconds:p99_15m" "99th percentile of the times of the requests of each vdev."
-        Value::Quantile(0.99, only(&VDEV_LATENCY, &[is_not("class", ROOT)]), 15 * MINUTE);
+        Expression::Quantile(0.99, only(&VDEV_LATENCY, &[is_not("class", ROOT)]), 15 * MINUTE);
     POOLS = "state:poolwright_pools:sum" "Number of pools in each state, for fleets; `by (state)` of all hosts."
-        Value::Sum(&Value::Now(all(&POOL_STATE_NOW)), &["engine", "pool"]);
+        Expression::Sum(&Expression::Now(all(&POOL_STATE_NOW)), &["engine", "pool"]);
 }

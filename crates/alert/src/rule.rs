@@ -3,25 +3,25 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::condition::{Condition, Seconds, Value};
+use crate::condition::{AlertCondition, Expression, Seconds};
 use crate::example::Example;
 
 /// How urgent an alert is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum AlertSeverity {
     /// Look at it within days.
     Warning,
     /// Data or service is lost, or will be soon.
     Critical,
 }
 
-impl Severity {
+impl AlertSeverity {
     /// The value of the label `severity`.
     pub fn name(self) -> &'static str {
         match self {
-            Severity::Warning => "warning",
-            Severity::Critical => "critical",
+            AlertSeverity::Warning => "warning",
+            AlertSeverity::Critical => "critical",
         }
     }
 }
@@ -50,15 +50,15 @@ pub enum Decision {
 
 /// An alert rule.
 #[derive(Debug)]
-pub struct Rule {
+pub struct AlertRule {
     /// The name in CamelCase.
     pub name: &'static str,
     /// How urgent it is.
-    pub severity: Severity,
+    pub severity: AlertSeverity,
     /// How long the condition has to hold.
     pub wait: Seconds,
     /// When it fires.
-    pub condition: Condition,
+    pub condition: AlertCondition,
     /// How to write the value.
     pub format: ValueFormat,
     /// One line with `{label}` and `{value}`.
@@ -75,7 +75,7 @@ pub struct Rule {
     pub example: Example,
 }
 
-impl Rule {
+impl AlertRule {
     /// Whether this program can decide it.
     pub fn is_local(&self) -> bool {
         self.decision == Decision::Anywhere
@@ -84,7 +84,7 @@ impl Rule {
     /// Whether the condition compares with earlier readings.
     pub fn needs_history(&self) -> bool {
         let mut needs = false;
-        self.condition.visit(&mut |value: &Value| {
+        self.condition.visit(&mut |value: &Expression| {
             needs |= value.selector().is_some_and(|(_, window)| !window.is_zero());
         });
         needs

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::promql;
 use crate::recording::RECORDINGS;
-use crate::rule::Rule;
+use crate::rule::AlertRule;
 use crate::table::GROUPS;
 use crate::template;
 use crate::threshold::Thresholds;
@@ -15,7 +15,7 @@ const RUNBOOK: &str = "docs/alerts.md";
 /// The rule file: recording rules, and the alert rules in groups.
 pub fn text(thresholds: &Thresholds) -> String {
     let mut text = "# Alert and recording rules for the metrics of `poolwright serve`.\n\
-        # Made by `poolwright check --prometheus`; --threshold changes thresholds. docs/alerts.md explains each alert.\n\
+        # Made by `poolwright check`, which can change thresholds. docs/alerts.md explains each alert.\n\
         groups:\n  - name: poolwright-recording\n    rules:\n"
         .to_owned();
     for recording in RECORDINGS {
@@ -32,7 +32,7 @@ pub fn text(thresholds: &Thresholds) -> String {
     text
 }
 
-fn add(text: &mut String, rule: &Rule, thresholds: &Thresholds) {
+fn add(text: &mut String, rule: &AlertRule, thresholds: &Thresholds) {
     let _ = writeln!(text, "      - alert: {}", rule.name);
     let _ = writeln!(text, "        expr: |-");
     for line in promql::condition(&rule.condition, thresholds).lines() {
@@ -49,7 +49,7 @@ fn add(text: &mut String, rule: &Rule, thresholds: &Thresholds) {
 }
 
 /// The annotations of an alert with this summary.
-pub fn annotations(rule: &Rule, summary: &str) -> [(&'static str, String); 3] {
+pub fn annotations(rule: &AlertRule, summary: &str) -> [(&'static str, String); 3] {
     [
         ("summary", summary.to_owned()),
         ("description", format!("{} {}", rule.meaning, rule.action)),

@@ -10,7 +10,7 @@ mod writes;
 
 pub use exporter::UP;
 
-use crate::rule::Rule;
+use crate::rule::AlertRule;
 
 /// Rules about one subject.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Group {
     /// The title in the documentation.
     pub title: &'static str,
     /// The rules.
-    pub rules: &'static [Rule],
+    pub rules: &'static [AlertRule],
 }
 
 /// All rules.
@@ -35,24 +35,24 @@ pub static GROUPS: &[Group] = &[
 ];
 
 /// All rules, in the order of the documentation.
-pub fn rules() -> impl Iterator<Item = &'static Rule> {
+pub fn rules() -> impl Iterator<Item = &'static AlertRule> {
     GROUPS.iter().flat_map(|group| group.rules)
 }
 
 /// What most rules have: they are decided anywhere, and their value is a number that is no figure for a graph.
 macro_rules! rule {
     ($($field:ident : $value:expr),+ $(,)?) => {
-        $crate::rule::Rule { $($field: $value,)+ ..$crate::table::DEFAULT }
+        $crate::rule::AlertRule { $($field: $value,)+ ..$crate::table::DEFAULT }
     };
 }
 use rule;
 
 /// The fields that [`rule!`] does not set.
-const DEFAULT: Rule = Rule {
+const DEFAULT: AlertRule = AlertRule {
     name: "",
-    severity: crate::rule::Severity::Warning,
+    severity: crate::rule::AlertSeverity::Warning,
     wait: 0,
-    condition: crate::condition::Condition::Absent(crate::condition::all(&UP)),
+    condition: crate::condition::AlertCondition::Absent(crate::condition::all(&UP)),
     format: crate::rule::ValueFormat::Number,
     summary: "",
     meaning: "",

@@ -7,7 +7,9 @@ use poolwright_alert::condition::{HOUR, Limit};
 use poolwright_alert::example::ExampleSeries;
 use poolwright_alert::rule::Decision;
 use poolwright_alert::threshold::THRESHOLDS;
-use poolwright_alert::{Rule, Thresholds, Value, documentation, promtool, rule_file, table, template};
+use poolwright_alert::{
+    AlertRule, Expression, Thresholds, documentation, promtool, rule_file, table, template,
+};
 
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -80,25 +82,25 @@ fn rules_are_complete() {
     assert!(names.len() >= 30, "{}", names.len());
 }
 
-fn labels_of(rule: &Rule) -> Vec<&'static str> {
+fn labels_of(rule: &AlertRule) -> Vec<&'static str> {
     rule.condition.comparisons().next().map_or(Vec::new(), |first| first.value.labels())
 }
 
 /// An operator keeps the labels of its left side, so that the right side may only lack labels.
 #[test]
 fn right_sides_have_no_labels_of_their_own() {
-    let check = |name: &str, left: &Value, right: &Value| {
+    let check = |name: &str, left: &Expression, right: &Expression| {
         let labels = left.labels();
         assert!(right.labels().iter().all(|label| labels.contains(label)), "{name}: {left:?} {right:?}");
     };
     for rule in table::rules() {
         rule.condition.visit(&mut |value| {
-            if let Value::Plus(left, right) | Value::Quotient(left, right) = value {
+            if let Expression::Plus(left, right) | Expression::Quotient(left, right) = value {
                 check(rule.name, left, right);
             }
         });
         for comparison in rule.condition.comparisons() {
-            if let Limit::Value(right) = comparison.limit {
+            if let Limit::Expression(right) = comparison.limit {
                 check(rule.name, &comparison.value, right);
             }
         }
@@ -120,7 +122,7 @@ fn only_prometheus_keeps_long_histories() {
 fn all_thresholds_are_used() {
     for threshold in THRESHOLDS {
         let is_used =
-            |rule: &Rule| rule.condition.thresholds().iter().any(|used| used.name == threshold.name);
+            |rule: &AlertRule| rule.condition.thresholds().iter().any(|used| used.name == threshold.name);
         assert!(table::rules().any(is_used), "{}", threshold.name);
         assert!(threshold.source.ends_with('.'), "{}", threshold.name);
     }

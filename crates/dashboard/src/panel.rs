@@ -110,7 +110,7 @@ impl StateColor {
 
 /// Where the colour of values changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Thresholds {
+pub enum PanelThresholds {
     /// All values have the same colour.
     Same(StateColor),
     /// Values from the first number on are a warning, from the second on critical.
@@ -144,7 +144,7 @@ pub struct PanelQuery {
     /// The name of a series, with labels as `{{label}}`; in a table the title of the column.
     pub legend: &'static str,
     /// In a table, the unit, the limits and the states of the column.
-    pub column: Option<(PanelUnit, Thresholds, &'static [CodedState])>,
+    pub column: Option<(PanelUnit, PanelThresholds, &'static [CodedState])>,
 }
 
 /// A panel.
@@ -161,7 +161,7 @@ pub struct Panel {
     /// The unit of all values; in a table that of columns without one.
     pub unit: PanelUnit,
     /// The colours.
-    pub limits: Thresholds,
+    pub limits: PanelThresholds,
     /// The names of values.
     pub states: &'static [CodedState],
     /// Whether lines are stacked.
@@ -184,7 +184,7 @@ impl Panel {
             note: "",
             queries: Vec::new(),
             unit,
-            limits: Thresholds::Same(StateColor::Neutral),
+            limits: PanelThresholds::Same(StateColor::Neutral),
             states: &[],
             is_stacked: false,
             max: None,
@@ -232,7 +232,7 @@ impl Panel {
 
     /// Adds a column to a table.
     pub fn column(self, title: &'static str, unit: PanelUnit, query: Query) -> Panel {
-        self.limited_column(title, unit, Thresholds::Same(StateColor::Neutral), query)
+        self.limited_column(title, unit, PanelThresholds::Same(StateColor::Neutral), query)
     }
 
     /// Adds a column to a table whose values have colours.
@@ -240,7 +240,7 @@ impl Panel {
         mut self,
         title: &'static str,
         unit: PanelUnit,
-        limits: Thresholds,
+        limits: PanelThresholds,
         query: Query,
     ) -> Panel {
         self.queries.push(PanelQuery { query, legend: title, column: Some((unit, limits, &[])) });
@@ -249,7 +249,7 @@ impl Panel {
 
     /// Adds a column with states to a table.
     pub fn state_column(mut self, title: &'static str, states: &'static [CodedState], query: Query) -> Panel {
-        let column = Some((PanelUnit::Count, Thresholds::Same(StateColor::Neutral), states));
+        let column = Some((PanelUnit::Count, PanelThresholds::Same(StateColor::Neutral), states));
         self.queries.push(PanelQuery { query, legend: title, column });
         self
     }
@@ -260,7 +260,7 @@ impl Panel {
     }
 
     /// Colours the values.
-    pub fn limits(self, limits: Thresholds) -> Panel {
+    pub fn limits(self, limits: PanelThresholds) -> Panel {
         Panel { limits, ..self }
     }
 

@@ -204,6 +204,35 @@ fn clients_that_are_malformed_oversized_or_silent_do_not_stop_it() {
 }
 
 #[test]
+fn a_thousand_scrapers_at_once_are_answered_within_the_memory_limit() {
+    skip_without_fuse!();
+    let mounted = Mounted::on("a.img:1G");
+    let exporter = Exporter::start(&mounted, &[]);
+    let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut clients: Vec<TcpStream> = (0..1000)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&exporter.address).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.write_all(request).unwrap();
+            stream
+        })
+        .collect();
+    // Some never read their answer; all others get it whole.
+    let silent = clients.split_off(900);
+    for mut client in clients {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("poolwright_pool_open"), "{answer}");
+    }
+    let metrics = exporter.metrics();
+    let resident = |line: &&str| line.starts_with("poolwright_exporter_resident_memory_bytes ");
+    let line = metrics.lines().find(resident).unwrap();
+    let bytes: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(bytes < 64 << 20, "{bytes} bytes with 1000 clients");
+    drop(silent);
+}
+
+#[test]
 fn other_hosts_need_encryption_and_authentication() {
     let dir = TestDir::new();
     dir.fails("serve --listen 0.0.0.0:0", 3, &["refusing to listen on 0.0.0.0:0", "hint: use --tls-cert"]);

@@ -6,12 +6,12 @@ use poolwright_monitor::family::{
 };
 
 use super::rule;
-use crate::condition::Condition::When;
-use crate::condition::Guard::And;
-use crate::condition::{HOUR, MINUTE, Value, above, all, below, holds, is, is_positive, only};
+use crate::condition::AlertCondition::When;
+use crate::condition::RuleGuard::And;
+use crate::condition::{Expression, HOUR, MINUTE, above, all, below, holds, is, is_positive, only};
 use crate::example::{Example, ExampleSeries, constant, ramp};
 use crate::recording::{DEMAND_ACCESS_RATE, DEMAND_HITS, DEMAND_MISS_RATE};
-use crate::rule::{Rule, ValueFormat};
+use crate::rule::{AlertRule, ValueFormat};
 use crate::threshold::{
     ARC_FILLED, ARC_HITS, ARC_MISSES, ARC_RECLAIMS, ARC_SHARE, ARC_TARGET_SHARE, BUSY_ACCESSES,
     L2ARC_HEADERS, L2ARC_HITS,
@@ -27,13 +27,13 @@ const fn accesses(hits: f64, misses: f64) -> [ExampleSeries; 2] {
     [ramp(&ARC_ACCESSES, HIT, 0.0, hits), ramp(&ARC_ACCESSES, MISS, 0.0, misses)]
 }
 
-pub static RULES: &[Rule] = &[
+pub static RULES: &[AlertRule] = &[
     rule! {
         name: "ArcBelowTarget",
         wait: 30 * MINUTE,
         condition: When(
-            below(Value::Quotient(&Value::Now(all(&ARC_SIZE)), &Value::Now(all(&ARC_TARGET))), &ARC_FILLED),
-            &[And(above(Value::Recorded(&DEMAND_MISS_RATE), &BUSY_ACCESSES))],
+            below(Expression::Quotient(&Expression::Now(all(&ARC_SIZE)), &Expression::Now(all(&ARC_TARGET))), &ARC_FILLED),
+            &[And(above(Expression::Recorded(&DEMAND_MISS_RATE), &BUSY_ACCESSES))],
         ),
         format: ValueFormat::Percentage,
         summary: "the ARC{pool| of pool } has only {value} of its target size",
@@ -59,13 +59,13 @@ pub static RULES: &[Rule] = &[
         wait: HOUR,
         condition: When(
             below(
-                Value::Quotient(
-                    &Value::Now(only(&ARC_TARGET, &[is("engine", &["kernel"])])),
-                    &Value::Now(all(&ARC_MAX)),
+                Expression::Quotient(
+                    &Expression::Now(only(&ARC_TARGET, &[is("engine", &["kernel"])])),
+                    &Expression::Now(all(&ARC_MAX)),
                 ),
                 &ARC_TARGET_SHARE,
             ),
-            &[And(above(Value::Recorded(&DEMAND_MISS_RATE), &BUSY_ACCESSES))],
+            &[And(above(Expression::Recorded(&DEMAND_MISS_RATE), &BUSY_ACCESSES))],
         ),
         format: ValueFormat::Percentage,
         summary: "the ARC's target is only {value} of its maximum",
@@ -103,12 +103,12 @@ pub static RULES: &[Rule] = &[
         wait: 15 * MINUTE,
         condition: When(
             below(
-                Value::Quotient(
-                    &Value::Plus(
-                        &Value::Now(only(&ARC_SIZE, &[is("engine", &["kernel"])])),
-                        &Value::Now(all(&HOST_MEMORY_AVAILABLE)),
+                Expression::Quotient(
+                    &Expression::Plus(
+                        &Expression::Now(only(&ARC_SIZE, &[is("engine", &["kernel"])])),
+                        &Expression::Now(all(&HOST_MEMORY_AVAILABLE)),
                     ),
-                    &Value::Now(all(&HOST_MEMORY)),
+                    &Expression::Now(all(&HOST_MEMORY)),
                 ),
                 &ARC_SHARE,
             ),
@@ -135,7 +135,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "ArcReclaimed",
         wait: 15 * MINUTE,
-        condition: When(above(Value::Rate(all(&ARC_DIRECT_RECLAIMS), 15 * MINUTE), &ARC_RECLAIMS), &[]),
+        condition: When(above(Expression::Rate(all(&ARC_DIRECT_RECLAIMS), 15 * MINUTE), &ARC_RECLAIMS), &[]),
         summary: "the kernel takes memory from the ARC {value} times per second",
         meaning: "Programs wait for memory that the ARC must give back at once (direct reclaim).",
         action: "Lower `zfs_arc_max`, so that the memory is free before programs ask for it.",
@@ -146,7 +146,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "ArcThrottlesWriters",
-        condition: When(is_positive(Value::Increase(all(&ARC_THROTTLED), 15 * MINUTE)), &[]),
+        condition: When(is_positive(Expression::Increase(all(&ARC_THROTTLED), 15 * MINUTE)), &[]),
         summary: "writers had to wait for memory {value} times within 15 minutes",
         meaning: "Memory was so short that OpenZFS delayed writes (`memory_throttle_count`).",
         action: "See ArcMemoryShort.",
@@ -159,8 +159,8 @@ pub static RULES: &[Rule] = &[
         name: "ArcHitsLow",
         wait: 30 * MINUTE,
         condition: When(
-            below(Value::Recorded(&DEMAND_HITS), &ARC_HITS),
-            &[And(above(Value::Recorded(&DEMAND_ACCESS_RATE), &BUSY_ACCESSES))],
+            below(Expression::Recorded(&DEMAND_HITS), &ARC_HITS),
+            &[And(above(Expression::Recorded(&DEMAND_ACCESS_RATE), &BUSY_ACCESSES))],
         ),
         format: ValueFormat::Percentage,
         summary: "only {value} of the demand accesses hit the ARC{pool| of pool }",
@@ -175,7 +175,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "ArcDemandMisses",
         wait: 15 * MINUTE,
-        condition: When(above(Value::Recorded(&DEMAND_MISS_RATE), &ARC_MISSES), &[]),
+        condition: When(above(Expression::Recorded(&DEMAND_MISS_RATE), &ARC_MISSES), &[]),
         summary: "programs wait for {value} reads per second that miss the ARC{pool| of pool }",
         meaning: "Each demand miss is a read from a vdev that a program waits for.",
         action: "If the vdevs cannot answer so many, give the ARC more memory (`poolwright mrc` says how much helps), or reduce the load.",
@@ -190,14 +190,14 @@ pub static RULES: &[Rule] = &[
         wait: HOUR,
         condition: When(
             below(
-                Value::Quotient(
-                    &Value::Rate(all(&family::L2ARC_HITS), HOUR),
-                    &Value::Plus(&Value::Rate(all(&family::L2ARC_HITS), HOUR), &Value::Rate(all(&L2ARC_MISSES), HOUR)),
+                Expression::Quotient(
+                    &Expression::Rate(all(&family::L2ARC_HITS), HOUR),
+                    &Expression::Plus(&Expression::Rate(all(&family::L2ARC_HITS), HOUR), &Expression::Rate(all(&L2ARC_MISSES), HOUR)),
                 ),
                 &L2ARC_HITS,
             ),
             &[And(above(
-                Value::Quotient(&Value::Now(all(&family::L2ARC_HEADERS)), &Value::Now(all(&ARC_SIZE))),
+                Expression::Quotient(&Expression::Now(all(&family::L2ARC_HEADERS)), &Expression::Now(all(&ARC_SIZE))),
                 &L2ARC_HEADERS,
             ))],
         ),
@@ -222,7 +222,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "L2arcErrors",
-        condition: When(is_positive(Value::Increase(all(&L2ARC_ERRORS), HOUR)), &[]),
+        condition: When(is_positive(Expression::Increase(all(&L2ARC_ERRORS), HOUR)), &[]),
         summary: "{value} reads from cache vdevs failed within an hour",
         meaning: "A cache vdev returns errors or damaged blocks. The data was read from the pool instead.",
         action: "`zpool status` shows the device. Remove or replace it.",

@@ -6,14 +6,14 @@ use poolwright_monitor::family::{
 use poolwright_monitor::{FamilyType, MetricFamily, ResourceType, Unit};
 
 use super::rule;
-use crate::condition::Condition::{Absent, When};
-use crate::condition::Guard::And;
+use crate::condition::AlertCondition::{Absent, When};
+use crate::condition::RuleGuard::And;
 use crate::condition::{
-    Comparison, Limit, MINUTE, Relation, Value, above, all, compare, is, is_positive, only,
+    Comparison, Expression, Limit, MINUTE, Relation, above, all, compare, is, is_positive, only,
 };
 use crate::example::{Example, constant, ramp};
-use crate::rule::Severity::Critical;
-use crate::rule::{Decision, Rule, ValueFormat};
+use crate::rule::AlertSeverity::Critical;
+use crate::rule::{AlertRule, Decision, ValueFormat};
 use crate::threshold::{EXPORTER_MEMORY as EXPORTER_MEMORY_LIMIT, SOURCE_AGE as SOURCE_AGE_LIMIT};
 
 static TARGET: ResourceType =
@@ -29,9 +29,9 @@ pub static UP: MetricFamily = MetricFamily {
 };
 
 const STATUS: &[&str] = &["kernel-status", "tank"];
-const IS_DOWN: Comparison = compare(Value::Now(all(&SOURCE_UP)), Relation::Equal, Limit::Number(0.0));
+const IS_DOWN: Comparison = compare(Expression::Now(all(&SOURCE_UP)), Relation::Equal, Limit::Number(0.0));
 
-pub static RULES: &[Rule] = &[
+pub static RULES: &[AlertRule] = &[
     rule! {
         name: "SourceDown",
         severity: Critical,
@@ -51,7 +51,7 @@ pub static RULES: &[Rule] = &[
         wait: 5 * MINUTE,
         condition: When(
             compare(
-                Value::Increase(all(&SOURCE_READS), 10 * MINUTE),
+                Expression::Increase(all(&SOURCE_READS), 10 * MINUTE),
                 Relation::AtMost,
                 Limit::Number(0.0),
             ),
@@ -68,7 +68,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "SourceStale",
         wait: 5 * MINUTE,
-        condition: When(above(Value::Now(all(&SOURCE_AGE)), &SOURCE_AGE_LIMIT), &[]),
+        condition: When(above(Expression::Now(all(&SOURCE_AGE)), &SOURCE_AGE_LIMIT), &[]),
         format: ValueFormat::Duration,
         summary: "the readings of source {source}{pool| of pool } are {value} old",
         meaning: "Alerts and graphs of this source show the past.",
@@ -80,7 +80,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "ExporterRejectsConnections",
-        condition: When(is_positive(Value::Increase(all(&EXPORTER_REJECTED), 15 * MINUTE)), &[]),
+        condition: When(is_positive(Expression::Increase(all(&EXPORTER_REJECTED), 15 * MINUTE)), &[]),
         summary: "the exporter closed {value} connections within 15 minutes, because too many were open",
         meaning: "More clients than the exporter serves: a client that does not close connections, or an attack.",
         action: "`ss -tnp` shows the clients.",
@@ -92,7 +92,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "ExporterMemory",
         wait: 15 * MINUTE,
-        condition: When(above(Value::Now(all(&EXPORTER_MEMORY)), &EXPORTER_MEMORY_LIMIT), &[]),
+        condition: When(above(Expression::Now(all(&EXPORTER_MEMORY)), &EXPORTER_MEMORY_LIMIT), &[]),
         format: ValueFormat::Bytes,
         summary: "the exporter uses {value} of memory",
         meaning: "It should need far less; a host with very many datasets may need more.",
@@ -107,7 +107,7 @@ pub static RULES: &[Rule] = &[
         severity: Critical,
         wait: 5 * MINUTE,
         condition: When(
-            compare(Value::Now(only(&UP, &[is("job", &["poolwright"])])), Relation::Equal, Limit::Number(0.0)),
+            compare(Expression::Now(only(&UP, &[is("job", &["poolwright"])])), Relation::Equal, Limit::Number(0.0)),
             &[],
         ),
         summary: "Prometheus cannot scrape {instance}",

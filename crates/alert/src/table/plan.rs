@@ -3,14 +3,14 @@
 use poolwright_monitor::family::*;
 
 use super::rule;
-use crate::condition::Condition::When;
-use crate::condition::Guard::And;
+use crate::condition::AlertCondition::When;
+use crate::condition::RuleGuard::And;
 use crate::condition::{
-    Comparison, HOUR, Limit, MINUTE, Match, Relation, Value, above, all, below, compare, is, is_not,
+    Comparison, Expression, HOUR, Limit, MINUTE, Match, Relation, above, all, below, compare, is, is_not,
     is_positive, only,
 };
 use crate::example::{Example, constant};
-use crate::rule::{Rule, ValueFormat};
+use crate::rule::{AlertRule, ValueFormat};
 use crate::threshold::{BLOCK_SIZES, PLAN_AGE, REQUEST_SIZE_FACTOR, REQUEST_SIZE_SHARE};
 
 const ROLE: &[&str] = &["plan.json", "data", "/var/lib/mysql", "tank/db"];
@@ -19,18 +19,20 @@ const WRITES: &[&str] = &["plan.json", "data", "/var/lib/mysql", "tank/db", "mea
 const RECORDSIZE: &[&str] = &["plan.json", "data", "/var/lib/mysql", "tank/db", "recordsize", "16K", "128K"];
 const SIZES: Match = is("metric", &["mean_read_bytes", "mean_write_bytes"]);
 /// Size of present requests in parts of those that were recorded.
-const SIZE_CHANGE: Value =
-    Value::Quotient(&Value::Now(only(&PROMISE_PRESENT, &[SIZES])), &Value::Now(all(&PROMISE_VALUE)));
+const SIZE_CHANGE: Expression = Expression::Quotient(
+    &Expression::Now(only(&PROMISE_PRESENT, &[SIZES])),
+    &Expression::Now(all(&PROMISE_VALUE)),
+);
 /// There are requests at all.
-const HAS_REQUESTS: Comparison = is_positive(Value::Now(all(&PROMISE_PRESENT)));
+const HAS_REQUESTS: Comparison = is_positive(Expression::Now(all(&PROMISE_PRESENT)));
 
-pub static RULES: &[Rule] = &[
+pub static RULES: &[AlertRule] = &[
     rule! {
         name: "PlanPropertyDrifted",
         wait: 15 * MINUTE,
         condition: When(
             compare(
-                Value::Now(only(&PLAN_PROPERTY_KEPT, &[is_not("dataset", &[""])])),
+                Expression::Now(only(&PLAN_PROPERTY_KEPT, &[is_not("dataset", &[""])])),
                 Relation::Equal,
                 Limit::Number(0.0),
             ),
@@ -49,9 +51,9 @@ pub static RULES: &[Rule] = &[
         wait: HOUR,
         condition: When(
             compare(
-                Value::Now(only(&PROMISE_PRESENT, &[is("metric", &["space_ratio"])])),
+                Expression::Now(only(&PROMISE_PRESENT, &[is("metric", &["space_ratio"])])),
                 Relation::Below,
-                Limit::Value(&Value::Now(all(&PROMISE_LOW))),
+                Limit::Expression(&Expression::Now(all(&PROMISE_LOW))),
             ),
             &[],
         ),
@@ -93,7 +95,7 @@ pub static RULES: &[Rule] = &[
         wait: HOUR,
         condition: When(
             above(
-                Value::Quotient(&Value::Now(all(&PLAN_FILES_OTHER_SIZE)), &Value::Now(all(&PLAN_FILES))),
+                Expression::Quotient(&Expression::Now(all(&PLAN_FILES_OTHER_SIZE)), &Expression::Now(all(&PLAN_FILES))),
                 &BLOCK_SIZES,
             ),
             &[],
@@ -109,11 +111,11 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "PlanOld",
-        condition: When(above(Value::Age(all(&PLAN_CREATED)), &PLAN_AGE), &[]),
+        condition: When(above(Expression::Age(all(&PLAN_CREATED)), &PLAN_AGE), &[]),
         format: ValueFormat::Duration,
         summary: "plan {plan} is {value} old",
         meaning: "Data and load change; the plan's measurements may no longer hold.",
-        action: "`poolwright tune --repeat PLAN` says whether the run still recommends the same.",
+        action: "Repeat the run of `poolwright tune`; it says whether it still recommends the same.",
         example: Example {
             fires: &[constant(&PLAN_CREATED, &["plan.json"], -20_000_000.0)],
             quiet: &[constant(&PLAN_CREATED, &["plan.json"], -2_000_000.0)],

@@ -3,14 +3,14 @@
 use poolwright_monitor::family::*;
 
 use super::rule;
-use crate::condition::Condition::When;
-use crate::condition::Guard::{And, Unless};
+use crate::condition::AlertCondition::When;
+use crate::condition::RuleGuard::{And, Unless};
 use crate::condition::{
-    DAY, HOUR, Limit, MINUTE, Relation, Value, above, all, compare, holds, is, is_positive, only,
+    DAY, Expression, HOUR, Limit, MINUTE, Relation, above, all, compare, holds, is, is_positive, only,
 };
 use crate::example::{Example, constant, ramp};
-use crate::rule::Severity::Critical;
-use crate::rule::{Rule, ValueFormat};
+use crate::rule::AlertSeverity::Critical;
+use crate::rule::{AlertRule, ValueFormat};
 use crate::threshold::SCRUB_AGE;
 
 const TANK: &[&str] = &["kernel", "tank"];
@@ -19,9 +19,10 @@ const FAULTED: &[&str] = &["kernel", "tank", "FAULTED"];
 const SUSPENDED: &[&str] = &["kernel", "tank", "SUSPENDED"];
 const UNAVAIL: &[&str] = &["kernel", "tank", "UNAVAIL"];
 /// A scrub or a resilver is running.
-const SCANNING: Value = Value::Plus(&Value::Now(all(&SCRUB_RUNNING)), &Value::Now(all(&RESILVER_RUNNING)));
+const SCANNING: Expression =
+    Expression::Plus(&Expression::Now(all(&SCRUB_RUNNING)), &Expression::Now(all(&RESILVER_RUNNING)));
 
-pub static RULES: &[Rule] = &[
+pub static RULES: &[AlertRule] = &[
     rule! {
         name: "PoolDegraded",
         wait: MINUTE,
@@ -73,7 +74,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "PoolDataErrors",
         severity: Critical,
-        condition: When(is_positive(Value::Now(all(&POOL_DATA_ERRORS))), &[]),
+        condition: When(is_positive(Expression::Now(all(&POOL_DATA_ERRORS))), &[]),
         summary: "pool {pool} has {value} damaged blocks or files",
         meaning: "Data is lost: no copy of these blocks is intact.",
         action: "`zpool status -v` names the files. Restore them from a backup, scrub, and find the cause (memory, cables, controller).",
@@ -86,7 +87,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "PoolFileFault",
         severity: Critical,
-        condition: When(is_positive(Value::Now(all(&POOL_FILE_FAULTS))), &[]),
+        condition: When(is_positive(Expression::Now(all(&POOL_FILE_FAULTS))), &[]),
         summary: "{value} files of pool {pool} were removed, replaced or truncated",
         meaning: "A file that holds a vdev of a user-space pool is no longer what the pool has open.",
         action: "`poolwright pool status` says what happened to which file. Do not stop the process that has the pool open before the data is copied.",
@@ -98,7 +99,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "PoolSpaceLeaked",
         wait: HOUR,
-        condition: When(is_positive(Value::Now(all(&POOL_LEAKED))), &[]),
+        condition: When(is_positive(Expression::Now(all(&POOL_LEAKED))), &[]),
         format: ValueFormat::Bytes,
         summary: "pool {pool} has lost {value} because of damaged metadata",
         meaning: "The pool could not free blocks of a destroyed dataset. The space is lost for good; the data is not affected.",
@@ -111,7 +112,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "PoolExpandable",
         wait: DAY,
-        condition: When(is_positive(Value::Now(all(&POOL_EXPANDABLE))), &[]),
+        condition: When(is_positive(Expression::Now(all(&POOL_EXPANDABLE))), &[]),
         format: ValueFormat::Bytes,
         summary: "pool {pool} could grow by {value}",
         meaning: "A device is larger than the part of it that the pool uses. This is a remark, not a problem.",
@@ -124,7 +125,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "ScrubOverdue",
         condition: When(
-            above(Value::Age(all(&SCRUB_END)), &SCRUB_AGE),
+            above(Expression::Age(all(&SCRUB_END)), &SCRUB_AGE),
             &[Unless(holds(all(&SCRUB_RUNNING)))],
         ),
         format: ValueFormat::Duration,
@@ -140,7 +141,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "ScanErrors",
         severity: Critical,
-        condition: When(is_positive(Value::Now(all(&SCAN_ERRORS))), &[]),
+        condition: When(is_positive(Expression::Now(all(&SCAN_ERRORS))), &[]),
         summary: "the last scrub or resilver of pool {pool} found {value} errors that it could not repair",
         meaning: "Blocks are damaged in all copies.",
         action: "`zpool status -v` names the files. Restore them, and scrub again.",
@@ -177,7 +178,7 @@ pub static RULES: &[Rule] = &[
         name: "ScanStalled",
         wait: 30 * MINUTE,
         condition: When(
-            compare(Value::Change(all(&SCAN_EXAMINED), 30 * MINUTE), Relation::AtMost, Limit::Number(0.0)),
+            compare(Expression::Change(all(&SCAN_EXAMINED), 30 * MINUTE), Relation::AtMost, Limit::Number(0.0)),
             &[And(is_positive(SCANNING)), Unless(holds(all(&SCAN_PAUSED)))],
         ),
         format: ValueFormat::Bytes,

@@ -3,13 +3,13 @@
 use poolwright_monitor::family::*;
 
 use super::rule;
-use crate::condition::Condition::When;
-use crate::condition::Guard::And;
-use crate::condition::{DAY, HOUR, Limit, MINUTE, Relation, Value, above, all, compare, is_positive};
+use crate::condition::AlertCondition::When;
+use crate::condition::RuleGuard::And;
+use crate::condition::{DAY, Expression, HOUR, Limit, MINUTE, Relation, above, all, compare, is_positive};
 use crate::example::{Example, constant, ramp};
 use crate::recording::CAPACITY;
-use crate::rule::Severity::Critical;
-use crate::rule::{Decision, Rule, ValueFormat};
+use crate::rule::AlertSeverity::Critical;
+use crate::rule::{AlertRule, Decision, ValueFormat};
 use crate::threshold::{
     CAPACITY_CRITICAL, CAPACITY_WARNING, FRAGMENTATION, LARGE_DATASET, QUOTA, SNAPSHOT_AGE, SNAPSHOT_PAUSE,
     SNAPSHOT_SCHEDULE, SNAPSHOT_SHARE,
@@ -19,11 +19,11 @@ const TANK: &[&str] = &["kernel", "tank"];
 const DB: &[&str] = &["kernel", "tank", "tank/db"];
 const GIB: f64 = 1_073_741_824.0;
 
-pub static RULES: &[Rule] = &[
+pub static RULES: &[AlertRule] = &[
     rule! {
         name: "PoolNearlyFull",
         wait: 15 * MINUTE,
-        condition: When(above(Value::Recorded(&CAPACITY), &CAPACITY_WARNING), &[]),
+        condition: When(above(Expression::Recorded(&CAPACITY), &CAPACITY_WARNING), &[]),
         format: ValueFormat::Percentage,
         summary: "pool {pool} is {value} full",
         meaning: "As a pool fills, free space is in small pieces, and random writes become slower: our campaign measured 4.4k writes per second half full, 2.6k at 80 % (1.71 times fewer, 1.38 to 2.11) and 1.2k at 95 % (3.7 times fewer).",
@@ -38,7 +38,7 @@ pub static RULES: &[Rule] = &[
         name: "PoolFull",
         severity: Critical,
         wait: 5 * MINUTE,
-        condition: When(above(Value::Recorded(&CAPACITY), &CAPACITY_CRITICAL), &[]),
+        condition: When(above(Expression::Recorded(&CAPACITY), &CAPACITY_CRITICAL), &[]),
         format: ValueFormat::Percentage,
         summary: "pool {pool} is {value} full",
         meaning: "Writes are several times slower (see PoolNearlyFull) and will soon fail. OpenZFS keeps a small reserve (`spa_slop_shift`) so that data can still be destroyed.",
@@ -53,15 +53,15 @@ pub static RULES: &[Rule] = &[
         wait: HOUR,
         condition: When(
             above(
-                Value::Quotient(
-                    &Value::Predicted(all(&POOL_ALLOCATED), 7 * DAY, 14 * DAY),
-                    &Value::Now(all(&POOL_SIZE)),
+                Expression::Quotient(
+                    &Expression::Predicted(all(&POOL_ALLOCATED), 7 * DAY, 14 * DAY),
+                    &Expression::Now(all(&POOL_SIZE)),
                 ),
                 &CAPACITY_WARNING,
             ),
             &[
-                And(compare(Value::Recorded(&CAPACITY), Relation::AtMost, Limit::Threshold(&CAPACITY_WARNING))),
-                And(is_positive(Value::Earlier(all(&POOL_SIZE), DAY))),
+                And(compare(Expression::Recorded(&CAPACITY), Relation::AtMost, Limit::Threshold(&CAPACITY_WARNING))),
+                And(is_positive(Expression::Earlier(all(&POOL_SIZE), DAY))),
             ],
         ),
         format: ValueFormat::Percentage,
@@ -83,7 +83,7 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "PoolFragmented",
         wait: HOUR,
-        condition: When(above(Value::Now(all(&POOL_FRAGMENTATION)), &FRAGMENTATION), &[]),
+        condition: When(above(Expression::Now(all(&POOL_FRAGMENTATION)), &FRAGMENTATION), &[]),
         format: ValueFormat::Percentage,
         summary: "the free space of pool {pool} is {value} fragmented",
         meaning: "Free space is in small segments, so that OpenZFS searches longer and writes in smaller pieces. It says nothing of how files are fragmented.",
@@ -99,7 +99,7 @@ pub static RULES: &[Rule] = &[
         wait: 15 * MINUTE,
         condition: When(
             above(
-                Value::Quotient(&Value::Now(all(&DATASET_USED)), &Value::Now(all(&DATASET_QUOTA))),
+                Expression::Quotient(&Expression::Now(all(&DATASET_USED)), &Expression::Now(all(&DATASET_QUOTA))),
                 &QUOTA,
             ),
             &[],
@@ -118,13 +118,13 @@ pub static RULES: &[Rule] = &[
         wait: HOUR,
         condition: When(
             above(
-                Value::Quotient(
-                    &Value::Now(all(&DATASET_USED_BY_SNAPSHOTS)),
-                    &Value::Now(all(&DATASET_USED)),
+                Expression::Quotient(
+                    &Expression::Now(all(&DATASET_USED_BY_SNAPSHOTS)),
+                    &Expression::Now(all(&DATASET_USED)),
                 ),
                 &SNAPSHOT_SHARE,
             ),
-            &[And(above(Value::Now(all(&DATASET_USED)), &LARGE_DATASET))],
+            &[And(above(Expression::Now(all(&DATASET_USED)), &LARGE_DATASET))],
         ),
         format: ValueFormat::Percentage,
         summary: "snapshots hold {value} of the space of dataset {dataset}",
@@ -143,7 +143,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "SnapshotOld",
-        condition: When(above(Value::Age(all(&DATASET_OLDEST_SNAPSHOT)), &SNAPSHOT_AGE), &[]),
+        condition: When(above(Expression::Age(all(&DATASET_OLDEST_SNAPSHOT)), &SNAPSHOT_AGE), &[]),
         format: ValueFormat::Duration,
         summary: "the oldest snapshot of dataset {dataset} is {value} old",
         meaning: "A forgotten snapshot holds all data that has changed since.",
@@ -156,8 +156,8 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "SnapshotsStopped",
         condition: When(
-            above(Value::Age(all(&DATASET_NEWEST_SNAPSHOT)), &SNAPSHOT_PAUSE),
-            &[And(above(Value::Now(all(&DATASET_SNAPSHOTS)), &SNAPSHOT_SCHEDULE))],
+            above(Expression::Age(all(&DATASET_NEWEST_SNAPSHOT)), &SNAPSHOT_PAUSE),
+            &[And(above(Expression::Now(all(&DATASET_SNAPSHOTS)), &SNAPSHOT_SCHEDULE))],
         ),
         format: ValueFormat::Duration,
         summary: "the newest snapshot of dataset {dataset} is {value} old",

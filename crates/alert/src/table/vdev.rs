@@ -3,13 +3,13 @@
 use poolwright_monitor::family::*;
 
 use super::rule;
-use crate::condition::Condition::When;
-use crate::condition::Guard::And;
-use crate::condition::{HOUR, MINUTE, Match, Value, above, all, holds, is, is_not, is_positive, only};
+use crate::condition::AlertCondition::When;
+use crate::condition::RuleGuard::And;
+use crate::condition::{Expression, HOUR, MINUTE, Match, above, all, holds, is, is_not, is_positive, only};
 use crate::example::{Example, buckets, constant, ramp};
 use crate::recording::DEVICE_P50;
-use crate::rule::Rule;
-use crate::rule::Severity::Critical;
+use crate::rule::AlertRule;
+use crate::rule::AlertSeverity::Critical;
 use crate::threshold::{PEER_FACTOR, SERIOUS_LATENCY};
 
 const SDA: &[&str] = &["kernel", "tank", "sda", "normal"];
@@ -25,19 +25,22 @@ const DATA: Match = is("class", &["normal", "special", "dedup"]);
 /// The class of the whole pool: its errors are those of its vdevs.
 const NOT_ROOT: Match = is_not("class", &["root"]);
 /// Mean time of the requests to a file of a user-space pool.
-const FILE_TIME: Value = Value::Quotient(
-    &Value::Plus(
-        &Value::Rate(all(&VDEV_READ_TIME), 15 * MINUTE),
-        &Value::Rate(all(&VDEV_WRITE_TIME), 15 * MINUTE),
+const FILE_TIME: Expression = Expression::Quotient(
+    &Expression::Plus(
+        &Expression::Rate(all(&VDEV_READ_TIME), 15 * MINUTE),
+        &Expression::Rate(all(&VDEV_WRITE_TIME), 15 * MINUTE),
     ),
-    &Value::Plus(&Value::Rate(all(&VDEV_READS), 15 * MINUTE), &Value::Rate(all(&VDEV_WRITES), 15 * MINUTE)),
+    &Expression::Plus(
+        &Expression::Rate(all(&VDEV_READS), 15 * MINUTE),
+        &Expression::Rate(all(&VDEV_WRITES), 15 * MINUTE),
+    ),
 );
 /// Bounds of buckets of the examples, in seconds.
 const BOUNDS: &[f64] = &[0.004194304, 0.016777216, 0.067108864, 0.268435456];
 const FAST: &[f64] = &[600.0, 0.0, 0.0, 0.0, 0.0];
 const SLOW: &[f64] = &[0.0, 0.0, 0.0, 600.0, 0.0];
 
-pub static RULES: &[Rule] = &[
+pub static RULES: &[AlertRule] = &[
     rule! {
         name: "VdevFault",
         severity: Critical,
@@ -126,7 +129,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "VdevReadErrors",
-        condition: When(is_positive(Value::Increase(only(&VDEV_READ_ERRORS, &[NOT_ROOT]), HOUR)), &[]),
+        condition: When(is_positive(Expression::Increase(only(&VDEV_READ_ERRORS, &[NOT_ROOT]), HOUR)), &[]),
         summary: "{value} reads from vdev {vdev} of pool {pool} failed within an hour",
         meaning: "The device reported errors. With redundancy, the data was read from elsewhere and repaired.",
         action: "Check the device (`smartctl -a`, the kernel's log). Replace it if errors continue.",
@@ -137,7 +140,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "VdevWriteErrors",
-        condition: When(is_positive(Value::Increase(only(&VDEV_WRITE_ERRORS, &[NOT_ROOT]), HOUR)), &[]),
+        condition: When(is_positive(Expression::Increase(only(&VDEV_WRITE_ERRORS, &[NOT_ROOT]), HOUR)), &[]),
         summary: "{value} writes to vdev {vdev} of pool {pool} failed within an hour",
         meaning: "The device did not accept data. OpenZFS faults a device whose errors continue.",
         action: "Check the device and its connection. Replace it if errors continue.",
@@ -148,7 +151,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "VdevChecksumErrors",
-        condition: When(is_positive(Value::Increase(only(&VDEV_CHECKSUM_ERRORS, &[NOT_ROOT]), HOUR)), &[]),
+        condition: When(is_positive(Expression::Increase(only(&VDEV_CHECKSUM_ERRORS, &[NOT_ROOT]), HOUR)), &[]),
         summary: "{value} blocks with a wrong checksum on vdev {vdev} of pool {pool} within an hour",
         meaning: "The device returned other data than was written, without an error. With redundancy, it was repaired.",
         action: "Suspect cables, controller and memory, above all if several devices are affected. Scrub, and see whether the count grows.",
@@ -159,7 +162,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "VdevSlowRequests",
-        condition: When(is_positive(Value::Increase(only(&VDEV_SLOW_IOS, &[NOT_ROOT]), HOUR)), &[]),
+        condition: When(is_positive(Expression::Increase(only(&VDEV_SLOW_IOS, &[NOT_ROOT]), HOUR)), &[]),
         summary: "{value} requests to vdev {vdev} of pool {pool} took longer than 30 s within an hour",
         meaning: "The device exceeded `zio_slow_io_ms`. It may retry reads internally, or hang.",
         action: "Check the device (`smartctl -a`), and whether a controller resets it (the kernel's log).",
@@ -172,8 +175,8 @@ pub static RULES: &[Rule] = &[
         name: "VdevSlowAmongPeers",
         wait: 15 * MINUTE,
         condition: When(
-            above(Value::PeerRatio(&Value::Recorded(&DEVICE_P50), "vdev"), &PEER_FACTOR),
-            &[And(above(Value::Recorded(&DEVICE_P50), &SERIOUS_LATENCY))],
+            above(Expression::PeerRatio(&Expression::Recorded(&DEVICE_P50), "vdev"), &PEER_FACTOR),
+            &[And(above(Expression::Recorded(&DEVICE_P50), &SERIOUS_LATENCY))],
         ),
         summary: "vdev {vdev} of pool {pool} takes {value} times the time of its peers ({queue})",
         meaning: "The median time of its requests is far above the mean of the other vdevs of its class in the pool. A group is as slow as its slowest member.",
@@ -195,7 +198,7 @@ pub static RULES: &[Rule] = &[
         name: "VdevFileSlowAmongPeers",
         wait: 15 * MINUTE,
         condition: When(
-            above(Value::PeerRatio(&FILE_TIME, "vdev"), &PEER_FACTOR),
+            above(Expression::PeerRatio(&FILE_TIME, "vdev"), &PEER_FACTOR),
             &[And(above(FILE_TIME, &SERIOUS_LATENCY))],
         ),
         summary: "file {vdev} of pool {pool} takes {value} times the time of its peers",
@@ -226,7 +229,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "EventsDropped",
-        condition: When(is_positive(Value::Increase(all(&EVENTS_DROPPED), HOUR)), &[]),
+        condition: When(is_positive(Expression::Increase(all(&EVENTS_DROPPED), HOUR)), &[]),
         summary: "the kernel module dropped {value} error reports within an hour",
         meaning: "More errors happened than the module's log holds (`zfs_zevent_len_max`), so that the event daemon may not have seen some.",
         action: "Find the vdev whose errors increase. Raise `zfs_zevent_len_max` if this happens often.",

@@ -3,13 +3,13 @@
 use poolwright_monitor::family::*;
 
 use super::rule;
-use crate::condition::Condition::When;
-use crate::condition::Guard::And;
+use crate::condition::AlertCondition::When;
+use crate::condition::RuleGuard::And;
 use crate::condition::{
-    HOUR, Limit, MINUTE, Relation, Value, above, all, below, compare, is, is_not, is_positive, only,
+    Expression, HOUR, Limit, MINUTE, Relation, above, all, below, compare, is, is_not, is_positive, only,
 };
 use crate::example::{Example, buckets, constant, ramp};
-use crate::rule::{Rule, ValueFormat};
+use crate::rule::{AlertRule, ValueFormat};
 use crate::threshold::{
     BUSY_WRITES, SLOG_LATENCY, SYNC_QUEUE, TX_DELAYED, TX_STOPPED, TXG_SYNC_TIME, WRITE_SHARE,
 };
@@ -23,11 +23,11 @@ const BOUNDS: &[f64] = &[0.004194304, 0.016777216, 0.067108864, 0.268435456];
 const FAST: &[f64] = &[600.0, 0.0, 0.0, 0.0, 0.0];
 const SLOW: &[f64] = &[0.0, 0.0, 0.0, 600.0, 0.0];
 
-pub static RULES: &[Rule] = &[
+pub static RULES: &[AlertRule] = &[
     rule! {
         name: "TxgSyncSlow",
         wait: 5 * MINUTE,
-        condition: When(above(Value::Now(all(&TXG_SYNC_LONGEST)), &TXG_SYNC_TIME), &[]),
+        condition: When(above(Expression::Now(all(&TXG_SYNC_LONGEST)), &TXG_SYNC_TIME), &[]),
         format: ValueFormat::Duration,
         summary: "pool {pool} needed {value} to write a transaction group",
         meaning: "The vdevs do not keep up with the writes. Programs that write or call fsync may wait as long.",
@@ -43,9 +43,9 @@ pub static RULES: &[Rule] = &[
         wait: 15 * MINUTE,
         condition: When(
             above(
-                Value::Quotient(
-                    &Value::Rate(only(&TX_WAITS, &[is("reason", &["dirty_delay"])]), 15 * MINUTE),
-                    &Value::Rate(all(&TX_ASSIGNED), 15 * MINUTE),
+                Expression::Quotient(
+                    &Expression::Rate(only(&TX_WAITS, &[is("reason", &["dirty_delay"])]), 15 * MINUTE),
+                    &Expression::Rate(all(&TX_ASSIGNED), 15 * MINUTE),
                 ),
                 &TX_DELAYED,
             ),
@@ -71,9 +71,9 @@ pub static RULES: &[Rule] = &[
         wait: 5 * MINUTE,
         condition: When(
             above(
-                Value::Quotient(
-                    &Value::Rate(only(&TX_WAITS, &[is("reason", &["dirty_over_max"])]), 15 * MINUTE),
-                    &Value::Rate(all(&TX_ASSIGNED), 15 * MINUTE),
+                Expression::Quotient(
+                    &Expression::Rate(only(&TX_WAITS, &[is("reason", &["dirty_over_max"])]), 15 * MINUTE),
+                    &Expression::Rate(all(&TX_ASSIGNED), 15 * MINUTE),
                 ),
                 &TX_STOPPED,
             ),
@@ -96,7 +96,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "ZilCommitErrors",
-        condition: When(is_positive(Value::Increase(all(&ZIL_ERRORS), 15 * MINUTE)), &[]),
+        condition: When(is_positive(Expression::Increase(all(&ZIL_ERRORS), 15 * MINUTE)), &[]),
         summary: "{value} commits of the intent log of dataset {dataset} failed within 15 minutes",
         meaning: "The log could not be written, so that fsync waited for the transaction group instead. No data is lost, and fsync is slow.",
         action: "Check the log device, or the vdevs if there is none.",
@@ -107,7 +107,7 @@ pub static RULES: &[Rule] = &[
     },
     rule! {
         name: "ZilCommitStalls",
-        condition: When(is_positive(Value::Increase(all(&ZIL_STALLS), 15 * MINUTE)), &[]),
+        condition: When(is_positive(Expression::Increase(all(&ZIL_STALLS), 15 * MINUTE)), &[]),
         summary: "{value} commits of the intent log of dataset {dataset} waited for a transaction group within 15 minutes",
         meaning: "No block for the log could be allocated: the log device or the pool is full or very fragmented.",
         action: "Free space in the pool, or use a larger log device.",
@@ -121,7 +121,7 @@ pub static RULES: &[Rule] = &[
         wait: 15 * MINUTE,
         condition: When(
             above(
-                Value::Quantile(
+                Expression::Quantile(
                     0.99,
                     only(&VDEV_LATENCY, &[is("queue", &["sync_write"]), is_not("class", &["root"])]),
                     15 * MINUTE,
@@ -144,7 +144,7 @@ pub static RULES: &[Rule] = &[
         wait: 15 * MINUTE,
         condition: When(
             above(
-                Value::Quantile(
+                Expression::Quantile(
                     0.99,
                     only(&VDEV_LATENCY, &[is("queue", &["total_write"]), is("class", &["log"])]),
                     15 * MINUTE,
@@ -165,9 +165,9 @@ pub static RULES: &[Rule] = &[
     rule! {
         name: "IntentLogReplayed",
         condition: When(
-            is_positive(Value::Now(all(&ZIL_REPLAYED))),
+            is_positive(Expression::Now(all(&ZIL_REPLAYED))),
             &[And(compare(
-                Value::Age(all(&POOL_IMPORTED)),
+                Expression::Age(all(&POOL_IMPORTED)),
                 Relation::Below,
                 Limit::Number(3600.0),
             ))],
@@ -191,16 +191,16 @@ pub static RULES: &[Rule] = &[
         wait: HOUR,
         condition: When(
             below(
-                Value::Quotient(
-                    &Value::Quotient(
-                        &Value::Rate(all(&DATASET_WRITE_BYTES), HOUR),
-                        &Value::Rate(all(&DATASET_WRITES), HOUR),
+                Expression::Quotient(
+                    &Expression::Quotient(
+                        &Expression::Rate(all(&DATASET_WRITE_BYTES), HOUR),
+                        &Expression::Rate(all(&DATASET_WRITES), HOUR),
                     ),
-                    &Value::Now(all(&DATASET_RECORDSIZE)),
+                    &Expression::Now(all(&DATASET_RECORDSIZE)),
                 ),
                 &WRITE_SHARE,
             ),
-            &[And(above(Value::Rate(all(&DATASET_WRITES), HOUR), &BUSY_WRITES))],
+            &[And(above(Expression::Rate(all(&DATASET_WRITES), HOUR), &BUSY_WRITES))],
         ),
         format: ValueFormat::Percentage,
         summary: "writes to dataset {dataset} are {value} of its recordsize",

@@ -4,7 +4,7 @@ use poolwright_monitor::family::*;
 
 use super::shared::{self, row};
 use crate::board::{Board, PanelRow, Variable};
-use crate::panel::{Panel, PanelUnit, Thresholds};
+use crate::panel::{Panel, PanelThresholds, PanelUnit};
 use crate::query::{Query, Window, of, rate};
 
 /// The kernel's ARC has no pool.
@@ -54,7 +54,7 @@ fn overview() -> PanelRow {
             Panel::stat("Size", Bytes, of(&ARC_SIZE).sum_by(&[])),
             Panel::stat("Maximum", Bytes, of(&ARC_MAX).sum_by(&[])),
             Panel::stat("Demand hits", Percent, hit_share("demand_.*", &[]))
-                .limits(Thresholds::Below(0.8, 0.95)),
+                .limits(PanelThresholds::Below(0.8, 0.95)),
             Panel::stat("Demand misses", PerSecond, misses),
             Panel::stat("Ghost hits", PerSecond, ghosts),
             Panel::stat("L2ARC hits", Percent, l2),
@@ -81,7 +81,7 @@ fn size() -> PanelRow {
             Panel::graph("Target, share of the maximum", PanelUnit::Percent)
                 .note("The ARCs that are furthest below their maximum.")
                 .show((of(&ARC_TARGET) / of(&ARC_MAX)).bottom(), ARC_LEGEND)
-                .limits(Thresholds::Below(0.25, 0.5))
+                .limits(PanelThresholds::Below(0.25, 0.5))
                 .up_to(1.0),
             top(
                 "Compression of cached blocks",
@@ -100,7 +100,7 @@ fn size() -> PanelRow {
                         .top(),
                     "{{instance}}",
                 )
-                .limits(Thresholds::Above(0.75, 0.9))
+                .limits(PanelThresholds::Above(0.75, 0.9))
                 .up_to(1.0),
         ],
     )
@@ -119,7 +119,7 @@ fn hits() -> PanelRow {
                 .up_to(1.0),
             Panel::graph("Lowest shares of demand hits", PanelUnit::Percent)
                 .show(hit_share("demand_.*", &by_arc).bottom(), ARC_LEGEND)
-                .limits(Thresholds::Below(0.8, 0.95))
+                .limits(PanelThresholds::Below(0.8, 0.95))
                 .up_to(1.0),
             top("Demand misses", PanelUnit::PerSecond, misses),
             Panel::graph("Accesses by type and result", PanelUnit::PerSecond).show(by_type, "{{type}} {{result}}"),
@@ -141,7 +141,7 @@ fn pressure() -> PanelRow {
                 .show(new(&ARC_BACKGROUND_RECLAIMS), "{{instance}} {{pool}} in the background"),
             Panel::graph("Writers that waited for memory", PanelUnit::Count)
                 .show(new(&ARC_THROTTLED), ARC_LEGEND)
-                .limits(Thresholds::WarningFrom(1.0)),
+                .limits(PanelThresholds::WarningFrom(1.0)),
             Panel::graph("ARCs that may not grow", PanelUnit::Count)
                 .show(of(&ARC_NO_GROW).above(0.0).count(), "ARCs that may not grow")
                 .sized(24, 7),
@@ -163,7 +163,7 @@ fn l2arc() -> PanelRow {
                 .show(rate(&L2ARC_READ_BYTES).top(), "{{instance}} {{pool}} read")
                 .show(rate(&L2ARC_WRITE_BYTES).top(), "{{instance}} {{pool}} written"),
             top("New errors", PanelUnit::Count, of(&L2ARC_ERRORS).increase(Window::RateInterval))
-                .limits(Thresholds::CriticalFrom(1.0)),
+                .limits(PanelThresholds::CriticalFrom(1.0)),
         ],
     )
 }

@@ -6,7 +6,7 @@ use poolwright_monitor::family::*;
 use super::shared::{self, leaves, row};
 use crate::board::{Board, PanelRow, Variable};
 use crate::metric::*;
-use crate::panel::{Panel, PanelUnit, Thresholds};
+use crate::panel::{Panel, PanelThresholds, PanelUnit};
 use crate::query::{Query, buckets, of, rate};
 
 pub(super) fn board() -> Board {
@@ -140,7 +140,7 @@ fn postgresql() -> PanelRow {
                 .show(sum(rate(&DATASET_READS)), "reads of the dataset"),
             Panel::graph("Hits in PostgreSQL's buffers", PanelUnit::Percent)
                 .show(hit() / (hit() + read()), "hits")
-                .limits(Thresholds::Below(0.8, 0.95))
+                .limits(PanelThresholds::Below(0.8, 0.95))
                 .up_to(1.0),
             Panel::graph("Mean time to read a block", PanelUnit::Seconds)
                 .note("Needs `track_io_timing`. Reads that the ARC answers are included.")
@@ -185,7 +185,7 @@ fn mysql_row() -> PanelRow {
             Panel::graph("Pages not in InnoDB's buffer pool", PanelUnit::Percent)
                 .note("The share of logical reads of pages that read from the file system.")
                 .show(misses() / my(rate(&MYSQL_PAGE_READS)), "misses")
-                .limits(Thresholds::Above(0.01, 0.05)),
+                .limits(PanelThresholds::Above(0.01, 0.05)),
             Panel::graph("Calls of fsync, and commits of the intent log", PanelUnit::PerSecond)
                 .show(my(rate(&MYSQL_FSYNCS)), "InnoDB's fsync")
                 .show(sum(rate(&ZIL_COMMITS)), "commits of the intent log"),

@@ -5,7 +5,7 @@ use poolwright_monitor::family::*;
 
 use super::shared::{self, OF_DATASET, row};
 use crate::board::{Board, PanelRow, Variable};
-use crate::panel::{Panel, PanelUnit, Thresholds};
+use crate::panel::{Panel, PanelThresholds, PanelUnit};
 use crate::query::{Query, Window, now, of, rate};
 
 const DATASET_LEGEND: &str = "{{instance}} {{dataset}}";
@@ -76,7 +76,7 @@ fn space() -> PanelRow {
                 .show(part(&DATASET_USED_BY_RESERVATION), "reservations"),
             Panel::graph("Lowest space that can still be written", PanelUnit::Bytes)
                 .show(of(&DATASET_AVAILABLE).bottom(), DATASET_LEGEND),
-            top("Used share of the quota", PanelUnit::Percent, quota_share).limits(Thresholds::Above(0.8, 0.95)).up_to(1.0),
+            top("Used share of the quota", PanelUnit::Percent, quota_share).limits(PanelThresholds::Above(0.8, 0.95)).up_to(1.0),
             top("Used by children", PanelUnit::Bytes, of(&DATASET_USED_BY_CHILDREN)),
             top("Compression ratio", PanelUnit::Multiple, of(&DATASET_COMPRESSION)),
             Panel::graph("Data before compression", PanelUnit::Bytes)
@@ -94,7 +94,7 @@ fn snapshots() -> PanelRow {
             top("Number of snapshots", PanelUnit::Count, of(&DATASET_SNAPSHOTS)),
             top("Used by snapshots", PanelUnit::Bytes, of(&DATASET_USED_BY_SNAPSHOTS)),
             top("Age of the newest snapshot", PanelUnit::Seconds, now() - of(&DATASET_NEWEST_SNAPSHOT))
-                .limits(Thresholds::Above(2.0 * DAY, 7.0 * DAY)),
+                .limits(PanelThresholds::Above(2.0 * DAY, 7.0 * DAY)),
             top("Age of the oldest snapshot", PanelUnit::Seconds, now() - of(&DATASET_OLDEST_SNAPSHOT)),
             top("Written since the last snapshot", PanelUnit::Bytes, of(&DATASET_WRITTEN)),
         ],
@@ -127,11 +127,11 @@ fn sizes() -> PanelRow {
             top("Mean write", PanelUnit::Bytes, writes()),
             Panel::graph("Mean read in records", PanelUnit::Multiple)
                 .note(NOTE)
-                .limits(Thresholds::WarningBelow(1.0))
+                .limits(PanelThresholds::WarningBelow(1.0))
                 .show((reads() / of(&DATASET_RECORDSIZE)).bottom(), DATASET_LEGEND),
             Panel::graph("Mean write in records", PanelUnit::Multiple)
                 .note(NOTE)
-                .limits(Thresholds::WarningBelow(1.0))
+                .limits(PanelThresholds::WarningBelow(1.0))
                 .show((writes() / of(&DATASET_RECORDSIZE)).bottom(), DATASET_LEGEND),
         ],
     )
@@ -154,7 +154,7 @@ fn intent_log() -> PanelRow {
                 "New failed commits, and commits that waited for a transaction group",
                 PanelUnit::Count,
             )
-            .limits(Thresholds::CriticalFrom(1.0))
+            .limits(PanelThresholds::CriticalFrom(1.0))
             .show(bad(&ZIL_ERRORS), "{{instance}} {{dataset}} failed")
             .show(bad(&ZIL_STALLS), "{{instance}} {{dataset}} waited"),
             top("Replayed records", PanelUnit::Count, of(&ZIL_REPLAYED).above(0.0)),

@@ -5,7 +5,7 @@ use poolwright_monitor::family::*;
 use super::shared::{self, UP, row};
 use crate::board::{Board, PanelRow, Variable};
 use crate::metric::{SCRAPE_DURATION, SCRAPE_SAMPLES, UP as SCRAPED};
-use crate::panel::{Panel, PanelUnit, Thresholds};
+use crate::panel::{Panel, PanelThresholds, PanelUnit};
 use crate::query::{Query, Window, of, rate};
 
 const SOURCE_LEGEND: &str = "{{instance}} {{source}} {{pool}}";
@@ -31,7 +31,7 @@ fn top(title: &'static str, unit: PanelUnit, query: Query) -> Panel {
 
 fn overview() -> PanelRow {
     use PanelUnit::{Bytes, Count, Seconds};
-    let bad = Thresholds::CriticalFrom(1.0);
+    let bad = PanelThresholds::CriticalFrom(1.0);
     row(
         "Overview",
         [
@@ -39,10 +39,10 @@ fn overview() -> PanelRow {
             Panel::stat("Failed scrapes", Count, of(&SCRAPED).equal_to(0.0).count()).limits(bad),
             Panel::stat("Sources not up", Count, of(&SOURCE_UP).equal_to(0.0).count()).limits(bad),
             Panel::stat("Oldest readings", Seconds, of(&SOURCE_AGE).max_by(&[]))
-                .limits(Thresholds::Above(60.0, 300.0)),
+                .limits(PanelThresholds::Above(60.0, 300.0)),
             Panel::stat("Samples of all scrapes", Count, of(&SCRAPE_SAMPLES).sum_by(&[])),
             Panel::stat("Largest exporter", Bytes, of(&EXPORTER_MEMORY).max_by(&[]))
-                .limits(Thresholds::Above(64.0 * 1024.0 * 1024.0, 256.0 * 1024.0 * 1024.0)),
+                .limits(PanelThresholds::Above(64.0 * 1024.0 * 1024.0, 256.0 * 1024.0 * 1024.0)),
         ],
     )
 }
@@ -56,7 +56,7 @@ fn sources() -> PanelRow {
                 .note("Failed sources come first.")
                 .show(of(&SOURCE_UP).bottom(), SOURCE_LEGEND),
             top("Age of the readings", PanelUnit::Seconds, of(&SOURCE_AGE))
-                .limits(Thresholds::Above(60.0, 300.0)),
+                .limits(PanelThresholds::Above(60.0, 300.0)),
             top("Duration of a read", PanelUnit::Seconds, of(&SOURCE_DURATION)),
             top("Reads", PanelUnit::PerSecond, rate(&SOURCE_READS)),
             top(
@@ -64,7 +64,7 @@ fn sources() -> PanelRow {
                 PanelUnit::Count,
                 of(&SOURCE_FAILURES).increase(Window::RateInterval).above(0.0),
             )
-            .limits(Thresholds::WarningFrom(1.0)),
+            .limits(PanelThresholds::WarningFrom(1.0)),
         ],
     )
 }
@@ -75,14 +75,14 @@ fn cost() -> PanelRow {
         [
             top("Memory", PanelUnit::Bytes, of(&EXPORTER_MEMORY)),
             top("CPU, share of one processor", PanelUnit::Percent, rate(&EXPORTER_CPU))
-                .limits(Thresholds::Above(0.05, 0.5)),
+                .limits(PanelThresholds::Above(0.05, 0.5)),
             top("Scrapes", PanelUnit::PerSecond, rate(&EXPORTER_SCRAPES)),
             top(
                 "Rejected connections",
                 PanelUnit::Count,
                 of(&EXPORTER_REJECTED).increase(Window::RateInterval).above(0.0),
             )
-            .limits(Thresholds::WarningFrom(1.0)),
+            .limits(PanelThresholds::WarningFrom(1.0)),
             top("Samples of a scrape", PanelUnit::Count, of(&SCRAPE_SAMPLES)),
             top("Duration of a scrape", PanelUnit::Seconds, of(&SCRAPE_DURATION)),
         ],

@@ -5,7 +5,7 @@ use poolwright_monitor::family::*;
 use super::shared::{self, KEPT, row};
 use crate::board::{Board, PanelRow, Variable, VariableValues};
 use crate::metric::QueryMetric;
-use crate::panel::{Panel, PanelUnit, Thresholds};
+use crate::panel::{Panel, PanelThresholds, PanelUnit};
 use crate::query::{Query, now, of};
 
 /// The labels of a promise.
@@ -64,13 +64,13 @@ fn size_change() -> Query {
 }
 
 fn overview() -> PanelRow {
-    let warn = Thresholds::WarningFrom(1.0);
+    let warn = PanelThresholds::WarningFrom(1.0);
     row(
         "Overview",
         [
             Panel::stat("Plans", PanelUnit::Count, of(&PLAN_CREATED).count()),
             Panel::stat("Oldest plan, age", PanelUnit::Seconds, (now() - of(&PLAN_CREATED)).max_by(&[]))
-                .limits(Thresholds::Above(180.0 * DAY, 365.0 * DAY)),
+                .limits(PanelThresholds::Above(180.0 * DAY, 365.0 * DAY)),
             Panel::stat("Promises outside their interval", PanelUnit::Count, is_kept().equal_to(0.0).count())
                 .limits(warn),
             Panel::stat(
@@ -82,7 +82,7 @@ fn overview() -> PanelRow {
             Panel::stat("Files with another block size", PanelUnit::Percent, {
                 of(&PLAN_FILES_OTHER_SIZE).sum_by(&[]) / of(&PLAN_FILES).sum_by(&[])
             })
-            .limits(Thresholds::Above(0.05, 0.5)),
+            .limits(PanelThresholds::Above(0.05, 0.5)),
             Panel::stat(
                 "Mean size of requests, of the recorded",
                 PanelUnit::Percent,
@@ -147,7 +147,7 @@ fn files() -> PanelRow {
                 PanelUnit::Percent,
             )
             .show(other_size().max_by(&OF_ROLE).top(), ROLE_LEGEND)
-            .limits(Thresholds::Above(0.05, 0.5))
+            .limits(PanelThresholds::Above(0.05, 0.5))
             .up_to(1.0),
             Panel::graph("Examined files", PanelUnit::Count).show(of(&PLAN_FILES).top(), ROLE_LEGEND),
             Panel::graph("Mean size of requests, of the recorded (highest)", PanelUnit::Percent)

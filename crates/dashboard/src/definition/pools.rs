@@ -4,12 +4,12 @@ use poolwright_monitor::family::*;
 
 use super::shared::{self, OF_POOL, SELECT_POOL, not_in_state, row, state_code};
 use crate::board::{Board, PanelRow};
-use crate::panel::{Panel, PanelUnit, Thresholds};
+use crate::panel::{Panel, PanelThresholds, PanelUnit};
 use crate::query::{Query, Window, now, of, rate};
 
 const POOL_LEGEND: &str = "{{instance}} {{pool}}";
 /// Shares of a pool's capacity that need attention and action.
-const FULL: Thresholds = Thresholds::Above(0.8, 0.9);
+const FULL: PanelThresholds = PanelThresholds::Above(0.8, 0.9);
 const DAY: f64 = 86_400.0;
 
 pub(super) fn board() -> Board {
@@ -29,7 +29,7 @@ fn share() -> Query {
 
 fn overview() -> PanelRow {
     use PanelUnit::{Bytes, Count};
-    let bad = Thresholds::CriticalFrom(1.0);
+    let bad = PanelThresholds::CriticalFrom(1.0);
     row(
         "Overview",
         [
@@ -43,7 +43,7 @@ fn overview() -> PanelRow {
             Panel::stat("Vdevs not ONLINE", Count, not_in_state(&VDEV_STATE_NOW, "ONLINE|AVAIL")).limits(bad),
             Panel::stat("Pools with lost data", Count, of(&POOL_DATA_ERRORS).above(0.0).count()).limits(bad),
             Panel::stat("Pools above 80 %", Count, share().above(0.8).count())
-                .limits(Thresholds::WarningFrom(1.0)),
+                .limits(PanelThresholds::WarningFrom(1.0)),
             Panel::stat("Scrubs and resilvers", Count, running().count())
                 .note("Pools in which a scrub or a resilver runs."),
             Panel::stat("Mean fragmentation", PanelUnit::Percent, of(&POOL_FRAGMENTATION).avg_by(&[])),
@@ -60,8 +60,8 @@ fn states() -> PanelRow {
     let code = || state_code(&POOL_STATE_NOW, shared::POOL_STATES, &OF_POOL);
     let fullest = || share().max_by(&OF_POOL).top();
     let of_fullest = |query: Query| query.max_by(&OF_POOL).among(fullest());
-    let scrub_age = Thresholds::Above(35.0 * DAY, 90.0 * DAY);
-    let errors = Thresholds::CriticalFrom(1.0);
+    let scrub_age = PanelThresholds::Above(35.0 * DAY, 90.0 * DAY);
+    let errors = PanelThresholds::CriticalFrom(1.0);
     let table = Panel::table("Fullest pools")
         .note("A row leads to the vdevs of the pool.")
         .state_column("State", shared::POOL_STATES, code().among(fullest()))
@@ -71,7 +71,7 @@ fn states() -> PanelRow {
         .limited_column(
             "Fragmentation",
             PanelUnit::Percent,
-            Thresholds::Above(0.5, 0.7),
+            PanelThresholds::Above(0.5, 0.7),
             of_fullest(of(&POOL_FRAGMENTATION)),
         )
         .column("Deduplication", PanelUnit::Multiple, of_fullest(of(&POOL_DEDUP)))
@@ -108,12 +108,12 @@ fn capacity() -> PanelRow {
                 .note("From about 80 % on, ZFS spends more time looking for free space, and new blocks are less contiguous."),
             Panel::bars("Time until 80 % is allocated", PanelUnit::Seconds)
                 .show(days_left.bottom(), POOL_LEGEND)
-                .limits(Thresholds::Below(7.0 * DAY, 30.0 * DAY))
+                .limits(PanelThresholds::Below(7.0 * DAY, 30.0 * DAY))
                 .note("If the pool grows as in the last 7 days. Negative: more is allocated. Pools that do not grow are missing."),
             Panel::graph("Growth, mean of 7 days", PanelUnit::BytesPerSecond).show(growth().top(), POOL_LEGEND),
             Panel::graph("Fragmentation of the free space", PanelUnit::Percent)
                 .show(of(&POOL_FRAGMENTATION).top(), POOL_LEGEND)
-                .limits(Thresholds::Above(0.5, 0.7))
+                .limits(PanelThresholds::Above(0.5, 0.7))
                 .up_to(1.0),
             Panel::graph("Space not free yet, leaked, or held by a checkpoint", PanelUnit::Bytes)
                 .show(of(&POOL_FREEING).top(), "{{instance}} {{pool}} freeing")
@@ -135,13 +135,13 @@ fn scans() -> PanelRow {
         [
             Panel::graph("Age of the last scrub", PanelUnit::Seconds)
                 .show((now() - of(&SCRUB_END)).top(), POOL_LEGEND)
-                .limits(Thresholds::Above(35.0 * DAY, 90.0 * DAY)),
+                .limits(PanelThresholds::Above(35.0 * DAY, 90.0 * DAY)),
             Panel::graph("Progress", PanelUnit::Percent).show(examined_share, POOL_LEGEND).up_to(1.0),
             Panel::graph("Speed", PanelUnit::BytesPerSecond).show(speed.top(), POOL_LEGEND),
             Panel::graph("Repaired or copied", PanelUnit::Bytes).show(of(&SCAN_REPAIRED).top(), POOL_LEGEND),
             Panel::graph("Errors that could not be repaired", PanelUnit::Count)
                 .show(of(&SCAN_ERRORS).top(), POOL_LEGEND)
-                .limits(Thresholds::CriticalFrom(1.0)),
+                .limits(PanelThresholds::CriticalFrom(1.0)),
             Panel::graph("Paused or canceled", PanelUnit::Count)
                 .show(of(&SCAN_PAUSED).equal_to(1.0).top(), "{{instance}} {{pool}} paused")
                 .show(of(&SCRUB_CANCELED).equal_to(1.0).top(), "{{instance}} {{pool}} canceled"),
@@ -164,10 +164,10 @@ fn errors() -> PanelRow {
                 .leading_to("poolwright-vdevs", SELECT_POOL),
             Panel::graph("Damaged blocks or files", PanelUnit::Count)
                 .show(of(&POOL_DATA_ERRORS).top(), POOL_LEGEND)
-                .limits(Thresholds::CriticalFrom(1.0)),
+                .limits(PanelThresholds::CriticalFrom(1.0)),
             Panel::graph("Lost files of pools on files", PanelUnit::Count)
                 .show(of(&POOL_FILE_FAULTS).top(), POOL_LEGEND)
-                .limits(Thresholds::CriticalFrom(1.0)),
+                .limits(PanelThresholds::CriticalFrom(1.0)),
         ],
     )
 }
@@ -184,7 +184,7 @@ fn events() -> PanelRow {
                 .note("Events whose class begins with ereport."),
             Panel::graph("Lost error reports", PanelUnit::Count)
                 .show(of(&EVENTS_DROPPED).increase(Window::RateInterval).top(), "{{instance}}")
-                .limits(Thresholds::CriticalFrom(1.0)),
+                .limits(PanelThresholds::CriticalFrom(1.0)),
         ],
     )
 }

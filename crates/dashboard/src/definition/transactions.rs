@@ -4,7 +4,7 @@ use poolwright_monitor::family::*;
 
 use super::shared::{self, OF_POOL, leaves, row};
 use crate::board::{Board, PanelRow};
-use crate::panel::{Panel, PanelUnit, Thresholds};
+use crate::panel::{Panel, PanelThresholds, PanelUnit};
 use crate::query::{Query, buckets, of, rate};
 
 const POOL_LEGEND: &str = "{{instance}} {{pool}}";
@@ -24,7 +24,7 @@ fn top(title: &'static str, unit: PanelUnit, query: Query) -> Panel {
 }
 
 fn groups() -> PanelRow {
-    let slow = Thresholds::Above(5.0, 30.0);
+    let slow = PanelThresholds::Above(5.0, 30.0);
     row(
         "Transaction groups",
         [
@@ -54,7 +54,7 @@ fn waits() -> PanelRow {
             Panel::graph("Waits by host", PanelUnit::PerSecond).show(waits().top(), "{{instance}}"),
             Panel::graph("Waits of each transaction, mean number", PanelUnit::Count)
                 .show(share.top(), "{{instance}}")
-                .limits(Thresholds::Above(0.01, 0.1)),
+                .limits(PanelThresholds::Above(0.01, 0.1)),
             Panel::graph("Transactions", PanelUnit::PerSecond).show(rate(&TX_ASSIGNED).top(), "{{instance}}"),
         ],
     )

@@ -5,7 +5,7 @@ use poolwright_monitor::family::*;
 
 use super::shared::{self, OF_VDEV, leaves, row, state_code};
 use crate::board::{Board, PanelRow, Variable};
-use crate::panel::{Panel, PanelUnit, Thresholds};
+use crate::panel::{Panel, PanelThresholds, PanelUnit};
 use crate::query::{Query, Window, buckets, of, rate};
 
 const VDEV_LEGEND: &str = "{{instance}} {{pool}} {{vdev}}";
@@ -62,14 +62,14 @@ fn states() -> PanelRow {
     let worst = || code().top();
     let of_worst = |query: Query| query.max_by(&OF_VDEV).among(worst());
     let errors = |family| of_worst(of(family));
-    let bad = Thresholds::CriticalFrom(1.0);
+    let bad = PanelThresholds::CriticalFrom(1.0);
     let table = Panel::table("Vdevs in the worst states")
         .state_column("State", shared::VDEV_STATES, worst())
         .column("Size", PanelUnit::Bytes, of_worst(of(&VDEV_SIZE)))
         .limited_column(
             "Allocated",
             PanelUnit::Percent,
-            Thresholds::Above(0.8, 0.9),
+            PanelThresholds::Above(0.8, 0.9),
             of_worst(of(&VDEV_ALLOCATED) / of(&VDEV_SIZE)),
         )
         .column("Sector", PanelUnit::Bytes, of_worst(of(&VDEV_SECTOR)))
@@ -79,7 +79,7 @@ fn states() -> PanelRow {
         .limited_column(
             "Slow requests",
             PanelUnit::Count,
-            Thresholds::Above(1.0, 100.0),
+            PanelThresholds::Above(1.0, 100.0),
             errors(&VDEV_SLOW_IOS),
         );
     let timeline = Panel::timeline("State", shared::VDEV_STATES).show(worst(), VDEV_LEGEND);
@@ -140,9 +140,9 @@ fn latency() -> PanelRow {
             panel("Typical time of reads", PanelUnit::Seconds, TYPICAL, reads().top()),
             panel("Typical time of writes", PanelUnit::Seconds, TYPICAL, writes().top()),
             panel("Time of reads beside the peers", PanelUnit::Multiple, PEERS, among_peers(reads()))
-                .limits(Thresholds::Above(2.0, 5.0)),
+                .limits(PanelThresholds::Above(2.0, 5.0)),
             panel("Time of writes beside the peers", PanelUnit::Multiple, PEERS, among_peers(writes()))
-                .limits(Thresholds::Above(2.0, 5.0)),
+                .limits(PanelThresholds::Above(2.0, 5.0)),
             panel("Mean time of cache flushes", PanelUnit::Seconds, "User-space pools only.", flushes.top()),
             Panel::graph("Requests in progress, mean number", PanelUnit::Count)
                 .note("The time in requests per second. User-space pools only.")

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::panel::{CodedState, Panel, PanelKind, PanelUnit, StateColor, Thresholds};
+use crate::panel::{CodedState, Panel, PanelKind, PanelThresholds, PanelUnit, StateColor};
 
 /// The configuration of all fields of a panel, and of single columns of a table.
 pub(super) fn field_config(shown: &Panel) -> Value {
@@ -30,15 +30,15 @@ pub(super) fn field_config(shown: &Panel) -> Value {
 }
 
 /// The properties of one column of a table.
-fn column(title: &str, unit: PanelUnit, limits: Thresholds, states: &[CodedState]) -> Value {
+fn column(title: &str, unit: PanelUnit, limits: PanelThresholds, states: &[CodedState]) -> Value {
     let mut properties = vec![json!({ "id": "unit", "value": unit.id() })];
     if !states.is_empty() {
         properties.push(json!({ "id": "mappings", "value": mappings(states) }));
     }
-    if !matches!(limits, Thresholds::Same(_)) {
+    if !matches!(limits, PanelThresholds::Same(_)) {
         properties.push(json!({ "id": "thresholds", "value": thresholds(limits) }));
     }
-    if !states.is_empty() || !matches!(limits, Thresholds::Same(_)) {
+    if !states.is_empty() || !matches!(limits, PanelThresholds::Same(_)) {
         properties.push(json!({ "id": "custom.cellOptions", "value": { "type": "color-text" } }));
     }
     json!({ "matcher": { "id": "byName", "options": title }, "properties": properties })
@@ -51,15 +51,15 @@ fn color(shown: &Panel) -> Value {
     }
 }
 
-fn thresholds(limits: Thresholds) -> Value {
+fn thresholds(limits: PanelThresholds) -> Value {
     use StateColor::{Critical, Good, Warning};
     let (first, steps): (StateColor, Vec<(f64, StateColor)>) = match limits {
-        Thresholds::Same(severity) => (severity, vec![]),
-        Thresholds::Above(warning, critical) => (Good, vec![(warning, Warning), (critical, Critical)]),
-        Thresholds::Below(critical, warning) => (Critical, vec![(critical, Warning), (warning, Good)]),
-        Thresholds::WarningFrom(warning) => (Good, vec![(warning, Warning)]),
-        Thresholds::CriticalFrom(critical) => (Good, vec![(critical, Critical)]),
-        Thresholds::WarningBelow(good) => (Warning, vec![(good, Good)]),
+        PanelThresholds::Same(severity) => (severity, vec![]),
+        PanelThresholds::Above(warning, critical) => (Good, vec![(warning, Warning), (critical, Critical)]),
+        PanelThresholds::Below(critical, warning) => (Critical, vec![(critical, Warning), (warning, Good)]),
+        PanelThresholds::WarningFrom(warning) => (Good, vec![(warning, Warning)]),
+        PanelThresholds::CriticalFrom(critical) => (Good, vec![(critical, Critical)]),
+        PanelThresholds::WarningBelow(good) => (Warning, vec![(good, Good)]),
     };
     let step =
         |value: Option<f64>, severity: StateColor| json!({ "value": value, "color": severity.color() });
@@ -83,7 +83,7 @@ fn mappings(states: &[CodedState]) -> Value {
 }
 
 fn custom(shown: &Panel) -> Value {
-    let has_limits = !matches!(shown.limits, Thresholds::Same(_));
+    let has_limits = !matches!(shown.limits, PanelThresholds::Same(_));
     match shown.kind {
         PanelKind::Graph => json!({
             "drawStyle": "line",

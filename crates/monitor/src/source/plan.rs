@@ -187,7 +187,7 @@ fn planned(role: &Role) -> Settings {
     planned
 }
 
-fn bytes(value: &String) -> Option<u64> {
+fn bytes(value: &str) -> Option<u64> {
     poolwright_openzfs::property::parse_size(value).ok()
 }
 
@@ -198,7 +198,7 @@ fn normal(property: &str, value: &str) -> String {
         ("compression", "zstd") => "zstd-3".to_owned(),
         ("compression", "gzip") => "gzip-6".to_owned(),
         ("recordsize" | "volblocksize" | "special_small_blocks", value) => {
-            bytes(&value.to_owned()).map_or_else(|| value.to_owned(), format_size)
+            bytes(value).map_or_else(|| value.to_owned(), format_size)
         }
         (_, value) => value.to_owned(),
     }
