@@ -7,7 +7,8 @@ set -euo pipefail
 
 PROGRAM=${POOLWRIGHT:-${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright}
 SPACE=poolwright-$$ LINK=pw$$ ADDRESS=10.231.77.1 PORT=19968
-if [ "$(id -u)" != 0 ] || ! command -v ip curl openssl >/dev/null || ! ip netns add "$SPACE" 2>/dev/null; then
+has() { command -v "$1" >/dev/null; }
+if [ "$(id -u)" != 0 ] || ! has ip || ! has curl || ! has openssl || ! ip netns add "$SPACE" 2>/dev/null; then
     say "SKIPPED: a network namespace cannot be made, or ip, curl or openssl is missing"
     exit 0
 fi
