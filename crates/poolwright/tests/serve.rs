@@ -37,7 +37,9 @@ impl Exporter {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.lines().next().unwrap().to_owned(), body.to_owned())
+        let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+        let body = if is_chunked { unchunked(body) } else { body.to_owned() };
+        (head.lines().next().unwrap().to_owned(), body)
     }
 
     fn metrics(&self) -> String {
@@ -51,6 +53,20 @@ impl Drop for Exporter {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// The content of a body in HTTP's chunked encoding.
+fn unchunked(mut body: &str) -> String {
+    let mut content = String::new();
+    loop {
+        let (length, rest) = body.split_once("\r\n").unwrap();
+        let length = usize::from_str_radix(length, 16).unwrap();
+        if length == 0 {
+            return content;
+        }
+        content.push_str(&rest[..length]);
+        body = rest[length..].strip_prefix("\r\n").unwrap();
     }
 }
 

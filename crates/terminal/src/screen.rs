@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
+use crossterm::execute;
+use crossterm::terminal::{Clear, ClearType};
 use poolwright_monitor::Poller;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -162,7 +164,9 @@ impl Screen {
     }
 
     fn draw_all(&mut self) -> Result<()> {
-        self.terminal.clear()?;
+        // `Terminal::clear` would ask the terminal where the cursor is, and wait for an answer that not every terminal gives.
+        execute!(io::stdout(), Clear(ClearType::All))?;
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         self.drawn = None;
         Ok(())
     }
