@@ -1,8 +1,9 @@
 //! The counters of earlier runs of `poolwright check`, in a file.
 
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
 
-use poolwright_host::private;
+use poolwright_host::{Part, private};
 use serde::{Deserialize, Serialize};
 
 use crate::history::{History, KeptSeries};
@@ -15,6 +16,8 @@ struct StateFile {
     series: Vec<KeptSeries>,
 }
 
+/// The mode of the file: pools and datasets have names that concern no other user.
+const MODE: u32 = 0o600;
 /// The version of the format. A file of another version is ignored.
 const VERSION: u32 = 1;
 
@@ -44,11 +47,11 @@ pub fn keep(history: &History, path: &Path) -> Result<()> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         private::make_dirs(dir).map_err(|cause| failed(path, cause))?;
     }
-    let mut new = path.to_owned().into_os_string();
-    new.push(format!(".{}.new", std::process::id()));
-    let new = PathBuf::from(new);
-    private::write(&new, &text).map_err(|cause| failed(&new, cause))?;
-    std::fs::rename(&new, path).map_err(|cause| failed(path, cause))
+    let replaced = Part::create(path, MODE).and_then(|(part, mut file)| {
+        file.write_all(&text)?;
+        part.rename(path)
+    });
+    replaced.map_err(|cause| failed(path, cause))
 }
 
 fn failed(path: &Path, cause: impl ToString) -> Error {

@@ -7,6 +7,11 @@ pub fn now() -> String {
     rfc3339(Timestamp::now().as_second().try_into().unwrap_or_default())
 }
 
+/// The current time in seconds since 1970.
+pub fn unix_seconds() -> f64 {
+    Timestamp::now().as_duration().as_secs_f64()
+}
+
 /// Formats a time in seconds since 1970 as RFC 3339 in UTC: `2000-02-29T12:34:56Z`. A year has four digits there, so
 /// later times are shown as the end of the year 9999.
 pub fn rfc3339(seconds: u64) -> String {

@@ -63,7 +63,7 @@ pub struct TextPieces {
 }
 
 /// The length of a piece in bytes, except that of the last.
-const PIECE: usize = 64 << 10;
+pub(crate) const PIECE: usize = 64 << 10;
 
 impl TextPieces {
     /// The text of the readings of all sources. Families without a reading are omitted.

@@ -23,7 +23,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether there is no terminal that can show the screen.
+    /// Whether the terminal is missing or cannot show the screen.
     pub fn needs_terminal(&self) -> bool {
         matches!(self, Error::NotATerminal(_) | Error::NoCursorControl(_))
     }

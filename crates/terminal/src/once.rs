@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use poolwright_host::time::unix_seconds;
 use poolwright_monitor::Poller;
 use poolwright_report::{Cell, Column, Table, Terminal};
 
 use crate::Result;
-use crate::reader::unix_s;
 use crate::rows::Rows;
 use crate::sample::{MonitorSample, MonitorSampler};
 use crate::tab::datasets::DatasetChoice;
@@ -35,7 +35,7 @@ pub enum Once {
 pub fn once(poller: &Poller, every: Duration, stop: &AtomicBool) -> Result<Once> {
     let mut sampler = MonitorSampler::default();
     let start = Instant::now();
-    sampler.sample(&poller.refresh(READ_LIMIT)?, Instant::now(), unix_s());
+    sampler.sample(&poller.refresh(READ_LIMIT)?, Instant::now(), unix_seconds());
     while let Some(left) = every.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
         if stop.load(Ordering::Relaxed) {
             return Ok(Once::Interrupted);
@@ -44,7 +44,7 @@ pub fn once(poller: &Poller, every: Duration, stop: &AtomicBool) -> Result<Once>
     }
     let read = poller.refresh(READ_LIMIT)?;
     let now = Instant::now();
-    Ok(Once::Text(text(&sampler.sample(&read, now, unix_s()), now)))
+    Ok(Once::Text(text(&sampler.sample(&read, now, unix_seconds()), now)))
 }
 
 /// All tabs as tables at the time `now`.

@@ -2,8 +2,9 @@
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use poolwright_host::time::unix_seconds;
 use poolwright_monitor::Poller;
 
 use crate::sample::{MonitorSample, MonitorSampler};
@@ -51,7 +52,7 @@ fn read(poller: &Poller, every: Duration, to: &Sender<Result<MonitorSample>>) {
     let mut next = Instant::now();
     loop {
         let read = poller.refresh(every.min(ROUND_LIMIT));
-        let sample = read.map(|read| sampler.sample(&read, Instant::now(), unix_s()));
+        let sample = read.map(|read| sampler.sample(&read, Instant::now(), unix_seconds()));
         if to.send(sample.map_err(Error::from)).is_err() {
             return;
         }
@@ -59,9 +60,4 @@ fn read(poller: &Poller, every: Duration, to: &Sender<Result<MonitorSample>>) {
         next = (next + every).max(now); // skip rounds that were missed
         thread::sleep(next - now);
     }
-}
-
-/// The present time in seconds since 1970.
-pub fn unix_s() -> f64 {
-    SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |time| time.as_secs_f64())
 }

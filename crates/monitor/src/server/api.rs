@@ -8,6 +8,7 @@ use std::vec::IntoIter;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::exposition::PIECE;
 use crate::reading::HistogramReading;
 use crate::{Readings, Resource, SourceReadings};
 
@@ -80,9 +81,6 @@ pub struct JsonPieces {
     head: Option<String>,
     resources: Peekable<IntoIter<Places>>,
 }
-
-/// The length of a piece in bytes, except that of the last.
-const PIECE: usize = 64 << 10;
 
 impl JsonPieces {
     /// The text of the readings of these sources.

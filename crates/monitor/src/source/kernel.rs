@@ -21,8 +21,6 @@ mod pool_counters;
 mod pool_status;
 mod vdevs;
 
-use std::time::Duration;
-
 use poolwright_pool::{CommandOptions, Kstats, ZfsCommands};
 
 use self::datasets::{PoolDatasets, PoolProperties, PoolSnapshots};
@@ -73,9 +71,4 @@ impl Discovery for KernelPools {
         }
         sources
     }
-}
-
-/// Nanoseconds in seconds.
-fn seconds(nanoseconds: u64) -> f64 {
-    Duration::from_nanos(nanoseconds).as_secs_f64()
 }

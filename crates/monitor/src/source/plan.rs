@@ -3,17 +3,21 @@
 mod dataset;
 mod files;
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_pool::{CommandOptions, ZfsCommands};
+use poolwright_trace::format_size;
 use poolwright_tune::plan::{CurrentSource, Measured, Outcome, Plan, Role, RoleIo, Settings};
 
 use self::dataset::{IoCounters, PresentDataset};
 use self::files::FileSample;
 use crate::family::*;
-use crate::source::{Discovery, SourceName, format_size};
+use crate::source::{Discovery, SourceName};
 use crate::{Error, Readings, Result, Source};
 
 /// Files are examined and reads are averaged over this time.
@@ -36,7 +40,9 @@ impl Discovery for Plans {
 struct PlanFile {
     path: PathBuf,
     /// The plan, and the time of the file's last change.
-    plan: Option<(Plan, Option<SystemTime>)>,
+    plan: Option<(Arc<Plan>, Option<SystemTime>)>,
+    /// Kept between reads: a command that hangs keeps further ones from starting.
+    commands: ZfsCommands,
     /// The counters of the datasets at the previous read.
     before: BTreeMap<String, IoCounters>,
 }
@@ -57,13 +63,21 @@ impl Source for PlanFile {
         let file = self.path.to_string_lossy().into_owned();
         readings.add(&PLAN, [&file]).count(&PLAN_CREATED, created(&plan));
         let mut now = BTreeMap::new();
+        // Roles often share a dataset.
+        let mut datasets: HashMap<&Path, Option<PresentDataset>> = HashMap::new();
         for role in &plan.roles {
-            let present = present_dataset(&mounts, Path::new(&role.path))?;
+            let present = match mount_of(&mounts, Path::new(&role.path)) {
+                None => &None,
+                Some(mount) => match datasets.entry(&mount.point) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => new.insert(dataset::read(mount, &self.commands)?),
+                },
+            };
             let labels =
                 RoleLabels { plan: &file, role, dataset: present.as_ref().map_or("", |of| &of.name) };
             labels.add_properties(&mut readings, present.as_ref());
             labels.add_files(&mut readings, present.as_ref());
-            if let (Some(present), Some(io)) = (&present, &role.io) {
+            if let (Some(present), Some(io)) = (present, &role.io) {
                 if let (Some(before), Some(counters)) = (self.before.get(&present.name), present.io) {
                     labels.add_sizes(&mut readings, io, counters.since(*before));
                 }
@@ -77,17 +91,18 @@ impl Source for PlanFile {
 
 impl PlanFile {
     fn new(path: PathBuf) -> PlanFile {
-        PlanFile { path, plan: None, before: BTreeMap::new() }
+        let commands = ZfsCommands::new(CommandOptions { max_stuck: 1, ..CommandOptions::default() });
+        PlanFile { path, plan: None, commands, before: BTreeMap::new() }
     }
 
     /// The plan, read again if its file has changed.
-    fn load(&mut self) -> Result<Plan> {
+    fn load(&mut self) -> Result<Arc<Plan>> {
         let changed = std::fs::metadata(&self.path).and_then(|meta| meta.modified()).ok();
         match &self.plan {
-            Some((plan, at)) if *at == changed && changed.is_some() => Ok(plan.clone()),
+            Some((plan, at)) if *at == changed && changed.is_some() => Ok(Arc::clone(plan)),
             _ => {
-                let plan = Plan::read(&self.path)?;
-                self.plan = Some((plan.clone(), changed));
+                let plan = Arc::new(Plan::read(&self.path)?);
+                self.plan = Some((Arc::clone(&plan), changed));
                 Ok(plan)
             }
         }
@@ -99,15 +114,11 @@ fn created(plan: &Plan) -> Option<u64> {
     poolwright_host::time::parse_rfc3339(&plan.created)
 }
 
-/// The dataset that holds a file or directory now. `None` if it is on another file system.
-fn present_dataset(mounts: &[MountEntry], path: &Path) -> Result<Option<PresentDataset>> {
+/// The mount that holds a file or directory now.
+fn mount_of<'a>(mounts: &'a [MountEntry], path: &Path) -> Option<&'a MountEntry> {
     // A path that no longer exists is on the file system of its parent.
-    let found = path.ancestors().find_map(|path| std::fs::canonicalize(path).ok());
-    let mount = found.as_deref().and_then(|path| mountinfo::containing(mounts, path));
-    match mount {
-        Some(mount) => dataset::read(mount),
-        None => Ok(None),
-    }
+    let found = path.ancestors().find_map(|path| std::fs::canonicalize(path).ok())?;
+    mountinfo::containing(mounts, &found)
 }
 
 /// A role of a plan, and the values of its labels.

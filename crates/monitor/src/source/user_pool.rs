@@ -6,23 +6,24 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use poolwright_openzfs::{ArcStats, DatasetStats, ScanKind, ScanState};
+use poolwright_trace::format_size;
 use poolwright_userpool::label::{FoundPool, Vdev};
 use poolwright_userpool::{Client, Counters, DatasetInfo, Kind, PoolInfo, Request, Value, layout, registry};
 
 use crate::family::*;
-use crate::source::{Discovery, Source, SourceName, format_size};
+use crate::source::{Discovery, Source, SourceName, seconds};
 use crate::{Readings, Resource, Result};
 
 /// The time that the owner of a pool has for each answer. An owner that exceeds it is reported as a failed source.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// The value of the label `engine`.
 const ENGINE: &str = "user";
 /// The states of pools.
-const POOL_STATES: [&str; 5] = ["ONLINE", "DEGRADED", "FAULTED", "SUSPENDED", "UNAVAIL"];
+pub(super) const POOL_STATES: [&str; 5] = ["ONLINE", "DEGRADED", "FAULTED", "SUSPENDED", "UNAVAIL"];
 /// The states of vdevs.
 const VDEV_STATES: [&str; 6] = ["ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "REMOVED", "UNAVAIL"];
 /// The properties that [`PROPERTY_INFO`] reports where they are not the default: those that a plan may set.
-const PROPERTIES: [&str; 7] =
+pub(super) const PROPERTIES: [&str; 7] =
     ["recordsize", "compression", "primarycache", "secondarycache", "logbias", "sync", "redundant_metadata"];
 
 /// Lists the pools of the registry.
@@ -165,10 +166,6 @@ fn vdevs_of_labels(found: &FoundPool, pool: &str) -> BTreeMap<String, LabelVdev>
         vdevs.insert(guid.to_string(), LabelVdev { name, class: "cache", kind, parent });
     }
     vdevs
-}
-
-fn seconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e9
 }
 
 fn set_pool(pool: &mut Resource, info: &PoolInfo) {

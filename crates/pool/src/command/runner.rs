@@ -338,7 +338,7 @@ impl ZfsCommands {
     }
 }
 
-/// Refuses what is no name of a pool: a hyphen would begin an option.
+/// Refuses a name that no pool can have. `zpool` would take a name with a leading hyphen for an option.
 fn check_name(pool: &str) -> Result<(), CommandError> {
     match pool.starts_with(|c: char| c.is_ascii_alphabetic()) {
         true => Ok(()),

@@ -5,10 +5,11 @@ use std::time::Duration;
 use poolwright_pool::ZfsCommands;
 use poolwright_pool::command::dataset::DatasetSpace;
 use poolwright_pool::command::property::{DatasetProperties, PropertySource, SourcedValue};
+use poolwright_trace::format_size;
 
 use super::ENGINE;
 use crate::family::*;
-use crate::source::{SourceName, format_size};
+use crate::source::SourceName;
 use crate::{Readings, Result, Source};
 
 /// Properties change rarely, and reading those of a thousand datasets takes longer than reading their space.

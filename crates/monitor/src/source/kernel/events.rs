@@ -52,7 +52,7 @@ impl Source for ModuleEvents {
             self.version = Some(self.commands.version()?);
         }
         match self.count_new() {
-            // Only root may read the events. That is no failure: everything else can be read without root.
+            // Only root may read the events. The source does not fail for other users, who can read everything else.
             Err(Error::Command(CommandError::PermissionDenied { .. })) => {}
             other => other?,
         }

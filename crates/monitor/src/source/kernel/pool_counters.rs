@@ -2,13 +2,11 @@
 
 use poolwright_pool::kstat::{PoolKstats, TxgRecord, TxgState};
 
-use super::{ENGINE, seconds};
+use super::ENGINE;
 use crate::family::*;
-use crate::source::SourceName;
+use crate::source::user_pool::POOL_STATES;
+use crate::source::{SourceName, seconds};
 use crate::{Readings, Resource, Result, Source};
-
-/// The states of pools.
-const STATES: [&str; 5] = ["ONLINE", "DEGRADED", "FAULTED", "SUSPENDED", "UNAVAIL"];
 
 /// Counters of a mounted dataset.
 const DATASET_COUNTERS: [(&str, &MetricFamily); 10] = [
@@ -45,7 +43,7 @@ impl Source for PoolCounters {
         let mut readings = Readings::default();
         let pool = self.kstats.name();
         if let Some(state) = self.kstats.state()? {
-            readings.add_states(&POOL_STATE_NOW, &[ENGINE, pool], &STATES, state.as_str());
+            readings.add_states(&POOL_STATE_NOW, &[ENGINE, pool], &POOL_STATES, state.as_str());
         }
         let resource = readings.add(&POOL, [ENGINE, pool]).flag(&POOL_OPEN, true);
         set_txgs(resource, &self.kstats.txgs()?.unwrap_or_default());

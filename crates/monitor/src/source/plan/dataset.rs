@@ -1,25 +1,19 @@
 //! The dataset of a mount: its properties and the counters of its reads and writes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use poolwright_host::mountinfo::MountEntry;
-use poolwright_pool::kstat::ObjsetKstat;
-use poolwright_pool::{CommandOptions, Kstats, ZfsCommands};
+use poolwright_pool::{Kstats, ZfsCommands};
 use poolwright_tune::plan::Settings;
 use poolwright_userpool::{Client, Counters, Request, Value};
 
 use crate::Result;
+use crate::source::user_pool::{ANSWER_LIMIT, PROPERTIES};
 
 /// The type of a kernel dataset's file system in the table of mounts.
 const KERNEL: &str = "zfs";
 /// That of a mount of the user-space engine.
 const USER: &str = "fuse.poolwright";
-/// The time that the owner of a user-space pool has for an answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// The properties that a plan may recommend.
-const PROPERTIES: [&str; 7] =
-    ["recordsize", "compression", "primarycache", "secondarycache", "logbias", "sync", "redundant_metadata"];
 
 /// A dataset as it is now.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,38 +47,32 @@ impl IoCounters {
 }
 
 /// Reads the dataset of a mount. `None` if the mount is of another file system.
-pub fn read(mount: &MountEntry) -> Result<Option<PresentDataset>> {
+pub fn read(mount: &MountEntry, commands: &ZfsCommands) -> Result<Option<PresentDataset>> {
     let name = mount.source.to_string_lossy().into_owned();
     match mount.file_system.as_str() {
-        KERNEL => kernel(name).map(Some),
+        KERNEL => kernel(name, commands).map(Some),
         USER => user(name, mount),
         _ => Ok(None),
     }
 }
 
-fn kernel(name: String) -> Result<PresentDataset> {
-    let commands = ZfsCommands::new(CommandOptions { max_stuck: 1, ..CommandOptions::default() });
+fn kernel(name: String, commands: &ZfsCommands) -> Result<PresentDataset> {
     let found = commands.properties_of(&name)?;
     let properties = found.map(|found| found.properties).unwrap_or_default();
     let properties = properties.into_iter().map(|(property, value)| (property, value.value)).collect();
     let pool_name = name.split('/').next().unwrap_or_default();
     let pools = Kstats::default().pools()?;
-    let objsets = match pools.iter().find(|pool| pool.name() == pool_name) {
-        Some(pool) => pool.objsets()?,
-        None => Vec::new(),
-    };
-    let io = objsets.iter().find(|objset| objset.dataset == name).and_then(io_of_objset);
+    let mut io = None;
+    if let Some(pool) = pools.iter().find(|pool| pool.name() == pool_name) {
+        pool.for_each_objset(["nread", "reads", "nwritten", "writes"], |dataset, counters| {
+            if let [Some(read_bytes), Some(reads), Some(written_bytes), Some(writes)] = counters
+                && dataset == name
+            {
+                io = Some(IoCounters { read_bytes, reads, written_bytes, writes });
+            }
+        })?;
+    }
     Ok(PresentDataset { name, properties, io })
-}
-
-fn io_of_objset(objset: &ObjsetKstat) -> Option<IoCounters> {
-    let value = |name| objset.stats.unsigned(name);
-    Some(IoCounters {
-        read_bytes: value("nread")?,
-        reads: value("reads")?,
-        written_bytes: value("nwritten")?,
-        writes: value("writes")?,
-    })
 }
 
 /// Asks the owner of the pool. `None` if the pool has no owner any more.

@@ -29,7 +29,7 @@ pub struct FileSample {
 
 impl FileSample {
     /// Examines the regular files below these paths, without following symbolic links and without entering other file systems.
-    /// `None` if there is no file that this process may examine.
+    /// `None` if this process may examine no file.
     pub fn of(paths: &[String], recordsize: Option<u64>) -> Option<FileSample> {
         let mut sample = FileSample::default();
         for path in paths {

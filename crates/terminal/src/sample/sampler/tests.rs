@@ -65,7 +65,7 @@ fn a_source_that_hangs_or_fails_has_values_but_no_rates() {
     assert_eq!(hangs, (None, Condition::NoAnswer(Duration::from_secs(7))));
     let failed = stale(|source| source.error = Some("no".to_owned()));
     assert_eq!(failed, (None, Condition::Failed));
-    // A read that has only begun is no failure. Its source has new readings, so the rate is 0.
+    // A read that has only begun has not failed. Its source has new readings, so the rate is 0.
     let slow = stale(|source| source.overdue = Some(Duration::from_secs(1)));
     assert_eq!(slow.1, Condition::Up);
 }
