@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use poolwright_host::time::unix_seconds;
 use poolwright_monitor::family::{POOL, POOL_STATE_NOW};
 use poolwright_monitor::{Poller, Readings, SourceReadings};
 use schemars::JsonSchema;
@@ -104,7 +105,7 @@ impl Check {
         let own = poolwright_monitor::poller::source_metrics(&sources);
         let read = sources.iter().filter_map(|source| source.readings.as_deref());
         let all: Vec<&Readings> = read.chain([&own]).collect();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let now = unix_seconds();
         // The file serves all checks of a user, whatever rules they name.
         let mut history = History::new(table::rules().filter(|rule| rule.is_local()));
         state_file::restore(&mut history, state, now)?;

@@ -1,6 +1,6 @@
 //! Conditions as data.
 //!
-//! A [`Expression`] is a set of numbers, each with labels: the present values of a metric, or what is computed from them. A
+//! An [`Expression`] is a set of numbers, each with labels: the present values of a metric, or what is computed from them. A
 //! [`Comparison`] keeps those on one side of a limit. The semantics are those of PromQL, so that both evaluations agree.
 
 use std::time::Duration;
@@ -191,9 +191,9 @@ pub const fn below(value: Expression, threshold: &'static Threshold) -> Comparis
 /// A further condition. Its values are compared by the labels that both sides have.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleGuard {
-    /// There is such a value too.
+    /// The rule fires only if such a value exists too.
     And(Comparison),
-    /// There is no such value.
+    /// The rule fires only if no such value exists.
     Unless(Comparison),
 }
 

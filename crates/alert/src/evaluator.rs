@@ -2,9 +2,9 @@
 //! has held.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use poolwright_host::time::unix_seconds;
 use poolwright_monitor::Readings;
 use poolwright_monitor::server::AlertSource;
 use schemars::JsonSchema;
@@ -18,7 +18,7 @@ use crate::template;
 use crate::threshold::Thresholds;
 
 /// The answer of `/api/v1/alerts`.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ApiAlerts {
     /// The alerts that fire, critical ones first.
     pub alerts: Vec<ApiAlert>,
@@ -52,7 +52,6 @@ type Key = (&'static str, BTreeMap<&'static str, String>);
 #[derive(Debug)]
 pub struct Evaluator {
     rules: Vec<&'static AlertRule>,
-    unavailable: Vec<&'static str>,
     thresholds: Thresholds,
     state: Mutex<State>,
 }
@@ -62,28 +61,35 @@ struct State {
     history: History,
     /// When the condition of each alert began to hold.
     since: BTreeMap<Key, f64>,
-    alerts: Vec<ApiAlert>,
+    answer: ApiAlerts,
 }
 
 impl Evaluator {
     /// An evaluator of all rules that do not need Prometheus.
     pub fn new(thresholds: Thresholds) -> Evaluator {
         let (local, others): (Vec<_>, Vec<_>) = table::rules().partition(|rule| rule.is_local());
-        let unavailable = others.iter().map(|rule| rule.name).collect();
-        Evaluator { unavailable, ..Evaluator::of(local, thresholds) }
+        let evaluator = Evaluator::of(local, thresholds);
+        evaluator.lock().answer.unavailable = others.iter().map(|rule| rule.name).collect();
+        evaluator
     }
 
     /// An evaluator of these rules.
     pub fn of(rules: Vec<&'static AlertRule>, thresholds: Thresholds) -> Evaluator {
         let history = History::new(rules.iter().copied());
-        let state = Mutex::new(State { history, ..State::default() });
-        Evaluator { rules, unavailable: Vec::new(), thresholds, state }
+        let answer = ApiAlerts { rules: rules.len(), ..ApiAlerts::default() };
+        let state = Mutex::new(State { history, answer, ..State::default() });
+        Evaluator { rules, thresholds, state }
+    }
+
+    /// The state is consistent after every statement, so a panic of another thread does not invalidate it.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Decides the rules on readings at a time in seconds since 1970.
     pub fn evaluate(&self, now: f64, all: &[&Readings]) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { history, since, alerts } = &mut *state;
+        let mut state = self.lock();
+        let State { history, since, answer: ApiAlerts { alerts, .. } } = &mut *state;
         history.observe(now, all);
         let inputs = Inputs::new(now, all, history, &self.thresholds);
         let mut still = BTreeMap::new();
@@ -106,23 +112,17 @@ impl Evaluator {
 
     /// The alerts that fire since the last evaluation.
     pub fn alerts(&self) -> ApiAlerts {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        ApiAlerts {
-            alerts: state.alerts.clone(),
-            rules: self.rules.len(),
-            unavailable: self.unavailable.clone(),
-        }
+        self.lock().answer.clone()
     }
 }
 
 impl AlertSource for Evaluator {
     fn observe(&self, all: &[&Readings]) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.evaluate(now.as_secs_f64(), all);
+        self.evaluate(unix_seconds(), all);
     }
 
     fn to_json(&self) -> String {
-        serde_json::to_string(&self.alerts()).expect("maps with text keys, and numbers")
+        serde_json::to_string(&self.lock().answer).expect("maps with text keys, and numbers")
     }
 }
 

@@ -21,12 +21,12 @@ pub struct ExampleSeries {
     /// Values of its labels, in the order of its type.
     pub labels: &'static [&'static str],
     /// Its values.
-    pub shape: ExpressionShape,
+    pub shape: SeriesShape,
 }
 
 /// How the values of a series change. Time starts at 0.
 #[derive(Clone, Copy, Debug)]
-pub enum ExpressionShape {
+pub enum SeriesShape {
     /// Always this value.
     Constant(f64),
     /// The first value, and what is added each minute.
@@ -42,7 +42,7 @@ pub const fn constant(
     labels: &'static [&'static str],
     value: f64,
 ) -> ExampleSeries {
-    ExampleSeries { family, labels, shape: ExpressionShape::Constant(value) }
+    ExampleSeries { family, labels, shape: SeriesShape::Constant(value) }
 }
 
 /// A series that starts with a value and increases by another each minute.
@@ -52,7 +52,7 @@ pub const fn ramp(
     first: f64,
     step: f64,
 ) -> ExampleSeries {
-    ExampleSeries { family, labels, shape: ExpressionShape::Ramp(first, step) }
+    ExampleSeries { family, labels, shape: SeriesShape::Ramp(first, step) }
 }
 
 /// A histogram to which these numbers of observations are added each minute.
@@ -62,7 +62,7 @@ pub const fn buckets(
     bounds: &'static [f64],
     step: &'static [f64],
 ) -> ExampleSeries {
-    ExampleSeries { family, labels, shape: ExpressionShape::Buckets(bounds, step) }
+    ExampleSeries { family, labels, shape: SeriesShape::Buckets(bounds, step) }
 }
 
 /// The time at which a rule with this condition and delay is decided in the examples: late enough for its history and its delay.
@@ -83,13 +83,13 @@ pub fn readings_at(minute: u32, series: &[ExampleSeries]) -> Readings {
     for ExampleSeries { family, labels, shape } in series {
         let resource = readings.add_labelled(family.resource, labels);
         match *shape {
-            ExpressionShape::Constant(value) => {
+            SeriesShape::Constant(value) => {
                 resource.set(family, value);
             }
-            ExpressionShape::Ramp(first, step) => {
+            SeriesShape::Ramp(first, step) => {
                 resource.set(family, first + step * f64::from(minute));
             }
-            ExpressionShape::Buckets(bounds, steps) => {
+            SeriesShape::Buckets(bounds, steps) => {
                 let counts = steps.iter().map(|step| (step * f64::from(minute)) as u64).collect();
                 resource.histogram(family, bounds, counts);
             }

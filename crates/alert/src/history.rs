@@ -85,18 +85,26 @@ impl History {
     pub fn observe(&mut self, now: f64, all: &[&Readings]) {
         for resource in all.iter().flat_map(|readings| &readings.resources) {
             for reading in &resource.readings {
-                self.add(now, reading.family, &resource.labels, [reading.value].into());
+                self.add(now, reading.family, &resource.labels, || [reading.value].into());
             }
             for histogram in &resource.histograms {
-                let counts = histogram.counts.iter().map(|count| *count as f64).collect();
+                let counts = || histogram.counts.iter().map(|count| *count as f64).collect();
                 self.add(now, histogram.family, &resource.labels, counts);
             }
         }
         self.forget(now);
     }
 
-    fn add(&mut self, now: f64, family: &'static MetricFamily, labels: &Labels, values: Box<[f64]>) {
+    /// Adds the values of a series, if a rule needs their history.
+    fn add(
+        &mut self,
+        now: f64,
+        family: &'static MetricFamily,
+        labels: &Labels,
+        values: impl FnOnce() -> Box<[f64]>,
+    ) {
         let Some(window) = self.windows.get(family.name) else { return };
+        let values = values();
         let spacing = f64::from(*window) / POINTS;
         let tracks = self.families.entry(family.name).or_default();
         match tracks.get_mut(labels) {

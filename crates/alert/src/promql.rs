@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 
 use poolwright_monitor::FamilyType;
 
-use crate::condition::{AlertCondition, Comparison, Expression, Limit, MINUTE, RuleGuard, Seconds, Selector};
+use crate::condition::{
+    AlertCondition, Comparison, DAY, Expression, HOUR, Limit, MINUTE, RuleGuard, Seconds, Selector,
+};
 use crate::threshold::Thresholds;
 
 /// The condition of a rule.
@@ -131,8 +133,8 @@ fn selector(selected: &Selector, suffix: &str) -> String {
 pub fn duration(seconds: Seconds) -> String {
     match seconds {
         0 => "0s".to_owned(),
-        _ if seconds.is_multiple_of(24 * 60 * MINUTE) => format!("{}d", seconds / (24 * 60 * MINUTE)),
-        _ if seconds.is_multiple_of(60 * MINUTE) => format!("{}h", seconds / (60 * MINUTE)),
+        _ if seconds.is_multiple_of(DAY) => format!("{}d", seconds / DAY),
+        _ if seconds.is_multiple_of(HOUR) => format!("{}h", seconds / HOUR),
         _ if seconds.is_multiple_of(MINUTE) => format!("{}m", seconds / MINUTE),
         _ => format!("{seconds}s"),
     }

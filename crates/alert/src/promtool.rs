@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crate::evaluator::{ApiAlert, Evaluator};
-use crate::example::{ExampleSeries, ExpressionShape, decision_time, readings_at};
+use crate::example::{ExampleSeries, SeriesShape, decision_time, readings_at};
 use crate::rule::AlertRule;
 use crate::rule_file::{annotations, quoted};
 use crate::table;
@@ -58,12 +58,12 @@ fn test(text: &mut String, rule: &'static AlertRule, name: &str, series: &[Examp
 fn input(text: &mut String, series: &ExampleSeries, time: u32) {
     let name = series.family.name;
     match series.shape {
-        ExpressionShape::Constant(value) => line(text, name, series, None, &format!("{value}x{time}")),
-        ExpressionShape::Ramp(first, step) => {
+        SeriesShape::Constant(value) => line(text, name, series, None, &format!("{value}x{time}")),
+        SeriesShape::Ramp(first, step) => {
             let sign = if step < 0.0 { '-' } else { '+' };
             line(text, name, series, None, &format!("{first}{sign}{}x{time}", step.abs()));
         }
-        ExpressionShape::Buckets(bounds, steps) => {
+        SeriesShape::Buckets(bounds, steps) => {
             let mut sum = 0.0;
             for (at, step) in steps.iter().enumerate() {
                 sum += step;

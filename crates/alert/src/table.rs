@@ -39,7 +39,7 @@ pub fn rules() -> impl Iterator<Item = &'static AlertRule> {
     GROUPS.iter().flat_map(|group| group.rules)
 }
 
-/// What most rules have: they are decided anywhere, and their value is a number that is no figure for a graph.
+/// The defaults of a rule: every program can decide it, and its value is a number that `check` prints only if the rule is named.
 macro_rules! rule {
     ($($field:ident : $value:expr),+ $(,)?) => {
         $crate::rule::AlertRule { $($field: $value,)+ ..$crate::table::DEFAULT }

@@ -8,7 +8,7 @@ use crate::rule::ValueFormat;
 /// A part of a template.
 enum Part<'a> {
     Text(&'a str),
-    Expression,
+    Value,
     Label { name: &'a str, before: Option<&'a str> },
 }
 
@@ -20,7 +20,7 @@ fn parts(template: &str) -> Vec<Part<'_>> {
     {
         parts.push(Part::Text(text));
         parts.push(match inside.split_once('|') {
-            None if inside == "value" => Part::Expression,
+            None if inside == "value" => Part::Value,
             None => Part::Label { name: inside, before: None },
             Some((name, before)) => Part::Label { name, before: Some(before) },
         });
@@ -34,7 +34,7 @@ fn parts(template: &str) -> Vec<Part<'_>> {
 pub fn labels(template: &str) -> Vec<&str> {
     let names = parts(template).into_iter().filter_map(|part| match part {
         Part::Label { name, .. } => Some(name),
-        Part::Text(_) | Part::Expression => None,
+        Part::Text(_) | Part::Value => None,
     });
     names.collect()
 }
@@ -50,7 +50,7 @@ pub fn render<'a>(
     for part in parts(template) {
         match part {
             Part::Text(fixed) => text.push_str(fixed),
-            Part::Expression => text.push_str(&format_value(format, value)),
+            Part::Value => text.push_str(&format_value(format, value)),
             Part::Label { name, before } => {
                 if let Some(value) = label(name).filter(|value| !value.is_empty()) {
                     text.push_str(before.unwrap_or_default());
@@ -74,7 +74,7 @@ pub fn to_prometheus(template: &str, format: ValueFormat) -> String {
     for part in parts(template) {
         match part {
             Part::Text(fixed) => text.push_str(fixed),
-            Part::Expression => text.push_str(&format!("{{{{ $value | {function} }}}}{unit}")),
+            Part::Value => text.push_str(&format!("{{{{ $value | {function} }}}}{unit}")),
             Part::Label { name, before: None } => text.push_str(&format!("{{{{ $labels.{name} }}}}")),
             Part::Label { name, before: Some(before) } => {
                 text.push_str(&format!("{{{{ with $labels.{name} }}}}{before}{{{{ . }}}}{{{{ end }}}}"));

@@ -48,7 +48,7 @@ thresholds! {
     REQUEST_SIZE_FACTOR = "request-size-factor" 2.0 "Our choice: one step of `recordsize`.";
     REQUEST_SIZE_SHARE = "request-size-share" 0.5 "Our choice: one step of `recordsize`.";
     SCRUB_AGE = "scrub-age" 3024000.0 "In seconds: 35 days. Debian's package scrubs each pool on the second Sunday of a month, so that at most 35 days pass.";
-    SERIOUS_LATENCY = "serious-latency" 0.02 "Our choice, in seconds: slower than a seek of a hard disk. A vdev that is faster is no problem, whatever its peers do.";
+    SERIOUS_LATENCY = "serious-latency" 0.02 "Our choice, in seconds: slower than a seek of a hard disk. A faster vdev is fast enough, even if its peers are faster still.";
     SLOG_LATENCY = "slog-latency" 0.02 "Our choice, in seconds: a log device that is slower than a hard disk's seek is not useful.";
     SNAPSHOT_AGE = "snapshot-age" 34560000.0 "Our choice, in seconds: 400 days, so that a yearly snapshot may stay until the next one.";
     SNAPSHOT_PAUSE = "snapshot-pause" 172800.0 "Our choice, in seconds: 2 days, twice the usual period.";

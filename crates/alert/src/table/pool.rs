@@ -89,7 +89,7 @@ pub static RULES: &[AlertRule] = &[
         severity: Critical,
         condition: When(is_positive(Expression::Now(all(&POOL_FILE_FAULTS))), &[]),
         summary: "{value} files of pool {pool} were removed, replaced or truncated",
-        meaning: "A file that holds a vdev of a user-space pool is no longer what the pool has open.",
+        meaning: "The file of a vdev of a user-space pool was removed, replaced, truncated or moved while the pool has it open.",
         action: "`poolwright pool status` says what happened to which file. Do not stop the process that has the pool open before the data is copied.",
         example: Example {
             fires: &[constant(&POOL_FILE_FAULTS, &["user", "tank"], 1.0)],
@@ -155,7 +155,7 @@ pub static RULES: &[AlertRule] = &[
         wait: HOUR,
         condition: When(holds(all(&SCRUB_CANCELED)), &[]),
         summary: "the last scrub of pool {pool} was canceled",
-        meaning: "A part of the pool was not examined. The time of the last complete scrub is no longer known.",
+        meaning: "The scrub did not examine the whole pool. ZFS keeps only the last scrub, so the time of the last complete one is unknown.",
         action: "Scrub again, at a time with less load.",
         example: Example {
             fires: &[constant(&SCRUB_CANCELED, TANK, 1.0)],

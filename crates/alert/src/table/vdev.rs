@@ -62,7 +62,7 @@ pub static RULES: &[AlertRule] = &[
         wait: MINUTE,
         condition: When(holds(only(&VDEV_STATE_NOW, &[is("state", &["DEGRADED"]), DATA])), &[]),
         summary: "vdev {vdev} of pool {pool} is degraded",
-        meaning: "A group has lost a member, or a device has had so many checksum errors that it is used only where there is no other copy.",
+        meaning: "A group has lost a member, or a device has had so many checksum errors that ZFS reads it only if it has no other copy.",
         action: "`zpool status` shows the member. Replace it.",
         example: Example {
             fires: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "mirror-0", "normal", "DEGRADED"], 1.0)],
