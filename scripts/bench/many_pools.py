@@ -1,10 +1,12 @@
 """Makes a host with many pools from a capture of one: kstats, and programs zpool and zfs that print files.
 
-make(root, pools, datasets, snapshots) fills root/proc and root/bin.
+make(root, pools, datasets, snapshots) fills root/proc and root/bin. The snapshots are at most a day old, as those of hourly
+schedules, so that no alert about their age fires.
 """
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 CAPTURE = Path(__file__).resolve().parents[2] / "crates/pool/tests/captures/openzfs-2.3.2/healthy"
@@ -94,7 +96,9 @@ def write_datasets(to, name, datasets, snapshots):
             three.writelines(f"{dataset}\t{key}\t{space[key]}\n" for key in asked)
     with (to / "snapshots").open("w") as file:
         for number in range(snapshots):
-            file.write(f"{name}/database-{number * datasets // snapshots}@hourly-{number}\t{1700000000 + number}\n")
+            dataset, age = divmod(number * datasets, snapshots)
+            created = int(time.time()) - 3600 * (age * 24 // snapshots)
+            file.write(f"{name}/database-{dataset}@hourly-{number}\t{created}\n")
 
 
 def write_kstats(to, name, datasets):

@@ -44,13 +44,9 @@ pub trait Discovery: Send + Sync {
     fn sources(&self) -> Vec<Box<dyn Source>>;
 }
 
-/// A size with the largest binary suffix that divides it.
-fn format_size(bytes: u64) -> String {
-    let steps = (bytes.trailing_zeros() / 10).min(3);
-    match bytes {
-        0 => "0".to_owned(),
-        _ => format!("{}{}", bytes >> (10 * steps), ["", "K", "M", "G"][steps as usize]),
-    }
+/// Nanoseconds in seconds.
+fn seconds(nanoseconds: u64) -> f64 {
+    Duration::from_nanos(nanoseconds).as_secs_f64()
 }
 
 /// Which sources to read.
