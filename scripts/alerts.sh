@@ -14,19 +14,11 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 cd "$POOLWRIGHT_ROOT"
 
-TOOLS=$POOLWRIGHT_ROOT/target/tools/prometheus
 RULES=packaging/prometheus
 EXPORTER=
 
 # find_promtool: sets PROMTOOL.
-find_promtool() {
-    PROMTOOL=$(command -v promtool || echo "$TOOLS/usr/bin/promtool")
-    [ ! -x "$PROMTOOL" ] || return 0
-    say "promtool is not installed; unpacking Debian's package prometheus into target/tools."
-    mkdir -p "$TOOLS"
-    (cd "$TOOLS" && apt-get -q download prometheus && dpkg -x prometheus_*.deb .) \
-        || die 1 "the package prometheus could not be downloaded (see above); run 'apt-get update', or install it."
-}
+find_promtool() { PROMTOOL=$(command -v promtool) || PROMTOOL=$(unpacked prometheus)/usr/bin/promtool; }
 
 check_rules() {
     "$PROMTOOL" check rules "$RULES/poolwright.rules.yml"

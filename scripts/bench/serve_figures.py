@@ -90,11 +90,10 @@ def exporters():
     all_of_them = {"poolwright": [os.environ["POOLWRIGHT"], "serve", "--listen", "127.0.0.1:{port}", "--proc", "{proc}"]}
     if os.access(os.environ["ZFS_EXPORTER"], os.X_OK):
         all_of_them["zfs_exporter"] = [os.environ["ZFS_EXPORTER"], "--web.listen-address=127.0.0.1:{port}", "--deadline=60s"]
-        all_of_them["zfs_exporter with snapshots"] = [*all_of_them["zfs_exporter"], "--collector.dataset-snapshot"]
     if os.access(os.environ["NODE_EXPORTER"], os.X_OK):
         options = ["--collector.disable-defaults", "--collector.zfs", "--path.procfs={proc}"]
         all_of_them["node_exporter"] = [os.environ["NODE_EXPORTER"], "--web.listen-address=127.0.0.1:{port}", *options]
-    return [Exporter(name, command) for name, command in all_of_them.items() if name != "zfs_exporter with snapshots"]
+    return [Exporter(name, command) for name, command in all_of_them.items()]
 
 
 def bench(**row):

@@ -4,8 +4,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
 
-if ! command -v promtool >/dev/null 2>&1 && [ ! -x "$POOLWRIGHT_ROOT/target/tools/prometheus/usr/bin/promtool" ] \
-    && ! (command -v apt-get >/dev/null && apt-get -qq --print-uris download prometheus >/dev/null 2>&1); then
+if ! command -v promtool >/dev/null 2>&1 && [ ! -e "$POOLWRIGHT_ROOT/target/tools/prometheus" ] && ! has_package prometheus; then
     say "SKIPPED: promtool is not installed, and apt does not know the package prometheus"
     exit 0
 fi

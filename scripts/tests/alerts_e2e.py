@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Lets a real Prometheus and a real Alertmanager watch mounted pools under load, injects six faults, and checks that exactly their
-alerts arrive at Alertmanager and that they resolve.
+alerts arrive at Alertmanager and that they resolve. The same Prometheus scrapes the recorded output for kernel pools in bad states
+(crates/monitor/tests/golden), whose alerts must arrive, too.
 
 usage: alerts_e2e.py [--program FILE] [--tools DIR] [--only FAULT]
 
@@ -12,6 +13,8 @@ Exit status: 0 all as expected, 1 not, 2 wrong usage.
 """
 
 import argparse
+import functools
+import http.server
 import json
 import os
 import re
@@ -27,9 +30,22 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+RECORDED = ROOT / "crates" / "monitor" / "tests" / "golden"
+# An alert that the recorded output of a state must cause.
+RECORDED_ALERTS = {
+    "openzfs-2.1-degraded": "PoolDegraded",
+    "openzfs-2.3.2-data-errors": "PoolDataErrors",
+    "openzfs-2.3.2-degraded": "PoolDegraded",
+    "openzfs-2.3.2-faulted": "VdevFault",
+    "openzfs-2.3.2-full": "PoolFull",
+    "openzfs-2.3.2-scrub-canceled": "ScrubCanceled",
+    "openzfs-2.3.2-scrub-paused": "ScrubPaused",
+    "openzfs-2.3.2-suspended": "PoolSuspended",
+    "openzfs-2.3.2-unavailable": "VdevFault",
+}
 RULES = ROOT / "packaging" / "prometheus" / "poolwright.rules.yml"
 # Seconds that an alert may take to arrive or to resolve on a busy machine.
-PATIENCE = 300
+PATIENCE = 180
 # Seconds for which nothing else may fire.
 QUIET = 8
 MIB = 1 << 20
@@ -51,6 +67,10 @@ class Watched:
             raise RuntimeError(f"poolwright {line}: {done.stderr.strip()}")
         return done.stdout
 
+    def scrub(self, pool):
+        """Scrubs a pool; the exit status is 1 if it has errors."""
+        subprocess.run([self.program, "pool", "scrub", "-w", pool], cwd=self.dir, env=self.env, timeout=PATIENCE, check=False)
+
     def mount(self, pool):
         (self.dir / f"m-{pool}").mkdir(exist_ok=True)
         answer = self.poolwright(f"mount {pool} m-{pool} --background --arc 64M --json")
@@ -71,12 +91,15 @@ class Watched:
         return str(self.tools / "usr" / "bin" / name) if self.tools else shutil.which(name) or sys.exit(f"{name} is not installed")
 
     def own_share(self):
-        """A prefix with which an unpacked program finds its files in /usr/share, in a mount namespace."""
+        """A prefix with which an unpacked program finds its files in /usr/share, in a mount namespace.
+
+        The namespace begins with copies of all mounts. A copy keeps a pool open after its unmount, so that they are unmounted there first.
+        """
         if not self.tools:
             return []
         user = [] if os.geteuid() == 0 else ["--map-root-user"]
-        mount = f"mount --bind '{self.tools}/usr/share' /usr/share && exec \"$@\""
-        return ["unshare", *user, "--mount", "sh", "-c", mount, "sh"]
+        mount = f"umount -a -t fuse.poolwright; mount --bind '{self.tools}/usr/share' /usr/share && exec \"$@\""
+        return ["unshare", *user, "--mount", "--propagation", "slave", "sh", "-c", mount, "sh"]
 
     def start_programs(self):
         """Starts the exporter, Alertmanager and Prometheus."""
@@ -91,31 +114,43 @@ class Watched:
         (self.dir / "prometheus.yml").write_text(
             "global: {scrape_interval: 5s, scrape_timeout: 5s, evaluation_interval: 1s}\nrule_files: [rules.yml]\n"
             f"alerting: {{alertmanagers: [{{static_configs: [{{targets: ['127.0.0.1:{self.alertmanager}']}}]}}]}}\n"
-            f"scrape_configs: [{{job_name: poolwright, static_configs: [{{targets: ['{target}']}}]}}]\n")
+            f"scrape_configs: [{{job_name: poolwright, static_configs: [{{targets: ['{target}']}}]}}{self.recorded_jobs()}]\n")
         self.start(self.tool("prometheus"), "--config.file=prometheus.yml", "--storage.tsdb.path=data",
                    f"--web.listen-address=127.0.0.1:{self.prometheus}", "--rules.alert.resend-delay=2s", stdout=subprocess.DEVNULL)
         wait("Prometheus scrapes", lambda: self.query("up == 1"))
         wait("Alertmanager answers", lambda: self.alerts() is not None)
+
+    def recorded_jobs(self):
+        """Serves the recorded outputs; the configuration of a job for each."""
+        handler = functools.partial(RecordedOutput, directory=RECORDED)
+        self.recorded = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=self.recorded.serve_forever, daemon=True).start()
+        target = f"static_configs: [{{targets: ['127.0.0.1:{self.recorded.server_port}']}}]"
+        return "".join(f", {{job_name: {path.stem}, metrics_path: /{path.name}, {target}}}" for path in RECORDED.glob("*.prom"))
 
     def query(self, expression):
         url = f"http://127.0.0.1:{self.prometheus}/api/v1/query?query=" + urllib.request.quote(expression)
         return get(url)["data"]["result"]
 
     def alerts(self):
-        """The names of the alerts that Alertmanager has."""
+        """The names of the alerts that Alertmanager has from the exporter."""
+        return {name for job, name in self.alerts_by_job() if job == "poolwright"}
+
+    def alerts_by_job(self):
+        """The job and the name of each alert that Alertmanager has."""
         alerts = get(f"http://127.0.0.1:{self.alertmanager}/api/v2/alerts?active=true")
-        return {alert["labels"]["alertname"] for alert in alerts}
+        return {(alert["labels"].get("job", "poolwright"), alert["labels"]["alertname"]) for alert in alerts}
 
     def keep_writing(self):
         """A load on the pool tank until the end."""
-        path = self.dir / "m-tank" / "load"
+        path = self.dir / "m-tank" / "work" / "load"
         while not self.load.wait(0.2):
             try:
                 with path.open("wb") as file:
                     file.write(os.urandom(MIB))
                     os.fsync(file.fileno())
             except OSError:
-                pass  # the pool is unmounted for a moment
+                pass  # the pool is not mounted, for a moment
 
     def stop(self):
         self.load.set()
@@ -130,6 +165,15 @@ class Watched:
             except ProcessLookupError:
                 pass
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class RecordedOutput(http.server.SimpleHTTPRequestHandler):
+    """Serves files as an exporter would."""
+
+    extensions_map = {".prom": "text/plain; version=0.0.4", "": "text/plain"}
+
+    def log_message(self, *_):
+        pass
 
 
 def shortened(rules):
@@ -149,7 +193,7 @@ def get(url):
         return json.load(answer)
 
 
-def wait(what, done):
+def wait(what, done, missing=lambda: ""):
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -158,15 +202,17 @@ def wait(what, done):
         except OSError:
             pass  # a program has not started yet
         if time.monotonic() > end:
-            raise RuntimeError(f"timed out waiting until {what}")
+            raise RuntimeError(f"timed out waiting until {what} {missing()}")
         time.sleep(0.5)
 
 
 def write_plan(path, directory):
-    """The example in the documentation of the format, made now, for one directory."""
+    """The example in the documentation of the format, made now, for one directory, with a promise of its space."""
     page = (ROOT / "docs" / "plan-format.md").read_text()
     plan = json.loads(re.search(r"```json\n(.*?)\n```", page, re.DOTALL).group(1))
     role = plan["roles"][0]
+    trial = next(trial for trial in role["evidence"] if trial["outcome"] == "recommended")
+    trial["metrics"]["space_ratio"] = {"median": 3.0, "low": 2.5, "high": 3.5}
     plan["created"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     text = json.dumps({**plan, "roles": [{key: value for key, value in role.items() if key != "io"}]})
     path.write_text(text.replace(role["path"], str(directory)))
@@ -178,13 +224,14 @@ def vdev_error(w):
     (w.dir / "a.img").unlink()
     yield {"PoolDegraded", "PoolFileFault", "VdevDegraded", "VdevFault"}
     w.unmount("tank")
-    w.poolwright("pool export tank")
+    w.poolwright("pool import tank b.img")
+    w.poolwright("pool destroy tank")
     (w.dir / "b.img").unlink()
     make_tank(w)
 
 
 def full_pool(w):
-    """A pool becomes 82 % full, and is emptied."""
+    """A pool becomes 82 % full, and is emptied. Of a smaller pool, the reserved space would be more than 18 %."""
     path = w.dir / "m-solo" / "fill"
     with path.open("wb") as file:
         while True:
@@ -222,12 +269,12 @@ def scrub_errors(w):
     image = w.dir / "solo.img"
     offset = find(image, content[:4096])
     write_at(image, offset, bytes(4096))
-    w.poolwright("pool scrub -w solo")
+    w.scrub("solo")
     yield {"PoolDataErrors", "ScanErrors", "VdevChecksumErrors"}
     write_at(image, offset, content[:4096])
     # A block that was damaged is forgotten after a scrub without errors.
-    w.poolwright("pool scrub -w solo")
-    w.poolwright("pool scrub -w solo")
+    w.scrub("solo")
+    w.scrub("solo")
 
 
 def find(image, wanted):
@@ -251,7 +298,7 @@ def write_at(path, offset, data):
 def hung_source(w):
     """The process that has a pool open hangs, and goes on."""
     os.kill(w.owners["solo"], signal.SIGSTOP)
-    yield {"SourceDown", "SourceStuck"}
+    yield {"SourceDown"}
     os.kill(w.owners["solo"], signal.SIGCONT)
 
 
@@ -283,23 +330,39 @@ def inject(w, fault):
           f"resolved after {time.monotonic() - undone:.0f} s", flush=True)
 
 
+def check_recorded(w):
+    """Waits until Prometheus has scraped each recorded output and Alertmanager has the alerts of its state."""
+    count = len(list(RECORDED.glob("*.prom")))
+    wait("Prometheus scrapes the recorded outputs", lambda: len(w.query('up{job=~"openzfs.*"} == 1')) == count)
+    wanted = set(RECORDED_ALERTS.items())
+    wait(f"the alerts of {count} recorded states fire", lambda: wanted <= w.alerts_by_job(), lambda: wanted - w.alerts_by_job())
+    print(f"recorded output of {count} states: {len(wanted)} alerts fire, as they should", flush=True)
+
+
 def make_tank(w):
     """Creates and mounts the pool tank, with what the plan recommends."""
     w.poolwright("pool create tank mirror a.img:4G b.img:4G")
     w.mount("tank")
     for name, value in w.planned.items():
         w.poolwright(f"dataset set {name}={value} tank")
+    (w.dir / "m-tank" / "work").mkdir()
     data = w.dir / "m-tank" / "data"
     data.mkdir()
     (data / "table").write_bytes(b"a row of a table, always the same\n" * 500_000)
 
 
 def prepare(w):
-    w.poolwright("pool create solo solo.img:512M")
+    w.poolwright("pool create solo solo.img:2G")
     w.mount("solo")
     w.planned = write_plan(w.dir / "plan.json", w.dir / "m-tank" / "data")
     make_tank(w)
     threading.Thread(target=w.keep_writing, daemon=True).start()
+
+
+def terminated(*_):
+    """Ends the program, with its clean-up, which a second signal does not interrupt."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
 
 
 def main():
@@ -308,7 +371,7 @@ def main():
     parser.add_argument("--tools", type=Path)
     parser.add_argument("--only", choices=[fault.__name__ for fault in FAULTS])
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs the clean-up
+    signal.signal(signal.SIGTERM, terminated)
     w = Watched(args.program, args.tools.resolve() if args.tools else None)
     try:
         prepare(w)
@@ -316,6 +379,7 @@ def main():
         time.sleep(2 * QUIET)
         if w.alerts():
             raise RuntimeError(f"without a fault, there are {sorted(w.alerts())}")
+        check_recorded(w)
         for fault in FAULTS:
             if args.only in (None, fault.__name__):
                 inject(w, fault)

@@ -39,6 +39,7 @@ export interface Alert {
 
 export interface Alerts {
   alerts: Alert[];
+  left_out: number;
   rules: number;
 }
 

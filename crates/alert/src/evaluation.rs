@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use poolwright_monitor::{Readings, Resource};
 
-use crate::condition::{AlertCondition, Comparison, Expression, Limit, RuleGuard, Seconds, Selector};
-use crate::history::{Change, History};
+use crate::condition::{AlertCondition, Comparison, Expression, Limit, RuleGuard, Selector};
+use crate::history::History;
 use crate::threshold::Thresholds;
 
 /// The shortest time from which a rate is computed, in seconds.
@@ -85,19 +85,17 @@ impl<'a> Inputs<'a> {
 
     fn holding(&self, comparison: &Comparison) -> Vec<LabelledValue<'a>> {
         let relation = comparison.relation;
-        let mut left = self.values(&comparison.value);
-        match comparison.limit {
-            Limit::Number(limit) => left.retain(|sample| relation.holds(sample.value, limit)),
-            Limit::Threshold(threshold) => {
-                let limit = self.thresholds.value(threshold);
-                left.retain(|sample| relation.holds(sample.value, limit));
-            }
+        let limit = match comparison.limit {
+            Limit::Number(limit) => limit,
+            Limit::Threshold(threshold) => self.thresholds.value(threshold),
             Limit::Expression(right) => {
                 let limits = self.matched(&comparison.value, right);
+                let mut left = self.values(&comparison.value);
                 left.retain(|sample| limits(sample).is_some_and(|limit| relation.holds(sample.value, limit)));
+                return left;
             }
-        }
-        left
+        };
+        self.values_where(&comparison.value, &|value| relation.holds(value, limit))
     }
 
     /// A function that finds the value of `right` for a sample of `left`.
@@ -117,28 +115,60 @@ impl<'a> Inputs<'a> {
 
     /// The numbers.
     pub fn values(&self, value: &Expression) -> Vec<LabelledValue<'a>> {
+        self.values_where(value, &|_| true)
+    }
+
+    /// The numbers that `is_wanted`. Labels are made only for these, because a host can have very many resources.
+    fn values_where(&self, value: &Expression, is_wanted: &dyn Fn(f64) -> bool) -> Vec<LabelledValue<'a>> {
+        if let Some((selector, _)) = value.selector() {
+            let number =
+                |resource: &Resource| self.number(value, resource).filter(|number| is_wanted(*number));
+            return self.each(selector, number);
+        }
+        let mut values = self.combined(value);
+        values.retain(|sample| is_wanted(sample.value));
+        values
+    }
+
+    /// The number of an expression that has a selector, for one resource.
+    fn number(&self, value: &Expression, resource: &Resource) -> Option<f64> {
+        let now = |selector: &Selector| resource.value(selector.family);
+        let change = |selector: &Selector, window, is_steady| {
+            self.history.change(selector.family, &resource.labels, window, self.now, is_steady)
+        };
         match value {
-            Expression::Now(selector) => self.each(selector, |resource| resource.value(selector.family)),
-            Expression::Age(selector) => {
-                self.each(selector, |resource| Some(self.now - resource.value(selector.family)?))
-            }
+            Expression::Now(selector) => now(selector),
+            Expression::Age(selector) => Some(self.now - now(selector)?),
             Expression::Increase(selector, window) | Expression::Change(selector, window) => {
-                self.changes(selector, *window, false, |change| Some(change.by[0]))
+                now(selector)?;
+                Some(change(selector, *window, false)?.by[0])
             }
-            Expression::Rate(selector, window) => self.changes(selector, *window, true, |change| {
+            Expression::Rate(selector, window) => {
+                now(selector)?;
+                let change = change(selector, *window, true)?;
                 (change.covered >= RATE_MIN).then(|| change.by[0] / change.covered)
-            }),
-            Expression::Predicted(selector, window, ahead) => self.each(selector, |resource| {
-                resource.value(selector.family)?;
+            }
+            Expression::Predicted(selector, window, ahead) => {
+                now(selector)?;
                 let points = self.history.line(selector.family, &resource.labels, *window, self.now);
                 predicted(&points, self.now, f64::from(*ahead))
-            }),
-            Expression::Earlier(selector, ago) => self.each(selector, |resource| {
-                let now = resource.value(selector.family)?;
-                let change = self.history.change(selector.family, &resource.labels, *ago, self.now, false)?;
-                (change.covered >= f64::from(*ago)).then(|| now - change.by[0])
-            }),
-            Expression::Quantile(part, selector, window) => self.quantiles(*part, selector, *window),
+            }
+            Expression::Earlier(selector, ago) => {
+                let change = change(selector, *ago, false)?;
+                (change.covered >= f64::from(*ago)).then(|| Some(now(selector)? - change.by[0]))?
+            }
+            Expression::Quantile(part, selector, window) => {
+                let mut histograms = resource.histograms.iter();
+                let histogram = histograms.find(|has| std::ptr::eq(has.family, selector.family))?;
+                quantile(*part, histogram.bounds, &change(selector, *window, true)?.by)
+            }
+            _ => None,
+        }
+    }
+
+    /// The numbers of an expression that has others as its parts.
+    fn combined(&self, value: &Expression) -> Vec<LabelledValue<'a>> {
+        match value {
             Expression::Sum(value, without) => sums(self.values(value), without),
             Expression::Unless(left, right) => {
                 let mut samples = self.values(left);
@@ -149,6 +179,7 @@ impl<'a> Inputs<'a> {
             Expression::Quotient(left, right) => self.binary(left, right, |left, right| left / right),
             Expression::PeerRatio(value, label) => peer_ratios(self.values(value), label),
             Expression::Recorded(recording) => self.values(&recording.value),
+            _ => Vec::new(),
         }
     }
 
@@ -159,29 +190,6 @@ impl<'a> Inputs<'a> {
         selected
             .filter_map(|resource| Some(LabelledValue { value: number(resource)?, labels: labels(resource) }))
             .collect()
-    }
-
-    fn changes(
-        &self,
-        selector: &Selector,
-        window: Seconds,
-        is_steady: bool,
-        number: impl Fn(&Change) -> Option<f64>,
-    ) -> Vec<LabelledValue<'a>> {
-        let family = selector.family;
-        self.each(selector, |resource| {
-            resource.value(family)?;
-            number(&self.history.change(family, &resource.labels, window, self.now, is_steady)?)
-        })
-    }
-
-    fn quantiles(&self, part: f64, selector: &Selector, window: Seconds) -> Vec<LabelledValue<'a>> {
-        let family = selector.family;
-        self.each(selector, |resource| {
-            let histogram = resource.histograms.iter().find(|has| std::ptr::eq(has.family, family))?;
-            let change = self.history.change(family, &resource.labels, window, self.now, true)?;
-            quantile(part, histogram.bounds, &change.by)
-        })
     }
 
     fn binary(

@@ -17,11 +17,17 @@ use crate::table;
 use crate::template;
 use crate::threshold::Thresholds;
 
+/// The highest number of alerts that one rule has at a time. It bounds the memory on a host with very many datasets.
+const ALERTS_PER_RULE: usize = 500;
+
 /// The answer of `/api/v1/alerts`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ApiAlerts {
     /// The alerts that fire, critical ones first.
     pub alerts: Vec<ApiAlert>,
+    /// Number of values that exceed a rule's limit and that `alerts` lacks: it has at most 500 for each rule, those that were read
+    /// first.
+    pub left_out: usize,
     /// Number of rules that are evaluated.
     pub rules: usize,
     /// Names of the rules that only Prometheus can evaluate.
@@ -89,13 +95,16 @@ impl Evaluator {
     /// Decides the rules on readings at a time in seconds since 1970.
     pub fn evaluate(&self, now: f64, all: &[&Readings]) {
         let mut state = self.lock();
-        let State { history, since, answer: ApiAlerts { alerts, .. } } = &mut *state;
+        let State { history, since, answer: ApiAlerts { alerts, left_out, .. } } = &mut *state;
         history.observe(now, all);
         let inputs = Inputs::new(now, all, history, &self.thresholds);
         let mut still = BTreeMap::new();
         alerts.clear();
+        *left_out = 0;
         for rule in &self.rules {
-            for sample in inputs.firing(&rule.condition) {
+            let firing = inputs.firing(&rule.condition);
+            *left_out += firing.len().saturating_sub(ALERTS_PER_RULE);
+            for sample in firing.into_iter().take(ALERTS_PER_RULE) {
                 let mut alert = ApiAlert::new(rule, &sample);
                 let key = (rule.name, alert.labels.clone());
                 let began = since.get(&key).copied().unwrap_or(now);

@@ -8,8 +8,10 @@ use poolwright_alert::example::ExampleSeries;
 use poolwright_alert::rule::Decision;
 use poolwright_alert::threshold::THRESHOLDS;
 use poolwright_alert::{
-    AlertRule, Expression, Thresholds, documentation, promtool, rule_file, table, template,
+    AlertRule, Evaluator, Expression, Thresholds, documentation, promtool, rule_file, table, template,
 };
+use poolwright_monitor::Readings;
+use poolwright_monitor::family::POOL_STATE_NOW;
 
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -57,6 +59,29 @@ fn each_rule_fires_with_one_example_and_stays_quiet_with_another() {
         assert!(!rule.example.quiet.is_empty(), "{}", rule.name);
         assert!(decided(rule.example.quiet).is_empty(), "{}: {:?}", rule.name, decided(rule.example.quiet));
     }
+}
+
+#[test]
+fn a_rule_that_fires_everywhere_has_a_bounded_number_of_alerts() {
+    let evaluator = Evaluator::of(
+        table::rules().filter(|rule| rule.name == "PoolDegraded").collect(),
+        Thresholds::default(),
+    );
+    let mut readings = Readings::default();
+    for pool in 0..600 {
+        readings.add_states(
+            &POOL_STATE_NOW,
+            &["kernel", &format!("pool{pool}")],
+            &["ONLINE", "DEGRADED"],
+            "DEGRADED",
+        );
+    }
+    for now in [1000.0, 1100.0] {
+        evaluator.evaluate(now, &[&readings]);
+    }
+    let answer = evaluator.alerts();
+    assert_eq!((answer.alerts.len(), answer.left_out), (500, 100));
+    assert!(answer.alerts.iter().all(|alert| alert.since_seconds == 100.0));
 }
 
 #[test]

@@ -162,6 +162,9 @@ fn a_mirror_continues_without_a_file() {
     write(p.at("m/after"), b"after").unwrap();
     p.umount();
     until("the process ends", || !p.is_alive());
+    let refused = p.command("pool export tank").assert().code(1);
+    let text = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(text.contains("/a: no such file\nhint: ") && text.contains("pool import tank FILE…"), "{text}");
     p.run("pool import tank b");
     p.mount();
     assert_eq!(std::fs::read(p.at("m/before")).unwrap(), b"before");

@@ -38,6 +38,12 @@ pub fn pool_hint(kind: &FaultKind) -> Option<String> {
         FaultKind::UnknownPool { pool } => {
             format!("name its files with --pool-file, or run `poolwright pool import {pool} FILE…` once")
         }
+        FaultKind::MissingFiles { pool, some_remain: true } => format!(
+            "a pool with redundancy can be used without them: `poolwright pool import {pool} FILE…` with the remaining files"
+        ),
+        FaultKind::MissingFiles { pool, some_remain: false } => {
+            format!("put them back, or forget the pool with `poolwright pool export {pool}`")
+        }
         FaultKind::NameTaken { pool } => format!(
             "give the new pool another name, or forget the old one with `poolwright pool export {pool}`"
         ),

@@ -205,6 +205,7 @@ pub enum Opened {
 /// # Errors
 /// If the files belong to another pool, another process keeps the pool open, or the engine cannot import it.
 pub fn open(pool: &str, files: &[PathBuf], engine: &Config, how: Import) -> Result<Opened> {
+    find::check_exist(pool, files)?;
     find::check_files(pool, files)?;
     let start = Instant::now();
     loop {

@@ -46,6 +46,16 @@ pub enum Error {
     /// The registry has no entry for the pool.
     #[error("no pool {0:?} is known")]
     Unknown(String),
+    /// Files of the pool do not exist.
+    #[error("opening {pool}: {}: no such file", list(missing))]
+    MissingFiles {
+        /// The pool's name.
+        pool: String,
+        /// The files.
+        missing: Vec<PathBuf>,
+        /// Whether the pool has files that exist.
+        some_remain: bool,
+    },
     /// The owner's answer is invalid.
     #[error("invalid answer from the owner of {pool} (process {pid}): {why}")]
     Protocol {
@@ -147,6 +157,9 @@ impl Error {
             Error::Refused(fault) => return fault.kind.as_deref().cloned(),
             Error::Engine(why) if why.is_not_exported() => FaultKind::NotExported,
             Error::Unknown(pool) => FaultKind::UnknownPool { pool: pool.clone() },
+            Error::MissingFiles { pool, some_remain, .. } => {
+                FaultKind::MissingFiles { pool: pool.clone(), some_remain: *some_remain }
+            }
             Error::NameTaken { pool, .. } => FaultKind::NameTaken { pool: pool.clone() },
             Error::OtherRegistered { pool, .. } => FaultKind::OtherRegistered { pool: pool.clone() },
             Error::Mounted { pool, .. } => FaultKind::MountedPool { pool: pool.clone() },

@@ -80,6 +80,13 @@ pub enum FaultKind {
         /// The pool.
         pool: String,
     },
+    /// Files of the pool do not exist.
+    MissingFiles {
+        /// The pool.
+        pool: String,
+        /// Whether the pool has files that exist.
+        some_remain: bool,
+    },
     /// A new pool has the name of a registered one.
     NameTaken {
         /// The pool.

@@ -77,6 +77,19 @@ pub fn order_files(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Checks that the pool's files exist.
+///
+/// # Errors
+/// [`Error::MissingFiles`].
+pub fn check_exist(pool: &str, files: &[PathBuf]) -> Result<()> {
+    let missing: Vec<PathBuf> = files.iter().filter(|file| !file.exists()).cloned().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let some_remain = missing.len() < files.len();
+    Err(Error::MissingFiles { pool: pool.to_owned(), missing, some_remain })
+}
+
 /// Assembles the pool from the labels of its files, and checks that all of them belong to it.
 ///
 /// # Errors

@@ -18,7 +18,8 @@ export function AlertList() {
   return (
     <>
       <h2>Alerts</h2>
-      <p>{sorted.length === 0 ? 'No alert fires.' : `${sorted.length} alerts fire.`} The server checks {alerts.rules} rules.</p>
+      <p>{sorted.length === 0 ? 'No alert fires.' : `${sorted.length} alerts fire.`}
+        {alerts.left_out > 0 && ` The server found ${alerts.left_out} more, which it does not list.`} The server checks {alerts.rules} rules.</p>
       <ul class="alerts">
         {sorted.map((alert) => (
           <li key={`${alert.name}${JSON.stringify(alert.labels)}`} class={alert.severity}>

@@ -1,6 +1,7 @@
 //! `poolwright mount`: a dataset as a file system, on the engine in user space.
 
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -133,10 +134,10 @@ fn serve_options(args: &Args) -> anyhow::Result<ServeOptions> {
 fn start_background(wanted: &Mounted) -> anyhow::Result<u8> {
     let pool = name::pool_of(&wanted.dataset);
     let interrupted = interrupt::watch()?;
-    let mut server = Command::new(this_program());
+    let mut server = own_command();
     server.args(std::env::args_os().skip(1).filter(|arg| arg != "--background")).arg("--detached");
     let logger = |pid: u32| {
-        let mut command = Command::new(this_program());
+        let mut command = own_command();
         command.arg("mount-log").args([pool, &pid.to_string()]);
         command
     };
@@ -151,6 +152,13 @@ fn start_background(wanted: &Mounted) -> anyhow::Result<u8> {
         }
         Started::Ended(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
     }
+}
+
+/// This program, with the name by which the user called it: lists of processes show it.
+fn own_command() -> Command {
+    let mut command = Command::new(this_program());
+    command.arg0(std::env::args_os().next().unwrap_or_else(|| "poolwright".into()));
+    command
 }
 
 /// Prints the messages of a mount.
