@@ -103,13 +103,15 @@ class Watched:
 
     def start_programs(self):
         """Starts the exporter, Alertmanager and Prometheus."""
+        self.alertmanager, self.direct, self.prometheus = free_port(), free_port(), free_port()
         exporter = self.start(self.program, "serve", "--listen", "127.0.0.1:0", "--timeout", "2s", "--plan", "plan.json",
-                              stdout=subprocess.PIPE, text=True)
+                              "--alert", f"http://127.0.0.1:{self.direct}", stdout=subprocess.PIPE, text=True)
         target = exporter.stdout.readline().strip().removeprefix("http://").removesuffix("/metrics")
-        self.alertmanager, self.prometheus = free_port(), free_port()
         (self.dir / "alertmanager.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
-        self.start(*self.own_share(), self.tool("prometheus-alertmanager"), "--config.file=alertmanager.yml", "--storage.path=alertmanager",
-                   f"--web.listen-address=127.0.0.1:{self.alertmanager}", "--cluster.listen-address=", stdout=subprocess.DEVNULL)
+        for port in [self.alertmanager, self.direct]:
+            self.start(*self.own_share(), self.tool("prometheus-alertmanager"), "--config.file=alertmanager.yml",
+                       f"--storage.path=alertmanager-{port}", f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=",
+                       stdout=subprocess.DEVNULL)
         (self.dir / "rules.yml").write_text(shortened(RULES.read_text()))
         (self.dir / "prometheus.yml").write_text(
             "global: {scrape_interval: 5s, scrape_timeout: 5s, evaluation_interval: 1s}\nrule_files: [rules.yml]\n"
@@ -138,8 +140,11 @@ class Watched:
 
     def alerts_by_job(self):
         """The job and the name of each alert that Alertmanager has."""
-        alerts = get(f"http://127.0.0.1:{self.alertmanager}/api/v2/alerts?active=true")
-        return {(alert["labels"].get("job", "poolwright"), alert["labels"]["alertname"]) for alert in alerts}
+        return {(labels.get("job", "poolwright"), labels["alertname"]) for labels in labels_of_alerts(self.alertmanager)}
+
+    def direct_alerts(self):
+        """The names of the alerts that the Alertmanager without a Prometheus has."""
+        return {labels["alertname"] for labels in labels_of_alerts(self.direct)}
 
     def keep_writing(self):
         """A load on the pool tank until the end."""
@@ -193,6 +198,11 @@ def get(url):
         return json.load(answer)
 
 
+def labels_of_alerts(port):
+    alerts = get(f"http://127.0.0.1:{port}/api/v2/alerts?active=true")
+    return [alert["labels"] for alert in alerts]
+
+
 def wait(what, done, missing=lambda: ""):
     end = time.monotonic() + PATIENCE
     while True:
@@ -223,11 +233,14 @@ def vdev_error(w):
     """A file of a mirror is removed; the pool is made again."""
     (w.dir / "a.img").unlink()
     yield {"PoolDegraded", "PoolFileFault", "VdevDegraded", "VdevFault"}
+    # The rules of the exporter itself have their full times; this one has none.
+    wait("the exporter itself sends alerts", lambda: "PoolFileFault" in w.direct_alerts(), w.direct_alerts)
     w.unmount("tank")
     w.poolwright("pool import tank b.img")
     w.poolwright("pool destroy tank")
     (w.dir / "b.img").unlink()
     make_tank(w)
+    wait("the exporter itself sends their ends", lambda: not w.direct_alerts(), w.direct_alerts)
 
 
 def full_pool(w):

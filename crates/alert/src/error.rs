@@ -29,6 +29,12 @@ pub enum Error {
         /// The text.
         text: String,
     },
+    /// The URL of an Alertmanager is invalid.
+    #[error("invalid URL {url}: expected http://HOST:PORT or https://HOST:PORT")]
+    InvalidUrl {
+        /// The URL.
+        url: String,
+    },
     /// The state of the last check cannot be read or written.
     #[error("cannot use the state of the last check, {}: {cause}", quoted(path))]
     StateFile {
@@ -47,7 +53,10 @@ impl Error {
     pub fn is_invalid(&self) -> bool {
         matches!(
             self,
-            Error::NoSuchRule { .. } | Error::NoSuchThreshold { .. } | Error::InvalidThreshold { .. }
+            Error::NoSuchRule { .. }
+                | Error::NoSuchThreshold { .. }
+                | Error::InvalidThreshold { .. }
+                | Error::InvalidUrl { .. }
         )
     }
 }

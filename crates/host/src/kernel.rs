@@ -14,6 +14,11 @@ fn line(path: &str) -> Option<String> {
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
+/// The name of the host, as `uname -n` prints it; empty if it cannot be read.
+pub fn host_name() -> String {
+    line("/proc/sys/kernel/hostname").unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

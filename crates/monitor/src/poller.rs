@@ -4,11 +4,14 @@
 //! last readings of all sources. A source that hangs occupies its thread only; the next scrapes do not start another read
 //! of it.
 
+mod turns;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::turns::Turns;
 use crate::family::{SOURCE, SOURCE_AGE, SOURCE_DURATION, SOURCE_FAILURES, SOURCE_READS, SOURCE_UP};
 use crate::source::{Discovery, SourceName};
 use crate::{Error, Readings, Result, Source};
@@ -93,6 +96,15 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Waits until a read is wanted. `false` if the source has ended.
+    fn wait_wanted(&self) -> bool {
+        let mut state = self.lock();
+        while !state.wanted && !state.ended {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.ended
+    }
 }
 
 #[derive(Debug)]
@@ -102,14 +114,14 @@ struct Slot {
 }
 
 impl Slot {
-    fn start(source: Box<dyn Source>) -> Result<Slot> {
+    fn start(source: Box<dyn Source>, turns: Arc<Turns>) -> Result<Slot> {
         let (shared, interval) = (Arc::new(Shared::default()), source.interval());
         let for_thread = Arc::clone(&shared);
         let name = source.name();
         thread::Builder::new()
             .name(format!("{} {}", name.source, name.pool).trim().chars().take(15).collect())
             .stack_size(STACK)
-            .spawn(move || serve(source, &for_thread))
+            .spawn(move || serve(source, &for_thread, &turns))
             .map_err(|cause| Error::Start { what: "the thread of a source", cause })?;
         Ok(Slot { shared, interval })
     }
@@ -162,20 +174,15 @@ impl Drop for Slot {
 }
 
 /// The thread of a source: reads whenever a read is wanted.
-fn serve(mut source: Box<dyn Source>, shared: &Shared) {
-    loop {
-        let began = {
+fn serve(mut source: Box<dyn Source>, shared: &Shared, turns: &Turns) {
+    while shared.wait_wanted() {
+        // Ends after the new readings have replaced the old ones.
+        let _turn = turns.wait();
+        let began = Instant::now();
+        {
             let mut state = shared.lock();
-            while !state.wanted && !state.ended {
-                state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            if state.ended {
-                return;
-            }
-            let began = Instant::now();
             (state.wanted, state.started) = (false, Some(began));
-            began
-        };
+        }
         let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| source.read()));
         let mut state = shared.lock();
         state.started = None;
@@ -197,6 +204,7 @@ fn serve(mut source: Box<dyn Source>, shared: &Shared) {
 /// All sources.
 pub struct Poller {
     discoveries: Vec<Box<dyn Discovery>>,
+    turns: Arc<Turns>,
     slots: Mutex<BTreeMap<SourceName, Slot>>,
 }
 
@@ -209,7 +217,7 @@ impl std::fmt::Debug for Poller {
 impl Poller {
     /// A poller of the sources that `discoveries` find at each refresh.
     pub fn new(discoveries: Vec<Box<dyn Discovery>>) -> Poller {
-        Poller { discoveries, slots: Mutex::default() }
+        Poller { discoveries, turns: Arc::default(), slots: Mutex::default() }
     }
 
     /// Reads all sources whose interval has passed and that are idle, for at most `limit`, and returns the last readings of
@@ -225,7 +233,7 @@ impl Poller {
             let name = source.name();
             let slot = match old.remove(&name) {
                 Some(slot) => slot,
-                None => Slot::start(source)?,
+                None => Slot::start(source, Arc::clone(&self.turns))?,
             };
             slots.insert(name, slot);
         }

@@ -1,5 +1,6 @@
 //! The values that a source has read.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::family::{MetricFamily, ResourceType};
@@ -103,10 +104,18 @@ impl Resource {
 }
 
 /// Everything that one source has read at one time.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Readings {
     /// The resources, in the order in which they were read.
     pub resources: Vec<Resource>,
+    /// Label values of the resources, until [`Readings::shrink`].
+    values: HashSet<Arc<str>>,
+}
+
+impl PartialEq for Readings {
+    fn eq(&self, other: &Readings) -> bool {
+        self.resources == other.resources
+    }
 }
 
 impl Readings {
@@ -129,19 +138,24 @@ impl Readings {
         self.resources.last_mut().expect("it was added")
     }
 
-    /// Label values. Those that the resource before has too are shared with it, because many resources are of one pool or one
-    /// dataset.
-    fn shared<'a>(&self, labels: impl IntoIterator<Item = &'a str>) -> Box<[Arc<str>]> {
+    /// Label values. Equal ones are shared, because many resources are of one pool, or have one value of a property.
+    fn shared<'a>(&mut self, labels: impl IntoIterator<Item = &'a str>) -> Box<[Arc<str>]> {
         let before = self.resources.last().map_or(&[][..], |resource| &resource.labels);
-        let shared = |label: &str| match before.iter().find(|known| ***known == *label) {
-            Some(known) => Arc::clone(known),
-            None => Arc::from(label),
+        let values = &mut self.values;
+        let shared = |label: &str| {
+            let known = before.iter().find(|known| ***known == *label).or_else(|| values.get(label));
+            known.cloned().unwrap_or_else(|| {
+                let new: Arc<str> = Arc::from(label);
+                values.insert(Arc::clone(&new));
+                new
+            })
         };
         labels.into_iter().map(shared).collect()
     }
 
     /// Returns memory that further resources would need.
     pub fn shrink(&mut self) {
+        self.values = HashSet::new();
         self.resources.iter_mut().for_each(|resource| resource.readings.shrink_to_fit());
         self.resources.shrink_to_fit();
     }

@@ -41,6 +41,8 @@ pub struct ServerConfig {
     pub token_file: Option<PathBuf>,
     /// How long a scrape waits for the sources.
     pub scrape_limit: Duration,
+    /// How often the sources are read without a request, so that alerts are decided; `None`: never.
+    pub own_interval: Option<Duration>,
     /// The program's version, for `poolwright_exporter_info`.
     pub version: String,
 }
@@ -62,6 +64,8 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
     routes: axum::Router,
+    exporter: Arc<Exporter>,
+    own_interval: Option<Duration>,
 }
 
 impl std::fmt::Debug for Server {
@@ -102,8 +106,8 @@ impl Server {
         let exporter = Exporter::new(poller, config.scrape_limit, config.version.clone(), alerts);
         let exporter = Arc::new(exporter);
         let only_loopback = config.listen.iter().all(|address| address.ip().is_loopback());
-        let routes = route::router(exporter, token, only_loopback);
-        Ok(Server { runtime, listeners, tls, routes })
+        let routes = route::router(Arc::clone(&exporter), token, only_loopback);
+        Ok(Server { runtime, listeners, tls, routes, exporter, own_interval: config.own_interval })
     }
 
     /// The addresses with the actual ports.
@@ -113,11 +117,14 @@ impl Server {
 
     /// Serves until `stop` is true, and then ends without waiting for clients or sources.
     pub fn run(self, stop: &AtomicBool) {
-        let Server { runtime, listeners, tls, routes } = self;
+        let Server { runtime, listeners, tls, routes, exporter, own_interval } = self;
         runtime.block_on(async {
             let limit = connection::limit();
             for listener in listeners {
                 tokio::spawn(connection::accept(listener, tls.clone(), routes.clone(), Arc::clone(&limit)));
+            }
+            if let Some(interval) = own_interval {
+                tokio::spawn(exporter.refresh_every(interval));
             }
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(STOP_POLL).await;

@@ -32,9 +32,11 @@ extern arc_state_t ARC_anon, ARC_mru_ghost, ARC_mfu_ghost, ARC_uncached;	/* in t
  * cached block and every buffer of its hundred threads with malloc. Each arena keeps its own free pages, so there are few
  * arenas. Free pages are returned after 1.5 seconds: otherwise the memory of a burst of writes would stay resident,
  * far beyond the ARC limit. They are not returned at once, because faulting in a new page costs more than filling it.
+ * Each thread keeps only small blocks for itself (tcache_max): a program with many threads, such as the exporter, would keep
+ * several megabytes more, and a replay is not faster with them.
  * Large blocks start at a page boundary (no cache_oblivious), because the library requests page alignment anyway.
  */
-const char *malloc_conf = "narenas:4,background_thread:true,dirty_decay_ms:1500,muzzy_decay_ms:0,cache_oblivious:false";
+const char *malloc_conf = "narenas:4,tcache_max:4096,background_thread:true,dirty_decay_ms:1500,muzzy_decay_ms:0,cache_oblivious:false";
 
 /* The free memory that the library is told of; see arc_available_memory(). */
 #define PW_ASSUMED_FREE (1LL << 30)
