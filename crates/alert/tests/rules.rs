@@ -62,6 +62,28 @@ fn each_rule_fires_with_one_example_and_stays_quiet_with_another() {
 }
 
 #[test]
+fn an_alert_fires_after_its_delay() {
+    let evaluator = Evaluator::of(
+        table::rules().filter(|rule| rule.name == "PoolDegraded").collect(),
+        Thresholds::default(),
+    );
+    let state = |state| {
+        let mut readings = Readings::default();
+        readings.add_states(&POOL_STATE_NOW, &["kernel", "tank"], &["ONLINE", "DEGRADED"], state);
+        readings
+    };
+    let firing = |now: f64, readings: &Readings| {
+        evaluator.evaluate(now, &[readings]);
+        evaluator.alerts().alerts.iter().map(|alert| alert.since_seconds).collect::<Vec<_>>()
+    };
+    assert_eq!(firing(1000.0, &state("DEGRADED")), [0.0; 0]);
+    assert_eq!(firing(1059.0, &state("DEGRADED")), [0.0; 0]);
+    assert_eq!(firing(1060.0, &state("DEGRADED")), [60.0]);
+    assert_eq!(firing(1070.0, &state("ONLINE")), [0.0; 0]);
+    assert_eq!(firing(1080.0, &state("DEGRADED")), [0.0; 0], "the delay begins again");
+}
+
+#[test]
 fn a_rule_that_fires_everywhere_has_a_bounded_number_of_alerts() {
     let evaluator = Evaluator::of(
         table::rules().filter(|rule| rule.name == "PoolDegraded").collect(),

@@ -277,7 +277,7 @@ fn alerts_are_decided_at_each_scrape() {
     assert_eq!(before["alerts"], serde_json::json!([]));
     assert!(before["rules"].as_u64().unwrap() >= 30, "{before}");
     assert!(before["unavailable"].as_array().unwrap().contains(&"PoolFillingUp".into()), "{before}");
-    // An alert without a delay fires at once, one with a delay later.
+    // This alert has no delay. The tests of the evaluator cover delays, which are minutes.
     std::fs::remove_file(mounted.at("a.img")).unwrap();
     let named = |name: &str| {
         let alerts = alerts()["alerts"].as_array().unwrap().clone();
@@ -287,6 +287,4 @@ fn alerts_are_decided_at_each_scrape() {
     let alert = named("PoolFileFault").unwrap();
     assert_eq!(alert["severity"], "critical");
     assert_eq!(alert["labels"], serde_json::json!({"engine": "user", "pool": "tank"}));
-    until("the pool is degraded for a minute", || named("PoolDegraded").is_some());
-    assert!(named("PoolDegraded").unwrap()["since_seconds"].as_f64().unwrap() >= 60.0);
 }

@@ -1,10 +1,11 @@
 //! Today's state: the file system of a directory, its properties, and the sector size of its device.
 
 use std::path::Path;
-use std::process::Command;
 
 use poolwright_host::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
 use poolwright_openzfs::property::{self, Settings};
+use poolwright_pool::command::{CommandError, CommandOptions, ZfsCommands};
+use poolwright_trace::units::format_size;
 
 use crate::plan::CurrentSource;
 
@@ -13,7 +14,10 @@ use crate::plan::CurrentSource;
 pub(crate) struct Current {
     pub file_system: String,
     pub dataset: Option<String>,
+    /// The properties that the plan compares.
     pub settings: Settings,
+    /// All properties of the dataset that Poolwright reads; empty without a dataset.
+    all: Settings,
     pub source: CurrentSource,
     pub ashift: Option<u8>,
 }
@@ -33,20 +37,21 @@ pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
         file_system: file_system.clone(),
         dataset: None,
         settings: defaults,
+        all: Settings::new(),
         source: CurrentSource::ZfsDefaults { why: format!("the directory is on {file_system}") },
         ashift: None,
     };
     if file_system == "zfs" {
-        match zfs_get(&source, COMPARED) {
-            Some(settings) => {
-                current.settings.extend(settings);
+        match DatasetState::read(&source, CommandOptions::default()) {
+            Ok(DatasetState { properties, ashift }) => {
+                let compared = properties.iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
+                current.settings.extend(compared.map(|(name, value)| (name.clone(), value.clone())));
                 current.source = CurrentSource::ZfsGet { dataset: source.clone() };
-                current.ashift = pool_ashift(&source);
-                current.dataset = Some(source);
+                (current.all, current.ashift, current.dataset) = (properties, ashift, Some(source));
             }
-            None => {
+            Err(why) => {
                 current.source = CurrentSource::ZfsDefaults {
-                    why: format!("`zfs get` failed for {source}; is zfs in the PATH?"),
+                    why: format!("the properties of {source} cannot be read: {why}"),
                 };
             }
         }
@@ -72,7 +77,7 @@ impl Current {
             return Some(known.clone());
         }
         match &self.dataset {
-            Some(dataset) => zfs_get(dataset, &[property])?.remove(property),
+            Some(_) => self.all.get(property).cloned(),
             None => property::defaults().remove(property).or_else(|| other_default(property)),
         }
     }
@@ -89,19 +94,80 @@ fn mounted(dir: &Path) -> Option<MountEntry> {
     mountinfo::containing(&mountinfo::read().ok()?, &dir).cloned()
 }
 
-fn output(program: &str, args: &[&str]) -> Option<String> {
-    let out = Command::new(program).args(args).output().ok()?;
-    out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())
+/// What the kernel says of a dataset.
+struct DatasetState {
+    properties: Settings,
+    ashift: Option<u8>,
 }
 
-fn zfs_get(dataset: &str, properties: &[&str]) -> Option<Settings> {
-    let text = output("zfs", &["get", "-H", "-o", "property,value", &properties.join(","), dataset])?;
-    let pairs =
-        text.lines().filter_map(|l| l.split_once('\t')).map(|(k, v)| (k.to_owned(), v.trim().to_owned()));
-    Some(pairs.collect())
+impl DatasetState {
+    /// Asks `zfs` and `zpool`, with a time limit: they hang if the pool is suspended.
+    fn read(dataset: &str, options: CommandOptions) -> Result<DatasetState, CommandError> {
+        let pool = dataset.split('/').next().unwrap_or(dataset);
+        let commands = ZfsCommands::of_pool(options, pool);
+        let found = commands.properties_of(dataset)?;
+        let found = found.ok_or_else(|| CommandError::NoSuchPool { pool: dataset.to_owned() })?;
+        let properties = found.properties.into_iter();
+        let properties = properties.map(|(name, value)| (name, setting(&value.value))).collect();
+        let ashift = commands.property_of_pool("ashift").ok().and_then(|value| value.parse().ok());
+        Ok(DatasetState { properties, ashift: ashift.filter(|ashift| *ashift > 0) })
+    }
 }
 
-fn pool_ashift(dataset: &str) -> Option<u8> {
-    let pool = dataset.split('/').next()?;
-    output("zpool", &["get", "-Hp", "-o", "value", "ashift", pool])?.trim().parse().ok().filter(|a| *a > 0)
+/// The smallest size that a property can have. A smaller number is a count, such as that of `copies`.
+const SMALLEST_SIZE: u64 = 512;
+
+/// A value as it is set: a size with its unit.
+fn setting(value: &str) -> String {
+    let bytes = value.parse().ok().filter(|bytes| *bytes >= SMALLEST_SIZE);
+    bytes.map_or_else(|| value.to_owned(), format_size)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Programs in `dir` that run these lines of shell.
+    fn programs(dir: &Path, zfs: &str, zpool: &str) -> CommandOptions {
+        let program = |name: &str, lines: &str| -> Option<PathBuf> {
+            let path = dir.join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            Some(path)
+        };
+        CommandOptions {
+            zfs: program("zfs", zfs),
+            zpool: program("zpool", zpool),
+            device: None,
+            deadline: Duration::from_secs(60),
+            ..CommandOptions::default()
+        }
+    }
+
+    #[test]
+    fn properties_have_the_spelling_of_settings() {
+        let dir = tempfile::tempdir().unwrap();
+        let zfs =
+            "printf 'tank/pg\\t%s\\t%s\\tlocal\\n' recordsize 16384 compression zstd-3 copies 2 atime off";
+        let state = DatasetState::read("tank/pg", programs(dir.path(), zfs, "echo 12")).unwrap();
+        let expected = [("atime", "off"), ("compression", "zstd-3"), ("copies", "2"), ("recordsize", "16K")];
+        let expected: Settings = expected.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        assert_eq!((state.properties, state.ashift), (expected, Some(12)));
+        // A pool whose vdevs differ has no ashift.
+        let state = DatasetState::read("tank/pg", programs(dir.path(), zfs, "echo 0")).unwrap();
+        assert_eq!(state.ashift, None);
+    }
+
+    #[test]
+    fn a_pool_that_hangs_ends_no_longer_than_the_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = programs(dir.path(), "sleep 3600", "sleep 3600");
+        options.deadline = Duration::from_millis(300);
+        let read = DatasetState::read("tank/pg", options);
+        assert!(matches!(read, Err(CommandError::TimedOut { .. })), "{:?}", read.err());
+    }
 }

@@ -71,6 +71,7 @@ impl PoolConnection {
         if let Some(client) = Client::connect(pool)? {
             return Ok(PoolConnection::Owner { client, options, answered: false });
         }
+        find::check_exist(pool, &options.files)?;
         let paths = find::pool_files(pool, &options.files)?;
         let since = SystemTime::now();
         let how = Import { readonly: false, force: options.force };
