@@ -69,14 +69,20 @@ unpacked() {
         [ ! -e "$dir/.$package" ] || continue
         warn "$package is not installed; unpacking Debian's package into target/tools."
         mkdir -p "$dir"
+        rm -f -- "$dir/$package"_*.deb
         (cd "$dir" && apt-get -q download "$package" >&2 && dpkg -x "$package"_*.deb . && touch ".$package") \
             || die 1 "the package $package could not be downloaded (see above); run 'apt-get update', or install it."
     done
     printf '%s\n' "$dir"
 }
 
-# has_package PACKAGE: whether apt knows a package, so that it can be downloaded.
-has_package() { command -v apt-get >/dev/null && apt-get -qq --print-uris download "$1" >/dev/null 2>&1; }
+# can_unpack PACKAGE [PACKAGE...]: whether `unpacked` has unpacked these packages, or apt knows them.
+can_unpack() {
+    local dir=$POOLWRIGHT_ROOT/target/tools/$1 package
+    for package in "$@"; do
+        [ -e "$dir/.$package" ] || apt-get -qq --print-uris download "$package" >/dev/null 2>&1 || return 1
+    done
+}
 
 # free_mib DIR: free space of the file system of DIR, in MiB.
 free_mib() { df --output=avail -BM -- "$1" | tail -n 1 | tr -dc '0-9'; }

@@ -12,12 +12,13 @@ if [ ! -w /dev/fuse ] || ! unshare --mount true 2>/dev/null; then
 fi
 TOOLS=()
 if ! command -v prometheus >/dev/null || ! command -v prometheus-alertmanager >/dev/null; then
-    if [ ! -e target/tools/prometheus ] && ! has_package prometheus-alertmanager; then
+    if ! can_unpack prometheus prometheus-alertmanager; then
         say "SKIPPED: Prometheus and Alertmanager are not installed, and apt does not know their packages"
         exit 0
     fi
     TOOLS=(--tools "$(unpacked prometheus prometheus-alertmanager)")
 fi
-cargo build --release --locked -p poolwright
-scripts/tests/alerts_e2e.py --program "${CARGO_TARGET_DIR:-target}/release/poolwright" "${TOOLS[@]}"
+PROGRAM=${CARGO_TARGET_DIR:-target}/release/poolwright
+[ -x "$PROGRAM" ] || cargo build --release --locked -p poolwright
+scripts/tests/alerts_e2e.py --program "$PROGRAM" "${TOOLS[@]}"
 say "alerts-e2e: ok"

@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
 
-if ! command -v promtool >/dev/null 2>&1 && [ ! -e "$POOLWRIGHT_ROOT/target/tools/prometheus" ] && ! has_package prometheus; then
+if ! command -v promtool >/dev/null 2>&1 && ! can_unpack prometheus; then
     say "SKIPPED: promtool is not installed, and apt does not know the package prometheus"
     exit 0
 fi

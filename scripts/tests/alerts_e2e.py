@@ -385,7 +385,7 @@ def main():
     parser.add_argument("--only", choices=[fault.__name__ for fault in FAULTS])
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, terminated)
-    w = Watched(args.program, args.tools.resolve() if args.tools else None)
+    w = Watched(str(Path(args.program).resolve()), args.tools.resolve() if args.tools else None)
     try:
         prepare(w)
         w.start_programs()

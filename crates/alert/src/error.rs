@@ -35,6 +35,9 @@ pub enum Error {
         /// The URL.
         url: String,
     },
+    /// The URL of an Alertmanager contains a name or a password, which is not printed.
+    #[error("the URL of an Alertmanager cannot contain a user name or a password")]
+    UrlCredentials,
     /// The state of the last check cannot be read or written.
     #[error("cannot use the state of the last check, {}: {cause}", quoted(path))]
     StateFile {
@@ -57,6 +60,7 @@ impl Error {
                 | Error::NoSuchThreshold { .. }
                 | Error::InvalidThreshold { .. }
                 | Error::InvalidUrl { .. }
+                | Error::UrlCredentials
         )
     }
 }

@@ -17,7 +17,7 @@ use crate::table;
 use crate::template;
 use crate::threshold::Thresholds;
 
-/// The highest number of alerts that one rule has at a time. It bounds the memory on a host with very many datasets.
+/// The highest number of alerts, waiting ones included, that one rule has at a time. It bounds the memory on a host with very many datasets.
 const ALERTS_PER_RULE: usize = 500;
 
 /// The answer of `/api/v1/alerts`.
@@ -25,8 +25,7 @@ const ALERTS_PER_RULE: usize = 500;
 pub struct ApiAlerts {
     /// The alerts that fire, critical ones first.
     pub alerts: Vec<ApiAlert>,
-    /// Number of values that exceed a rule's limit and that `alerts` lacks: it has at most 500 for each rule, those that were read
-    /// first.
+    /// Number of further values for which the conditions of rules hold. At most 500 of each rule are followed.
     pub left_out: usize,
     /// Number of rules that are evaluated.
     pub rules: usize,
@@ -67,6 +66,8 @@ struct State {
     history: History,
     /// When the condition of each alert began to hold.
     since: BTreeMap<Key, f64>,
+    /// When the rules were decided last.
+    evaluated: Option<f64>,
     answer: ApiAlerts,
 }
 
@@ -95,16 +96,22 @@ impl Evaluator {
     /// Decides the rules on readings at a time in seconds since 1970.
     pub fn evaluate(&self, now: f64, all: &[&Readings]) {
         let mut state = self.lock();
-        let State { history, since, answer: ApiAlerts { alerts, left_out, .. } } = &mut *state;
+        let State { history, since, evaluated, answer: ApiAlerts { alerts, left_out, .. } } = &mut *state;
+        *evaluated = Some(now);
         history.observe(now, all);
         let inputs = Inputs::new(now, all, history, &self.thresholds);
         let mut still = BTreeMap::new();
         alerts.clear();
         *left_out = 0;
         for rule in &self.rules {
-            let firing = inputs.firing(&rule.condition);
-            *left_out += firing.len().saturating_sub(ALERTS_PER_RULE);
-            for sample in firing.into_iter().take(ALERTS_PER_RULE) {
+            let mut holding = inputs.firing(&rule.condition);
+            if holding.len() > ALERTS_PER_RULE {
+                *left_out += holding.len() - ALERTS_PER_RULE;
+                // Those that are followed already stay, so that no alert ends because of another one.
+                holding.sort_by_cached_key(|sample| !since.contains_key(&key(rule, sample)));
+                holding.truncate(ALERTS_PER_RULE);
+            }
+            for sample in holding {
                 let mut alert = ApiAlert::new(rule, &sample);
                 let key = (rule.name, alert.labels.clone());
                 let began = since.get(&key).copied().unwrap_or(now);
@@ -117,6 +124,12 @@ impl Evaluator {
         }
         alerts.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.name.cmp(b.name)));
         *since = still;
+    }
+
+    /// The alerts that fire since the last evaluation, and its time in seconds since 1970; `None` before the first.
+    pub fn last(&self) -> (Option<f64>, ApiAlerts) {
+        let state = self.lock();
+        (state.evaluated, state.answer.clone())
     }
 
     /// The alerts that fire since the last evaluation.
@@ -133,6 +146,10 @@ impl AlertSource for Evaluator {
     fn to_json(&self) -> String {
         serde_json::to_string(&self.lock().answer).expect("maps with text keys, and numbers")
     }
+}
+
+fn key(rule: &AlertRule, sample: &LabelledValue<'_>) -> Key {
+    (rule.name, sample.labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
 }
 
 impl ApiAlert {

@@ -22,7 +22,10 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// How often [`Notifier::run`] looks whether it should stop.
 const STOP_POLL: Duration = Duration::from_millis(200);
 
-/// The result of a request to an Alertmanager that differs from the result of the one before.
+/// Age of the readings, in seconds, from which no alerts are sent: Alertmanager then resolves them, rather than keep what may be over.
+const STALE: f64 = 60.0;
+
+/// What has changed since the last time that alerts were sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotifierChange {
     /// Alerts cannot be sent.
@@ -37,6 +40,8 @@ pub enum NotifierChange {
         /// The Alertmanager.
         url: String,
     },
+    /// No alerts are sent, because the sources are no longer read.
+    Stale,
 }
 
 /// Identifies an alert.
@@ -48,44 +53,50 @@ pub struct Notifier {
     agent: ureq::Agent,
     host: String,
     targets: Vec<Target>,
+    /// The alerts that fire, and those that have ended within [`VALID`].
+    known: BTreeMap<Labels, TrackedAlert>,
+    is_stale: bool,
 }
 
 #[derive(Debug)]
 struct Target {
     url: String,
-    /// The alerts that Alertmanager has, and when it resolves them by itself.
-    active: BTreeMap<Labels, (Value, f64)>,
     has_failed: bool,
+}
+
+/// An alert that Alertmanager should know.
+#[derive(Debug)]
+struct TrackedAlert {
+    annotations: Value,
+    began: f64,
+    ended: Option<f64>,
 }
 
 impl Notifier {
     /// A notifier for the Alertmanagers with these URLs. Alerts get the label `instance` with the name of this host.
     ///
     /// # Errors
-    /// [`Error::InvalidUrl`] if a URL does not begin with `http://` or `https://`.
+    /// [`Error::InvalidUrl`] if a URL does not begin with `http://` or `https://`, [`Error::UrlCredentials`] if it contains a
+    /// name or a password.
     pub fn new(urls: &[String], host: &str) -> Result<Notifier> {
-        let target = |url: &String| {
-            let parsed = url.parse::<ureq::http::Uri>().ok();
-            match parsed.as_ref().and_then(|url| url.scheme_str()) {
-                Some("http" | "https") => {
-                    Ok(Target { url: url.clone(), active: BTreeMap::new(), has_failed: false })
-                }
-                _ => Err(Error::InvalidUrl { url: url.clone() }),
-            }
-        };
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        let config = ureq::Agent::config_builder().timeout_global(Some(LIMIT)).tls_config(tls).build();
+        // A redirected POST would become a GET without the alerts, and look like a success.
+        let config =
+            ureq::Agent::config_builder().timeout_global(Some(LIMIT)).max_redirects(0).tls_config(tls);
         Ok(Notifier {
-            agent: config.into(),
+            agent: config.build().into(),
             host: host.to_owned(),
-            targets: urls.iter().map(target).collect::<Result<_>>()?,
+            targets: urls.iter().map(|url| Target::new(url)).collect::<Result<_>>()?,
+            known: BTreeMap::new(),
+            is_stale: false,
         })
     }
 
     /// Sends the alerts of the evaluator every [`INTERVAL`], until `stop` is true.
     pub fn run(&mut self, evaluator: &Evaluator, stop: &AtomicBool, on_change: impl Fn(NotifierChange)) {
         while !stop.load(Ordering::Relaxed) {
-            self.send(unix_seconds(), &evaluator.alerts()).into_iter().for_each(&on_change);
+            let (evaluated, alerts) = evaluator.last();
+            self.send(unix_seconds(), evaluated, &alerts).into_iter().for_each(&on_change);
             let next = Instant::now() + INTERVAL;
             while !stop.load(Ordering::Relaxed) && Instant::now() < next {
                 std::thread::sleep(STOP_POLL);
@@ -93,67 +104,94 @@ impl Notifier {
         }
     }
 
-    /// Sends the alerts that fire, and the end of those that no longer do, at a time in seconds since 1970.
-    pub fn send(&mut self, now: f64, alerts: &ApiAlerts) -> Vec<NotifierChange> {
-        let firing: BTreeMap<Labels, Value> =
-            alerts.alerts.iter().map(|alert| message(alert, &self.host, now)).collect();
+    /// Sends at `now` the alerts that were decided at `evaluated` (`None`: not yet), and the end of those that no longer fire. Times
+    /// are in seconds since 1970. An end is sent until Alertmanager has ended the alert by itself, because a request can be lost.
+    pub fn send(&mut self, now: f64, evaluated: Option<f64>, alerts: &ApiAlerts) -> Vec<NotifierChange> {
+        let was_stale = std::mem::replace(&mut self.is_stale, evaluated.is_some_and(|at| now - at > STALE));
+        if self.is_stale {
+            return if was_stale { Vec::new() } else { vec![NotifierChange::Stale] };
+        }
+        self.update(now, evaluated.unwrap_or(now), alerts);
+        let messages: Vec<Value> =
+            self.known.iter().map(|(labels, known)| known.message(labels, now)).collect();
         let agent = &self.agent;
-        self.targets.iter_mut().filter_map(|target| target.send(agent, now, &firing)).collect()
+        self.targets.iter_mut().filter_map(|target| target.send(agent, &messages)).collect()
+    }
+
+    fn update(&mut self, now: f64, evaluated: f64, alerts: &ApiAlerts) {
+        let mut firing: BTreeMap<Labels, TrackedAlert> = BTreeMap::new();
+        for alert in &alerts.alerts {
+            firing.insert(labels(alert, &self.host), TrackedAlert::new(alert, evaluated));
+        }
+        for (labels, mut known) in std::mem::take(&mut self.known) {
+            let end = *known.ended.get_or_insert(evaluated);
+            if now - end < VALID {
+                firing.entry(labels).or_insert(known);
+            }
+        }
+        self.known = firing;
     }
 }
 
 impl Target {
-    fn send(
-        &mut self,
-        agent: &ureq::Agent,
-        now: f64,
-        firing: &BTreeMap<Labels, Value>,
-    ) -> Option<NotifierChange> {
-        self.active.retain(|labels, (_, end)| firing.contains_key(labels) || *end > now);
-        let ended = self.active.iter().filter(|(labels, _)| !firing.contains_key(*labels));
-        let ended = ended.map(|(_, (alert, _))| ending(alert, now));
-        let all: Vec<Value> = firing.values().map(|alert| ending(alert, now + VALID)).chain(ended).collect();
-        // A request without alerts shows whether the URL is right, before there is one.
-        let parts = if all.is_empty() { vec![&all[..]] } else { all.chunks(BATCH).collect() };
-        let sent = parts.into_iter().try_for_each(|batch| self.post(agent, batch));
-        if sent.is_ok() {
-            let active = firing.iter().map(|(labels, alert)| (labels.clone(), (alert.clone(), now + VALID)));
-            self.active = active.collect();
+    fn new(url: &str) -> Result<Target> {
+        let parsed = url.parse::<ureq::http::Uri>().ok();
+        let parsed = parsed.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));
+        let parsed = parsed.ok_or_else(|| Error::InvalidUrl { url: url.to_owned() })?;
+        if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(Error::UrlCredentials);
         }
-        let had_failed = std::mem::replace(&mut self.has_failed, sent.is_err());
+        Ok(Target { url: url.trim_end_matches('/').to_owned(), has_failed: false })
+    }
+
+    /// Sends all parts, even if one fails.
+    fn send(&mut self, agent: &ureq::Agent, messages: &[Value]) -> Option<NotifierChange> {
+        // A request without alerts shows whether the URL is right, before there is one.
+        let parts = if messages.is_empty() { vec![messages] } else { messages.chunks(BATCH).collect() };
+        let failures: Vec<String> =
+            parts.into_iter().filter_map(|part| self.post(agent, part).err()).collect();
+        let failure = failures.into_iter().next();
+        let had_failed = std::mem::replace(&mut self.has_failed, failure.is_some());
         let url = self.url.clone();
-        match sent {
-            Err(why) if !had_failed => Some(NotifierChange::Failed { url, why: why.to_string() }),
-            Ok(()) if had_failed => Some(NotifierChange::Recovered { url }),
+        match failure {
+            Some(why) if !had_failed => Some(NotifierChange::Failed { url, why }),
+            None if had_failed => Some(NotifierChange::Recovered { url }),
             _ => None,
         }
     }
 
-    fn post(&self, agent: &ureq::Agent, batch: &[Value]) -> std::result::Result<(), Box<ureq::Error>> {
-        let url = format!("{}/api/v2/alerts", self.url.trim_end_matches('/'));
-        let body = Value::from(batch).to_string();
-        agent.post(url).content_type("application/json").send(body)?;
-        Ok(())
+    fn post(&self, agent: &ureq::Agent, part: &[Value]) -> std::result::Result<(), String> {
+        let body = Value::from(part).to_string();
+        let request = agent.post(format!("{}/api/v2/alerts", self.url)).content_type("application/json");
+        let status = request.send(body).map_err(|why| why.to_string())?.status();
+        if status.is_success() { Ok(()) } else { Err(format!("the answer is {status}")) }
     }
 }
 
-/// The alert in the format of Alertmanager's API (version 2), without an end, and its labels.
-fn message(alert: &ApiAlert, host: &str, now: f64) -> (Labels, Value) {
+impl TrackedAlert {
+    fn new(alert: &ApiAlert, evaluated: f64) -> TrackedAlert {
+        let rule = table::rules().find(|rule| rule.name == alert.name);
+        let annotations = rule.map(|rule| BTreeMap::from(rule_file::annotations(rule, &alert.summary)));
+        let began = (evaluated - alert.since_seconds).max(0.0);
+        TrackedAlert { annotations: json!(annotations.unwrap_or_default()), began, ended: None }
+    }
+
+    /// The alert in the format of Alertmanager's API (version 2).
+    fn message(&self, labels: &Labels, now: f64) -> Value {
+        // Alertmanager refuses an end before the start, which a clock that was set back would cause.
+        let end = self.ended.unwrap_or(now + VALID).max(self.began);
+        json!({
+            "labels": labels,
+            "annotations": self.annotations,
+            "startsAt": rfc3339(self.began as u64),
+            "endsAt": rfc3339(end as u64),
+        })
+    }
+}
+
+fn labels(alert: &ApiAlert, host: &str) -> Labels {
     let own = [("alertname", alert.name), ("severity", alert.severity.name()), ("instance", host)];
     let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let labels = alert.labels.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let labels: Labels = labels.chain(own).collect();
-    let rule = table::rules().find(|rule| rule.name == alert.name);
-    let annotations = rule.map(|rule| BTreeMap::from(rule_file::annotations(rule, &alert.summary)));
-    let began = rfc3339((now - alert.since_seconds).max(0.0) as u64);
-    let message =
-        json!({ "labels": labels, "annotations": annotations.unwrap_or_default(), "startsAt": began });
-    (labels, message)
-}
-
-/// An alert that ends at a time.
-fn ending(alert: &Value, end: f64) -> Value {
-    let mut alert = alert.clone();
-    alert["endsAt"] = rfc3339(end as u64).into();
-    alert
+    labels.chain(own).collect()
 }

@@ -19,7 +19,7 @@ struct StateFile {
 /// The mode of the file: pools and datasets have names that concern no other user.
 const MODE: u32 = 0o600;
 /// The version of the format. A file of another version is ignored.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Adds the series in the file to the history; returns whether there were any. A missing or damaged file is an empty one: it
 /// costs one comparison, and the next run replaces it.
@@ -71,7 +71,7 @@ mod tests {
         assert!(!restore(&mut history, &path, 0.0).unwrap());
         keep(&history, &path).unwrap();
         assert!(restore(&mut history, &path, 0.0).unwrap());
-        for damaged in ["", "{", "{\"version\":2,\"series\":[]}", "{\"version\":1,\"series\":[{}]}"] {
+        for damaged in ["", "{", "{\"version\":3,\"series\":[]}", "{\"version\":2,\"series\":[{}]}"] {
             std::fs::write(&path, damaged).unwrap();
             assert!(!restore(&mut history, &path, 0.0).unwrap(), "{damaged}");
         }

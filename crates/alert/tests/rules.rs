@@ -8,7 +8,8 @@ use poolwright_alert::example::ExampleSeries;
 use poolwright_alert::rule::Decision;
 use poolwright_alert::threshold::THRESHOLDS;
 use poolwright_alert::{
-    AlertRule, Evaluator, Expression, Thresholds, documentation, promtool, rule_file, table, template,
+    AlertRule, ApiAlerts, Evaluator, Expression, Thresholds, documentation, promtool, rule_file, table,
+    template,
 };
 use poolwright_monitor::Readings;
 use poolwright_monitor::family::POOL_STATE_NOW;
@@ -104,6 +105,16 @@ fn a_rule_that_fires_everywhere_has_a_bounded_number_of_alerts() {
     let answer = evaluator.alerts();
     assert_eq!((answer.alerts.len(), answer.left_out), (500, 100));
     assert!(answer.alerts.iter().all(|alert| alert.since_seconds == 100.0));
+    // A pool that is read before the others takes no place from an alert that fires.
+    let mut more = Readings::default();
+    more.add_states(&POOL_STATE_NOW, &["kernel", "first"], &["ONLINE", "DEGRADED"], "DEGRADED");
+    more.resources.extend(readings.resources);
+    evaluator.evaluate(1200.0, &[&more]);
+    let later = evaluator.alerts();
+    let pools = |answer: &ApiAlerts| {
+        answer.alerts.iter().map(|alert| alert.labels["pool"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((pools(&later), later.left_out), (pools(&answer), 101));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Runs each source in a thread of its own and keeps its last readings.
 //!
 //! A scrape calls [`Poller::refresh`]: it asks every idle source to read, waits for at most a time limit, and returns the
-//! last readings of all sources. A source that hangs occupies its thread only; the next scrapes do not start another read
-//! of it.
+//! last readings of all sources. A source that hangs occupies its thread, and for a moment one of the [`turns`]; the next
+//! scrapes do not start another read of it.
 
 mod turns;
 
@@ -32,7 +32,7 @@ pub struct SourceReadings {
     pub duration: Option<Duration>,
     /// The error of the last finished read, if it failed.
     pub error: Option<String>,
-    /// How long the present read has been running, if it exceeded the time limit of the scrape.
+    /// How long the present read has been running or waiting for its turn, if it exceeded the time limit of the scrape.
     pub overdue: Option<Duration>,
     /// Number of finished reads.
     pub reads: u64,
@@ -65,8 +65,8 @@ pub fn source_metrics(sources: &[SourceReadings]) -> Readings {
 /// What a source's thread and the poller share.
 #[derive(Debug, Default)]
 struct State {
-    /// Set by the poller, cleared by the thread: a read is due.
-    wanted: bool,
+    /// When the poller asked for a read that has not begun.
+    requested: Option<Instant>,
     /// Set by the poller when the source no longer exists.
     ended: bool,
     /// The start of the present read.
@@ -81,7 +81,7 @@ struct State {
 
 impl State {
     fn is_busy(&self) -> bool {
-        self.wanted || self.started.is_some()
+        self.requested.is_some() || self.started.is_some()
     }
 }
 
@@ -100,7 +100,7 @@ impl Shared {
     /// Waits until a read is wanted. `false` if the source has ended.
     fn wait_wanted(&self) -> bool {
         let mut state = self.lock();
-        while !state.wanted && !state.ended {
+        while state.requested.is_none() && !state.ended {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         !state.ended
@@ -131,7 +131,7 @@ impl Slot {
         let mut state = self.shared.lock();
         let recent = state.finished.is_some_and(|(began, _)| began.elapsed() < self.interval);
         if !recent && !state.is_busy() {
-            state.wanted = true;
+            state.requested = Some(Instant::now());
             self.shared.changed.notify_all();
         }
     }
@@ -158,7 +158,7 @@ impl Slot {
             age: state.last.as_ref().map(|(_, at)| at.elapsed()),
             duration: state.finished.map(|(_, duration)| duration),
             error: state.error.clone(),
-            overdue: state.started.map(|began| began.elapsed()),
+            overdue: state.started.or(state.requested).map(|began| began.elapsed()),
             reads: state.reads,
             failures: state.failures,
         }
@@ -181,7 +181,10 @@ fn serve(mut source: Box<dyn Source>, shared: &Shared, turns: &Turns) {
         let began = Instant::now();
         {
             let mut state = shared.lock();
-            (state.wanted, state.started) = (false, Some(began));
+            if state.ended {
+                return;
+            }
+            (state.requested, state.started) = (None, Some(began));
         }
         let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| source.read()));
         let mut state = shared.lock();

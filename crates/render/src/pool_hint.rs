@@ -42,7 +42,9 @@ pub fn pool_hint(kind: &FaultKind) -> Option<String> {
             "a pool with redundancy can be used without them: `poolwright pool import {pool} FILE…` with the remaining files"
         ),
         FaultKind::MissingFiles { pool, some_remain: false } => {
-            format!("put them back, or forget the pool with `poolwright pool export {pool}`")
+            format!(
+                "check the names; if the files are lost, `poolwright pool export {pool}` forgets the pool"
+            )
         }
         FaultKind::NameTaken { pool } => format!(
             "give the new pool another name, or forget the old one with `poolwright pool export {pool}`"

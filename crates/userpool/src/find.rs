@@ -77,12 +77,17 @@ pub fn order_files(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Whether a file does not exist. A file that cannot be inspected may exist.
+pub(crate) fn is_missing(file: &Path) -> bool {
+    std::fs::metadata(file).is_err_and(|why| why.kind() == std::io::ErrorKind::NotFound)
+}
+
 /// Checks that the pool's files exist.
 ///
 /// # Errors
 /// [`Error::MissingFiles`].
 pub fn check_exist(pool: &str, files: &[PathBuf]) -> Result<()> {
-    let missing: Vec<PathBuf> = files.iter().filter(|file| !file.exists()).cloned().collect();
+    let missing: Vec<PathBuf> = files.iter().filter(|file| is_missing(file)).cloned().collect();
     if missing.is_empty() {
         return Ok(());
     }

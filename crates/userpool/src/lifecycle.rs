@@ -160,7 +160,7 @@ pub fn export(pool: &str, options: impl Into<ConnectOptions>) -> Result<Exported
         }
         None => (find::pool_files(pool, &options.files)?, false),
     };
-    let is_gone = files.iter().all(|file| !file.exists());
+    let is_gone = files.iter().all(|file| find::is_missing(file));
     if !is_gone && !is_closed {
         let options = ConnectOptions { files: files.clone(), ..options };
         PoolConnection::once::<()>(pool, options, &Request::Sync)?;

@@ -19,7 +19,7 @@ export function AlertList() {
     <>
       <h2>Alerts</h2>
       <p>{sorted.length === 0 ? 'No alert fires.' : `${sorted.length} alerts fire.`}
-        {alerts.left_out > 0 && ` The server found ${alerts.left_out} more, which it does not list.`} The server checks {alerts.rules} rules.</p>
+        {alerts.left_out > 0 && ` ${alerts.left_out} more values exceed a limit; the server follows at most 500 of each rule.`} The server checks {alerts.rules} rules.</p>
       <ul class="alerts">
         {sorted.map((alert) => (
           <li key={`${alert.name}${JSON.stringify(alert.labels)}`} class={alert.severity}>

@@ -80,8 +80,8 @@ impl Exporter {
         Ok(self.readings().await?.body(kind))
     }
 
-    /// Reads the sources and decides the alerts at regular times, for ever. A failure is that of a thread that cannot be started;
-    /// the next time may succeed, and a client gets the error.
+    /// Reads the sources and decides the alerts at regular times, for ever. A failure is that of a thread that cannot be started: the
+    /// next time may succeed, and the sender of alerts notices their age.
     pub(super) async fn refresh_every(self: Arc<Exporter>, interval: Duration) {
         loop {
             drop(self.readings().await);

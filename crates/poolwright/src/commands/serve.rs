@@ -90,6 +90,9 @@ fn report(change: NotifierChange) {
         NotifierChange::Failed { url, why } => {
             tell!("poolwright: warning: cannot send alerts to {url}: {why}")
         }
+        NotifierChange::Stale => {
+            tell!("poolwright: warning: no alerts are sent: the sources have not been read for a minute");
+        }
         NotifierChange::Recovered { url } => tell!("poolwright: note: alerts are sent to {url} again"),
     }
 }
