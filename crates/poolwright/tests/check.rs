@@ -75,8 +75,9 @@ fn increases_are_those_since_the_earlier_run() {
     let mut state: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     for series in state["series"].as_array_mut().unwrap() {
         if series["family"] == "poolwright_vdev_write_errors_total" {
-            series["track"]["raw"][0] = Value::from(-1.0);
-            series["track"]["points"][0]["values"][0] = Value::from(-1.0);
+            // The last value, then the time and the value of a point.
+            series["numbers"][0] = Value::from(-1.0);
+            series["numbers"][2] = Value::from(-1.0);
         }
     }
     std::fs::write(&path, state.to_string()).unwrap();
