@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 /// Time limit of waits, long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Shorter than the time limit of a test, so that a failure shows the screen.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Width and height of a terminal.
 fn size((cols, rows): (u16, u16)) -> PtySize {
