@@ -97,6 +97,18 @@ fn tabs_sizes_and_pauses_of_the_screen() {
 }
 
 #[test]
+fn a_key_right_after_a_resize_is_not_lost() {
+    let dir = TestDir::new();
+    let mut screen = screen(&dir, (100, 24));
+    screen.until_shows(&["[1 Pools]"]);
+    for round in 0..100 {
+        screen.resize(if round % 2 == 0 { (90, 20) } else { (100, 24) });
+        screen.press(if round % 2 == 0 { "5" } else { "1" });
+        screen.until_shows(&[if round % 2 == 0 { "[5 Sources]" } else { "[1 Pools]" }]);
+    }
+}
+
+#[test]
 fn signals_end_it_with_the_terminal_restored() {
     let dir = TestDir::new();
     for end in ["-TERM", "-HUP", "-INT", "\u{3}"] {

@@ -23,6 +23,8 @@ use crate::{Error, Result};
 
 /// How long a wait for keys is: then the loop looks for samples and signals.
 const KEY_WAIT: Duration = Duration::from_millis(100);
+/// How long the wait for a further key is. Without a wait, crossterm does not return keys that it has read already.
+const NEXT_KEY_WAIT: Duration = Duration::from_millis(1);
 /// Time after which the screen is drawn again, because the ages have changed.
 const AGE_STEP: Duration = Duration::from_secs(1);
 
@@ -133,7 +135,7 @@ impl Screen {
     fn read_keys(&mut self) -> Result<Option<Ended>> {
         let mut wait = KEY_WAIT;
         while event::poll(wait)? {
-            wait = Duration::ZERO;
+            wait = NEXT_KEY_WAIT;
             let effect = match event::read()? {
                 Event::Key(key) => on_key(&mut self.state, key),
                 Event::Resize(..) => KeyEffect::Draw,

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-/// Time limit of waits, long enough for a busy machine.
-/// Shorter than the time limit of a test, so that a failure shows the screen.
+/// Time limit of waits: long enough for a busy machine, and shorter than the limit of a test, so that a failure shows the screen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Width and height of a terminal.
