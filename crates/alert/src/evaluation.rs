@@ -120,55 +120,44 @@ impl<'a> Inputs<'a> {
 
     /// The numbers that `is_wanted`. Labels are made only for these, because a host can have very many resources.
     fn values_where(&self, value: &Expression, is_wanted: &dyn Fn(f64) -> bool) -> Vec<LabelledValue<'a>> {
-        if let Some((selector, _)) = value.selector() {
-            let number =
-                |resource: &Resource| self.number(value, resource).filter(|number| is_wanted(*number));
-            return self.each(selector, number);
-        }
-        let mut values = self.combined(value);
-        values.retain(|sample| is_wanted(sample.value));
-        values
-    }
-
-    /// The number of an expression that has a selector, for one resource.
-    fn number(&self, value: &Expression, resource: &Resource) -> Option<f64> {
-        let now = |selector: &Selector| resource.value(selector.family);
-        let change = |selector: &Selector, window, is_steady| {
+        let each = |selector: &Selector, number: &dyn Fn(&Resource) -> Option<f64>| {
+            self.each(selector, |resource| number(resource).filter(|number| is_wanted(*number)))
+        };
+        let now = |selector: &Selector, resource: &Resource| resource.value(selector.family);
+        let change = |selector: &Selector, resource: &Resource, window, is_steady| {
             self.history.change(selector.family, &resource.labels, window, self.now, is_steady)
         };
-        match value {
-            Expression::Now(selector) => now(selector),
-            Expression::Age(selector) => Some(self.now - now(selector)?),
+        let mut values = match value {
+            Expression::Now(selector) => each(selector, &|resource| now(selector, resource)),
+            Expression::Age(selector) => {
+                each(selector, &|resource| Some(self.now - now(selector, resource)?))
+            }
             Expression::Increase(selector, window) | Expression::Change(selector, window) => {
-                now(selector)?;
-                Some(change(selector, *window, false)?.by[0])
+                each(selector, &|resource| {
+                    now(selector, resource)?;
+                    Some(change(selector, resource, *window, false)?.by[0])
+                })
             }
-            Expression::Rate(selector, window) => {
-                now(selector)?;
-                let change = change(selector, *window, true)?;
+            Expression::Rate(selector, window) => each(selector, &|resource| {
+                now(selector, resource)?;
+                let change = change(selector, resource, *window, true)?;
                 (change.covered >= RATE_MIN).then(|| change.by[0] / change.covered)
-            }
-            Expression::Predicted(selector, window, ahead) => {
-                now(selector)?;
+            }),
+            Expression::Predicted(selector, window, ahead) => each(selector, &|resource| {
+                now(selector, resource)?;
                 let points = self.history.line(selector.family, &resource.labels, *window, self.now);
                 predicted(&points, self.now, f64::from(*ahead))
-            }
-            Expression::Earlier(selector, ago) => {
-                let change = change(selector, *ago, false)?;
-                (change.covered >= f64::from(*ago)).then(|| Some(now(selector)? - change.by[0]))?
-            }
-            Expression::Quantile(part, selector, window) => {
+            }),
+            Expression::Earlier(selector, ago) => each(selector, &|resource| {
+                let now = now(selector, resource)?;
+                let change = change(selector, resource, *ago, false)?;
+                (change.covered >= f64::from(*ago)).then(|| now - change.by[0])
+            }),
+            Expression::Quantile(part, selector, window) => each(selector, &|resource| {
                 let mut histograms = resource.histograms.iter();
                 let histogram = histograms.find(|has| std::ptr::eq(has.family, selector.family))?;
-                quantile(*part, histogram.bounds, &change(selector, *window, true)?.by)
-            }
-            _ => None,
-        }
-    }
-
-    /// The numbers of an expression that has others as its parts.
-    fn combined(&self, value: &Expression) -> Vec<LabelledValue<'a>> {
-        match value {
+                quantile(*part, histogram.bounds, &change(selector, resource, *window, true)?.by)
+            }),
             Expression::Sum(value, without) => sums(self.values(value), without),
             Expression::Unless(left, right) => {
                 let mut samples = self.values(left);
@@ -178,9 +167,10 @@ impl<'a> Inputs<'a> {
             Expression::Plus(left, right) => self.binary(left, right, |left, right| left + right),
             Expression::Quotient(left, right) => self.binary(left, right, |left, right| left / right),
             Expression::PeerRatio(value, label) => peer_ratios(self.values(value), label),
-            Expression::Recorded(recording) => self.values(&recording.value),
-            _ => Vec::new(),
-        }
+            Expression::Recorded(recording) => return self.values_where(&recording.value, is_wanted),
+        };
+        values.retain(|sample| is_wanted(sample.value));
+        values
     }
 
     /// The resources that a selector selects, with a number for each.

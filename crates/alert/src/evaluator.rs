@@ -113,7 +113,7 @@ impl Evaluator {
             }
             for sample in holding {
                 let mut alert = ApiAlert::new(rule, &sample);
-                let key = (rule.name, alert.labels.clone());
+                let key = key(rule, &sample);
                 let began = since.get(&key).copied().unwrap_or(now);
                 still.insert(key, began);
                 alert.since_seconds = now - began;
@@ -134,7 +134,7 @@ impl Evaluator {
 
     /// The alerts that fire since the last evaluation.
     pub fn alerts(&self) -> ApiAlerts {
-        self.lock().answer.clone()
+        self.last().1
     }
 }
 
@@ -149,7 +149,11 @@ impl AlertSource for Evaluator {
 }
 
 fn key(rule: &AlertRule, sample: &LabelledValue<'_>) -> Key {
-    (rule.name, sample.labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
+    (rule.name, labels(sample))
+}
+
+fn labels(sample: &LabelledValue<'_>) -> BTreeMap<&'static str, String> {
+    sample.labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
 }
 
 impl ApiAlert {
@@ -161,7 +165,7 @@ impl ApiAlert {
             name: rule.name,
             severity: rule.severity,
             summary: template::render(rule.summary, rule.format, sample.value, label),
-            labels: sample.labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
+            labels: labels(sample),
             value: sample.value,
             since_seconds: 0.0,
         }

@@ -148,9 +148,8 @@ impl Target {
     fn send(&mut self, agent: &ureq::Agent, messages: &[Value]) -> Option<NotifierChange> {
         // A request without alerts shows whether the URL is right, before there is one.
         let parts = if messages.is_empty() { vec![messages] } else { messages.chunks(BATCH).collect() };
-        let failures: Vec<String> =
-            parts.into_iter().filter_map(|part| self.post(agent, part).err()).collect();
-        let failure = failures.into_iter().next();
+        let sent = parts.into_iter().map(|part| self.post(agent, part));
+        let failure = sent.fold(None, |first, sent| first.or(sent.err()));
         let had_failed = std::mem::replace(&mut self.has_failed, failure.is_some());
         let url = self.url.clone();
         match failure {

@@ -104,22 +104,24 @@ impl DatasetState {
     /// Asks `zfs` and `zpool`, with a time limit: they hang if the pool is suspended.
     fn read(dataset: &str, options: CommandOptions) -> Result<DatasetState, CommandError> {
         let pool = dataset.split('/').next().unwrap_or(dataset);
-        let commands = ZfsCommands::of_pool(options, pool);
+        let commands = ZfsCommands::new(options);
         let found = commands.properties_of(dataset)?;
         let found = found.ok_or_else(|| CommandError::NoSuchPool { pool: dataset.to_owned() })?;
         let properties = found.properties.into_iter();
-        let properties = properties.map(|(name, value)| (name, setting(&value.value))).collect();
-        let ashift = commands.property_of_pool("ashift").ok().and_then(|value| value.parse().ok());
+        let settings = properties.map(|(name, value)| {
+            let value = setting(&name, &value.value);
+            (name, value)
+        });
+        let properties = settings.collect();
+        let ashift = commands.property_of_pool(pool, "ashift").ok().and_then(|value| value.parse().ok());
         Ok(DatasetState { properties, ashift: ashift.filter(|ashift| *ashift > 0) })
     }
 }
 
-/// The smallest size that a property can have. A smaller number is a count, such as that of `copies`.
-const SMALLEST_SIZE: u64 = 512;
-
 /// A value as it is set: a size with its unit.
-fn setting(value: &str) -> String {
-    let bytes = value.parse().ok().filter(|bytes| *bytes >= SMALLEST_SIZE);
+fn setting(property: &str, value: &str) -> String {
+    let is_size = property::find(property).is_ok_and(|known| known.size);
+    let bytes = value.parse().ok().filter(|_| is_size);
     bytes.map_or_else(|| value.to_owned(), format_size)
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_openzfs::property::canonical;
 use poolwright_pool::{CommandOptions, ZfsCommands};
-use poolwright_trace::format_size;
 use poolwright_tune::plan::{CurrentSource, Measured, Outcome, Plan, Role, RoleIo, Settings};
 
 use self::dataset::{IoCounters, PresentDataset};
@@ -136,7 +136,7 @@ impl RoleLabels<'_> {
                 [self.plan, &self.role.role, &self.role.path, self.dataset, &property, &planned, value];
             readings
                 .add(&PLAN_PROPERTY, labels)
-                .flag(&PLAN_PROPERTY_KEPT, normal(&property, value) == normal(&property, &planned));
+                .flag(&PLAN_PROPERTY_KEPT, canonical(&property, value) == canonical(&property, &planned));
         }
     }
 
@@ -200,19 +200,6 @@ fn planned(role: &Role) -> Settings {
 
 fn bytes(value: &str) -> Option<u64> {
     poolwright_openzfs::property::parse_size(value).ok()
-}
-
-/// One spelling for values that mean the same.
-fn normal(property: &str, value: &str) -> String {
-    match (property, value) {
-        ("compression", "on") => "lz4".to_owned(),
-        ("compression", "zstd") => "zstd-3".to_owned(),
-        ("compression", "gzip") => "gzip-6".to_owned(),
-        ("recordsize" | "volblocksize" | "special_small_blocks", value) => {
-            bytes(value).map_or_else(|| value.to_owned(), format_size)
-        }
-        (_, value) => value.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -221,12 +221,14 @@ impl ZfsCommands {
         }
     }
 
-    /// A property of the pool, as `zpool get -p` prints it. `-` stands for a value that the pool does not have.
+    /// A property of a pool, as `zpool get -p` prints it. `-` stands for a value that the pool does not have.
     ///
     /// # Errors
-    /// If the commands are not those of one pool, or the command cannot be run, does not end in time or fails.
-    pub fn property_of_pool(&self, property: &str) -> Result<String, CommandError> {
-        self.zpool(&["get", "-Hp", "-o", "value", property], |text| Ok(text.trim().to_owned()))
+    /// If the command cannot be run, does not end in time or fails, or if the pool does not exist.
+    pub fn property_of_pool(&self, pool: &str, property: &str) -> Result<String, CommandError> {
+        check_name(pool)?;
+        let arguments = ["get", "-Hp", "-o", "value", property, pool];
+        self.parsed(&self.invocation(ZPOOL, &arguments)?, |text| Ok(text.trim().to_owned()))
     }
 
     /// The number and the ages of the snapshots of each dataset that has any. The output is added up while it arrives; its
