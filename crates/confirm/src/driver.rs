@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use poolwright_host::writers::find_writer;
 use poolwright_lab::trial::processes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::command::{Shell, make_dir, stated_work};
 use crate::tree::Tree;
-use crate::writers::find_writer;
 use crate::{COPY, DATASET, Error, LOAD, LOAD_S, Result, STATED, Task, WORK, copy};
 
 /// The time that processes have to disappear after the stop command.

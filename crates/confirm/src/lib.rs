@@ -22,7 +22,6 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod writers;
 
 use std::path::PathBuf;
 use std::time::Duration;

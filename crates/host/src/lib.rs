@@ -28,6 +28,7 @@ pub mod scratch;
 mod sweep;
 pub mod time;
 pub mod transient;
+pub mod writers;
 
 pub use output::Output;
 pub use part::Part;

@@ -54,6 +54,18 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &["poolwright confirm plan.json --start ./start.sh --load ./load.sh --stop ./stop.sh --settle 10s"],
     ),
     entry(
+        &["apply"],
+        &[
+            "poolwright apply plan.json --dry-run",
+            "poolwright apply plan.json --unit mariadb.service --online --max-downtime 30s",
+            "poolwright apply plan.json --stop './stop-db' --start './start-db'",
+        ],
+    ),
+    entry(
+        &["undo"],
+        &["poolwright undo plan.json --unit mariadb.service", "poolwright undo plan.json --discard"],
+    ),
+    entry(
         &["pool", "create"],
         &[
             "poolwright pool create tank /srv/tank.img:50G -o ashift=12 -O compression=lz4",

@@ -3,6 +3,7 @@
 
 use poolwright_alert::ApiAlerts;
 use poolwright_alert::check::CheckResult;
+use poolwright_apply::run::{ApplyReport, Outcome as ApplyOutcome};
 use poolwright_estimate::Estimate;
 use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary};
 use poolwright_lab::{Outcome, TrialSpec};
@@ -28,6 +29,7 @@ use serde_json::Value;
 /// The name and the schema of each file. The schema of a command's output has the command's name.
 pub fn all() -> Vec<(&'static str, Value)> {
     let outputs = [
+        ("apply", of::<ApplyReport>()),
         ("check", of::<CheckResult>()),
         ("dataset-create", of::<CreatedDataset>()),
         ("dataset-destroy", of::<DestroyedDatasets>()),
@@ -57,6 +59,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("trace-export", of::<ExportSummary>()),
         ("trace-import", of::<ImportSummary>()),
         ("trace-show", of::<Stats>()),
+        ("undo", of::<ApplyOutcome>()),
     ];
     let outputs = outputs.map(|(name, schema)| {
         let command = name.replacen('-', " ", 1);

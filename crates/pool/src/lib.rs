@@ -1,4 +1,4 @@
-//! Read-only access to the pools of the kernel's OpenZFS, versions 2.1 to 2.4.
+//! Access to the pools of the kernel's OpenZFS, versions 2.1 to 2.4.
 //!
 //! Two sources, which a monitor combines:
 //!
@@ -7,14 +7,16 @@
 //! - [`command`] runs `zpool` and `zfs` and parses their output. These programs can block for ever in the kernel, so each run
 //!   has a deadline ([`ZfsCommands`]).
 //!
-//! Nothing here changes a pool, loads a kernel module or needs root, except that some distributions let only root open
-//! `/dev/zfs`. Each parser is a pure function of the text, does not panic, and reports malformed input as a typed error with
+//! Only [`ZfsCommands::change`] changes a pool. Nothing here loads a kernel module, and nothing else needs root, except that some
+//! distributions let only root open `/dev/zfs`. Each parser is a pure function of the text, does not panic, and reports malformed input as a typed error with
 //! its line.
 
+pub mod change;
 pub mod command;
 mod health;
 pub mod kstat;
 
+pub use change::DatasetChange;
 pub use command::{CommandError, CommandOptions, ZfsCommands};
 pub use health::HealthState;
 pub use kstat::{KstatError, Kstats};

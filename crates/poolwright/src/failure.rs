@@ -74,7 +74,13 @@ fn is_output_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
 
 /// Whether this is a refusal to open, change or mount a pool.
 fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
-    says!(cause, is_refusal: poolwright_openzfs::Error, poolwright_userpool::Error, poolwright_poolserver::Error)
+    says!(
+        cause,
+        is_refusal: poolwright_openzfs::Error,
+        poolwright_userpool::Error,
+        poolwright_poolserver::Error,
+        poolwright_apply::Error
+    )
 }
 
 /// Whether this is an invalid request to a pool, or an invalid output.

@@ -5,6 +5,7 @@
 //! ([`pool_hint`], [`pool_status`], [`pool_import`], [`pool_iostat`], [`pool_scan`], [`dataset_list`], [`property_list`]). The functions return strings or write to a [`std::io::Write`]; they
 //! never print, and they read neither files nor the environment.
 
+pub mod assessment_text;
 pub mod dataset_list;
 pub mod estimate_text;
 pub mod listing;

@@ -1,6 +1,9 @@
 //! Properties of datasets with the sources of their values: `zfs get`.
 
 use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use super::error::MalformedOutput;
 use super::number::Row;
@@ -10,7 +13,8 @@ pub const TUNED: &str = "recordsize,volblocksize,compression,primarycache,second
                          redundant_metadata,special_small_blocks,dnodesize,xattr,checksum,copies,dedup";
 
 /// Where the value of a property comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum PropertySource {
     /// Set on this dataset.
     Local,
@@ -27,7 +31,7 @@ pub enum PropertySource {
 }
 
 /// A property's value and its source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourcedValue {
     /// The value as `zfs get -p` prints it: sizes in bytes, words as they are.
     pub value: String,
@@ -63,7 +67,7 @@ pub fn parse_each(text: &str, mut each: impl FnMut(DatasetProperties)) -> Result
     for row in Row::all(text, 4) {
         let row = row?;
         let (dataset, value) = (row.text(0), row.text(2));
-        let source = parse_source(row.text(3));
+        let source = PropertySource::parse(row.text(3));
         let source = source.ok_or_else(|| row.malformed(format!("{:?} is not a source", row.text(3))))?;
         let open = match last.take() {
             Some(last) if last.dataset == dataset => last,
@@ -82,15 +86,46 @@ pub fn parse_each(text: &str, mut each: impl FnMut(DatasetProperties)) -> Result
     Ok(())
 }
 
-fn parse_source(text: &str) -> Option<PropertySource> {
-    Some(match text {
-        "local" => PropertySource::Local,
-        "default" => PropertySource::Default,
-        "temporary" => PropertySource::Temporary,
-        "received" => PropertySource::Received,
-        "-" => PropertySource::None,
-        _ => PropertySource::Inherited(text.strip_prefix("inherited from ")?.to_owned()),
-    })
+impl PropertySource {
+    /// Parses the column `source` of `zfs get`. `None` for an unknown text.
+    pub fn parse(text: &str) -> Option<PropertySource> {
+        Some(match text {
+            "local" => PropertySource::Local,
+            "default" => PropertySource::Default,
+            "temporary" => PropertySource::Temporary,
+            "received" => PropertySource::Received,
+            "-" => PropertySource::None,
+            _ => PropertySource::Inherited(text.strip_prefix("inherited from ")?.to_owned()),
+        })
+    }
+}
+
+/// As `zfs get` prints it.
+impl fmt::Display for PropertySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PropertySource::Local => f.write_str("local"),
+            PropertySource::Default => f.write_str("default"),
+            PropertySource::Temporary => f.write_str("temporary"),
+            PropertySource::Received => f.write_str("received"),
+            PropertySource::None => f.write_str("-"),
+            PropertySource::Inherited(from) => write!(f, "inherited from {from}"),
+        }
+    }
+}
+
+impl From<PropertySource> for String {
+    fn from(source: PropertySource) -> String {
+        source.to_string()
+    }
+}
+
+impl TryFrom<String> for PropertySource {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<PropertySource, String> {
+        PropertySource::parse(&text).ok_or_else(|| format!("{text:?} is not a source"))
+    }
 }
 
 #[cfg(test)]

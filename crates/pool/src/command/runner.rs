@@ -10,7 +10,7 @@ use super::event::{self, PoolEvent};
 use super::histogram::{HistogramKind, VdevHistogram, parse_histograms};
 use super::process::{self, ProcessEnd, ProcessError, StuckCounter};
 use super::property::{self, DatasetProperties};
-use super::snapshot::{self, SnapshotTotals};
+use super::snapshot::{self, SnapshotSpace, SnapshotTotals};
 use super::space::{self, PoolSpace};
 use super::status::{self, KernelPool};
 use super::vdev_counters::{self, VdevCounters};
@@ -57,7 +57,7 @@ impl Default for CommandOptions {
     }
 }
 
-/// Runs `zpool` and `zfs`. All methods read only. Several threads can use one `ZfsCommands`.
+/// Runs `zpool` and `zfs`. All methods but [`ZfsCommands::change`] read only. Several threads can use one `ZfsCommands`.
 #[derive(Debug, Default)]
 pub struct ZfsCommands {
     options: CommandOptions,
@@ -257,6 +257,55 @@ impl ZfsCommands {
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
     pub fn events(&self) -> Result<Vec<PoolEvent>, CommandError> {
         self.parsed(&self.invocation(ZPOOL, &["events", "-Hv"])?, event::parse_events)
+    }
+
+    /// The snapshots of one dataset, oldest first. Empty if the dataset does not exist.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn snapshots_of(&self, dataset: &str) -> Result<Vec<SnapshotSpace>, CommandError> {
+        check_name(dataset)?;
+        let arguments =
+            ["list", "-Hp", "-d", "1", "-t", "snapshot", "-o", snapshot::COLUMNS, "-s", "createtxg", dataset];
+        match self.parsed(&self.invocation(ZFS, &arguments)?, snapshot::parse_snapshots) {
+            Err(CommandError::NoSuchPool { .. }) => Ok(Vec::new()),
+            result => result,
+        }
+    }
+
+    /// A dataset and all file systems and volumes below it, the dataset first. Empty if it does not exist.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn tree_of(&self, dataset: &str) -> Result<Vec<DatasetSpace>, CommandError> {
+        check_name(dataset)?;
+        let arguments =
+            ["list", "-Hp", "-r", "-t", "filesystem,volume", "-o", dataset::COLUMNS, "-s", "name", dataset];
+        match self.parsed(&self.invocation(ZFS, &arguments)?, dataset::parse_datasets) {
+            Err(CommandError::NoSuchPool { .. }) => Ok(Vec::new()),
+            result => result,
+        }
+    }
+
+    /// A property of a dataset or snapshot, as `zfs get -p` prints it. `None` if the object does not exist; `-` stands for a
+    /// value that it does not have.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time or fails.
+    pub fn property(&self, name: &str, property: &str) -> Result<Option<String>, CommandError> {
+        check_name(name)?;
+        let arguments = ["get", "-Hp", "-o", "value", property, name];
+        let read = self.parsed(&self.invocation(ZFS, &arguments)?, |text| Ok(text.trim().to_owned()));
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(CommandError::NoSuchPool { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs a command that changes something, and ignores its output.
+    pub(crate) fn run_change(&self, program: &str, arguments: &[&str]) -> Result<(), CommandError> {
+        self.parsed(&self.invocation(program, arguments)?, |_| Ok(()))
     }
 
     fn is_at_least(&self, major: u32, minor: u32) -> Result<bool, CommandError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::MalformedOutput;
-use super::number::Row;
+use super::number::{Row, is_absent};
 
 /// The snapshots of one dataset together. Their space is [`super::dataset::DatasetSpace::used_by_snapshots`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,47 @@ pub struct SnapshotTotals {
     pub oldest: u64,
     /// When the newest was taken, in seconds since 1970.
     pub newest: u64,
+}
+
+/// The columns, in the order of [`SnapshotSpace`]'s fields.
+pub const COLUMNS: &str = "name,used,referenced,creation,clones,userrefs";
+
+/// One snapshot. Numbers are bytes, unless stated otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotSpace {
+    /// `DATASET@SNAPSHOT`.
+    pub name: String,
+    /// The space that destroying this snapshot alone would free.
+    pub used: u64,
+    /// The space that the snapshot refers to.
+    pub referenced: u64,
+    /// When it was taken, in seconds since 1970.
+    pub created: u64,
+    /// The datasets that were cloned from it.
+    pub clones: Vec<String>,
+    /// The number of holds.
+    pub holds: u64,
+}
+
+/// Parses the output of `zfs list -Hp -t snapshot -o` [`COLUMNS`].
+///
+/// # Errors
+/// If a line has another number of columns, or a value is malformed.
+pub fn parse_snapshots(text: &str) -> Result<Vec<SnapshotSpace>, MalformedOutput> {
+    let rows = Row::all(text, COLUMNS.split(',').count());
+    rows.map(|row| {
+        let row = row?;
+        let clones = row.text(4).split(',').filter(|clone| !is_absent(clone));
+        Ok(SnapshotSpace {
+            name: row.text(0).to_owned(),
+            used: row.number(1)?.unwrap_or(0),
+            referenced: row.number(2)?.unwrap_or(0),
+            created: row.number(3)?.unwrap_or(0),
+            clones: clones.map(str::to_owned).collect(),
+            holds: row.number(5)?.unwrap_or(0),
+        })
+    })
+    .collect()
 }
 
 /// Adds up snapshots while the output of `zfs list -Hp -t snapshot -o name,creation` arrives, so that it need not be kept.
@@ -98,6 +139,16 @@ mod tests {
             let b = SnapshotTotals { dataset: "tank/b".to_owned(), count: 1, oldest: 400, newest: 400 };
             assert_eq!(totals, [a, b]);
         }
+    }
+
+    #[test]
+    fn snapshots_with_clones_and_holds() {
+        let text = "tank/a@1\t512\t1000\t300\ttank/b,tank/c\t0\ntank/a@2\t0\t1000\t400\t-\t2\n";
+        let snapshots = parse_snapshots(text).unwrap();
+        assert_eq!(snapshots[0].clones, ["tank/b", "tank/c"]);
+        assert_eq!((snapshots[0].used, snapshots[0].referenced, snapshots[0].created), (512, 1000, 300));
+        assert_eq!((snapshots[1].clones.len(), snapshots[1].holds), (0, 2));
+        assert!(parse_snapshots("tank/a@1\t512\n").is_err());
     }
 
     #[test]

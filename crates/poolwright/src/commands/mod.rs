@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub mod apply;
 pub mod check;
 pub mod confirm;
 pub mod dataset;
@@ -19,3 +20,4 @@ pub mod serve;
 pub mod trace;
 pub mod trial;
 pub mod tune;
+pub mod undo;

@@ -96,15 +96,11 @@ fn add_properties(readings: &mut Readings, pool: &str, dataset: &DatasetProperti
     let recordsize: Option<u64> = value("recordsize").or_else(|| value("volblocksize"));
     readings.add(&DATASET, [ENGINE, pool, &dataset.dataset]).count(&DATASET_RECORDSIZE, recordsize);
     for (property, SourcedValue { value, source }) in &dataset.properties {
-        let source = match source {
-            PropertySource::Default | PropertySource::None => continue,
-            PropertySource::Local => "local",
-            PropertySource::Temporary => "temporary",
-            PropertySource::Received => "received",
-            PropertySource::Inherited(from) => &format!("inherited from {from}"),
-        };
+        if matches!(source, PropertySource::Default | PropertySource::None) {
+            continue;
+        }
         let value = spelled(property, value);
-        let labels = [ENGINE, pool, &dataset.dataset, property, &value, source];
+        let labels = [ENGINE, pool, &dataset.dataset, property, &value, &source.to_string()];
         readings.add(&PROPERTY, labels).flag(&PROPERTY_INFO, true);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::process;
+use crate::process;
 
 /// A process with a file open for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,95 @@
+//! The datasets of a pool: of the kernel's OpenZFS, or of the user-space engine.
+
+mod kernel;
+mod user;
+
+use std::collections::BTreeMap;
+
+use poolwright_host::mountinfo::MountEntry;
+use poolwright_pool::DatasetChange;
+use poolwright_pool::command::property::SourcedValue;
+
+use crate::Result;
+
+pub use kernel::KernelDatasets;
+pub use user::UserDatasets;
+
+/// The type of a kernel dataset's file system in the table of mounts.
+const KERNEL: &str = "zfs";
+/// That of a mount of the user-space engine.
+const USER: &str = "fuse.poolwright";
+
+/// A dataset and its space. Numbers are bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatasetSummary {
+    /// Its name.
+    pub name: String,
+    /// The space that it can still use.
+    pub available: u64,
+    /// The space that it refers to.
+    pub referenced: u64,
+    /// The same before compression.
+    pub logical_referenced: u64,
+    /// The space that only its snapshots refer to.
+    pub used_by_snapshots: u64,
+    /// The snapshot from which it was cloned.
+    pub origin: Option<String>,
+}
+
+/// A snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotSummary {
+    /// `DATASET@SNAPSHOT`.
+    pub name: String,
+    /// The datasets that were cloned from it.
+    pub clones: Vec<String>,
+    /// The number of holds.
+    pub holds: u64,
+}
+
+/// Access to the datasets of pools. One conformance suite tests both implementations.
+pub trait DatasetAdmin {
+    /// The properties of a dataset with their sources, sizes in bytes. Empty if the dataset does not exist.
+    ///
+    /// # Errors
+    /// If the pool cannot be asked.
+    fn properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>>;
+
+    /// The dataset, and all file systems below it; the dataset first. Empty if the dataset does not exist.
+    ///
+    /// # Errors
+    /// If the pool cannot be asked.
+    fn tree(&self, dataset: &str) -> Result<Vec<DatasetSummary>>;
+
+    /// The snapshots of a dataset, oldest first.
+    ///
+    /// # Errors
+    /// If the pool cannot be asked.
+    fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotSummary>>;
+
+    /// Why the dataset's pool should not be changed now; `None` if it is healthy.
+    ///
+    /// # Errors
+    /// If the pool cannot be asked.
+    fn pool_problem(&self, dataset: &str) -> Result<Option<String>>;
+
+    /// Makes a change.
+    ///
+    /// # Errors
+    /// If the pool refuses the change or cannot be asked.
+    fn change(&self, change: &DatasetChange) -> Result<()>;
+}
+
+/// Access to the datasets of a mount; `None` if it is no mount of a dataset.
+pub fn of_mount(mount: &MountEntry) -> Option<Box<dyn DatasetAdmin>> {
+    match mount.file_system.as_str() {
+        KERNEL => Some(Box::new(KernelDatasets::default())),
+        USER => Some(Box::new(UserDatasets)),
+        _ => None,
+    }
+}
+
+/// The pool of a dataset or snapshot.
+pub(crate) fn pool_of(name: &str) -> &str {
+    name.split(['/', '@']).next().unwrap_or(name)
+}

@@ -1,0 +1,72 @@
+//! Datasets of the kernel's OpenZFS.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use poolwright_pool::command::property::SourcedValue;
+use poolwright_pool::{CommandError, CommandOptions, DatasetChange, HealthState, ZfsCommands};
+
+use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, pool_of};
+use crate::Result;
+
+/// The time limit of one command. A rollback and the destruction of a snapshot can free many blocks.
+const DEADLINE: Duration = Duration::from_secs(900);
+
+/// Runs `zfs` and `zpool`.
+#[derive(Debug)]
+pub struct KernelDatasets {
+    commands: ZfsCommands,
+}
+
+impl Default for KernelDatasets {
+    fn default() -> KernelDatasets {
+        let options = CommandOptions { deadline: DEADLINE, ..CommandOptions::default() };
+        KernelDatasets { commands: ZfsCommands::new(options) }
+    }
+}
+
+impl DatasetAdmin for KernelDatasets {
+    fn properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>> {
+        Ok(self.commands.properties_of(dataset)?.map(|found| found.properties).unwrap_or_default())
+    }
+
+    fn tree(&self, dataset: &str) -> Result<Vec<DatasetSummary>> {
+        let tree = self.commands.tree_of(dataset)?;
+        let summary = |of: poolwright_pool::command::dataset::DatasetSpace| DatasetSummary {
+            name: of.name,
+            available: of.available.unwrap_or(0),
+            referenced: of.referenced.unwrap_or(0),
+            logical_referenced: of.logical_referenced.unwrap_or(0),
+            used_by_snapshots: of.used_by_snapshots.unwrap_or(0),
+            origin: of.origin,
+        };
+        Ok(tree.into_iter().map(summary).collect())
+    }
+
+    fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotSummary>> {
+        let snapshots = self.commands.snapshots_of(dataset)?;
+        let summary = |of: poolwright_pool::command::snapshot::SnapshotSpace| SnapshotSummary {
+            name: of.name,
+            clones: of.clones,
+            holds: of.holds,
+        };
+        Ok(snapshots.into_iter().map(summary).collect())
+    }
+
+    fn pool_problem(&self, dataset: &str) -> Result<Option<String>> {
+        let pool = pool_of(dataset);
+        let pools = self.commands.list()?;
+        let Some(found) = pools.into_iter().find(|of| of.name == pool) else {
+            return Err(CommandError::NoSuchPool { pool: pool.to_owned() }.into());
+        };
+        Ok(match found.health {
+            _ if found.is_readonly => Some(format!("the pool {pool} is imported read-only")),
+            HealthState::Online => None,
+            state => Some(format!("the pool {pool} is {}, not ONLINE", state.as_str())),
+        })
+    }
+
+    fn change(&self, change: &DatasetChange) -> Result<()> {
+        Ok(self.commands.change(change)?)
+    }
+}

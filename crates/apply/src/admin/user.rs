@@ -1,0 +1,117 @@
+//! Datasets of the user-space engine, through the process that has the pool mounted.
+
+use std::collections::BTreeMap;
+
+use poolwright_pool::DatasetChange;
+use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use poolwright_userpool::{Client, DatasetInfo, Error as UserPoolError, Kind, PoolInfo, Request, Value};
+use serde::de::DeserializeOwned;
+
+use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, pool_of};
+use crate::Result;
+use crate::error::refused;
+
+/// Asks the owner of each pool.
+#[derive(Clone, Copy, Debug)]
+pub struct UserDatasets;
+
+impl DatasetAdmin for UserDatasets {
+    fn properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>> {
+        let request = Request::Get { dataset: dataset.to_owned(), properties: Vec::new() };
+        let values: Vec<Value> = match ask(dataset, &request) {
+            Err(crate::Error::UserPool(UserPoolError::Refused(fault))) if fault.errno == NO_ENTRY => {
+                return Ok(BTreeMap::new());
+            }
+            answer => answer?,
+        };
+        let sourced = |of: Value| {
+            let source = PropertySource::parse(&of.source).unwrap_or(PropertySource::None);
+            (of.property, SourcedValue { value: of.value, source })
+        };
+        Ok(values.into_iter().map(sourced).collect())
+    }
+
+    fn tree(&self, dataset: &str) -> Result<Vec<DatasetSummary>> {
+        let below = format!("{dataset}/");
+        let of = list(dataset)?
+            .into_iter()
+            .filter(|of| of.kind == Kind::Filesystem && (of.name == dataset || of.name.starts_with(&below)));
+        let mut tree: Vec<DatasetSummary> = of
+            .map(|of| DatasetSummary {
+                name: of.name,
+                available: of.available.unwrap_or(0),
+                referenced: of.stats.map_or(0, |stats| stats.referenced),
+                logical_referenced: of.stats.map_or(0, |stats| stats.logicalreferenced),
+                used_by_snapshots: 0,
+                origin: None,
+            })
+            .collect();
+        tree.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(tree)
+    }
+
+    fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotSummary>> {
+        let prefix = format!("{dataset}@");
+        let of =
+            list(dataset)?.into_iter().filter(|of| of.kind == Kind::Snapshot && of.name.starts_with(&prefix));
+        Ok(of.map(|of| SnapshotSummary { name: of.name, clones: Vec::new(), holds: 0 }).collect())
+    }
+
+    fn pool_problem(&self, dataset: &str) -> Result<Option<String>> {
+        let status: PoolInfo = ask(dataset, &Request::Status)?;
+        let pool = &status.pool;
+        Ok(match (status.file_faults.first(), status.data_errors) {
+            (Some(fault), _) => {
+                Some(format!("a file of the pool {pool} was changed: {}", fault.path.display()))
+            }
+            (None, 0) => None,
+            (None, errors) => Some(format!("the pool {pool} has {errors} data errors")),
+        })
+    }
+
+    fn change(&self, change: &DatasetChange) -> Result<()> {
+        let of = |name: &str, request: Request| ask::<serde_json::Value>(name, &request).map(|_| ());
+        match change {
+            DatasetChange::Set { dataset, property, value } => {
+                let settings = BTreeMap::from([(property.clone(), value.clone())]);
+                of(dataset, Request::Set { dataset: dataset.clone(), settings })
+            }
+            DatasetChange::Inherit { dataset, property, received: _ } => of(
+                dataset,
+                Request::Inherit { dataset: dataset.clone(), property: property.clone(), recursive: false },
+            ),
+            DatasetChange::Create { dataset, properties } => {
+                let settings = properties.iter().cloned().collect();
+                of(dataset, Request::Create { dataset: dataset.clone(), settings, parents: false })
+            }
+            DatasetChange::Snapshot { name, recursive } => {
+                of(name, Request::Snapshot { name: name.clone(), recursive: *recursive })
+            }
+            DatasetChange::Rollback { name } => {
+                of(name, Request::Rollback { name: name.clone(), recursive: false })
+            }
+            DatasetChange::DestroySnapshot { name, recursive } => {
+                if !name.contains('@') {
+                    return refused(format!("{name} is no snapshot"));
+                }
+                of(name, Request::Destroy { name: name.clone(), recursive: *recursive })
+            }
+            DatasetChange::Sync { pool } => of(pool, Request::Sync),
+        }
+    }
+}
+
+/// `ENOENT`.
+const NO_ENTRY: i32 = rustix::io::Errno::NOENT.raw_os_error();
+
+fn list(dataset: &str) -> Result<Vec<DatasetInfo>> {
+    ask(dataset, &Request::List)
+}
+
+fn ask<T: DeserializeOwned>(name: &str, request: &Request) -> Result<T> {
+    let pool = pool_of(name);
+    match Client::connect(pool)? {
+        Some(mut client) => Ok(client.ask(request)?),
+        None => refused(format!("the pool {pool} is not mounted any more")),
+    }
+}

@@ -1,0 +1,421 @@
+//! What applying a plan would do, and whether it can be done. Nothing is changed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::quoted;
+use poolwright_host::writers::find_writer;
+use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use poolwright_trace::layout;
+use poolwright_tune::plan::{Plan, Role};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::admin::{self, DatasetAdmin};
+use crate::error::refused;
+use crate::journal::PlanWork;
+use crate::rewrite::FileScan;
+use crate::service;
+use crate::work::{DatasetWork, Direction, PropertyChange, is_same};
+use crate::{Error, Result};
+
+/// The metric of the space in a plan.
+const ALLOCATED: &str = "allocated_bytes";
+/// Space that must stay free in addition to that of the copies, in bytes.
+pub const RESERVE: u64 = 64 << 20;
+
+/// What applying a plan would do.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Assessment {
+    /// Identifies the plan in the journal and in the names of snapshots.
+    pub plan: String,
+    /// The database's directory.
+    pub directory: PathBuf,
+    /// The datasets that change.
+    pub datasets: Vec<DatasetAssessment>,
+    /// The process that has files open for writing; the database has to be stopped.
+    pub running: Option<RunningDatabase>,
+    /// Recommendations that applying does not carry out, each with what to do.
+    pub left: Vec<String>,
+    /// The work as the journal stores it.
+    #[serde(skip)]
+    pub work: PlanWork,
+}
+
+/// A process of the database.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RunningDatabase {
+    /// Its process ID.
+    pub pid: i32,
+    /// The name of its program.
+    pub name: String,
+    /// A file that it has open for writing.
+    pub path: PathBuf,
+    /// Its systemd service.
+    pub unit: Option<String>,
+}
+
+/// What would happen to one dataset. Sizes are bytes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct DatasetAssessment {
+    /// The dataset.
+    pub dataset: String,
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+    /// The properties that change.
+    pub properties: Vec<PropertyAssessment>,
+    /// Number of regular files in the dataset.
+    pub files: u64,
+    /// Number of files to rewrite.
+    pub rewritten_files: u64,
+    /// Sum of their lengths.
+    pub rewritten_bytes: u64,
+    /// Their allocated space today.
+    pub rewritten_allocated: u64,
+    /// The space that the copies are expected to take while the old blocks are kept, according to the plan's measurements.
+    pub needed: u64,
+    /// The space that they take at most.
+    pub needed_at_most: u64,
+    /// The space that the dataset can still use.
+    pub available: u64,
+    /// Number of snapshots, which keep the old blocks.
+    pub snapshots: u64,
+    /// The snapshot that will keep the files as they are, until the plan is undone or its snapshots are discarded.
+    pub snapshot: Option<String>,
+}
+
+/// A property that changes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PropertyAssessment {
+    /// The dataset: that of the files, or one below it, which keeps its value.
+    pub dataset: String,
+    /// The property.
+    pub property: String,
+    /// Its value now.
+    pub now: String,
+    /// The source of this value.
+    pub source: String,
+    /// Its value afterwards.
+    pub then: String,
+}
+
+/// The datasets of a plan, and access to them.
+pub struct Assessor<'a> {
+    plan: &'a Plan,
+    mounts: Vec<MountEntry>,
+}
+
+impl<'a> Assessor<'a> {
+    /// Reads the table of mounts.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn new(plan: &'a Plan) -> Result<Assessor<'a>> {
+        let table = Path::new(mountinfo::PATH);
+        Ok(Assessor { plan, mounts: mountinfo::read().map_err(Error::host("read", table))? })
+    }
+
+    /// Examines the plan's directory and datasets.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the plan describes another database or other files, or cannot be applied to these datasets; the
+    /// errors of the host and of the pools.
+    pub fn assess(&self, id: &str, path: &Path) -> Result<Assessment> {
+        let directory = self.directory()?;
+        self.same_database(&directory)?;
+        let mut left: Vec<String> = self
+            .plan
+            .database
+            .iter()
+            .map(|of| format!("set {}={} in the database", of.setting, of.value))
+            .collect();
+        let mut work =
+            PlanWork { plan: id.to_owned(), path: path.to_owned(), directory, datasets: Vec::new() };
+        let mut datasets = Vec::new();
+        for (mountpoint, roles) in self.by_mountpoint() {
+            let Some(mount) = self.mount_on(&mountpoint) else {
+                left.push(self.unmounted(&mountpoint, &roles)?);
+                continue;
+            };
+            let of_dataset = self.work(mount, &roles)?;
+            if !of_dataset.changes.is_empty() {
+                datasets.push(examine(&*admin_of(mount)?, &work, &roles, &of_dataset)?);
+                work.datasets.push(of_dataset);
+            }
+        }
+        let running = find_writer(&work.roots()).map(|writer| RunningDatabase {
+            unit: service::unit_of(writer.pid),
+            pid: writer.pid,
+            name: writer.name,
+            path: writer.path,
+        });
+        Ok(Assessment {
+            plan: id.to_owned(),
+            directory: work.directory.clone(),
+            datasets,
+            running,
+            left,
+            work,
+        })
+    }
+
+    /// The plan's directory, which must be where it was.
+    fn directory(&self) -> Result<PathBuf> {
+        let recorded = Path::new(&self.plan.subject.directory);
+        let found = match recorded.canonicalize() {
+            Ok(found) if found.is_dir() => found,
+            Ok(_) => return refused(format!("{} is not a directory", quoted(&recorded))),
+            Err(why) => {
+                return refused(format!(
+                    "the plan's directory {} cannot be opened: {why}",
+                    quoted(&recorded)
+                ));
+            }
+        };
+        if found != recorded {
+            return refused(format!(
+                "the plan was made for {}, which is a link to {} now\nhint: make a plan for the present directory",
+                quoted(&recorded),
+                quoted(&found)
+            ));
+        }
+        Ok(found)
+    }
+
+    fn same_database(&self, directory: &Path) -> Result<()> {
+        let title = layout::locate(directory).map(|found| found.layout.title);
+        let recorded = self.plan.subject.database.as_deref();
+        let is_same = match (title, recorded) {
+            (Some(now), Some(then)) => then.starts_with(now),
+            (now, then) => now.is_none() && then.is_none(),
+        };
+        if is_same {
+            return Ok(());
+        }
+        let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
+        refused(format!(
+            "{} contains {}, but the plan was made for {}\nhint: make a plan for this database",
+            quoted(&directory),
+            name(title),
+            name(recorded)
+        ))
+    }
+
+    /// The roles by the directory on which their dataset is or would be mounted.
+    fn by_mountpoint(&self) -> BTreeMap<PathBuf, Vec<&'a Role>> {
+        let mut groups: BTreeMap<PathBuf, Vec<&Role>> = BTreeMap::new();
+        for role in &self.plan.roles {
+            groups.entry(PathBuf::from(&role.location.mountpoint)).or_default().push(role);
+        }
+        groups
+    }
+
+    fn mount_on(&self, path: &Path) -> Option<&MountEntry> {
+        mountinfo::on(&self.mounts, &path.canonicalize().ok()?)
+    }
+
+    /// The message about roles whose directory is not a mount point: a refusal if they are the reason for the plan.
+    fn unmounted(&self, mountpoint: &Path, roles: &[&Role]) -> Result<String> {
+        let names: Vec<&str> = roles.iter().map(|role| role.role.as_str()).collect();
+        let names = names.join(" and ");
+        let settings = |role: &&Role| {
+            let all: Vec<String> = role.recommended.iter().map(|(k, v)| format!("-o {k}={v} ")).collect();
+            all.concat()
+        };
+        let recommended = roles.first().map(settings).unwrap_or_default();
+        let is_separate = roles.iter().all(|role| role.location.separable && role.location.how.is_some());
+        if is_separate {
+            let how = roles.first().and_then(|role| role.location.how.as_deref()).unwrap_or_default();
+            return Ok(format!(
+                "{names} stays in its present dataset: for a dataset of its own, create one with {recommended}-o mountpoint={}, and \
+                 set {how}",
+                quoted(&mountpoint)
+            ));
+        }
+        let containing = mountinfo::containing(&self.mounts, mountpoint).map(MountEntry::describe);
+        refused(format!(
+            "{} is not the mount point of a dataset but a directory of {}\nhint: create a dataset with {recommended}, move the files \
+             of {names} there while the database is stopped, and mount it on {}",
+            quoted(&mountpoint),
+            containing.unwrap_or_else(|| "an unknown file system".to_owned()),
+            quoted(&mountpoint)
+        ))
+    }
+
+    /// The properties to change for the roles of one mount.
+    fn work(&self, mount: &MountEntry, roles: &[&Role]) -> Result<DatasetWork> {
+        let admin = admin_of(mount)?;
+        let dataset = mount.source.to_string_lossy().into_owned();
+        if mount.root != Path::new("/") || dataset.contains('@') {
+            return refused(format!("{} is not a dataset but a part of {dataset}", quoted(&mount.point)));
+        }
+        if let Some(planned) = roles.first().and_then(|role| role.location.dataset.as_deref())
+            && planned != dataset
+        {
+            return refused(format!(
+                "{} is on {dataset} now, but was on {planned} when the plan was made\nhint: make a new plan",
+                quoted(&mount.point)
+            ));
+        }
+        let present = admin.properties(&dataset)?;
+        let mut changes = Vec::new();
+        let recommended = roles.first().map(|role| &role.recommended);
+        for (property, value) in recommended.into_iter().flatten() {
+            let Some(before) = present.get(property) else {
+                return refused(format!("{dataset} has no property {property}"));
+            };
+            if is_same(property, &before.value, value) {
+                continue;
+            }
+            check_source(&dataset, property, before)?;
+            same_as_planned(roles, &dataset, property, before)?;
+            changes.extend(pinned(&*admin, &dataset, property)?);
+            changes.push(PropertyChange {
+                dataset: dataset.clone(),
+                property: property.clone(),
+                before: before.clone(),
+                value: value.clone(),
+            });
+        }
+        Ok(DatasetWork { dataset, mountpoint: mount.point.clone(), changes })
+    }
+}
+
+/// Access to the datasets of a mount.
+///
+/// # Errors
+/// [`Error::Refused`] if the mount is no dataset.
+pub fn admin_of(mount: &MountEntry) -> Result<Box<dyn DatasetAdmin>> {
+    admin::of_mount(mount).map_or_else(
+        || {
+            refused(format!(
+                "{} is on {}, not on a dataset of OpenZFS",
+                quoted(&mount.point),
+                mount.describe()
+            ))
+        },
+        Ok,
+    )
+}
+
+/// Refuses a value whose source cannot be restored.
+fn check_source(dataset: &str, property: &str, before: &SourcedValue) -> Result<()> {
+    match before.source {
+        PropertySource::Temporary => refused(format!(
+            "{property} of {dataset} is set by a mount option, which overrides the property\nhint: mount it without the option"
+        )),
+        PropertySource::None => refused(format!("{property} of {dataset} cannot be changed")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a property that has changed since the plan was made: the plan compared with the value at that time.
+fn same_as_planned(roles: &[&Role], dataset: &str, property: &str, before: &SourcedValue) -> Result<()> {
+    let planned = roles.first().and_then(|role| role.current.get(property));
+    match planned {
+        Some(planned) if !is_same(property, &before.value, planned) => refused(format!(
+            "{property} of {dataset} is {} now, but was {planned} when the plan was made\nhint: make a new plan",
+            before.value
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The changes that keep the values of datasets below, which inherit the property.
+fn pinned(admin: &dyn DatasetAdmin, dataset: &str, property: &str) -> Result<Vec<PropertyChange>> {
+    let mut changes = Vec::new();
+    for below in admin.tree(dataset)?.into_iter().skip(1) {
+        let Some(before) = admin.properties(&below.name)?.remove(property) else { continue };
+        if matches!(&before.source, PropertySource::Inherited(from) if from == dataset || is_above(from, dataset))
+            || (before.source == PropertySource::Default)
+        {
+            let value = before.value.clone();
+            changes.push(PropertyChange {
+                dataset: below.name,
+                property: property.to_owned(),
+                before,
+                value,
+            });
+        }
+    }
+    // A dataset below another one that is pinned inherits from it.
+    let names: Vec<String> = changes.iter().map(|change| change.dataset.clone()).collect();
+    changes.retain(|change| !names.iter().any(|name| is_above(name, &change.dataset)));
+    Ok(changes)
+}
+
+/// Whether dataset `a` contains dataset `b`.
+fn is_above(a: &str, b: &str) -> bool {
+    b.strip_prefix(a).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Examines the files and the space of a dataset.
+fn examine(
+    admin: &dyn DatasetAdmin,
+    plan: &PlanWork,
+    roles: &[&Role],
+    work: &DatasetWork,
+) -> Result<DatasetAssessment> {
+    let scan = FileScan::of(&work.mountpoint, &plan.copies_name(Direction::Apply))?;
+    let tree = admin.tree(&work.dataset)?;
+    let summary = tree.first();
+    let files = scan.files.values().filter(|file| work.needs_rewrite(Direction::Apply, file, false));
+    let (mut count, mut bytes, mut allocated) = (0, 0, 0);
+    for file in files {
+        count += 1;
+        bytes += file.identity.length;
+        allocated += file.allocated;
+    }
+    let change =
+        roles.iter().filter_map(|role| role.gain.get(ALLOCATED)).map(|gain| gain.change).fold(0.0, f64::max);
+    let logical = summary.map_or(bytes, |of| of.logical_referenced.max(allocated)).min(bytes.max(allocated));
+    let property = |of: &PropertyChange| PropertyAssessment {
+        dataset: of.dataset.clone(),
+        property: of.property.clone(),
+        now: of.before.value.clone(),
+        source: of.before.source.to_string(),
+        then: of.value.clone(),
+    };
+    let snapshots = admin.snapshots(&work.dataset)?.len() as u64;
+    Ok(DatasetAssessment {
+        dataset: work.dataset.clone(),
+        mountpoint: work.mountpoint.clone(),
+        properties: work.changes.iter().map(property).collect(),
+        files: scan.files.len() as u64,
+        rewritten_files: count,
+        rewritten_bytes: bytes,
+        rewritten_allocated: allocated,
+        needed: (allocated as f64 * (1.0 + change)) as u64,
+        needed_at_most: logical,
+        available: summary.map_or(0, |of| of.available),
+        snapshots,
+        snapshot: (count > 0).then(|| plan.snapshot_of(&work.dataset)),
+    })
+}
+
+impl Assessment {
+    /// Whether anything would change.
+    pub fn is_empty(&self) -> bool {
+        self.datasets.is_empty()
+    }
+
+    /// Refuses if there is not enough space for the copies.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub fn check_space(&self) -> Result<()> {
+        let short =
+            self.datasets.iter().find(|of| of.needed > 0 && of.available < of.needed.saturating_add(RESERVE));
+        short.map_or(Ok(()), |of| {
+            let size = poolwright_trace::format_size;
+            refused(format!(
+                "{} has {} available, and the copies of its files need about {} while the old blocks are kept\nhint: free space, or \
+                 destroy snapshots that are not needed",
+                of.dataset,
+                size(of.available),
+                size(of.needed + RESERVE)
+            ))
+        })
+    }
+}

@@ -1,0 +1,424 @@
+//! The journal of a plan: what was begun, and how far it is. It survives a crash at any point.
+//!
+//! A directory for each plan has the file `journal.jsonl`, to which an entry is appended and flushed before each step that could
+//! not be told from the state of the datasets alone, and the records of the copies ([`CopyRecords`](crate::rewrite::CopyRecords)).
+//! Before an entry says that a step is done, the pool is synced, so the journal is never ahead of the pool.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use poolwright_host::private::{self, OwnDir};
+use poolwright_host::quoted;
+use poolwright_tune::plan::Plan;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::refused;
+use crate::work::{DatasetWork, Direction};
+use crate::{Error, Result};
+
+/// The file with the entries.
+const FILE: &str = "journal.jsonl";
+/// The version of the format.
+const VERSION: u32 = 1;
+/// The program that writes journals, and its version.
+const CREATOR: &str = concat!("poolwright ", env!("CARGO_PKG_VERSION"));
+/// Hexadecimal digits of a plan's identifier.
+const DIGITS: usize = 16;
+
+/// How far a run is. Each phase includes the earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JournalPhase {
+    /// Properties may have been changed, and there may be copies of files.
+    Copying,
+    /// The database was stopped, and there may be snapshots.
+    Stopped,
+    /// Copies may have been renamed over files.
+    Committing,
+    /// All files are rewritten.
+    Committed,
+    /// Everything is done, and the database was started again.
+    Done,
+}
+
+/// One line of the journal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+enum Entry {
+    /// A plan is applied from here on.
+    Begin { version: u32, creator: String, at: String, work: PlanWork },
+    /// A phase begins.
+    Phase {
+        direction: Direction,
+        phase: JournalPhase,
+        at: String,
+        /// For [`JournalPhase::Committed`]: the state of all files ([`FileScan::digest`](crate::rewrite::FileScan::digest)).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<String>,
+        /// For [`JournalPhase::Stopped`]: whether this run stopped the database.
+        #[serde(default)]
+        stopped: bool,
+    },
+    /// The snapshots were destroyed: the plan cannot be undone any more.
+    Discarded { at: String },
+}
+
+/// What applying a plan does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanWork {
+    /// The plan's identifier ([`plan_id`]).
+    pub plan: String,
+    /// The plan's file.
+    pub path: PathBuf,
+    /// The database's directory.
+    pub directory: PathBuf,
+    /// The datasets.
+    pub datasets: Vec<DatasetWork>,
+}
+
+impl PlanWork {
+    /// The snapshot of a dataset before its files were rewritten.
+    pub fn snapshot_of(&self, dataset: &str) -> String {
+        format!("{dataset}@poolwright-{}", self.plan)
+    }
+
+    /// The plan's directory and the mount points, in which the database may have files open.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        let mountpoints = self.datasets.iter().map(|of| of.mountpoint.clone());
+        std::iter::once(self.directory.clone()).chain(mountpoints).collect()
+    }
+
+    /// The name of the directory with the copies. Copies of one direction have block sizes that are wrong for the other.
+    pub fn copies_name(&self, direction: Direction) -> String {
+        let suffix = match direction {
+            Direction::Apply => "",
+            Direction::Undo => "-undo",
+        };
+        format!(".poolwright-{}{suffix}", self.plan)
+    }
+}
+
+/// The state of a plan according to its journal.
+#[derive(Clone, Debug)]
+pub struct JournalState {
+    /// What is done or undone.
+    pub work: PlanWork,
+    /// The last direction.
+    pub direction: Direction,
+    /// How far it is.
+    pub phase: JournalPhase,
+    /// The state of all files after the last commit.
+    pub committed: Option<String>,
+    /// Whether the database was stopped and not started again.
+    pub is_stopped: bool,
+    /// Whether the snapshots were destroyed on request.
+    pub is_discarded: bool,
+}
+
+impl JournalState {
+    /// Whether the plan is applied.
+    pub fn is_applied(&self) -> bool {
+        (self.direction, self.phase) == (Direction::Apply, JournalPhase::Done)
+    }
+
+    /// Whether the plan was undone, so that nothing is left of it.
+    pub fn is_undone(&self) -> bool {
+        (self.direction, self.phase) == (Direction::Undo, JournalPhase::Done)
+    }
+}
+
+/// The journal of one plan, locked for this process.
+#[derive(Debug)]
+pub struct Journal {
+    dir: PathBuf,
+    file: File,
+    state: Option<JournalState>,
+    _lock: File,
+}
+
+/// A short text that identifies a plan: its time, its directory and its recommendations. Confirming a plan does not change it.
+pub fn plan_id(plan: &Plan) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |text: &str| {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text.as_bytes());
+    };
+    add(&plan.created);
+    add(&plan.subject.directory);
+    for role in &plan.roles {
+        add(&role.role);
+        add(&role.location.mountpoint);
+        for (property, value) in &role.recommended {
+            add(property);
+            add(value);
+        }
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..DIGITS].to_owned()
+}
+
+impl Journal {
+    /// Opens the journal of a plan in a directory of journals, and takes the lock of this directory.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if another process has the lock, or another plan with one of the same datasets is being applied or
+    /// undone; [`Error::Journal`] for a damaged journal; the host's errors.
+    pub fn open(journals: &Path, plan: &str) -> Result<Journal> {
+        let lock = lock(journals)?;
+        let dir = journals.join(plan);
+        let own = OwnDir::open(&dir).map_err(Error::host("use", &dir))?;
+        let file = own.file(FILE).map_err(Error::host("open", &dir))?;
+        let path = dir.join(FILE);
+        let text = std::fs::read(&path).map_err(Error::host("read", &path))?;
+        // A crash can cut off the last line. Nothing was done after it.
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        file.set_len(whole as u64).map_err(Error::host("truncate", &path))?;
+        let state = parse(&path, &text[..whole])?;
+        Ok(Journal { dir, file, state, _lock: lock })
+    }
+
+    /// The plan's state; `None` if it was never applied.
+    pub fn state(&self) -> Option<&JournalState> {
+        self.state.as_ref()
+    }
+
+    /// Begins to apply a plan.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn begin(&mut self, work: PlanWork) -> Result<()> {
+        for direction in [Direction::Apply, Direction::Undo] {
+            for at in 0..work.datasets.len() {
+                // Inode numbers of an earlier run may belong to other files now.
+                let _ = std::fs::remove_file(self.records(direction, at));
+                let _ = std::fs::remove_file(self.directories(direction, at));
+            }
+        }
+        let at = poolwright_host::time::now();
+        self.append(&Entry::Begin { version: VERSION, creator: CREATOR.to_owned(), at, work })
+    }
+
+    /// Begins a phase.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn enter(&mut self, direction: Direction, phase: JournalPhase) -> Result<()> {
+        self.append(&entry(direction, phase))
+    }
+
+    /// Begins the phase [`JournalPhase::Stopped`]. `stopped`: the database was running, and is to be started again.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn enter_stopped(&mut self, direction: Direction, stopped_now: bool) -> Result<()> {
+        let mut entry = entry(direction, JournalPhase::Stopped);
+        if let Entry::Phase { stopped, .. } = &mut entry {
+            *stopped = stopped_now;
+        }
+        self.append(&entry)
+    }
+
+    /// Begins the phase [`JournalPhase::Committed`] with the state of all files.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn enter_committed(&mut self, direction: Direction, files: String) -> Result<()> {
+        let mut entry = entry(direction, JournalPhase::Committed);
+        if let Entry::Phase { state, .. } = &mut entry {
+            *state = Some(files);
+        }
+        self.append(&entry)
+    }
+
+    /// Notes that the snapshots were destroyed on request.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn discard(&mut self) -> Result<()> {
+        self.append(&Entry::Discarded { at: poolwright_host::time::now() })
+    }
+
+    /// The file with the records of the copies in one of the datasets.
+    pub fn records(&self, direction: Direction, dataset: usize) -> PathBuf {
+        self.dir.join(format!("{}-{dataset}.jsonl", direction.name()))
+    }
+
+    /// The file with the times of the directories of one of the datasets.
+    pub fn directories(&self, direction: Direction, dataset: usize) -> PathBuf {
+        self.dir.join(format!("{}-{dataset}.directories", direction.name()))
+    }
+
+    fn append(&mut self, entry: &Entry) -> Result<()> {
+        let path = self.dir.join(FILE);
+        let mut line = serde_json::to_vec(entry)
+            .map_err(|why| Error::Journal { path: path.clone(), why: why.to_string() })?;
+        line.push(b'\n');
+        let mut file = File::options().append(true).open(&path).map_err(Error::host("open", &path))?;
+        file.write_all(&line).and_then(|()| file.sync_all()).map_err(Error::host("write", &path))?;
+        // The name of a new file must be on the device too.
+        let synced = File::open(&self.dir).and_then(|dir| dir.sync_all());
+        synced.map_err(Error::host("write", &self.dir))?;
+        self.file = file;
+        add(&mut self.state, entry.clone());
+        Ok(())
+    }
+}
+
+fn entry(direction: Direction, phase: JournalPhase) -> Entry {
+    Entry::Phase { direction, phase, at: poolwright_host::time::now(), state: None, stopped: false }
+}
+
+/// The states of all plans in a directory of journals. Journals that cannot be read are left out.
+pub fn all(journals: &Path) -> Vec<JournalState> {
+    let entries = std::fs::read_dir(journals).into_iter().flatten().flatten();
+    let state = |dir: PathBuf| parse(&dir, &std::fs::read(dir.join(FILE)).ok()?).ok()?;
+    entries.filter_map(|entry| state(entry.path())).collect()
+}
+
+/// Takes the lock of all journals.
+fn lock(journals: &Path) -> Result<File> {
+    private::make_dirs(journals).map_err(Error::host("create", journals))?;
+    let own = OwnDir::open(journals).map_err(Error::host("use", journals))?;
+    let path = journals.join("lock");
+    let lock = own.file("lock").map_err(Error::host("open", &path))?;
+    if flock(lock.as_fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
+        let holder = std::fs::read_to_string(&path).unwrap_or_default();
+        let holder = holder.trim();
+        let process = if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
+        return refused(format!(
+            "another plan is being applied or undone{process}; it has locked {}\nhint: wait until it ends",
+            quoted(&path)
+        ));
+    }
+    let written =
+        lock.set_len(0).and_then(|()| (&lock).write_all(format!("{}\n", std::process::id()).as_bytes()));
+    written.map_err(Error::host("write", &path))?;
+    Ok(lock)
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<Option<JournalState>> {
+    let mut state = None;
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let damaged = |why: String| Error::Journal { path: path.to_owned(), why };
+        let entry: Entry = serde_json::from_slice(line).map_err(|why| damaged(why.to_string()))?;
+        if let Entry::Begin { version, creator, .. } = &entry
+            && *version > VERSION
+        {
+            return Err(damaged(format!("version {version} of {creator} is newer than this release")));
+        }
+        add(&mut state, entry);
+    }
+    Ok(state)
+}
+
+fn add(state: &mut Option<JournalState>, entry: Entry) {
+    match entry {
+        Entry::Begin { work, .. } => {
+            *state = Some(JournalState {
+                work,
+                direction: Direction::Apply,
+                phase: JournalPhase::Copying,
+                committed: None,
+                is_stopped: false,
+                is_discarded: false,
+            });
+        }
+        Entry::Phase { direction, phase, state: files, stopped, .. } => {
+            if let Some(state) = state {
+                // A database that was started by others in the meantime is stopped again in a later phase.
+                let is_same = state.direction == direction;
+                state.phase = if is_same { state.phase.max(phase) } else { phase };
+                state.direction = direction;
+                state.is_stopped = (state.is_stopped || stopped) && phase != JournalPhase::Done;
+                if files.is_some() {
+                    state.committed = files;
+                }
+            }
+        }
+        Entry::Discarded { .. } => {
+            if let Some(state) = state {
+                state.is_discarded = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work() -> PlanWork {
+        let datasets = vec![DatasetWork {
+            dataset: "tank/db".to_owned(),
+            mountpoint: "/db".into(),
+            changes: Vec::new(),
+        }];
+        PlanWork { plan: "0123".to_owned(), path: "/plan".into(), directory: "/db".into(), datasets }
+    }
+
+    #[test]
+    fn entries_survive_and_a_cut_off_one_is_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(dir.path(), "0123").unwrap();
+        assert!(journal.state().is_none());
+        journal.begin(work()).unwrap();
+        std::fs::write(journal.records(Direction::Apply, 0), "old").unwrap();
+        journal.enter_stopped(Direction::Apply, true).unwrap();
+        journal.enter_committed(Direction::Apply, "files".to_owned()).unwrap();
+        assert!(journal.state().unwrap().is_stopped);
+        journal.enter(Direction::Apply, JournalPhase::Done).unwrap();
+        drop(journal);
+
+        let path = dir.path().join("0123").join(FILE);
+        let mut text = std::fs::read(&path).unwrap();
+        text.extend_from_slice(b"{\"entry\":\"disc");
+        std::fs::write(&path, &text).unwrap();
+        let mut journal = Journal::open(dir.path(), "0123").unwrap();
+        let state = journal.state().unwrap();
+        assert!(state.is_applied() && !state.is_undone() && !state.is_discarded && !state.is_stopped);
+        assert_eq!((state.committed.as_deref(), &state.work), (Some("files"), &work()));
+        journal.discard().unwrap();
+        assert_eq!(all(dir.path()).len(), 1);
+        assert!(all(dir.path())[0].is_discarded);
+        journal.begin(work()).unwrap();
+        assert!(!journal.records(Direction::Apply, 0).exists(), "records of an earlier run are removed");
+        assert_eq!(journal.state().unwrap().phase, JournalPhase::Copying);
+        assert!(journal.state().unwrap().committed.is_none());
+    }
+
+    #[test]
+    fn one_process_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path(), "0123").unwrap();
+        let refused = Journal::open(dir.path(), "4567").unwrap_err();
+        assert!(refused.is_refusal());
+        assert!(refused.to_string().contains(&format!("process {}", std::process::id())), "{refused}");
+        drop(journal);
+        Journal::open(dir.path(), "4567").unwrap();
+    }
+
+    #[test]
+    fn damaged_and_newer_journals() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Journal::open(dir.path(), "0123").unwrap());
+        let path = dir.path().join("0123").join(FILE);
+        for (text, expected) in [("nonsense\n", "is damaged"), ("{\"entry\":\"other\"}\n", "is damaged")] {
+            std::fs::write(&path, text).unwrap();
+            let error = Journal::open(dir.path(), "0123").unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let newer = Entry::Begin {
+            version: VERSION + 1,
+            creator: "next".to_owned(),
+            at: String::new(),
+            work: work(),
+        };
+        std::fs::write(&path, serde_json::to_string(&newer).unwrap() + "\n").unwrap();
+        assert!(
+            Journal::open(dir.path(), "0123").unwrap_err().to_string().contains("newer than this release")
+        );
+    }
+}

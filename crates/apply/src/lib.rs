@@ -1,0 +1,27 @@
+//! Applies a plan of `tune` to the datasets of a database, and undoes it.
+//!
+//! Setting a property such as `recordsize` changes no existing file. [`Run::apply`] sets the properties and rewrites the files,
+//! so that all of the database has the recommended settings; [`Run::undo`] restores properties (with their sources) and files.
+//!
+//! - [`assessment`] says beforehand what would happen, and refuses a plan that describes another database.
+//! - [`journal`] makes both resumable: a crash at any point loses nothing, and the same command continues.
+//! - [`rewrite`] copies files and renames the copies over them.
+//! - [`service`] stops and starts the database.
+//! - [`admin`] changes datasets, of the kernel's OpenZFS and of the user-space engine.
+//!
+//! A snapshot keeps the files as they were, until the plan is undone or the snapshot is discarded.
+
+pub mod admin;
+pub mod assessment;
+mod error;
+pub mod journal;
+pub mod rewrite;
+pub mod run;
+pub mod service;
+pub mod work;
+
+pub use assessment::{Assessment, Assessor};
+pub use error::{Error, Result};
+pub use journal::{Journal, PlanWork, plan_id};
+pub use run::{Options, Outcome, Run, RunObserver, Stage};
+pub use service::Service;

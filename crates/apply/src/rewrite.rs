@@ -1,0 +1,30 @@
+//! Rewriting the files of a dataset, so that they take its present record size, compression and checksum.
+//!
+//! A file keeps the block size with which it was first written, and its blocks keep their codec. So each file is copied to a
+//! new file in the same dataset by reading and writing (`copy_file_range` and `FICLONE` would share the old blocks), and the
+//! copy is renamed over the file.
+//!
+//! 1. [`scan`](FileScan::of) lists the files.
+//! 2. [`copies`](Copies) has a copy of each file in a hidden directory of the dataset, and brings copies up to date. The
+//!    database may run meanwhile.
+//! 3. While the database is stopped, the copies are brought up to date once more, compared, and
+//!    [committed](Copies::commit): renamed over the files.
+//!
+//! A copy belongs to the state of the file that [`FileIdentity`] describes. The change time is part of it, which no program can set,
+//! so a file whose identity is unchanged has not been written since.
+
+mod attributes;
+mod compare;
+mod copies;
+mod copy;
+pub mod directories;
+mod extents;
+mod rate;
+mod records;
+mod scan;
+
+pub use copies::{Copies, outside};
+pub use copy::Proceed;
+pub use rate::Rate;
+pub use records::{CopyRecord, CopyRecords};
+pub use scan::{DirectoryEntry, FileEntry, FileIdentity, FileScan};

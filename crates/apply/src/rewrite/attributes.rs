@@ -1,0 +1,140 @@
+//! The attributes of a file that a copy keeps: owner, mode, times, extended attributes and ACLs.
+//!
+//! POSIX ACLs are extended attributes (`system.posix_acl_access`). The time of creation and the change time cannot be set.
+
+use std::collections::BTreeMap;
+use std::fs::{File, FileTimes, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{IFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, ioctl_getflags};
+use rustix::io::Errno;
+
+/// Extended attributes: name → value.
+pub type ExtendedAttributes = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The largest value of an extended attribute on Linux, in bytes (`XATTR_SIZE_MAX`).
+const LARGEST_VALUE: usize = 64 << 10;
+
+/// Reads all extended attributes; none if the file system has none.
+///
+/// # Errors
+/// The host's errors.
+pub fn extended(file: &File) -> io::Result<ExtendedAttributes> {
+    let mut names = vec![0; LARGEST_VALUE];
+    let length = match flistxattr(file, names.as_mut_slice()) {
+        Err(Errno::NOTSUP) => return Ok(ExtendedAttributes::new()),
+        length => length?,
+    };
+    let mut attributes = ExtendedAttributes::new();
+    let mut value = vec![0; LARGEST_VALUE];
+    for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        match fgetxattr(file, name, value.as_mut_slice()) {
+            // Removed since it was listed.
+            Err(Errno::NODATA) => {}
+            length => {
+                attributes.insert(name.to_vec(), value[..length?].to_vec());
+            }
+        }
+    }
+    Ok(attributes)
+}
+
+/// Gives `to` the attributes of `from`, whose other attributes are `meta`. The times come last, because the others change them.
+///
+/// # Errors
+/// The host's errors.
+pub fn copy(from: &File, meta: &Metadata, to: &File) -> io::Result<()> {
+    let present = to.metadata()?;
+    if (present.uid(), present.gid()) != (meta.uid(), meta.gid()) {
+        fchown(to, Some(meta.uid()), Some(meta.gid()))?;
+    }
+    let (wanted, found) = (extended(from)?, extended(to)?);
+    for name in found.keys().filter(|name| !wanted.contains_key(*name)) {
+        fremovexattr(to, name.as_slice())?;
+    }
+    for (name, value) in wanted.iter().filter(|(name, value)| found.get(*name) != Some(value)) {
+        fsetxattr(to, name.as_slice(), value, XattrFlags::empty())?;
+    }
+    // After the ACL, which sets the bits of the group.
+    to.set_permissions(Permissions::from_mode(meta.mode() & 0o7777))?;
+    to.set_times(times(meta))
+}
+
+/// The access and the modification time of a file.
+pub fn times(meta: &Metadata) -> FileTimes {
+    FileTimes::new()
+        .set_accessed(time(meta.atime(), meta.atime_nsec()))
+        .set_modified(time(meta.mtime(), meta.mtime_nsec()))
+}
+
+/// A time from seconds since 1970, which can be negative, and nanoseconds.
+pub fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let epoch = SystemTime::UNIX_EPOCH;
+    let base = if seconds < 0 { epoch - whole } else { epoch + whole };
+    base + Duration::from_nanos(nanoseconds.unsigned_abs())
+}
+
+/// The first attribute in which two files differ, for messages.
+///
+/// # Errors
+/// The host's errors.
+pub fn difference(a: &File, b: &File) -> io::Result<Option<&'static str>> {
+    let (x, y) = (a.metadata()?, b.metadata()?);
+    let checks = [
+        ("length", x.len() != y.len()),
+        ("owner", (x.uid(), x.gid()) != (y.uid(), y.gid())),
+        ("mode", x.mode() != y.mode()),
+        ("modification time", (x.mtime(), x.mtime_nsec()) != (y.mtime(), y.mtime_nsec())),
+    ];
+    if let Some((what, _)) = checks.into_iter().find(|(_, differs)| *differs) {
+        return Ok(Some(what));
+    }
+    Ok((extended(a)? != extended(b)?).then_some("extended attributes"))
+}
+
+/// Why a file cannot be replaced by a copy: it is immutable or append-only (`chattr(1)`). `None` if it can.
+pub fn obstacle(file: &File) -> Option<&'static str> {
+    // A file system without these flags fails with ENOTTY.
+    let flags = ioctl_getflags(file).unwrap_or(IFlags::empty());
+    let obstacles = [(IFlags::IMMUTABLE, "immutable"), (IFlags::APPEND, "append-only")];
+    obstacles.into_iter().find(|(flag, _)| flags.contains(*flag)).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_copied_and_differences_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |name: &str| {
+            File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(dir.path().join(name))
+                .unwrap()
+        };
+        let (a, b) = (open("a"), open("b"));
+        let has_attributes = fsetxattr(&a, "user.one", b"value", XattrFlags::empty()).is_ok();
+        if has_attributes {
+            fsetxattr(&b, "user.other", b"gone", XattrFlags::empty()).unwrap();
+        }
+        a.set_permissions(Permissions::from_mode(0o2751)).unwrap();
+        let old = time(-1, 5);
+        a.set_times(FileTimes::new().set_modified(old).set_accessed(time(86_400, 123_456_789))).unwrap();
+        assert_eq!(difference(&a, &b).unwrap(), Some("mode"));
+        copy(&a, &a.metadata().unwrap(), &b).unwrap();
+        assert_eq!(difference(&a, &b).unwrap(), None);
+        assert_eq!(extended(&b).unwrap(), extended(&a).unwrap());
+        let copied = b.metadata().unwrap();
+        assert_eq!(copied.atime_nsec(), 123_456_789);
+        b.set_times(FileTimes::new().set_modified(time(7, 7))).unwrap();
+        assert_eq!(difference(&a, &b).unwrap(), Some("modification time"));
+        assert_eq!(obstacle(&a), None);
+    }
+}

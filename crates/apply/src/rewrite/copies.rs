@@ -1,0 +1,287 @@
+//! The copies of a dataset's files, in a hidden directory of the dataset, until they are renamed over the files.
+//!
+//! A copy is named after the inode number of its file, so that a database that searches its directory for tables does not take
+//! it for one, and so that the names of a hard-linked file share a copy.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, FileTimes, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use poolwright_host::{private, quoted};
+
+use super::attributes;
+use super::compare::Buffers;
+use super::copy::{self, Proceed};
+use super::records::{CopyRecord, CopyRecords};
+use super::scan::{DirectoryEntry, FileEntry, FileIdentity, FileScan};
+use crate::error::refused;
+use crate::{Error, Result};
+
+/// The copies of one dataset.
+#[derive(Debug)]
+pub struct Copies {
+    mountpoint: PathBuf,
+    /// The hidden directory.
+    dir: PathBuf,
+    records: CopyRecords,
+    buffers: Buffers,
+}
+
+impl Copies {
+    /// The copies in the directory `name` of a mount point, with their records in the file `records`.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    pub fn open(mountpoint: &Path, name: &str, records: &Path) -> Result<Copies> {
+        Ok(Copies {
+            mountpoint: mountpoint.to_owned(),
+            dir: mountpoint.join(name),
+            records: CopyRecords::open(records)?,
+            buffers: Buffers::default(),
+        })
+    }
+
+    /// The hidden directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Lists the files of the dataset without the copies.
+    ///
+    /// # Errors
+    /// As [`FileScan::of`].
+    pub fn scan(&self) -> Result<FileScan> {
+        let name = self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        FileScan::of(&self.mountpoint, &name)
+    }
+
+    /// Whether a file of the dataset was rewritten by this run.
+    pub fn is_rewritten(&self, file: &FileEntry) -> bool {
+        self.records.is_copy(file.identity.inode)
+    }
+
+    /// Whether there is a copy of the file in its present state, and the copy is complete.
+    pub fn is_copied(&self, file: &FileEntry) -> bool {
+        let record = self.records.of(file.identity.inode);
+        let Some(record) = record.filter(|record| record.source == file.identity) else { return false };
+        fs::symlink_metadata(self.path_of(file)).is_ok_and(|meta| {
+            let copy = FileIdentity::of(&meta);
+            let expected = FileIdentity { inode: record.copy, changed_ns: copy.changed_ns, ..record.source };
+            meta.is_file() && copy == expected
+        })
+    }
+
+    /// Copies a file or brings its copy up to date, and compares both.
+    ///
+    /// # Errors
+    /// The host's errors; [`Error::Refused`] for a file that cannot be replaced; [`Error::Different`] if the copy differs
+    /// although the file has not changed; the errors of `proceed`. A file that disappears is no error.
+    pub fn update(&mut self, file: &FileEntry, proceed: &mut Proceed<'_>) -> Result<()> {
+        self.make_dir()?;
+        let (Some(path), to) = (file.paths.first(), self.path_of(file)) else { return Ok(()) };
+        if self.is_partly_committed(file)? {
+            return self.adopt(path, &to, proceed);
+        }
+        let copied = match copy::copy(path, &to, &mut self.buffers, proceed) {
+            Err(Error::Host { path: missing, cause, .. })
+                if cause.kind() == ErrorKind::NotFound && missing == *path =>
+            {
+                return self.remove(&to);
+            }
+            copied => copied?,
+        };
+        let verified = copy::verify(path, &to, &mut self.buffers, proceed);
+        let is_unchanged =
+            |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| FileIdentity::of(&meta) == copied);
+        match verified {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // The database writes the file; the copy is brought up to date later.
+            Err(_) if !is_unchanged(path) => return Ok(()),
+            verified => verified?,
+        }
+        let inode = fs::symlink_metadata(&to).map_err(Error::host("inspect", &to))?.ino();
+        self.records.add(CopyRecord { source: copied, copy: inode })
+    }
+
+    /// CopyRecords a copy that some names of its file have already, and that must not be changed any more.
+    fn adopt(&mut self, path: &Path, copy: &Path, proceed: &mut Proceed<'_>) -> Result<()> {
+        if let Err(Error::Different { .. }) = copy::verify(path, copy, &mut self.buffers, proceed) {
+            return refused(format!(
+                "{} was changed after a crash had left it with two versions: the other is {}",
+                quoted(&path),
+                quoted(&copy)
+            ));
+        }
+        let source = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
+        let inode = fs::symlink_metadata(copy).map_err(Error::host("inspect", copy))?.ino();
+        self.records.add(CopyRecord { source: FileIdentity::of(&source), copy: inode })
+    }
+
+    /// Removes the copies of files that do not exist any more.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn remove_stale(&self, scan: &FileScan) -> Result<()> {
+        let wanted: BTreeSet<String> = scan.files.keys().map(u64::to_string).collect();
+        for path in self.listed()? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !wanted.contains(&name) {
+                self.remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there are copies that were not renamed.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.listed()?.is_empty())
+    }
+
+    /// Writes the records to the device. The copies themselves are written with the pool.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn sync_records(&self) -> Result<()> {
+        self.records.sync()
+    }
+
+    /// Renames the copy of a file over all its names. Nothing may write the file meanwhile. If a crash interrupts it, the copy
+    /// still exists or all names have it.
+    ///
+    /// # Errors
+    /// The host's errors; [`Error::Refused`] if the file has changed since it was copied, or has a name outside of the dataset.
+    pub fn commit(&self, file: &FileEntry) -> Result<()> {
+        let copy = self.path_of(file);
+        let [path, others @ ..] = file.paths.as_slice() else { return Ok(()) };
+        let present = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
+        if FileIdentity::of(&present) != file.identity || !self.is_copied(file) {
+            return refused(format!("{} was changed while the database was stopped", quoted(path)));
+        }
+        if file.paths.len() as u64 != file.links {
+            return refused(outside(file, path));
+        }
+        let second = self.second_name(file);
+        for other in others {
+            self.remove(&second)?;
+            fs::hard_link(&copy, &second).map_err(Error::host("link", &copy))?;
+            fs::rename(&second, other).map_err(Error::host("replace", other))?;
+        }
+        fs::rename(&copy, path).map_err(Error::host("replace", path))
+    }
+
+    /// Gives directories the times that they had before files were renamed in them.
+    ///
+    /// # Errors
+    /// The host's errors. A directory that has disappeared is no error.
+    pub fn restore_times(&self, directories: &[DirectoryEntry]) -> Result<()> {
+        // A directory's times change with the files in it, not with those of its subdirectories.
+        for directory in directories {
+            let times = FileTimes::new()
+                .set_modified(attributes::time(directory.modified.0, directory.modified.1))
+                .set_accessed(attributes::time(directory.accessed.0, directory.accessed.1));
+            set_times(&directory.path, times)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the directory with all copies in it.
+    ///
+    /// # Errors
+    /// The host's errors. A missing directory is no error.
+    pub fn remove_dir(&self) -> Result<()> {
+        for path in self.listed()? {
+            self.remove(&path)?;
+        }
+        let meta = self.inspect_mountpoint()?;
+        match fs::remove_dir(&self.dir) {
+            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
+            removed => {
+                removed.map_err(Error::host("remove", &self.dir))?;
+                set_times(&self.mountpoint, attributes::times(&meta))
+            }
+        }
+    }
+
+    /// The name that a copy has until it is renamed over another name of its file.
+    fn second_name(&self, file: &FileEntry) -> PathBuf {
+        self.dir.join(format!("{}.link", file.identity.inode))
+    }
+
+    /// Whether a crash interrupted the commit of a file with several names: some of them have the copy already.
+    fn is_partly_committed(&self, file: &FileEntry) -> Result<bool> {
+        self.remove(&self.second_name(file))?;
+        Ok(fs::symlink_metadata(self.path_of(file)).is_ok_and(|copy| copy.nlink() > 1))
+    }
+
+    fn path_of(&self, file: &FileEntry) -> PathBuf {
+        self.dir.join(file.identity.inode.to_string())
+    }
+
+    /// The files in the hidden directory; none if it does not exist.
+    fn listed(&self) -> Result<Vec<PathBuf>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(Error::host("list", &self.dir))?,
+        };
+        let paths = entries.map(|entry| Ok(entry.map_err(Error::host("list", &self.dir))?.path()));
+        paths.collect()
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        match fs::remove_file(path) {
+            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(Error::host("remove", path)),
+        }
+    }
+
+    fn inspect_mountpoint(&self) -> Result<Metadata> {
+        fs::symlink_metadata(&self.mountpoint).map_err(Error::host("inspect", &self.mountpoint))
+    }
+
+    /// Creates the hidden directory. The directory above keeps its times.
+    fn make_dir(&self) -> Result<()> {
+        let meta = self.inspect_mountpoint()?;
+        match DirBuilder::new().mode(private::DIR).create(&self.dir) {
+            Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
+                let meta = fs::symlink_metadata(&self.dir).map_err(Error::host("inspect", &self.dir))?;
+                let is_own = meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
+                match is_own {
+                    true => Ok(()),
+                    false => {
+                        refused(format!("{} exists and is not a directory of this user", quoted(&self.dir)))
+                    }
+                }
+            }
+            made => {
+                made.map_err(Error::host("create", &self.dir))?;
+                set_times(&self.mountpoint, attributes::times(&meta))
+            }
+        }
+    }
+}
+
+/// Sets the times of a directory. One that has disappeared is no error.
+fn set_times(dir: &Path, times: FileTimes) -> Result<()> {
+    match File::open(dir).and_then(|open| open.set_times(times)) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
+        set => set.map_err(Error::host("set the times of", dir)),
+    }
+}
+
+/// The reason why a file with a name outside of the dataset cannot be rewritten.
+pub fn outside(file: &FileEntry, path: &Path) -> String {
+    let found = file.paths.len();
+    format!(
+        "{} has {} names, but only {found} of them can be reached in the dataset",
+        quoted(&path),
+        file.links
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+use std::os::unix::fs::FileExt as _;
+
+use super::*;
+
+struct Dataset {
+    dir: tempfile::TempDir,
+    records: tempfile::TempDir,
+}
+
+impl Dataset {
+    fn new() -> Dataset {
+        let (dir, records) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        fs::write(dir.path().join("sub/table"), vec![1; 100_000]).unwrap();
+        fs::write(dir.path().join("log"), "entries").unwrap();
+        fs::hard_link(dir.path().join("log"), dir.path().join("sub/log2")).unwrap();
+        fs::hard_link(dir.path().join("log"), dir.path().join("sub/log3")).unwrap();
+        Dataset { dir, records }
+    }
+
+    fn copies(&self) -> Copies {
+        Copies::open(self.dir.path(), ".copies", &self.records.path().join("records")).unwrap()
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn inodes(&self) -> Vec<u64> {
+        ["log", "sub/log2", "sub/log3", "sub/table"]
+            .map(|name| fs::metadata(self.at(name)).unwrap().ino())
+            .to_vec()
+    }
+}
+
+fn update_all(copies: &mut Copies) -> FileScan {
+    let scan = copies.scan().unwrap();
+    for file in scan.files.values() {
+        copies.update(file, &mut |_| Ok(())).unwrap();
+    }
+    scan
+}
+
+#[test]
+fn files_are_replaced_with_all_their_names() {
+    let dataset = Dataset::new();
+    let modified = || ["", "sub"].map(|name| fs::metadata(dataset.at(name)).unwrap().modified().unwrap());
+    let (before, times) = (dataset.inodes(), modified());
+    let mut copies = dataset.copies();
+    let scan = update_all(&mut copies);
+    assert!(scan.files.values().all(|file| copies.is_copied(file) && !copies.is_rewritten(file)));
+    for file in scan.files.values() {
+        copies.commit(file).unwrap();
+    }
+    assert!(copies.is_empty().unwrap());
+    copies.remove_dir().unwrap();
+    copies.restore_times(&scan.directories).unwrap();
+    let after = dataset.inodes();
+    assert_eq!((after[0], after[0]), (after[1], after[2]), "still one file with three names");
+    assert!(before.iter().zip(&after).all(|(before, after)| before != after));
+    assert_eq!(fs::read(dataset.at("sub/table")).unwrap(), vec![1; 100_000]);
+    assert_eq!(modified(), times);
+    assert!(dataset.copies().scan().unwrap().files.values().all(|file| copies.is_rewritten(file)));
+}
+
+#[test]
+fn a_changed_file_is_not_committed_until_its_copy_is_updated() {
+    let dataset = Dataset::new();
+    let mut copies = dataset.copies();
+    update_all(&mut copies);
+    let table = File::options().write(true).open(dataset.at("sub/table")).unwrap();
+    table.write_all_at(&[2], 50_000).unwrap();
+    let scan = copies.scan().unwrap();
+    let changed: Vec<&FileEntry> = scan.files.values().filter(|file| !copies.is_copied(file)).collect();
+    assert_eq!(changed.len(), 1);
+    let refused = copies.commit(changed[0]).unwrap_err();
+    assert!(refused.is_refusal() && refused.to_string().contains("was changed"), "{refused}");
+    update_all(&mut copies);
+    let scan = copies.scan().unwrap();
+    scan.files.values().for_each(|file| copies.commit(file).unwrap());
+    assert_eq!(fs::read(dataset.at("sub/table")).unwrap()[50_000], 2);
+}
+
+#[test]
+fn a_crash_between_the_names_of_a_file_is_continued() {
+    for replaced in 0..3 {
+        let dataset = Dataset::new();
+        let mut copies = dataset.copies();
+        let scan = update_all(&mut copies);
+        let log = scan.files.values().find(|file| file.links == 3).unwrap();
+        // What `commit` does, up to a point.
+        for name in &log.paths[1..=replaced.min(2)] {
+            fs::hard_link(copies.path_of(log), copies.second_name(log)).unwrap();
+            if replaced > 0 {
+                fs::rename(copies.second_name(log), name).unwrap();
+            }
+        }
+        drop(copies);
+
+        let mut copies = dataset.copies();
+        let scan = copies.scan().unwrap();
+        for file in scan.files.values().filter(|file| !copies.is_rewritten(file)).cloned().collect::<Vec<_>>()
+        {
+            copies.update(&file, &mut |_| Ok(())).unwrap();
+            copies.commit(&file).unwrap();
+        }
+        assert!(copies.is_empty().unwrap(), "{replaced}");
+        let inodes = dataset.inodes();
+        assert_eq!((inodes[0], inodes[0]), (inodes[1], inodes[2]), "{replaced}");
+        assert_eq!(fs::read(dataset.at("log")).unwrap(), b"entries");
+    }
+}
+
+#[test]
+fn two_versions_after_a_crash_are_not_mixed() {
+    let dataset = Dataset::new();
+    let mut copies = dataset.copies();
+    let scan = update_all(&mut copies);
+    let log = scan.files.values().find(|file| file.links == 3).unwrap();
+    fs::hard_link(copies.path_of(log), copies.second_name(log)).unwrap();
+    fs::rename(copies.second_name(log), &log.paths[2]).unwrap();
+    fs::write(&log.paths[2], "changed").unwrap();
+    let scan = copies.scan().unwrap();
+    let old = scan.files.values().find(|file| file.paths.len() == 2).unwrap();
+    let refused = copies.update(old, &mut |_| Ok(())).unwrap_err();
+    assert!(refused.is_refusal(), "{refused}");
+    assert_eq!(fs::read(&log.paths[2]).unwrap(), b"changed");
+    assert_eq!(fs::read(&log.paths[0]).unwrap(), b"entries");
+}
+
+#[test]
+fn names_elsewhere_are_refused_and_stale_copies_removed() {
+    let dataset = Dataset::new();
+    let elsewhere = tempfile::tempdir_in(dataset.dir.path().parent().unwrap()).unwrap();
+    fs::hard_link(dataset.at("sub/table"), elsewhere.path().join("other")).unwrap();
+    let mut copies = dataset.copies();
+    let scan = update_all(&mut copies);
+    let table = scan.files.values().find(|file| file.links == 2).unwrap();
+    let refused = copies.commit(table).unwrap_err().to_string();
+    assert!(refused.contains("has 2 names, but only 1"), "{refused}");
+    fs::remove_file(dataset.at("sub/table")).unwrap();
+    copies.remove_stale(&copies.scan().unwrap()).unwrap();
+    assert!(!copies.path_of(table).exists());
+    assert!(!copies.is_empty().unwrap());
+    copies.remove_dir().unwrap();
+    copies.remove_dir().unwrap();
+    assert!(!copies.dir().exists());
+}
+
+#[test]
+fn a_lost_copy_is_made_again() {
+    let dataset = Dataset::new();
+    let mut copies = dataset.copies();
+    let scan = update_all(&mut copies);
+    let table = scan.files.values().find(|file| file.links == 1).unwrap();
+    let path = copies.path_of(table);
+    // As after a crash that the record survived, but not all of the data.
+    fs::write(&path, "short").unwrap();
+    assert!(!copies.is_copied(table));
+    fs::remove_file(&path).unwrap();
+    assert!(!copies.is_copied(table));
+    update_all(&mut copies);
+    assert!(copies.is_copied(table));
+    copies.commit(table).unwrap();
+}

@@ -1,0 +1,204 @@
+//! The files of a dataset.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{Error, Result};
+
+/// Unit of `st_blocks` in bytes (`stat(2)`).
+const SECTOR: u64 = 512;
+/// The virtual directory of a dataset's snapshots.
+const SNAPSHOTS: &str = ".zfs";
+
+/// Identifies the state of a file: two equal identities mean that neither data nor attributes were changed in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// Its inode number.
+    pub inode: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its modification time, in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Its change time, in nanoseconds since 1970.
+    pub changed_ns: i64,
+}
+
+impl FileIdentity {
+    /// The identity of a file with these attributes.
+    pub fn of(meta: &Metadata) -> FileIdentity {
+        FileIdentity {
+            inode: meta.ino(),
+            length: meta.len(),
+            modified_ns: nanoseconds(meta.mtime(), meta.mtime_nsec()),
+            changed_ns: nanoseconds(meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+}
+
+/// A regular file with all its names.
+#[derive(Clone, Debug)]
+pub struct FileEntry {
+    /// Its names in the dataset, sorted.
+    pub paths: Vec<PathBuf>,
+    /// Its state during the scan.
+    pub identity: FileIdentity,
+    /// The number of its names, in this dataset or hidden by a mount.
+    pub links: u64,
+    /// The size of its blocks in bytes (`st_blksize`, which OpenZFS fills with it).
+    pub block_size: u64,
+    /// Its allocated space in bytes.
+    pub allocated: u64,
+}
+
+/// A directory with the times that renaming in it changes.
+#[derive(Clone, Debug)]
+pub struct DirectoryEntry {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its modification time: seconds since 1970, and nanoseconds.
+    pub modified: (i64, i64),
+    /// Its access time: seconds since 1970, and nanoseconds.
+    pub accessed: (i64, i64),
+    /// Its change time: seconds since 1970, and nanoseconds.
+    pub changed: (i64, i64),
+}
+
+/// The files and directories of a dataset.
+#[derive(Clone, Debug, Default)]
+pub struct FileScan {
+    /// The regular files by inode number.
+    pub files: BTreeMap<u64, FileEntry>,
+    /// The directories, each after the one that contains it.
+    pub directories: Vec<DirectoryEntry>,
+}
+
+impl FileScan {
+    /// Lists the files of the dataset that is mounted on `mountpoint`, without those below `except`, a name in the mount point.
+    /// Other file systems are not entered and symbolic links not followed. A file that disappears meanwhile is left out.
+    ///
+    /// # Errors
+    /// If a directory cannot be listed or a file cannot be inspected.
+    pub fn of(mountpoint: &Path, except: &str) -> Result<FileScan> {
+        let top = fs::symlink_metadata(mountpoint).map_err(Error::host("inspect", mountpoint))?;
+        let device = top.dev();
+        let mut scan = FileScan::default();
+        scan.add_directory(mountpoint, &top);
+        let mut rest = vec![mountpoint.to_owned()];
+        while let Some(dir) = rest.pop() {
+            let entries = match fs::read_dir(&dir) {
+                Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => continue,
+                entries => entries.map_err(Error::host("list", &dir))?,
+            };
+            for entry in entries {
+                let path = entry.map_err(Error::host("list", &dir))?.path();
+                let hidden = [OsStr::new(except), OsStr::new(SNAPSHOTS)].map(Some);
+                if dir == mountpoint && hidden.contains(&path.file_name()) {
+                    continue;
+                }
+                let meta = match fs::symlink_metadata(&path) {
+                    Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => continue,
+                    meta => meta.map_err(Error::host("inspect", &path))?,
+                };
+                if meta.dev() != device {
+                    continue;
+                }
+                if meta.is_dir() {
+                    scan.add_directory(&path, &meta);
+                    rest.push(path);
+                } else if meta.is_file() {
+                    scan.add_file(path, &meta);
+                }
+            }
+        }
+        scan.files.values_mut().for_each(|file| file.paths.sort());
+        Ok(scan)
+    }
+
+    fn add_directory(&mut self, path: &Path, meta: &Metadata) {
+        self.directories.push(DirectoryEntry {
+            path: path.to_owned(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            accessed: (meta.atime(), meta.atime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        });
+    }
+
+    fn add_file(&mut self, path: PathBuf, meta: &Metadata) {
+        let file = self.files.entry(meta.ino()).or_insert_with(|| FileEntry {
+            paths: Vec::new(),
+            identity: FileIdentity::of(meta),
+            links: meta.nlink(),
+            block_size: meta.blksize(),
+            allocated: meta.blocks() * SECTOR,
+        });
+        file.paths.push(path);
+    }
+
+    /// A text that changes if any file or directory is written, created, removed or renamed.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for file in self.files.values() {
+            let FileIdentity { inode, length, modified_ns, changed_ns } = file.identity;
+            hash.update(format!("{inode} {length} {modified_ns} {changed_ns}\0"));
+            for path in &file.paths {
+                hash.update(path.as_os_str().as_bytes());
+                hash.update(b"\0");
+            }
+        }
+        let mut directories: Vec<_> =
+            self.directories.iter().map(|of| (&of.path, of.modified, of.changed)).collect();
+        directories.sort_unstable();
+        for (path, modified, changed) in directories {
+            hash.update(path.as_os_str().as_bytes());
+            hash.update(format!("\0{modified:?} {changed:?}\0"));
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The sum of the files' lengths in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.files.values().map(|file| file.identity.length).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hard_links_are_one_file_and_other_things_are_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("sub/deep")).unwrap();
+        fs::create_dir(at("hidden")).unwrap();
+        fs::write(at("hidden/copy"), "x").unwrap();
+        fs::write(at("sub/file"), "content").unwrap();
+        fs::hard_link(at("sub/file"), at("link")).unwrap();
+        fs::write(at("sub/deep/empty"), "").unwrap();
+        std::os::unix::fs::symlink("/etc", at("symlink")).unwrap();
+        let scan = FileScan::of(dir.path(), "hidden").unwrap();
+        assert_eq!((scan.files.len(), scan.directories.len(), scan.bytes()), (2, 3, 7));
+        let linked = scan.files.values().find(|file| file.links == 2).unwrap();
+        assert_eq!(linked.paths, [at("link"), at("sub/file")]);
+        let before = linked.identity;
+        fs::write(at("sub/file"), "CONTENT").unwrap();
+        let after = FileScan::of(dir.path(), "hidden").unwrap().files[&before.inode].identity;
+        assert_ne!(before, after);
+        let digest = || FileScan::of(dir.path(), "hidden").unwrap().digest();
+        let unchanged = digest();
+        assert_eq!(digest(), unchanged);
+        fs::rename(at("sub/deep/empty"), at("sub/deep/other")).unwrap();
+        assert_ne!(digest(), unchanged);
+    }
+}

@@ -1,0 +1,246 @@
+//! Applying a plan and undoing it.
+
+mod conversion;
+mod observer;
+mod way_back;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use poolwright_host::mountinfo;
+use poolwright_host::quoted;
+use poolwright_pool::DatasetChange;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::admin::{DatasetAdmin, pool_of};
+use crate::assessment::{Assessment, admin_of};
+use crate::error::refused;
+use crate::journal::{Journal, JournalPhase, JournalState, PlanWork};
+use crate::rewrite::Copies;
+use crate::service::Service;
+use crate::work::{DatasetWork, Direction};
+use crate::{Error, Result};
+
+pub use observer::{RunObserver, Stage};
+
+/// How to apply or undo a plan.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How the database is stopped and started.
+    pub service: Service,
+    /// Whether files are copied while the database runs, so that only the changed ones are copied while it is stopped.
+    pub online: bool,
+    /// Limit for copying while the database runs, in bytes a second.
+    pub rate: Option<u64>,
+    /// The database is not stopped if it would be stopped for longer.
+    pub max_downtime: Option<Duration>,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// Everything was done before.
+    #[default]
+    Nothing,
+    /// The plan is applied.
+    Applied,
+    /// The plan is undone.
+    Undone,
+    /// The snapshots are destroyed; the plan stays applied.
+    Discarded,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Outcome {
+    /// What was done.
+    pub action: Action,
+    /// Number of files that were rewritten.
+    pub files: u64,
+    /// Sum of their lengths in bytes.
+    pub bytes: u64,
+    /// Whether the datasets were rolled back to their snapshots instead.
+    pub rolled_back: bool,
+    /// How long the database was stopped, in seconds. Missing if it was not running.
+    pub downtime_s: Option<f64>,
+    /// How long it was expected to be stopped.
+    pub expected_downtime_s: Option<f64>,
+    /// The snapshots that keep the files as they were.
+    pub snapshots: Vec<String>,
+}
+
+/// What was to be done, and what was done.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ApplyReport {
+    /// What applying the plan would do, or would have done.
+    pub assessment: Assessment,
+    /// What was done. Missing after a dry run.
+    pub outcome: Option<Outcome>,
+}
+
+/// One dataset during a run.
+struct OpenDataset {
+    work: DatasetWork,
+    admin: Box<dyn DatasetAdmin>,
+    copies: Copies,
+}
+
+/// A run on the datasets of a plan. It has the journal's lock.
+pub struct Run<'a> {
+    journal: Journal,
+    options: Options,
+    observer: &'a mut dyn RunObserver,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    /// A run with the journal of a plan.
+    pub fn new(journal: Journal, options: Options, observer: &'a mut dyn RunObserver) -> Run<'a> {
+        Run { journal, options, observer, outcome: Outcome::default() }
+    }
+
+    /// Applies a plan, or continues to. `work` is used if the plan is not being applied already.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the plan is being undone, if another plan has changed the datasets since, or if going on could
+    /// lose data; [`Error::Interrupted`]; the errors of the host, the pools and the database's commands. Unless files have been
+    /// replaced already, everything is as before after an error. [`Error::WithOutcome`] says what else holds.
+    pub fn apply(mut self, work: PlanWork) -> Result<Outcome> {
+        let state = self.journal.state().cloned();
+        match state {
+            Some(state) if state.is_undone() && work.datasets.is_empty() => return Ok(self.outcome),
+            Some(state) if state.is_undone() || (state.is_discarded && !work.datasets.is_empty()) => {
+                self.journal.begin(work)?;
+            }
+            None if work.datasets.is_empty() => return Ok(self.outcome),
+            None => self.journal.begin(work)?,
+            Some(state) if state.direction == Direction::Undo => {
+                return refused("the plan is being undone\nhint: finish that first, with `poolwright undo`");
+            }
+            Some(state) if state.phase == JournalPhase::Done => {
+                if work.datasets.is_empty() {
+                    self.outcome.snapshots = self.existing_snapshots(&state)?;
+                    return Ok(self.outcome);
+                }
+                return refused(format!(
+                    "the plan was applied, but {} has other properties now\nhint: undo the plan, or make a new one",
+                    work.datasets[0].dataset
+                ));
+            }
+            Some(_) => {}
+        }
+        let datasets = self.open(Direction::Apply)?;
+        self.check_pools(&datasets)?;
+        self.convert(Direction::Apply, datasets)
+    }
+
+    /// Goes back to the state before the plan was applied, or continues to.
+    ///
+    /// # Errors
+    /// As [`Run::apply`]; [`Error::Refused`] also if the snapshots were discarded.
+    pub fn undo(mut self) -> Result<Outcome> {
+        let Some(state) = self.journal.state().cloned() else {
+            return refused("the plan was not applied on this machine");
+        };
+        if state.is_undone() {
+            return Ok(self.outcome);
+        }
+        if state.is_discarded {
+            return refused("the plan cannot be undone: its snapshots were discarded\nhint: make a new plan");
+        }
+        if state.direction == Direction::Apply && state.phase < JournalPhase::Committing {
+            self.abandon()?;
+            self.outcome.action = Action::Undone;
+            return Ok(self.outcome);
+        }
+        let datasets = self.open(Direction::Undo)?;
+        self.check_pools(&datasets)?;
+        if state.direction == Direction::Apply {
+            self.check_present(&state, &datasets)?;
+            if self.roll_back(&state, &datasets)? {
+                return Ok(self.outcome);
+            }
+            self.restore_times(&state, &datasets)?;
+            self.journal.enter(Direction::Undo, JournalPhase::Copying)?;
+        }
+        // A rollback that a crash interrupted brings back the copies that the snapshot contains.
+        for of in self.open(Direction::Apply)? {
+            of.copies.remove_dir()?;
+        }
+        self.convert(Direction::Undo, datasets)
+    }
+
+    /// Destroys the snapshots of an applied plan, which frees the old blocks. The plan cannot be undone any more.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the plan is not applied, or a snapshot has clones or is held; the errors of the pools.
+    pub fn discard(mut self) -> Result<Outcome> {
+        let state = self.journal.state().cloned();
+        let Some(state) = state.filter(JournalState::is_applied) else {
+            return refused(
+                "the plan is not applied\nhint: `poolwright undo` without an option removes what is left of it",
+            );
+        };
+        let datasets = self.open(Direction::Apply)?;
+        self.check_snapshots(&datasets, &state)?;
+        self.journal.discard()?;
+        self.destroy_snapshots(&datasets, &state)?;
+        self.outcome.action = Action::Discarded;
+        Ok(self.outcome)
+    }
+
+    /// Opens the datasets, which must be mounted where they were.
+    fn open(&self, direction: Direction) -> Result<Vec<OpenDataset>> {
+        let Some(state) = self.journal.state() else { return Ok(Vec::new()) };
+        let mounts = mountinfo::read().map_err(Error::host("read", std::path::Path::new(mountinfo::PATH)))?;
+        let open = |(at, work): (usize, &DatasetWork)| {
+            let mount = mountinfo::on(&mounts, &work.mountpoint);
+            let Some(mount) = mount.filter(|mount| mount.source.to_string_lossy() == work.dataset.as_str())
+            else {
+                return refused(format!(
+                    "{} is not mounted on {}\nhint: mount it",
+                    work.dataset,
+                    quoted(&work.mountpoint)
+                ));
+            };
+            let records = self.journal.records(direction, at);
+            let copies = Copies::open(&work.mountpoint, &state.work.copies_name(direction), &records)?;
+            Ok(OpenDataset { work: work.clone(), admin: admin_of(mount)?, copies })
+        };
+        state.work.datasets.iter().enumerate().map(open).collect()
+    }
+
+    fn check_pools(&self, datasets: &[OpenDataset]) -> Result<()> {
+        for of in datasets {
+            if let Some(problem) = of.admin.pool_problem(&of.work.dataset)? {
+                return refused(format!("{problem}\nhint: repair the pool first"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a change and reports it.
+    fn change(&mut self, admin: &dyn DatasetAdmin, change: &DatasetChange) -> Result<()> {
+        self.observer.command(&change.to_string());
+        admin.change(change)
+    }
+
+    /// Waits until everything in the datasets' pools is on disk.
+    fn sync(&mut self, datasets: &[OpenDataset]) -> Result<()> {
+        for of in datasets {
+            let dir =
+                std::fs::File::open(&of.work.mountpoint).map_err(Error::host("open", &of.work.mountpoint))?;
+            // Pages that were written through a mapping.
+            rustix::fs::syncfs(&dir).map_err(Error::errno("sync", &of.work.mountpoint))?;
+            of.admin.change(&DatasetChange::Sync { pool: pool_of(&of.work.dataset).to_owned() })?;
+        }
+        Ok(())
+    }
+
+    /// The directories in which the database may have files open.
+    fn roots(&self) -> Vec<PathBuf> {
+        self.journal.state().map(|state| state.work.roots()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,306 @@
+//! The steps from one state to the other: properties, copies, the time without the database, and its start.
+
+use std::time::{Duration, Instant};
+
+use poolwright_host::room;
+use poolwright_host::writers::find_writer;
+use poolwright_pool::DatasetChange;
+
+use super::observer::Stage;
+use super::{Action, OpenDataset, Outcome, Run};
+use crate::assessment::RESERVE;
+use crate::error::refused;
+use crate::journal::JournalPhase;
+use crate::rewrite::{self, FileEntry, FileScan, Rate, directories};
+use crate::work::Direction;
+use crate::{Error, Result};
+
+/// The rounds of copying while the database runs.
+const ROUNDS: usize = 4;
+/// Further rounds are not worth it if less than this share of the bytes has changed.
+const SETTLED: f64 = 0.02;
+/// How many bytes are copied between two checks of the free space.
+const SPACE_EVERY: u64 = 32 << 20;
+
+/// A file to copy.
+type Pending = (usize, FileEntry);
+
+impl Run<'_> {
+    /// Converts the datasets to the properties of a direction, from wherever the journal says they are.
+    pub(super) fn convert(mut self, direction: Direction, mut datasets: Vec<OpenDataset>) -> Result<Outcome> {
+        match self.run(direction, &mut datasets) {
+            Ok(()) => Ok(self.outcome),
+            Err(error) => Err(self.recover(direction, error)),
+        }
+    }
+
+    fn run(&mut self, direction: Direction, datasets: &mut [OpenDataset]) -> Result<()> {
+        self.set_properties(direction, datasets)?;
+        let resumed = self.phase() >= JournalPhase::Committing;
+        if self.phase() < JournalPhase::Committed {
+            if self.options.online && !resumed {
+                self.copy_online(direction, datasets)?;
+            }
+            let stopped = self.stop(direction)?;
+            self.rewrite(direction, datasets)?;
+            self.start(stopped)?;
+        } else {
+            self.start(None)?;
+        }
+        if direction == Direction::Undo {
+            let state = self.state();
+            self.destroy_snapshots(datasets, &state)?;
+        }
+        self.journal.enter(direction, JournalPhase::Done)?;
+        self.outcome.action = match direction {
+            Direction::Apply => Action::Applied,
+            Direction::Undo => Action::Undone,
+        };
+        if direction == Direction::Apply {
+            self.outcome.snapshots = self.existing_snapshots(&self.state())?;
+        }
+        Ok(())
+    }
+
+    fn phase(&self) -> JournalPhase {
+        self.journal.state().map_or(JournalPhase::Copying, |state| state.phase)
+    }
+
+    /// Sets the properties that do not have their values yet.
+    pub(super) fn set_properties(&mut self, direction: Direction, datasets: &[OpenDataset]) -> Result<()> {
+        self.observer.stage(Stage::Properties);
+        for of in datasets {
+            let mut changes: Vec<_> = of.work.changes.iter().collect();
+            if direction == Direction::Undo {
+                changes.reverse();
+            }
+            for change in changes {
+                let present = of.admin.properties(&change.dataset)?;
+                if !change.is_done(direction, present.get(&change.property)) {
+                    self.change(&*of.admin, &change.command(direction))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies all files while the database runs, then those that it has changed meanwhile, until little changes.
+    fn copy_online(&mut self, direction: Direction, datasets: &mut [OpenDataset]) -> Result<()> {
+        self.observer.stage(Stage::Copy);
+        let mut rate = Rate::new(self.options.rate);
+        let (mut first, mut bytes_s) = (0, f64::INFINITY);
+        let mut expected = Duration::ZERO;
+        for round in 0..ROUNDS {
+            let start = Instant::now();
+            let pending = pending(direction, datasets)?;
+            let (scanning, bytes) = (start.elapsed(), total(&pending));
+            // The files are listed twice while the database is stopped.
+            expected = scanning * 2 + Duration::from_secs_f64(bytes as f64 / bytes_s);
+            if round > 0 && (bytes as f64) <= first as f64 * SETTLED {
+                break;
+            }
+            let copying = Instant::now();
+            self.copy_all(datasets, pending, &mut rate)?;
+            if round == 0 {
+                first = bytes;
+                bytes_s = (bytes.max(1) as f64) / copying.elapsed().as_secs_f64().max(1e-6);
+            }
+        }
+        self.outcome.expected_downtime_s = Some(expected.as_secs_f64());
+        self.observer.note(&format!(
+            "the database will be stopped for about {:.1} s, and the time that it takes to stop and start",
+            expected.as_secs_f64()
+        ));
+        match self.options.max_downtime {
+            Some(most) if expected > most => refused(format!(
+                "the database would be stopped for about {:.1} s, longer than the {:.1} s allowed\nhint: try again when it \
+                 writes less",
+                expected.as_secs_f64(),
+                most.as_secs_f64()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops the database. Returns since when it is stopped, if it was running.
+    fn stop(&mut self, direction: Direction) -> Result<Option<Instant>> {
+        let roots = self.roots();
+        let is_running = find_writer(&roots).is_some();
+        let start = Instant::now();
+        if is_running {
+            self.observer.stage(Stage::Stop);
+            if let Some(command) = self.options.service.stop_command() {
+                self.observer.command(&command);
+            }
+            // Before the command: after a crash, the database is started again.
+            self.journal.enter_stopped(direction, self.options.service.is_known())?;
+            self.options.service.stop(&roots)?;
+        } else if self.phase() < JournalPhase::Stopped {
+            self.journal.enter_stopped(direction, false)?;
+        }
+        Ok(is_running.then_some(start))
+    }
+
+    /// The part during which the database is stopped.
+    fn rewrite(&mut self, direction: Direction, datasets: &mut [OpenDataset]) -> Result<()> {
+        self.sync(datasets)?;
+        if direction == Direction::Apply {
+            self.take_snapshots(datasets)?;
+        }
+        self.observer.stage(Stage::Update);
+        let pending = pending(direction, datasets)?;
+        self.copy_all(datasets, pending, &mut Rate::new(None))?;
+        let scans = datasets.iter().map(|of| of.copies.scan()).collect::<Result<Vec<FileScan>>>()?;
+        let of_scans: Vec<Vec<&FileEntry>> =
+            datasets.iter().zip(&scans).map(|(of, scan)| to_rewrite(direction, of, scan)).collect();
+        for (of, files) in datasets.iter().zip(&of_scans) {
+            check_links(files)?;
+            // Not all files of a dataset may have copies: some have the right block size already.
+            of.copies.sync_records()?;
+        }
+        for (at, (of, scan)) in datasets.iter().zip(&scans).enumerate() {
+            of.copies.remove_stale(scan)?;
+            directories::save(&self.journal.directories(direction, at), &scan.directories)?;
+        }
+        self.sync(datasets)?;
+        self.journal.enter(direction, JournalPhase::Committing)?;
+        self.observer.stage(Stage::Commit);
+        for (at, (of, files)) in datasets.iter().zip(&of_scans).enumerate() {
+            for file in files {
+                of.copies.commit(file)?;
+                self.outcome.files += 1;
+                self.outcome.bytes += file.identity.length;
+            }
+            of.copies.remove_dir()?;
+            of.copies.restore_times(&directories::load(&self.journal.directories(direction, at))?)?;
+        }
+        self.check_block_sizes(direction, datasets)?;
+        self.sync(datasets)?;
+        let digest = digest(datasets)?;
+        self.journal.enter_committed(direction, digest)
+    }
+
+    /// Checks that every file has the block size of its dataset.
+    fn check_block_sizes(&self, direction: Direction, datasets: &[OpenDataset]) -> Result<()> {
+        for of in datasets {
+            let scan = of.copies.scan()?;
+            let wrong = scan.files.values().find(|file| !of.work.has_block_size(direction, file));
+            if let Some(file) = wrong {
+                let what = format!("in its block size: {} bytes", file.block_size);
+                return Err(Error::Different { path: file.paths[0].clone(), what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the database if it was stopped by this run, or by one that a crash ended.
+    fn start(&mut self, stopped: Option<Instant>) -> Result<()> {
+        if self.state().is_stopped && find_writer(&self.roots()).is_none() {
+            self.start_service()?;
+        }
+        self.outcome.downtime_s = stopped.map(|since| since.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    pub(super) fn start_service(&mut self) -> Result<()> {
+        self.observer.stage(Stage::Start);
+        match self.options.service.start_command() {
+            Some(command) => {
+                self.observer.command(&command);
+                self.options.service.start()
+            }
+            None => {
+                self.observer.note("the database was stopped by an earlier run; start it now");
+                Ok(())
+            }
+        }
+    }
+
+    fn take_snapshots(&mut self, datasets: &[OpenDataset]) -> Result<()> {
+        let state = self.state();
+        for of in datasets.iter().filter(|of| of.work.rewrites()) {
+            let name = state.work.snapshot_of(&of.work.dataset);
+            let exists = of.admin.snapshots(&of.work.dataset)?.iter().any(|snapshot| snapshot.name == name);
+            if !exists {
+                self.change(&*of.admin, &DatasetChange::Snapshot { name, recursive: false })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies files. Between two files, and within large ones, it stops if the user wants to or the space ends.
+    fn copy_all(
+        &mut self,
+        datasets: &mut [OpenDataset],
+        pending: Vec<Pending>,
+        rate: &mut Rate,
+    ) -> Result<()> {
+        let total = total(&pending) * 2;
+        let (mut done, mut checked) = (0, 0);
+        for (at, file) in pending {
+            let mountpoint = datasets[at].work.mountpoint.clone();
+            let observer = &mut self.observer;
+            let mut proceed = |bytes: u64| {
+                if observer.is_interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                done += bytes;
+                observer.progress(done, total);
+                if done >= checked + SPACE_EVERY {
+                    checked = done;
+                    check_space(&mountpoint)?;
+                }
+                rate.wait(bytes);
+                Ok(())
+            };
+            proceed(0)?;
+            datasets[at].copies.update(&file, &mut proceed)?;
+        }
+        Ok(())
+    }
+}
+
+/// The files that have to be copied: no copy of their present state exists.
+fn pending(direction: Direction, datasets: &[OpenDataset]) -> Result<Vec<Pending>> {
+    let mut all = Vec::new();
+    for (at, of) in datasets.iter().enumerate() {
+        let scan = of.copies.scan()?;
+        let files = to_rewrite(direction, of, &scan).into_iter().filter(|file| !of.copies.is_copied(file));
+        all.extend(files.map(|file| (at, file.clone())));
+    }
+    Ok(all)
+}
+
+/// The files of a dataset that do not have its properties.
+fn to_rewrite<'s>(direction: Direction, of: &OpenDataset, scan: &'s FileScan) -> Vec<&'s FileEntry> {
+    let files = scan.files.values();
+    files.filter(|file| of.work.needs_rewrite(direction, file, of.copies.is_rewritten(file))).collect()
+}
+
+fn total(pending: &[Pending]) -> u64 {
+    pending.iter().map(|(_, file)| file.identity.length).sum()
+}
+
+/// Refuses files with names that cannot be reached: these would keep the old file.
+fn check_links(files: &[&FileEntry]) -> Result<()> {
+    let outside = files.iter().find(|file| file.paths.len() as u64 != file.links);
+    outside.map_or(Ok(()), |file| refused(rewrite::outside(file, &file.paths[0])))
+}
+
+fn check_space(mountpoint: &std::path::Path) -> Result<()> {
+    let available = room::available(mountpoint).map_err(Error::host("inspect", mountpoint))?;
+    if available >= RESERVE {
+        return Ok(());
+    }
+    refused(format!(
+        "{} has only {} left\nhint: free space, or destroy snapshots that are not needed",
+        poolwright_host::quoted(&mountpoint),
+        poolwright_trace::format_size(available)
+    ))
+}
+
+/// The state of all files of the datasets.
+pub(super) fn digest(datasets: &[OpenDataset]) -> Result<String> {
+    let digests = datasets.iter().map(|of| Ok(of.copies.scan()?.digest()));
+    Ok(digests.collect::<Result<Vec<String>>>()?.join(" "))
+}

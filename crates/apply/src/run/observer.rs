@@ -1,0 +1,49 @@
+//! Reports the progress of a run.
+
+/// A stage of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Properties are set.
+    Properties,
+    /// Files are copied while the database may run.
+    Copy,
+    /// The database is stopped.
+    Stop,
+    /// Files that have changed since are copied.
+    Update,
+    /// Copies are renamed over the files.
+    Commit,
+    /// The datasets are rolled back.
+    RollBack,
+    /// The database is started.
+    Start,
+}
+
+impl Stage {
+    /// What happens, for messages.
+    pub fn title(self) -> &'static str {
+        match self {
+            Stage::Properties => "setting properties",
+            Stage::Copy => "copying files",
+            Stage::Stop => "stopping the database",
+            Stage::Update => "copying what has changed",
+            Stage::Commit => "replacing files",
+            Stage::RollBack => "rolling back",
+            Stage::Start => "starting the database",
+        }
+    }
+}
+
+/// Receives the progress of a run.
+pub trait RunObserver {
+    /// A stage begins.
+    fn stage(&mut self, stage: Stage);
+    /// A command that changes a dataset is about to run.
+    fn command(&mut self, command: &str);
+    /// So many bytes of the stage's total are done; each byte counts twice, because copies are compared.
+    fn progress(&mut self, done: u64, total: u64);
+    /// A remark for the user.
+    fn note(&mut self, text: &str);
+    /// Whether the user wants to stop. Asked often.
+    fn is_interrupted(&self) -> bool;
+}

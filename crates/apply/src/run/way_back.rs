@@ -1,0 +1,173 @@
+//! The ways back: after an error, by a rollback, and by giving up what was begun.
+
+use poolwright_pool::DatasetChange;
+
+use super::conversion::digest;
+use super::observer::Stage;
+use super::{Action, OpenDataset, Run};
+use crate::error::refused;
+use crate::journal::{JournalPhase, JournalState};
+use crate::rewrite::directories;
+use crate::work::Direction;
+use crate::{Error, Result};
+
+impl Run<'_> {
+    /// The journal's state. A run has begun, so there is one.
+    pub(super) fn state(&self) -> JournalState {
+        self.journal.state().expect("the run has begun").clone()
+    }
+
+    /// Makes the best of an error: the database runs again, and unless files have been replaced, everything is as before.
+    pub(super) fn recover(&mut self, direction: Direction, error: Error) -> Error {
+        let state = self.state();
+        let again = match direction {
+            Direction::Apply => "the same command continues, and `poolwright undo` goes back",
+            Direction::Undo => "the same command continues",
+        };
+        if direction == Direction::Apply
+            && state.phase < JournalPhase::Committing
+            && !matches!(error, Error::Interrupted)
+        {
+            return match self.abandon() {
+                Ok(()) => error.with_outcome("everything is as before"),
+                Err(second) => error.with_outcome(format!(
+                    "not everything could be restored: {second}\nhint: `poolwright undo` tries again"
+                )),
+            };
+        }
+        let restarted = match state.is_stopped {
+            true => self.start_service(),
+            false => Ok(()),
+        };
+        let outcome = match (state.phase < JournalPhase::Committing, restarted) {
+            (true, Ok(())) => format!("no file was replaced; the copies so far are kept\nhint: {again}"),
+            (false, Ok(())) => format!("some files were replaced, with the same content\nhint: {again}"),
+            (_, Err(second)) => format!("{second}\nhint: start the database; {again}"),
+        };
+        error.with_outcome(outcome)
+    }
+
+    /// Gives up a plan none of whose copies was renamed: removes the copies, restores the properties and starts the database.
+    pub(super) fn abandon(&mut self) -> Result<()> {
+        let datasets = self.open(Direction::Apply)?;
+        for of in &datasets {
+            of.copies.remove_dir()?;
+        }
+        self.set_properties(Direction::Undo, &datasets)?;
+        let state = self.state();
+        self.destroy_snapshots(&datasets, &state)?;
+        if state.is_stopped {
+            self.start_service()?;
+        }
+        self.journal.enter(Direction::Undo, JournalPhase::Done)
+    }
+
+    /// Refuses to undo if properties were changed since the plan was applied: undoing would overwrite that.
+    pub(super) fn check_present(&self, state: &JournalState, datasets: &[OpenDataset]) -> Result<()> {
+        if !state.is_applied() {
+            return Ok(());
+        }
+        for of in datasets {
+            for change in &of.work.changes {
+                let present = of.admin.properties(&change.dataset)?.remove(&change.property);
+                if !change.is_done(Direction::Apply, present.as_ref()) {
+                    let value = present.map_or_else(|| "missing".to_owned(), |of| of.value);
+                    return refused(format!(
+                        "{} of {} is {value}, but the plan set {}: it was changed since\nhint: undo the later change first, or set \
+                         it to {} again",
+                        change.property, change.dataset, change.value, change.value
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores the times of directories in which an interrupted run has renamed files.
+    pub(super) fn restore_times(&self, state: &JournalState, datasets: &[OpenDataset]) -> Result<()> {
+        for (at, of) in datasets.iter().enumerate().filter(|_| state.phase == JournalPhase::Committing) {
+            of.copies.restore_times(&directories::load(&self.journal.directories(Direction::Apply, at))?)?;
+        }
+        Ok(())
+    }
+
+    /// Rolls the datasets back to their snapshots, if nothing was written since the plan was applied. Returns whether it was
+    /// done.
+    pub(super) fn roll_back(&mut self, state: &JournalState, datasets: &[OpenDataset]) -> Result<bool> {
+        let is_running = poolwright_host::writers::find_writer(&self.roots()).is_some();
+        if is_running || state.committed.is_none() || state.committed != Some(digest(datasets)?) {
+            return Ok(false);
+        }
+        let mut snapshots = Vec::new();
+        for of in datasets.iter().filter(|of| of.work.rewrites()) {
+            let name = state.work.snapshot_of(&of.work.dataset);
+            // A later snapshot would have to be destroyed.
+            if of.admin.snapshots(&of.work.dataset)?.last().is_none_or(|last| last.name != name) {
+                return Ok(false);
+            }
+            snapshots.push((of, name));
+        }
+        self.observer.stage(Stage::RollBack);
+        self.journal.enter(Direction::Undo, JournalPhase::Copying)?;
+        for (of, name) in snapshots {
+            self.change(&*of.admin, &DatasetChange::Rollback { name })?;
+        }
+        // The snapshots contain the copies that were made before them.
+        for of in self.open(Direction::Apply)? {
+            of.copies.remove_dir()?;
+        }
+        self.set_properties(Direction::Undo, datasets)?;
+        self.destroy_snapshots(datasets, state)?;
+        self.journal.enter(Direction::Undo, JournalPhase::Done)?;
+        (self.outcome.action, self.outcome.rolled_back) = (Action::Undone, true);
+        Ok(true)
+    }
+
+    /// Refuses if a snapshot of the plan cannot be destroyed.
+    pub(super) fn check_snapshots(&self, datasets: &[OpenDataset], state: &JournalState) -> Result<()> {
+        for of in datasets {
+            let name = state.work.snapshot_of(&of.work.dataset);
+            let snapshots = of.admin.snapshots(&of.work.dataset)?;
+            let Some(snapshot) = snapshots.into_iter().find(|snapshot| snapshot.name == name) else {
+                continue;
+            };
+            if let Some(clone) = snapshot.clones.first() {
+                return refused(format!(
+                    "{name} has a clone: {clone}\nhint: destroy or promote the clone first"
+                ));
+            }
+            if snapshot.holds > 0 {
+                return refused(format!("{name} is held\nhint: `zfs holds {name}` shows by whom"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Destroys the plan's snapshots. One that has clones or is held stays.
+    pub(super) fn destroy_snapshots(&mut self, datasets: &[OpenDataset], state: &JournalState) -> Result<()> {
+        for of in datasets {
+            let name = state.work.snapshot_of(&of.work.dataset);
+            let snapshots = of.admin.snapshots(&of.work.dataset)?;
+            let Some(snapshot) = snapshots.into_iter().find(|snapshot| snapshot.name == name) else {
+                continue;
+            };
+            if !snapshot.clones.is_empty() || snapshot.holds > 0 {
+                self.observer.note(&format!("{name} stays: it has clones or is held"));
+                continue;
+            }
+            self.change(&*of.admin, &DatasetChange::DestroySnapshot { name, recursive: false })?;
+        }
+        Ok(())
+    }
+
+    /// The plan's snapshots that exist.
+    pub(super) fn existing_snapshots(&self, state: &JournalState) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for of in self.open(Direction::Apply)? {
+            let name = state.work.snapshot_of(&of.work.dataset);
+            let snapshots = of.admin.snapshots(&of.work.dataset)?;
+            names.extend(snapshots.into_iter().map(|of| of.name).filter(|found| *found == name));
+        }
+        Ok(names)
+    }
+}

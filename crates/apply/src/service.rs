@@ -1,0 +1,183 @@
+//! Stopping and starting the database.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use poolwright_host::writers::{Writer, find_writer};
+
+use crate::error::refused;
+use crate::{Error, Result};
+
+/// How the database is stopped and started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Service {
+    /// It is not; it must be stopped already.
+    #[default]
+    None,
+    /// A unit of systemd.
+    Unit(String),
+    /// Commands of the shell.
+    Commands {
+        /// Stops the database and waits until it has ended.
+        stop: String,
+        /// Starts the database and waits until it answers.
+        start: String,
+    },
+}
+
+/// How long processes may have files open after the database was stopped.
+const EXIT_TIME: Duration = Duration::from_secs(30);
+/// How often they are searched.
+const POLL: Duration = Duration::from_millis(100);
+/// Bytes of a command's output that an error shows.
+const SHOWN: usize = 500;
+
+impl Service {
+    /// Whether a running database can be stopped.
+    pub fn is_known(&self) -> bool {
+        *self != Service::None
+    }
+
+    /// The command that stops the database.
+    pub fn stop_command(&self) -> Option<String> {
+        match self {
+            Service::None => None,
+            Service::Unit(unit) => Some(format!("systemctl stop {unit}")),
+            Service::Commands { stop, .. } => Some(stop.clone()),
+        }
+    }
+
+    /// The command that starts the database.
+    pub fn start_command(&self) -> Option<String> {
+        match self {
+            Service::None => None,
+            Service::Unit(unit) => Some(format!("systemctl start {unit}")),
+            Service::Commands { start, .. } => Some(start.clone()),
+        }
+    }
+
+    /// Stops the database, and waits until no process has a file below `roots` open for writing.
+    ///
+    /// # Errors
+    /// [`Error::Service`] if the command fails; [`Error::Refused`] if a process keeps a file open.
+    pub fn stop(&self, roots: &[PathBuf]) -> Result<()> {
+        if let Some(command) = self.stop_command() {
+            shell(&command)?;
+        }
+        let end = Instant::now() + EXIT_TIME;
+        while let Some(writer) = find_writer(roots) {
+            if Instant::now() >= end || !self.is_known() {
+                return refused(describe(&writer));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Starts the database.
+    ///
+    /// # Errors
+    /// [`Error::Service`] if the command fails.
+    pub fn start(&self) -> Result<()> {
+        self.start_command().map_or(Ok(()), |command| shell(&command))
+    }
+}
+
+/// The message about a process that has a file open, and how to stop it.
+pub fn describe(writer: &Writer) -> String {
+    let Writer { pid, name, path } = writer;
+    let unit = unit_of(*pid);
+    let todo = match &unit {
+        Some(unit) => format!("stop it, or let it be stopped and started: its unit is {unit}"),
+        None => "stop it, or name the commands that stop and start it".to_owned(),
+    };
+    format!("{name} (process {pid}) has {} open for writing\nhint: {todo}", poolwright_host::quoted(path))
+}
+
+/// The systemd service that a process belongs to.
+pub fn unit_of(pid: i32) -> Option<String> {
+    let text = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("cgroup")).ok()?;
+    unit_in(&text)
+}
+
+/// The service in a file `/proc/PID/cgroup` (`cgroups(7)`). Not the service that contains a whole session or container.
+fn unit_in(text: &str) -> Option<String> {
+    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let unit = path.rsplit('/').find(|part| part.ends_with(".service"))?;
+    (!unit.starts_with("user@")).then(|| unit.to_owned())
+}
+
+fn shell(command: &str) -> Result<()> {
+    let failed = |why: String| Error::Service { command: command.to_owned(), why };
+    // A started database inherits the output, so it must not be a pipe that this process waits for.
+    let output = tempfile().map_err(|why| failed(why.to_string()))?;
+    let copies = output.try_clone().and_then(|a| Ok((a, output.try_clone()?)));
+    let (stdout, stderr) = copies.map_err(|why| failed(why.to_string()))?;
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    // Ctrl-C at the terminal must not reach a database that the command started.
+    let status = shell.process_group(0).status().map_err(|why| failed(why.to_string()))?;
+    if status.success() {
+        return Ok(());
+    }
+    let said = read_end(&output);
+    let status =
+        status.code().map_or_else(|| "killed by a signal".to_owned(), |code| format!("exit status {code}"));
+    Err(failed(if said.is_empty() { status } else { format!("{status}: {said}") }))
+}
+
+fn tempfile() -> std::io::Result<std::fs::File> {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    Ok(rustix::fs::memfd_create("output", flags)?.into())
+}
+
+fn read_end(output: &std::fs::File) -> String {
+    use std::os::unix::fs::FileExt as _;
+    let length = output.metadata().map_or(0, |meta| meta.len());
+    let mut text = vec![0; SHOWN.min(usize::try_from(length).unwrap_or(SHOWN))];
+    let _ = output.read_exact_at(&mut text, length.saturating_sub(SHOWN as u64));
+    String::from_utf8_lossy(&text).trim().replace('\n', "; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_processes() {
+        let unit = |text: &str| unit_in(text);
+        assert_eq!(
+            unit("0::/system.slice/system-postgresql.slice/postgresql@15-main.service\n").as_deref(),
+            Some("postgresql@15-main.service")
+        );
+        assert_eq!(unit("0::/user.slice/user-0.slice/user@0.service/app.slice/run.scope\n"), None);
+        assert_eq!(unit("0::/\n"), None);
+        assert_eq!(unit(""), None);
+    }
+
+    #[test]
+    fn commands_that_fail_show_their_output() {
+        let service = |stop: &str| Service::Commands { stop: stop.to_owned(), start: "true".to_owned() };
+        service("true").stop(&[]).unwrap();
+        service("true").start().unwrap();
+        let error = service("echo first; echo last >&2; exit 3").stop(&[]).unwrap_err().to_string();
+        assert_eq!(error, "echo first; echo last >&2; exit 3 failed: exit status 3: first; last");
+        // A process in the background must not delay the end.
+        let start = Instant::now();
+        service("sleep 60 &").stop(&[]).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(50));
+    }
+
+    #[test]
+    fn a_process_that_writes_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let open = std::fs::File::create(root.join("table")).unwrap();
+        let refused = Service::None.stop(std::slice::from_ref(&root)).unwrap_err();
+        assert!(refused.is_refusal() && refused.to_string().contains("table open for writing"), "{refused}");
+        drop(open);
+        Service::None.stop(&[root]).unwrap();
+    }
+}

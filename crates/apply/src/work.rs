@@ -1,0 +1,199 @@
+//! What a plan means for the datasets: the properties to set, and the files to rewrite.
+
+use std::path::PathBuf;
+
+use poolwright_openzfs::property::parse_size;
+use poolwright_pool::DatasetChange;
+use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use serde::{Deserialize, Serialize};
+
+use crate::rewrite::FileEntry;
+
+/// The properties that files take only when they are written.
+pub const OF_FILES: [&str; 5] = ["recordsize", "compression", "checksum", "copies", "dedup"];
+
+/// The least block size that a mount of the user-space engine reports, in bytes.
+const LEAST_BLOCK: u64 = 4096;
+
+/// Whether a plan is applied or undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// To the recommended settings.
+    Apply,
+    /// Back to the settings before.
+    Undo,
+}
+
+impl Direction {
+    /// `apply` or `undo`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Direction::Apply => "apply",
+            Direction::Undo => "undo",
+        }
+    }
+}
+
+/// A property that changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PropertyChange {
+    /// The dataset.
+    pub dataset: String,
+    /// The property.
+    pub property: String,
+    /// Its value before, with its source.
+    pub before: SourcedValue,
+    /// Its value afterwards, which is local then.
+    pub value: String,
+}
+
+impl PropertyChange {
+    /// The command that makes the change or takes it back.
+    pub fn command(&self, direction: Direction) -> DatasetChange {
+        let (dataset, property) = (self.dataset.clone(), self.property.clone());
+        match (direction, &self.before.source) {
+            (Direction::Apply, _) => DatasetChange::Set { dataset, property, value: self.value.clone() },
+            (Direction::Undo, PropertySource::Local) => {
+                DatasetChange::Set { dataset, property, value: self.before.value.clone() }
+            }
+            (Direction::Undo, source) => {
+                let received = *source == PropertySource::Received;
+                DatasetChange::Inherit { dataset, property, received }
+            }
+        }
+    }
+
+    /// Whether the property has its state before the change, or afterwards.
+    pub fn is_done(&self, direction: Direction, present: Option<&SourcedValue>) -> bool {
+        let Some(present) = present else { return false };
+        match direction {
+            Direction::Apply => {
+                present.source == PropertySource::Local
+                    && is_same(&self.property, &present.value, &self.value)
+            }
+            Direction::Undo => *present == self.before,
+        }
+    }
+}
+
+/// Whether two values of a property mean the same: `16K` and `16384`.
+pub fn is_same(property: &str, a: &str, b: &str) -> bool {
+    let sizes = || Some(parse_size(a).ok()? == parse_size(b).ok()?);
+    a == b
+        || (property == "recordsize" && sizes().unwrap_or(false))
+        || poolwright_openzfs::property::canonical(property, a)
+            == poolwright_openzfs::property::canonical(property, b)
+}
+
+/// The work on one dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetWork {
+    /// The dataset.
+    pub dataset: String,
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+    /// The properties that change, in the order of the changes: first those of datasets below, which keep their values.
+    pub changes: Vec<PropertyChange>,
+}
+
+impl DatasetWork {
+    /// The value of a property of the dataset after the work, if it changes.
+    fn target(&self, property: &str, direction: Direction) -> Option<&str> {
+        let change = self.changes.iter().find(|of| of.dataset == self.dataset && of.property == property)?;
+        Some(match direction {
+            Direction::Apply => &change.value,
+            Direction::Undo => &change.before.value,
+        })
+    }
+
+    /// Whether a file must be rewritten to have all properties of the dataset. `is_rewritten`: this run has done it.
+    pub fn needs_rewrite(&self, direction: Direction, file: &FileEntry, is_rewritten: bool) -> bool {
+        let recodes = OF_FILES.iter().any(|of| *of != "recordsize" && self.target(of, direction).is_some());
+        let length = file.identity.length;
+        if length == 0 || (recodes && is_rewritten) {
+            return false;
+        }
+        recodes || !self.has_block_size(direction, file)
+    }
+
+    /// Whether a file has the block size that it would have if it was written now.
+    pub fn has_block_size(&self, direction: Direction, file: &FileEntry) -> bool {
+        let target = self.target("recordsize", direction).and_then(|value| parse_size(value).ok());
+        let Some(recordsize) = target else { return true };
+        let (shown, wanted) = (file.block_size.max(LEAST_BLOCK), recordsize.max(LEAST_BLOCK));
+        // A file of one block has a block of its length.
+        shown == wanted || (file.identity.length <= recordsize && shown < wanted)
+    }
+
+    /// Whether files must be rewritten at all.
+    pub fn rewrites(&self) -> bool {
+        OF_FILES.iter().any(|property| self.target(property, Direction::Apply).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewrite::FileIdentity;
+
+    fn change(property: &str, before: &str, source: PropertySource, value: &str) -> PropertyChange {
+        let before = SourcedValue { value: before.to_owned(), source };
+        PropertyChange {
+            dataset: "tank/db".to_owned(),
+            property: property.to_owned(),
+            before,
+            value: value.to_owned(),
+        }
+    }
+
+    fn file(length: u64, block_size: u64) -> FileEntry {
+        let identity = FileIdentity { inode: 1, length, modified_ns: 0, changed_ns: 0 };
+        FileEntry { paths: Vec::new(), identity, links: 1, block_size, allocated: length }
+    }
+
+    fn work(changes: Vec<PropertyChange>) -> DatasetWork {
+        DatasetWork { dataset: "tank/db".to_owned(), mountpoint: "/db".into(), changes }
+    }
+
+    #[test]
+    fn undo_restores_value_and_source() {
+        let undo =
+            |source| change("recordsize", "131072", source, "16K").command(Direction::Undo).to_string();
+        assert_eq!(undo(PropertySource::Local), "zfs set recordsize=131072 tank/db");
+        assert_eq!(undo(PropertySource::Default), "zfs inherit recordsize tank/db");
+        assert_eq!(undo(PropertySource::Inherited("tank".to_owned())), "zfs inherit recordsize tank/db");
+        assert_eq!(undo(PropertySource::Received), "zfs inherit -S recordsize tank/db");
+        let of = change("recordsize", "131072", PropertySource::Default, "16K");
+        assert_eq!(of.command(Direction::Apply).to_string(), "zfs set recordsize=16K tank/db");
+        let present = |value: &str, source| SourcedValue { value: value.to_owned(), source };
+        assert!(of.is_done(Direction::Apply, Some(&present("16384", PropertySource::Local))));
+        assert!(!of.is_done(Direction::Apply, Some(&present("16384", PropertySource::Default))));
+        assert!(!of.is_done(Direction::Undo, Some(&present("131072", PropertySource::Local))));
+        assert!(of.is_done(Direction::Undo, Some(&of.before)));
+    }
+
+    #[test]
+    fn files_with_another_block_size_are_rewritten() {
+        let sizes = work(vec![change("recordsize", "131072", PropertySource::Default, "16K")]);
+        let needs = |length, block| sizes.needs_rewrite(Direction::Apply, &file(length, block), false);
+        assert!(needs(1 << 20, 128 << 10) && needs(100 << 10, 100 << 10));
+        assert!(!needs(1 << 20, 16 << 10) && !needs(8 << 10, 8 << 10) && !needs(0, 512));
+        assert!(needs(8 << 10, 128 << 10), "a file that was truncated keeps its block");
+        let back = |length, block| sizes.needs_rewrite(Direction::Undo, &file(length, block), false);
+        assert!(back(1 << 20, 16 << 10) && !back(1 << 20, 128 << 10) && !back(8 << 10, 8 << 10));
+        assert!(sizes.rewrites());
+    }
+
+    #[test]
+    fn another_codec_rewrites_every_file_once() {
+        let codec = work(vec![change("compression", "lz4", PropertySource::Local, "zstd")]);
+        assert!(codec.needs_rewrite(Direction::Apply, &file(100, 512), false));
+        assert!(!codec.needs_rewrite(Direction::Apply, &file(100, 512), true));
+        assert!(!codec.needs_rewrite(Direction::Apply, &file(0, 512), false));
+        let cache = work(vec![change("primarycache", "all", PropertySource::Local, "metadata")]);
+        assert!(
+            !cache.needs_rewrite(Direction::Apply, &file(1 << 20, 128 << 10), false) && !cache.rewrites()
+        );
+    }
+}

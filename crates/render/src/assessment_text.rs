@@ -1,0 +1,114 @@
+//! What applying a plan would do, and what a run has done, as terminal text.
+
+use std::fmt::Write as _;
+
+use poolwright_apply::assessment::{Assessment, DatasetAssessment, PropertyAssessment};
+use poolwright_apply::run::{Action, Outcome};
+use poolwright_host::quoted;
+use poolwright_openzfs::property;
+use poolwright_trace::format_size;
+
+/// The assessment as text.
+pub fn assessment(assessment: &Assessment) -> String {
+    let mut text = String::new();
+    for dataset in &assessment.datasets {
+        add_dataset(&mut text, dataset);
+    }
+    if let Some(running) = &assessment.running {
+        let unit = running.unit.as_ref().map_or_else(String::new, |unit| format!(" ({unit})"));
+        let _ = writeln!(
+            text,
+            "{} (process {}{unit}) has files open for writing: it is stopped while files are replaced",
+            running.name, running.pid
+        );
+    }
+    for left in &assessment.left {
+        let _ = writeln!(text, "not done: {left}");
+    }
+    text
+}
+
+fn add_dataset(text: &mut String, of: &DatasetAssessment) {
+    let _ = writeln!(text, "{} on {}", of.dataset, quoted(&of.mountpoint));
+    let width = of.properties.iter().map(|of| of.property.len()).max().unwrap_or(0).max("snapshot".len());
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:width$}  {value}");
+    };
+    for property in &of.properties {
+        let PropertyAssessment { dataset, property, now, source, then } = property;
+        let (now, then) = (spelled(property, now), spelled(property, then));
+        row(
+            property,
+            match *dataset == of.dataset {
+                true => format!("{now} ({source}) → {then}"),
+                false => format!("{now} ({source}) becomes local in {dataset}, which keeps its value"),
+            },
+        );
+    }
+    if of.rewritten_files == 0 {
+        row("files", format!("{}; none has to be rewritten", of.files));
+        return;
+    }
+    row(
+        "files",
+        format!("{} of {} to rewrite, {}", of.rewritten_files, of.files, format_size(of.rewritten_bytes)),
+    );
+    row(
+        "space",
+        format!(
+            "about {} needed while the old blocks are kept, at most {}; {} available",
+            format_size(of.needed),
+            format_size(of.needed_at_most),
+            format_size(of.available)
+        ),
+    );
+    if let Some(snapshot) = &of.snapshot {
+        row("snapshot", format!("{snapshot} keeps the old blocks, for undo"));
+    }
+    if of.snapshots > 0 {
+        row("", format!("{} other snapshots keep the old blocks too", of.snapshots));
+    }
+}
+
+/// A value as it is set: sizes with their unit.
+fn spelled(name: &str, value: &str) -> String {
+    let is_size = property::find(name).is_ok_and(|known| known.size);
+    let bytes = value.parse().ok().filter(|_| is_size);
+    bytes.map_or_else(|| value.to_owned(), format_size)
+}
+
+/// The outcome as text. `plan` is the plan's file.
+pub fn outcome(outcome: &Outcome, plan: &str) -> String {
+    let mut text = match outcome.action {
+        Action::Nothing => "nothing to do\n".to_owned(),
+        Action::Applied => format!("applied: {}\n", rewritten(outcome)),
+        Action::Undone if outcome.rolled_back => {
+            "undone: the datasets were rolled back to their snapshots\n".to_owned()
+        }
+        Action::Undone => format!("undone: {}\n", rewritten(outcome)),
+        Action::Discarded => "the snapshots are destroyed; the plan stays applied\n".to_owned(),
+    };
+    if let Some(downtime) = outcome.downtime_s {
+        let expected = outcome.expected_downtime_s.map_or_else(String::new, |of| {
+            format!(" (expected: {of:.1} s, and the time to stop and start it)")
+        });
+        let _ = writeln!(text, "the database was stopped for {downtime:.1} s{expected}");
+    }
+    if !outcome.snapshots.is_empty() {
+        let _ = writeln!(
+            text,
+            "kept for undo: {}\n`poolwright undo {plan}` goes back; `poolwright undo --discard {plan}` frees the old blocks instead",
+            outcome.snapshots.join(", ")
+        );
+    }
+    text
+}
+
+fn rewritten(outcome: &Outcome) -> String {
+    match outcome.files {
+        0 => "properties set, no file had to be rewritten".to_owned(),
+        files => {
+            format!("properties set, {files} files rewritten and compared, {}", format_size(outcome.bytes))
+        }
+    }
+}
