@@ -8,6 +8,8 @@
 #   in       the kernel makes a pool; the engine reads and changes it; the kernel reads and scrubs it
 #   replay   the engine crashes (SIGKILL); the kernel replays its intent log
 #   crash    the kernel crashes (reset); the engine replays its intent log
+#   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
+#   databases  the same with a PostgreSQL and a MariaDB under load
 #
 # Trees are compared name by name: object number, type, permissions, owners, size, links, device, time, block size, content
 # and extended attributes. --keep leaves pools and manifests in target/vm/work. The virtual machine is unpacked into target/vm
@@ -25,6 +27,7 @@ NODES=${POOLWRIGHT_NODES:-20000}
 SEED=${POOLWRIGHT_SEED:-1}
 WORK=$POOLWRIGHT_ROOT/target/vm/work
 TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
+PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 PASSED=0
@@ -46,11 +49,12 @@ expect() {
     fi
 }
 
-# guest DISK STATUS STEP ARGUMENT...: runs one step of scripts/vm/steps.sh in the virtual machine, counts its results, and checks its status.
+# guest DISK STATUS STEP ARGUMENT...: runs one step of scripts/vm/steps.sh (or of GUEST_STEPS) in the virtual machine, counts its results, and
+# checks its status.
 guest() {
     local disk=$1 expected=$2 status=0 word rest began=$SECONDS
     shift 2
-    "$POOLWRIGHT_ROOT/scripts/vm/run.sh" --seconds 1800 --disk "$disk" "$POOLWRIGHT_ROOT/scripts/vm/steps.sh" "$@" >"$WORK/console" || status=$?
+    "$POOLWRIGHT_ROOT/scripts/vm/run.sh" --seconds 1800 --disk "$disk" "$POOLWRIGHT_ROOT/scripts/vm/${GUEST_STEPS:-steps.sh}" "$@" >"$WORK/console" || status=$?
     while IFS=$'\t' read -r word rest; do
         case $word in
             pass) pass "$rest" ;;
@@ -245,6 +249,82 @@ part_crash() {
     same "$pool: the kernel replays the log after the refusal" "$pool.synced" "$pool.replayed" untimed
 }
 
+# add_libraries DIR PROGRAM...: copies the libraries of programs.
+add_libraries() {
+    local into=$1
+    shift
+    ldd "$@" 2>/dev/null | sed -n 's|^[^/]*=> \(/[^ ]*\).*|\1|p' | sort -u | xargs -I{} cp -Lf {} "$into/"
+}
+
+# program_disk DISK SIZE [FUNCTION]: makes a disk with the program, its libraries and a template of a plan for a dataset on /srv/db. The
+# function adds further files to a directory.
+program_disk() {
+    local stage=$WORK/program
+    rm -rf "$stage"
+    mkdir -p "$stage/bin" "$stage/lib"
+    strip -o "$stage/bin/poolwright" "$PROGRAM"
+    cp -L "$(command -v chattr)" "$stage/bin/"
+    add_libraries "$stage/lib" "$PROGRAM" "$stage/bin/chattr"
+    python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db >"$stage/plan.template"
+    [ $# -lt 3 ] || "$3" "$stage"
+    disk_make "$1" "$2" "$stage"/*
+    rm -rf "$stage"
+}
+
+# postgres_data DIR: a PostgreSQL with a table, and its programs below DIR/usr.
+postgres_data() {
+    local data=$WORK/postgres bin user=()
+    bin=$(dirname "$(readlink -f "$(command -v initdb || ls -d /usr/lib/postgresql/*/bin/initdb)")")
+    rm -rf "$data"
+    mkdir -p "$data" "$1/usr/lib/postgresql" "$1/usr/share/postgresql"
+    [ "$(id -u)" -ne 0 ] || { chown nobody "$data"; user=(setpriv --reuid nobody --clear-groups); }
+    # The guest has no table of time zones; GMT needs none.
+    TZ=GMT "${user[@]}" "$bin/initdb" -D "$data/db" -U postgres -A trust --no-locale -E UTF8 -k >"$WORK/initdb.log"
+    printf '%s\n' "CREATE TABLE t (id int PRIMARY KEY, v text);" \
+        "INSERT INTO t SELECT n, repeat('row ', 50) FROM generate_series(1, 40000) n;" >"$WORK/postgres.sql"
+    "${user[@]}" "$bin/postgres" --single -D "$data/db" postgres <"$WORK/postgres.sql" >"$WORK/initdb.log" 2>&1
+    tar -C "$data/db" -cf "$1/postgres.tar" .
+    # The server finds both directories relative to its program.
+    cp -rL "${bin%/bin}" "$1/usr/lib/postgresql/"
+    cp -rL "/usr/share/postgresql/$(basename "${bin%/bin}")" "$1/usr/share/postgresql/"
+    add_libraries "$1/lib" "$bin/postgres" "$bin/psql" "$bin/pg_ctl" "$bin/pg_checksums"
+    python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db PostgreSQL >"$1/postgres.template"
+}
+
+# mariadb_data DIR: a MariaDB with a table, and its programs in DIR/bin.
+mariadb_data() {
+    local data=$WORK/mariadb
+    rm -rf "$data"
+    mariadb-install-db --no-defaults --datadir="$data" --skip-test-db --auth-root-authentication-method=normal --force >"$WORK/install.log" 2>&1
+    printf '%s\n' "CREATE DATABASE test; USE test;" "CREATE TABLE t (id int PRIMARY KEY, v text) ENGINE=InnoDB;" \
+        "INSERT INTO t SELECT seq, repeat('row ', 50) FROM seq_1_to_40000;" >"$WORK/mariadb.sql"
+    mariadbd --no-defaults --datadir="$data" --bootstrap --user="$(id -un)" <"$WORK/mariadb.sql" >"$WORK/install.log" 2>&1
+    tar -C "$data" -cf "$1/mariadb.tar" .
+    mkdir -p "$1/usr/share"
+    cp -rL /usr/share/mysql "$1/usr/share/"
+    cp -L "$(command -v mariadbd)" "$(command -v mariadb)" "$1/bin/"
+    add_libraries "$1/lib" "$(command -v mariadbd)" "$(command -v mariadb)"
+    python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db 'MariaDB / MySQL' >"$1/mariadb.template"
+}
+
+part_apply() {
+    local disk=$WORK/apply.disk
+    program_disk "$disk" 12G
+    GUEST_STEPS=apply.sh guest "$disk" 0 tree "$SEED" $((NODES / 10))
+    program_disk "$disk" 12G
+    GUEST_STEPS=apply.sh guest "$disk" 0 cases $((NODES / 4))
+    rm -f "$disk"
+}
+
+part_databases() {
+    local disk=$WORK/apply.disk
+    program_disk "$disk" 12G postgres_data
+    GUEST_STEPS=apply.sh guest "$disk" 0 database postgres 8K
+    program_disk "$disk" 12G mariadb_data
+    GUEST_STEPS=apply.sh guest "$disk" 0 database mariadb 16K
+    rm -f "$disk"
+}
+
 main() {
     local install=yes keep=no parts=() part
     while [ $# -gt 0 ]; do
@@ -252,15 +332,16 @@ main() {
             --no-install) install=no ;;
             --keep) keep=yes ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash) parts+=("$1") ;;
+            out | in | replay | crash | apply | databases) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift
     done
-    [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash)
+    [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash apply databases)
     [ $install = no ] || step "Install required packages" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
     cd "$POOLWRIGHT_ROOT"
     step "Build" cargo build --release --locked -p poolwright-devtools --bin engine-tree
+    [ -x "$PROGRAM" ] || step "Build the program" cargo build --release --locked -p poolwright --bin poolwright
     step "The virtual machine" "$POOLWRIGHT_ROOT/scripts/vm/image.sh"
     rm -rf "$WORK"
     mkdir -p "$WORK"

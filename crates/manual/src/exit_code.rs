@@ -28,13 +28,13 @@ pub const EXIT_CODES: [(u8, &str, &str); 6] = [
         "Refused for safety: creating a pool on a file that is not empty; opening a pool that a kernel, another host or another \
          process may have open; using a mount point that is in use or protected; destroying a dataset that has snapshots or \
          children (without `-r`); replacing a file that Poolwright did not make; copying a database that a process has open for \
-         writing; or following a plan that is unsafe.",
+         writing; following a plan that is unsafe; or applying one to a database that runs, or for which it was not made.",
     ),
     (
         NOTHING_BETTER,
         "done, but no setting is better than today's beyond noise",
         "`tune` and `confirm`: done, but no setting is better than today's beyond noise. `confirm`: also if a requirement is \
-         missed.",
+         missed. `apply`: the plan recommends no change.",
     ),
     (INTERRUPTED, "interrupted", "Interrupted by Ctrl-C or SIGTERM."),
 ];
