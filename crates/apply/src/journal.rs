@@ -221,14 +221,14 @@ impl Journal {
         self.append(&entry)
     }
 
-    /// Begins the phase [`JournalPhase::Committed`] with the state of all files.
+    /// Begins the phase [`JournalPhase::Committed`]. `files`: the state of all files, if the snapshots have the same content.
     ///
     /// # Errors
     /// The host's errors.
-    pub fn enter_committed(&mut self, direction: Direction, files: String) -> Result<()> {
+    pub fn enter_committed(&mut self, direction: Direction, files: Option<String>) -> Result<()> {
         let mut entry = entry(direction, JournalPhase::Committed);
         if let Entry::Phase { state, .. } = &mut entry {
-            *state = Some(files);
+            *state = files;
         }
         self.append(&entry)
     }
@@ -367,7 +367,7 @@ mod tests {
         journal.begin(work()).unwrap();
         std::fs::write(journal.records(Direction::Apply, 0), "old").unwrap();
         journal.enter_stopped(Direction::Apply, true).unwrap();
-        journal.enter_committed(Direction::Apply, "files".to_owned()).unwrap();
+        journal.enter_committed(Direction::Apply, Some("files".to_owned())).unwrap();
         assert!(journal.state().unwrap().is_stopped);
         journal.enter(Direction::Apply, JournalPhase::Done).unwrap();
         drop(journal);

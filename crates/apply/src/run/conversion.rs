@@ -12,6 +12,7 @@ use crate::assessment::RESERVE;
 use crate::error::refused;
 use crate::journal::JournalPhase;
 use crate::rewrite::{self, FileEntry, FileScan, Rate, directories};
+use crate::service;
 use crate::work::Direction;
 use crate::{Error, Result};
 
@@ -143,6 +144,7 @@ impl Run<'_> {
 
     /// The part during which the database is stopped.
     fn rewrite(&mut self, direction: Direction, datasets: &mut [OpenDataset]) -> Result<()> {
+        let is_resumed = self.phase() >= JournalPhase::Committing;
         self.sync(datasets)?;
         if direction == Direction::Apply {
             self.take_snapshots(datasets)?;
@@ -163,6 +165,7 @@ impl Run<'_> {
             directories::save(&self.journal.directories(direction, at), &scan.directories)?;
         }
         self.sync(datasets)?;
+        self.check_unused()?;
         self.journal.enter(direction, JournalPhase::Committing)?;
         self.observer.stage(Stage::Commit);
         for (at, (of, files)) in datasets.iter().zip(&of_scans).enumerate() {
@@ -175,9 +178,11 @@ impl Run<'_> {
             of.copies.restore_times(&directories::load(&self.journal.directories(direction, at))?)?;
         }
         self.check_block_sizes(direction, datasets)?;
+        self.check_unused()?;
         self.sync(datasets)?;
-        let digest = digest(datasets)?;
-        self.journal.enter_committed(direction, digest)
+        // If the database ran after the snapshots, in the middle of the commit, going back to them would lose what it wrote.
+        let state = if is_resumed { None } else { Some(digest(datasets)?) };
+        self.journal.enter_committed(direction, state)
     }
 
     /// Checks that every file has the block size of its dataset.
@@ -193,16 +198,23 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Refuses if a process has opened a file for writing although the database is stopped: it would write the replaced file.
+    fn check_unused(&self) -> Result<()> {
+        find_writer(&self.roots()).map_or(Ok(()), |writer| refused(service::describe(&writer)))
+    }
+
     /// Starts the database if it was stopped by this run, or by one that a crash ended.
     fn start(&mut self, stopped: Option<Instant>) -> Result<()> {
-        if self.state().is_stopped && find_writer(&self.roots()).is_none() {
-            self.start_service()?;
-        }
+        self.start_if_stopped()?;
         self.outcome.downtime_s = stopped.map(|since| since.elapsed().as_secs_f64());
         Ok(())
     }
 
-    pub(super) fn start_service(&mut self) -> Result<()> {
+    /// Starts the database if this run or an interrupted one has stopped it, unless it runs again.
+    pub(super) fn start_if_stopped(&mut self) -> Result<()> {
+        if !self.state().is_stopped || find_writer(&self.roots()).is_some() {
+            return Ok(());
+        }
         self.observer.stage(Stage::Start);
         match self.options.service.start_command() {
             Some(command) => {
@@ -221,9 +233,18 @@ impl Run<'_> {
         for of in datasets.iter().filter(|of| of.work.rewrites()) {
             let name = state.work.snapshot_of(&of.work.dataset);
             let exists = of.admin.snapshots(&of.work.dataset)?.iter().any(|snapshot| snapshot.name == name);
-            if !exists {
-                self.change(&*of.admin, &DatasetChange::Snapshot { name, recursive: false })?;
+            if exists && self.phase() >= JournalPhase::Committing {
+                // The files as they were before the first one was replaced.
+                continue;
             }
+            if exists {
+                // The database may have run since an interrupted run took it.
+                self.change(
+                    &*of.admin,
+                    &DatasetChange::DestroySnapshot { name: name.clone(), recursive: false },
+                )?;
+            }
+            self.change(&*of.admin, &DatasetChange::Snapshot { name, recursive: false })?;
         }
         Ok(())
     }

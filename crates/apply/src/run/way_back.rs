@@ -35,10 +35,7 @@ impl Run<'_> {
                 )),
             };
         }
-        let restarted = match state.is_stopped {
-            true => self.start_service(),
-            false => Ok(()),
-        };
+        let restarted = self.start_if_stopped();
         let outcome = match (state.phase < JournalPhase::Committing, restarted) {
             (true, Ok(())) => format!("no file was replaced; the copies so far are kept\nhint: {again}"),
             (false, Ok(())) => format!("some files were replaced, with the same content\nhint: {again}"),
@@ -56,9 +53,7 @@ impl Run<'_> {
         self.set_properties(Direction::Undo, &datasets)?;
         let state = self.state();
         self.destroy_snapshots(&datasets, &state)?;
-        if state.is_stopped {
-            self.start_service()?;
-        }
+        self.start_if_stopped()?;
         self.journal.enter(Direction::Undo, JournalPhase::Done)
     }
 
