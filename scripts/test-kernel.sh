@@ -296,7 +296,7 @@ mariadb_data() {
     local data=$WORK/mariadb
     rm -rf "$data"
     mariadb-install-db --no-defaults --datadir="$data" --skip-test-db --auth-root-authentication-method=normal --force >"$WORK/install.log" 2>&1
-    printf '%s\n' "CREATE DATABASE test; USE test;" "CREATE TABLE t (id int PRIMARY KEY, v text) ENGINE=InnoDB;" \
+    printf '%s\n' "CREATE DATABASE test;" "USE test;" "CREATE TABLE t (id int PRIMARY KEY, v text) ENGINE=InnoDB;" \
         "INSERT INTO t SELECT seq, repeat('row ', 50) FROM seq_1_to_40000;" >"$WORK/mariadb.sql"
     mariadbd --no-defaults --datadir="$data" --bootstrap --user="$(id -un)" <"$WORK/mariadb.sql" >"$WORK/install.log" 2>&1
     tar -C "$data" -cf "$1/mariadb.tar" .

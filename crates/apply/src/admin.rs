@@ -89,6 +89,11 @@ pub fn of_mount(mount: &MountEntry) -> Option<Box<dyn DatasetAdmin>> {
     }
 }
 
+/// Whether `stat` shows the exact block size of the files of a mount. A mount of the user-space engine is one of FUSE.
+pub(crate) fn has_exact_block_sizes(mount: &MountEntry) -> bool {
+    mount.file_system == KERNEL
+}
+
 /// The pool of a dataset or snapshot.
 pub(crate) fn pool_of(name: &str) -> &str {
     name.split(['/', '@']).next().unwrap_or(name)

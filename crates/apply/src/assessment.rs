@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::admin::{self, DatasetAdmin};
 use crate::error::refused;
 use crate::journal::PlanWork;
-use crate::rewrite::FileScan;
+use crate::rewrite::{FileScan, outside};
 use crate::service;
 use crate::work::{DatasetWork, Direction, PropertyChange, is_same};
 use crate::{Error, Result};
@@ -144,6 +144,7 @@ impl<'a> Assessor<'a> {
                 work.datasets.push(of_dataset);
             }
         }
+        drop_pins(&mut work.datasets);
         let running = find_writer(&work.roots()).map(|writer| RunningDatabase {
             unit: service::unit_of(writer.pid),
             pid: writer.pid,
@@ -278,7 +279,8 @@ impl<'a> Assessor<'a> {
                 value: value.clone(),
             });
         }
-        Ok(DatasetWork { dataset, mountpoint: mount.point.clone(), changes })
+        let has_exact_block_sizes = admin::has_exact_block_sizes(mount);
+        Ok(DatasetWork { dataset, mountpoint: mount.point.clone(), changes, has_exact_block_sizes })
     }
 }
 
@@ -345,6 +347,22 @@ fn pinned(admin: &dyn DatasetAdmin, dataset: &str, property: &str) -> Result<Vec
     Ok(changes)
 }
 
+/// Removes the changes that keep a value of a dataset which another part of the plan changes.
+fn drop_pins(datasets: &mut [DatasetWork]) {
+    let own: Vec<(String, String)> = datasets
+        .iter()
+        .flat_map(|of| of.changes.iter().filter(|change| change.dataset == of.dataset))
+        .map(|change| (change.dataset.clone(), change.property.clone()))
+        .collect();
+    for of in datasets {
+        let dataset = of.dataset.clone();
+        of.changes.retain(|change| {
+            change.dataset == dataset
+                || !own.iter().any(|(a, b)| (a, b) == (&change.dataset, &change.property))
+        });
+    }
+}
+
 /// Whether dataset `a` contains dataset `b`.
 fn is_above(a: &str, b: &str) -> bool {
     b.strip_prefix(a).is_some_and(|rest| rest.starts_with('/'))
@@ -363,6 +381,9 @@ fn examine(
     let files = scan.files.values().filter(|file| work.needs_rewrite(Direction::Apply, file, false));
     let (mut count, mut bytes, mut allocated) = (0, 0, 0);
     for file in files {
+        if file.paths.len() as u64 != file.links {
+            return refused(outside(file, &file.paths[0]));
+        }
         count += 1;
         bytes += file.identity.length;
         allocated += file.allocated;
@@ -405,8 +426,13 @@ impl Assessment {
     /// # Errors
     /// [`Error::Refused`].
     pub fn check_space(&self) -> Result<()> {
-        let short =
-            self.datasets.iter().find(|of| of.needed > 0 && of.available < of.needed.saturating_add(RESERVE));
+        let needed = |of: &DatasetAssessment| {
+            // Datasets of one pool share its space.
+            let pool = admin::pool_of(&of.dataset);
+            let same_pool = self.datasets.iter().filter(|other| admin::pool_of(&other.dataset) == pool);
+            same_pool.map(|other| other.needed).sum::<u64>().saturating_add(RESERVE)
+        };
+        let short = self.datasets.iter().find(|of| of.needed > 0 && of.available < needed(of));
         short.map_or(Ok(()), |of| {
             let size = poolwright_trace::format_size;
             refused(format!(
@@ -414,7 +440,7 @@ impl Assessment {
                  destroy snapshots that are not needed",
                 of.dataset,
                 size(of.available),
-                size(of.needed + RESERVE)
+                size(needed(of))
             ))
         })
     }

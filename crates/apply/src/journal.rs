@@ -86,10 +86,9 @@ impl PlanWork {
         format!("{dataset}@poolwright-{}", self.plan)
     }
 
-    /// The plan's directory and the mount points, in which the database may have files open.
+    /// The mount points, in which the database may have files open.
     pub fn roots(&self) -> Vec<PathBuf> {
-        let mountpoints = self.datasets.iter().map(|of| of.mountpoint.clone());
-        std::iter::once(self.directory.clone()).chain(mountpoints).collect()
+        self.datasets.iter().map(|of| of.mountpoint.clone()).collect()
     }
 
     /// The name of the directory with the copies. Copies of one direction have block sizes that are wrong for the other.
@@ -164,8 +163,7 @@ impl Journal {
     /// Opens the journal of a plan in a directory of journals, and takes the lock of this directory.
     ///
     /// # Errors
-    /// [`Error::Refused`] if another process has the lock, or another plan with one of the same datasets is being applied or
-    /// undone; [`Error::Journal`] for a damaged journal; the host's errors.
+    /// [`Error::Refused`] if another process has the lock; [`Error::Journal`] for a damaged journal; the host's errors.
     pub fn open(journals: &Path, plan: &str) -> Result<Journal> {
         let lock = lock(journals)?;
         let dir = journals.join(plan);
@@ -183,6 +181,15 @@ impl Journal {
     /// The plan's state; `None` if it was never applied.
     pub fn state(&self) -> Option<&JournalState> {
         self.state.as_ref()
+    }
+
+    /// Another plan that is being applied or undone to one of the datasets, and was interrupted.
+    pub fn unfinished_other(&self, work: &PlanWork) -> Option<JournalState> {
+        let has_common = |of: &JournalState| {
+            of.work.datasets.iter().any(|a| work.datasets.iter().any(|b| a.dataset == b.dataset))
+        };
+        let others = all(self.dir.parent()?).into_iter().filter(|of| of.work.plan != work.plan);
+        others.filter(|of| of.phase != JournalPhase::Done).find(has_common)
     }
 
     /// Begins to apply a plan.
@@ -257,7 +264,12 @@ impl Journal {
             .map_err(|why| Error::Journal { path: path.clone(), why: why.to_string() })?;
         line.push(b'\n');
         let mut file = File::options().append(true).open(&path).map_err(Error::host("open", &path))?;
-        file.write_all(&line).and_then(|()| file.sync_all()).map_err(Error::host("write", &path))?;
+        let length = file.metadata().map_err(Error::host("inspect", &path))?.len();
+        if let Err(cause) = file.write_all(&line).and_then(|()| file.sync_all()) {
+            // A part of a line would make the next one unreadable.
+            let _ = file.set_len(length);
+            return Err(Error::host("write", &path)(cause));
+        }
         // The name of a new file must be on the device too.
         let synced = File::open(&self.dir).and_then(|dir| dir.sync_all());
         synced.map_err(Error::host("write", &self.dir))?;
@@ -355,6 +367,7 @@ mod tests {
             dataset: "tank/db".to_owned(),
             mountpoint: "/db".into(),
             changes: Vec::new(),
+            has_exact_block_sizes: true,
         }];
         PlanWork { plan: "0123".to_owned(), path: "/plan".into(), directory: "/db".into(), datasets }
     }

@@ -93,12 +93,14 @@ pub struct Run<'a> {
     options: Options,
     observer: &'a mut dyn RunObserver,
     outcome: Outcome,
+    /// Whether the command that stops the database has failed.
+    is_stop_failed: bool,
 }
 
 impl<'a> Run<'a> {
     /// A run with the journal of a plan.
     pub fn new(journal: Journal, options: Options, observer: &'a mut dyn RunObserver) -> Run<'a> {
-        Run { journal, options, observer, outcome: Outcome::default() }
+        Run { journal, options, observer, outcome: Outcome::default(), is_stop_failed: false }
     }
 
     /// Applies a plan, or continues to. `work` is used if the plan is not being applied already.
@@ -112,10 +114,10 @@ impl<'a> Run<'a> {
         match state {
             Some(state) if state.is_undone() && work.datasets.is_empty() => return Ok(self.outcome),
             Some(state) if state.is_undone() || (state.is_discarded && !work.datasets.is_empty()) => {
-                self.journal.begin(work)?;
+                self.begin(work)?;
             }
             None if work.datasets.is_empty() => return Ok(self.outcome),
-            None => self.journal.begin(work)?,
+            None => self.begin(work)?,
             Some(state) if state.direction == Direction::Undo => {
                 return refused("the plan is being undone\nhint: finish that first, with `poolwright undo`");
             }
@@ -151,6 +153,8 @@ impl<'a> Run<'a> {
             return refused("the plan cannot be undone: its snapshots were discarded\nhint: make a new plan");
         }
         if state.direction == Direction::Apply && state.phase < JournalPhase::Committing {
+            let datasets = self.open(Direction::Apply)?;
+            self.check_present(&state, &datasets)?;
             self.abandon()?;
             self.outcome.action = Action::Undone;
             return Ok(self.outcome);
@@ -166,7 +170,10 @@ impl<'a> Run<'a> {
             self.journal.enter(Direction::Undo, JournalPhase::Copying)?;
         }
         // A rollback that a crash interrupted brings back the copies that the snapshot contains.
-        for of in self.open(Direction::Apply)? {
+        for mut of in self.open(Direction::Apply)? {
+            for file in of.copies.scan()?.files.values() {
+                of.copies.complete(file, &mut |_| Ok(()))?;
+            }
             of.copies.remove_dir()?;
         }
         self.convert(Direction::Undo, datasets)
@@ -191,6 +198,17 @@ impl<'a> Run<'a> {
         Ok(self.outcome)
     }
 
+    /// Begins to apply a plan, unless another one was interrupted.
+    fn begin(&mut self, work: PlanWork) -> Result<()> {
+        if let Some(other) = self.journal.unfinished_other(&work) {
+            return refused(format!(
+                "another plan was interrupted on the same dataset: {}\nhint: continue or undo that one first",
+                quoted(&other.work.path)
+            ));
+        }
+        self.journal.begin(work)
+    }
+
     /// Opens the datasets, which must be mounted where they were.
     fn open(&self, direction: Direction) -> Result<Vec<OpenDataset>> {
         let Some(state) = self.journal.state() else { return Ok(Vec::new()) };
@@ -205,6 +223,14 @@ impl<'a> Run<'a> {
                     quoted(&work.mountpoint)
                 ));
             };
+            if let Some(twice) = mounts.iter().find(|of| of.device == mount.device && of.point != mount.point)
+            {
+                return refused(format!(
+                    "{} is mounted on {} too, through which files could be in use\nhint: unmount that",
+                    work.dataset,
+                    quoted(&twice.point)
+                ));
+            }
             let records = self.journal.records(direction, at);
             let copies = Copies::open(&work.mountpoint, &state.work.copies_name(direction), &records)?;
             Ok(OpenDataset { work: work.clone(), admin: admin_of(mount)?, copies })

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_host::writers::{Writer, find_writer};
+use poolwright_host::writers::{Writer, find_writer_of_mounts};
 
 use crate::error::refused;
 use crate::{Error, Result};
@@ -29,7 +29,9 @@ pub enum Service {
 
 /// How long processes may have files open after the database was stopped.
 const EXIT_TIME: Duration = Duration::from_secs(30);
-/// How often they are searched.
+/// How long a command may take.
+const COMMAND_TIME: Duration = Duration::from_secs(1800);
+/// How often processes and commands are checked.
 const POLL: Duration = Duration::from_millis(100);
 /// Bytes of a command's output that an error shows.
 const SHOWN: usize = 500;
@@ -58,16 +60,32 @@ impl Service {
         }
     }
 
-    /// Stops the database, and waits until no process has a file below `roots` open for writing.
+    /// Whether the database runs: systemd says so, or a process has a file of these mount points open for writing.
+    pub fn is_running(&self, roots: &[PathBuf]) -> bool {
+        let is_active = || match self {
+            Service::Unit(unit) => {
+                let mut command = Command::new("systemctl");
+                command.args(["is-active", "--quiet", unit]).stdin(Stdio::null()).stderr(Stdio::null());
+                command.status().is_ok_and(|status| status.success())
+            }
+            _ => false,
+        };
+        is_active() || find_writer_of_mounts(roots).is_some()
+    }
+
+    /// Stops the database, and waits until no process has a file of these mount points open for writing.
     ///
     /// # Errors
-    /// [`Error::Service`] if the command fails; [`Error::Refused`] if a process keeps a file open.
-    pub fn stop(&self, roots: &[PathBuf]) -> Result<()> {
+    /// [`Error::Service`] if the command fails; [`Error::Interrupted`]; [`Error::Refused`] if a process keeps a file open.
+    pub fn stop(&self, roots: &[PathBuf], is_interrupted: &dyn Fn() -> bool) -> Result<()> {
         if let Some(command) = self.stop_command() {
-            shell(&command)?;
+            shell(&command, is_interrupted)?;
         }
         let end = Instant::now() + EXIT_TIME;
-        while let Some(writer) = find_writer(roots) {
+        while let Some(writer) = find_writer_of_mounts(roots) {
+            if is_interrupted() {
+                return Err(Error::Interrupted);
+            }
             if Instant::now() >= end || !self.is_known() {
                 return refused(describe(&writer));
             }
@@ -81,7 +99,7 @@ impl Service {
     /// # Errors
     /// [`Error::Service`] if the command fails.
     pub fn start(&self) -> Result<()> {
-        self.start_command().map_or(Ok(()), |command| shell(&command))
+        self.start_command().map_or(Ok(()), |command| shell(&command, &|| false))
     }
 }
 
@@ -109,16 +127,35 @@ fn unit_in(text: &str) -> Option<String> {
     (!unit.starts_with("user@")).then(|| unit.to_owned())
 }
 
-fn shell(command: &str) -> Result<()> {
+fn shell(command: &str, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
     let failed = |why: String| Error::Service { command: command.to_owned(), why };
+    let host = |why: std::io::Error| failed(why.to_string());
     // A started database inherits the output, so it must not be a pipe that this process waits for.
-    let output = tempfile().map_err(|why| failed(why.to_string()))?;
-    let copies = output.try_clone().and_then(|a| Ok((a, output.try_clone()?)));
-    let (stdout, stderr) = copies.map_err(|why| failed(why.to_string()))?;
+    let output = tempfile().map_err(host)?;
     let mut shell = Command::new("/bin/sh");
-    shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    shell.arg("-c").arg(command).stdin(Stdio::null());
+    shell.stdout(output.try_clone().map_err(host)?).stderr(output.try_clone().map_err(host)?);
     // Ctrl-C at the terminal must not reach a database that the command started.
-    let status = shell.process_group(0).status().map_err(|why| failed(why.to_string()))?;
+    let mut child = shell.process_group(0).spawn().map_err(host)?;
+    let end = Instant::now() + COMMAND_TIME;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(host)? {
+            break status;
+        }
+        let is_late = Instant::now() >= end;
+        if is_late || is_interrupted() {
+            if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
+            }
+            child.wait().map_err(host)?;
+            return Err(if is_late {
+                failed("it did not end in time".to_owned())
+            } else {
+                Error::Interrupted
+            });
+        }
+        std::thread::sleep(POLL);
+    };
     if status.success() {
         return Ok(());
     }
@@ -160,13 +197,15 @@ mod tests {
     #[test]
     fn commands_that_fail_show_their_output() {
         let service = |stop: &str| Service::Commands { stop: stop.to_owned(), start: "true".to_owned() };
-        service("true").stop(&[]).unwrap();
+        service("true").stop(&[], &|| false).unwrap();
         service("true").start().unwrap();
-        let error = service("echo first; echo last >&2; exit 3").stop(&[]).unwrap_err().to_string();
+        let error =
+            service("echo first; echo last >&2; exit 3").stop(&[], &|| false).unwrap_err().to_string();
         assert_eq!(error, "echo first; echo last >&2; exit 3 failed: exit status 3: first; last");
         // A process in the background must not delay the end.
+        assert!(matches!(service("sleep 60").stop(&[], &|| true), Err(Error::Interrupted)));
         let start = Instant::now();
-        service("sleep 60 &").stop(&[]).unwrap();
+        service("sleep 60 &").stop(&[], &|| false).unwrap();
         assert!(start.elapsed() < Duration::from_secs(50));
     }
 
@@ -175,9 +214,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let open = std::fs::File::create(root.join("table")).unwrap();
-        let refused = Service::None.stop(std::slice::from_ref(&root)).unwrap_err();
+        let refused = Service::None.stop(std::slice::from_ref(&root), &|| false).unwrap_err();
         assert!(refused.is_refusal() && refused.to_string().contains("table open for writing"), "{refused}");
         drop(open);
-        Service::None.stop(&[root]).unwrap();
     }
 }

@@ -95,6 +95,8 @@ pub struct DatasetWork {
     pub mountpoint: PathBuf,
     /// The properties that change, in the order of the changes: first those of datasets below, which keep their values.
     pub changes: Vec<PropertyChange>,
+    /// Whether `stat` shows the exact size of a file's block. FUSE rounds it down to a power of two.
+    pub has_exact_block_sizes: bool,
 }
 
 impl DatasetWork {
@@ -110,11 +112,8 @@ impl DatasetWork {
     /// Whether a file must be rewritten to have all properties of the dataset. `is_rewritten`: this run has done it.
     pub fn needs_rewrite(&self, direction: Direction, file: &FileEntry, is_rewritten: bool) -> bool {
         let recodes = OF_FILES.iter().any(|of| *of != "recordsize" && self.target(of, direction).is_some());
-        let length = file.identity.length;
-        if length == 0 || (recodes && is_rewritten) {
-            return false;
-        }
-        recodes || !self.has_block_size(direction, file)
+        let is_recoded = is_rewritten || file.identity.length == 0;
+        (recodes && !is_recoded) || !self.has_block_size(direction, file)
     }
 
     /// Whether a file has the block size that it would have if it was written now.
@@ -122,8 +121,9 @@ impl DatasetWork {
         let target = self.target("recordsize", direction).and_then(|value| parse_size(value).ok());
         let Some(recordsize) = target else { return true };
         let (shown, wanted) = (file.block_size.max(LEAST_BLOCK), recordsize.max(LEAST_BLOCK));
-        // A file of one block has a block of its length.
-        shown == wanted || (file.identity.length <= recordsize && shown < wanted)
+        // A file of one block has a block of its length, which grows with it.
+        let one_block = if self.has_exact_block_sizes { shown } else { recordsize };
+        shown == wanted || (file.identity.length <= one_block && shown < wanted)
     }
 
     /// Whether files must be rewritten at all.
@@ -153,7 +153,12 @@ mod tests {
     }
 
     fn work(changes: Vec<PropertyChange>) -> DatasetWork {
-        DatasetWork { dataset: "tank/db".to_owned(), mountpoint: "/db".into(), changes }
+        DatasetWork {
+            dataset: "tank/db".to_owned(),
+            mountpoint: "/db".into(),
+            changes,
+            has_exact_block_sizes: true,
+        }
     }
 
     #[test]
@@ -179,9 +184,13 @@ mod tests {
         let needs = |length, block| sizes.needs_rewrite(Direction::Apply, &file(length, block), false);
         assert!(needs(1 << 20, 128 << 10) && needs(100 << 10, 100 << 10));
         assert!(!needs(1 << 20, 16 << 10) && !needs(8 << 10, 8 << 10) && !needs(0, 512));
-        assert!(needs(8 << 10, 128 << 10), "a file that was truncated keeps its block");
+        assert!(
+            needs(8 << 10, 128 << 10) && needs(0, 128 << 10),
+            "a file that was truncated keeps its block"
+        );
         let back = |length, block| sizes.needs_rewrite(Direction::Undo, &file(length, block), false);
         assert!(back(1 << 20, 16 << 10) && !back(1 << 20, 128 << 10) && !back(8 << 10, 8 << 10));
+        assert!(back(24 << 10, 16 << 10), "a file of several blocks keeps their size when it grows");
         assert!(sizes.rewrites());
     }
 

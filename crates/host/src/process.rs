@@ -212,6 +212,18 @@ pub fn open_for_writing(pid: i32) -> impl Iterator<Item = PathBuf> {
     })
 }
 
+/// The device numbers (`st_dev`) of the files that the process has open for writing, with their paths. Unlike a path, the device
+/// is the same in other mount namespaces and for other mounts of the file system.
+pub fn devices_open_for_writing(pid: i32) -> impl Iterator<Item = (u64, PathBuf)> {
+    use std::os::unix::fs::MetadataExt as _;
+    descriptors(pid).filter_map(move |link| {
+        let info = directory(pid).join("fdinfo").join(link.file_name()?);
+        is_writable(&std::fs::read_to_string(info).ok()?).then_some(())?;
+        let meta = std::fs::metadata(&link).ok().filter(|meta| meta.is_file())?;
+        Some((meta.dev(), std::fs::read_link(&link).ok()?))
+    })
+}
+
 /// Whether the access mode in `flags`, which is octal, permits writing.
 fn is_writable(fdinfo: &str) -> bool {
     let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));

@@ -1,5 +1,6 @@
 //! Finds processes that may write a database's files. A copy made meanwhile would not be a consistent state.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::process;
@@ -26,6 +27,20 @@ pub fn find_writer(roots: &[PathBuf]) -> Option<Writer> {
     })
 }
 
+/// As [`find_writer`], and also a process that has a file of the same file systems open by another path: in a container, or
+/// through another mount. `roots` must be mount points.
+pub fn find_writer_of_mounts(roots: &[PathBuf]) -> Option<Writer> {
+    let devices: Vec<u64> =
+        roots.iter().filter_map(|root| Some(std::fs::metadata(root).ok()?.dev())).collect();
+    find_writer(roots).or_else(|| {
+        process::ids().unwrap_or_default().into_iter().find_map(|pid| {
+            let mut open = process::devices_open_for_writing(pid);
+            let (_, path) = open.find(|(device, _)| devices.contains(device))?;
+            Some(Writer { pid, name: process::name(pid), path })
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -44,6 +59,9 @@ mod tests {
         let open = fs::File::options().append(true).open(&path).unwrap();
         let found = find_writer(&roots).unwrap();
         assert_eq!((found.pid, &found.path), (std::process::id() as i32, &path));
+        // Another directory of the same file system: only its device is the same.
+        let other = tempfile::tempdir().unwrap();
+        assert!(find_writer_of_mounts(&[other.path().to_owned()]).is_some());
         drop(open);
         assert_eq!(find_writer(&roots), None);
     }

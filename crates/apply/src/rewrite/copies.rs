@@ -107,16 +107,31 @@ impl Copies {
 
     /// CopyRecords a copy that some names of its file have already, and that must not be changed any more.
     fn adopt(&mut self, path: &Path, copy: &Path, proceed: &mut Proceed<'_>) -> Result<()> {
-        if let Err(Error::Different { .. }) = copy::verify(path, copy, &mut self.buffers, proceed) {
-            return refused(format!(
-                "{} was changed after a crash had left it with two versions: the other is {}",
-                quoted(&path),
-                quoted(&copy)
-            ));
+        match copy::verify(path, copy, &mut self.buffers, proceed) {
+            Err(Error::Different { .. }) => {
+                return refused(format!(
+                    "{} was changed after a crash had left it with two versions: the other is {}",
+                    quoted(&path),
+                    quoted(&copy)
+                ));
+            }
+            verified => verified?,
         }
         let source = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
         let inode = fs::symlink_metadata(copy).map_err(Error::host("inspect", copy))?.ino();
         self.records.add(CopyRecord { source: FileIdentity::of(&source), copy: inode })
+    }
+
+    /// Gives all names of a file the same version, if a crash interrupted the commit between two of them.
+    ///
+    /// # Errors
+    /// As [`Copies::update`] and [`Copies::commit`].
+    pub fn complete(&mut self, file: &FileEntry, proceed: &mut Proceed<'_>) -> Result<()> {
+        if !self.is_partly_committed(file)? {
+            return Ok(());
+        }
+        self.update(file, proceed)?;
+        self.commit(file)
     }
 
     /// Removes the copies of files that do not exist any more.
@@ -222,14 +237,23 @@ impl Copies {
         self.dir.join(file.identity.inode.to_string())
     }
 
-    /// The files in the hidden directory; none if it does not exist.
+    /// The files in the hidden directory; none if it does not exist. The owner of the dataset could have put a link in its place.
     fn listed(&self) -> Result<Vec<PathBuf>> {
-        let entries = match fs::read_dir(&self.dir) {
+        match fs::symlink_metadata(&self.dir) {
             Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(Error::host("list", &self.dir))?,
-        };
+            meta => self.check_own(&meta.map_err(Error::host("inspect", &self.dir))?)?,
+        }
+        let entries = fs::read_dir(&self.dir).map_err(Error::host("list", &self.dir))?;
         let paths = entries.map(|entry| Ok(entry.map_err(Error::host("list", &self.dir))?.path()));
         paths.collect()
+    }
+
+    /// Refuses a hidden directory that is not this user's directory.
+    fn check_own(&self, meta: &Metadata) -> Result<()> {
+        if meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() {
+            return Ok(());
+        }
+        refused(format!("{} exists and is not a directory of this user", quoted(&self.dir)))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -248,14 +272,7 @@ impl Copies {
         let meta = self.inspect_mountpoint()?;
         match DirBuilder::new().mode(private::DIR).create(&self.dir) {
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
-                let meta = fs::symlink_metadata(&self.dir).map_err(Error::host("inspect", &self.dir))?;
-                let is_own = meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
-                match is_own {
-                    true => Ok(()),
-                    false => {
-                        refused(format!("{} exists and is not a directory of this user", quoted(&self.dir)))
-                    }
-                }
+                self.check_own(&fs::symlink_metadata(&self.dir).map_err(Error::host("inspect", &self.dir))?)
             }
             made => {
                 made.map_err(Error::host("create", &self.dir))?;

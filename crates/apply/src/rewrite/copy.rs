@@ -1,8 +1,9 @@
 //! Copying one file.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
@@ -16,6 +17,10 @@ use crate::{Error, Result};
 /// Called with the number of bytes read or written at a time; an error ends the copy.
 pub type Proceed<'a> = dyn FnMut(u64) -> Result<()> + 'a;
 
+/// Longer than a tick of the clock of file systems (10 ms with 100 ticks a second).
+const TICK: Duration = Duration::from_millis(30);
+/// How often to wait for a tick without a change.
+const MOST_WAITS: u32 = 10;
 /// Mode of a copy until it has the attributes of its file.
 const PRIVATE: u32 = 0o600;
 
@@ -31,7 +36,13 @@ pub fn copy(
     proceed: &mut Proceed<'_>,
 ) -> Result<FileIdentity> {
     let source = open(from)?;
-    let meta = source.metadata().map_err(Error::host("inspect", from))?;
+    let mut meta = source.metadata().map_err(Error::host("inspect", from))?;
+    let mut tries = 0;
+    while is_recent(&meta) && tries < MOST_WAITS {
+        std::thread::sleep(TICK);
+        meta = source.metadata().map_err(Error::host("inspect", from))?;
+        tries += 1;
+    }
     if let Some(obstacle) = attributes::obstacle(&source) {
         return refused(format!("{} is {obstacle} (chattr)", poolwright_host::quoted(&from)));
     }
@@ -52,7 +63,20 @@ pub fn copy(
         }
         Err(cause) => return Err(Error::host("create", to)(cause)),
     }
-    Ok(FileIdentity::of(&meta))
+    let identity = FileIdentity::of(&meta);
+    // A file that is written all the time is copied again.
+    Ok(if is_recent(&meta) && tries == MOST_WAITS {
+        FileIdentity { changed_ns: 0, ..identity }
+    } else {
+        identity
+    })
+}
+
+/// Whether a file was changed so recently that a further change could have the same time: the clock of file systems ticks
+/// every few milliseconds.
+fn is_recent(meta: &Metadata) -> bool {
+    let changed = attributes::time(meta.ctime(), meta.ctime_nsec());
+    SystemTime::now().duration_since(changed).is_ok_and(|age| age < TICK)
 }
 
 /// Compares a copy with its file: data and attributes.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use poolwright_host::room;
-use poolwright_host::writers::find_writer;
+use poolwright_host::writers::find_writer_of_mounts;
 use poolwright_pool::DatasetChange;
 
 use super::observer::Stage;
@@ -11,7 +11,7 @@ use super::{Action, OpenDataset, Outcome, Run};
 use crate::assessment::RESERVE;
 use crate::error::refused;
 use crate::journal::JournalPhase;
-use crate::rewrite::{self, FileEntry, FileScan, Rate, directories};
+use crate::rewrite::{self, FileEntry, FileIdentity, FileScan, Rate, directories};
 use crate::service;
 use crate::work::Direction;
 use crate::{Error, Result};
@@ -38,7 +38,9 @@ impl Run<'_> {
     fn run(&mut self, direction: Direction, datasets: &mut [OpenDataset]) -> Result<()> {
         self.set_properties(direction, datasets)?;
         let resumed = self.phase() >= JournalPhase::Committing;
-        if self.phase() < JournalPhase::Committed {
+        if !datasets.iter().any(|of| of.work.rewrites()) {
+            // Properties alone take effect at once.
+        } else if self.phase() < JournalPhase::Committed {
             if self.options.online && !resumed {
                 self.copy_online(direction, datasets)?;
             }
@@ -126,18 +128,22 @@ impl Run<'_> {
     /// Stops the database. Returns since when it is stopped, if it was running.
     fn stop(&mut self, direction: Direction) -> Result<Option<Instant>> {
         let roots = self.roots();
-        let is_running = find_writer(&roots).is_some();
+        let is_running = self.options.service.is_running(&roots);
         let start = Instant::now();
+        if !is_running && self.phase() >= JournalPhase::Stopped {
+            return Ok(None);
+        }
+        // Before the command: after a crash, the database is started again.
+        self.journal.enter_stopped(direction, is_running && self.options.service.is_known())?;
         if is_running {
             self.observer.stage(Stage::Stop);
             if let Some(command) = self.options.service.stop_command() {
                 self.observer.command(&command);
             }
-            // Before the command: after a crash, the database is started again.
-            self.journal.enter_stopped(direction, self.options.service.is_known())?;
-            self.options.service.stop(&roots)?;
-        } else if self.phase() < JournalPhase::Stopped {
-            self.journal.enter_stopped(direction, false)?;
+            let observer = &self.observer;
+            let stopped = self.options.service.stop(&roots, &|| observer.is_interrupted());
+            self.is_stop_failed = stopped.is_err();
+            stopped?;
         }
         Ok(is_running.then_some(start))
     }
@@ -149,14 +155,16 @@ impl Run<'_> {
         if direction == Direction::Apply {
             self.take_snapshots(datasets)?;
         }
+        let at_snapshot = identities(&scan_all(datasets)?);
         self.observer.stage(Stage::Update);
         let pending = pending(direction, datasets)?;
         self.copy_all(datasets, pending, &mut Rate::new(None))?;
-        let scans = datasets.iter().map(|of| of.copies.scan()).collect::<Result<Vec<FileScan>>>()?;
+        let scans = scan_all(datasets)?;
         let of_scans: Vec<Vec<&FileEntry>> =
             datasets.iter().zip(&scans).map(|(of, scan)| to_rewrite(direction, of, scan)).collect();
         for (of, files) in datasets.iter().zip(&of_scans) {
             check_links(files)?;
+            check_copied(of, files)?;
             // Not all files of a dataset may have copies: some have the right block size already.
             of.copies.sync_records()?;
         }
@@ -165,7 +173,7 @@ impl Run<'_> {
             directories::save(&self.journal.directories(direction, at), &scan.directories)?;
         }
         self.sync(datasets)?;
-        self.check_unused()?;
+        self.check_unused(false)?;
         self.journal.enter(direction, JournalPhase::Committing)?;
         self.observer.stage(Stage::Commit);
         for (at, (of, files)) in datasets.iter().zip(&of_scans).enumerate() {
@@ -178,10 +186,12 @@ impl Run<'_> {
             of.copies.restore_times(&directories::load(&self.journal.directories(direction, at))?)?;
         }
         self.check_block_sizes(direction, datasets)?;
-        self.check_unused()?;
+        self.check_unused(true)?;
         self.sync(datasets)?;
-        // If the database ran after the snapshots, in the middle of the commit, going back to them would lose what it wrote.
-        let state = if is_resumed { None } else { Some(digest(datasets)?) };
+        // Going back to the snapshots would lose what was written after them: by the database, if it ran in the middle of an
+        // interrupted commit, or by another program.
+        let is_exact = !is_resumed && identities(&scans) == at_snapshot;
+        let state = if is_exact { Some(digest(datasets)?) } else { None };
         self.journal.enter_committed(direction, state)
     }
 
@@ -198,9 +208,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Refuses if a process has opened a file for writing although the database is stopped: it would write the replaced file.
-    fn check_unused(&self) -> Result<()> {
-        find_writer(&self.roots()).map_or(Ok(()), |writer| refused(service::describe(&writer)))
+    /// Refuses if a process has opened a file for writing although the database is stopped.
+    fn check_unused(&self, is_committed: bool) -> Result<()> {
+        let Some(writer) = find_writer_of_mounts(&self.roots()) else { return Ok(()) };
+        if !is_committed {
+            return refused(service::describe(&writer));
+        }
+        refused(format!(
+            "{} (process {}) has opened {} while files were replaced: what it writes to an old file is lost when it ends\nhint: stop \
+             it, and compare its files with the snapshot",
+            writer.name,
+            writer.pid,
+            poolwright_host::quoted(&writer.path)
+        ))
     }
 
     /// Starts the database if it was stopped by this run, or by one that a crash ended.
@@ -210,21 +230,25 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Starts the database if this run or an interrupted one has stopped it, unless it runs again.
+    /// Starts the database if this run or an interrupted one has stopped it.
     pub(super) fn start_if_stopped(&mut self) -> Result<()> {
-        if !self.state().is_stopped || find_writer(&self.roots()).is_some() {
+        let roots = self.roots();
+        if !self.state().is_stopped || (self.is_stop_failed && find_writer_of_mounts(&roots).is_some()) {
             return Ok(());
         }
         self.observer.stage(Stage::Start);
-        match self.options.service.start_command() {
-            Some(command) => {
-                self.observer.command(&command);
-                self.options.service.start()
-            }
-            None => {
-                self.observer.note("the database was stopped by an earlier run; start it now");
+        let Some(command) = self.options.service.start_command() else {
+            self.observer.note("the database was stopped by an interrupted run; start it now");
+            return Ok(());
+        };
+        self.observer.command(&command);
+        match (self.options.service.start(), find_writer_of_mounts(&roots)) {
+            // It may have been started by others in the meantime.
+            (Err(error), Some(writer)) => {
+                self.observer.note(&format!("{error}; {} (process {}) runs", writer.name, writer.pid));
                 Ok(())
             }
+            (started, _) => started,
         }
     }
 
@@ -306,6 +330,26 @@ fn total(pending: &[Pending]) -> u64 {
 fn check_links(files: &[&FileEntry]) -> Result<()> {
     let outside = files.iter().find(|file| file.paths.len() as u64 != file.links);
     outside.map_or(Ok(()), |file| refused(rewrite::outside(file, &file.paths[0])))
+}
+
+/// Refuses files that have changed since they were copied.
+fn check_copied(of: &OpenDataset, files: &[&FileEntry]) -> Result<()> {
+    let changed = files.iter().find(|file| !of.copies.is_copied(file));
+    changed.map_or(Ok(()), |file| {
+        refused(format!(
+            "{} was changed while the database was stopped\nhint: stop the program that writes it",
+            poolwright_host::quoted(&file.paths[0])
+        ))
+    })
+}
+
+fn scan_all(datasets: &[OpenDataset]) -> Result<Vec<FileScan>> {
+    datasets.iter().map(|of| of.copies.scan()).collect()
+}
+
+/// The states of all files.
+fn identities(scans: &[FileScan]) -> Vec<FileIdentity> {
+    scans.iter().flat_map(|scan| scan.files.values().map(|file| file.identity)).collect()
 }
 
 fn check_space(mountpoint: &std::path::Path) -> Result<()> {

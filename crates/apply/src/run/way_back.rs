@@ -46,26 +46,31 @@ impl Run<'_> {
 
     /// Gives up a plan none of whose copies was renamed: removes the copies, restores the properties and starts the database.
     pub(super) fn abandon(&mut self) -> Result<()> {
+        let restored = self.restore();
+        // In any case: the database must not stay stopped.
+        self.start_if_stopped()?;
+        restored?;
+        self.journal.enter(Direction::Undo, JournalPhase::Done)
+    }
+
+    fn restore(&mut self) -> Result<()> {
         let datasets = self.open(Direction::Apply)?;
         for of in &datasets {
             of.copies.remove_dir()?;
         }
         self.set_properties(Direction::Undo, &datasets)?;
         let state = self.state();
-        self.destroy_snapshots(&datasets, &state)?;
-        self.start_if_stopped()?;
-        self.journal.enter(Direction::Undo, JournalPhase::Done)
+        self.destroy_snapshots(&datasets, &state)
     }
 
     /// Refuses to undo if properties were changed since the plan was applied: undoing would overwrite that.
     pub(super) fn check_present(&self, state: &JournalState, datasets: &[OpenDataset]) -> Result<()> {
-        if !state.is_applied() {
-            return Ok(());
-        }
         for of in datasets {
             for change in &of.work.changes {
                 let present = of.admin.properties(&change.dataset)?.remove(&change.property);
-                if !change.is_done(Direction::Apply, present.as_ref()) {
+                // An interrupted run may have set it or not.
+                let is_before = !state.is_applied() && change.is_done(Direction::Undo, present.as_ref());
+                if !is_before && !change.is_done(Direction::Apply, present.as_ref()) {
                     let value = present.map_or_else(|| "missing".to_owned(), |of| of.value);
                     return refused(format!(
                         "{} of {} is {value}, but the plan set {}: it was changed since\nhint: undo the later change first, or set \
@@ -89,7 +94,7 @@ impl Run<'_> {
     /// Rolls the datasets back to their snapshots, if nothing was written since the plan was applied. Returns whether it was
     /// done.
     pub(super) fn roll_back(&mut self, state: &JournalState, datasets: &[OpenDataset]) -> Result<bool> {
-        let is_running = poolwright_host::writers::find_writer(&self.roots()).is_some();
+        let is_running = self.options.service.is_running(&self.roots());
         if is_running || state.committed.is_none() || state.committed != Some(digest(datasets)?) {
             return Ok(false);
         }
@@ -113,6 +118,7 @@ impl Run<'_> {
         }
         self.set_properties(Direction::Undo, datasets)?;
         self.destroy_snapshots(datasets, state)?;
+        self.start_if_stopped()?;
         self.journal.enter(Direction::Undo, JournalPhase::Done)?;
         (self.outcome.action, self.outcome.rolled_back) = (Action::Undone, true);
         Ok(true)

@@ -150,6 +150,7 @@ fn apply(args: &Args, id: &str, assessment: &Assessment) -> anyhow::Result<Outco
     let is_begun = journal.state().is_some_and(|state| !state.is_undone() && !state.is_applied());
     if !assessment.is_empty() || is_begun {
         if let Some(running) = &assessment.running
+            && assessment.datasets.iter().any(|of| of.rewritten_files > 0)
             && !options.service.is_known()
         {
             let unit =
@@ -164,7 +165,7 @@ fn apply(args: &Args, id: &str, assessment: &Assessment) -> anyhow::Result<Outco
         assessment.check_space()?;
         args.how.confirm("Apply?")?;
     }
-    interrupt::watch()?;
+    interrupt::watch_patiently()?;
     let mut reporter = Reporter::new(args.json);
     let outcome = Run::new(journal, options, &mut reporter).apply(assessment.work.clone());
     reporter.end();

@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     if journal.state().is_some_and(|state| !state.is_undone()) {
         args.how.confirm(if args.discard { "Destroy the snapshots?" } else { "Undo?" })?;
     }
-    interrupt::watch()?;
+    interrupt::watch_patiently()?;
     let mut reporter = Reporter::new(args.json);
     let run = Run::new(journal, args.how.options(), &mut reporter);
     let outcome = if args.discard { run.discard() } else { run.undo() };
