@@ -194,7 +194,18 @@ fn a_plan_is_rolled_back_if_nothing_was_written() {
 }
 
 /// A process that appends numbered lines to a file of the database, and rewrites another in place.
-struct Writer(Child);
+struct Writer(Child, PathBuf);
+
+impl Drop for Writer {
+    /// Also the process that the start command has started, if the test fails.
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        if let Ok(pid) = fs::read_to_string(&self.1) {
+            let _ = Command::new("kill").arg(pid.trim()).stderr(Stdio::null()).status();
+        }
+    }
+}
 
 impl Writer {
     const SCRIPT: &str = "
@@ -215,7 +226,7 @@ impl Writer {
         command.arg("writer.sh").current_dir(dir.dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().unwrap();
         until("the writer has begun", || fs::metadata(dir.at("m/log")).is_ok_and(|log| log.len() > 100));
-        Writer(child)
+        Writer(child, dir.at("pid"))
     }
 
     /// Stops the writer that the start command has started, and returns its lines.
@@ -226,6 +237,7 @@ impl Writer {
         Command::new("kill").arg(pid.trim()).status().unwrap();
         let _ = self.0.kill();
         self.0.wait().unwrap();
+        fs::remove_file(&self.1).unwrap();
         until("it has ended", || !Path::new("/proc").join(pid.trim()).exists());
         fs::read_to_string(dir.at("m/log")).unwrap().lines().map(str::to_owned).collect()
     }
