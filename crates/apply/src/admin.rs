@@ -30,10 +30,6 @@ pub struct DatasetSummary {
     pub referenced: u64,
     /// The same before compression.
     pub logical_referenced: u64,
-    /// The space that only its snapshots refer to.
-    pub used_by_snapshots: u64,
-    /// The snapshot from which it was cloned.
-    pub origin: Option<String>,
 }
 
 /// A snapshot.
@@ -80,7 +76,7 @@ pub trait DatasetAdmin {
     fn change(&self, change: &DatasetChange) -> Result<()>;
 }
 
-/// Access to the datasets of a mount; `None` if it is no mount of a dataset.
+/// Access to the datasets of a mount; `None` for a mount of another file system.
 pub fn of_mount(mount: &MountEntry) -> Option<Box<dyn DatasetAdmin>> {
     match mount.file_system.as_str() {
         KERNEL => Some(Box::new(KernelDatasets::default())),

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
-use poolwright_host::writers::find_writer;
+use poolwright_host::writers::find_writer_of_mounts;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
-use poolwright_trace::layout;
 use poolwright_tune::plan::{Plan, Role};
+use poolwright_tune::repeat::other_database;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::admin::{self, DatasetAdmin};
 use crate::error::refused;
 use crate::journal::PlanWork;
-use crate::rewrite::{FileScan, outside};
+use crate::rewrite::FileScan;
 use crate::service;
 use crate::work::{DatasetWork, Direction, PropertyChange, is_same};
 use crate::{Error, Result};
@@ -123,7 +123,9 @@ impl<'a> Assessor<'a> {
     /// errors of the host and of the pools.
     pub fn assess(&self, id: &str, path: &Path) -> Result<Assessment> {
         let directory = self.directory()?;
-        self.same_database(&directory)?;
+        if let Some(why) = other_database(self.plan, &directory) {
+            return refused(format!("{why}\nhint: make a plan for this database"));
+        }
         let mut left: Vec<String> = self
             .plan
             .database
@@ -145,7 +147,7 @@ impl<'a> Assessor<'a> {
             }
         }
         drop_pins(&mut work.datasets);
-        let running = find_writer(&work.roots()).map(|writer| RunningDatabase {
+        let running = find_writer_of_mounts(&work.roots()).map(|writer| RunningDatabase {
             unit: service::unit_of(writer.pid),
             pid: writer.pid,
             name: writer.name,
@@ -182,25 +184,6 @@ impl<'a> Assessor<'a> {
             ));
         }
         Ok(found)
-    }
-
-    fn same_database(&self, directory: &Path) -> Result<()> {
-        let title = layout::locate(directory).map(|found| found.layout.title);
-        let recorded = self.plan.subject.database.as_deref();
-        let is_same = match (title, recorded) {
-            (Some(now), Some(then)) => then.starts_with(now),
-            (now, then) => now.is_none() && then.is_none(),
-        };
-        if is_same {
-            return Ok(());
-        }
-        let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
-        refused(format!(
-            "{} contains {}, but the plan was made for {}\nhint: make a plan for this database",
-            quoted(&directory),
-            name(title),
-            name(recorded)
-        ))
     }
 
     /// The roles by the directory on which their dataset is or would be mounted.
@@ -260,6 +243,7 @@ impl<'a> Assessor<'a> {
             ));
         }
         let present = admin.properties(&dataset)?;
+        let mut below = None;
         let mut changes = Vec::new();
         let recommended = roles.first().map(|role| &role.recommended);
         for (property, value) in recommended.into_iter().flatten() {
@@ -271,7 +255,11 @@ impl<'a> Assessor<'a> {
             }
             check_source(&dataset, property, before)?;
             same_as_planned(roles, &dataset, property, before)?;
-            changes.extend(pinned(&*admin, &dataset, property)?);
+            let below = match &below {
+                Some(below) => below,
+                None => below.insert(properties_below(&*admin, &dataset)?),
+            };
+            changes.extend(pinned(below, &dataset, property));
             changes.push(PropertyChange {
                 dataset: dataset.clone(),
                 property: property.clone(),
@@ -287,7 +275,7 @@ impl<'a> Assessor<'a> {
 /// Access to the datasets of a mount.
 ///
 /// # Errors
-/// [`Error::Refused`] if the mount is no dataset.
+/// [`Error::Refused`] for a mount of another file system.
 pub fn admin_of(mount: &MountEntry) -> Result<Box<dyn DatasetAdmin>> {
     admin::of_mount(mount).map_or_else(
         || {
@@ -324,27 +312,35 @@ fn same_as_planned(roles: &[&Role], dataset: &str, property: &str, before: &Sour
     }
 }
 
+/// The datasets below another one, with their properties.
+type PropertiesBelow = Vec<(String, BTreeMap<String, SourcedValue>)>;
+
+fn properties_below(admin: &dyn DatasetAdmin, dataset: &str) -> Result<PropertiesBelow> {
+    let below = admin.tree(dataset)?.into_iter().skip(1);
+    below.map(|of| Ok((of.name.clone(), admin.properties(&of.name)?))).collect()
+}
+
 /// The changes that keep the values of datasets below, which inherit the property.
-fn pinned(admin: &dyn DatasetAdmin, dataset: &str, property: &str) -> Result<Vec<PropertyChange>> {
-    let mut changes = Vec::new();
-    for below in admin.tree(dataset)?.into_iter().skip(1) {
-        let Some(before) = admin.properties(&below.name)?.remove(property) else { continue };
-        if matches!(&before.source, PropertySource::Inherited(from) if from == dataset || is_above(from, dataset))
-            || (before.source == PropertySource::Default)
-        {
-            let value = before.value.clone();
-            changes.push(PropertyChange {
-                dataset: below.name,
-                property: property.to_owned(),
-                before,
-                value,
-            });
-        }
-    }
+fn pinned(below: &PropertiesBelow, dataset: &str, property: &str) -> Vec<PropertyChange> {
+    let is_inherited = |source: &PropertySource| match source {
+        PropertySource::Inherited(from) => from == dataset || is_above(from, dataset),
+        source => *source == PropertySource::Default,
+    };
+    let inheriting = below.iter().filter_map(|(name, properties)| {
+        let before = properties.get(property).filter(|before| is_inherited(&before.source))?;
+        Some((name, before))
+    });
+    let inheriting: Vec<_> = inheriting.collect();
     // A dataset below another one that is pinned inherits from it.
-    let names: Vec<String> = changes.iter().map(|change| change.dataset.clone()).collect();
-    changes.retain(|change| !names.iter().any(|name| is_above(name, &change.dataset)));
-    Ok(changes)
+    let topmost =
+        inheriting.iter().filter(|(name, _)| !inheriting.iter().any(|(other, _)| is_above(other, name)));
+    let keep = |(name, before): &(&String, &SourcedValue)| PropertyChange {
+        dataset: (*name).clone(),
+        property: property.to_owned(),
+        before: (*before).clone(),
+        value: before.value.clone(),
+    };
+    topmost.map(keep).collect()
 }
 
 /// Removes the changes that keep a value of a dataset which another part of the plan changes.
@@ -381,9 +377,7 @@ fn examine(
     let files = scan.files.values().filter(|file| work.needs_rewrite(Direction::Apply, file, false));
     let (mut count, mut bytes, mut allocated) = (0, 0, 0);
     for file in files {
-        if file.paths.len() as u64 != file.links {
-            return refused(outside(file, &file.paths[0]));
-        }
+        file.check_links()?;
         count += 1;
         bytes += file.identity.length;
         allocated += file.allocated;

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_host::private::{self, OwnDir};
@@ -263,17 +264,15 @@ impl Journal {
         let mut line = serde_json::to_vec(entry)
             .map_err(|why| Error::Journal { path: path.clone(), why: why.to_string() })?;
         line.push(b'\n');
-        let mut file = File::options().append(true).open(&path).map_err(Error::host("open", &path))?;
-        let length = file.metadata().map_err(Error::host("inspect", &path))?.len();
-        if let Err(cause) = file.write_all(&line).and_then(|()| file.sync_all()) {
+        let length = self.file.metadata().map_err(Error::host("inspect", &path))?.len();
+        if let Err(cause) = self.file.write_all_at(&line, length).and_then(|()| self.file.sync_all()) {
             // A part of a line would make the next one unreadable.
-            let _ = file.set_len(length);
+            let _ = self.file.set_len(length);
             return Err(Error::host("write", &path)(cause));
         }
         // The name of a new file must be on the device too.
         let synced = File::open(&self.dir).and_then(|dir| dir.sync_all());
         synced.map_err(Error::host("write", &self.dir))?;
-        self.file = file;
         add(&mut self.state, entry.clone());
         Ok(())
     }

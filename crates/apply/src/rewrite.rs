@@ -18,12 +18,11 @@ mod compare;
 mod copies;
 mod copy;
 pub mod directories;
-mod extents;
 mod rate;
 mod records;
 mod scan;
 
-pub use copies::{Copies, outside};
+pub use copies::Copies;
 pub use copy::Proceed;
 pub use rate::Rate;
 pub use records::{CopyRecord, CopyRecords};

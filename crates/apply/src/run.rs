@@ -13,7 +13,7 @@ use poolwright_pool::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::admin::{DatasetAdmin, pool_of};
+use crate::admin::{DatasetAdmin, SnapshotSummary, pool_of};
 use crate::assessment::{Assessment, admin_of};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState, PlanWork};
@@ -87,6 +87,14 @@ struct OpenDataset {
     copies: Copies,
 }
 
+impl OpenDataset {
+    /// The plan's snapshot of the dataset, if it exists.
+    fn snapshot(&self, state: &JournalState) -> Result<Option<SnapshotSummary>> {
+        let name = state.work.snapshot_of(&self.work.dataset);
+        Ok(self.admin.snapshots(&self.work.dataset)?.into_iter().find(|snapshot| snapshot.name == name))
+    }
+}
+
 /// A run on the datasets of a plan. It has the journal's lock.
 pub struct Run<'a> {
     journal: Journal,
@@ -110,28 +118,24 @@ impl<'a> Run<'a> {
     /// lose data; [`Error::Interrupted`]; the errors of the host, the pools and the database's commands. Unless files have been
     /// replaced already, everything is as before after an error. [`Error::WithOutcome`] says what else holds.
     pub fn apply(mut self, work: PlanWork) -> Result<Outcome> {
-        let state = self.journal.state().cloned();
-        match state {
-            Some(state) if state.is_undone() && work.datasets.is_empty() => return Ok(self.outcome),
-            Some(state) if state.is_undone() || (state.is_discarded && !work.datasets.is_empty()) => {
-                self.begin(work)?;
+        let has_work = !work.datasets.is_empty();
+        match self.journal.state().cloned() {
+            Some(state) if state.is_applied() && !(state.is_discarded && has_work) => {
+                if has_work {
+                    return refused(format!(
+                        "the plan was applied, but {} has other properties now\nhint: undo the plan, or make a new one",
+                        work.datasets[0].dataset
+                    ));
+                }
+                self.outcome.snapshots = self.existing_snapshots(&state)?;
+                return Ok(self.outcome);
             }
-            None if work.datasets.is_empty() => return Ok(self.outcome),
-            None => self.begin(work)?,
-            Some(state) if state.direction == Direction::Undo => {
+            Some(state) if !state.is_undone() && state.direction == Direction::Undo => {
                 return refused("the plan is being undone\nhint: finish that first, with `poolwright undo`");
             }
-            Some(state) if state.phase == JournalPhase::Done => {
-                if work.datasets.is_empty() {
-                    self.outcome.snapshots = self.existing_snapshots(&state)?;
-                    return Ok(self.outcome);
-                }
-                return refused(format!(
-                    "the plan was applied, but {} has other properties now\nhint: undo the plan, or make a new one",
-                    work.datasets[0].dataset
-                ));
-            }
-            Some(_) => {}
+            Some(state) if !state.is_undone() && !state.is_discarded => {}
+            _ if has_work => self.begin(work)?,
+            _ => return Ok(self.outcome),
         }
         let datasets = self.open(Direction::Apply)?;
         self.check_pools(&datasets)?;
@@ -171,10 +175,7 @@ impl<'a> Run<'a> {
         }
         // A rollback that a crash interrupted brings back the copies that the snapshot contains.
         for mut of in self.open(Direction::Apply)? {
-            for file in of.copies.scan()?.files.values() {
-                of.copies.complete(file, &mut |_| Ok(()))?;
-            }
-            of.copies.remove_dir()?;
+            of.copies.give_up()?;
         }
         self.convert(Direction::Undo, datasets)
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_openzfs::property::parse_size;
+use poolwright_openzfs::property::{canonical, parse_size};
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 use serde::{Deserialize, Serialize};
@@ -79,11 +79,7 @@ impl PropertyChange {
 
 /// Whether two values of a property mean the same: `16K` and `16384`.
 pub fn is_same(property: &str, a: &str, b: &str) -> bool {
-    let sizes = || Some(parse_size(a).ok()? == parse_size(b).ok()?);
-    a == b
-        || (property == "recordsize" && sizes().unwrap_or(false))
-        || poolwright_openzfs::property::canonical(property, a)
-            == poolwright_openzfs::property::canonical(property, b)
+    canonical(property, a) == canonical(property, b)
 }
 
 /// The work on one dataset.

@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown, lchown, symlink};
 use std::path::Path;
 
-use rustix::io::Errno;
+use poolwright_host::extents::next_data;
 
 use crate::tree::{Kind, entries, kind};
 use crate::{Error, Result};
@@ -70,7 +70,9 @@ impl Copy<'_, '_> {
         let mut target =
             File::options().write(true).create_new(true).open(to).map_err(Error::host("create", to))?;
         let mut at = 0;
-        while let Some((start, end)) = data(&source, at, meta.len()).map_err(Error::host("read", from))? {
+        while let Some((start, end)) =
+            next_data(&source, at, meta.len()).map_err(Error::host("read", from))?
+        {
             self.extent((&mut source, from), (&mut target, to), start, end)?;
             at = end;
         }
@@ -118,21 +120,6 @@ fn is_root() -> bool {
 
 fn link(text: &Path, at: &Path) -> Result<()> {
     symlink(text, at).map_err(Error::host("create", at))
-}
-
-/// The next extent with data at or after `at`, of a file of this length.
-fn data(file: &File, at: u64, length: u64) -> std::io::Result<Option<(u64, u64)>> {
-    if at >= length {
-        return Ok(None);
-    }
-    let start = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
-        Ok(start) => start,
-        Err(Errno::NXIO) => return Ok(None),
-        Err(Errno::INVAL) => return Ok(Some((at, length))), // the file system does not report holes
-        Err(why) => return Err(why.into()),
-    };
-    let end = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(start)).unwrap_or(length);
-    Ok(Some((start, end.min(length))).filter(|(start, end)| start < end))
 }
 
 #[cfg(test)]

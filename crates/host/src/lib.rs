@@ -12,6 +12,7 @@
 pub mod block;
 pub mod cpu;
 pub mod device;
+pub mod extents;
 pub mod kernel;
 pub mod machine;
 pub mod memory;

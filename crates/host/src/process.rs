@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// CPU time in clock ticks ([`clock_ticks_per_second`]).
@@ -205,22 +206,23 @@ fn listed(dir: PathBuf) -> impl Iterator<Item = PathBuf> {
 
 /// The files that the process has open for writing.
 pub fn open_for_writing(pid: i32) -> impl Iterator<Item = PathBuf> {
-    descriptors(pid).filter_map(move |link| {
-        let path = std::fs::read_link(&link).ok()?;
-        let info = directory(pid).join("fdinfo").join(link.file_name()?);
-        is_writable(&std::fs::read_to_string(info).ok()?).then_some(path)
-    })
+    writable_descriptors(pid).filter_map(|link| std::fs::read_link(link).ok())
 }
 
 /// The device numbers (`st_dev`) of the files that the process has open for writing, with their paths. Unlike a path, the device
 /// is the same in other mount namespaces and for other mounts of the file system.
 pub fn devices_open_for_writing(pid: i32) -> impl Iterator<Item = (u64, PathBuf)> {
-    use std::os::unix::fs::MetadataExt as _;
-    descriptors(pid).filter_map(move |link| {
-        let info = directory(pid).join("fdinfo").join(link.file_name()?);
-        is_writable(&std::fs::read_to_string(info).ok()?).then_some(())?;
-        let meta = std::fs::metadata(&link).ok().filter(|meta| meta.is_file())?;
+    writable_descriptors(pid).filter_map(|link| {
+        let meta = std::fs::metadata(&link).ok().filter(std::fs::Metadata::is_file)?;
         Some((meta.dev(), std::fs::read_link(&link).ok()?))
+    })
+}
+
+/// Those of [`descriptors`] that permit writing.
+fn writable_descriptors(pid: i32) -> impl Iterator<Item = PathBuf> {
+    descriptors(pid).filter(move |link| {
+        let info = link.file_name().map(|descriptor| directory(pid).join("fdinfo").join(descriptor));
+        info.is_some_and(|info| std::fs::read_to_string(info).is_ok_and(|text| is_writable(&text)))
     })
 }
 

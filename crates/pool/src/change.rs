@@ -1,16 +1,13 @@
 //! Changes of datasets and snapshots: each is one command of `zfs` or `zpool`.
 //!
-//! A [`DatasetChange`] can be shown before it is made, written to a journal, and made with [`ZfsCommands::change`].
+//! A [`DatasetChange`] can be shown before it is made, and is made with [`ZfsCommands::change`].
 
 use std::fmt;
-
-use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandError, ZfsCommands};
 
 /// One change. Names are full names, which include the pool's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "change", rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatasetChange {
     /// Sets a property of a dataset.
     Set {
@@ -30,19 +27,10 @@ pub enum DatasetChange {
         /// Whether to return to the value that was received with a stream (`-S`).
         received: bool,
     },
-    /// Creates a file system.
-    Create {
-        /// The dataset.
-        dataset: String,
-        /// Its local properties and their values.
-        properties: Vec<(String, String)>,
-    },
-    /// Takes a snapshot, also of all datasets below if `recursive`.
+    /// Takes a snapshot.
     Snapshot {
         /// `DATASET@SNAPSHOT`.
         name: String,
-        /// Whether to include all datasets below.
-        recursive: bool,
     },
     /// Rolls a dataset back to its latest snapshot. `zfs` refuses it if there is a newer one.
     Rollback {
@@ -53,8 +41,6 @@ pub enum DatasetChange {
     DestroySnapshot {
         /// `DATASET@SNAPSHOT`.
         name: String,
-        /// Whether to destroy the snapshots with this name of all datasets below too.
-        recursive: bool,
     },
     /// Waits until all earlier changes of a pool are on disk.
     Sync {
@@ -66,29 +52,20 @@ pub enum DatasetChange {
 impl DatasetChange {
     /// The program, `zfs` or `zpool`, and its arguments.
     pub fn command(&self) -> (&'static str, Vec<String>) {
-        let flag = |flag: &str, is_set: &bool| is_set.then(|| flag.to_owned());
-        let zfs = |verb: &str, options: Vec<Option<String>>, name: &str| {
-            let options = options.into_iter().flatten();
-            ("zfs", std::iter::once(verb.to_owned()).chain(options).chain([name.to_owned()]).collect())
-        };
+        let zfs = |words: &[&str]| ("zfs", words.iter().map(|word| (*word).to_owned()).collect());
         match self {
             DatasetChange::Set { dataset, property, value } => {
-                zfs("set", vec![Some(format!("{property}={value}"))], dataset)
+                zfs(&["set", &format!("{property}={value}"), dataset])
             }
-            DatasetChange::Inherit { dataset, property, received } => {
-                zfs("inherit", vec![flag("-S", received), Some(property.clone())], dataset)
+            DatasetChange::Inherit { dataset, property, received: true } => {
+                zfs(&["inherit", "-S", property, dataset])
             }
-            DatasetChange::Create { dataset, properties } => {
-                let options = properties.iter().flat_map(|(property, value)| {
-                    [Some("-o".to_owned()), Some(format!("{property}={value}"))]
-                });
-                zfs("create", options.collect(), dataset)
+            DatasetChange::Inherit { dataset, property, received: false } => {
+                zfs(&["inherit", property, dataset])
             }
-            DatasetChange::Snapshot { name, recursive } => zfs("snapshot", vec![flag("-r", recursive)], name),
-            DatasetChange::Rollback { name } => zfs("rollback", Vec::new(), name),
-            DatasetChange::DestroySnapshot { name, recursive } => {
-                zfs("destroy", vec![flag("-r", recursive)], name)
-            }
+            DatasetChange::Snapshot { name } => zfs(&["snapshot", name]),
+            DatasetChange::Rollback { name } => zfs(&["rollback", name]),
+            DatasetChange::DestroySnapshot { name } => zfs(&["destroy", name]),
             DatasetChange::Sync { pool } => ("zpool", vec!["sync".to_owned(), pool.clone()]),
         }
     }
@@ -97,12 +74,10 @@ impl DatasetChange {
     /// dataset, and a name with a leading hyphen would be an option.
     fn is_malformed(&self) -> bool {
         let (name, is_snapshot) = match self {
-            DatasetChange::Set { dataset, .. }
-            | DatasetChange::Inherit { dataset, .. }
-            | DatasetChange::Create { dataset, .. } => (dataset, false),
-            DatasetChange::Snapshot { name, .. }
+            DatasetChange::Set { dataset, .. } | DatasetChange::Inherit { dataset, .. } => (dataset, false),
+            DatasetChange::Snapshot { name }
             | DatasetChange::Rollback { name }
-            | DatasetChange::DestroySnapshot { name, .. } => (name, true),
+            | DatasetChange::DestroySnapshot { name } => (name, true),
             DatasetChange::Sync { pool } => (pool, false),
         };
         let parts: Vec<&str> = name.split('@').collect();
@@ -162,24 +137,19 @@ mod tests {
         };
         let inherit =
             |received| DatasetChange::Inherit { dataset: name("tank/a b"), property: name("sync"), received };
-        let destroy = DatasetChange::DestroySnapshot { name: name("tank@s"), recursive: true };
-        let create =
-            DatasetChange::Create { dataset: name("tank/n"), properties: vec![(name("a"), name("b"))] };
+        let destroy = DatasetChange::DestroySnapshot { name: name("tank@s") };
         let expected = [
             (set("16K"), "zfs set recordsize=16K tank/db"),
             (inherit(false), "zfs inherit sync 'tank/a b'"),
             (inherit(true), "zfs inherit -S sync 'tank/a b'"),
-            (create, "zfs create -o a=b tank/n"),
-            (DatasetChange::Snapshot { name: name("tank@s"), recursive: true }, "zfs snapshot -r tank@s"),
+            (DatasetChange::Snapshot { name: name("tank@s") }, "zfs snapshot tank@s"),
             (DatasetChange::Rollback { name: name("tank@s") }, "zfs rollback tank@s"),
-            (destroy, "zfs destroy -r tank@s"),
+            (destroy, "zfs destroy tank@s"),
             (DatasetChange::Sync { pool: name("tank") }, "zpool sync tank"),
         ];
         for (change, text) in expected {
             assert_eq!(change.to_string(), text);
             assert!(!change.is_malformed(), "{text}");
-            let json = serde_json::to_string(&change).unwrap();
-            assert_eq!(serde_json::from_str::<DatasetChange>(&json).unwrap(), change);
         }
     }
 
@@ -188,7 +158,7 @@ mod tests {
         let commands = ZfsCommands::default();
         for wrong in ["tank/db", "tank/db@", "@s", "tank@a@b", "-r@s", "tank@-s", "tank@a,b", "tank@a%b", ""]
         {
-            let destroy = DatasetChange::DestroySnapshot { name: name(wrong), recursive: false };
+            let destroy = DatasetChange::DestroySnapshot { name: name(wrong) };
             let refused = commands.change(&destroy).unwrap_err().to_string();
             assert!(refused.contains("invalid name"), "{wrong}: {refused}");
         }

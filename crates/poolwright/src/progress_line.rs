@@ -43,9 +43,9 @@ impl ProgressLine {
         for update in updates {
             match (update, &self.bar) {
                 (Update::Line(text), Some(bar)) => bar.println(format!("{}{text}", self.prefix)),
-                (Update::Line(text), None) => eprintln!("{}{text}", self.prefix),
+                (Update::Line(text), None) => tell!("{}{text}", self.prefix),
                 (Update::Status(text) | Update::Detail(text), Some(bar)) => bar.set_message(text),
-                (Update::Status(text), None) => eprintln!("{text}"),
+                (Update::Status(text), None) => tell!("{text}"),
                 (Update::Detail(_), None) => {}
             }
         }

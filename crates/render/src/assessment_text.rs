@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use poolwright_apply::assessment::{Assessment, DatasetAssessment, PropertyAssessment};
 use poolwright_apply::run::{Action, Outcome};
 use poolwright_host::quoted;
-use poolwright_openzfs::property;
 use poolwright_trace::format_size;
+use poolwright_tune::spelled_setting;
 
 /// The assessment as text.
 pub fn assessment(assessment: &Assessment) -> String {
@@ -36,7 +36,7 @@ fn add_dataset(text: &mut String, of: &DatasetAssessment) {
     };
     for property in &of.properties {
         let PropertyAssessment { dataset, property, now, source, then } = property;
-        let (now, then) = (spelled(property, now), spelled(property, then));
+        let (now, then) = (spelled_setting(property, now), spelled_setting(property, then));
         row(
             property,
             match *dataset == of.dataset {
@@ -68,13 +68,6 @@ fn add_dataset(text: &mut String, of: &DatasetAssessment) {
     if of.snapshots > 0 {
         row("", format!("{} other snapshots keep the old blocks too", of.snapshots));
     }
-}
-
-/// A value as it is set: sizes with their unit.
-fn spelled(name: &str, value: &str) -> String {
-    let is_size = property::find(name).is_ok_and(|known| known.size);
-    let bytes = value.parse().ok().filter(|_| is_size);
-    bytes.map_or_else(|| value.to_owned(), format_size)
 }
 
 /// The outcome as text. `plan` is the plan's file.

@@ -109,7 +109,7 @@ impl DatasetState {
         let found = found.ok_or_else(|| CommandError::NoSuchPool { pool: dataset.to_owned() })?;
         let properties = found.properties.into_iter();
         let settings = properties.map(|(name, value)| {
-            let value = setting(&name, &value.value);
+            let value = spelled_setting(&name, &value.value);
             (name, value)
         });
         let properties = settings.collect();
@@ -118,8 +118,8 @@ impl DatasetState {
     }
 }
 
-/// A value as it is set: a size with its unit.
-fn setting(property: &str, value: &str) -> String {
+/// A value of `zfs get -p` as it is set: a size with its unit.
+pub fn spelled_setting(property: &str, value: &str) -> String {
     let is_size = property::find(property).is_ok_and(|known| known.size);
     let bytes = value.parse().ok().filter(|_| is_size);
     bytes.map_or_else(|| value.to_owned(), format_size)

@@ -40,6 +40,7 @@ mod trials;
 mod tuner;
 mod variance;
 
+pub use current::spelled_setting;
 pub use directory::database_dir;
 pub use error::{Error, Result};
 pub use objective::Goal;

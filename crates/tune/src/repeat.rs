@@ -121,22 +121,25 @@ fn same_directory(plan: &Plan, dir: Option<&Path>) -> Result<PathBuf> {
     Ok(location)
 }
 
-/// Checks that the directory contains the same database system on the same file system. Its files may have changed.
-fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
+/// The message that the directory contains another database system than the one for which the plan was made; `None` if it is the
+/// same.
+pub fn other_database(plan: &Plan, dir: &Path) -> Option<String> {
     let title = layout::locate(dir).map(|found| found.layout.title);
     let recorded = plan.subject.database.as_deref();
-    let same = match (title, recorded) {
+    let is_same = match (title, recorded) {
         (Some(now), Some(then)) => then.starts_with(now),
         (now, then) => now.is_none() && then.is_none(),
     };
-    if !same {
-        let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
-        return refused(format!(
-            "{} contains {}, but the plan was made for {}",
-            quoted(&dir),
-            name(title),
-            name(recorded)
-        ));
+    let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
+    (!is_same).then(|| {
+        format!("{} contains {}, but the plan was made for {}", quoted(&dir), name(title), name(recorded))
+    })
+}
+
+/// Checks that the directory contains the same database system on the same file system. Its files may have changed.
+fn same_database(plan: &Plan, dir: &Path, stated: &Settings) -> Result<()> {
+    if let Some(why) = other_database(plan, dir) {
+        return refused(why);
     }
     let current = detect(dir, stated);
     let location = |kind: &str, dataset: Option<&String>| {

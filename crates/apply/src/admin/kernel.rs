@@ -37,8 +37,6 @@ impl DatasetAdmin for KernelDatasets {
             available: of.available.unwrap_or(0),
             referenced: of.referenced.unwrap_or(0),
             logical_referenced: of.logical_referenced.unwrap_or(0),
-            used_by_snapshots: of.used_by_snapshots.unwrap_or(0),
-            origin: of.origin,
         };
         Ok(tree.into_iter().map(summary).collect())
     }

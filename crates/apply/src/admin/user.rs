@@ -42,8 +42,6 @@ impl DatasetAdmin for UserDatasets {
                 available: of.available.unwrap_or(0),
                 referenced: of.stats.map_or(0, |stats| stats.referenced),
                 logical_referenced: of.stats.map_or(0, |stats| stats.logicalreferenced),
-                used_by_snapshots: 0,
-                origin: None,
             })
             .collect();
         tree.sort_by(|a, b| a.name.cmp(&b.name));
@@ -80,21 +78,18 @@ impl DatasetAdmin for UserDatasets {
                 dataset,
                 Request::Inherit { dataset: dataset.clone(), property: property.clone(), recursive: false },
             ),
-            DatasetChange::Create { dataset, properties } => {
-                let settings = properties.iter().cloned().collect();
-                of(dataset, Request::Create { dataset: dataset.clone(), settings, parents: false })
-            }
-            DatasetChange::Snapshot { name, recursive } => {
-                of(name, Request::Snapshot { name: name.clone(), recursive: *recursive })
+            DatasetChange::Snapshot { name } => {
+                of(name, Request::Snapshot { name: name.clone(), recursive: false })
             }
             DatasetChange::Rollback { name } => {
                 of(name, Request::Rollback { name: name.clone(), recursive: false })
             }
-            DatasetChange::DestroySnapshot { name, recursive } => {
+            DatasetChange::DestroySnapshot { name } => {
+                // Without this character, the request would destroy a dataset.
                 if !name.contains('@') {
-                    return refused(format!("{name} is no snapshot"));
+                    return refused(format!("{name} is not a snapshot"));
                 }
-                of(name, Request::Destroy { name: name.clone(), recursive: *recursive })
+                of(name, Request::Destroy { name: name.clone(), recursive: false })
             }
             DatasetChange::Sync { pool } => of(pool, Request::Sync),
         }

@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 
+use poolwright_host::extents::next_data;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-
-use super::extents::next_data;
 
 /// The number of bytes that are compared at a time.
 pub const CHUNK: usize = 1 << 20;
@@ -37,20 +37,13 @@ pub fn difference<E: From<io::Error>>(
     buffers: &mut Buffers,
     mut proceed: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<Option<u64>, E> {
-    let mut at = 0;
-    while let Some(start) = next_in_either(a, b, at, length)? {
-        let size = chunk(start, length);
-        let (x, y) = (&mut buffers.first[..size], &mut buffers.second[..size]);
-        read_full(a, x, start)?;
-        read_full(b, y, start)?;
-        if x != y {
-            let offset = x.iter().zip(y.iter()).position(|(x, y)| x != y).unwrap_or(0);
-            return Ok(Some(start + offset as u64));
-        }
-        at = start + size as u64;
-        proceed(size as u64)?;
-    }
-    Ok(None)
+    let mut first = None;
+    each_difference(a, b, length, buffers, &mut proceed, |x, y, start| {
+        let offset = x.iter().zip(y).position(|(x, y)| x != y).unwrap_or(0);
+        first = Some(start + offset as u64);
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(first)
 }
 
 /// Writes the parts of `from` that differ into `to`, which has the same length.
@@ -64,17 +57,32 @@ pub fn equalize<E: From<io::Error>>(
     buffers: &mut Buffers,
     mut proceed: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<(), E> {
+    each_difference(from, to, length, buffers, &mut proceed, |wanted, _, start| {
+        match wanted.iter().all(|byte| *byte == 0) {
+            true => punch(to, wanted, start)?,
+            false => to.write_all_at(wanted, start)?,
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// Calls `on_difference` with the two contents and their position, for each piece in which the files differ.
+fn each_difference<E: From<io::Error>>(
+    a: &File,
+    b: &File,
+    length: u64,
+    buffers: &mut Buffers,
+    proceed: &mut impl FnMut(u64) -> Result<(), E>,
+    mut on_difference: impl FnMut(&[u8], &[u8], u64) -> io::Result<ControlFlow<()>>,
+) -> Result<(), E> {
     let mut at = 0;
-    while let Some(start) = next_in_either(from, to, at, length)? {
+    while let Some(start) = next_in_either(a, b, at, length)? {
         let size = chunk(start, length);
         let (x, y) = (&mut buffers.first[..size], &mut buffers.second[..size]);
-        read_full(from, x, start)?;
-        read_full(to, y, start)?;
-        if x != y {
-            match x.iter().all(|byte| *byte == 0) {
-                true => punch(to, x, start)?,
-                false => to.write_all_at(x, start)?,
-            }
+        read_full(a, x, start)?;
+        read_full(b, y, start)?;
+        if x != y && on_difference(x, y, start)?.is_break() {
+            break;
         }
         at = start + size as u64;
         proceed(size as u64)?;

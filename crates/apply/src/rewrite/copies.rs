@@ -43,11 +43,6 @@ impl Copies {
         })
     }
 
-    /// The hidden directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// Lists the files of the dataset without the copies.
     ///
     /// # Errors
@@ -77,7 +72,7 @@ impl Copies {
     ///
     /// # Errors
     /// The host's errors; [`Error::Refused`] for a file that cannot be replaced; [`Error::Different`] if the copy differs
-    /// although the file has not changed; the errors of `proceed`. A file that disappears is no error.
+    /// although the file has not changed; the errors of `proceed`. Ignores a file that has disappeared.
     pub fn update(&mut self, file: &FileEntry, proceed: &mut Proceed<'_>) -> Result<()> {
         self.make_dir()?;
         let (Some(path), to) = (file.paths.first(), self.path_of(file)) else { return Ok(()) };
@@ -105,7 +100,7 @@ impl Copies {
         self.records.add(CopyRecord { source: copied, copy: inode })
     }
 
-    /// CopyRecords a copy that some names of its file have already, and that must not be changed any more.
+    /// Records a copy that some names of its file have already, and that must not be changed any more.
     fn adopt(&mut self, path: &Path, copy: &Path, proceed: &mut Proceed<'_>) -> Result<()> {
         match copy::verify(path, copy, &mut self.buffers, proceed) {
             Err(Error::Different { .. }) => {
@@ -122,16 +117,22 @@ impl Copies {
         self.records.add(CopyRecord { source: FileIdentity::of(&source), copy: inode })
     }
 
-    /// Gives all names of a file the same version, if a crash interrupted the commit between two of them.
+    /// Gives all names of a file the same version, if a crash interrupted the commit between two of them. Then removes the other
+    /// copies.
     ///
     /// # Errors
     /// As [`Copies::update`] and [`Copies::commit`].
-    pub fn complete(&mut self, file: &FileEntry, proceed: &mut Proceed<'_>) -> Result<()> {
-        if !self.is_partly_committed(file)? {
-            return Ok(());
+    pub fn give_up(&mut self) -> Result<()> {
+        if self.listed()?.is_empty() {
+            return self.remove_dir();
         }
-        self.update(file, proceed)?;
-        self.commit(file)
+        for file in self.scan()?.files.values() {
+            if self.is_partly_committed(file)? {
+                self.update(file, &mut |_| Ok(()))?;
+                self.commit(file)?;
+            }
+        }
+        self.remove_dir()
     }
 
     /// Removes the copies of files that do not exist any more.
@@ -147,14 +148,6 @@ impl Copies {
             }
         }
         Ok(())
-    }
-
-    /// Whether there are copies that were not renamed.
-    ///
-    /// # Errors
-    /// The host's errors.
-    pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.listed()?.is_empty())
     }
 
     /// Writes the records to the device. The copies themselves are written with the pool.
@@ -177,9 +170,7 @@ impl Copies {
         if FileIdentity::of(&present) != file.identity || !self.is_copied(file) {
             return refused(format!("{} was changed while the database was stopped", quoted(path)));
         }
-        if file.paths.len() as u64 != file.links {
-            return refused(outside(file, path));
-        }
+        file.check_links()?;
         let second = self.second_name(file);
         for other in others {
             self.remove(&second)?;
@@ -192,7 +183,7 @@ impl Copies {
     /// Gives directories the times that they had before files were renamed in them.
     ///
     /// # Errors
-    /// The host's errors. A directory that has disappeared is no error.
+    /// The host's errors. Ignores a directory that has disappeared.
     pub fn restore_times(&self, directories: &[DirectoryEntry]) -> Result<()> {
         // A directory's times change with the files in it, not with those of its subdirectories.
         for directory in directories {
@@ -207,7 +198,7 @@ impl Copies {
     /// Removes the directory with all copies in it.
     ///
     /// # Errors
-    /// The host's errors. A missing directory is no error.
+    /// The host's errors. Ignores a missing directory.
     pub fn remove_dir(&self) -> Result<()> {
         for path in self.listed()? {
             self.remove(&path)?;
@@ -282,22 +273,12 @@ impl Copies {
     }
 }
 
-/// Sets the times of a directory. One that has disappeared is no error.
+/// Sets the times of a directory. Ignores one that has disappeared.
 fn set_times(dir: &Path, times: FileTimes) -> Result<()> {
     match File::open(dir).and_then(|open| open.set_times(times)) {
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
         set => set.map_err(Error::host("set the times of", dir)),
     }
-}
-
-/// The reason why a file with a name outside of the dataset cannot be rewritten.
-pub fn outside(file: &FileEntry, path: &Path) -> String {
-    let found = file.paths.len();
-    format!(
-        "{} has {} names, but only {found} of them can be reached in the dataset",
-        quoted(&path),
-        file.links
-    )
 }
 
 #[cfg(test)]

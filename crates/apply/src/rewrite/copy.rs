@@ -5,11 +5,12 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use poolwright_host::extents::next_data;
+use poolwright_host::private;
 use rustix::fs::OFlags;
 
 use super::attributes;
 use super::compare::{self, Buffers, CHUNK};
-use super::extents::next_data;
 use super::scan::FileIdentity;
 use crate::error::refused;
 use crate::{Error, Result};
@@ -21,8 +22,6 @@ pub type Proceed<'a> = dyn FnMut(u64) -> Result<()> + 'a;
 const TICK: Duration = Duration::from_millis(30);
 /// How often to wait for a tick without a change.
 const MOST_WAITS: u32 = 10;
-/// Mode of a copy until it has the attributes of its file.
-const PRIVATE: u32 = 0o600;
 
 /// Copies a file to `to`, or brings an existing copy up to date. Returns the state of the file before it was read: if the file
 /// was changed meanwhile, its present state is another one.
@@ -46,7 +45,8 @@ pub fn copy(
     if let Some(obstacle) = attributes::obstacle(&source) {
         return refused(format!("{} is {obstacle} (chattr)", poolwright_host::quoted(&from)));
     }
-    match OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE).open(to) {
+    // Private until it has the attributes of its file.
+    match private::create_new(to) {
         Ok(target) => {
             write_all((&source, from), (&target, to), meta.len(), buffers, proceed)?;
             finish((&source, from), &meta, (&target, to))?;

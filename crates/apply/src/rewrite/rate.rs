@@ -14,7 +14,7 @@ pub struct Rate {
 const BURST: Duration = Duration::from_millis(100);
 
 impl Rate {
-    /// At most this number of bytes a second; `None` is no limit.
+    /// At most this number of bytes a second; `None` for unlimited copying.
     pub fn new(bytes_s: Option<u64>) -> Rate {
         Rate { bytes_s: bytes_s.filter(|rate| *rate > 0), due: Instant::now() }
     }

@@ -7,9 +7,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::quoted;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::error::refused;
 use crate::{Error, Result};
 
 /// Unit of `st_blocks` in bytes (`stat(2)`).
@@ -59,6 +61,24 @@ pub struct FileEntry {
     pub block_size: u64,
     /// Its allocated space in bytes.
     pub allocated: u64,
+}
+
+impl FileEntry {
+    /// Refuses a file that has names elsewhere: these would keep the old file.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub fn check_links(&self) -> Result<()> {
+        let (path, found) = (&self.paths[0], self.paths.len());
+        if found as u64 == self.links {
+            return Ok(());
+        }
+        refused(format!(
+            "{} has {} names, but only {found} of them can be reached in the dataset",
+            quoted(path),
+            self.links
+        ))
+    }
 }
 
 /// A directory with the times that renaming in it changes.

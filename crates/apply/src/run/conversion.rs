@@ -8,10 +8,11 @@ use poolwright_pool::DatasetChange;
 
 use super::observer::Stage;
 use super::{Action, OpenDataset, Outcome, Run};
+use crate::admin::SnapshotSummary;
 use crate::assessment::RESERVE;
 use crate::error::refused;
 use crate::journal::JournalPhase;
-use crate::rewrite::{self, FileEntry, FileIdentity, FileScan, Rate, directories};
+use crate::rewrite::{FileEntry, FileIdentity, FileScan, Rate, directories};
 use crate::service;
 use crate::work::Direction;
 use crate::{Error, Result};
@@ -95,10 +96,10 @@ impl Run<'_> {
         let mut expected = Duration::ZERO;
         for round in 0..ROUNDS {
             let start = Instant::now();
-            let pending = pending(direction, datasets)?;
+            let pending = pending(direction, datasets, &scan_all(datasets)?);
             let (scanning, bytes) = (start.elapsed(), total(&pending));
-            // The files are listed twice while the database is stopped.
-            expected = scanning * 2 + Duration::from_secs_f64(bytes as f64 / bytes_s);
+            // The files are listed three times while the database is stopped.
+            expected = scanning * 3 + Duration::from_secs_f64(bytes as f64 / bytes_s);
             if round > 0 && (bytes as f64) <= first as f64 * SETTLED {
                 break;
             }
@@ -155,15 +156,16 @@ impl Run<'_> {
         if direction == Direction::Apply {
             self.take_snapshots(datasets)?;
         }
-        let at_snapshot = identities(&scan_all(datasets)?);
+        let scans = scan_all(datasets)?;
+        let at_snapshot = identities(&scans);
         self.observer.stage(Stage::Update);
-        let pending = pending(direction, datasets)?;
+        let pending = pending(direction, datasets, &scans);
         self.copy_all(datasets, pending, &mut Rate::new(None))?;
         let scans = scan_all(datasets)?;
         let of_scans: Vec<Vec<&FileEntry>> =
             datasets.iter().zip(&scans).map(|(of, scan)| to_rewrite(direction, of, scan)).collect();
         for (of, files) in datasets.iter().zip(&of_scans) {
-            check_links(files)?;
+            files.iter().try_for_each(|file| file.check_links())?;
             check_copied(of, files)?;
             // Not all files of a dataset may have copies: some have the right block size already.
             of.copies.sync_records()?;
@@ -185,27 +187,15 @@ impl Run<'_> {
             of.copies.remove_dir()?;
             of.copies.restore_times(&directories::load(&self.journal.directories(direction, at))?)?;
         }
-        self.check_block_sizes(direction, datasets)?;
+        let committed = scan_all(datasets)?;
+        check_block_sizes(direction, datasets, &committed)?;
         self.check_unused(true)?;
         self.sync(datasets)?;
         // Going back to the snapshots would lose what was written after them: by the database, if it ran in the middle of an
         // interrupted commit, or by another program.
         let is_exact = !is_resumed && identities(&scans) == at_snapshot;
-        let state = if is_exact { Some(digest(datasets)?) } else { None };
+        let state = is_exact.then(|| digest(&committed));
         self.journal.enter_committed(direction, state)
-    }
-
-    /// Checks that every file has the block size of its dataset.
-    fn check_block_sizes(&self, direction: Direction, datasets: &[OpenDataset]) -> Result<()> {
-        for of in datasets {
-            let scan = of.copies.scan()?;
-            let wrong = scan.files.values().find(|file| !of.work.has_block_size(direction, file));
-            if let Some(file) = wrong {
-                let what = format!("in its block size: {} bytes", file.block_size);
-                return Err(Error::Different { path: file.paths[0].clone(), what });
-            }
-        }
-        Ok(())
     }
 
     /// Refuses if a process has opened a file for writing although the database is stopped.
@@ -255,20 +245,17 @@ impl Run<'_> {
     fn take_snapshots(&mut self, datasets: &[OpenDataset]) -> Result<()> {
         let state = self.state();
         for of in datasets.iter().filter(|of| of.work.rewrites()) {
-            let name = state.work.snapshot_of(&of.work.dataset);
-            let exists = of.admin.snapshots(&of.work.dataset)?.iter().any(|snapshot| snapshot.name == name);
-            if exists && self.phase() >= JournalPhase::Committing {
+            let old = of.snapshot(&state)?;
+            if old.is_some() && self.phase() >= JournalPhase::Committing {
                 // The files as they were before the first one was replaced.
                 continue;
             }
-            if exists {
+            if let Some(SnapshotSummary { name, .. }) = old {
                 // The database may have run since an interrupted run took it.
-                self.change(
-                    &*of.admin,
-                    &DatasetChange::DestroySnapshot { name: name.clone(), recursive: false },
-                )?;
+                self.change(&*of.admin, &DatasetChange::DestroySnapshot { name })?;
             }
-            self.change(&*of.admin, &DatasetChange::Snapshot { name, recursive: false })?;
+            let name = state.work.snapshot_of(&of.work.dataset);
+            self.change(&*of.admin, &DatasetChange::Snapshot { name })?;
         }
         Ok(())
     }
@@ -306,14 +293,13 @@ impl Run<'_> {
 }
 
 /// The files that have to be copied: no copy of their present state exists.
-fn pending(direction: Direction, datasets: &[OpenDataset]) -> Result<Vec<Pending>> {
+fn pending(direction: Direction, datasets: &[OpenDataset], scans: &[FileScan]) -> Vec<Pending> {
     let mut all = Vec::new();
-    for (at, of) in datasets.iter().enumerate() {
-        let scan = of.copies.scan()?;
-        let files = to_rewrite(direction, of, &scan).into_iter().filter(|file| !of.copies.is_copied(file));
+    for (at, (of, scan)) in datasets.iter().zip(scans).enumerate() {
+        let files = to_rewrite(direction, of, scan).into_iter().filter(|file| !of.copies.is_copied(file));
         all.extend(files.map(|file| (at, file.clone())));
     }
-    Ok(all)
+    all
 }
 
 /// The files of a dataset that do not have its properties.
@@ -324,12 +310,6 @@ fn to_rewrite<'s>(direction: Direction, of: &OpenDataset, scan: &'s FileScan) ->
 
 fn total(pending: &[Pending]) -> u64 {
     pending.iter().map(|(_, file)| file.identity.length).sum()
-}
-
-/// Refuses files with names that cannot be reached: these would keep the old file.
-fn check_links(files: &[&FileEntry]) -> Result<()> {
-    let outside = files.iter().find(|file| file.paths.len() as u64 != file.links);
-    outside.map_or(Ok(()), |file| refused(rewrite::outside(file, &file.paths[0])))
 }
 
 /// Refuses files that have changed since they were copied.
@@ -343,7 +323,18 @@ fn check_copied(of: &OpenDataset, files: &[&FileEntry]) -> Result<()> {
     })
 }
 
-fn scan_all(datasets: &[OpenDataset]) -> Result<Vec<FileScan>> {
+/// Checks that every file has the block size of its dataset.
+fn check_block_sizes(direction: Direction, datasets: &[OpenDataset], scans: &[FileScan]) -> Result<()> {
+    for (of, scan) in datasets.iter().zip(scans) {
+        if let Some(file) = scan.files.values().find(|file| !of.work.has_block_size(direction, file)) {
+            let what = format!("in its block size: {} bytes", file.block_size);
+            return Err(Error::Different { path: file.paths[0].clone(), what });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn scan_all(datasets: &[OpenDataset]) -> Result<Vec<FileScan>> {
     datasets.iter().map(|of| of.copies.scan()).collect()
 }
 
@@ -365,7 +356,6 @@ fn check_space(mountpoint: &std::path::Path) -> Result<()> {
 }
 
 /// The state of all files of the datasets.
-pub(super) fn digest(datasets: &[OpenDataset]) -> Result<String> {
-    let digests = datasets.iter().map(|of| Ok(of.copies.scan()?.digest()));
-    Ok(digests.collect::<Result<Vec<String>>>()?.join(" "))
+pub(super) fn digest(scans: &[FileScan]) -> String {
+    scans.iter().map(FileScan::digest).collect::<Vec<_>>().join(" ")
 }

@@ -2,9 +2,10 @@
 
 use poolwright_pool::DatasetChange;
 
-use super::conversion::digest;
+use super::conversion::{digest, scan_all};
 use super::observer::Stage;
 use super::{Action, OpenDataset, Run};
+use crate::admin::SnapshotSummary;
 use crate::error::refused;
 use crate::journal::{JournalPhase, JournalState};
 use crate::rewrite::directories;
@@ -95,7 +96,7 @@ impl Run<'_> {
     /// done.
     pub(super) fn roll_back(&mut self, state: &JournalState, datasets: &[OpenDataset]) -> Result<bool> {
         let is_running = self.options.service.is_running(&self.roots());
-        if is_running || state.committed.is_none() || state.committed != Some(digest(datasets)?) {
+        if is_running || state.committed.is_none() || state.committed != Some(digest(&scan_all(datasets)?)) {
             return Ok(false);
         }
         let mut snapshots = Vec::new();
@@ -127,11 +128,8 @@ impl Run<'_> {
     /// Refuses if a snapshot of the plan cannot be destroyed.
     pub(super) fn check_snapshots(&self, datasets: &[OpenDataset], state: &JournalState) -> Result<()> {
         for of in datasets {
-            let name = state.work.snapshot_of(&of.work.dataset);
-            let snapshots = of.admin.snapshots(&of.work.dataset)?;
-            let Some(snapshot) = snapshots.into_iter().find(|snapshot| snapshot.name == name) else {
-                continue;
-            };
+            let Some(snapshot) = of.snapshot(state)? else { continue };
+            let name = &snapshot.name;
             if let Some(clone) = snapshot.clones.first() {
                 return refused(format!(
                     "{name} has a clone: {clone}\nhint: destroy or promote the clone first"
@@ -147,16 +145,12 @@ impl Run<'_> {
     /// Destroys the plan's snapshots. One that has clones or is held stays.
     pub(super) fn destroy_snapshots(&mut self, datasets: &[OpenDataset], state: &JournalState) -> Result<()> {
         for of in datasets {
-            let name = state.work.snapshot_of(&of.work.dataset);
-            let snapshots = of.admin.snapshots(&of.work.dataset)?;
-            let Some(snapshot) = snapshots.into_iter().find(|snapshot| snapshot.name == name) else {
-                continue;
-            };
-            if !snapshot.clones.is_empty() || snapshot.holds > 0 {
+            let Some(SnapshotSummary { name, clones, holds }) = of.snapshot(state)? else { continue };
+            if !clones.is_empty() || holds > 0 {
                 self.observer.note(&format!("{name} stays: it has clones or is held"));
                 continue;
             }
-            self.change(&*of.admin, &DatasetChange::DestroySnapshot { name, recursive: false })?;
+            self.change(&*of.admin, &DatasetChange::DestroySnapshot { name })?;
         }
         Ok(())
     }
@@ -165,9 +159,7 @@ impl Run<'_> {
     pub(super) fn existing_snapshots(&self, state: &JournalState) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for of in self.open(Direction::Apply)? {
-            let name = state.work.snapshot_of(&of.work.dataset);
-            let snapshots = of.admin.snapshots(&of.work.dataset)?;
-            names.extend(snapshots.into_iter().map(|of| of.name).filter(|found| *found == name));
+            names.extend(of.snapshot(state)?.map(|snapshot| snapshot.name));
         }
         Ok(names)
     }

@@ -287,22 +287,6 @@ impl ZfsCommands {
         }
     }
 
-    /// A property of a dataset or snapshot, as `zfs get -p` prints it. `None` if the object does not exist; `-` stands for a
-    /// value that it does not have.
-    ///
-    /// # Errors
-    /// If the command cannot be run, does not end in time or fails.
-    pub fn property(&self, name: &str, property: &str) -> Result<Option<String>, CommandError> {
-        check_name(name)?;
-        let arguments = ["get", "-Hp", "-o", "value", property, name];
-        let read = self.parsed(&self.invocation(ZFS, &arguments)?, |text| Ok(text.trim().to_owned()));
-        match read {
-            Ok(value) => Ok(Some(value)),
-            Err(CommandError::NoSuchPool { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Runs a command that changes something, and ignores its output.
     pub(crate) fn run_change(&self, program: &str, arguments: &[&str]) -> Result<(), CommandError> {
         self.parsed(&self.invocation(program, arguments)?, |_| Ok(()))

@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use indicatif::ProgressBar;
 use poolwright_apply::run::{ApplyReport, Options, Outcome, Run, RunObserver, Stage};
 use poolwright_apply::{Assessment, Assessor, Journal, Service, plan_id};
+use poolwright_lab::run::Update;
 use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_render::assessment_text;
+use poolwright_trace::format_size;
 use poolwright_tune::plan::{Plan, Verdict};
 
 use super::options::{parse_size, parse_time};
 use super::pool_connection::print_json;
 use crate::failure::{Refused, hint};
 use crate::interrupt;
-use crate::progress_line::{bar, ticking};
+use crate::progress_line::ProgressLine;
 
 /// Bring a plan's settings onto the datasets and files of the database
 ///
@@ -179,61 +180,45 @@ pub fn journals() -> PathBuf {
 
 /// Shows the progress of a run on standard error.
 pub struct Reporter {
-    bar: Option<ProgressBar>,
+    line: ProgressLine,
     is_quiet: bool,
 }
 
 impl Reporter {
     /// `is_quiet`: only remarks.
     pub fn new(is_quiet: bool) -> Reporter {
-        let bar =
-            std::io::stderr().is_terminal().then(|| ticking(bar(None, "{spinner} {elapsed} {wide_msg}")));
-        Reporter { bar, is_quiet }
+        Reporter { line: ProgressLine::new(""), is_quiet }
     }
 
     /// Removes the changing line.
     pub fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-
-    fn line(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(text),
-            None => tell!("{text}"),
-        }
+        self.line.end();
     }
 }
 
 impl RunObserver for Reporter {
     fn stage(&mut self, stage: Stage) {
-        match &self.bar {
-            Some(bar) => bar.set_message(stage.title()),
-            None if self.is_quiet => {}
-            None => self.line(stage.title()),
+        if self.line.is_live() || !self.is_quiet {
+            self.line.show(vec![Update::Status(stage.title().to_owned())]);
         }
     }
 
     fn command(&mut self, command: &str) {
         if !self.is_quiet {
-            self.line(&format!("+ {command}"));
+            self.line.show(vec![Update::Line(format!("+ {command}"))]);
         }
     }
 
     fn progress(&mut self, done: u64, total: u64) {
-        if let Some(bar) = &self.bar {
-            let size = poolwright_trace::format_size;
-            bar.set_message(format!(
-                "copying and comparing files: {} of {}",
-                size(done / 2),
-                size(total / 2)
-            ));
+        if self.line.is_live() {
+            let (done, total) = (format_size(done / 2), format_size(total / 2));
+            let text = format!("copying and comparing files: {done} of {total}");
+            self.line.show(vec![Update::Detail(text)]);
         }
     }
 
     fn note(&mut self, text: &str) {
-        self.line(&format!("poolwright: note: {text}"));
+        self.line.show(vec![Update::Line(format!("poolwright: note: {text}"))]);
     }
 
     fn is_interrupted(&self) -> bool {
