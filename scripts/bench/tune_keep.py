@@ -36,10 +36,13 @@ def changed(plan):
 def objective(program, scratch, plan):
     """Replays the recommended and the current settings; returns the objective."""
     rates = {}
+    # A plan also has the roles of files that the database did not use while it was recorded.
+    recorded = json.loads(subprocess.run([program, "trace", "show", scratch / "t.parquet", "--json"], stdout=subprocess.PIPE,
+                                         check=True).stdout)["roles"]
     for name in ("today", "new"):
         command = [program, "replay", scratch / "t.parquet", "--application", "--arc", "128M", "--device", "nvme", "--for", "6s",
                  "--repeat", str(TRIALS), "--json"]
-        for role in plan["roles"]:
+        for role in (role for role in plan["roles"] if role["role"] in recorded):
             settings = {**role["current"], **(role["recommended"] if name == "new" else {})}
             command += [word for key, value in settings.items() for word in ("-o", f"{role['role']}:{key}={value}")]
         runs = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)["runs"]

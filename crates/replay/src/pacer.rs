@@ -30,6 +30,9 @@ const MOST_BESIDE_NS: u64 = 4_000_000;
 const MAJOR_SHARE: f64 = 0.05;
 /// Such a lane must also have its last step before this share of the work to end early.
 const LATE_SHARE: f64 = 0.9;
+/// A lane that ends before this share of the work has been measured does not end the measurement: a figure of fewer
+/// threads is better than one of a moment, or none.
+const LEAST_MEASURED: f64 = 0.25;
 
 /// The time and work at which the measurement began or ended.
 #[derive(Clone, Copy, Debug)]
@@ -227,7 +230,8 @@ impl<'a> Pacer<'a> {
     }
 
     /// Records that a lane has finished all its steps. The first major lane to finish ends the measurement, because
-    /// fewer threads than in the recording run from then on.
+    /// fewer threads than in the recording run from then on. A lane that waited for locks in the recording may not wait
+    /// in the replay and finish long before the others, even before the measurement begins.
     pub fn end(&self, lane: usize, last_t_ns: u64) {
         self.next[lane].store(u64::MAX, Ordering::Relaxed);
         // The steps that release these locks may lie beyond the end of the replay.
@@ -235,7 +239,9 @@ impl<'a> Pacer<'a> {
         let all = &self.application.work;
         let major = self.application.thinks[lane].len() as f64 > all.len() as f64 * MAJOR_SHARE;
         let late = all.partition_point(|t| *t < last_t_ns) as f64 >= all.len() as f64 * LATE_SHARE;
-        if self.is_foreground(lane) && major && late {
+        let measured = self.began.get().map_or(0, |began| self.work.load(Ordering::Relaxed) - began.work);
+        let enough = f64::from(measured) >= all.len() as f64 * LEAST_MEASURED;
+        if self.is_foreground(lane) && major && late && enough {
             self.end_measurement();
         }
     }
@@ -381,6 +387,44 @@ mod tests {
         // A lane that has finished releases the locks of its process.
         pacer.end(1, 0);
         pacer.lock(0, 7, RANGE, &stop);
+    }
+
+    /// Finishes the steps of the lanes in this order, and ends a lane after its last step.
+    fn measured_of(thinks: [usize; 2], order: &[usize]) -> Option<f64> {
+        let steps: usize = thinks.iter().sum();
+        let application = Application {
+            foreground: vec![true; 2],
+            thinks: thinks.map(|count| vec![Think::default(); count]).to_vec(),
+            processes: vec![1, 2],
+            work: (1..=steps as u64).map(|n| n * 1_000_000_000).collect(),
+            ..Application::default()
+        };
+        let pacer = Pacer::new(&application, 0.25, 0, None);
+        let mut left = thinks;
+        for &lane in order {
+            pacer.finish(lane);
+            std::thread::sleep(Duration::from_micros(10));
+            left[lane] -= 1;
+            if left[lane] == 0 {
+                pacer.end(lane, steps as u64 * 1_000_000_000);
+            }
+        }
+        pacer.end_measurement();
+        pacer.measured().map(|(_, recorded)| recorded)
+    }
+
+    #[test]
+    fn the_first_lane_that_ends_ends_the_measurement() {
+        let order = [[0, 1].repeat(10), [1].repeat(10)].concat();
+        // The measurement begins after step 8 (a quarter of 30 is 7) and ends after step 19.
+        assert_eq!(measured_of([10, 20], &order), Some(11.0));
+    }
+
+    #[test]
+    fn a_lane_that_ends_while_warming_up_does_not_end_the_measurement() {
+        let order = [[0].repeat(3), [1].repeat(17)].concat();
+        // The measurement begins after step 6 and ends with the last one.
+        assert_eq!(measured_of([3, 17], &order), Some(14.0));
     }
 
     #[test]
