@@ -13,6 +13,7 @@ pub mod block;
 pub mod cpu;
 pub mod device;
 pub mod extents;
+pub mod file_sample;
 pub mod kernel;
 pub mod machine;
 pub mod memory;

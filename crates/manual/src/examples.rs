@@ -66,6 +66,14 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &["poolwright undo plan.json --unit mariadb.service", "poolwright undo plan.json --discard"],
     ),
     entry(
+        &["verify"],
+        &[
+            "poolwright verify plan.json --for 10m",
+            "poolwright verify plan.json --work ./count-transactions.sh",
+            "poolwright verify plan.json --before before.parquet --report report.html",
+        ],
+    ),
+    entry(
         &["pool", "create"],
         &[
             "poolwright pool create tank /srv/tank.img:50G -o ashift=12 -O compression=lz4",

@@ -34,7 +34,7 @@ pub const EXIT_CODES: [(u8, &str, &str); 6] = [
         NOTHING_BETTER,
         "done, but no setting is better than today's beyond noise",
         "`tune` and `confirm`: done, but no setting is better than today's beyond noise. `confirm`: also if a requirement is \
-         missed. `apply`: the plan recommends no change.",
+         missed. `apply`, `verify`: the plan recommends no change. `verify`: also if a promise of the plan's goal is not kept.",
     ),
     (INTERRUPTED, "interrupted", "Interrupted by Ctrl-C or SIGTERM."),
 ];

@@ -17,7 +17,7 @@ use poolwright_replay::{Replay, Spec};
 use poolwright_trace::export::ExportSummary;
 use poolwright_trace::import::ImportSummary;
 use poolwright_trace::stats::Stats;
-use poolwright_tune::plan::Plan;
+use poolwright_tune::plan::{Plan, Verification};
 use poolwright_userpool::json_output::{
     ChangedDatasets, ClosedPool, CompletedRollback, CreatedDataset, CreatedPool, DatasetList,
     DestroyedDatasets, ImportResult, InheritedProperty, NewMount, PoolScrub, PropertyValues, TakenSnapshots,
@@ -60,13 +60,20 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("trace-import", of::<ImportSummary>()),
         ("trace-show", of::<Stats>()),
         ("undo", of::<ApplyOutcome>()),
+        ("verify", of::<Verification>()),
     ];
     let outputs = outputs.map(|(name, schema)| {
         let command = name.replacen('-', " ", 1);
         (name, titled(schema, &format!("Output of `poolwright {command} --json`")))
     });
     let files = [
-        ("plan", titled(of::<Plan>(), "Plan: the output of `poolwright tune` and `poolwright confirm`")),
+        (
+            "plan",
+            titled(
+                of::<Plan>(),
+                "Plan: the output of `poolwright tune`, `poolwright confirm` and `poolwright verify`",
+            ),
+        ),
         ("trial-spec", titled(input::<Spec>(), "Input of a trial (`poolwright trial`)")),
         ("trial-result", titled(of::<Replay>(), "Result of a trial (`poolwright trial`)")),
         ("lab-trial-spec", titled(input::<TrialSpec>(), "Input of a lab trial (`poolwright trial`)")),

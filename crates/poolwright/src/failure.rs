@@ -79,7 +79,8 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
         is_refusal: poolwright_openzfs::Error,
         poolwright_userpool::Error,
         poolwright_poolserver::Error,
-        poolwright_apply::Error
+        poolwright_apply::Error,
+        poolwright_verify::Error
     )
 }
 

@@ -13,6 +13,7 @@ mod ran_on;
 mod role;
 #[cfg(test)]
 pub mod tests;
+pub mod verification;
 
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
 use poolwright_tune::plan::{Gain, GainVerdict, Plan, Verdict};
@@ -32,6 +33,9 @@ pub fn html(plan: &Plan) -> String {
     findings::top(top, plan);
     if let Some(found) = &plan.confirmation {
         confirmation::section(page.section("With the database itself"), found);
+    }
+    if let Some(found) = &plan.verification {
+        verification::section(page.section("With the database in operation"), found);
     }
     if !plan.roles.is_empty() {
         settings(page.section("Settings"), plan);

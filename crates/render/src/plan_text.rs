@@ -4,11 +4,14 @@ mod confirmation;
 mod findings;
 mod repetition;
 mod summary;
+mod verification;
 
 use std::io::{self, Write};
 
 use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
-use poolwright_tune::plan::{CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict};
+use poolwright_tune::plan::{
+    CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict, Verification,
+};
 
 pub use repetition::repetition;
 
@@ -36,6 +39,9 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
     if let Some(found) = &plan.confirmation {
         text.confirmation(found)?;
     }
+    if let Some(found) = &plan.verification {
+        text.verification(found)?;
+    }
     text.together(plan)?;
     let (tried, quiet): (Vec<&Role>, Vec<&Role>) =
         plan.roles.iter().partition(|r| plan.trace.is_none() || was_tried(r));
@@ -60,6 +66,14 @@ pub fn print_confirmation(plan: &Plan, out: &mut impl Write, terminal: Terminal)
     let mut text = Text { out, terminal };
     text.verdict(plan)?;
     plan.confirmation.iter().try_for_each(|found| text.confirmation(found))
+}
+
+/// Writes the verification of a plan.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn print_verification(found: &Verification, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
+    Text { out, terminal }.verification(found)
 }
 
 /// Whether the role was in a trial or has recommendations that need an explanation.

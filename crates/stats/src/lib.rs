@@ -5,12 +5,14 @@
 //! changes, and their distribution is closer to a normal one.
 
 mod deviation;
+mod independent;
 mod interval;
 mod ratio;
 mod student;
 mod summary;
 
 pub use deviation::Deviation;
+pub use independent::change_of_samples;
 pub use interval::median_interval;
 pub use ratio::{Direction, PairedRatio, RelativeChange};
 pub use student::{Z975, t975};

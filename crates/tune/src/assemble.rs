@@ -118,6 +118,7 @@ impl Tuner<'_> {
             gain,
             costs,
             confirmation: None,
+            verification: None,
             trials: self.trials,
             failed_trials: self.failed,
             seconds: self.began.elapsed().as_secs_f64(),

@@ -17,6 +17,7 @@ mod pareto;
 mod problems;
 mod request;
 mod track_record;
+mod verification;
 pub use advice::{AdviceSource, AdviceStatus, CheckedAdvice};
 pub use confirmation::{
     Confirmation, ConfirmationCommands, ConfirmationVerdict, ConfirmedDataset, ConfirmedSetting, Contender,
@@ -29,6 +30,10 @@ pub use memory::Memory;
 pub use pareto::{Pareto, ParetoSetting};
 pub use request::{Repetition, RequestRecord};
 pub use track_record::{MeasuredWorkload, TrackRecord};
+pub use verification::{
+    CheckedPromise, LiveMeasurement, MeasuredPromise, PromiseVerdict, RateUnit, RequestMix, Verification,
+    VerificationVerdict,
+};
 
 /// The value of [`Plan::format`].
 pub const FORMAT: &str = "poolwright-plan";
@@ -104,6 +109,9 @@ pub struct Plan {
     /// Measurements of the database itself under the plan's settings, added by `confirm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Confirmation>,
+    /// Measurements of the database in operation, before and after the plan was applied, added by `verify`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
     /// Number of replays, including repeated and failed ones.
     pub trials: u64,
     /// Number of `trials` that gave no result.

@@ -1,7 +1,6 @@
 //! Plans of `tune`, compared with the present state of the datasets that hold their files.
 
 mod dataset;
-mod files;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -15,10 +14,10 @@ use poolwright_pool::{CommandOptions, ZfsCommands};
 use poolwright_tune::plan::{CurrentSource, Measured, Outcome, Plan, Role, RoleIo, Settings};
 
 use self::dataset::{IoCounters, PresentDataset};
-use self::files::FileSample;
 use crate::family::*;
 use crate::source::{Discovery, SourceName};
 use crate::{Error, Readings, Result, Source};
+use poolwright_host::file_sample::FileSample;
 
 /// Files are examined and reads are averaged over this time.
 const INTERVAL: Duration = Duration::from_secs(30);

@@ -21,3 +21,4 @@ pub mod trace;
 pub mod trial;
 pub mod tune;
 pub mod undo;
+pub mod verify;

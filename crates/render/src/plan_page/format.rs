@@ -114,7 +114,12 @@ pub fn from_to(name: &str, gain: &Gain) -> String {
 
 /// The 95 % interval of a gain: `−16.8 to −16.3 %`.
 pub fn interval(gain: &Gain) -> String {
-    let (low, high) = (Unit::Change.format(gain.ci95.0), Unit::Change.format(gain.ci95.1));
+    range(gain.ci95)
+}
+
+/// An interval of relative changes: `−14.1 to −21.0 %`.
+pub fn range((low, high): (f64, f64)) -> String {
+    let (low, high) = (Unit::Change.format(low), Unit::Change.format(high));
     format!("{} to {high}", low.trim_end_matches(" %"))
 }
 

@@ -1,0 +1,164 @@
+//! `poolwright verify`: checks on the database in operation whether a plan keeps its promises.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use poolwright_host::quoted;
+use poolwright_manual::exit_code::NOTHING_BETTER;
+use poolwright_render::{plan_page, plan_text};
+use poolwright_tune::plan::{LiveMeasurement, Plan, Verdict, Verification, VerificationVerdict};
+use poolwright_tune::repeat::other_database;
+use poolwright_verify::state::PlanMounts;
+use poolwright_verify::{Error, Options, PlanState, check, from_recording, measure, not_applied};
+
+use super::options::{Usage, parse_time};
+use super::pool_connection::print_json;
+use super::record::{bar, show};
+use crate::failure::hint;
+use crate::output::{Force, Kind, Output};
+use crate::stdout::Stdout;
+use crate::{interrupt, scratch};
+
+/// The shortest recording: each of its blocks must hold some operations.
+const SHORTEST: Duration = Duration::from_secs(10);
+
+/// Check on the database in operation whether an applied plan keeps its promises
+///
+/// Records the database under its own load, and compares work rate, latencies, space and bytes written with the state before the
+/// plan, metric by metric, with 95 % intervals. Before the plan is applied, the same command measures the state before. Otherwise
+/// the plan's own recording stands for it, if it was kept (`tune --keep-trace`), without bytes written. The outcome is added to the
+/// plan, for its page and for `poolwright serve`. Changes nothing else. Exit code 4 means that a promise of the plan's goal is not
+/// kept.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Plan of `poolwright tune`, to which the outcome is added
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+
+    /// How long to record, in ten blocks. Use the time of day of the state before
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    duration: Duration,
+
+    /// Command that prints how much work the application has done so far, one number, such as a count of transactions. By default,
+    /// the work is the number of file operations of the threads that do the work
+    #[arg(long, value_name = "CMD")]
+    work: Option<String>,
+
+    /// Recording of the state before the plan was applied
+    #[arg(long, value_name = "TRACE")]
+    before: Option<PathBuf>,
+
+    /// Keep the recording in this file
+    #[arg(long, value_name = "FILE")]
+    keep_trace: Option<PathBuf>,
+
+    /// Write the plan to this file. By default replaces PLAN, which is kept as PLAN.1
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Also write the report of the plan to this file, one self-contained HTML page
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    #[command(flatten)]
+    force: Force,
+
+    /// Print the verification as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let time = parse_time(text).map_err(|why| why.to_string())?;
+    if time >= SHORTEST { Ok(time) } else { Err(format!("record for {} s or more", SHORTEST.as_secs())) }
+}
+
+/// Runs the verb, and returns its exit code.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let mut plan = Plan::read(&args.plan).map_err(poolwright_apply::Error::from)?;
+    if plan.verdict == Verdict::Keep {
+        eprintln!("poolwright: the plan recommends no change: {}", plan.why);
+        return Ok(NOTHING_BETTER);
+    }
+    if let Some(why) = other_database(&plan, Path::new(&plan.subject.directory)) {
+        return Err(Error::OtherDatabase(why).into());
+    }
+    // Read before the recording, so that a trace that cannot be read fails now.
+    let recorded = from_recording(&plan, args.before.as_deref())?;
+    // Opened before the recording too.
+    let into = args.output.as_deref().unwrap_or(&args.plan);
+    let output = Output::open(into, Kind::Plan, args.force)?;
+    let report = args.report.as_ref().map(|path| Output::open(path, Kind::Page, args.force)).transpose()?;
+
+    let state = PlanMounts::read().and_then(|mounts| mounts.state(&plan))?;
+    if args.before.is_some() && state == PlanState::NotApplied {
+        bail!(
+            anyhow::anyhow!("the plan is not applied: this run itself measures the state before")
+                .context(Usage)
+                .context(hint("leave out --before"))
+        );
+    }
+    let now = record(args, &plan)?;
+    let found = compare(&plan, state, recorded.filter(|_| use_recording(args, &plan)), now);
+    let is_broken = found.verdict == VerificationVerdict::Broken;
+    plan.verification = Some(found);
+    output.write(&(serde_json::to_string_pretty(&plan)? + "\n"))?;
+    if let Some(report) = report {
+        report.write(&plan_page::html(&plan))?;
+    }
+    if let Some(found) = &plan.verification {
+        print(args, found)?;
+    }
+    Ok(if is_broken { NOTHING_BETTER } else { 0 })
+}
+
+/// Whether a recording stands for the state before: the one that the user names, or the plan's if there was no measurement.
+fn use_recording(args: &Args, plan: &Plan) -> bool {
+    args.before.is_some() || plan.verification.as_ref().is_none_or(|of| of.before.is_none())
+}
+
+fn compare(
+    plan: &Plan,
+    state: PlanState,
+    recorded: Option<LiveMeasurement>,
+    now: LiveMeasurement,
+) -> Verification {
+    let measured = plan.verification.as_ref().and_then(|of| of.before.clone());
+    match state {
+        PlanState::NotApplied => not_applied(now),
+        PlanState::Applied { differences } => check(plan, recorded.or(measured), now, differences),
+    }
+}
+
+fn record(args: &Args, plan: &Plan) -> anyhow::Result<LiveMeasurement> {
+    interrupt::watch_patiently()?;
+    let scratch = scratch::create(None, 0)?;
+    let trace = args.keep_trace.clone().unwrap_or_else(|| scratch.path().join("recording.parquet"));
+    let options = Options { duration: args.duration, trace, work: args.work.clone() };
+    let bar = bar(Some(args.duration), &format!("dir:{}", plan.subject.directory));
+    let measured = measure(plan, &options, &interrupt::requested, |progress| show(&bar, progress));
+    bar.finish_and_clear();
+    let nothing = matches!(measured, Err(Error::NothingRecorded { .. }));
+    let measured = measured.map_err(anyhow::Error::from);
+    if nothing {
+        return measured.context(hint("verify a plan while the database has its load"));
+    }
+    measured
+}
+
+fn print(args: &Args, found: &Verification) -> anyhow::Result<()> {
+    if args.json {
+        return print_json(found);
+    }
+    plan_text::print_verification(found, &mut Stdout, crate::stdout::terminal())?;
+    let plan = quoted(&args.plan).to_string();
+    match found.verdict {
+        VerificationVerdict::NotApplied => println!(
+            "\nApply the plan (`poolwright apply {plan}`), and run the same command again under the same load."
+        ),
+        VerificationVerdict::Broken => println!("\n`poolwright undo {plan}` goes back."),
+        VerificationVerdict::Kept | VerificationVerdict::Less | VerificationVerdict::Unclear => {}
+    }
+    Ok(())
+}

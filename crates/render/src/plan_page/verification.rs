@@ -1,0 +1,166 @@
+//! A verification: the changes of the database in operation, beside what the plan promises. The page and the terminal have the same
+//! table.
+
+use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
+use poolwright_tune::metric;
+use poolwright_tune::plan::{
+    CheckedPromise, LiveMeasurement, PromiseVerdict, RateUnit, Verification, VerificationVerdict,
+};
+
+use super::format;
+
+/// An explanation of the table.
+pub const INTERVALS: &str = "Medians of the blocks of a recording of the database in operation, and the change from before the plan to \
+                             now, with 95 % intervals. The goal of the plan has the figures marked with *; they decide.";
+
+/// Fills the section of the page.
+pub fn section(section: &mut Section, found: &Verification) {
+    let kind = match found.verdict {
+        VerificationVerdict::Kept | VerificationVerdict::Less => Callout::Change,
+        VerificationVerdict::NotApplied | VerificationVerdict::Unclear | VerificationVerdict::Broken => {
+            Callout::Warning
+        }
+    };
+    section.callout(kind, headline(found), &found.why);
+    if !found.promises.is_empty() {
+        section.table(&table(found));
+        section.paragraph(INTERVALS);
+    }
+    let remarks = [reasons(found), found.warnings.clone()].concat();
+    if !remarks.is_empty() {
+        section.list(&remarks);
+    }
+    section.folded("How it was measured", |inside| {
+        inside.key_values(conditions(found));
+    });
+}
+
+/// The verdict in a few words.
+pub fn headline(found: &Verification) -> &'static str {
+    match found.verdict {
+        VerificationVerdict::NotApplied => "Not applied",
+        VerificationVerdict::Kept => "Promises kept",
+        VerificationVerdict::Less => "Less than promised",
+        VerificationVerdict::Broken => "Promises not kept",
+        VerificationVerdict::Unclear => "Not decided",
+    }
+}
+
+/// The length of the recordings: `60 s, before: 60 s`.
+pub fn about(found: &Verification) -> String {
+    let length =
+        |of: &LiveMeasurement| format!("{} in {} blocks", Unit::Seconds.format(of.seconds), of.blocks);
+    match (&found.before, &found.after) {
+        (Some(before), Some(after)) => format!("{}, before: {}", length(after), length(before)),
+        (Some(only), None) | (None, Some(only)) => length(only),
+        (None, None) => String::new(),
+    }
+}
+
+/// A table with a row for each promise.
+pub fn table(found: &Verification) -> Table {
+    let mut table = Table::new([
+        Column::left("figure"),
+        Column::right("before"),
+        Column::right("now"),
+        Column::right("change").key("change"),
+        Column::right("95 % interval"),
+        Column::right("promised"),
+        Column::right("95 % interval"),
+        Column::left("verdict"),
+    ]);
+    for promise in &found.promises {
+        table.row(row(promise));
+    }
+    table
+}
+
+fn row(promise: &CheckedPromise) -> [Cell; 8] {
+    let unit = unit(&promise.metric);
+    let measured = promise.measured;
+    let figure = |value: Option<f64>, unit| value.map_or(Cell::missing(), |value| Cell::num(value, unit));
+    let interval =
+        |ci95: Option<(f64, f64)>| ci95.map_or(Cell::missing(), |ci95| Cell::text(format::range(ci95)));
+    let mark = if promise.is_goal { " *" } else { "" };
+    [
+        Cell::text(format!("{}{mark}", metric::title(&promise.metric))),
+        figure(measured.map(|of| of.from), unit),
+        figure(measured.map(|of| of.to), unit),
+        figure(measured.map(|of| of.change), Unit::Change).tone(tone(promise.verdict)),
+        interval(measured.map(|of| of.ci95)),
+        Cell::num(promise.promised.change, Unit::Change),
+        interval(promise.promised.ci95),
+        Cell::text(verdict(promise)).tone(tone(promise.verdict)),
+    ]
+}
+
+fn verdict(promise: &CheckedPromise) -> &'static str {
+    match promise.verdict {
+        PromiseVerdict::Kept => "kept",
+        PromiseVerdict::Less => "less",
+        PromiseVerdict::Broken => "not kept",
+        PromiseVerdict::NothingPromised => "nothing promised",
+        PromiseVerdict::Unclear => "unclear",
+    }
+}
+
+/// Why promises are unclear: the figures, and the reason.
+pub fn reasons(found: &Verification) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for promise in &found.promises {
+        let Some(why) = &promise.why else { continue };
+        let name = metric::title(&promise.metric);
+        match reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    reasons.into_iter().map(|(why, names)| format!("{}: {why}", names.join(", "))).collect()
+}
+
+fn tone(verdict: PromiseVerdict) -> Tone {
+    match verdict {
+        PromiseVerdict::Kept => Tone::Good,
+        PromiseVerdict::Broken => Tone::Bad,
+        PromiseVerdict::Less | PromiseVerdict::Unclear | PromiseVerdict::NothingPromised => Tone::Plain,
+    }
+}
+
+/// The unit of a metric in operation. The space is per byte of the files, the rate per second.
+fn unit(name: &str) -> Unit {
+    match name {
+        "work_rate" => Unit::PerSecond,
+        "allocated_bytes" => Unit::Fraction,
+        other => metric::unit(other),
+    }
+}
+
+fn conditions(found: &Verification) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (when, of) in [("before", &found.before), ("now", &found.after)] {
+        let Some(of) = of else { continue };
+        let date = of.created.as_ref().map_or_else(String::new, |created| format!(", ended {created}"));
+        let length = Unit::Seconds.format(of.seconds);
+        all.push((format!("recording {when}"), format!("{length}, {} blocks{date}", of.blocks)));
+        let mix = &of.mix;
+        all.push((
+            format!("load {when}"),
+            format!(
+                "{:.0} reads/s of {}, {:.0} writes/s of {}, {:.0} syncs/s",
+                mix.reads_s,
+                format::bytes(mix.read_bytes as u64),
+                mix.writes_s,
+                format::bytes(mix.write_bytes as u64),
+                mix.syncs_s
+            ),
+        ));
+        all.push((
+            format!("work {when}"),
+            match &of.rate {
+                RateUnit::FileOperations => "file operations of the foreground threads".to_owned(),
+                RateUnit::Command(command) => format!("counted by `{command}`"),
+            },
+        ));
+    }
+    all
+}

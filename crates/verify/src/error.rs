@@ -1,0 +1,76 @@
+//! The errors of verifying a plan.
+
+use std::io;
+use std::path::PathBuf;
+
+use poolwright_host::quoted;
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The reason why a plan was not verified.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The recording failed.
+    #[error(transparent)]
+    Record(#[from] poolwright_record::Error),
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] poolwright_trace::Error),
+    /// The datasets cannot be asked.
+    #[error(transparent)]
+    Apply(#[from] poolwright_apply::Error),
+    /// A command of the kernel's OpenZFS failed.
+    #[error(transparent)]
+    Command(#[from] poolwright_pool::CommandError),
+    /// The kernel's counters cannot be read.
+    #[error(transparent)]
+    Kstat(#[from] poolwright_pool::KstatError),
+    /// A request to the owner of a pool of the user-space engine failed.
+    #[error(transparent)]
+    UserPool(#[from] poolwright_userpool::Error),
+    /// The host failed.
+    #[error("cannot {what} {}: {cause}", quoted(path))]
+    Host {
+        /// The operation, a verb.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The host's error.
+        #[source]
+        cause: io::Error,
+    },
+    /// The command that counts the application's work failed.
+    #[error("cannot count the work: `{command}` {why}")]
+    Work {
+        /// The command.
+        command: String,
+        /// What it did.
+        why: String,
+    },
+    /// The plan describes another database.
+    #[error("{0}")]
+    OtherDatabase(String),
+    /// No process used a file of the database during the recording.
+    #[error("nothing was recorded: no process used a file in {}", quoted(directory))]
+    NothingRecorded {
+        /// The database's directory.
+        directory: PathBuf,
+    },
+    /// The user interrupted the recording.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// Whether this is a refusal for safety.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Error::OtherDatabase(_) => true,
+            Error::Record(error) => error.is_refusal(),
+            Error::Apply(error) => error.is_refusal(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Measures the database in operation.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use poolwright_host::time;
+use poolwright_record::{Options as RecorderOptions, Progress, Recorder, Subject};
+use poolwright_trace::Trace;
+use poolwright_tune::plan::{LiveMeasurement, Plan, RateUnit};
+
+use crate::blocks::{BLOCKS, TraceFigures, figures};
+use crate::counters::{PoolCounters, PoolMeter};
+use crate::promise::{RATE, SPACE};
+use crate::state::PlanMounts;
+use crate::work_count::count;
+use crate::{Error, Result};
+
+/// The least time, in seconds, over which bytes on devices are counted: two transaction groups (`zfs_txg_timeout` is 5 s), because a
+/// shorter one may hold none of the database's writes.
+pub(crate) const LEAST_FOR_DEVICES_S: f64 = 10.0;
+/// How often the samplers look whether the recording is over.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Length of the recording.
+    pub duration: Duration,
+    /// The trace to write.
+    pub trace: PathBuf,
+    /// A shell command that prints how much work the application has done so far.
+    pub work: Option<String>,
+}
+
+/// Records the database of the plan, and returns its figures.
+///
+/// # Errors
+/// [`Error::NothingRecorded`] if no process used the database; [`Error::Interrupted`] if `is_interrupted` returned true;
+/// [`Error::Work`] if the command does not count; the errors of the recorder and of the pool.
+pub fn measure(
+    plan: &Plan,
+    options: &Options,
+    is_interrupted: &(dyn Fn() -> bool + Sync),
+    progress: impl FnMut(&Progress),
+) -> Result<LiveMeasurement> {
+    let directory = PathBuf::from(&plan.subject.directory);
+    let mounts = PlanMounts::read()?;
+    let sampler = Sampler { meter: PoolMeter::of(plan, &mounts)?, work: options.work.as_deref() };
+    // A command that does not count must fail before the recording.
+    sampler.sample()?;
+    let recorder = Recorder::start(Subject::Dir(directory.clone()), &RecorderOptions::new(&options.trace))?;
+    let (over, began) = (AtomicBool::new(false), Instant::now());
+    let is_over = || began.elapsed() >= options.duration || is_interrupted() || over.load(Ordering::Relaxed);
+    let (summary, samples) = std::thread::scope(|scope| {
+        let sampled = scope.spawn(|| {
+            let samples = sampler.run(options.duration, &over);
+            over.store(samples.is_err(), Ordering::Relaxed);
+            samples
+        });
+        let summary = recorder.run(is_over, progress);
+        over.store(true, Ordering::Relaxed);
+        (summary, sampled.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let (summary, samples) = (summary?, samples?);
+    if is_interrupted() {
+        return Err(Error::Interrupted);
+    }
+    if summary.trace.events == 0 {
+        return Err(Error::NothingRecorded { directory });
+    }
+    let trace = Trace::load(&options.trace)?;
+    let mut found = of_figures(&trace, figures(&trace), &samples, options.work.as_deref());
+    found.created = Some(time::now());
+    add_space(&mut found, &mounts, &directory);
+    Ok(found)
+}
+
+/// What is known of the state before a plan from its own recording, or from `trace`: neither counters of the pool nor a count of
+/// work. `None` if the plan's recording was not kept.
+///
+/// # Errors
+/// If the trace cannot be read.
+pub fn from_recording(plan: &Plan, trace: Option<&Path>) -> Result<Option<LiveMeasurement>> {
+    let kept =
+        plan.trace.as_ref().and_then(|trace| trace.path.as_ref()).map(Path::new).filter(|path| path.exists());
+    let Some(path) = trace.or(kept) else { return Ok(None) };
+    let trace = Trace::load(path)?;
+    let mut found = of_figures(&trace, figures(&trace), &[], None);
+    let subject = &plan.subject;
+    found.bytes = subject.bytes;
+    // The space on another file system is not that of today's settings.
+    if subject.dataset.is_some() && subject.bytes > 0 {
+        let per_byte = subject.allocated_bytes as f64 / subject.bytes as f64;
+        found.metrics.insert(SPACE.to_owned(), vec![per_byte]);
+    }
+    Ok(Some(found))
+}
+
+/// Adds the space of the files, if they are on ZFS.
+fn add_space(found: &mut LiveMeasurement, mounts: &PlanMounts, directory: &Path) {
+    let Some(sample) = mounts.files(directory) else { return };
+    found.bytes = sample.bytes;
+    if mounts.of_dataset(directory).is_some() && sample.bytes > 0 {
+        let per_byte = sample.allocated as f64 / sample.bytes as f64;
+        found.metrics.insert(SPACE.to_owned(), vec![per_byte]);
+    }
+}
+
+fn of_figures(trace: &Trace, of: TraceFigures, samples: &[Sample], work: Option<&str>) -> LiveMeasurement {
+    let mut metrics = of.metrics;
+    let mut units: Vec<f64> = of.operations.iter().map(|count| *count as f64).collect();
+    let mut seconds = vec![of.block_s; units.len()];
+    if work.is_some() {
+        (units, seconds) = samples
+            .windows(2)
+            .map(|pair| (pair[1].work.unwrap_or(0.0) - pair[0].work.unwrap_or(0.0), pair[1].at - pair[0].at))
+            .unzip();
+    }
+    let rates = units.iter().zip(&seconds).map(|(units, seconds)| units / seconds).collect();
+    metrics.insert(RATE.to_owned(), rates);
+    let share_of_pool = add_devices(&mut metrics, &of.written_bytes, &units, samples);
+    LiveMeasurement {
+        seconds: of.block_s * BLOCKS as f64,
+        blocks: BLOCKS as u32,
+        lost_events: trace.meta.lost_events,
+        rate: work.map_or(RateUnit::FileOperations, |command| RateUnit::Command(command.to_owned())),
+        metrics,
+        mix: of.mix,
+        share_of_pool,
+        ..LiveMeasurement::default()
+    }
+}
+
+/// Adds the metrics of the devices, for groups of blocks. Returns the database's share of the writes to the pool.
+fn add_devices(
+    metrics: &mut BTreeMap<String, Vec<f64>>,
+    written: &[u64],
+    units: &[f64],
+    samples: &[Sample],
+) -> Option<f64> {
+    let counters: Option<Vec<PoolCounters>> = samples.iter().map(|sample| sample.counters).collect();
+    let counters = counters.filter(|counters| counters.len() == BLOCKS + 1)?;
+    let block_s = (samples[BLOCKS].at - samples[0].at) / BLOCKS as f64;
+    let group = ((LEAST_FOR_DEVICES_S / block_s).ceil() as usize).clamp(1, BLOCKS);
+    let blocks: Vec<PoolCounters> = counters.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+    let of = |figure: fn(&PoolCounters) -> u64| -> Vec<f64> {
+        blocks.iter().map(|block| figure(block) as f64).collect()
+    };
+    let written: Vec<f64> = written.iter().map(|bytes| *bytes as f64).collect();
+    let device_written = of(|block| block.device_written);
+    metrics.insert("write_amplification".to_owned(), ratios(&device_written, &written, group));
+    metrics.insert("vdev_write_bytes".to_owned(), ratios(&device_written, units, group));
+    metrics.insert("vdev_read_bytes".to_owned(), ratios(&of(|block| block.device_read), units, group));
+    let total = counters[BLOCKS].since(counters[0]);
+    (total.written_by_all > 0).then(|| total.written_by_database as f64 / total.written_by_all as f64)
+}
+
+/// The ratios of the sums of `group` successive values. An incomplete group at the end is left out, as is a divisor of 0.
+fn ratios(values: &[f64], of: &[f64], group: usize) -> Vec<f64> {
+    let sums = |all: &[f64]| -> Vec<f64> { all.chunks_exact(group).map(|some| some.iter().sum()).collect() };
+    sums(values).into_iter().zip(sums(of)).filter(|(_, of)| *of > 0.0).map(|(value, of)| value / of).collect()
+}
+
+/// The counters at one time.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    /// Seconds since the start of the recording.
+    at: f64,
+    counters: Option<PoolCounters>,
+    work: Option<f64>,
+}
+
+struct Sampler<'a> {
+    meter: Option<PoolMeter>,
+    work: Option<&'a str>,
+}
+
+impl Sampler<'_> {
+    fn sample(&self) -> Result<(Option<PoolCounters>, Option<f64>)> {
+        let counters = self.meter.as_ref().map(PoolMeter::read).transpose()?.flatten();
+        Ok((counters, self.work.map(count).transpose()?))
+    }
+
+    /// Samples at the boundaries of the blocks. An interrupted run returns fewer samples.
+    fn run(&self, duration: Duration, over: &AtomicBool) -> Result<Vec<Sample>> {
+        let (began, block) = (Instant::now(), duration / BLOCKS as u32);
+        let mut samples = Vec::new();
+        for boundary in 0..=BLOCKS as u32 {
+            // The recording can end a moment before the last boundary.
+            let is_last = boundary == BLOCKS as u32;
+            while began.elapsed() < block * boundary && (is_last || !over.load(Ordering::Relaxed)) {
+                std::thread::sleep(POLL);
+            }
+            if !is_last && over.load(Ordering::Relaxed) {
+                break;
+            }
+            let at = began.elapsed().as_secs_f64();
+            let (counters, work) = self.sample()?;
+            samples.push(Sample { at, counters, work });
+        }
+        Ok(samples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A transaction group of 1 MB each 5 s, in blocks of 3 s.
+    #[test]
+    fn bytes_on_devices_are_counted_over_transaction_groups() {
+        let sample = |boundary: u32| Sample {
+            at: f64::from(boundary) * 3.0,
+            counters: Some(PoolCounters {
+                device_written: u64::from(boundary) * 3 / 5 * 1_000_000,
+                written_by_database: u64::from(boundary) * 300_000,
+                written_by_all: u64::from(boundary) * 400_000,
+                ..PoolCounters::default()
+            }),
+            work: None,
+        };
+        let samples: Vec<Sample> = (0..=BLOCKS as u32).map(sample).collect();
+        let mut metrics = BTreeMap::new();
+        let share = add_devices(&mut metrics, &[300_000; BLOCKS], &[10.0; BLOCKS], &samples);
+        assert_eq!(share, Some(0.75));
+        // Two groups of 12 s: the first ends after two transaction groups, the second after four.
+        let amplification = &metrics["write_amplification"];
+        assert_eq!(amplification.len(), 2, "{amplification:?}");
+        assert!(amplification.iter().all(|value| (value - 2.0 / 1.2).abs() < 1e-9), "{amplification:?}");
+        assert_eq!(metrics["vdev_write_bytes"], [50_000.0; 2]);
+        assert_eq!(metrics["vdev_read_bytes"], [0.0; 2]);
+    }
+
+    #[test]
+    fn a_pool_without_counters_has_no_figures_of_devices() {
+        let samples: Vec<Sample> =
+            (0..=BLOCKS as u32).map(|n| Sample { at: f64::from(n), counters: None, work: None }).collect();
+        let mut metrics = BTreeMap::new();
+        assert_eq!(add_devices(&mut metrics, &[1; BLOCKS], &[1.0; BLOCKS], &samples), None);
+        assert!(metrics.is_empty());
+    }
+}

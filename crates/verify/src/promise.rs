@@ -1,0 +1,265 @@
+//! Compares the database before and after a plan was applied with what the plan promises.
+
+use poolwright_report::Better;
+use poolwright_stats::{change_of_samples, median};
+use poolwright_tune::metric;
+use poolwright_tune::plan::{
+    CheckedPromise, Contender, LiveMeasurement, MeasuredPromise, Plan, PredictedChange, PromiseVerdict,
+    RateUnit, Verification, VerificationVerdict,
+};
+
+use crate::blocks::BLOCKS;
+use crate::measurement::LEAST_FOR_DEVICES_S;
+
+/// The metrics that a plan promises and that can be measured in operation, in the order of the table.
+pub const CHECKED: [&str; 12] = [
+    "allocated_bytes",
+    "work_rate",
+    "mean_latency_ns",
+    "read_p50_ns",
+    "read_p99_ns",
+    "write_p50_ns",
+    "write_p99_ns",
+    "fsync_p50_ns",
+    "fsync_p99_ns",
+    "write_amplification",
+    "vdev_write_bytes",
+    "vdev_read_bytes",
+];
+/// The metrics that count bytes on the devices of the pool.
+const OF_DEVICES: [&str; 3] = ["write_amplification", "vdev_write_bytes", "vdev_read_bytes"];
+/// The metric of the application's progress.
+pub(crate) const RATE: &str = "work_rate";
+/// The metric of the space.
+pub(crate) const SPACE: &str = "allocated_bytes";
+
+/// A promise is kept if it is missed by at most this fraction.
+const CLOSE: f64 = 0.01;
+/// Below this share of the database in the pool's writes, the bytes on the devices say nothing about the database.
+const LEAST_SHARE: f64 = 0.9;
+/// A load whose share of reads differs by more than this has changed.
+const READ_SHARE: f64 = 0.1;
+/// So has one whose mean sizes differ by more than this factor.
+const SIZES: f64 = 1.5;
+/// Data that have grown or shrunk by more than this factor can take another share of the cache.
+const GROWTH: f64 = 1.2;
+/// Blocks shorter than this, in seconds, may hold no complete transaction group (`zfs_txg_timeout` is 5 s).
+const SHORT: f64 = 5.0;
+
+/// The verification of a plan that is not applied: the measurement is kept as the state before.
+pub fn not_applied(before: LiveMeasurement) -> Verification {
+    Verification {
+        warnings: lost(&before, "the recording").into_iter().collect(),
+        before: Some(before),
+        after: None,
+        promises: Vec::new(),
+        verdict: VerificationVerdict::NotApplied,
+        why: "The plan is not applied. This is kept as the state before it.".to_owned(),
+    }
+}
+
+/// Compares both states. `differences`: sentences on what is not as the plan recommends.
+pub fn check(
+    plan: &Plan,
+    before: Option<LiveMeasurement>,
+    after: LiveMeasurement,
+    differences: Vec<String>,
+) -> Verification {
+    let promises: Vec<CheckedPromise> = CHECKED
+        .iter()
+        .filter_map(|metric| Some((*metric, promised(plan, metric)?)))
+        .map(|(metric, promised)| checked(plan, metric, promised, before.as_ref(), &after))
+        .collect();
+    let (verdict, why) = verdict(&promises, before.is_some());
+    let mut warnings = differences;
+    if let Some(before) = &before {
+        warnings.extend(load_changes(before, &after));
+        warnings.extend(lost(before, "the recording before"));
+    }
+    warnings.extend(lost(&after, "the recording"));
+    if after.seconds / (BLOCKS as f64) < SHORT {
+        warnings.push(format!(
+            "the blocks of {:.1} s are shorter than a transaction group can take: record for a minute or more",
+            after.seconds / BLOCKS as f64
+        ));
+    }
+    Verification { before, after: Some(after), promises, verdict, why, warnings }
+}
+
+/// The promised change: that of the database itself if the plan is confirmed, else that of the trials.
+fn promised(plan: &Plan, metric: &str) -> Option<PredictedChange> {
+    let confirmed = plan.confirmation.as_ref().and_then(|confirmation| {
+        let recommended = confirmation.settings.iter().find(|of| of.name == Contender::Recommended)?;
+        recommended.changes.get(metric)
+    });
+    let gain = confirmed.or_else(|| plan.gain.get(metric))?;
+    Some(PredictedChange { change: gain.change, ci95: Some(gain.ci95) })
+}
+
+fn checked(
+    plan: &Plan,
+    metric: &str,
+    promised: PredictedChange,
+    before: Option<&LiveMeasurement>,
+    after: &LiveMeasurement,
+) -> CheckedPromise {
+    let measured = before
+        .ok_or_else(|| "the state before the plan was not measured".to_owned())
+        .and_then(|before| measured(metric, before, after));
+    let (measured, why) = match measured {
+        Ok(measured) => (Some(measured), None),
+        Err(why) => (None, Some(why)),
+    };
+    let is_goal = plan.goal.weights.get(metric).is_some_and(|weight| *weight > 0.0);
+    let (verdict, unclear) = measured.map_or((PromiseVerdict::Unclear, None), |measured| {
+        decide(metric, promised.ci95.unwrap_or((promised.change, promised.change)), measured.ci95)
+    });
+    let why = why.or_else(|| unclear.map(str::to_owned));
+    CheckedPromise { metric: metric.to_owned(), promised, measured, is_goal, verdict, why }
+}
+
+/// The measured change, or why there is none.
+fn measured(
+    metric: &str,
+    before: &LiveMeasurement,
+    after: &LiveMeasurement,
+) -> Result<MeasuredPromise, String> {
+    if [RATE, "vdev_write_bytes", "vdev_read_bytes"].contains(&metric) && before.rate != after.rate {
+        return Err(match &before.rate {
+            RateUnit::FileOperations => "the work was not counted before the plan was applied".to_owned(),
+            RateUnit::Command(command) => format!("before, the work was counted with `{command}`"),
+        });
+    }
+    if OF_DEVICES.contains(&metric)
+        && let Some(share) = [before, after].iter().filter_map(|of| of.share_of_pool).reduce(f64::min)
+        && share < LEAST_SHARE
+    {
+        return Err(format!("other datasets wrote {:.0} % of the pool's bytes", 100.0 * (1.0 - share)));
+    }
+    let none = |when: &str| format!("not measured {when}");
+    let first = before.metrics.get(metric).ok_or_else(|| none("before"))?;
+    let second = after.metrics.get(metric).ok_or_else(|| none("afterwards"))?;
+    let (from, to) = (median(first), median(second));
+    // The space is that of all files at one time.
+    let change = match metric {
+        SPACE => Some((to / from - 1.0, (to / from - 1.0, to / from - 1.0))),
+        _ => change_of_samples(first, second).map(|found| (found.change, found.ci95)),
+    };
+    // Four groups of blocks on each side have an interval.
+    let seconds = 4.0 * LEAST_FOR_DEVICES_S;
+    let few = || match OF_DEVICES.contains(&metric) && before.seconds.min(after.seconds) < seconds {
+        true => format!("bytes on devices need recordings of {seconds:.0} s or more"),
+        false => "too few operations in the blocks".to_owned(),
+    };
+    let (change, ci95) = change.filter(|(change, _)| change.is_finite()).ok_or_else(few)?;
+    Ok(MeasuredPromise { from, to, change, ci95 })
+}
+
+/// Compares the intervals of the promised and the measured change. Returns the verdict, and why it is unclear.
+fn decide(
+    metric: &str,
+    promised: (f64, f64),
+    measured: (f64, f64),
+) -> (PromiseVerdict, Option<&'static str>) {
+    // From here on, a higher value is better, and logarithms make a half and a double equally far from 1.
+    let improvement = |(low, high): (f64, f64)| match metric::better(metric) {
+        Better::Higher => ((1.0 + low).ln(), (1.0 + high).ln()),
+        Better::Lower => (-(1.0 + high).ln(), -(1.0 + low).ln()),
+    };
+    let ((least, most), (low, high)) = (improvement(promised), improvement(measured));
+    let reaches = high + CLOSE >= least;
+    if least > 0.0 {
+        // An improvement was promised.
+        return match (low > 0.0, reaches) {
+            (true, true) => (PromiseVerdict::Kept, None),
+            (true, false) => (PromiseVerdict::Less, None),
+            (false, false) if metric == RATE && high >= 0.0 => {
+                (PromiseVerdict::Unclear, Some("a load that its clients limit does not become faster"))
+            }
+            (false, false) => (PromiseVerdict::Broken, None),
+            (false, true) => (PromiseVerdict::Unclear, Some("the blocks differ too much from each other")),
+        };
+    }
+    if most > 0.0 && reaches {
+        return (PromiseVerdict::NothingPromised, None);
+    }
+    match (low + CLOSE >= least, reaches) {
+        (true, _) => (PromiseVerdict::Kept, None),
+        (false, true) => (PromiseVerdict::Unclear, Some("the blocks differ too much from each other")),
+        (false, false) => (PromiseVerdict::Broken, None),
+    }
+}
+
+fn verdict(promises: &[CheckedPromise], has_before: bool) -> (VerificationVerdict, String) {
+    let names = |verdict: PromiseVerdict| -> Option<String> {
+        let found = promises.iter().filter(|of| of.is_goal && of.verdict == verdict);
+        let names: Vec<&str> = found.map(|of| metric::title(&of.metric)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    if let Some(names) = names(PromiseVerdict::Broken) {
+        return (VerificationVerdict::Broken, format!("The plan does not bring what it promises: {names}."));
+    }
+    if !has_before {
+        let why = "The state before the plan was not measured, so that nothing can be compared.";
+        return (VerificationVerdict::Unclear, why.to_owned());
+    }
+    match (names(PromiseVerdict::Less), names(PromiseVerdict::Unclear), names(PromiseVerdict::Kept)) {
+        (_, Some(names), _) => {
+            (VerificationVerdict::Unclear, format!("These promises could not be decided: {names}."))
+        }
+        (Some(names), None, _) => {
+            (VerificationVerdict::Less, format!("Better than before, but by less than promised: {names}."))
+        }
+        (None, None, Some(names)) => {
+            (VerificationVerdict::Kept, format!("The database shows what the plan promises: {names}."))
+        }
+        (None, None, None) => {
+            let why = "The plan promises none of the figures that can be measured in operation.";
+            (VerificationVerdict::Unclear, why.to_owned())
+        }
+    }
+}
+
+/// Sentences on differences of the load, which change the figures too.
+fn load_changes(before: &LiveMeasurement, after: &LiveMeasurement) -> Vec<String> {
+    let mut found = Vec::new();
+    let share =
+        |of: &LiveMeasurement| of.mix.reads_s / (of.mix.reads_s + of.mix.writes_s).max(f64::MIN_POSITIVE);
+    let (first, second) = (share(before), share(after));
+    if (first - second).abs() > READ_SHARE {
+        found.push(format!(
+            "the load has changed: {:.0} % of its requests were reads, now {:.0} % are",
+            100.0 * first,
+            100.0 * second
+        ));
+    }
+    for (what, first, second) in [
+        ("read", before.mix.read_bytes, after.mix.read_bytes),
+        ("write", before.mix.write_bytes, after.mix.write_bytes),
+    ] {
+        if first > 0.0 && second > 0.0 && !within(first, second, SIZES) {
+            found.push(format!(
+                "the load has changed: the mean {what} had {first:.0} bytes, now it has {second:.0}"
+            ));
+        }
+    }
+    if before.bytes > 0 && after.bytes > 0 && !within(before.bytes as f64, after.bytes as f64, GROWTH) {
+        found.push(format!(
+            "the files had {} before and have {} now",
+            poolwright_trace::format_size(before.bytes),
+            poolwright_trace::format_size(after.bytes)
+        ));
+    }
+    found
+}
+
+fn within(first: f64, second: f64, factor: f64) -> bool {
+    (1.0 / factor..=factor).contains(&(second / first))
+}
+
+fn lost(of: &LiveMeasurement, name: &str) -> Option<String> {
+    (of.lost_events > 0).then(|| format!("{name} lost {} events, so its rates are too low", of.lost_events))
+}
+
+#[cfg(test)]
+mod tests;

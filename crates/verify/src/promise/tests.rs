@@ -1,0 +1,152 @@
+use std::collections::BTreeMap;
+
+use poolwright_tune::plan::{Gain, GainVerdict, RequestMix};
+
+use super::*;
+
+/// The example plan in `docs/plan-format.md`, not confirmed, with these promises as fractions.
+fn plan(promises: &[(&str, f64, (f64, f64))]) -> Plan {
+    let text = include_str!("../../../../docs/plan-format.md");
+    let (_, rest) = text.split_once("```json\n").expect("the page has an example");
+    let text = rest.split_once("\n```").expect("the example ends").0;
+    let mut plan: Plan = serde_json::from_str(text).expect("the example is a plan");
+    plan.confirmation = None;
+    plan.goal.weights = promises.iter().map(|(metric, ..)| ((*metric).to_owned(), 1.0)).collect();
+    let gain = |change: f64, ci95| {
+        let to = 1.0 + change;
+        Gain { from: 1.0, to, change, ci95, pairs: 6, verdict: GainVerdict::Better }
+    };
+    plan.gain =
+        promises.iter().map(|(metric, change, ci)| ((*metric).to_owned(), gain(*change, *ci))).collect();
+    plan
+}
+
+/// A measurement of one metric, whose blocks vary by ±2 %.
+fn live(metric: &str, middle: f64) -> LiveMeasurement {
+    let values = (0..10).map(|n| middle * (1.0 + 0.02 * f64::from(n % 3 - 1))).collect();
+    LiveMeasurement {
+        seconds: 60.0,
+        blocks: 10,
+        metrics: BTreeMap::from([(metric.to_owned(), values)]),
+        mix: RequestMix {
+            reads_s: 90.0,
+            writes_s: 10.0,
+            read_bytes: 8192.0,
+            write_bytes: 8192.0,
+            syncs_s: 1.0,
+        },
+        bytes: 1 << 30,
+        ..LiveMeasurement::default()
+    }
+}
+
+fn verdict_of(metric: &str, promise: (f64, f64), to: f64) -> (PromiseVerdict, VerificationVerdict) {
+    let middle = f64::midpoint(promise.0, promise.1);
+    let plan = plan(&[(metric, middle, promise)]);
+    let found = check(&plan, Some(live(metric, 1.0)), live(metric, to), Vec::new());
+    (found.promises[0].verdict, found.verdict)
+}
+
+#[test]
+fn a_promise_is_compared_with_its_interval() {
+    use PromiseVerdict::{Broken, Kept, Less, NothingPromised, Unclear};
+    let latency = "read_p99_ns";
+    for (promise, to, expected) in [
+        ((-0.35, -0.25), 0.70, Kept),
+        ((-0.35, -0.25), 0.50, Kept),
+        ((-0.35, -0.25), 0.90, Less),
+        ((-0.35, -0.25), 1.00, Broken),
+        ((-0.35, -0.25), 1.20, Broken),
+        ((-0.35, -0.001), 1.00, Unclear),
+        // No improvement was promised, or a cost was announced.
+        ((-0.02, 0.05), 1.04, NothingPromised),
+        ((-0.02, 0.05), 1.20, Broken),
+        ((0.10, 0.20), 1.15, Kept),
+        ((0.10, 0.20), 1.40, Broken),
+    ] {
+        assert_eq!(verdict_of(latency, promise, to).0, expected, "{promise:?} {to}");
+    }
+}
+
+#[test]
+fn a_rate_that_did_not_rise_proves_nothing_but_one_that_fell_does() {
+    assert_eq!(verdict_of("work_rate", (0.2, 0.3), 1.25), (PromiseVerdict::Kept, VerificationVerdict::Kept));
+    assert_eq!(verdict_of("work_rate", (0.2, 0.3), 1.1), (PromiseVerdict::Less, VerificationVerdict::Less));
+    let unclear = (PromiseVerdict::Unclear, VerificationVerdict::Unclear);
+    assert_eq!(verdict_of("work_rate", (0.2, 0.3), 1.0), unclear);
+    assert_eq!(
+        verdict_of("work_rate", (0.2, 0.3), 0.8),
+        (PromiseVerdict::Broken, VerificationVerdict::Broken)
+    );
+}
+
+#[test]
+fn the_space_has_one_figure() {
+    let plan = plan(&[("allocated_bytes", -0.3, (-0.301, -0.299))]);
+    let of = |per_byte: f64| LiveMeasurement {
+        metrics: BTreeMap::from([("allocated_bytes".to_owned(), vec![per_byte])]),
+        ..live("read_p99_ns", 1.0)
+    };
+    let found = check(&plan, Some(of(0.5)), of(0.35), Vec::new());
+    assert_eq!(found.verdict, VerificationVerdict::Kept);
+    let measured = found.promises[0].measured.expect("both sides are known");
+    assert!((measured.change + 0.3).abs() < 1e-12, "{measured:?}");
+    assert_eq!(check(&plan, Some(of(0.5)), of(0.4), Vec::new()).verdict, VerificationVerdict::Less);
+}
+
+#[test]
+fn what_cannot_be_compared_has_a_reason() {
+    let plan = plan(&[("read_p99_ns", -0.3, (-0.35, -0.25)), ("write_amplification", -0.3, (-0.35, -0.25))]);
+    let after = || live("read_p99_ns", 0.7);
+    let none = check(&plan, None, after(), Vec::new());
+    assert_eq!(none.verdict, VerificationVerdict::Unclear);
+    assert!(none.promises.iter().all(|of| of.measured.is_none() && of.why.is_some()), "{none:?}");
+
+    let before = LiveMeasurement { share_of_pool: Some(0.5), ..live("write_amplification", 1.0) };
+    let shared = check(&plan, Some(before), live("write_amplification", 0.5), Vec::new());
+    assert_eq!(shared.promises[1].why.as_deref(), Some("other datasets wrote 50 % of the pool's bytes"));
+    assert_eq!(shared.promises[0].why.as_deref(), Some("not measured before"));
+}
+
+#[test]
+fn rates_of_different_units_are_not_compared() {
+    let plan = plan(&[("work_rate", 0.3, (0.25, 0.35))]);
+    let counted = LiveMeasurement { rate: RateUnit::Command("count".to_owned()), ..live("work_rate", 1.3) };
+    let found = check(&plan, Some(live("work_rate", 1.0)), counted, Vec::new());
+    assert_eq!(found.promises[0].verdict, PromiseVerdict::Unclear);
+    assert!(
+        found.promises[0].why.as_ref().is_some_and(|why| why.contains("not counted before")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn another_load_is_named() {
+    let plan = plan(&[("read_p99_ns", -0.3, (-0.35, -0.25))]);
+    let mut after = live("read_p99_ns", 0.7);
+    after.mix = RequestMix { reads_s: 40.0, writes_s: 60.0, write_bytes: 65536.0, ..after.mix };
+    after.bytes *= 2;
+    let found = check(&plan, Some(live("read_p99_ns", 1.0)), after, vec!["one difference".to_owned()]);
+    let all = found.warnings.join("\n");
+    for part in [
+        "one difference",
+        "90 % of its requests were reads, now 40 %",
+        "the mean write had 8192 bytes",
+        "the files had 1G before",
+    ] {
+        assert!(all.contains(part), "{part:?} is not in {all}");
+    }
+    let same = check(&plan, Some(live("read_p99_ns", 1.0)), live("read_p99_ns", 0.7), Vec::new());
+    assert!(same.warnings.is_empty(), "{:?}", same.warnings);
+}
+
+#[test]
+fn a_confirmed_change_is_the_promise() {
+    let text = include_str!("../../../../docs/plan-format.md");
+    let (_, rest) = text.split_once("```json\n").expect("the page has an example");
+    let plan: Plan = serde_json::from_str(rest.split_once("\n```").expect("the example ends").0).unwrap();
+    let confirmation = plan.confirmation.as_ref().expect("the example is confirmed");
+    let recommended = confirmation.settings.iter().find(|of| of.name == Contender::Recommended).unwrap();
+    let found = promised(&plan, "work_rate").expect("a promise");
+    assert!((found.change - recommended.changes["work_rate"].change).abs() < 1e-12, "{found:?}");
+}

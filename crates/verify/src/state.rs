@@ -1,0 +1,115 @@
+//! Whether a plan is applied now.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use poolwright_apply::admin;
+use poolwright_apply::work::is_same;
+use poolwright_host::file_sample::FileSample;
+use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_openzfs::property::parse_size;
+use poolwright_tune::plan::{Plan, Role};
+use poolwright_tune::spelled_setting;
+
+use crate::Result;
+use crate::counters::read_mounts;
+
+/// The type of a kernel dataset's file system in the table of mounts, and that of a mount of the user-space engine.
+const DATASETS: [&str; 2] = ["zfs", "fuse.poolwright"];
+
+/// Whether a plan is applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanState {
+    /// No recommended property has its value.
+    NotApplied,
+    /// All recommended properties have their values.
+    Applied {
+        /// What is not as the plan recommends, each a sentence.
+        differences: Vec<String>,
+    },
+}
+
+/// The mounts that hold the files of a plan.
+#[derive(Clone, Debug)]
+pub struct PlanMounts(Vec<MountEntry>);
+
+impl PlanMounts {
+    /// Reads the table of mounts.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read() -> Result<PlanMounts> {
+        read_mounts().map(PlanMounts)
+    }
+
+    /// The mount that holds a path, if it is of a dataset.
+    pub fn of_dataset(&self, path: &Path) -> Option<&MountEntry> {
+        // A file that no longer exists was on the file system of its directory.
+        let found = path.ancestors().find_map(|path| path.canonicalize().ok())?;
+        mountinfo::containing(&self.0, &found).filter(|mount| DATASETS.contains(&mount.file_system.as_str()))
+    }
+
+    /// Whether the mount is of the kernel's OpenZFS.
+    pub fn is_kernel(&self, mount: &MountEntry) -> bool {
+        mount.file_system == DATASETS[0]
+    }
+
+    /// The regular files of the database: their lengths and their space. `None` without files.
+    pub fn files(&self, directory: &Path) -> Option<FileSample> {
+        let below = mountinfo::below(&self.0, directory).map(|mount| &*mount.point);
+        let roots: Vec<String> = std::iter::once(directory)
+            .chain(below.filter(|point| *point != directory))
+            .map(|path| path.to_string_lossy().into_owned())
+            .collect();
+        FileSample::of(&roots, None)
+    }
+
+    /// Compares the datasets with the plan.
+    ///
+    /// # Errors
+    /// If a dataset cannot be asked.
+    pub fn state(&self, plan: &Plan) -> Result<PlanState> {
+        let (mut in_force, mut differences) = (0, Vec::new());
+        for (point, roles) in by_mountpoint(plan) {
+            let Some(mount) = self.of_dataset(Path::new(point)) else {
+                differences.push(format!("{point} is not on a dataset"));
+                continue;
+            };
+            let dataset = mount.source.to_string_lossy().into_owned();
+            let Some(admin) = admin::of_mount(mount) else { continue };
+            let present = admin.properties(&dataset)?;
+            for (property, wanted) in &roles[0].recommended {
+                let value = present.get(property).map_or("unknown", |of| &of.value);
+                if is_same(property, value, wanted) {
+                    in_force += 1;
+                } else {
+                    let value = spelled_setting(property, value);
+                    differences.push(format!("{property} of {dataset} is {value}, not {wanted}"));
+                }
+            }
+            differences.extend(roles.iter().filter_map(|role| old_blocks(role, self.is_kernel(mount))));
+        }
+        Ok(if in_force == 0 { PlanState::NotApplied } else { PlanState::Applied { differences } })
+    }
+}
+
+/// The roles with recommendations, by the directory on which their dataset is or would be mounted.
+fn by_mountpoint(plan: &Plan) -> BTreeMap<&str, Vec<&Role>> {
+    let mut groups: BTreeMap<&str, Vec<&Role>> = BTreeMap::new();
+    for role in plan.roles.iter().filter(|role| !role.recommended.is_empty()) {
+        groups.entry(&role.location.mountpoint).or_default().push(role);
+    }
+    groups
+}
+
+/// A sentence on files of the role that have the block size of another record size.
+fn old_blocks(role: &Role, has_exact_block_sizes: bool) -> Option<String> {
+    let wanted = role.recommended.get("recordsize").and_then(|value| parse_size(value).ok())?;
+    let sample = FileSample::of(&role.paths, Some(wanted)).filter(|_| has_exact_block_sizes)?;
+    (sample.other_block_size > 0).then(|| {
+        format!(
+            "{} of {} large files of the role {} still have another block size: `poolwright apply` rewrites them",
+            sample.other_block_size, sample.large, role.role
+        )
+    })
+}
