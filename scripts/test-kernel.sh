@@ -71,6 +71,18 @@ guest() {
     fi
 }
 
+# report_table FILE: prints a table; its lines that start with "pass" or "fail" and a tab are results.
+report_table() {
+    local line
+    while IFS= read -r line; do
+        case $line in
+            pass$'\t'*) pass "${line#*$'\t'}" ;;
+            fail$'\t'*) fail "${line#*$'\t'}" ;;
+            *) say "  $line" ;;
+        esac
+    done <"$1"
+}
+
 # same TEXT EXPECTED FOUND [untimed]: two manifests must be equal and not empty; untimed ignores the times.
 same() {
     local text=$1 names fields=1-

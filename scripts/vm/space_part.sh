@@ -16,7 +16,7 @@ space_databases() {
 }
 
 part_space() {
-    local disk=$WORK/space.disk data=$WORK/space.data stage=$WORK/space.stage pools=() kind text
+    local disk=$WORK/space.disk data=$WORK/space.data stage=$WORK/space.stage pools=()
     python3 "$POOLWRIGHT_ROOT/scripts/vm/space_data.py" make "$data"
     space_databases "$data"
     mkdir "$stage"
@@ -29,12 +29,6 @@ part_space() {
     GUEST_STEPS=space.sh GUEST_SECONDS=5400 guest "$disk" 0 fill
     disk_get "$disk" "$WORK" space.tsv "${pools[@]}"
     python3 "$POOLWRIGHT_ROOT/scripts/vm/space.py" compare "$WORK/space.json" "$WORK" >"$WORK/space.table" || fail "space.py compare ended with status $?"
-    while IFS=$'\t' read -r kind text; do
-        case $kind in
-            pass) pass "$text" ;;
-            fail) fail "$text" ;;
-            *) say "  $kind" ;;
-        esac
-    done <"$WORK/space.table"
-    rm -rf "$disk" "$stage" "$data" "${pools[@]/#/$WORK/}"
+    report_table "$WORK/space.table"
+    rm -rf "$disk" "$stage"
 }
