@@ -11,11 +11,14 @@
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
 #   databases  the same with a PostgreSQL and a MariaDB under load
 #   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
+#   arc      replays of traces on the engine and in the kernel's datasets: ARC hits, bytes written (records them: requires root)
 #
 # Trees are compared name by name: object number, type, permissions, owners, size, links, device, time, block size, content
-# and extended attributes. --keep leaves pools and manifests in target/vm/work. --no-build uses the programs in target/release as they are. The virtual machine is unpacked into target/vm
-# (scripts/vm/packages.sh); no kernel module is loaded on this machine. The environment variables POOLWRIGHT_NODES (20000) and
-# POOLWRIGHT_SEED (1) set the size and the seed of the trees. See docs/kernel-tests.md.
+# and extended attributes. --keep leaves pools and manifests in target/vm/work. --no-build uses the programs in target/release
+# as they are. The virtual machine is unpacked into target/vm (scripts/vm/packages.sh); no kernel module is loaded on this
+# machine. The environment variables POOLWRIGHT_NODES (20000) and POOLWRIGHT_SEED (1) set the size and the seed of the trees;
+# POOLWRIGHT_TRACES names a copy of the directory target/vm/work/arc of an earlier `arc --keep`, whose recordings are replayed
+# instead of new ones. See docs/kernel-tests.md.
 #
 # Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
 set -euo pipefail
@@ -25,6 +28,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/disk.sh"
 # shellcheck source=scripts/vm/space_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/space_part.sh"
+# shellcheck source=scripts/vm/arc_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/arc_part.sh"
 
 NODES=${POOLWRIGHT_NODES:-20000}
 SEED=${POOLWRIGHT_SEED:-1}
@@ -363,12 +368,12 @@ main() {
             --no-build) build=no ;;
             --keep) keep=yes ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | databases | space) parts+=("$1") ;;
+            out | in | replay | crash | apply | databases | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift
     done
-    [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash apply databases space)
+    [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash apply databases space arc)
     [ $install = no ] || step "Install required packages" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
     cd "$POOLWRIGHT_ROOT"
     [ $build = no ] || step "Build" cargo build --release --locked -p poolwright-devtools --bin engine-tree
