@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests that the engine and a kernel's OpenZFS, in a virtual machine, read each other's pools (`make test-kernel`).
 #
-# usage: scripts/test-kernel.sh [--no-install] [--keep] [PART...]
+# usage: scripts/test-kernel.sh [--no-install] [--no-build] [--keep] [PART...]
 #
 # Parts (default: all):
 #   out      the engine makes a pool; the kernel imports, reads, scrubs and changes it; the engine reads it again
@@ -10,11 +10,15 @@
 #   crash    the kernel crashes (reset); the engine replays its intent log
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
 #   databases  the same with a PostgreSQL and a MariaDB under load
+#   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
+#   arc      replays of traces on the engine and in the kernel's datasets: ARC hits, bytes written (records them: requires root)
 #
 # Trees are compared name by name: object number, type, permissions, owners, size, links, device, time, block size, content
-# and extended attributes. --keep leaves pools and manifests in target/vm/work. The virtual machine is unpacked into target/vm
-# (scripts/vm/packages.sh); no kernel module is loaded on this machine. The environment variables POOLWRIGHT_NODES (20000) and
-# POOLWRIGHT_SEED (1) set the size and the seed of the trees. See docs/kernel-tests.md.
+# and extended attributes. --keep leaves pools and manifests in target/vm/work. --no-build uses the programs in target/release
+# as they are. The virtual machine is unpacked into target/vm (scripts/vm/packages.sh); no kernel module is loaded on this
+# machine. The environment variables POOLWRIGHT_NODES (20000) and POOLWRIGHT_SEED (1) set the size and the seed of the trees;
+# POOLWRIGHT_TRACES names a copy of the directory target/vm/work/arc of an earlier `arc --keep`, whose recordings are replayed
+# instead of new ones. See docs/kernel-tests.md.
 #
 # Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
 set -euo pipefail
@@ -22,6 +26,10 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=scripts/vm/disk.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/disk.sh"
+# shellcheck source=scripts/vm/space_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/space_part.sh"
+# shellcheck source=scripts/vm/arc_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/arc_part.sh"
 
 NODES=${POOLWRIGHT_NODES:-20000}
 SEED=${POOLWRIGHT_SEED:-1}
@@ -54,7 +62,7 @@ expect() {
 guest() {
     local disk=$1 expected=$2 status=0 word rest began=$SECONDS
     shift 2
-    "$POOLWRIGHT_ROOT/scripts/vm/run.sh" --seconds 1800 --disk "$disk" "$POOLWRIGHT_ROOT/scripts/vm/${GUEST_STEPS:-steps.sh}" "$@" >"$WORK/console" || status=$?
+    "$POOLWRIGHT_ROOT/scripts/vm/run.sh" --seconds "${GUEST_SECONDS:-1800}" --disk "$disk" "$POOLWRIGHT_ROOT/scripts/vm/${GUEST_STEPS:-steps.sh}" "$@" >"$WORK/console" || status=$?
     while IFS=$'\t' read -r word rest; do
         case $word in
             pass) pass "$rest" ;;
@@ -66,6 +74,18 @@ guest() {
     else
         fail "the guest ended with status $status, not $expected (step $1); its last lines: $(tail -n 15 "$WORK/console")"
     fi
+}
+
+# report_table FILE: prints a table; its lines that start with "pass" or "fail" and a tab are results.
+report_table() {
+    local line
+    while IFS= read -r line; do
+        case $line in
+            pass$'\t'*) pass "${line#*$'\t'}" ;;
+            fail$'\t'*) fail "${line#*$'\t'}" ;;
+            *) say "  $line" ;;
+        esac
+    done <"$1"
 }
 
 # same TEXT EXPECTED FOUND [untimed]: two manifests must be equal and not empty; untimed ignores the times.
@@ -271,19 +291,29 @@ program_disk() {
     rm -rf "$stage"
 }
 
-# postgres_data DIR: a PostgreSQL with a table, and its programs below DIR/usr.
-postgres_data() {
-    local data=$WORK/postgres bin user=()
-    bin=$(dirname "$(readlink -f "$(command -v initdb || ls -d /usr/lib/postgresql/*/bin/initdb)")")
+postgres_programs() { dirname "$(readlink -f "$(command -v initdb || ls -d /usr/lib/postgresql/*/bin/initdb)")"; }
+
+# postgres_make [TEXT]: makes a PostgreSQL in $WORK/postgres/db, with a table whose text is this expression of n.
+postgres_make() {
+    local data=$WORK/postgres text=${1:-"repeat('row ', 50)"} bin user=()
+    bin=$(postgres_programs)
     rm -rf "$data"
-    mkdir -p "$data" "$1/usr/lib/postgresql" "$1/usr/share/postgresql"
+    mkdir -p "$data"
     [ "$(id -u)" -ne 0 ] || { chown nobody "$data"; user=(setpriv --reuid nobody --clear-groups); }
     # The guest has no table of time zones; GMT needs none.
     TZ=GMT "${user[@]}" "$bin/initdb" -D "$data/db" -U postgres -A trust --no-locale -E UTF8 -k >"$WORK/initdb.log"
     printf '%s\n' "CREATE TABLE t (id int PRIMARY KEY, v text);" \
-        "INSERT INTO t SELECT n, repeat('row ', 50) FROM generate_series(1, 40000) n;" >"$WORK/postgres.sql"
+        "INSERT INTO t SELECT n, $text FROM generate_series(1, 40000) n;" >"$WORK/postgres.sql"
     "${user[@]}" "$bin/postgres" --single -D "$data/db" postgres <"$WORK/postgres.sql" >"$WORK/initdb.log" 2>&1
-    tar -C "$data/db" -cf "$1/postgres.tar" .
+}
+
+# postgres_data DIR: a PostgreSQL with a table, and its programs below DIR/usr.
+postgres_data() {
+    local bin
+    bin=$(postgres_programs)
+    postgres_make
+    mkdir -p "$1/usr/lib/postgresql" "$1/usr/share/postgresql"
+    tar -C "$WORK/postgres/db" -cf "$1/postgres.tar" .
     # The server finds both directories relative to its program.
     cp -rL "${bin%/bin}" "$1/usr/lib/postgresql/"
     cp -rL "/usr/share/postgresql/$(basename "${bin%/bin}")" "$1/usr/share/postgresql/"
@@ -291,15 +321,20 @@ postgres_data() {
     python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db PostgreSQL >"$1/postgres.template"
 }
 
-# mariadb_data DIR: a MariaDB with a table, and its programs in DIR/bin.
-mariadb_data() {
-    local data=$WORK/mariadb
+# mariadb_make [TEXT]: makes a MariaDB in $WORK/mariadb, with a table whose text is this expression of seq.
+mariadb_make() {
+    local data=$WORK/mariadb text=${1:-"repeat('row ', 50)"}
     rm -rf "$data"
     mariadb-install-db --no-defaults --datadir="$data" --skip-test-db --auth-root-authentication-method=normal --force >"$WORK/install.log" 2>&1
     printf '%s\n' "CREATE DATABASE test;" "USE test;" "CREATE TABLE t (id int PRIMARY KEY, v text) ENGINE=InnoDB;" \
-        "INSERT INTO t SELECT seq, repeat('row ', 50) FROM seq_1_to_40000;" >"$WORK/mariadb.sql"
+        "INSERT INTO t SELECT seq, $text FROM seq_1_to_40000;" >"$WORK/mariadb.sql"
     mariadbd --no-defaults --datadir="$data" --bootstrap --user="$(id -un)" <"$WORK/mariadb.sql" >"$WORK/install.log" 2>&1
-    tar -C "$data" -cf "$1/mariadb.tar" .
+}
+
+# mariadb_data DIR: a MariaDB with a table, and its programs in DIR/bin.
+mariadb_data() {
+    mariadb_make
+    tar -C "$WORK/mariadb" -cf "$1/mariadb.tar" .
     mkdir -p "$1/usr/share"
     cp -rL /usr/share/mysql "$1/usr/share/"
     cp -L "$(command -v mariadbd)" "$(command -v mariadb)" "$1/bin/"
@@ -326,22 +361,23 @@ part_databases() {
 }
 
 main() {
-    local install=yes keep=no parts=() part
+    local install=yes build=yes keep=no parts=() part
     while [ $# -gt 0 ]; do
         case $1 in
             --no-install) install=no ;;
+            --no-build) build=no ;;
             --keep) keep=yes ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | databases) parts+=("$1") ;;
+            out | in | replay | crash | apply | databases | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift
     done
-    [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash apply databases)
+    [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash apply databases space arc)
     [ $install = no ] || step "Install required packages" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
     cd "$POOLWRIGHT_ROOT"
-    step "Build" cargo build --release --locked -p poolwright-devtools --bin engine-tree
-    [ -x "$PROGRAM" ] || step "Build the program" cargo build --release --locked -p poolwright --bin poolwright
+    [ $build = no ] || step "Build" cargo build --release --locked -p poolwright-devtools --bin engine-tree
+    [ $build = no ] || [ -x "$PROGRAM" ] || step "Build the program" cargo build --release --locked -p poolwright --bin poolwright
     step "The virtual machine" "$POOLWRIGHT_ROOT/scripts/vm/image.sh"
     rm -rf "$WORK"
     mkdir -p "$WORK"
