@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_openzfs::Engine;
 
-use crate::input::Input;
+use crate::input::{Entry, Input};
 use crate::measurement::Measurement;
 use crate::options::{Grid, Options};
 use crate::record::{CodecRunner, Packed, Speed, block_len};
@@ -250,7 +250,7 @@ impl Work<'_> {
     ) -> Result<()> {
         let grid = self.grid;
         let geometries = grid.geometries.len();
-        let file_len = self.source.input.files[file].len;
+        let &Entry { len: file_len, sparse, .. } = &self.source.input.files[file];
         let mut asize = vec![0; grid.cells()];
         let mut packed: Vec<(usize, Vec<Packed>)> = Vec::new();
         for (r, recordsize) in grid.recordsizes.iter().copied().enumerate() {
@@ -263,7 +263,8 @@ impl Work<'_> {
                 let cells = &mut asize[pair * geometries..(pair + 1) * geometries];
                 let mut kept = Vec::new();
                 codecs.run((r, recordsize), c, buf, len, file_len, cells, |n| {
-                    if keep {
+                    // The model of indirect blocks counts the written records of a sparse file. Its holes have no pointers.
+                    if keep && (n > 0 || !sparse) {
                         kept.push(n);
                     }
                 })?;

@@ -6,6 +6,8 @@
 //! compressed with the engine's lz4. Their checksums are synthesized as if all records differed; if many records are
 //! equal (zeros under `off`), the result is too large.
 
+use std::collections::BTreeMap;
+
 use poolwright_openzfs::codec::{Codec, Stored};
 use poolwright_openzfs::{Compression, Engine, Geometry};
 use rand::{Rng as _, RngExt as _, SeedableRng};
@@ -158,12 +160,16 @@ impl Model {
         if !entry.sparse {
             return self.tree(records);
         }
-        // Ranges without any data have no indirect blocks.
-        let written = entry.written_records(recordsize);
-        let spans = entry.written_records(recordsize * POINTERS).max(1);
-        if records <= POINTERS {
-            return self.one(written);
+        // The number of pointers in each indirect block. Blocks without any pointer do not exist.
+        let mut pointers: BTreeMap<u64, u64> = BTreeMap::new();
+        for range in entry.written_ranges(recordsize) {
+            for block in range.start / POINTERS..range.end.div_ceil(POINTERS) {
+                let inside = range.end.min((block + 1) * POINTERS) - range.start.max(block * POINTERS);
+                *pointers.entry(block).or_default() += inside;
+            }
         }
-        spans * self.one((written / spans).min(POINTERS)) + self.tree(spans)
+        let lowest = pointers.values().map(|count| self.one(*count)).sum::<u64>();
+        // A file with one indirect block has no block above it.
+        if records <= POINTERS { lowest } else { lowest + self.tree(pointers.len() as u64) }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -198,21 +199,29 @@ impl Entry {
 
     /// Returns the number of records of `recordsize` that contain any written data; the others are holes of the source.
     pub(crate) fn written_records(&self, recordsize: u64) -> u64 {
+        self.written_ranges(recordsize).into_iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// Returns the records of `recordsize` that contain any written data, as ranges in ascending order.
+    pub(crate) fn written_ranges(&self, recordsize: u64) -> Vec<Range<u64>> {
+        let all = 0..self.len.div_ceil(recordsize);
         if !self.sparse {
-            return self.len.div_ceil(recordsize);
+            return vec![all];
         }
-        let Ok(file) = open(&self.path) else { return self.len.div_ceil(recordsize) };
-        let (mut count, mut next_record, mut at) = (0, 0, 0);
+        let Ok(file) = open(&self.path) else { return vec![all] };
+        let (mut ranges, mut next_record, mut at) = (Vec::new(), 0, 0);
         while let Ok(start) = seek(&file, SeekFrom::Data(at)) {
             if start >= self.len {
                 break;
             }
             let end = seek(&file, SeekFrom::Hole(start)).unwrap_or(self.len).clamp(start + 1, self.len);
-            let first = (start / recordsize).max(next_record);
-            next_record = end.div_ceil(recordsize).max(next_record);
-            count += next_record - first.min(next_record);
+            let range = (start / recordsize).max(next_record)..end.div_ceil(recordsize);
+            if !range.is_empty() {
+                next_record = range.end;
+                ranges.push(range);
+            }
             at = end;
         }
-        count
+        ranges
     }
 }

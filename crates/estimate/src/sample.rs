@@ -25,6 +25,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::concatenation::Concatenation;
 use crate::draws::Draws;
 use crate::full;
+use crate::input::Entry;
 use crate::measurement::{Measurement, PointShares};
 use crate::options::{Grid, Options, nominal_speed};
 use crate::record::{CodecRunner, Packed, Speed};
@@ -370,7 +371,7 @@ impl Sampler<'_> {
         wanted: &[bool],
         late: &dyn Fn() -> bool,
     ) -> Result<Option<PointShares>> {
-        let file_len = self.source.input.files[point.file].len;
+        let &Entry { len: file_len, sparse, .. } = &self.source.input.files[point.file];
         let size = self.widest(wanted, point.rank);
         let (base, len, _) = self.line.window(point.file, file_len, point.offset, size);
         let buf = &mut worker.buf[..size as usize];
@@ -397,7 +398,13 @@ impl Sampler<'_> {
                 let mut asize = vec![0; self.grid.geometries.len()];
                 let mut packed = Vec::new();
                 let len = window.1 as usize;
-                worker.codecs.run((r, recordsize), c, buf, len, file_len, &mut asize, |n| packed.push(n))?;
+                // The model of indirect blocks counts the written records of a sparse file.
+                let keep = |n: Packed| {
+                    if n > 0 || !sparse {
+                        packed.push(n);
+                    }
+                };
+                worker.codecs.run((r, recordsize), c, buf, len, file_len, &mut asize, keep)?;
                 let pair = self.grid.pair(r, c);
                 seen.shares.push((pair, asize.iter().map(|a| *a as f64 / window.2 as f64).collect()));
                 seen.packed.push((pair, packed));

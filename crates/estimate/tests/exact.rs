@@ -140,3 +140,29 @@ fn holes_of_the_source_stay_holes_even_without_compression() {
         compare_file(&path, recordsize, 12, Layout::Plain, &["off", "lz4", "zstd-1"]);
     }
 }
+
+#[test]
+fn holes_of_the_source_are_not_pointers_of_written_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sparse");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let mut rng = common::rng(5);
+    for at in [0u64, 17 << 20, 45 << 20] {
+        file.write_all_at(&common::content(2, 4 << 20, &mut rng), at).unwrap();
+    }
+    file.sync_all().unwrap();
+    for recordsize in [4 << 10, 8 << 10, 16 << 10] {
+        let estimate = common::full(&path, &[recordsize], &["lz4", "zstd-3"], &[12], &[Layout::Plain]);
+        let pool_dir = tempfile::tempdir().unwrap();
+        let pool = common::pool(pool_dir.path(), 12, Layout::Plain);
+        for codec in ["lz4", "zstd-3"] {
+            let (blocks, _) = common::store(&pool, codec, recordsize, codec, &path);
+            let total = (blocks.asize + blocks.indirect_asize) as f64;
+            let cell = estimate.cell(recordsize, codec, 12).unwrap();
+            let error = (cell.total_bytes as f64 / total - 1.0) * 100.0;
+            println!("{codec} {recordsize}: {error:+.3} % ({} of indirect blocks)", blocks.indirect_asize);
+            assert!(error.abs() < 0.5, "{codec} {recordsize}: {error:+.3} %: {cell:?} {blocks:?}");
+        }
+    }
+}
