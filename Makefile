@@ -1,6 +1,6 @@
 # `make run` shows Poolwright on a live database; `make test` runs the tests. The scripts do the work.
 
-.PHONY: help run lab check-lab build install uninstall deb check-deb docs test test-kernel test-mount web test-web fuzz sanitize bench lint ci clean
+.PHONY: help run lab check-lab build install uninstall deb check-deb docs test test-kernel test-kernel-all test-mount web test-web fuzz sanitize bench lint ci clean
 .DEFAULT_GOAL := help
 
 # rustup's directory, also if the shell has not read the login files.
@@ -46,6 +46,9 @@ test-mount: ## test the FUSE mount with real databases, public file-system suite
 
 test-kernel: ## exchange pools between the engine and a kernel's OpenZFS in a virtual machine (long)
 	@scripts/test-kernel.sh
+
+test-kernel-all: ## the same, and databases, estimates of space and replays against the kernel (two hours)
+	@scripts/test-kernel.sh --all
 
 web: ## build the web page of `poolwright serve` again, into crates/monitor/page (Node.js)
 	@scripts/web.sh

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tests that the engine and a kernel's OpenZFS, in a virtual machine, read each other's pools (`make test-kernel`).
 #
-# usage: scripts/test-kernel.sh [--no-install] [--no-build] [--keep] [PART...]
+# usage: scripts/test-kernel.sh [--no-install] [--no-build] [--keep] [--all | PART...]
 #
-# Parts (default: all):
+# Parts (default: out in replay crash apply, 25 minutes; --all: all, 110 minutes):
 #   out      the engine makes a pool; the kernel imports, reads, scrubs and changes it; the engine reads it again
 #   in       the kernel makes a pool; the engine reads and changes it; the kernel reads and scrubs it
 #   replay   the engine crashes (SIGKILL); the kernel replays its intent log
@@ -38,6 +38,8 @@ TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
 PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
+SHORT_PARTS=(out in replay crash apply)
+ALL_PARTS=("${SHORT_PARTS[@]}" databases space arc)
 PASSED=0
 FAILED=0
 
@@ -367,13 +369,14 @@ main() {
             --no-install) install=no ;;
             --no-build) build=no ;;
             --keep) keep=yes ;;
+            --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
             out | in | replay | crash | apply | databases | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift
     done
-    [ ${#parts[@]} -gt 0 ] || parts=(out in replay crash apply databases space arc)
+    [ ${#parts[@]} -gt 0 ] || parts=("${SHORT_PARTS[@]}")
     [ $install = no ] || step "Install required packages" "$POOLWRIGHT_ROOT/scripts/install.sh" --for test
     cd "$POOLWRIGHT_ROOT"
     [ $build = no ] || step "Build" cargo build --release --locked -p poolwright-devtools --bin engine-tree
