@@ -10,6 +10,14 @@ use poolwright_tune::plan::RequestMix;
 /// The number of blocks into which a recording is divided.
 pub const BLOCKS: usize = 10;
 
+/// The least time, in seconds, over which bytes on devices are counted: two transaction groups (`zfs_txg_timeout` is 5 s), because a
+/// shorter one may hold none of the database's writes.
+pub(crate) const LEAST_FOR_DEVICES_S: f64 = 10.0;
+/// The metric of the application's progress.
+pub(crate) const RATE: &str = "work_rate";
+/// The metric of the space.
+pub(crate) const SPACE: &str = "allocated_bytes";
+
 /// The least number of operations of a block for its median, and for its 99th percentile: two must lie beyond it.
 const LEAST_FOR_MEDIAN: u64 = 10;
 const LEAST_FOR_P99: u64 = 200;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::mountinfo::MountEntry;
 use poolwright_pool::{CommandOptions, Kstats, ZfsCommands};
 use poolwright_tune::plan::Plan;
 use poolwright_userpool::{Client, Counters, Request};
@@ -15,9 +15,9 @@ use crate::state::PlanMounts;
 /// Time limit of an answer of a pool's owner.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// Counters of a pool since it was opened. Numbers are bytes.
+/// Counters of a pool and its devices since it was opened. Numbers are bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolCounters {
+pub struct DeviceCounters {
     /// Read from the devices.
     pub device_read: u64,
     /// Written to the devices.
@@ -28,10 +28,10 @@ pub struct PoolCounters {
     pub written_by_all: u64,
 }
 
-impl PoolCounters {
+impl DeviceCounters {
     /// The difference to earlier counters; zero where a counter was reset.
-    pub fn since(self, before: PoolCounters) -> PoolCounters {
-        PoolCounters {
+    pub fn since(self, before: DeviceCounters) -> DeviceCounters {
+        DeviceCounters {
             device_read: self.device_read.saturating_sub(before.device_read),
             device_written: self.device_written.saturating_sub(before.device_written),
             written_by_database: self.written_by_database.saturating_sub(before.written_by_database),
@@ -80,16 +80,16 @@ impl PoolMeter {
     ///
     /// # Errors
     /// If the pool cannot be asked.
-    pub fn read(&self) -> Result<Option<PoolCounters>> {
+    pub fn read(&self) -> Result<Option<DeviceCounters>> {
         match &self.kernel {
             Some((commands, leaves)) => self.read_kernel(commands, leaves),
             None => self.read_user(),
         }
     }
 
-    fn read_kernel(&self, commands: &ZfsCommands, leaves: &BTreeSet<u64>) -> Result<Option<PoolCounters>> {
+    fn read_kernel(&self, commands: &ZfsCommands, leaves: &BTreeSet<u64>) -> Result<Option<DeviceCounters>> {
         let Some(vdevs) = commands.vdev_counters(&self.pool)? else { return Ok(None) };
-        let mut found = PoolCounters::default();
+        let mut found = DeviceCounters::default();
         for vdev in vdevs.iter().filter(|vdev| vdev.guid.is_some_and(|guid| leaves.contains(&guid))) {
             found.device_read += vdev.read_bytes.unwrap_or(0);
             found.device_written += vdev.write_bytes.unwrap_or(0);
@@ -102,11 +102,11 @@ impl PoolMeter {
         Ok(Some(found))
     }
 
-    fn read_user(&self) -> Result<Option<PoolCounters>> {
+    fn read_user(&self) -> Result<Option<DeviceCounters>> {
         let Some(mut client) = Client::connect(&self.pool)? else { return Ok(None) };
         client.set_timeout(ANSWER_LIMIT)?;
         let counters: Counters = client.ask(&Request::Counters)?;
-        let mut found = PoolCounters::default();
+        let mut found = DeviceCounters::default();
         for file in &counters.files {
             found.device_read += file.moved.read_bytes;
             found.device_written += file.moved.write_bytes;
@@ -117,7 +117,7 @@ impl PoolMeter {
         Ok(Some(found))
     }
 
-    fn add_written(&self, found: &mut PoolCounters, dataset: &str, bytes: u64) {
+    fn add_written(&self, found: &mut DeviceCounters, dataset: &str, bytes: u64) {
         found.written_by_all += bytes;
         if self.datasets.contains(dataset) {
             found.written_by_database += bytes;
@@ -136,10 +136,4 @@ fn leaves(pool: &str) -> Result<Option<(ZfsCommands, BTreeSet<u64>)>> {
     let leaves =
         vdevs.filter(|(_, vdev)| vdev.children.is_empty()).filter_map(|(_, vdev)| vdev.guid).collect();
     Ok(Some((commands, leaves)))
-}
-
-/// The table of mounts, which must not be that of the start: a dataset can be mounted elsewhere since.
-pub(crate) fn read_mounts() -> Result<Vec<MountEntry>> {
-    let path = Path::new(mountinfo::PATH);
-    mountinfo::read().map_err(|cause| crate::Error::Host { what: "read", path: path.to_owned(), cause })
 }

@@ -10,16 +10,12 @@ use poolwright_record::{Options as RecorderOptions, Progress, Recorder, Subject}
 use poolwright_trace::Trace;
 use poolwright_tune::plan::{LiveMeasurement, Plan, RateUnit};
 
-use crate::blocks::{BLOCKS, TraceFigures, figures};
-use crate::counters::{PoolCounters, PoolMeter};
-use crate::promise::{RATE, SPACE};
+use crate::blocks::{BLOCKS, LEAST_FOR_DEVICES_S, RATE, SPACE, TraceFigures, figures};
+use crate::counters::{DeviceCounters, PoolMeter};
 use crate::state::PlanMounts;
 use crate::work_count::count;
 use crate::{Error, Result};
 
-/// The least time, in seconds, over which bytes on devices are counted: two transaction groups (`zfs_txg_timeout` is 5 s), because a
-/// shorter one may hold none of the database's writes.
-pub(crate) const LEAST_FOR_DEVICES_S: f64 = 10.0;
 /// How often the samplers look whether the recording is over.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -140,12 +136,12 @@ fn add_devices(
     units: &[f64],
     samples: &[Sample],
 ) -> Option<f64> {
-    let counters: Option<Vec<PoolCounters>> = samples.iter().map(|sample| sample.counters).collect();
+    let counters: Option<Vec<DeviceCounters>> = samples.iter().map(|sample| sample.counters).collect();
     let counters = counters.filter(|counters| counters.len() == BLOCKS + 1)?;
     let block_s = (samples[BLOCKS].at - samples[0].at) / BLOCKS as f64;
     let group = ((LEAST_FOR_DEVICES_S / block_s).ceil() as usize).clamp(1, BLOCKS);
-    let blocks: Vec<PoolCounters> = counters.windows(2).map(|pair| pair[1].since(pair[0])).collect();
-    let of = |figure: fn(&PoolCounters) -> u64| -> Vec<f64> {
+    let blocks: Vec<DeviceCounters> = counters.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+    let of = |figure: fn(&DeviceCounters) -> u64| -> Vec<f64> {
         blocks.iter().map(|block| figure(block) as f64).collect()
     };
     let written: Vec<f64> = written.iter().map(|bytes| *bytes as f64).collect();
@@ -168,7 +164,7 @@ fn ratios(values: &[f64], of: &[f64], group: usize) -> Vec<f64> {
 struct Sample {
     /// Seconds since the start of the recording.
     at: f64,
-    counters: Option<PoolCounters>,
+    counters: Option<DeviceCounters>,
     work: Option<f64>,
 }
 
@@ -178,7 +174,7 @@ struct Sampler<'a> {
 }
 
 impl Sampler<'_> {
-    fn sample(&self) -> Result<(Option<PoolCounters>, Option<f64>)> {
+    fn sample(&self) -> Result<(Option<DeviceCounters>, Option<f64>)> {
         let counters = self.meter.as_ref().map(PoolMeter::read).transpose()?.flatten();
         Ok((counters, self.work.map(count).transpose()?))
     }
@@ -213,11 +209,11 @@ mod tests {
     fn bytes_on_devices_are_counted_over_transaction_groups() {
         let sample = |boundary: u32| Sample {
             at: f64::from(boundary) * 3.0,
-            counters: Some(PoolCounters {
+            counters: Some(DeviceCounters {
                 device_written: u64::from(boundary) * 3 / 5 * 1_000_000,
                 written_by_database: u64::from(boundary) * 300_000,
                 written_by_all: u64::from(boundary) * 400_000,
-                ..PoolCounters::default()
+                ..DeviceCounters::default()
             }),
             work: None,
         };

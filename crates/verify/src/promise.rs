@@ -8,8 +8,7 @@ use poolwright_tune::plan::{
     RateUnit, Verification, VerificationVerdict,
 };
 
-use crate::blocks::BLOCKS;
-use crate::measurement::LEAST_FOR_DEVICES_S;
+use crate::blocks::{BLOCKS, LEAST_FOR_DEVICES_S, RATE, SPACE};
 
 /// The metrics that a plan promises and that can be measured in operation, in the order of the table.
 pub const CHECKED: [&str; 12] = [
@@ -28,10 +27,6 @@ pub const CHECKED: [&str; 12] = [
 ];
 /// The metrics that count bytes on the devices of the pool.
 const OF_DEVICES: [&str; 3] = ["write_amplification", "vdev_write_bytes", "vdev_read_bytes"];
-/// The metric of the application's progress.
-pub(crate) const RATE: &str = "work_rate";
-/// The metric of the space.
-pub(crate) const SPACE: &str = "allocated_bytes";
 
 /// A promise is kept if it is missed by at most this fraction.
 const CLOSE: f64 = 0.01;

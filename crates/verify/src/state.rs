@@ -11,8 +11,7 @@ use poolwright_openzfs::property::parse_size;
 use poolwright_tune::plan::{Plan, Role};
 use poolwright_tune::spelled_setting;
 
-use crate::Result;
-use crate::counters::read_mounts;
+use crate::{Error, Result};
 
 /// The type of a kernel dataset's file system in the table of mounts, and that of a mount of the user-space engine.
 const DATASETS: [&str; 2] = ["zfs", "fuse.poolwright"];
@@ -39,7 +38,9 @@ impl PlanMounts {
     /// # Errors
     /// If it cannot be read.
     pub fn read() -> Result<PlanMounts> {
-        read_mounts().map(PlanMounts)
+        let path = Path::new(mountinfo::PATH);
+        let cause = |cause| Error::Host { what: "read", path: path.to_owned(), cause };
+        mountinfo::read().map(PlanMounts).map_err(cause)
     }
 
     /// The mount that holds a path, if it is of a dataset.
