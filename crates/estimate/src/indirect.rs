@@ -160,7 +160,7 @@ impl Model {
         if !entry.sparse {
             return self.tree(records);
         }
-        // The number of pointers in each indirect block. Blocks without any pointer do not exist.
+        // The number of pointers in each block of the lowest level. Blocks without any pointer do not exist.
         let mut pointers: BTreeMap<u64, u64> = BTreeMap::new();
         for range in entry.written_ranges(recordsize) {
             for block in range.start / POINTERS..range.end.div_ceil(POINTERS) {
@@ -168,8 +168,16 @@ impl Model {
                 *pointers.entry(block).or_default() += inside;
             }
         }
-        let lowest = pointers.values().map(|count| self.one(*count)).sum::<u64>();
-        // A file with one indirect block has no block above it.
-        if records <= POINTERS { lowest } else { lowest + self.tree(pointers.len() as u64) }
+        // The length of the file decides the number of levels.
+        let (mut sum, mut longest) = (0, records);
+        while longest > 1 {
+            sum += pointers.values().map(|count| self.one(*count)).sum::<u64>();
+            let mut above = BTreeMap::new();
+            for block in pointers.keys() {
+                *above.entry(block / POINTERS).or_default() += 1;
+            }
+            (pointers, longest) = (above, longest.div_ceil(POINTERS));
+        }
+        sum
     }
 }

@@ -1,4 +1,4 @@
-//! A sample of the files of a role: their block sizes and their space.
+//! The block sizes and the space of files, or of a sample of them.
 //!
 //! `stat` reports the block size of a regular file on ZFS as `st_blksize` (`zfs_getattr_fast` in OpenZFS), which is the recordsize at
 //! the time when the file grew beyond one block. The files are not opened.
@@ -7,12 +7,10 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The number of files of a role that are examined at most.
-const MAX_FILES: u64 = 10_000;
 /// Unit of `st_blocks` in bytes (`stat(2)`).
 const SECTOR: u64 = 512;
 
-/// What the files of a role have in common.
+/// What files have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileSample {
     /// Number of examined files.
@@ -28,12 +26,12 @@ pub struct FileSample {
 }
 
 impl FileSample {
-    /// Examines the regular files below these paths, without following symbolic links and without entering other file systems.
-    /// `None` if this process may examine no file.
-    pub fn of(paths: &[String], recordsize: Option<u64>) -> Option<FileSample> {
+    /// Examines at most `limit` regular files below these paths, without following symbolic links and without entering other file
+    /// systems. `None` if this process may examine no file.
+    pub fn of(paths: &[String], recordsize: Option<u64>, limit: u64) -> Option<FileSample> {
         let mut sample = FileSample::default();
         for path in paths {
-            sample.add(Path::new(path), recordsize);
+            sample.add(Path::new(path), recordsize, limit);
         }
         (sample.files > 0).then_some(sample)
     }
@@ -43,13 +41,13 @@ impl FileSample {
         (self.allocated > 0).then(|| self.bytes as f64 / self.allocated as f64)
     }
 
-    fn add(&mut self, path: &Path, recordsize: Option<u64>) {
+    fn add(&mut self, path: &Path, recordsize: Option<u64>, limit: u64) {
         let Ok(top) = fs::symlink_metadata(path) else { return };
         let device = top.dev();
         let mut rest: Vec<(PathBuf, Metadata)> = vec![(path.to_owned(), top)];
         while let Some((path, meta)) = rest.pop() {
             if meta.is_file() {
-                if self.files == MAX_FILES {
+                if self.files == limit {
                     return;
                 }
                 self.add_file(&meta, recordsize);
@@ -84,11 +82,12 @@ mod tests {
         std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
         let paths = [dir.path().to_str().unwrap().to_owned()];
         let block = fs::metadata(dir.path().join("sub/large")).unwrap().blksize();
-        let same = FileSample::of(&paths, Some(block)).unwrap();
+        let same = FileSample::of(&paths, Some(block), 9).unwrap();
         assert_eq!((same.files, same.large, same.other_block_size, same.bytes), (2, 1, 0, 100_010));
         assert!(same.space_ratio().unwrap() > 0.5);
-        assert_eq!(FileSample::of(&paths, Some(block / 2)).unwrap().other_block_size, 1);
-        assert_eq!(FileSample::of(&paths, None).unwrap().large, 0);
-        assert_eq!(FileSample::of(&["/missing".to_owned()], None), None);
+        assert_eq!(FileSample::of(&paths, Some(block / 2), 9).unwrap().other_block_size, 1);
+        assert_eq!(FileSample::of(&paths, None, 9).unwrap().large, 0);
+        assert_eq!(FileSample::of(&paths, None, 1).unwrap().files, 1);
+        assert_eq!(FileSample::of(&["/missing".to_owned()], None, 9), None);
     }
 }

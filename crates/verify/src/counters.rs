@@ -18,8 +18,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Counters of a pool and its devices since it was opened. Numbers are bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounters {
-    /// Read from the devices.
-    pub device_read: u64,
     /// Written to the devices.
     pub device_written: u64,
     /// Written by programs to the database's datasets.
@@ -32,7 +30,6 @@ impl DeviceCounters {
     /// The difference to earlier counters; zero where a counter was reset.
     pub fn since(self, before: DeviceCounters) -> DeviceCounters {
         DeviceCounters {
-            device_read: self.device_read.saturating_sub(before.device_read),
             device_written: self.device_written.saturating_sub(before.device_written),
             written_by_database: self.written_by_database.saturating_sub(before.written_by_database),
             written_by_all: self.written_by_all.saturating_sub(before.written_by_all),
@@ -91,7 +88,6 @@ impl PoolMeter {
         let Some(vdevs) = commands.vdev_counters(&self.pool)? else { return Ok(None) };
         let mut found = DeviceCounters::default();
         for vdev in vdevs.iter().filter(|vdev| vdev.guid.is_some_and(|guid| leaves.contains(&guid))) {
-            found.device_read += vdev.read_bytes.unwrap_or(0);
             found.device_written += vdev.write_bytes.unwrap_or(0);
         }
         for pool in Kstats::default().pools()?.iter().filter(|pool| pool.name() == self.pool) {
@@ -108,7 +104,6 @@ impl PoolMeter {
         let counters: Counters = client.ask(&Request::Counters)?;
         let mut found = DeviceCounters::default();
         for file in &counters.files {
-            found.device_read += file.moved.read_bytes;
             found.device_written += file.moved.write_bytes;
         }
         for mount in &counters.mounts {

@@ -52,6 +52,29 @@ pub enum Error {
     /// The plan describes another database.
     #[error("{0}")]
     OtherDatabase(String),
+    /// A recording is not one of the plan's database.
+    #[error("{} is a recording of {subject}, but the plan was made for {expected}", quoted(path))]
+    OtherRecording {
+        /// The trace.
+        path: PathBuf,
+        /// What it recorded.
+        subject: String,
+        /// What it should have recorded.
+        expected: String,
+    },
+    /// The recording was ended because its evaluation would have taken too much memory.
+    #[error(
+        "{events} events were recorded after {seconds:.0} s, and their evaluation would take more than half of the available memory"
+    )]
+    TooManyEvents {
+        /// Events so far.
+        events: u64,
+        /// Length of the recording until then, in seconds.
+        seconds: f64,
+    },
+    /// The plan was applied, undone or changed during the recording.
+    #[error("{0} during the recording, so that it shows neither state")]
+    Changed(String),
     /// No process used a file of the database during the recording.
     #[error("nothing was recorded: no process used a file in {}", quoted(directory))]
     NothingRecorded {

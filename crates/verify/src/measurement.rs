@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use poolwright_host::time;
+use poolwright_host::{memory, time};
 use poolwright_record::{Options as RecorderOptions, Progress, Recorder, Subject};
-use poolwright_trace::Trace;
+use poolwright_trace::{Event, Reader, Trace};
 use poolwright_tune::plan::{LiveMeasurement, Plan, RateUnit};
 
 use crate::blocks::{BLOCKS, LEAST_FOR_DEVICES_S, RATE, SPACE, TraceFigures, figures};
@@ -18,6 +18,11 @@ use crate::{Error, Result};
 
 /// How often the samplers look whether the recording is over.
 const POLL: Duration = Duration::from_millis(20);
+
+/// Memory that an event takes when a trace is read: sorting takes half as much again.
+const BYTES_PER_EVENT: u64 = size_of::<Event>() as u64 * 3 / 2;
+/// How long the last sample may come after the end of the recording.
+const LATE: Duration = Duration::from_secs(1);
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -39,7 +44,7 @@ pub fn measure(
     plan: &Plan,
     options: &Options,
     is_interrupted: &(dyn Fn() -> bool + Sync),
-    progress: impl FnMut(&Progress),
+    mut progress: impl FnMut(&Progress),
 ) -> Result<LiveMeasurement> {
     let directory = PathBuf::from(&plan.subject.directory);
     let mounts = PlanMounts::read()?;
@@ -47,21 +52,39 @@ pub fn measure(
     // A command that does not count must fail before the recording.
     sampler.sample()?;
     let recorder = Recorder::start(Subject::Dir(directory.clone()), &RecorderOptions::new(&options.trace))?;
-    let (over, began) = (AtomicBool::new(false), Instant::now());
-    let is_over = || began.elapsed() >= options.duration || is_interrupted() || over.load(Ordering::Relaxed);
+    let (over, began, events) = (AtomicBool::new(false), Instant::now(), AtomicU64::new(0));
+    let most_events = memory::available().unwrap_or(u64::MAX) / 2 / BYTES_PER_EVENT;
+    let is_too_large = || events.load(Ordering::Relaxed) > most_events;
+    let is_over = || {
+        began.elapsed() >= options.duration
+            || is_interrupted()
+            || over.load(Ordering::Relaxed)
+            || is_too_large()
+    };
     let (summary, samples) = std::thread::scope(|scope| {
         let sampled = scope.spawn(|| {
             let samples = sampler.run(options.duration, &over);
             over.store(samples.is_err(), Ordering::Relaxed);
             samples
         });
-        let summary = recorder.run(is_over, progress);
+        let summary = recorder.run(is_over, |now| {
+            events.store(now.events, Ordering::Relaxed);
+            progress(now);
+        });
         over.store(true, Ordering::Relaxed);
         (summary, sampled.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     let (summary, samples) = (summary?, samples?);
     if is_interrupted() {
         return Err(Error::Interrupted);
+    }
+    if is_too_large() {
+        let (events, seconds) = (summary.trace.events, began.elapsed().as_secs_f64());
+        return Err(Error::TooManyEvents { events, seconds });
+    }
+    if let Some(command) = options.work.as_ref().filter(|_| samples.len() <= BLOCKS) {
+        let why = "takes longer than a block of the recording".to_owned();
+        return Err(Error::Work { command: command.clone(), why });
     }
     if summary.trace.events == 0 {
         return Err(Error::NothingRecorded { directory });
@@ -74,24 +97,43 @@ pub fn measure(
 }
 
 /// What is known of the state before a plan from its own recording, or from `trace`: neither counters of the pool nor a count of
-/// work. `None` if the plan's recording was not kept.
+/// work. `None` if the plan's recording was not kept, or if its file has another content now.
 ///
 /// # Errors
-/// If the trace cannot be read.
+/// [`Error::OtherRecording`] if `trace` is not of the plan's database; the errors of reading a trace.
 pub fn from_recording(plan: &Plan, trace: Option<&Path>) -> Result<Option<LiveMeasurement>> {
-    let kept =
-        plan.trace.as_ref().and_then(|trace| trace.path.as_ref()).map(Path::new).filter(|path| path.exists());
-    let Some(path) = trace.or(kept) else { return Ok(None) };
+    let subject = &plan.subject;
+    let path = match trace {
+        Some(path) => {
+            let (found, expected) =
+                (Reader::open(path)?.meta().subject.clone(), format!("dir:{}", subject.directory));
+            if found != expected {
+                return Err(Error::OtherRecording { path: path.to_owned(), subject: found, expected });
+            }
+            path
+        }
+        None => match kept_recording(plan) {
+            Some(path) => path,
+            None => return Ok(None),
+        },
+    };
     let trace = Trace::load(path)?;
     let mut found = of_figures(&trace, figures(&trace), &[], None);
-    let subject = &plan.subject;
-    found.bytes = subject.bytes;
-    // The space on another file system is not that of today's settings.
-    if subject.dataset.is_some() && subject.bytes > 0 {
+    let directory = Path::new(&subject.directory);
+    // The plan counts the files of one file system. The space on another file system is not that of today's settings.
+    if subject.dataset.is_some() && subject.bytes > 0 && !PlanMounts::read()?.has_mounts_below(directory) {
+        found.bytes = subject.bytes;
         let per_byte = subject.allocated_bytes as f64 / subject.bytes as f64;
         found.metrics.insert(SPACE.to_owned(), vec![per_byte]);
     }
     Ok(Some(found))
+}
+
+/// The plan's own recording, if it is still there and unchanged.
+fn kept_recording(plan: &Plan) -> Option<&Path> {
+    let path = Path::new(plan.trace.as_ref()?.path.as_ref()?);
+    let checksum = &plan.request.as_ref()?.trace_checksum;
+    (Reader::open(path).ok()?.fingerprint() == *checksum).then_some(path)
 }
 
 /// Adds the space of the files, if they are on ZFS.
@@ -116,10 +158,11 @@ fn of_figures(trace: &Trace, of: TraceFigures, samples: &[Sample], work: Option<
     }
     let rates = units.iter().zip(&seconds).map(|(units, seconds)| units / seconds).collect();
     metrics.insert(RATE.to_owned(), rates);
-    let share_of_pool = add_devices(&mut metrics, &of.written_bytes, &units, samples);
+    let share_of_pool = add_devices(&mut metrics, of.block_s, &of.written_bytes, &units, samples);
     LiveMeasurement {
         seconds: of.block_s * BLOCKS as f64,
         blocks: BLOCKS as u32,
+        events: trace.events.len() as u64,
         lost_events: trace.meta.lost_events,
         rate: work.map_or(RateUnit::FileOperations, |command| RateUnit::Command(command.to_owned())),
         metrics,
@@ -132,23 +175,20 @@ fn of_figures(trace: &Trace, of: TraceFigures, samples: &[Sample], work: Option<
 /// Adds the metrics of the devices, for groups of blocks. Returns the database's share of the writes to the pool.
 fn add_devices(
     metrics: &mut BTreeMap<String, Vec<f64>>,
+    block_s: f64,
     written: &[u64],
     units: &[f64],
     samples: &[Sample],
 ) -> Option<f64> {
     let counters: Option<Vec<DeviceCounters>> = samples.iter().map(|sample| sample.counters).collect();
     let counters = counters.filter(|counters| counters.len() == BLOCKS + 1)?;
-    let block_s = (samples[BLOCKS].at - samples[0].at) / BLOCKS as f64;
-    let group = ((LEAST_FOR_DEVICES_S / block_s).ceil() as usize).clamp(1, BLOCKS);
+    // A recording can be some milliseconds shorter than its nominal length.
+    let group = ((0.99 * LEAST_FOR_DEVICES_S / block_s).ceil() as usize).clamp(1, BLOCKS);
     let blocks: Vec<DeviceCounters> = counters.windows(2).map(|pair| pair[1].since(pair[0])).collect();
-    let of = |figure: fn(&DeviceCounters) -> u64| -> Vec<f64> {
-        blocks.iter().map(|block| figure(block) as f64).collect()
-    };
     let written: Vec<f64> = written.iter().map(|bytes| *bytes as f64).collect();
-    let device_written = of(|block| block.device_written);
+    let device_written: Vec<f64> = blocks.iter().map(|block| block.device_written as f64).collect();
     metrics.insert("write_amplification".to_owned(), ratios(&device_written, &written, group));
     metrics.insert("vdev_write_bytes".to_owned(), ratios(&device_written, units, group));
-    metrics.insert("vdev_read_bytes".to_owned(), ratios(&of(|block| block.device_read), units, group));
     let total = counters[BLOCKS].since(counters[0]);
     (total.written_by_all > 0).then(|| total.written_by_database as f64 / total.written_by_all as f64)
 }
@@ -186,11 +226,16 @@ impl Sampler<'_> {
         for boundary in 0..=BLOCKS as u32 {
             // The recording can end a moment before the last boundary.
             let is_last = boundary == BLOCKS as u32;
-            while began.elapsed() < block * boundary && (is_last || !over.load(Ordering::Relaxed)) {
-                std::thread::sleep(POLL);
-            }
-            if !is_last && over.load(Ordering::Relaxed) {
-                break;
+            let is_ended = |early: Duration| over.load(Ordering::Relaxed) && (!is_last || early > LATE);
+            loop {
+                let early = (block * boundary).saturating_sub(began.elapsed());
+                if is_ended(early) {
+                    return Ok(samples);
+                }
+                if early.is_zero() {
+                    break;
+                }
+                std::thread::sleep(early.min(POLL));
             }
             let at = began.elapsed().as_secs_f64();
             let (counters, work) = self.sample()?;
@@ -213,20 +258,18 @@ mod tests {
                 device_written: u64::from(boundary) * 3 / 5 * 1_000_000,
                 written_by_database: u64::from(boundary) * 300_000,
                 written_by_all: u64::from(boundary) * 400_000,
-                ..DeviceCounters::default()
             }),
             work: None,
         };
         let samples: Vec<Sample> = (0..=BLOCKS as u32).map(sample).collect();
         let mut metrics = BTreeMap::new();
-        let share = add_devices(&mut metrics, &[300_000; BLOCKS], &[10.0; BLOCKS], &samples);
+        let share = add_devices(&mut metrics, 3.0, &[300_000; BLOCKS], &[10.0; BLOCKS], &samples);
         assert_eq!(share, Some(0.75));
         // Two groups of 12 s: the first ends after two transaction groups, the second after four.
         let amplification = &metrics["write_amplification"];
         assert_eq!(amplification.len(), 2, "{amplification:?}");
         assert!(amplification.iter().all(|value| (value - 2.0 / 1.2).abs() < 1e-9), "{amplification:?}");
         assert_eq!(metrics["vdev_write_bytes"], [50_000.0; 2]);
-        assert_eq!(metrics["vdev_read_bytes"], [0.0; 2]);
     }
 
     #[test]
@@ -234,7 +277,23 @@ mod tests {
         let samples: Vec<Sample> =
             (0..=BLOCKS as u32).map(|n| Sample { at: f64::from(n), counters: None, work: None }).collect();
         let mut metrics = BTreeMap::new();
-        assert_eq!(add_devices(&mut metrics, &[1; BLOCKS], &[1.0; BLOCKS], &samples), None);
+        assert_eq!(add_devices(&mut metrics, 1.0, &[1; BLOCKS], &[1.0; BLOCKS], &samples), None);
         assert!(metrics.is_empty());
+    }
+
+    #[test]
+    fn the_sampler_ends_with_an_interrupted_recording() {
+        let sampler = Sampler { meter: None, work: None };
+        let over = AtomicBool::new(true);
+        // The first sample is due at once; the next ones in minutes.
+        assert!(sampler.run(Duration::from_secs(6000), &over).unwrap().len() <= 1);
+        // The end of the recording does not prevent the last sample, which is due a moment later.
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| sampler.run(Duration::from_millis(500), &over).unwrap().len());
+            std::thread::sleep(Duration::from_millis(480));
+            over.store(true, Ordering::Relaxed);
+            assert!(run.join().unwrap() >= 1);
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! Compares the database before and after a plan was applied with what the plan promises.
 
+use poolwright_host::time;
 use poolwright_report::Better;
 use poolwright_stats::{change_of_samples, median};
 use poolwright_tune::metric;
@@ -11,7 +12,7 @@ use poolwright_tune::plan::{
 use crate::blocks::{BLOCKS, LEAST_FOR_DEVICES_S, RATE, SPACE};
 
 /// The metrics that a plan promises and that can be measured in operation, in the order of the table.
-pub const CHECKED: [&str; 12] = [
+pub const CHECKED: [&str; 11] = [
     "allocated_bytes",
     "work_rate",
     "mean_latency_ns",
@@ -23,10 +24,11 @@ pub const CHECKED: [&str; 12] = [
     "fsync_p99_ns",
     "write_amplification",
     "vdev_write_bytes",
-    "vdev_read_bytes",
 ];
 /// The metrics that count bytes on the devices of the pool.
-const OF_DEVICES: [&str; 3] = ["write_amplification", "vdev_write_bytes", "vdev_read_bytes"];
+const OF_DEVICES: [&str; 2] = ["write_amplification", "vdev_write_bytes"];
+/// Those that count units of work.
+const OF_WORK: [&str; 2] = [RATE, "vdev_write_bytes"];
 
 /// A promise is kept if it is missed by at most this fraction.
 const CLOSE: f64 = 0.01;
@@ -38,6 +40,12 @@ const READ_SHARE: f64 = 0.1;
 const SIZES: f64 = 1.5;
 /// Data that have grown or shrunk by more than this factor can take another share of the cache.
 const GROWTH: f64 = 1.2;
+/// A load with fewer requests than this share of those before has changed.
+const FEWER: f64 = 0.8;
+/// Above this share of lost events, counts and bytes of a recording are too low to be compared.
+const MOST_LOST: f64 = 0.01;
+/// A state before that was measured longer ago than this, in seconds, may be that of other data and another load.
+const OLD: u64 = 7 * 24 * 3600;
 /// Blocks shorter than this, in seconds, may hold no complete transaction group (`zfs_txg_timeout` is 5 s).
 const SHORT: f64 = 5.0;
 
@@ -53,11 +61,13 @@ pub fn not_applied(before: LiveMeasurement) -> Verification {
     }
 }
 
-/// Compares both states. `differences`: sentences on what is not as the plan recommends.
+/// Compares both states. `is_complete`: whether all recommended properties have their values; `differences`: sentences on what is not
+/// as the plan recommends.
 pub fn check(
     plan: &Plan,
     before: Option<LiveMeasurement>,
     after: LiveMeasurement,
+    is_complete: bool,
     differences: Vec<String>,
 ) -> Verification {
     let promises: Vec<CheckedPromise> = CHECKED
@@ -65,9 +75,13 @@ pub fn check(
         .filter_map(|metric| Some((*metric, promised(plan, metric)?)))
         .map(|(metric, promised)| checked(plan, metric, promised, before.as_ref(), &after))
         .collect();
-    let (verdict, why) = verdict(&promises, before.is_some());
+    let (verdict, why) = match is_complete {
+        true => verdict(&promises, before.is_some()),
+        false => (VerificationVerdict::Unclear, "Only a part of the plan is applied.".to_owned()),
+    };
     let mut warnings = differences;
     if let Some(before) = &before {
+        warnings.extend(age(before, &after));
         warnings.extend(load_changes(before, &after));
         warnings.extend(lost(before, "the recording before"));
     }
@@ -106,11 +120,25 @@ fn checked(
         Err(why) => (None, Some(why)),
     };
     let is_goal = plan.goal.weights.get(metric).is_some_and(|weight| *weight > 0.0);
-    let (verdict, unclear) = measured.map_or((PromiseVerdict::Unclear, None), |measured| {
+    let (mut verdict, mut unclear) = measured.map_or((PromiseVerdict::Unclear, None), |measured| {
         decide(metric, promised.ci95.unwrap_or((promised.change, promised.change)), measured.ci95)
     });
+    if metric == RATE
+        && verdict == PromiseVerdict::Broken
+        && !before.is_some_and(|before| is_slower(before, after))
+    {
+        (verdict, unclear) = (
+            PromiseVerdict::Unclear,
+            Some("operations do not take longer, so the rate can be that of the clients"),
+        );
+    }
     let why = why.or_else(|| unclear.map(str::to_owned));
     CheckedPromise { metric: metric.to_owned(), promised, measured, is_goal, verdict, why }
+}
+
+/// Whether operations take longer beyond noise. The rate of a load depends on its clients, but this does not.
+fn is_slower(before: &LiveMeasurement, after: &LiveMeasurement) -> bool {
+    measured("mean_latency_ns", before, after).is_ok_and(|change| change.ci95.0 > 0.0)
 }
 
 /// The measured change, or why there is none.
@@ -119,11 +147,17 @@ fn measured(
     before: &LiveMeasurement,
     after: &LiveMeasurement,
 ) -> Result<MeasuredPromise, String> {
-    if [RATE, "vdev_write_bytes", "vdev_read_bytes"].contains(&metric) && before.rate != after.rate {
+    if OF_WORK.contains(&metric) && before.rate != after.rate {
         return Err(match &before.rate {
             RateUnit::FileOperations => "the work was not counted before the plan was applied".to_owned(),
             RateUnit::Command(command) => format!("before, the work was counted with `{command}`"),
         });
+    }
+    let counts_events = metric == "write_amplification"
+        || (OF_WORK.contains(&metric) && after.rate == RateUnit::FileOperations);
+    if counts_events && [before, after].iter().any(|of| of.lost_events as f64 > MOST_LOST * of.events as f64)
+    {
+        return Err("too many events were lost".to_owned());
     }
     if OF_DEVICES.contains(&metric)
         && let Some(share) = [before, after].iter().filter_map(|of| of.share_of_pool).reduce(f64::min)
@@ -140,11 +174,16 @@ fn measured(
         SPACE => Some((to / from - 1.0, (to / from - 1.0, to / from - 1.0))),
         _ => change_of_samples(first, second).map(|found| (found.change, found.ci95)),
     };
-    // Four groups of blocks on each side have an interval.
-    let seconds = 4.0 * LEAST_FOR_DEVICES_S;
-    let few = || match OF_DEVICES.contains(&metric) && before.seconds.min(after.seconds) < seconds {
-        true => format!("bytes on devices need recordings of {seconds:.0} s or more"),
-        false => "too few operations in the blocks".to_owned(),
+    // Five groups of two blocks.
+    let seconds = 5.0 * LEAST_FOR_DEVICES_S;
+    let few = || match () {
+        () if OF_DEVICES.contains(&metric) && before.seconds.min(after.seconds) < 0.99 * seconds => {
+            format!("bytes on devices need recordings of {seconds:.0} s or more")
+        }
+        () if first.iter().chain(second).any(|value| *value <= 0.0) => {
+            "nothing was counted in some blocks".to_owned()
+        }
+        () => "too few operations in the blocks".to_owned(),
     };
     let (change, ci95) = change.filter(|(change, _)| change.is_finite()).ok_or_else(few)?;
     Ok(MeasuredPromise { from, to, change, ci95 })
@@ -198,26 +237,49 @@ fn verdict(promises: &[CheckedPromise], has_before: bool) -> (VerificationVerdic
         let why = "The state before the plan was not measured, so that nothing can be compared.";
         return (VerificationVerdict::Unclear, why.to_owned());
     }
-    match (names(PromiseVerdict::Less), names(PromiseVerdict::Unclear), names(PromiseVerdict::Kept)) {
-        (_, Some(names), _) => {
+    let (kept, less) = (names(PromiseVerdict::Kept), names(PromiseVerdict::Less));
+    // The rate of a load that its clients limit never becomes clear. It does not hide what the other figures show.
+    let rate =
+        promises.iter().find(|of| of.is_goal && of.metric == RATE && of.verdict == PromiseVerdict::Unclear);
+    let is_only_rate =
+        promises.iter().filter(|of| of.is_goal && of.verdict == PromiseVerdict::Unclear).count() == 1;
+    let remark = rate.map_or("", |_| " The work rate could not be decided.");
+    match (less, names(PromiseVerdict::Unclear), kept) {
+        (less, Some(names), kept)
+            if rate.is_none() || !is_only_rate || (less.is_none() && kept.is_none()) =>
+        {
             (VerificationVerdict::Unclear, format!("These promises could not be decided: {names}."))
         }
-        (Some(names), None, _) => {
-            (VerificationVerdict::Less, format!("Better than before, but by less than promised: {names}."))
-        }
-        (None, None, Some(names)) => {
-            (VerificationVerdict::Kept, format!("The database shows what the plan promises: {names}."))
-        }
-        (None, None, None) => {
+        (Some(names), ..) => (
+            VerificationVerdict::Less,
+            format!("Better than before, but by less than promised: {names}.{remark}"),
+        ),
+        (None, _, Some(names)) => (
+            VerificationVerdict::Kept,
+            format!("The database shows what the plan promises: {names}.{remark}"),
+        ),
+        (None, _, None) => {
             let why = "The plan promises none of the figures that can be measured in operation.";
             (VerificationVerdict::Unclear, why.to_owned())
         }
     }
 }
 
+/// A sentence if the state before was measured long ago.
+fn age(before: &LiveMeasurement, after: &LiveMeasurement) -> Option<String> {
+    let time = |of: &LiveMeasurement| time::parse_rfc3339(of.created.as_ref()?);
+    let days = time(after)?.saturating_sub(time(before)?) / (24 * 3600);
+    (days * 24 * 3600 >= OLD).then(|| format!("the state before was measured {days} days ago"))
+}
+
 /// Sentences on differences of the load, which change the figures too.
 fn load_changes(before: &LiveMeasurement, after: &LiveMeasurement) -> Vec<String> {
     let mut found = Vec::new();
+    let requests = |of: &LiveMeasurement| of.mix.reads_s + of.mix.writes_s + of.mix.syncs_s;
+    let (first, second) = (requests(before), requests(after));
+    if second < FEWER * first {
+        found.push(format!("the load has changed: {first:.0} requests a second before, {second:.0} now"));
+    }
     let share =
         |of: &LiveMeasurement| of.mix.reads_s / (of.mix.reads_s + of.mix.writes_s).max(f64::MIN_POSITIVE);
     let (first, second) = (share(before), share(after));

@@ -21,8 +21,10 @@ const DATASETS: [&str; 2] = ["zfs", "fuse.poolwright"];
 pub enum PlanState {
     /// No recommended property has its value.
     NotApplied,
-    /// All recommended properties have their values.
+    /// Recommended properties have their values.
     Applied {
+        /// Whether all of them have.
+        is_complete: bool,
         /// What is not as the plan recommends, each a sentence.
         differences: Vec<String>,
     },
@@ -62,7 +64,7 @@ impl PlanMounts {
             .chain(below.filter(|point| *point != directory))
             .map(|path| path.to_string_lossy().into_owned())
             .collect();
-        FileSample::of(&roots, None)
+        FileSample::of(&roots, None, u64::MAX)
     }
 
     /// Compares the datasets with the plan.
@@ -70,27 +72,46 @@ impl PlanMounts {
     /// # Errors
     /// If a dataset cannot be asked.
     pub fn state(&self, plan: &Plan) -> Result<PlanState> {
-        let (mut in_force, mut differences) = (0, Vec::new());
+        let (mut wanted, mut in_force, mut differences) = (0, 0, Vec::new());
         for (point, roles) in by_mountpoint(plan) {
-            let Some(mount) = self.of_dataset(Path::new(point)) else {
-                differences.push(format!("{point} is not on a dataset"));
+            let Some(mount) = self.dataset_on(Path::new(point)) else {
+                // `apply` leaves such files in their present dataset.
+                if roles.iter().any(|role| !role.location.separable || role.location.how.is_none()) {
+                    wanted += roles[0].recommended.len();
+                    differences.push(format!("{point} is not the mount point of a dataset"));
+                }
                 continue;
             };
             let dataset = mount.source.to_string_lossy().into_owned();
             let Some(admin) = admin::of_mount(mount) else { continue };
             let present = admin.properties(&dataset)?;
-            for (property, wanted) in &roles[0].recommended {
-                let value = present.get(property).map_or("unknown", |of| &of.value);
-                if is_same(property, value, wanted) {
+            for (property, value) in &roles[0].recommended {
+                wanted += 1;
+                let found = present.get(property).map_or("unknown", |of| &of.value);
+                if is_same(property, found, value) {
                     in_force += 1;
                 } else {
-                    let value = spelled_setting(property, value);
-                    differences.push(format!("{property} of {dataset} is {value}, not {wanted}"));
+                    let found = spelled_setting(property, found);
+                    differences.push(format!("{property} of {dataset} is {found}, not {value}"));
                 }
             }
             differences.extend(roles.iter().filter_map(|role| old_blocks(role, self.is_kernel(mount))));
         }
-        Ok(if in_force == 0 { PlanState::NotApplied } else { PlanState::Applied { differences } })
+        Ok(match in_force {
+            0 => PlanState::NotApplied,
+            _ => PlanState::Applied { is_complete: in_force == wanted, differences },
+        })
+    }
+
+    /// The mount on a directory, if it is of a dataset.
+    fn dataset_on(&self, path: &Path) -> Option<&MountEntry> {
+        let found = mountinfo::on(&self.0, &path.canonicalize().ok()?)?;
+        DATASETS.contains(&found.file_system.as_str()).then_some(found)
+    }
+
+    /// Whether other file systems are mounted below a directory.
+    pub fn has_mounts_below(&self, directory: &Path) -> bool {
+        mountinfo::below(&self.0, directory).any(|mount| mount.point != directory)
     }
 }
 
@@ -106,7 +127,7 @@ fn by_mountpoint(plan: &Plan) -> BTreeMap<&str, Vec<&Role>> {
 /// A sentence on files of the role that have the block size of another record size.
 fn old_blocks(role: &Role, has_exact_block_sizes: bool) -> Option<String> {
     let wanted = role.recommended.get("recordsize").and_then(|value| parse_size(value).ok())?;
-    let sample = FileSample::of(&role.paths, Some(wanted)).filter(|_| has_exact_block_sizes)?;
+    let sample = FileSample::of(&role.paths, Some(wanted), u64::MAX).filter(|_| has_exact_block_sizes)?;
     (sample.other_block_size > 0).then(|| {
         format!(
             "{} of {} large files of the role {} still have another block size: `poolwright apply` rewrites them",

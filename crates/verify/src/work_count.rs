@@ -40,13 +40,17 @@ fn attempt(command: &str) -> Result<f64> {
     // Files, because a process that the command leaves behind would keep a pipe open.
     let (output, errors) = (memory_file().map_err(host)?, memory_file().map_err(host)?);
     let mut shell = Command::new("/bin/sh");
-    shell.arg("-c").arg(command).stdin(Stdio::null());
+    // A command that prints without end must not use up the memory. The unit is 512 bytes.
+    shell.arg("-c").arg(format!("ulimit -f 128\n{command}")).stdin(Stdio::null());
     shell.stdout(output.try_clone().map_err(host)?).stderr(errors.try_clone().map_err(host)?);
     let mut child = shell.process_group(0).spawn().map_err(host)?;
     let success = wait(&mut child).map_err(failed)?;
     let (output, errors) = (start_of(&output), start_of(&errors));
     if !success {
-        return Err(failed(format!("failed: {}", errors.trim())));
+        return Err(failed(match errors.trim() {
+            "" => "failed and printed nothing".to_owned(),
+            errors => format!("failed: {errors}"),
+        }));
     }
     match output.trim().parse::<f64>() {
         Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
@@ -110,6 +114,8 @@ mod tests {
             ("echo -3", "must print one number"),
             ("echo nan", "must print one number"),
             ("echo no connection >&2; exit 2", "failed: no connection"),
+            ("exit 2", "failed and printed nothing"),
+            ("cat /dev/zero", "failed"),
         ] {
             let error = count(command).unwrap_err().to_string();
             assert!(error.contains(part), "{command}: {error}");

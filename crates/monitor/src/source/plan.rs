@@ -21,6 +21,8 @@ use poolwright_host::file_sample::FileSample;
 
 /// Files are examined and reads are averaged over this time.
 const INTERVAL: Duration = Duration::from_secs(30);
+/// The number of files of a role that are examined at most.
+const MAX_FILES: u64 = 10_000;
 /// The metric of the plan, and the label `metric`.
 const SPACE_RATIO: &str = "space_ratio";
 
@@ -141,7 +143,7 @@ impl RoleLabels<'_> {
 
     fn add_files(&self, readings: &mut Readings, present: Option<&PresentDataset>) {
         let recordsize = present.and_then(|of| bytes(of.properties.get("recordsize")?));
-        let Some(sample) = FileSample::of(&self.role.paths, recordsize) else { return };
+        let Some(sample) = FileSample::of(&self.role.paths, recordsize, MAX_FILES) else { return };
         if recordsize.is_some() {
             readings
                 .add(&PLAN_ROLE, [self.plan, &self.role.role, &self.role.path, self.dataset])

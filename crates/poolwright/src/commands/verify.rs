@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
+use poolwright_apply::plan_id;
 use poolwright_host::quoted;
 use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_render::{plan_page, plan_text};
@@ -40,14 +41,18 @@ pub struct Args {
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     duration: Duration,
 
-    /// Command that prints how much work the application has done so far, one number, such as a count of transactions. By default,
-    /// the work is the number of file operations of the threads that do the work
+    /// Command that prints how much work the application has done so far, one number, such as a count of transactions. The command is
+    /// kept in the plan. By default, the work is the number of file operations of the threads that do the work
     #[arg(long, value_name = "CMD")]
     work: Option<String>,
 
     /// Recording of the state before the plan was applied
     #[arg(long, value_name = "TRACE")]
     before: Option<PathBuf>,
+
+    /// Directory for the recording. By default memory (/dev/shm) if it is large enough, otherwise TMPDIR
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
 
     /// Keep the recording in this file
     #[arg(long, value_name = "FILE")]
@@ -69,6 +74,10 @@ pub struct Args {
     json: bool,
 }
 
+/// An upper estimate of a busy database's events per second, and of their bytes in a trace, for the choice of the directory.
+const EVENTS_S: f64 = 50_000.0;
+const BYTES_PER_EVENT: f64 = 12.0;
+
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let time = parse_time(text).map_err(|why| why.to_string())?;
     if time >= SHORTEST { Ok(time) } else { Err(format!("record for {} s or more", SHORTEST.as_secs())) }
@@ -76,7 +85,7 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// Runs the verb, and returns its exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let mut plan = Plan::read(&args.plan).map_err(poolwright_apply::Error::from)?;
+    let plan = Plan::read(&args.plan).map_err(poolwright_apply::Error::from)?;
     if plan.verdict == Verdict::Keep {
         eprintln!("poolwright: the plan recommends no change: {}", plan.why);
         return Ok(NOTHING_BETTER);
@@ -84,23 +93,25 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     if let Some(why) = other_database(&plan, Path::new(&plan.subject.directory)) {
         return Err(Error::OtherDatabase(why).into());
     }
-    // Read before the recording, so that a trace that cannot be read fails now.
-    let recorded = from_recording(&plan, args.before.as_deref())?;
-    // Opened before the recording too.
+    // Opened before the recording, so that a path that cannot be written fails now.
     let into = args.output.as_deref().unwrap_or(&args.plan);
-    let output = Output::open(into, Kind::Plan, args.force)?;
-    let report = args.report.as_ref().map(|path| Output::open(path, Kind::Page, args.force)).transpose()?;
-
+    let (output, report) = match &args.report {
+        Some(page) => {
+            let (plan, page) = Output::open_both((into, Kind::Plan), (page, Kind::Page), args.force)?;
+            (plan, Some(page))
+        }
+        None => (Output::open(into, Kind::Plan, args.force)?, None),
+    };
     let state = PlanMounts::read().and_then(|mounts| mounts.state(&plan))?;
-    if args.before.is_some() && state == PlanState::NotApplied {
-        bail!(
-            anyhow::anyhow!("the plan is not applied: this run itself measures the state before")
-                .context(Usage)
-                .context(hint("leave out --before"))
-        );
-    }
+    let before = before(args, &plan, &state)?;
     let now = record(args, &plan)?;
-    let found = compare(&plan, state, recorded.filter(|_| use_recording(args, &plan)), now);
+    let mut plan = unchanged(args, &plan, &state)?;
+    let found = match state {
+        PlanState::NotApplied => not_applied(now),
+        PlanState::Applied { is_complete, differences } => {
+            check(&plan, before, now, is_complete, differences)
+        }
+    };
     let is_broken = found.verdict == VerificationVerdict::Broken;
     plan.verification = Some(found);
     output.write(&(serde_json::to_string_pretty(&plan)? + "\n"))?;
@@ -108,54 +119,72 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         report.write(&plan_page::html(&plan))?;
     }
     if let Some(found) = &plan.verification {
-        print(args, found)?;
+        print(args, into, found)?;
     }
     Ok(if is_broken { NOTHING_BETTER } else { 0 })
 }
 
-/// Whether a recording stands for the state before: the one that the user names, or the plan's if there was no measurement.
-fn use_recording(args: &Args, plan: &Plan) -> bool {
-    args.before.is_some() || plan.verification.as_ref().is_none_or(|of| of.before.is_none())
+/// The state before the plan was applied: the recording that the user names, the measurement in the plan, or the plan's recording.
+fn before(args: &Args, plan: &Plan, state: &PlanState) -> anyhow::Result<Option<LiveMeasurement>> {
+    let measured = plan.verification.as_ref().and_then(|of| of.before.clone());
+    match (state, &args.before) {
+        (PlanState::NotApplied, Some(_)) => bail!(
+            anyhow::anyhow!("the plan is not applied: this run itself measures the state before")
+                .context(Usage)
+                .context(hint("leave out --before"))
+        ),
+        (PlanState::NotApplied, None) => Ok(None),
+        (PlanState::Applied { .. }, None) if measured.is_some() => Ok(measured),
+        (PlanState::Applied { .. }, named) => Ok(from_recording(plan, named.as_deref())?),
+    }
 }
 
-fn compare(
-    plan: &Plan,
-    state: PlanState,
-    recorded: Option<LiveMeasurement>,
-    now: LiveMeasurement,
-) -> Verification {
-    let measured = plan.verification.as_ref().and_then(|of| of.before.clone());
-    match state {
-        PlanState::NotApplied => not_applied(now),
-        PlanState::Applied { differences } => check(plan, recorded.or(measured), now, differences),
-    }
+/// The plan as its file is now, which must have the same recommendations and the same state as before the recording.
+fn unchanged(args: &Args, plan: &Plan, state: &PlanState) -> anyhow::Result<Plan> {
+    let now = Plan::read(&args.plan).map_err(poolwright_apply::Error::from)?;
+    let changed = match () {
+        () if plan_id(&now) != plan_id(plan) => "another plan was written to the file",
+        () if PlanMounts::read()?.state(&now)? != *state => {
+            "the settings of the datasets or the files changed"
+        }
+        () => return Ok(now),
+    };
+    Err(Error::Changed(changed.to_owned()).into())
 }
 
 fn record(args: &Args, plan: &Plan) -> anyhow::Result<LiveMeasurement> {
     interrupt::watch_patiently()?;
-    let scratch = scratch::create(None, 0)?;
+    let room = (args.duration.as_secs_f64() * EVENTS_S * BYTES_PER_EVENT) as u64;
+    let scratch = scratch::create(args.scratch.as_deref(), room)?;
     let trace = args.keep_trace.clone().unwrap_or_else(|| scratch.path().join("recording.parquet"));
     let options = Options { duration: args.duration, trace, work: args.work.clone() };
     let bar = bar(Some(args.duration), &format!("dir:{}", plan.subject.directory));
     let measured = measure(plan, &options, &interrupt::requested, |progress| show(&bar, progress));
     bar.finish_and_clear();
-    let nothing = matches!(measured, Err(Error::NothingRecorded { .. }));
-    let measured = measured.map_err(anyhow::Error::from);
-    if nothing {
-        return measured.context(hint("verify a plan while the database has its load"));
-    }
-    measured
+    measured.map_err(|error| {
+        let todo = match &error {
+            Error::NothingRecorded { .. } => Some("verify a plan while the database has its load"),
+            Error::TooManyEvents { .. } => Some("record for a shorter time with --for"),
+            _ => None,
+        };
+        let error = anyhow::Error::from(error);
+        match todo {
+            Some(todo) => error.context(hint(todo)),
+            None => error,
+        }
+    })
 }
 
-fn print(args: &Args, found: &Verification) -> anyhow::Result<()> {
+/// Prints the verification. `into`: the file of the plan that has it.
+fn print(args: &Args, into: &Path, found: &Verification) -> anyhow::Result<()> {
     if args.json {
         return print_json(found);
     }
     plan_text::print_verification(found, &mut Stdout, crate::stdout::terminal())?;
-    let plan = quoted(&args.plan).to_string();
+    let plan = quoted(&into).to_string();
     match found.verdict {
         VerificationVerdict::NotApplied => println!(
-            "\nApply the plan (`poolwright apply {plan}`), and run the same command again under the same load."
+            "\nApply the plan (`poolwright apply {plan}`), and verify {plan} again under the same load."
         ),
         VerificationVerdict::Broken => println!("\n`poolwright undo {plan}` goes back."),
         VerificationVerdict::Kept | VerificationVerdict::Less | VerificationVerdict::Unclear => {}

@@ -38,12 +38,14 @@ pub struct LiveMeasurement {
     pub seconds: f64,
     /// Number of blocks.
     pub blocks: u32,
+    /// Number of recorded events.
+    pub events: u64,
     /// Events that did not fit into the ring buffer.
     pub lost_events: u64,
     /// The unit of the metric `work_rate`.
     pub rate: RateUnit,
     /// Metric → one figure for each block in which it could be measured. `work_rate` is in units per second; `allocated_bytes` is per
-    /// byte of the files and has one figure; `vdev_write_bytes` and `vdev_read_bytes` are per unit of work, and the metrics of
+    /// byte of the files and has one figure; `vdev_write_bytes` is per unit of work, and the metrics of
     /// devices are of groups of blocks. The other units are those of the plan.
     pub metrics: BTreeMap<String, Vec<f64>>,
     /// What the database asked for.

@@ -43,7 +43,7 @@ fn live(metric: &str, middle: f64) -> LiveMeasurement {
 fn verdict_of(metric: &str, promise: (f64, f64), to: f64) -> (PromiseVerdict, VerificationVerdict) {
     let middle = f64::midpoint(promise.0, promise.1);
     let plan = plan(&[(metric, middle, promise)]);
-    let found = check(&plan, Some(live(metric, 1.0)), live(metric, to), Vec::new());
+    let found = check(&plan, Some(live(metric, 1.0)), live(metric, to), true, Vec::new());
     (found.promises[0].verdict, found.verdict)
 }
 
@@ -74,10 +74,66 @@ fn a_rate_that_did_not_rise_proves_nothing_but_one_that_fell_does() {
     assert_eq!(verdict_of("work_rate", (0.2, 0.3), 1.1), (PromiseVerdict::Less, VerificationVerdict::Less));
     let unclear = (PromiseVerdict::Unclear, VerificationVerdict::Unclear);
     assert_eq!(verdict_of("work_rate", (0.2, 0.3), 1.0), unclear);
-    assert_eq!(
-        verdict_of("work_rate", (0.2, 0.3), 0.8),
-        (PromiseVerdict::Broken, VerificationVerdict::Broken)
-    );
+    // Fewer requests arrived, or the database became slower: the latency tells.
+    assert_eq!(verdict_of("work_rate", (0.2, 0.3), 0.8), unclear);
+    let plan = plan(&[("work_rate", 0.25, (0.2, 0.3))]);
+    let with_latency = |rate: f64, latency: f64| {
+        let mut found = live("work_rate", rate);
+        found.metrics.extend(live("mean_latency_ns", latency).metrics);
+        found
+    };
+    for (latency, expected) in [(1.3, VerificationVerdict::Broken), (0.9, VerificationVerdict::Unclear)] {
+        let found = check(&plan, Some(with_latency(1.0, 1.0)), with_latency(0.8, latency), true, Vec::new());
+        assert_eq!(found.verdict, expected, "{found:?}");
+    }
+}
+
+#[test]
+fn an_unclear_rate_does_not_hide_what_the_other_figures_show() {
+    let plan = plan(&[("work_rate", 0.25, (0.2, 0.3)), ("read_p99_ns", -0.3, (-0.35, -0.25))]);
+    let both = |rate: f64, latency: f64| {
+        let mut found = live("work_rate", rate);
+        found.metrics.extend(live("read_p99_ns", latency).metrics);
+        found
+    };
+    let verdict =
+        |latency: f64| check(&plan, Some(both(1.0, 1.0)), both(1.0, latency), true, Vec::new()).verdict;
+    assert_eq!(verdict(0.7), VerificationVerdict::Kept);
+    assert_eq!(verdict(0.9), VerificationVerdict::Less);
+    assert_eq!(verdict(1.0), VerificationVerdict::Broken);
+}
+
+#[test]
+fn a_part_of_a_plan_keeps_and_breaks_no_promise() {
+    let plan = plan(&[("read_p99_ns", -0.3, (-0.35, -0.25))]);
+    for latency in [0.7, 1.5] {
+        let found =
+            check(&plan, Some(live("read_p99_ns", 1.0)), live("read_p99_ns", latency), false, Vec::new());
+        assert_eq!(found.verdict, VerificationVerdict::Unclear);
+    }
+}
+
+#[test]
+fn lost_events_make_counts_unclear_but_not_latencies() {
+    let plan = plan(&[("work_rate", 0.25, (0.2, 0.3)), ("read_p99_ns", -0.3, (-0.35, -0.25))]);
+    let both = |value: f64, lost: u64| {
+        let mut found = LiveMeasurement { events: 1000, lost_events: lost, ..live("work_rate", value) };
+        found.metrics.extend(live("read_p99_ns", 1.0 / value).metrics);
+        found
+    };
+    let found = check(&plan, Some(both(1.0, 0)), both(1.4, 100), true, Vec::new());
+    assert_eq!(found.promises[0].why.as_deref(), Some("too many events were lost"));
+    assert_eq!(found.promises[1].verdict, PromiseVerdict::Kept);
+    assert!(found.warnings.iter().any(|text| text.contains("lost 100 events")), "{:?}", found.warnings);
+}
+
+#[test]
+fn an_old_state_before_is_named() {
+    let plan = plan(&[("read_p99_ns", -0.3, (-0.35, -0.25))]);
+    let at =
+        |created: &str| LiveMeasurement { created: Some(created.to_owned()), ..live("read_p99_ns", 1.0) };
+    let found = check(&plan, Some(at("2026-01-01T00:00:00Z")), at("2026-02-01T00:00:00Z"), true, Vec::new());
+    assert!(found.warnings.contains(&"the state before was measured 31 days ago".to_owned()), "{found:?}");
 }
 
 #[test]
@@ -87,23 +143,23 @@ fn the_space_has_one_figure() {
         metrics: BTreeMap::from([("allocated_bytes".to_owned(), vec![per_byte])]),
         ..live("read_p99_ns", 1.0)
     };
-    let found = check(&plan, Some(of(0.5)), of(0.35), Vec::new());
+    let found = check(&plan, Some(of(0.5)), of(0.35), true, Vec::new());
     assert_eq!(found.verdict, VerificationVerdict::Kept);
     let measured = found.promises[0].measured.expect("both sides are known");
     assert!((measured.change + 0.3).abs() < 1e-12, "{measured:?}");
-    assert_eq!(check(&plan, Some(of(0.5)), of(0.4), Vec::new()).verdict, VerificationVerdict::Less);
+    assert_eq!(check(&plan, Some(of(0.5)), of(0.4), true, Vec::new()).verdict, VerificationVerdict::Less);
 }
 
 #[test]
 fn what_cannot_be_compared_has_a_reason() {
     let plan = plan(&[("read_p99_ns", -0.3, (-0.35, -0.25)), ("write_amplification", -0.3, (-0.35, -0.25))]);
     let after = || live("read_p99_ns", 0.7);
-    let none = check(&plan, None, after(), Vec::new());
+    let none = check(&plan, None, after(), true, Vec::new());
     assert_eq!(none.verdict, VerificationVerdict::Unclear);
     assert!(none.promises.iter().all(|of| of.measured.is_none() && of.why.is_some()), "{none:?}");
 
     let before = LiveMeasurement { share_of_pool: Some(0.5), ..live("write_amplification", 1.0) };
-    let shared = check(&plan, Some(before), live("write_amplification", 0.5), Vec::new());
+    let shared = check(&plan, Some(before), live("write_amplification", 0.5), true, Vec::new());
     assert_eq!(shared.promises[1].why.as_deref(), Some("other datasets wrote 50 % of the pool's bytes"));
     assert_eq!(shared.promises[0].why.as_deref(), Some("not measured before"));
 }
@@ -112,7 +168,7 @@ fn what_cannot_be_compared_has_a_reason() {
 fn rates_of_different_units_are_not_compared() {
     let plan = plan(&[("work_rate", 0.3, (0.25, 0.35))]);
     let counted = LiveMeasurement { rate: RateUnit::Command("count".to_owned()), ..live("work_rate", 1.3) };
-    let found = check(&plan, Some(live("work_rate", 1.0)), counted, Vec::new());
+    let found = check(&plan, Some(live("work_rate", 1.0)), counted, true, Vec::new());
     assert_eq!(found.promises[0].verdict, PromiseVerdict::Unclear);
     assert!(
         found.promises[0].why.as_ref().is_some_and(|why| why.contains("not counted before")),
@@ -126,7 +182,7 @@ fn another_load_is_named() {
     let mut after = live("read_p99_ns", 0.7);
     after.mix = RequestMix { reads_s: 40.0, writes_s: 60.0, write_bytes: 65536.0, ..after.mix };
     after.bytes *= 2;
-    let found = check(&plan, Some(live("read_p99_ns", 1.0)), after, vec!["one difference".to_owned()]);
+    let found = check(&plan, Some(live("read_p99_ns", 1.0)), after, true, vec!["one difference".to_owned()]);
     let all = found.warnings.join("\n");
     for part in [
         "one difference",
@@ -136,7 +192,7 @@ fn another_load_is_named() {
     ] {
         assert!(all.contains(part), "{part:?} is not in {all}");
     }
-    let same = check(&plan, Some(live("read_p99_ns", 1.0)), live("read_p99_ns", 0.7), Vec::new());
+    let same = check(&plan, Some(live("read_p99_ns", 1.0)), live("read_p99_ns", 0.7), true, Vec::new());
     assert!(same.warnings.is_empty(), "{:?}", same.warnings);
 }
 
