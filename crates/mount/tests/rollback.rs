@@ -72,15 +72,23 @@ fn change(t: &Fixture) {
     fs::remove_file(t.at("link")).unwrap();
 }
 
+/// Creates a file, and writes to it in a later tick of the kernel's clock. A kernel that delays writes does not send the time of a write in
+/// the tick of the creation, so that the engine takes the time at which the data arrives.
+fn create(path: &Path, bytes: &[u8]) {
+    let mut file = fs::File::create(path).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    file.write_all(bytes).unwrap();
+}
+
 #[test]
 fn names_and_attributes_are_those_of_the_snapshot() {
     for caching in MODES {
         let Some(mut t) = mounted("names", caching) else { return };
         for name in ["kept", "longer", "shorter", "removed", "moved", "replaced"] {
-            fs::write(t.at(name), format!("{name} before, {}", "x".repeat(5000))).unwrap();
+            create(&t.at(name), format!("{name} before, {}", "x".repeat(5000)).as_bytes());
         }
         fs::create_dir_all(t.at("dir/inner")).unwrap();
-        fs::write(t.at("dir/inner/deep"), b"deep").unwrap();
+        create(&t.at("dir/inner/deep"), b"deep");
         fs::create_dir(t.at("goes")).unwrap();
         fs::write(t.at("goes/file"), b"1").unwrap();
         std::os::unix::fs::symlink("kept", t.at("link")).unwrap();
