@@ -85,8 +85,19 @@ pub fn of_mount(mount: &MountEntry) -> Option<Box<dyn DatasetAdmin>> {
     }
 }
 
-/// Whether `stat` shows the exact block size of the files of a mount. A mount of the user-space engine is one of FUSE.
-pub(crate) fn has_exact_block_sizes(mount: &MountEntry) -> bool {
+/// Whether a mount is of a dataset, of the kernel or of the user-space engine.
+pub fn is_dataset(mount: &MountEntry) -> bool {
+    [KERNEL, USER].contains(&mount.file_system.as_str())
+}
+
+/// Whether `stat` shows the exact block size of the files of a mount: those of the kernel's datasets. A mount of the user-space engine
+/// is one of FUSE.
+pub fn has_exact_block_sizes(mount: &MountEntry) -> bool {
+    is_kernel(mount)
+}
+
+/// Whether a mount is of a dataset of the kernel's OpenZFS.
+pub fn is_kernel(mount: &MountEntry) -> bool {
     mount.file_system == KERNEL
 }
 

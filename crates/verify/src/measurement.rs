@@ -92,7 +92,12 @@ pub fn measure(
     let trace = Trace::load(&options.trace)?;
     let mut found = of_figures(&trace, figures(&trace), &samples, options.work.as_deref());
     found.created = Some(time::now());
-    add_space(&mut found, &mounts, &directory);
+    if let Some(sample) = mounts.files(&directory) {
+        found.bytes = sample.bytes;
+        if mounts.of_dataset(&directory).is_some() && sample.bytes > 0 {
+            add_space(&mut found, sample.allocated);
+        }
+    }
     Ok(found)
 }
 
@@ -123,8 +128,7 @@ pub fn from_recording(plan: &Plan, trace: Option<&Path>) -> Result<Option<LiveMe
     // The plan counts the files of one file system. The space on another file system is not that of today's settings.
     if subject.dataset.is_some() && subject.bytes > 0 && !PlanMounts::read()?.has_mounts_below(directory) {
         found.bytes = subject.bytes;
-        let per_byte = subject.allocated_bytes as f64 / subject.bytes as f64;
-        found.metrics.insert(SPACE.to_owned(), vec![per_byte]);
+        add_space(&mut found, subject.allocated_bytes);
     }
     Ok(Some(found))
 }
@@ -136,14 +140,9 @@ fn kept_recording(plan: &Plan) -> Option<&Path> {
     (Reader::open(path).ok()?.fingerprint() == *checksum).then_some(path)
 }
 
-/// Adds the space of the files, if they are on ZFS.
-fn add_space(found: &mut LiveMeasurement, mounts: &PlanMounts, directory: &Path) {
-    let Some(sample) = mounts.files(directory) else { return };
-    found.bytes = sample.bytes;
-    if mounts.of_dataset(directory).is_some() && sample.bytes > 0 {
-        let per_byte = sample.allocated as f64 / sample.bytes as f64;
-        found.metrics.insert(SPACE.to_owned(), vec![per_byte]);
-    }
+/// Adds the allocated bytes of the files per byte of their lengths, which must not be 0.
+fn add_space(found: &mut LiveMeasurement, allocated: u64) {
+    found.metrics.insert(SPACE.to_owned(), vec![allocated as f64 / found.bytes as f64]);
 }
 
 fn of_figures(trace: &Trace, of: TraceFigures, samples: &[Sample], work: Option<&str>) -> LiveMeasurement {

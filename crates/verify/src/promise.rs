@@ -237,17 +237,13 @@ fn verdict(promises: &[CheckedPromise], has_before: bool) -> (VerificationVerdic
         let why = "The state before the plan was not measured, so that nothing can be compared.";
         return (VerificationVerdict::Unclear, why.to_owned());
     }
-    let (kept, less) = (names(PromiseVerdict::Kept), names(PromiseVerdict::Less));
+    let (kept, less, unclear) =
+        (names(PromiseVerdict::Kept), names(PromiseVerdict::Less), names(PromiseVerdict::Unclear));
     // The rate of a load that its clients limit never becomes clear. It does not hide what the other figures show.
-    let rate =
-        promises.iter().find(|of| of.is_goal && of.metric == RATE && of.verdict == PromiseVerdict::Unclear);
-    let is_only_rate =
-        promises.iter().filter(|of| of.is_goal && of.verdict == PromiseVerdict::Unclear).count() == 1;
-    let remark = rate.map_or("", |_| " The work rate could not be decided.");
-    match (less, names(PromiseVerdict::Unclear), kept) {
-        (less, Some(names), kept)
-            if rate.is_none() || !is_only_rate || (less.is_none() && kept.is_none()) =>
-        {
+    let is_only_rate = unclear.as_deref() == Some(metric::title(RATE)) && (kept.is_some() || less.is_some());
+    let remark = if is_only_rate { " The work rate could not be decided." } else { "" };
+    match (less, unclear.filter(|_| !is_only_rate), kept) {
+        (_, Some(names), _) => {
             (VerificationVerdict::Unclear, format!("These promises could not be decided: {names}."))
         }
         (Some(names), ..) => (

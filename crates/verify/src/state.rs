@@ -13,9 +13,6 @@ use poolwright_tune::spelled_setting;
 
 use crate::{Error, Result};
 
-/// The type of a kernel dataset's file system in the table of mounts, and that of a mount of the user-space engine.
-const DATASETS: [&str; 2] = ["zfs", "fuse.poolwright"];
-
 /// Whether a plan is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanState {
@@ -49,19 +46,13 @@ impl PlanMounts {
     pub fn of_dataset(&self, path: &Path) -> Option<&MountEntry> {
         // A file that no longer exists was on the file system of its directory.
         let found = path.ancestors().find_map(|path| path.canonicalize().ok())?;
-        mountinfo::containing(&self.0, &found).filter(|mount| DATASETS.contains(&mount.file_system.as_str()))
-    }
-
-    /// Whether the mount is of the kernel's OpenZFS.
-    pub fn is_kernel(&self, mount: &MountEntry) -> bool {
-        mount.file_system == DATASETS[0]
+        mountinfo::containing(&self.0, &found).filter(|mount| admin::is_dataset(mount))
     }
 
     /// The regular files of the database: their lengths and their space. `None` without files.
     pub fn files(&self, directory: &Path) -> Option<FileSample> {
-        let below = mountinfo::below(&self.0, directory).map(|mount| &*mount.point);
         let roots: Vec<String> = std::iter::once(directory)
-            .chain(below.filter(|point| *point != directory))
+            .chain(self.points_below(directory))
             .map(|path| path.to_string_lossy().into_owned())
             .collect();
         FileSample::of(&roots, None, u64::MAX)
@@ -95,7 +86,9 @@ impl PlanMounts {
                     differences.push(format!("{property} of {dataset} is {found}, not {value}"));
                 }
             }
-            differences.extend(roles.iter().filter_map(|role| old_blocks(role, self.is_kernel(mount))));
+            if admin::has_exact_block_sizes(mount) {
+                differences.extend(roles.iter().filter_map(|role| old_blocks(role)));
+            }
         }
         Ok(match in_force {
             0 => PlanState::NotApplied,
@@ -105,13 +98,18 @@ impl PlanMounts {
 
     /// The mount on a directory, if it is of a dataset.
     fn dataset_on(&self, path: &Path) -> Option<&MountEntry> {
-        let found = mountinfo::on(&self.0, &path.canonicalize().ok()?)?;
-        DATASETS.contains(&found.file_system.as_str()).then_some(found)
+        mountinfo::on(&self.0, &path.canonicalize().ok()?).filter(|mount| admin::is_dataset(mount))
     }
 
     /// Whether other file systems are mounted below a directory.
     pub fn has_mounts_below(&self, directory: &Path) -> bool {
-        mountinfo::below(&self.0, directory).any(|mount| mount.point != directory)
+        self.points_below(directory).next().is_some()
+    }
+
+    /// The mount points below a directory, without the directory itself.
+    fn points_below<'a>(&'a self, directory: &'a Path) -> impl Iterator<Item = &'a Path> {
+        let all = mountinfo::below(&self.0, directory).map(|mount| &*mount.point);
+        all.filter(move |point| *point != directory)
     }
 }
 
@@ -125,9 +123,9 @@ fn by_mountpoint(plan: &Plan) -> BTreeMap<&str, Vec<&Role>> {
 }
 
 /// A sentence on files of the role that have the block size of another record size.
-fn old_blocks(role: &Role, has_exact_block_sizes: bool) -> Option<String> {
+fn old_blocks(role: &Role) -> Option<String> {
     let wanted = role.recommended.get("recordsize").and_then(|value| parse_size(value).ok())?;
-    let sample = FileSample::of(&role.paths, Some(wanted), u64::MAX).filter(|_| has_exact_block_sizes)?;
+    let sample = FileSample::of(&role.paths, Some(wanted), u64::MAX)?;
     (sample.other_block_size > 0).then(|| {
         format!(
             "{} of {} large files of the role {} still have another block size: `poolwright apply` rewrites them",

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
 use poolwright_pool::{CommandOptions, ZfsCommands};
@@ -17,7 +18,6 @@ use self::dataset::{IoCounters, PresentDataset};
 use crate::family::*;
 use crate::source::{Discovery, SourceName};
 use crate::{Error, Readings, Result, Source};
-use poolwright_host::file_sample::FileSample;
 
 /// Files are examined and reads are averaged over this time.
 const INTERVAL: Duration = Duration::from_secs(30);

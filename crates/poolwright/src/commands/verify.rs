@@ -29,8 +29,7 @@ const SHORTEST: Duration = Duration::from_secs(10);
 /// Records the database under its own load, and compares work rate, latencies, space and bytes written with the state before the
 /// plan, metric by metric, with 95 % intervals. Before the plan is applied, the same command measures the state before. Otherwise
 /// the plan's own recording stands for it, if it was kept (`tune --keep-trace`), without bytes written. The outcome is added to the
-/// plan, for its page and for `poolwright serve`. Changes nothing else. Exit code 4 means that a promise of the plan's goal is not
-/// kept.
+/// plan and its page. Changes nothing else. Exit code 4 means that a promise of the plan's goal is not kept.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan of `poolwright tune`, to which the outcome is added
