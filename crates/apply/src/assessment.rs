@@ -12,13 +12,13 @@ use poolwright_tune::repeat::other_database;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::admin::{self, DatasetAdmin};
 use crate::error::refused;
 use crate::journal::PlanWork;
 use crate::rewrite::FileScan;
 use crate::service;
 use crate::work::{DatasetWork, Direction, PropertyChange, is_same};
 use crate::{Error, Result};
+use poolwright_datasets::DatasetAdmin;
 
 /// The metric of the space in a plan.
 const ALLOCATED: &str = "allocated_bytes";
@@ -267,7 +267,7 @@ impl<'a> Assessor<'a> {
                 value: value.clone(),
             });
         }
-        let has_exact_block_sizes = admin::has_exact_block_sizes(mount);
+        let has_exact_block_sizes = poolwright_datasets::has_exact_block_sizes(mount);
         Ok(DatasetWork { dataset, mountpoint: mount.point.clone(), changes, has_exact_block_sizes })
     }
 }
@@ -277,7 +277,7 @@ impl<'a> Assessor<'a> {
 /// # Errors
 /// [`Error::Refused`] for a mount of another file system.
 pub fn admin_of(mount: &MountEntry) -> Result<Box<dyn DatasetAdmin>> {
-    admin::of_mount(mount).map_or_else(
+    poolwright_datasets::of_mount(mount).map_or_else(
         || {
             refused(format!(
                 "{} is on {}, not on a dataset of OpenZFS",
@@ -422,8 +422,9 @@ impl Assessment {
     pub fn check_space(&self) -> Result<()> {
         let needed = |of: &DatasetAssessment| {
             // Datasets of one pool share its space.
-            let pool = admin::pool_of(&of.dataset);
-            let same_pool = self.datasets.iter().filter(|other| admin::pool_of(&other.dataset) == pool);
+            let pool = poolwright_datasets::pool_of(&of.dataset);
+            let same_pool =
+                self.datasets.iter().filter(|other| poolwright_datasets::pool_of(&other.dataset) == pool);
             same_pool.map(|other| other.needed).sum::<u64>().saturating_add(RESERVE)
         };
         let short = self.datasets.iter().find(|of| of.needed > 0 && of.available < needed(of));

@@ -15,12 +15,9 @@ pub enum Error {
     /// The plan cannot be read or must not be followed.
     #[error(transparent)]
     Plan(#[from] poolwright_tune::plan::PlanFileError),
-    /// A command of the kernel's OpenZFS failed.
+    /// A pool could not be read or changed.
     #[error(transparent)]
-    Command(#[from] poolwright_pool::CommandError),
-    /// A request to the owner of a pool of the user-space engine failed.
-    #[error(transparent)]
-    UserPool(#[from] poolwright_userpool::Error),
+    Datasets(#[from] poolwright_datasets::Error),
     /// Going on could lose data, or change what the plan does not describe. The text can end with a line `hint: …`.
     #[error("{0}")]
     Refused(String),
@@ -77,6 +74,7 @@ impl Error {
     pub fn is_refusal(&self) -> bool {
         match self {
             Error::Refused(_) | Error::Plan(poolwright_tune::plan::PlanFileError::Unsafe { .. }) => true,
+            Error::Datasets(cause) => cause.is_refusal(),
             Error::WithOutcome { cause, .. } => cause.is_refusal(),
             _ => false,
         }

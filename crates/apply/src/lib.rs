@@ -7,11 +7,9 @@
 //! - [`journal`] makes both resumable: a crash at any point loses nothing, and the same command continues.
 //! - [`rewrite`] copies files and renames the copies over them.
 //! - [`service`] stops and starts the database.
-//! - [`admin`] changes datasets, of the kernel's OpenZFS and of the user-space engine.
 //!
 //! A snapshot keeps the files as they were, until the plan is undone or the snapshot is discarded.
 
-pub mod admin;
 pub mod assessment;
 mod error;
 pub mod journal;

@@ -13,7 +13,6 @@ use poolwright_pool::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::admin::{DatasetAdmin, SnapshotSummary, pool_of};
 use crate::assessment::{Assessment, admin_of};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState, PlanWork};
@@ -21,6 +20,7 @@ use crate::rewrite::Copies;
 use crate::service::Service;
 use crate::work::{DatasetWork, Direction};
 use crate::{Error, Result};
+use poolwright_datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 
 pub use observer::{RunObserver, Stage};
 
@@ -251,7 +251,7 @@ impl<'a> Run<'a> {
     /// Makes a change and reports it.
     fn change(&mut self, admin: &dyn DatasetAdmin, change: &DatasetChange) -> Result<()> {
         self.observer.command(&change.to_string());
-        admin.change(change)
+        Ok(admin.change(change)?)
     }
 
     /// Waits until everything in the datasets' pools is on disk.

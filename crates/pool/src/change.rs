@@ -2,6 +2,7 @@
 //!
 //! A [`DatasetChange`] can be shown before it is made, and is made with [`ZfsCommands::change`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::command::{CommandError, ZfsCommands};
@@ -26,6 +27,18 @@ pub enum DatasetChange {
         property: String,
         /// Whether to return to the value that was received with a stream (`-S`).
         received: bool,
+    },
+    /// Creates a dataset.
+    Create {
+        /// The dataset. Its parent exists.
+        dataset: String,
+        /// Its own properties, in the spelling of `zfs create -o`; the others are inherited.
+        settings: BTreeMap<String, String>,
+    },
+    /// Destroys a dataset and the datasets and snapshots below it. Never the root dataset of a pool.
+    DestroyDataset {
+        /// The dataset.
+        dataset: String,
     },
     /// Takes a snapshot.
     Snapshot {
@@ -63,6 +76,15 @@ impl DatasetChange {
             DatasetChange::Inherit { dataset, property, received: false } => {
                 zfs(&["inherit", property, dataset])
             }
+            DatasetChange::Create { dataset, settings } => {
+                let mut arguments = vec!["create".to_owned()];
+                for (property, value) in settings {
+                    arguments.extend(["-o".to_owned(), format!("{property}={value}")]);
+                }
+                arguments.push(dataset.clone());
+                ("zfs", arguments)
+            }
+            DatasetChange::DestroyDataset { dataset } => zfs(&["destroy", "-r", dataset]),
             DatasetChange::Snapshot { name } => zfs(&["snapshot", name]),
             DatasetChange::Rollback { name } => zfs(&["rollback", name]),
             DatasetChange::DestroySnapshot { name } => zfs(&["destroy", name]),
@@ -71,10 +93,14 @@ impl DatasetChange {
     }
 
     /// Whether the command could mean something else: a name without the character that makes it a snapshot would destroy a
-    /// dataset, and a name with a leading hyphen would be an option.
+    /// dataset, a dataset without a parent is a pool's root, and a name with a leading hyphen would be an option.
     fn is_malformed(&self) -> bool {
         let (name, is_snapshot) = match self {
-            DatasetChange::Set { dataset, .. } | DatasetChange::Inherit { dataset, .. } => (dataset, false),
+            DatasetChange::Set { dataset, .. }
+            | DatasetChange::Inherit { dataset, .. }
+            | DatasetChange::Create { dataset, .. } => (dataset, false),
+            DatasetChange::DestroyDataset { dataset } if !dataset.contains('/') => return true,
+            DatasetChange::DestroyDataset { dataset } => (dataset, false),
             DatasetChange::Snapshot { name }
             | DatasetChange::Rollback { name }
             | DatasetChange::DestroySnapshot { name } => (name, true),
@@ -138,6 +164,8 @@ mod tests {
         let inherit =
             |received| DatasetChange::Inherit { dataset: name("tank/a b"), property: name("sync"), received };
         let destroy = DatasetChange::DestroySnapshot { name: name("tank@s") };
+        let settings = [("recordsize", "8K"), ("mountpoint", "/mnt/a")].map(|(k, v)| (name(k), name(v)));
+        let create = DatasetChange::Create { dataset: name("tank/a"), settings: settings.into() };
         let expected = [
             (set("16K"), "zfs set recordsize=16K tank/db"),
             (inherit(false), "zfs inherit sync 'tank/a b'"),
@@ -145,6 +173,8 @@ mod tests {
             (DatasetChange::Snapshot { name: name("tank@s") }, "zfs snapshot tank@s"),
             (DatasetChange::Rollback { name: name("tank@s") }, "zfs rollback tank@s"),
             (destroy, "zfs destroy tank@s"),
+            (create, "zfs create -o mountpoint=/mnt/a -o recordsize=8K tank/a"),
+            (DatasetChange::DestroyDataset { dataset: name("tank/a") }, "zfs destroy -r tank/a"),
             (DatasetChange::Sync { pool: name("tank") }, "zpool sync tank"),
         ];
         for (change, text) in expected {
@@ -159,6 +189,11 @@ mod tests {
         for wrong in ["tank/db", "tank/db@", "@s", "tank@a@b", "-r@s", "tank@-s", "tank@a,b", "tank@a%b", ""]
         {
             let destroy = DatasetChange::DestroySnapshot { name: name(wrong) };
+            let refused = commands.change(&destroy).unwrap_err().to_string();
+            assert!(refused.contains("invalid name"), "{wrong}: {refused}");
+        }
+        for wrong in ["tank", "tank@s", "tank/a@s", "-r/a", ""] {
+            let destroy = DatasetChange::DestroyDataset { dataset: name(wrong) };
             let refused = commands.change(&destroy).unwrap_err().to_string();
             assert!(refused.contains("invalid name"), "{wrong}: {refused}");
         }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use poolwright_apply::admin;
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_pool::{CommandOptions, Kstats, ZfsCommands};
 use poolwright_tune::plan::Plan;
@@ -64,7 +63,7 @@ impl PoolMeter {
         let pools: BTreeSet<&str> = datasets.iter().filter_map(|name| name.split('/').next()).collect();
         let [pool] = pools.into_iter().collect::<Vec<_>>()[..] else { return Ok(None) };
         let pool = pool.to_owned();
-        let kernel = match admin::is_kernel(holders[0]) {
+        let kernel = match poolwright_datasets::is_kernel(holders[0]) {
             false => None,
             true => match leaves(&pool)? {
                 None => return Ok(None),

@@ -21,6 +21,9 @@ pub enum Error {
     /// The datasets cannot be asked.
     #[error(transparent)]
     Apply(#[from] poolwright_apply::Error),
+    /// The properties of a dataset cannot be read.
+    #[error(transparent)]
+    Datasets(#[from] poolwright_datasets::Error),
     /// A command of the kernel's OpenZFS failed.
     #[error(transparent)]
     Command(#[from] poolwright_pool::CommandError),
@@ -93,6 +96,7 @@ impl Error {
             Error::OtherDatabase(_) => true,
             Error::Record(error) => error.is_refusal(),
             Error::Apply(error) => error.is_refusal(),
+            Error::Datasets(error) => error.is_refusal(),
             _ => false,
         }
     }

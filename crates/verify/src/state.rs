@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use poolwright_apply::admin;
 use poolwright_apply::work::is_same;
 use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
@@ -46,7 +45,7 @@ impl PlanMounts {
     pub fn of_dataset(&self, path: &Path) -> Option<&MountEntry> {
         // A file that no longer exists was on the file system of its directory.
         let found = path.ancestors().find_map(|path| path.canonicalize().ok())?;
-        mountinfo::containing(&self.0, &found).filter(|mount| admin::is_dataset(mount))
+        mountinfo::containing(&self.0, &found).filter(|mount| poolwright_datasets::is_dataset(mount))
     }
 
     /// The regular files of the database: their lengths and their space. `None` without files.
@@ -74,7 +73,7 @@ impl PlanMounts {
                 continue;
             };
             let dataset = mount.source.to_string_lossy().into_owned();
-            let Some(admin) = admin::of_mount(mount) else { continue };
+            let Some(admin) = poolwright_datasets::of_mount(mount) else { continue };
             let present = admin.properties(&dataset)?;
             for (property, value) in &roles[0].recommended {
                 wanted += 1;
@@ -86,7 +85,7 @@ impl PlanMounts {
                     differences.push(format!("{property} of {dataset} is {found}, not {value}"));
                 }
             }
-            if admin::has_exact_block_sizes(mount) {
+            if poolwright_datasets::has_exact_block_sizes(mount) {
                 differences.extend(roles.iter().filter_map(|role| old_blocks(role)));
             }
         }
@@ -98,7 +97,8 @@ impl PlanMounts {
 
     /// The mount on a directory, if it is of a dataset.
     fn dataset_on(&self, path: &Path) -> Option<&MountEntry> {
-        mountinfo::on(&self.0, &path.canonicalize().ok()?).filter(|mount| admin::is_dataset(mount))
+        mountinfo::on(&self.0, &path.canonicalize().ok()?)
+            .filter(|mount| poolwright_datasets::is_dataset(mount))
     }
 
     /// Whether other file systems are mounted below a directory.

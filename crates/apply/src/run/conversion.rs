@@ -8,7 +8,6 @@ use poolwright_pool::DatasetChange;
 
 use super::observer::Stage;
 use super::{Action, OpenDataset, Outcome, Run};
-use crate::admin::SnapshotSummary;
 use crate::assessment::RESERVE;
 use crate::error::refused;
 use crate::journal::JournalPhase;
@@ -16,6 +15,7 @@ use crate::rewrite::{FileEntry, FileIdentity, FileScan, Rate, directories};
 use crate::service;
 use crate::work::Direction;
 use crate::{Error, Result};
+use poolwright_datasets::SnapshotSummary;
 
 /// The rounds of copying while the database runs.
 const ROUNDS: usize = 4;

@@ -5,12 +5,12 @@ use poolwright_pool::DatasetChange;
 use super::conversion::{digest, scan_all};
 use super::observer::Stage;
 use super::{Action, OpenDataset, Run};
-use crate::admin::SnapshotSummary;
 use crate::error::refused;
 use crate::journal::{JournalPhase, JournalState};
 use crate::rewrite::directories;
 use crate::work::Direction;
 use crate::{Error, Result};
+use poolwright_datasets::SnapshotSummary;
 
 impl Run<'_> {
     /// The journal's state. A run has begun, so there is one.

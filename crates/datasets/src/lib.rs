@@ -1,5 +1,6 @@
-//! The datasets of a pool: of the kernel's OpenZFS, or of the user-space engine.
+//! The datasets of pools: of the kernel's OpenZFS, or of the user-space engine, behind one interface.
 
+mod error;
 mod kernel;
 mod user;
 
@@ -9,8 +10,7 @@ use poolwright_host::mountinfo::MountEntry;
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::SourcedValue;
 
-use crate::Result;
-
+pub use error::{Error, Result};
 pub use kernel::KernelDatasets;
 pub use user::UserDatasets;
 
@@ -102,6 +102,6 @@ pub fn is_kernel(mount: &MountEntry) -> bool {
 }
 
 /// The pool of a dataset or snapshot.
-pub(crate) fn pool_of(name: &str) -> &str {
+pub fn pool_of(name: &str) -> &str {
     name.split(['/', '@']).next().unwrap_or(name)
 }

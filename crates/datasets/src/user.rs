@@ -8,8 +8,7 @@ use poolwright_userpool::{Client, DatasetInfo, Error as UserPoolError, Kind, Poo
 use serde::de::DeserializeOwned;
 
 use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, pool_of};
-use crate::Result;
-use crate::error::refused;
+use crate::{Error, Result};
 
 /// Asks the owner of each pool.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +18,7 @@ impl DatasetAdmin for UserDatasets {
     fn properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>> {
         let request = Request::Get { dataset: dataset.to_owned(), properties: Vec::new() };
         let values: Vec<Value> = match ask(dataset, &request) {
-            Err(crate::Error::UserPool(UserPoolError::Refused(fault))) if fault.errno == NO_ENTRY => {
+            Err(Error::UserPool(UserPoolError::Refused(fault))) if fault.errno == NO_ENTRY => {
                 return Ok(BTreeMap::new());
             }
             answer => answer?,
@@ -78,6 +77,17 @@ impl DatasetAdmin for UserDatasets {
                 dataset,
                 Request::Inherit { dataset: dataset.clone(), property: property.clone(), recursive: false },
             ),
+            DatasetChange::Create { dataset, settings } => of(
+                dataset,
+                Request::Create { dataset: dataset.clone(), settings: settings.clone(), parents: false },
+            ),
+            DatasetChange::DestroyDataset { dataset } => {
+                // Without this character, the request would destroy the root dataset.
+                if !dataset.contains('/') || dataset.contains('@') {
+                    return Err(Error::NotDataset(dataset.clone()));
+                }
+                of(dataset, Request::Destroy { name: dataset.clone(), recursive: true })
+            }
             DatasetChange::Snapshot { name } => {
                 of(name, Request::Snapshot { name: name.clone(), recursive: false })
             }
@@ -87,7 +97,7 @@ impl DatasetAdmin for UserDatasets {
             DatasetChange::DestroySnapshot { name } => {
                 // Without this character, the request would destroy a dataset.
                 if !name.contains('@') {
-                    return refused(format!("{name} is not a snapshot"));
+                    return Err(Error::NotSnapshot(name.clone()));
                 }
                 of(name, Request::Destroy { name: name.clone(), recursive: false })
             }
@@ -107,6 +117,6 @@ fn ask<T: DeserializeOwned>(name: &str, request: &Request) -> Result<T> {
     let pool = pool_of(name);
     match Client::connect(pool)? {
         Some(mut client) => Ok(client.ask(request)?),
-        None => refused(format!("the pool {pool} is not mounted any more")),
+        None => Err(Error::NotMounted(pool.to_owned())),
     }
 }

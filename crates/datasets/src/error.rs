@@ -1,0 +1,32 @@
+//! The errors of access to datasets.
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The reason why a pool could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A command of the kernel's OpenZFS failed.
+    #[error(transparent)]
+    Command(#[from] poolwright_pool::CommandError),
+    /// A request to the owner of a pool of the user-space engine failed.
+    #[error(transparent)]
+    UserPool(#[from] poolwright_userpool::Error),
+    /// No process has the pool of the user-space engine mounted.
+    #[error("the pool {0} is not mounted any more")]
+    NotMounted(String),
+    /// A name that would mean something else in a request.
+    #[error("{0} is not a snapshot")]
+    NotSnapshot(String),
+    /// A name that would mean something else in a request.
+    #[error("{0} is not a dataset below the root of its pool")]
+    NotDataset(String),
+}
+
+impl Error {
+    /// Whether this is a refusal for safety.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Error::NotMounted(_) | Error::NotSnapshot(_) | Error::NotDataset(_))
+    }
+}
