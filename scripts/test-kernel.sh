@@ -11,6 +11,7 @@
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
 #   databases  the same with a PostgreSQL and a MariaDB under load
 #   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
+#   trials   trials in datasets of a kernel's pool: `poolwright replay --on`, `tune --on` (records a database: requires root)
 #   arc      replays of traces on the engine and in the kernel's datasets: ARC hits, bytes written (records them: requires root)
 #
 # Trees are compared name by name: object number, type, permissions, owners, size, links, device, time, block size, content
@@ -28,6 +29,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/disk.sh"
 # shellcheck source=scripts/vm/space_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/space_part.sh"
+# shellcheck source=scripts/vm/trials_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/trials_part.sh"
 # shellcheck source=scripts/vm/arc_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/arc_part.sh"
 
@@ -39,7 +42,7 @@ PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash apply)
-ALL_PARTS=("${SHORT_PARTS[@]}" databases space arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" databases trials space arc)
 PASSED=0
 FAILED=0
 
@@ -371,7 +374,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | databases | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | apply | databases | trials | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

@@ -14,6 +14,7 @@ pub mod cpu;
 pub mod device;
 pub mod extents;
 pub mod file_sample;
+mod guardian;
 pub mod kernel;
 pub mod machine;
 pub mod memory;
@@ -32,6 +33,7 @@ pub mod time;
 pub mod transient;
 pub mod writers;
 
+pub use guardian::Guardian;
 pub use output::Output;
 pub use part::Part;
 pub use quoted::{Quoted, quoted};

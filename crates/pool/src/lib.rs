@@ -15,8 +15,10 @@ pub mod change;
 pub mod command;
 mod health;
 pub mod kstat;
+mod leaves;
 
 pub use change::DatasetChange;
 pub use command::{CommandError, CommandOptions, ZfsCommands};
 pub use health::HealthState;
 pub use kstat::{KstatError, Kstats};
+pub use leaves::{LeafTotals, PoolLeaves};

@@ -144,6 +144,11 @@ fn replay_advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static s
     match error {
         Error::NoRoom { .. } => Some("free some space, or choose another directory with --scratch"),
         Error::UsedUp { .. } => Some("name another directory with --scratch"),
+        Error::WroteEnough { .. } => Some("allow more with --max-bytes"),
+        Error::SlowsOthers { .. } => Some(
+            "run the trials when the pool has less to do, allow slower I/O with --max-io-time, or leave --on out: the trials then run on \
+             the engine",
+        ),
         Error::NoMemory { .. } => Some("take fewer with --sample-bytes"),
         Error::SampleTooSmall { .. } => Some("take more with --sample-bytes"),
         _ => None,

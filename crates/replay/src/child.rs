@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use poolwright_host::{Transient, room};
@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use crate::directory::Directory;
 use crate::error::host;
+use crate::kernel_pool::PoolWatch;
 use crate::result::Replay;
 use crate::{Error, Result, Spec, TargetSpec};
 
@@ -24,7 +25,7 @@ const SELDOM: u32 = 20;
 const RESERVE: u64 = 1 << 30;
 
 /// Runs `program trial SPEC` and parses its JSON result. The child is killed when `interrupted` returns true, when its
-/// total time reaches `limit`, or when it has nearly filled its file system. It also dies with this process, which it
+/// total time reaches `limit`, when it has nearly filled its file system, or when it slows other users of a pool of the kernel. It also dies with this process, which it
 /// requests itself (see [`die_with_parent`]).
 ///
 /// # Errors
@@ -38,7 +39,7 @@ pub fn run(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Replay> {
     let began = Instant::now();
-    let mut guard = Guard::of(spec);
+    let guard = Guard::of(spec);
     let path = work.join("trial.json");
     spec.save(&path)?;
     let mut child = Command::new(program)
@@ -55,8 +56,56 @@ pub fn run(
     let _child = Transient::child(child.id());
     let _directory = match &spec.target {
         TargetSpec::Directory(parent) => Some(Directory::transient(parent)),
-        TargetSpec::Engine(_) => None,
+        TargetSpec::Engine(_) | TargetSpec::KernelPool(_) => None,
     };
+    let mut watch = match &spec.target {
+        TargetSpec::KernelPool(options) => PoolWatch::start(options, child.id()).map(Some),
+        _ => Ok(None),
+    };
+    let result = match &mut watch {
+        Ok(watch) => {
+            let stop = Stop { began, limit, interrupted, guard, watch: watch.as_mut() };
+            supervise(&mut child, spec, stop)
+        }
+        Err(_) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(Error::Interrupted)
+        }
+    };
+    // The trial has ended; now its datasets can be destroyed.
+    match watch?.map(PoolWatch::finish) {
+        None => result,
+        Some(Ok(load)) => result.map(|replay| Replay { pool_load: Some(load), ..replay }),
+        Some(Err(left)) => result.and(Err(left)),
+    }
+}
+
+/// What stops a trial.
+struct Stop<'a, 'b> {
+    began: Instant,
+    limit: Option<Duration>,
+    interrupted: &'a dyn Fn() -> bool,
+    guard: Option<Guard<'a>>,
+    watch: Option<&'a mut PoolWatch<'b>>,
+}
+
+impl Stop<'_, '_> {
+    /// The reason to stop the trial now.
+    fn reason(&mut self) -> Option<Error> {
+        if (self.interrupted)() {
+            return Some(Error::Interrupted);
+        }
+        if let Some(limit) = self.limit.filter(|limit| self.began.elapsed() >= *limit) {
+            return Some(Error::TooLong(limit));
+        }
+        let full = self.guard.as_mut().and_then(Guard::overstepped);
+        full.or_else(|| self.watch.as_mut().and_then(|watch| watch.overstepped()))
+    }
+}
+
+/// Waits for the trial or stops it, and reads its result.
+fn supervise(child: &mut Child, spec: &Spec, mut stop: Stop<'_, '_>) -> Result<Replay> {
     let read = |mut from: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
             let mut text = Vec::new();
@@ -67,12 +116,10 @@ pub fn run(
     let out = read(Box::new(child.stdout.take().expect("piped")));
     let err = read(Box::new(child.stderr.take().expect("piped")));
     let status = loop {
-        if let Some(status) = child.try_wait().map_err(host("wait for", program))? {
+        if let Some(status) = child.try_wait().map_err(host("wait for", "the trial"))? {
             break status;
         }
-        let late = limit.filter(|limit| began.elapsed() >= *limit).map(Error::TooLong);
-        let stopped = interrupted().then_some(Error::Interrupted).or(late);
-        if let Some(why) = stopped.or_else(|| guard.as_mut()?.overstepped()) {
+        if let Some(why) = stop.reason() {
             let _ = child.kill();
             let _ = child.wait();
             remove_directory(spec);
@@ -103,6 +150,8 @@ impl Guard<'_> {
         let dir = match &spec.target {
             TargetSpec::Engine(options) => &options.scratch,
             TargetSpec::Directory(parent) => parent,
+            // Its quota limits it.
+            TargetSpec::KernelPool(_) => return None,
         };
         let reserve = RESERVE.min(room::available(dir).ok()? / 10);
         Some(Guard { dir, reserve, pause: 0 })

@@ -1,16 +1,16 @@
 //! A plain directory as a target: the baseline on ext4, XFS, btrfs or another file system.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::RwLock;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-use poolwright_host::{Scratch, Transient, private, scratch};
+use poolwright_host::{Scratch, Transient, scratch};
 use poolwright_openzfs::VdevStats;
-use rustix::fs::{FallocateFlags, OFlags, fallocate, major, minor};
+use rustix::fs::{major, minor};
 
 use crate::clock::cpu_seconds;
 use crate::error::host;
+use crate::host_files::HostFiles;
 use crate::{Counters, Result, Target};
 
 const PREFIX: &str = "poolwright-trial-";
@@ -20,14 +20,7 @@ const PREFIX: &str = "poolwright-trial-";
 pub struct Directory {
     root: Scratch,
     device: Option<String>,
-    files: Vec<RwLock<Option<Open>>>,
-}
-
-/// An open file, and a descriptor for direct I/O if the file system supports it.
-#[derive(Debug)]
-struct Open {
-    cached: fs::File,
-    direct: Option<fs::File>,
+    files: HostFiles,
 }
 
 impl Directory {
@@ -41,7 +34,7 @@ impl Directory {
         let dev = fs::metadata(root.path()).map_err(host("inspect", root.path()))?.dev();
         let device = format!("{}:{}", major(dev), minor(dev));
         let known = Path::new("/sys/dev/block").join(&device).exists();
-        let files = (0..files).map(|_| RwLock::new(None)).collect();
+        let files = HostFiles::new((0..files).map(|_| root.path()));
         Ok(Directory { root, device: known.then_some(device), files })
     }
 
@@ -54,106 +47,35 @@ impl Directory {
     pub(crate) fn transient(parent: &Path) -> Transient {
         Transient::scratch(parent, PREFIX)
     }
-
-    fn path(&self, file: u32) -> PathBuf {
-        self.root.path().join(format!("file{file}"))
-    }
-
-    fn with<T>(
-        &self,
-        file: u32,
-        what: &'static str,
-        work: impl FnOnce(&Open) -> std::io::Result<T>,
-    ) -> Result<T> {
-        let path = self.path(file);
-        {
-            let open = self.files[file as usize].read().expect("lock is not poisoned");
-            if let Some(open) = open.as_ref() {
-                return work(open).map_err(host(what, path));
-            }
-        }
-        let mut slot = self.files[file as usize].write().expect("lock is not poisoned");
-        if slot.is_none() {
-            *slot = Some(Open::create(&path).map_err(host("create", &path))?);
-        }
-        work(slot.as_ref().expect("just filled")).map_err(host(what, path))
-    }
-}
-
-impl Open {
-    fn create(path: &Path) -> std::io::Result<Open> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(private::FILE);
-        let cached = options.open(path)?;
-        Ok(Open { cached, direct: options.custom_flags(OFlags::DIRECT.bits() as i32).open(path).ok() })
-    }
-
-    /// Returns the descriptor to use: requests that direct I/O does not support (unaligned offset, length or memory)
-    /// use the page cache.
-    fn choose(&self, direct: bool, offset: u64, buf: &[u8]) -> &fs::File {
-        match &self.direct {
-            Some(file) if direct && aligned(offset, buf) => file,
-            _ => &self.cached,
-        }
-    }
-}
-
-fn aligned(offset: u64, buf: &[u8]) -> bool {
-    const UNIT: u64 = 4096;
-    offset.is_multiple_of(UNIT)
-        && (buf.len() as u64).is_multiple_of(UNIT)
-        && (buf.as_ptr() as u64).is_multiple_of(UNIT)
 }
 
 impl Target for Directory {
     fn create(&self, file: u32) -> Result<()> {
-        self.with(file, "create", |_| Ok(()))
+        self.files.create(file)
     }
 
     fn read(&self, file: u32, offset: u64, buf: &mut [u8], direct: bool) -> Result<usize> {
-        self.with(file, "read", |open| {
-            let through = open.choose(direct, offset, buf);
-            let mut done = 0;
-            while done < buf.len() {
-                match through.read_at(&mut buf[done..], offset + done as u64)? {
-                    0 => break,
-                    n => done += n,
-                }
-                if direct && done < buf.len() {
-                    break; // a short direct read is the end of the file
-                }
-            }
-            Ok(done)
-        })
+        self.files.read(file, offset, buf, direct)
     }
 
     fn write(&self, file: u32, offset: u64, buf: &[u8], sync: bool, direct: bool) -> Result<()> {
-        self.with(file, "write", |open| open.choose(direct, offset, buf).write_all_at(buf, offset))?;
-        if sync { self.sync(file) } else { Ok(()) }
+        self.files.write(file, offset, buf, sync, direct)
     }
 
     fn sync(&self, file: u32) -> Result<()> {
-        self.with(file, "sync", |open| open.cached.sync_data())
+        self.files.sync(file)
     }
 
     fn truncate(&self, file: u32, size: u64) -> Result<()> {
-        self.with(file, "truncate", |open| open.cached.set_len(size))
+        self.files.truncate(file, size)
     }
 
     fn punch(&self, file: u32, offset: u64, len: u64) -> Result<()> {
-        if len == 0 {
-            return Ok(());
-        }
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        self.with(file, "punch a hole in", |open| Ok(fallocate(&open.cached, flags, offset, len)?))
+        self.files.punch(file, offset, len)
     }
 
     fn unlink(&self, file: u32) -> Result<()> {
-        if self.files[file as usize].write().expect("lock is not poisoned").take().is_some() {
-            let path = self.path(file);
-            fs::remove_file(&path).map_err(host("remove", path))?;
-        }
-        Ok(())
+        self.files.unlink(file)
     }
 
     fn kick(&self) -> Result<()> {
@@ -161,13 +83,7 @@ impl Target for Directory {
     }
 
     fn settle(&self) -> Result<()> {
-        for file in 0..self.files.len() as u32 {
-            let open = self.files[file as usize].read().expect("lock is not poisoned");
-            if let Some(open) = open.as_ref() {
-                open.cached.sync_all().map_err(host("sync", self.path(file)))?;
-            }
-        }
-        Ok(())
+        self.files.settle()
     }
 
     fn counters(&self) -> Result<Counters> {

@@ -19,6 +19,48 @@ pub enum Error {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
+    /// A command of the kernel's OpenZFS failed.
+    #[error(transparent)]
+    Command(#[from] poolwright_pool::CommandError),
+    /// The counters of the kernel's OpenZFS cannot be read.
+    #[error(transparent)]
+    Kstat(#[from] poolwright_pool::KstatError),
+    /// The pool is not imported any more, or its release of OpenZFS does not count the I/O of vdevs.
+    #[error("the I/O of the pool {pool} cannot be counted: OpenZFS 2.2 or later is required")]
+    NoVdevCounters {
+        /// The pool.
+        pool: String,
+    },
+    /// A trial was stopped because the pool became slow while others used it.
+    #[error(
+        "the trial was stopped: half of the I/O of the pool {pool} took longer than {} (limit: {}) while others used it",
+        time(*median_ns), time(*limit_ns)
+    )]
+    SlowsOthers {
+        /// The pool.
+        pool: String,
+        /// The median of the devices' I/O in nanoseconds.
+        median_ns: u64,
+        /// The limit in nanoseconds.
+        limit_ns: u64,
+    },
+    /// No further trial was started, because the trials have written as much to a pool of the kernel as they may.
+    #[error(
+        "no further trial: it would write about {}, and all trials together may write {} to the pool",
+        poolwright_trace::format_size(*next), poolwright_trace::format_size(*limit)
+    )]
+    WroteEnough {
+        /// What the next trial would write, in bytes.
+        next: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The dataset of a trial could not be destroyed.
+    #[error("the dataset {dataset} of a trial could not be destroyed\nhint: zfs destroy -r {dataset}")]
+    DatasetLeft {
+        /// The dataset.
+        dataset: String,
+    },
     /// An operation on a file or directory of the host failed.
     #[error("cannot {what} {}: {why}", quoted(path))]
     Host {
@@ -148,6 +190,17 @@ pub enum Error {
     /// The user interrupted the trial.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl Error {
+    /// Whether no further trial may run: the user interrupted, or a pool of the kernel must be left alone.
+    pub fn ends_the_run(&self) -> bool {
+        matches!(self, Error::Interrupted | Error::SlowsOthers { .. } | Error::DatasetLeft { .. })
+    }
+}
+
+fn time(ns: u64) -> String {
+    format!("{:.1} ms", ns as f64 / 1e6)
 }
 
 fn size(bytes: u64) -> String {

@@ -2,7 +2,7 @@
 //!
 //! A trial has these steps. A [`capture`] contains the data that the trace touches, read once from the real files. A
 //! [`schedule`] arranges the trace's operations as lanes that keep the order within each thread and across syncs. The
-//! trial fills a [`Target`] (the engine or a directory), warms it up, and runs the schedule on it. The result is a
+//! trial fills a [`Target`] (the engine, a directory, or a pool of the kernel), warms it up, and runs the schedule on it. The result is a
 //! [`result::Replay`]. A [`spec::Spec`] describes one trial completely, and [`child`] runs it in a child process, so
 //! that a failed assertion in the engine ends only the trial.
 
@@ -16,6 +16,8 @@ mod directory;
 mod drive;
 mod engine;
 mod error;
+mod host_files;
+mod kernel_pool;
 mod lock_range;
 mod lock_table;
 mod missing_files;
@@ -36,6 +38,7 @@ pub use directory::Directory;
 pub use drive::{Pace, drive};
 pub use engine::{EngineOptions, EngineTarget};
 pub use error::{Error, Result};
+pub use kernel_pool::{KernelPoolOptions, KernelPoolTarget, PoolLoad};
 pub use missing_files::MissingFiles;
 pub use result::{Replay, StoppedTrial};
 pub use schedule::Schedule;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::behaviour::Inferred;
 use crate::drive::Pass;
+use crate::kernel_pool::PoolLoad;
 
 /// The latency of one kind of operation in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -122,6 +123,9 @@ pub struct Replay {
     /// Operation → number of its events that are not replayed.
     #[serde(default)]
     pub skipped: BTreeMap<String, u64>,
+    /// On a pool of the kernel: its other users and its devices during the trial.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pool_load: Option<PoolLoad>,
     /// Share of the file regions in the sample, 0 to 1. Below 1, the cache was scaled by it.
     pub sampling_rate: f64,
 }
@@ -143,6 +147,11 @@ pub struct StoppedTrial {
 }
 
 impl Replay {
+    /// The bytes with which the trial filled its target, and those that reached the devices while it was measured.
+    pub fn bytes_to_target(&self) -> u64 {
+        self.filled_bytes + self.vdev.write_bytes
+    }
+
     /// Copies the measurements of a pass.
     pub(crate) fn take_pass(&mut self, pass: Pass) {
         self.latency_ns = pass.latency.iter().map(|(op, h)| (op.clone(), Latency::of(h))).collect();

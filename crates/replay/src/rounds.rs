@@ -27,6 +27,8 @@ pub struct Rounds<'a> {
     pub repeat: u32,
     /// The time limit of a trial.
     pub limit: Option<Duration>,
+    /// The bytes that all trials together may write to their target.
+    pub max_bytes: Option<u64>,
 }
 
 /// A setting whose trial was stopped. It is not tried again, and the figures of that trial are discarded.
@@ -47,6 +49,8 @@ pub struct Trials {
     pub runs: Vec<Vec<Replay>>,
     /// The settings that were given up.
     pub stopped: Vec<Stopped>,
+    /// Why the remaining trials were not started.
+    pub ended: Option<Error>,
 }
 
 impl Rounds<'_> {
@@ -55,7 +59,7 @@ impl Rounds<'_> {
     ///
     /// # Errors
     /// [`Error::Interrupted`], or the error of a trial that fails. A trial that exceeds its time limit or fills its file system is
-    /// not an error; its setting is given up.
+    /// not an error; its setting is given up. [`Trials::ended`] says whether trials were left out.
     pub fn run(
         &self,
         all: &[SettingTrials],
@@ -63,14 +67,23 @@ impl Rounds<'_> {
         begin: &mut dyn FnMut(usize),
         end: &mut dyn FnMut(),
     ) -> Result<Trials> {
-        let mut done = Trials { runs: vec![Vec::new(); all.len()], stopped: Vec::new() };
+        let mut done = Trials { runs: vec![Vec::new(); all.len()], ..Trials::default() };
+        let (mut written, mut largest) = (0u64, 0);
         for round in 0..self.repeat {
             for number in order(all.len(), round) {
                 let one = &all[number];
                 if !done.stopped.iter().any(|stopped| stopped.settings == one.settings) {
+                    if let Some(limit) = self.max_bytes.filter(|limit| written + largest > *limit) {
+                        done.ended = Some(Error::WroteEnough { next: largest, limit });
+                        return Ok(done);
+                    }
                     begin(number);
                     match child::run(self.program, &one.spec, self.work, self.limit, interrupted) {
-                        Ok(replay) => done.runs[number].push(replay),
+                        Ok(replay) => {
+                            largest = largest.max(replay.bytes_to_target());
+                            written += replay.bytes_to_target();
+                            done.runs[number].push(replay);
+                        }
                         Err(why @ (Error::TooLong(_) | Error::UsedUp { .. })) => {
                             let settings = one.settings.clone();
                             done.stopped.push(Stopped { settings, trial: round + 1, why });

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineOptions;
 use crate::error::host;
+use crate::kernel_pool::KernelPoolOptions;
 use crate::{Error, Result};
 
 /// The target of a trial.
@@ -19,6 +20,8 @@ pub enum TargetSpec {
     Engine(EngineOptions),
     /// A scratch directory below this one.
     Directory(PathBuf),
+    /// Scratch datasets of a pool of the kernel.
+    KernelPool(KernelPoolOptions),
 }
 
 /// Options for the replay of an application.

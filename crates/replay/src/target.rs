@@ -1,4 +1,4 @@
-//! The target of a replay: the engine, or a directory of the host.
+//! The target of a replay: the engine, a directory of the host, or datasets of the kernel.
 
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ pub struct Counters {
     pub arc: ArcStats,
     /// Intent log counters; zero for a directory.
     pub zil: ZilStats,
-    /// User and system time of this process in seconds.
+    /// User and system time of this process in seconds; on a pool of the kernel, also that of the kernel's threads.
     pub cpu_seconds: f64,
 }
 

@@ -10,7 +10,8 @@ use crate::application::Others;
 use crate::drive::{Pace, Pass};
 use crate::result::Replay;
 use crate::{
-    Capture, Counters, Directory, EngineTarget, Error, Result, Schedule, Spec, Target, TargetSpec, drive,
+    Capture, Counters, Directory, EngineTarget, Error, KernelPoolTarget, Result, Schedule, Spec, Target,
+    TargetSpec, drive,
 };
 
 /// Runs the trial. It calls `interrupted` periodically.
@@ -67,6 +68,14 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
             let target = Directory::create(parent, capture.files.len())?;
             let mut replay = on(spec, schedule, &capture, &target, |_| (), 0, interrupted)?;
             replay.target = format!("directory {}", parent.display());
+            Ok(replay)
+        }
+        TargetSpec::KernelPool(options) => {
+            let target = KernelPoolTarget::create(options, &capture.roles, &spec.settings)?;
+            let start = KernelPoolTarget::end_filling;
+            let mut replay = on(spec, schedule, &capture, &target, start, 0, interrupted)?;
+            replay.target = format!("datasets of the kernel below {}", options.parent);
+            replay.allocated_by_role = target.allocated_by_role()?;
             Ok(replay)
         }
     }

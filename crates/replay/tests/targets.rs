@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::Device;
-use poolwright_replay::{Directory, EngineOptions, EngineTarget, Target};
+use poolwright_replay::{
+    Directory, EngineOptions, EngineTarget, KernelPoolOptions, KernelPoolTarget, Target,
+};
 
 fn text(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|i| b"poolwright holds water "[(i + seed as usize) % 23] ^ (i / 4096) as u8).collect()
@@ -94,4 +96,42 @@ fn a_directory_conforms() {
     conforms(&target);
     drop(target);
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+/// Runs in the virtual machine of `scripts/test-kernel.sh trials`: the variable names a dataset of the kernel.
+#[test]
+fn a_pool_of_the_kernel_conforms() {
+    let Ok(parent) = std::env::var("POOLWRIGHT_TEST_DATASET") else {
+        eprintln!("skipped: POOLWRIGHT_TEST_DATASET names no dataset of the kernel");
+        return;
+    };
+    let mounts = tempfile::tempdir().unwrap();
+    let options = KernelPoolOptions {
+        parent: parent.clone(),
+        mount_dir: mounts.path().to_owned(),
+        properties: poolwright_openzfs::property::defaults(),
+        quota: 256 << 20,
+        fill_rate: Some(1 << 30),
+        latency_limit_ns: u64::MAX,
+    };
+    let data = [("recordsize".to_string(), "16K".to_string())].into();
+    let settings = BTreeMap::from([("data".to_string(), data)]);
+    let target = KernelPoolTarget::create(&options, &["data".into(), "wal".into()], &settings).unwrap();
+    conforms(&target);
+    let counters = target.counters().unwrap();
+    assert!(
+        counters.vdev.write_bytes > 0 && counters.zil.commits > 0 && counters.arc.max > 0,
+        "{counters:?}"
+    );
+    assert_eq!(target.allocated_by_role().unwrap().keys().collect::<Vec<_>>(), ["data", "wal"]);
+    let allocated = target.allocated_bytes().unwrap();
+    // A write over the quota fails and is reported.
+    let random: Vec<u8> =
+        (0..8u64 << 20).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
+    let full = (0..64).map(|i| target.write(0, i << 23, &random, true, false)).find_map(Result::err);
+    assert!(full.is_some_and(|why| why.to_string().contains("quota")), "{allocated} bytes before");
+    drop(target);
+    let trial = format!("{parent}/poolwright-trial-{}", std::process::id());
+    let destroyed = std::process::Command::new("zfs").args(["destroy", "-r", &trial]).status().unwrap();
+    assert!(destroyed.success());
 }

@@ -96,7 +96,7 @@ impl Tuner<'_> {
             created: poolwright_host::time::now(),
             subject,
             goal: self.request.goal.to_plan(),
-            machine: machine::describe(self.request.arc_bytes, &self.request.device, &self.request.scratch),
+            machine: machine::describe(self.request, self.pool_load.get()),
             seeds: vec![self.request.seed],
             data: data_summary(&self.capture)?,
             trace: Some(self.trace_summary()),

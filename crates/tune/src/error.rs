@@ -43,6 +43,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether no further trial may run.
+    pub(crate) fn ends_the_run(&self) -> bool {
+        self.is_interruption() || matches!(self, Error::Replay(cause) if cause.ends_the_run())
+    }
+
     /// Whether the user interrupted the run.
     pub fn is_interruption(&self) -> bool {
         matches!(self, Error::Interrupted | Error::Replay(poolwright_replay::Error::Interrupted))

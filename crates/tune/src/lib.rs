@@ -46,4 +46,4 @@ pub use error::{Error, Result};
 pub use objective::Goal;
 pub use pipeline::tune;
 pub use requirement::Requirement;
-pub use tuner::{Progress, Request};
+pub use tuner::{PoolTrials, Progress, Request};

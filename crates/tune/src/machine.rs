@@ -1,19 +1,21 @@
 //! The plan's description of the machine and of the database server.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 
 use poolwright_host::kernel;
 use poolwright_host::machine::MachineInfo;
 use poolwright_host::mountinfo::file_system;
 pub use poolwright_host::time::rfc3339;
-use poolwright_openzfs::{Device, Engine};
+use poolwright_openzfs::Engine;
 
-use crate::plan;
+use crate::plan::{self, TrialPoolLoad};
+use crate::tuner::Request;
 
-/// Describes this machine, the emulated device, and the file system `backing` of the scratch directory.
-pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan::Machine {
+/// Describes this machine, and the device or pool of the trials.
+pub(crate) fn describe(request: &Request, load: TrialPoolLoad) -> plan::Machine {
+    let device = &request.device;
+    let pool = request.on.as_ref().map(|on| plan::TrialPool { dataset: on.options.parent.clone(), load });
     let host = MachineInfo::read();
     plan::Machine {
         os: host.os.unwrap_or_else(|| "unknown".into()),
@@ -23,8 +25,8 @@ pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan:
         cpu: host.cpu.unwrap_or_else(|| "unknown".into()),
         cores: host.cores,
         memory_bytes: host.memory_bytes,
-        arc_bytes: Some(arc_bytes),
-        backing: Some(file_system(backing)),
+        arc_bytes: Some(request.arc_bytes),
+        backing: pool.is_none().then(|| file_system(&request.scratch)),
         device: plan::Device {
             profile: device.name.clone(),
             read_latency_ns: some(device.read_latency_ns),
@@ -36,6 +38,7 @@ pub(crate) fn describe(arc_bytes: u64, device: &Device, backing: &Path) -> plan:
             iops: some(device.iops),
             queue_depth: (device.name != "none").then_some(device.queue_depth),
         },
+        pool,
         versions: BTreeMap::from([("poolwright".to_string(), env!("CARGO_PKG_VERSION").to_string())]),
     }
 }

@@ -1,7 +1,9 @@
 //! The main function: from a trace and a directory to a plan.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +19,7 @@ use crate::candidates::{grid, with};
 use crate::current::detect;
 use crate::findings::Findings;
 use crate::groups::{Load, Loads};
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, TrialPoolLoad};
 use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
 use crate::scatter::Scatter;
 use crate::screen::{Forecast, ForecastInput, estimate};
@@ -48,8 +50,10 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     progress(&Progress { doing: "copying the accessed regions".into(), share: 0.0 });
     let capture = take_capture(request, &trace)?;
     let current = detect(&request.dir, &request.stated);
-    let ashift = request.ashift.unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
+    let of_pool = request.on.as_ref().map(|on| on.ashift);
+    let ashift = of_pool.or(request.ashift).unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
     let foreground = foreground_threads(&trace);
+    let load = TrialPoolLoad { largest_trial_bytes: capture.pool_bytes(), ..TrialPoolLoad::default() };
     let mut tuner = Tuner {
         request,
         trace: Arc::new(trace),
@@ -69,6 +73,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         foreground,
         warnings,
         findings: Findings::default(),
+        pool_load: Rc::new(Cell::new(load)),
         progress,
     };
     tuner.run()
@@ -228,7 +233,13 @@ impl Tuner<'_> {
 
     fn check_surroundings(&mut self) {
         let rate = self.capture.rate;
-        if rate < 1.0 {
+        if rate < 1.0 && self.request.on.is_some() {
+            self.warnings.push(format!(
+                "trials contain {:.1} % of the accessed regions, but the kernel's ARC is not scaled with them: reads miss less often than \
+                 in the database; a larger sample avoids this",
+                rate * 100.0
+            ));
+        } else if rate < 1.0 {
             self.warnings.push(format!(
                 "trials contain {:.1} % of the accessed regions, and their ARC is scaled accordingly: operations on other regions \
                  are omitted, so changes of the work rate are understated; a larger sample avoids this",
@@ -238,7 +249,7 @@ impl Tuner<'_> {
                 self.warnings.push("the scaled ARC would be smaller than the engine's minimum of 64M, so trials cache more than the real pool".into());
             }
         }
-        if self.capture.image_bytes() < (self.request.arc_bytes as f64 * rate) as u64 {
+        if self.capture.image_bytes() < self.arc_bytes() {
             self.warnings.push(format!(
                 "all accessed data fits into the ARC of {}, so reads rarely miss in the trials; try a smaller ARC",
                 poolwright_trace::format_size(self.request.arc_bytes)

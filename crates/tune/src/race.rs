@@ -91,7 +91,7 @@ pub enum Ended {
     /// No setting is likely to be better than the best one found, or all were tried.
     #[default]
     Found,
-    /// The time budget was used up.
+    /// The budget was used up: that of time, or that of bytes written to a pool of the kernel.
     OutOfTime,
 }
 
@@ -161,6 +161,8 @@ pub struct Race<'a> {
     pub run: &'a mut dyn FnMut(&Settings) -> Result<Replay>,
     /// Returns the objective that the model predicts for a setting, relative to today's (1).
     pub predict: &'a dyn Fn(&Settings) -> Result<f64>,
+    /// Whether so many further trials are allowed, for another reason than time.
+    pub allows: &'a dyn Fn(u32) -> bool,
     /// The goal and the requirements.
     pub criteria: Criteria<'a>,
     /// The limits of the race.
@@ -250,7 +252,9 @@ impl Race<'_> {
         let longest = o.others.iter().map(|r| r.longest).filter(|t| *t <= today.mul_f64(SLOWER)).max();
         let trial = longest.unwrap_or_default().max(today);
         let pair = trial + self.best_so_far(o).map_or(trial, |best| best.longest.max(trial));
-        began.elapsed() + trial * trials as u32 + pair * LEAST_PAIRS <= self.limits.budget
+        let trials = trials as u32;
+        began.elapsed() + trial * trials + pair * LEAST_PAIRS <= self.limits.budget
+            && (self.allows)(trials + 2 * LEAST_PAIRS)
     }
 
     /// Returns the setting with the lowest objective below 1 that gave a result, excluding today's.
@@ -270,7 +274,7 @@ impl Race<'_> {
         let began = Instant::now();
         match (self.run)(&runner.settings) {
             Ok(replay) => runner.trials.push(metrics(&replay)),
-            Err(error) if error.is_interruption() => return Err(error),
+            Err(error) if error.ends_the_run() => return Err(error),
             Err(error) => runner.failures.push(error.to_string()),
         }
         runner.longest = runner.longest.max(began.elapsed());
@@ -383,7 +387,7 @@ impl Race<'_> {
         for pair in 0..self.limits.pairs {
             let trials = o.today.longest.max(self.limits.trial) + o.others[best].longest;
             let late = began.elapsed() + trials > self.limits.budget;
-            if pair >= LEAST_PAIRS && (late || self.is_settled(o)) {
+            if pair >= LEAST_PAIRS && (late || !(self.allows)(2) || self.is_settled(o)) {
                 break;
             }
             let today = o.today.settings.clone();
@@ -424,7 +428,7 @@ impl Race<'_> {
         o.trials += 1;
         match (self.run)(settings) {
             Ok(replay) => Ok(Some(metrics(&replay))),
-            Err(error) if error.is_interruption() => Err(error),
+            Err(error) if error.ends_the_run() => Err(error),
             Err(_) => Ok(None), // the function that runs the trial has added a warning
         }
     }

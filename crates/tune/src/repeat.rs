@@ -13,7 +13,7 @@ use crate::candidates::assignments;
 use crate::current::detect;
 use crate::observations::spelled;
 use crate::plan::{Plan, Repetition, RequestRecord, Settings, VERSION, Verdict};
-use crate::{Error, Goal, Request, Requirement, Result};
+use crate::{Error, Goal, PoolTrials, Request, Requirement, Result};
 
 /// The inputs of a plan's run, checked to be unchanged.
 #[derive(Clone, Debug)]
@@ -31,8 +31,15 @@ pub struct Repeatable {
 }
 
 impl Repeatable {
-    /// The request of the repetition. `scratch`, `program` and `stop` are those of [`Request`].
-    pub fn into_request(self, scratch: &Path, program: PathBuf, stop: Arc<AtomicBool>) -> Request {
+    /// The request of the repetition. `scratch`, `program`, `on` and `stop` are those of [`Request`]; `on` must name the dataset of the
+    /// record.
+    pub fn into_request(
+        self,
+        scratch: &Path,
+        program: PathBuf,
+        on: Option<PoolTrials>,
+        stop: Arc<AtomicBool>,
+    ) -> Request {
         let Repeatable { dir, trace, goal, requirements, record } = self;
         Request {
             dir,
@@ -45,6 +52,7 @@ impl Repeatable {
             dirty_bytes: record.dirty_bytes,
             ashift: record.ashift,
             device: record.device,
+            on,
             scratch: scratch.to_owned(),
             program,
             stated: record.stated,
@@ -198,6 +206,7 @@ pub(crate) fn record(request: &Request) -> Result<RequestRecord> {
         dirty_bytes: request.dirty_bytes,
         ashift: request.ashift,
         device: request.device.clone(),
+        on: request.on.as_ref().map(|on| on.options.parent.clone()),
         stated: request.stated.clone(),
         seed: request.seed,
         sample_bytes: request.max_bytes,
@@ -322,6 +331,7 @@ mod tests {
             dirty_bytes: 64 << 20,
             ashift: None,
             device: Device::none(),
+            on: None,
             stated: Settings::new(),
             seed: 1,
             sample_bytes: 1 << 30,

@@ -1,6 +1,8 @@
 //! The trials of a plan: each one replays the whole application, with the settings of one group of roles varied.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,12 +15,12 @@ use crate::Result;
 use crate::candidates::{assignments, difference, grid, same, with};
 use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, PAIRS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
-use crate::plan;
+use crate::plan::{self, TrialPoolLoad};
 use crate::race::{Candidate, Limits, Outcome, Race, Runner};
 use crate::scatter::Scatter;
 use crate::screen::{Forecast, MODEL_S, Screened};
 use crate::slice;
-use crate::tuner::Tuner;
+use crate::tuner::{PoolTrials, Tuner};
 
 /// Pairs that compare the whole plan with today's settings.
 const PAIRS_TOGETHER: u32 = 2;
@@ -42,14 +44,7 @@ impl Tuner<'_> {
         Spec {
             trace: self.request.scratch.join("trace.parquet"),
             capture: self.request.scratch.join("capture"),
-            target: TargetSpec::Engine(EngineOptions {
-                scratch: self.request.scratch.clone(),
-                ashift: self.ashift,
-                arc_bytes: self.request.arc_bytes,
-                dirty_bytes: self.request.dirty_bytes,
-                device: self.request.device.clone(),
-                txg_timeout_s: 5,
-            }),
+            target: self.target(),
             settings,
             roles: Vec::new(),
             pace: None,
@@ -62,15 +57,58 @@ impl Tuner<'_> {
         }
     }
 
+    fn target(&self) -> TargetSpec {
+        match &self.request.on {
+            None => TargetSpec::Engine(EngineOptions {
+                scratch: self.request.scratch.clone(),
+                ashift: self.ashift,
+                arc_bytes: self.request.arc_bytes,
+                dirty_bytes: self.request.dirty_bytes,
+                device: self.request.device.clone(),
+                txg_timeout_s: 5,
+            }),
+            Some(on) => {
+                let mut options = on.options.clone();
+                // The database's values, not those of the scratch dataset.
+                for (property, value) in &mut options.properties {
+                    if let Some(today) = self.current.value(property) {
+                        *value = today;
+                    }
+                }
+                TargetSpec::KernelPool(options)
+            }
+        }
+    }
+
+    /// Adds the load of a trial on a pool of the kernel.
+    fn count_load(&mut self, replay: &Replay) {
+        let Some(pool) = &replay.pool_load else { return };
+        let written = replay.bytes_to_target();
+        let mut load = self.pool_load.get();
+        load.written_bytes += written;
+        load.largest_trial_bytes = load.largest_trial_bytes.max(written);
+        load.others_read_bytes += pool.others_read_bytes;
+        load.others_written_bytes += pool.others_written_bytes;
+        load.worst_device_ns = load.worst_device_ns.max(pool.worst_device_ns);
+        self.pool_load.set(load);
+    }
+
     /// Runs one trial and stops it after `limit`.
     fn trial(&mut self, spec: &Spec, limit: Duration) -> Result<Replay> {
         let stop = Arc::clone(&self.request.stop);
+        if let Some(on) = self.request.on.as_ref().filter(|on| !allows(on, &self.pool_load, 1)) {
+            let next = self.pool_load.get().largest_trial_bytes;
+            return Err(poolwright_replay::Error::WroteEnough { next, limit: on.max_bytes }.into());
+        }
         self.trials += 1;
         let result = child::run(&self.request.program, spec, &self.request.scratch, Some(limit), &|| {
             stop.load(Ordering::Relaxed)
         });
-        let interrupted = matches!(result, Err(poolwright_replay::Error::Interrupted));
-        if let (Err(error), false) = (&result, interrupted) {
+        if let Ok(replay) = &result {
+            self.count_load(replay);
+        }
+        let ended = result.as_ref().is_err_and(poolwright_replay::Error::ends_the_run);
+        if let (Err(error), false) = (&result, ended) {
             self.failed += 1;
             self.warnings.push(format!("a trial failed: {error}"));
         }
@@ -133,6 +171,8 @@ impl Tuner<'_> {
         let hindrance = without_hindrance(forecast, &today, &refinements)?;
         let criteria = self.request.criteria();
         let others = self.settings_so_far();
+        let (on, load) = (self.request.on.clone(), Rc::clone(&self.pool_load));
+        let allows = |trials| on.as_ref().is_none_or(|on| allows(on, &load, trials));
         let mut done = 0;
         let mut run = |settings: &Settings| {
             done += 1;
@@ -144,7 +184,7 @@ impl Tuner<'_> {
         };
         let predict = |settings: &Settings| Ok(forecast.screen(&today, settings)?.objective);
         let limits = Limits { budget, pairs: PAIRS, trial: Duration::from_secs_f64(fit.trial_s) };
-        let mut race = Race { run: &mut run, predict: &predict, criteria, limits };
+        let mut race = Race { run: &mut run, predict: &predict, allows: &allows, criteria, limits };
         let mut outcome = race.start(reference)?;
         let mut candidates = candidates(forecast, screened, &today, &today)?;
         if let Some(changed) = hindrance {
@@ -178,7 +218,7 @@ impl Tuner<'_> {
             let spec = self.spec(settings.clone(), seconds, longest_s);
             match self.trial(&spec, limit) {
                 Ok(replay) => Ok(Some(metrics(&replay))),
-                Err(error) if error.is_interruption() => Err(error),
+                Err(error) if error.ends_the_run() => Err(error),
                 Err(_) => Ok(None),
             }
         };
@@ -220,6 +260,12 @@ impl Tuner<'_> {
         self.scatter = self.scatter.and(&Scatter::of([today.as_slice(), new.as_slice()].into_iter()));
         Ok(pairs)
     }
+}
+
+/// Whether the limit of bytes allows so many further trials.
+fn allows(on: &PoolTrials, load: &Cell<TrialPoolLoad>, trials: u32) -> bool {
+    let load = load.get();
+    load.written_bytes + load.largest_trial_bytes * u64::from(trials) <= on.max_bytes
 }
 
 /// Returns today's settings without the single properties that the model predicts to slow the work down (for

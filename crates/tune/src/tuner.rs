@@ -1,7 +1,9 @@
 //! The state of a tuning run: its request and its results so far.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 use poolwright_host::block::physical_sector;
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
-use poolwright_replay::Capture;
+use poolwright_replay::{Capture, KernelPoolOptions};
 use poolwright_trace::Trace;
 
 use crate::current::Current;
@@ -18,9 +20,22 @@ use crate::fit::{Calibration, Fit};
 use crate::groups::Group;
 use crate::model::Surroundings;
 use crate::objective::{Goal, Metrics};
+use crate::plan::TrialPoolLoad;
 use crate::requirement::{Criteria, Requirement};
 use crate::roles::Inventory;
 use crate::scatter::Scatter;
+
+/// Trials on a pool of the kernel instead of the engine.
+#[derive(Clone, Debug)]
+pub struct PoolTrials {
+    /// Where the trials create their datasets, and the limits of each trial.
+    pub options: KernelPoolOptions,
+    /// Sector size of the pool as a power of two.
+    pub ashift: u32,
+    /// Bytes after which no further trial starts: those with which datasets were filled, and those that reached the vdevs while the
+    /// trials were measured.
+    pub max_bytes: u64,
+}
 
 /// Input of one tuning run.
 #[derive(Clone, Debug)]
@@ -45,6 +60,8 @@ pub struct Request {
     pub ashift: Option<u32>,
     /// The device to emulate.
     pub device: Device,
+    /// The kernel's pool for the trials; `None` for pools of the engine.
+    pub on: Option<PoolTrials>,
     /// Directory for pools and captures, used only by this run; the caller removes it.
     pub scratch: PathBuf,
     /// The program that runs `trial SPEC`.
@@ -100,6 +117,8 @@ pub(crate) struct Tuner<'a> {
     pub foreground: HashSet<u32>,
     pub warnings: Vec<String>,
     pub findings: Findings,
+    /// The load of the kernel's pool so far.
+    pub pool_load: Rc<Cell<TrialPoolLoad>>,
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
@@ -140,9 +159,17 @@ impl Tuner<'_> {
         (self.trace.meta.duration_ns as f64 / 1e9).max(1.0)
     }
 
+    /// The ARC of a trial in bytes. The engine's is scaled with the sample; the kernel's cannot be.
+    pub(crate) fn arc_bytes(&self) -> u64 {
+        match self.request.on {
+            Some(_) => self.request.arc_bytes,
+            None => ((self.request.arc_bytes as f64 * self.capture.rate) as u64).max(64 << 20),
+        }
+    }
+
     pub(crate) fn surroundings(&self) -> Surroundings {
         Surroundings {
-            arc_bytes: ((self.request.arc_bytes as f64 * self.capture.rate) as u64).max(64 << 20),
+            arc_bytes: self.arc_bytes(),
             dirty_bytes: self.request.dirty_bytes,
             txg_ns: 5_000_000_000,
             device: self.request.device.clone(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use poolwright_host::mountinfo::MountEntry;
-use poolwright_pool::{CommandOptions, Kstats, ZfsCommands};
+use poolwright_pool::{CommandOptions, Kstats, PoolLeaves, ZfsCommands};
 use poolwright_tune::plan::Plan;
 use poolwright_userpool::{Client, Counters, Request};
 
@@ -42,8 +42,8 @@ impl DeviceCounters {
 pub struct PoolMeter {
     pool: String,
     datasets: BTreeSet<String>,
-    /// The commands and the GUIDs of the leaf vdevs; `None` for a pool of the user-space engine.
-    kernel: Option<(ZfsCommands, BTreeSet<u64>)>,
+    /// The commands and the leaf vdevs; `None` for a pool of the user-space engine.
+    kernel: Option<(ZfsCommands, PoolLeaves)>,
 }
 
 impl PoolMeter {
@@ -65,10 +65,11 @@ impl PoolMeter {
         let pool = pool.to_owned();
         let kernel = match poolwright_datasets::is_kernel(holders[0]) {
             false => None,
-            true => match leaves(&pool)? {
-                None => return Ok(None),
-                found => found,
-            },
+            true => {
+                let commands = ZfsCommands::new(CommandOptions { max_stuck: 1, ..CommandOptions::default() });
+                let Some(leaves) = PoolLeaves::of(&commands, &pool)? else { return Ok(None) };
+                Some((commands, leaves))
+            }
         };
         Ok(Some(PoolMeter { pool, datasets, kernel }))
     }
@@ -84,12 +85,9 @@ impl PoolMeter {
         }
     }
 
-    fn read_kernel(&self, commands: &ZfsCommands, leaves: &BTreeSet<u64>) -> Result<Option<DeviceCounters>> {
-        let Some(vdevs) = commands.vdev_counters(&self.pool)? else { return Ok(None) };
-        let mut found = DeviceCounters::default();
-        for vdev in vdevs.iter().filter(|vdev| vdev.guid.is_some_and(|guid| leaves.contains(&guid))) {
-            found.device_written += vdev.write_bytes.unwrap_or(0);
-        }
+    fn read_kernel(&self, commands: &ZfsCommands, leaves: &PoolLeaves) -> Result<Option<DeviceCounters>> {
+        let Some(totals) = leaves.totals(commands)? else { return Ok(None) };
+        let mut found = DeviceCounters { device_written: totals.write_bytes, ..DeviceCounters::default() };
         for pool in Kstats::default().pools()?.iter().filter(|pool| pool.name() == self.pool) {
             pool.for_each_objset(["nwritten"], |dataset, [written]| {
                 self.add_written(&mut found, dataset, written.unwrap_or(0));
@@ -118,17 +116,4 @@ impl PoolMeter {
             found.written_by_database += bytes;
         }
     }
-}
-
-/// The commands and the GUIDs of the pool's leaf vdevs. `None` before OpenZFS 2.2.
-fn leaves(pool: &str) -> Result<Option<(ZfsCommands, BTreeSet<u64>)>> {
-    let commands = ZfsCommands::new(CommandOptions { max_stuck: 1, ..CommandOptions::default() });
-    if commands.vdev_counters(pool)?.is_none() {
-        return Ok(None);
-    }
-    let status = commands.status()?;
-    let vdevs = status.iter().filter(|of| of.name == pool).flat_map(|of| of.walk());
-    let leaves =
-        vdevs.filter(|(_, vdev)| vdev.children.is_empty()).filter_map(|(_, vdev)| vdev.guid).collect();
-    Ok(Some((commands, leaves)))
 }

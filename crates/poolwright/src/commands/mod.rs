@@ -14,6 +14,7 @@ pub mod mrc;
 pub mod options;
 pub mod pool;
 pub mod pool_connection;
+pub mod pool_trials;
 pub mod record;
 pub mod replay;
 pub mod serve;

@@ -16,6 +16,7 @@ use poolwright_replay::{ApplicationSpec, EngineOptions, Error, SourceFiles, Spec
 use poolwright_trace::Trace;
 
 use super::options::{self, TrialOptions, Usage};
+use super::pool_trials::PoolTrialOptions;
 use crate::failure::hint;
 use crate::progress_line::{bar, ticking};
 use crate::{interrupt, scratch, stdout};
@@ -43,7 +44,7 @@ pub struct Args {
     role: Vec<String>,
 
     /// Replay in a scratch directory below this one instead of on the engine, as a baseline on ext4, xfs or btrfs
-    #[arg(long, value_name = "DIR", conflicts_with = "options")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["options", "on"])]
     dir: Option<PathBuf>,
 
     /// Issue each operation at its recorded time, or SPEED times as fast (--paced=2). Latency is measured from that time
@@ -91,6 +92,9 @@ pub struct Args {
     #[command(flatten)]
     trial: TrialOptions,
 
+    #[command(flatten)]
+    pool: PoolTrialOptions,
+
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -123,6 +127,9 @@ impl Args {
     }
 
     fn target(&self, scratch: &Path) -> anyhow::Result<TargetSpec> {
+        if let Some(pool) = self.pool.pool(scratch, self.trial.sample_bytes)? {
+            return Ok(TargetSpec::KernelPool(pool.trials.options));
+        }
         let device = self.trial.device()?;
         Ok(match &self.dir {
             Some(dir) => TargetSpec::Directory(dir.clone()),
@@ -200,7 +207,9 @@ fn measure(
     let trials = all.len() as u64 * u64::from(args.repeat);
     let bar = ticking(bar(Some(trials), "{bar:30} trial {pos}/{len} {elapsed} {msg}"));
     let program = options::this_program();
-    let rounds = Rounds { program: &program, work, repeat: args.repeat, limit: args.trial_timeout };
+    let max_bytes = args.pool.on.as_ref().map(|_| args.pool.max_bytes);
+    let rounds =
+        Rounds { program: &program, work, repeat: args.repeat, limit: args.trial_timeout, max_bytes };
     let mut begin = |number: usize| bar.set_message(args.label(&all[number].settings));
     let trials = rounds.run(all, interrupted, &mut begin, &mut || bar.inc(1))?;
     bar.finish_and_clear();
@@ -210,6 +219,9 @@ fn measure(
 /// Prints the trials; returns the exit code.
 fn report(args: &Args, settings: &[PerRole], trials: Trials) -> anyhow::Result<u8> {
     let comparisons = compare(settings, &trials.runs);
+    if let Some(why) = &trials.ended {
+        eprintln!("poolwright: warning: {why}\nhint: allow more with --max-bytes");
+    }
     if args.json {
         println!("{}", serde_json::to_string(&ReplayOutput::new(&trials, comparisons))?);
     } else {

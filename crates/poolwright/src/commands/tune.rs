@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
 use poolwright_host::quoted;
 use poolwright_manual::exit_code::NOTHING_BETTER;
+use poolwright_openzfs::Device;
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
@@ -19,9 +20,10 @@ use poolwright_render::{plan_page, plan_text};
 use poolwright_trace::counted;
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
-use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
+use poolwright_tune::{Goal, PoolTrials, Request, Requirement, database_dir, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
+use super::pool_trials::{KernelPool, PoolTrialOptions};
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::{bar, ticking};
 use crate::stdout::Stdout;
@@ -106,6 +108,9 @@ pub struct Args {
     #[command(flatten)]
     trial: TrialOptions,
 
+    #[command(flatten)]
+    pool: PoolTrialOptions,
+
     /// Print all tables: alternatives, contributions of the properties, published advice, memory, warnings
     #[arg(short, long, conflicts_with = "json")]
     verbose: bool,
@@ -116,7 +121,7 @@ pub struct Args {
 }
 
 /// Options that `--repeat` takes from the plan.
-const CHANGES_THE_RUN: [&str; 12] = [
+const CHANGES_THE_RUN: [&str; 13] = [
     "duration",
     "keep_trace",
     "goal",
@@ -127,6 +132,7 @@ const CHANGES_THE_RUN: [&str; 12] = [
     "check_advice",
     "arc",
     "device",
+    "on",
     "sample_bytes",
     "seed",
 ];
@@ -151,6 +157,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     // Opened first, so that an unwritable path is reported before the long run.
     let outputs = Outputs::open(&args)?;
     let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
+    // Examined before the recording, so that a wrong dataset is reported at once.
+    let pool = args.pool.pool(scratch.path(), args.trial.sample_bytes)?;
     let trace = match &args.trace {
         Some(trace) => {
             options::check_trace(trace)?;
@@ -165,8 +173,10 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if stop.load(Ordering::Relaxed) {
         return Ok(interrupted(&args, outputs));
     }
+    let Machine { device, arc_bytes, dirty_bytes, on } = machine(&args, pool)?;
     let request = Request {
-        device: args.trial.device()?,
+        device,
+        on,
         dir,
         keep_trace: args.trace.is_some() || args.keep_trace.is_some(),
         // The plan names its recording by an absolute path, because a later run may start elsewhere.
@@ -174,8 +184,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         goal: args.goal,
         requirements: args.require.clone(),
         budget: args.budget,
-        arc_bytes: args.trial.arc_bytes(),
-        dirty_bytes: limits::default_dirty_bytes(),
+        arc_bytes,
+        dirty_bytes,
         ashift: args.ashift,
         scratch: scratch.path().to_owned(),
         program: super::options::this_program(),
@@ -191,6 +201,31 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     };
     write_and_print(&args, outputs, &plan)?;
     Ok(if plan.verdict == Verdict::Keep { NOTHING_BETTER } else { 0 })
+}
+
+/// What the trials run on.
+struct Machine {
+    device: Device,
+    arc_bytes: u64,
+    dirty_bytes: u64,
+    on: Option<PoolTrials>,
+}
+
+fn machine(args: &Args, pool: Option<KernelPool>) -> anyhow::Result<Machine> {
+    Ok(match pool {
+        None => Machine {
+            device: args.trial.device()?,
+            arc_bytes: args.trial.arc_bytes(),
+            dirty_bytes: limits::default_dirty_bytes(),
+            on: None,
+        },
+        Some(pool) => Machine {
+            device: Device::none(),
+            arc_bytes: pool.arc_bytes,
+            dirty_bytes: pool.dirty_bytes,
+            on: Some(pool.trials),
+        },
+    })
 }
 
 /// How a run ended.
@@ -356,6 +391,7 @@ mod tests {
             &["--check-advice"],
             &["--arc", "64M"],
             &["--device", "none"],
+            &["--on", "tank/scratch"],
             &["--sample-bytes", "1G"],
             &["--seed", "2"],
         ] {

@@ -44,8 +44,8 @@ impl Tuner<'_> {
                 Some((.., pairs)) => pairs.clone(),
                 None => match self.advice_pairs(race, entry, &wanted) {
                     Ok(pairs) => pairs,
-                    Err(error) if error.is_interruption() => {
-                        self.warnings.push("interrupted: some published advice was not tried".into());
+                    Err(error) if error.ends_the_run() => {
+                        self.warnings.push(format!("{error}: some published advice was not tried"));
                         return Ok(());
                     }
                     Err(error) => return Err(error),

@@ -25,6 +25,9 @@ pub struct RequestRecord {
     pub ashift: Option<u32>,
     /// The emulated device, with all its figures.
     pub device: Device,
+    /// The dataset of the kernel below which the trials ran; missing if they ran on the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
     /// Property values that the user stated as today's.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub stated: Settings,

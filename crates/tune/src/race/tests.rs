@@ -43,7 +43,7 @@ fn noisy(seed: u64, noise: f64) -> impl FnMut(&Settings) -> Result<Replay> {
 fn race(seed: u64, noise: f64, today: u32, candidates: &[u32]) -> Outcome {
     let mut run = noisy(seed, noise);
     let limits = Limits { budget: Duration::from_secs(60), pairs: 5, trial: Duration::ZERO };
-    let mut race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
     race.race(Runner::new(setting(today)), candidates.iter().map(|r| candidate(*r)).collect(), &[]).unwrap()
 }
 
@@ -89,7 +89,8 @@ fn another_load_on_the_machine_makes_no_winner() {
     let better = (0..200).filter(|seed| {
         let mut run = disturbed(*seed);
         let limits = Limits { budget: Duration::from_secs(60), pairs: 5, trial: Duration::ZERO };
-        let mut race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+        let mut race =
+            Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
         let candidates = [4, 8, 32, 64].map(candidate).into();
         race.race(Runner::new(setting(16)), candidates, &[]).unwrap().is_better(0.03)
     });
@@ -113,7 +114,7 @@ fn the_model_decides_what_is_tried_first_and_trials_correct_it() {
     };
     let candidates: Vec<Candidate> = [4, 8, 16, 32, 64, 256, 512, 1024].map(wrong).into();
     let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::from_secs(60) / 12 };
-    let mut race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
     let o = race.race(Runner::new(setting(128)), candidates, &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
     assert_eq!(tried[1], "1024K", "the setting that the model ranks first is tried first");
@@ -126,7 +127,7 @@ fn a_slow_setting_does_not_use_up_the_time_of_others() {
     let second = Duration::from_secs(1);
     // Nine trials, of which the confirmation uses four.
     let limits = Limits { budget: 9500 * second / 1000, pairs: 2, trial: second };
-    let race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
     let mut o = Outcome::new(Runner::new(setting(128)));
     o.others = vec![Runner { longest: 10 * second, ..Runner::new(setting(1024)) }];
     assert!(race.has_time_for(&o, 5, Instant::now()));
@@ -187,7 +188,7 @@ fn a_failing_candidate_is_dropped_and_a_failing_today_is_an_error() {
         }
     };
     let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
-    let mut one = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let mut one = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
     let o = one.race(Runner::new(setting(128)), vec![candidate(16), candidate(32)], &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "32K");
     assert_eq!(o.others[0].failures, ["out of order"]);
@@ -199,7 +200,7 @@ fn a_failing_candidate_is_dropped_and_a_failing_today_is_an_error() {
 fn a_change_that_the_model_proposes_is_judged_by_a_trial() {
     let mut run = noisy(1, 0.0);
     let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
-    let mut race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
     let mut o = race.start(Runner::new(setting(64))).unwrap();
     assert!(race.try_first(&mut o, &setting(1024)).unwrap());
     assert!(race.try_first(&mut o, &setting(32)).unwrap());
@@ -233,7 +234,7 @@ fn a_missed_requirement_is_no_error_of_the_model() {
     };
     let candidates: Vec<Candidate> = [16, 32, 128, 256, 512, 1024].map(known).into();
     let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
-    let mut race = Race { run: &mut run, predict: &no_model, criteria, limits };
+    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria, limits };
     let mut o = race.start(Runner::new(setting(64))).unwrap();
     race.try_first(&mut o, &setting(32)).unwrap();
     let o = race.race_on(o, candidates, &[]).unwrap();
@@ -246,7 +247,7 @@ fn the_time_of_the_confirmation_is_that_of_the_best() {
     let mut run = noisy(1, 0.0);
     let unit = Duration::from_secs(100);
     let limits = Limits { budget: unit.mul_f64(12.5), pairs: 2, trial: unit };
-    let race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
     let tried = |rate: f64, longest| Runner {
         trials: vec![Metrics::from([("work_rate".to_owned(), rate)])],
         longest,
@@ -288,7 +289,7 @@ fn with_proposal(factor: f64) -> (Outcome, Vec<Settings>) {
     let mut all: Vec<Candidate> = [4, 8, 16, 32, 64, 128, 256, 512].map(both).into_iter().flatten().collect();
     all.retain(|c| c.settings != today);
     let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::from_secs(60) / 12 };
-    let mut race = Race { run: &mut run, predict: &no_model, criteria: BALANCED, limits };
+    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
     let mut o = race.start(Runner::new(today.clone())).unwrap();
     race.try_first(&mut o, &with(today, "throughput")).unwrap();
     let o = race.race_on(o, all, &[]).unwrap();

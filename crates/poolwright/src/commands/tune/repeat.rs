@@ -33,7 +33,10 @@ pub fn run(args: &Args, path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<u
     let outputs = Outputs::open(args)?;
     let record = &found.record;
     let scratch = scratch::create(args.trial.scratch.as_deref(), record.sample_bytes.saturating_mul(4))?;
-    let request = found.into_request(scratch.path(), options::this_program(), Arc::clone(stop));
+    let on = record.on.as_deref();
+    let on = on.map(|dataset| args.pool.below(dataset, scratch.path(), record.sample_bytes)).transpose()?;
+    let on = on.map(|pool| pool.trials);
+    let request = found.into_request(scratch.path(), options::this_program(), on, Arc::clone(stop));
     let mut new = match super::tuned(&request)? {
         Tuned::Done(plan) => *plan,
         Tuned::Interrupted => return Ok(interrupted(args, outputs)),

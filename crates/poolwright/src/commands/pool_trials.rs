@@ -1,0 +1,137 @@
+//! Options of `replay` and `tune` for trials on a pool of the kernel.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use poolwright_openzfs::property::{self, Settings};
+use poolwright_pool::command::{CommandError, CommandOptions, ZfsCommands};
+use poolwright_pool::{HealthState, Kstats, PoolLeaves};
+use poolwright_replay::KernelPoolOptions;
+use poolwright_tune::PoolTrials;
+
+use super::options::{Usage, parse_size, parse_time};
+use crate::failure::hint;
+
+/// Trials on a pool of the kernel
+#[derive(Debug, clap::Args)]
+pub struct PoolTrialOptions {
+    /// Run the trials below this dataset of the kernel's OpenZFS, on the vdevs of its pool, instead of on the engine. Each trial creates
+    /// datasets and destroys them. Requires root. Not for a pool whose users cannot bear a load like the recorded one
+    #[arg(long, value_name = "DATASET", conflicts_with_all = ["arc", "device", "ashift"])]
+    pub on: Option<String>,
+
+    /// With --on: fill the datasets of a trial with at most this many bytes per second
+    #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = parse_size, requires = "on")]
+    pub fill_rate: u64,
+
+    /// With --on: start no further trial when the trials have written this much to the pool
+    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = parse_size, requires = "on")]
+    pub max_bytes: u64,
+
+    /// With --on: stop if half of the pool's device I/O takes longer than this for 3 s while others use the pool
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time, requires = "on")]
+    pub max_io_time: Duration,
+}
+
+/// Room in a trial's quota for what the pool keeps until it is freed, in bytes.
+const SPARE: u64 = 256 << 20;
+/// Free space of the pool, as a share, that a trial may use.
+const SHARE: u64 = 2;
+/// The limits of the module that decide about the writes of a pool.
+const DIRTY_MAX: &str = "/sys/module/zfs/parameters/zfs_dirty_data_max";
+
+/// A pool of the kernel for trials.
+#[derive(Debug)]
+pub struct KernelPool {
+    /// The trials.
+    pub trials: PoolTrials,
+    /// The ARC's limit in bytes, which the trials share with all pools.
+    pub arc_bytes: u64,
+    /// `zfs_dirty_data_max` in bytes.
+    pub dirty_bytes: u64,
+}
+
+impl PoolTrialOptions {
+    /// Examines the pool of `--on`; `None` without the option.
+    ///
+    /// # Errors
+    /// As [`PoolTrialOptions::below`].
+    pub fn pool(&self, scratch: &Path, sample_bytes: u64) -> anyhow::Result<Option<KernelPool>> {
+        self.on.as_deref().map(|dataset| self.below(dataset, scratch, sample_bytes)).transpose()
+    }
+
+    /// Examines the pool of a dataset.
+    ///
+    /// # Errors
+    /// If the user is not root, the dataset does not exist, its pool is not healthy or has too little space, or its release of OpenZFS
+    /// does not count the I/O of vdevs.
+    pub fn below(&self, dataset: &str, scratch: &Path, sample_bytes: u64) -> anyhow::Result<KernelPool> {
+        let failed = || format!("--on {dataset}");
+        if !rustix::process::geteuid().is_root() {
+            return Err(anyhow!("only root can create and mount datasets").context(failed()).context(Usage));
+        }
+        let commands = ZfsCommands::new(CommandOptions::default());
+        let tree = commands.tree_of(dataset).with_context(failed)?;
+        let Some(found) = tree.first() else {
+            let create = format!("zfs create {dataset}, or name an existing dataset");
+            return Err(anyhow!("the dataset does not exist")
+                .context(failed())
+                .context(hint(create))
+                .context(Usage));
+        };
+        let pool = dataset.split('/').next().unwrap_or(dataset);
+        check_pool(&commands, pool).with_context(failed)?;
+        let available = found.available.unwrap_or(0) / SHARE;
+        let quota = sample_bytes.saturating_mul(4).saturating_add(SPARE).min(available);
+        let ashift = ashift(&commands, pool).with_context(failed)?;
+        let arcstats = Kstats::default().arcstats().with_context(failed)?;
+        let arc_bytes = arcstats.and_then(|arc| arc.unsigned("c_max")).unwrap_or(0);
+        let dirty = std::fs::read_to_string(DIRTY_MAX).ok().and_then(|text| text.trim().parse().ok());
+        let options = KernelPoolOptions {
+            parent: dataset.to_owned(),
+            mount_dir: scratch.to_owned(),
+            properties: properties(),
+            quota,
+            fill_rate: Some(self.fill_rate.max(1)),
+            latency_limit_ns: self.max_io_time.as_nanos() as u64,
+        };
+        Ok(KernelPool {
+            trials: PoolTrials { options, ashift, max_bytes: self.max_bytes },
+            arc_bytes,
+            dirty_bytes: dirty.unwrap_or_else(poolwright_openzfs::limits::default_dirty_bytes),
+        })
+    }
+}
+
+/// Refuses a pool that is not healthy, read-only, or without counters of its vdevs.
+fn check_pool(commands: &ZfsCommands, pool: &str) -> anyhow::Result<()> {
+    let found = commands.list()?.into_iter().find(|of| of.name == pool);
+    let found = found.ok_or_else(|| CommandError::NoSuchPool { pool: pool.to_owned() })?;
+    if found.is_readonly {
+        return Err(anyhow!("the pool {pool} is imported read-only").context(Usage));
+    }
+    if found.health != HealthState::Online {
+        return Err(anyhow!("the pool {pool} is {}, not ONLINE", found.health.as_str()));
+    }
+    if PoolLeaves::of(commands, pool)?.is_none() {
+        return Err(anyhow!("the I/O of vdevs is not counted: OpenZFS 2.2 or later is required"));
+    }
+    Ok(())
+}
+
+/// The largest ashift of the pool's vdevs.
+fn ashift(commands: &ZfsCommands, pool: &str) -> anyhow::Result<u32> {
+    let vdevs = commands.vdev_counters(pool)?.unwrap_or_default();
+    let largest = vdevs.iter().filter_map(|vdev| vdev.ashift).max().filter(|ashift| *ashift > 0);
+    Ok(largest.map_or(12, |ashift| ashift as u32))
+}
+
+/// The properties that a trial's datasets must not inherit from the scratch dataset, with OpenZFS's defaults; the database's values
+/// replace them.
+fn properties() -> Settings {
+    let mut all = property::defaults();
+    all.remove("snapdir");
+    all.insert("atime".to_owned(), "on".to_owned());
+    all
+}

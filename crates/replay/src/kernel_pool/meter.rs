@@ -1,0 +1,176 @@
+//! The counters of a trial on a pool of the kernel.
+
+use poolwright_host::cpu::HostCpu;
+use poolwright_host::process;
+use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
+use poolwright_pool::kstat::NamedKstat;
+use poolwright_pool::{Kstats, PoolLeaves, ZfsCommands};
+
+use crate::{Counters, Error, Result};
+
+/// Reads the counters. Those of the vdevs are the pool's and those of the ARC are the host's, other users included; those of the
+/// intent logs are the trial's.
+#[derive(Debug)]
+pub(super) struct PoolMeter {
+    pool: String,
+    dataset: String,
+    leaves: PoolLeaves,
+    kstats: Kstats,
+}
+
+impl PoolMeter {
+    /// The meter of a trial whose datasets are `dataset` and those below.
+    pub fn of(commands: &ZfsCommands, pool: &str, dataset: &str) -> Result<PoolMeter> {
+        let leaves = PoolLeaves::of(commands, pool)?;
+        let leaves = leaves.ok_or_else(|| Error::NoVdevCounters { pool: pool.to_owned() })?;
+        Ok(PoolMeter {
+            pool: pool.to_owned(),
+            dataset: dataset.to_owned(),
+            leaves,
+            kstats: Kstats::default(),
+        })
+    }
+
+    /// Reads all counters.
+    pub fn read(&self, commands: &ZfsCommands) -> Result<Counters> {
+        let totals = self.leaves.totals(commands)?;
+        let totals = totals.ok_or_else(|| Error::NoVdevCounters { pool: self.pool.clone() })?;
+        Ok(Counters {
+            vdev: VdevStats {
+                read_bytes: totals.read_bytes,
+                write_bytes: totals.write_bytes,
+                read_ops: totals.read_ops,
+                write_ops: totals.write_ops,
+                ..VdevStats::default()
+            },
+            arc: self.kstats.arcstats()?.map(|arc| arc_stats(&arc)).unwrap_or_default(),
+            zil: self.zil()?,
+            cpu_seconds: cpu_seconds(),
+        })
+    }
+
+    fn zil(&self) -> Result<ZilStats> {
+        let below = format!("{}/", self.dataset);
+        let mut sum = ZilStats::default();
+        for pool in self.kstats.pools()?.iter().filter(|pool| pool.name() == self.pool) {
+            pool.for_each_objset(ZIL, |dataset, counters| {
+                if dataset.starts_with(&below) {
+                    add(&mut sum, counters.map(|value| value.unwrap_or(0)));
+                }
+            })?;
+        }
+        Ok(sum)
+    }
+}
+
+/// The counters of an intent log that [`ZilStats`] has, in the order of [`add`].
+const ZIL: [&str; 14] = [
+    "zil_commit_count",
+    "zil_itx_count",
+    "zil_itx_indirect_count",
+    "zil_itx_indirect_bytes",
+    "zil_itx_copied_count",
+    "zil_itx_copied_bytes",
+    "zil_itx_needcopy_count",
+    "zil_itx_needcopy_bytes",
+    "zil_itx_metaslab_normal_bytes",
+    "zil_itx_metaslab_normal_write",
+    "zil_itx_metaslab_normal_alloc",
+    "zil_itx_metaslab_slog_bytes",
+    "zil_itx_metaslab_slog_write",
+    "zil_itx_metaslab_slog_alloc",
+];
+
+fn add(sum: &mut ZilStats, values: [u64; ZIL.len()]) {
+    let fields = [
+        &mut sum.commits,
+        &mut sum.itxs,
+        &mut sum.indirect_count,
+        &mut sum.indirect_bytes,
+        &mut sum.copied_count,
+        &mut sum.copied_bytes,
+        &mut sum.needcopy_count,
+        &mut sum.needcopy_bytes,
+        &mut sum.normal_bytes,
+        &mut sum.normal_write,
+        &mut sum.normal_alloc,
+        &mut sum.slog_bytes,
+        &mut sum.slog_write,
+        &mut sum.slog_alloc,
+    ];
+    for (field, value) in fields.into_iter().zip(values) {
+        *field += value;
+    }
+}
+
+/// The kernel's `arcstats`. A counter that the release of OpenZFS does not have is 0.
+fn arc_stats(kstat: &NamedKstat) -> ArcStats {
+    let of = |name: &str| kstat.unsigned(name).unwrap_or(0);
+    ArcStats {
+        hits: of("hits"),
+        iohits: of("iohits"),
+        misses: of("misses"),
+        demand_data_hits: of("demand_data_hits"),
+        demand_data_iohits: of("demand_data_iohits"),
+        demand_data_misses: of("demand_data_misses"),
+        demand_metadata_hits: of("demand_metadata_hits"),
+        demand_metadata_iohits: of("demand_metadata_iohits"),
+        demand_metadata_misses: of("demand_metadata_misses"),
+        prefetch_data_hits: of("prefetch_data_hits"),
+        prefetch_data_misses: of("prefetch_data_misses"),
+        prefetch_metadata_hits: of("prefetch_metadata_hits"),
+        prefetch_metadata_misses: of("prefetch_metadata_misses"),
+        mru_hits: of("mru_hits"),
+        mru_ghost_hits: of("mru_ghost_hits"),
+        mfu_hits: of("mfu_hits"),
+        mfu_ghost_hits: of("mfu_ghost_hits"),
+        size: of("size"),
+        target: of("c"),
+        max: of("c_max"),
+        compressed_size: of("compressed_size"),
+        uncompressed_size: of("uncompressed_size"),
+        l2_hits: of("l2_hits"),
+        l2_misses: of("l2_misses"),
+        l2_size: of("l2_size"),
+    }
+}
+
+/// CPU time in seconds of this process, of the kernel's threads and of interrupts. OpenZFS compresses and checks blocks in threads that
+/// come and go, so the time of all other processes is subtracted from that of the host.
+fn cpu_seconds() -> f64 {
+    let host = HostCpu::read().map_or(0, |host| host.times.used());
+    let own = std::process::id() as i32;
+    let others = process::all().into_iter().filter(|of| !of.is_kernel_thread() && of.pid != own);
+    let others: u64 = others.map(|of| of.own.total() + of.waited.total()).sum();
+    host.saturating_sub(others) as f64 / process::clock_ticks_per_second() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_of_this_process_counts_and_that_of_others_does_not() {
+        let (before, began) = (cpu_seconds(), std::time::Instant::now());
+        let mut other = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut work = 0u64;
+        while crate::clock::cpu_seconds() < 0.5 {
+            work = std::hint::black_box(work + 1);
+        }
+        let (used, wall) = (cpu_seconds() - before, began.elapsed().as_secs_f64());
+        let alone = process::ProcessStat::read(other.id() as i32).unwrap().own.total();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        // Other processes of the machine that end meanwhile may add to it; at most one CPU for each.
+        assert!(used > 0.2, "{used} s in {wall} s; the other process used {alone} ticks");
+    }
+
+    #[test]
+    fn each_counter_of_the_intent_log_has_its_field() {
+        let mut sum = ZilStats::default();
+        add(&mut sum, std::array::from_fn(|at| at as u64 + 1));
+        assert_eq!((sum.commits, sum.copied_bytes, sum.normal_write, sum.slog_alloc), (1, 6, 10, 14));
+        add(&mut sum, [1; ZIL.len()]);
+        assert_eq!((sum.itxs, sum.needcopy_bytes), (3, 9));
+    }
+}

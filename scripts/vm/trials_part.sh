@@ -1,0 +1,49 @@
+# shellcheck shell=bash
+# The part `trials` of scripts/test-kernel.sh, which sources this file: `replay --on` and `tune --on`, trials on a pool of the kernel.
+
+# The directory of the database, here and in the guest: a recording names its files by their paths.
+TRIALS_DATABASE=/tmp/poolwright-trials-database
+
+# trials_record: records a SQLite database under load as $WORK/trials/sqlite.parquet; its files are in $TRIALS_DATABASE.
+trials_record() {
+    local dir=$WORK/trials recorder status=0
+    rm -rf "$TRIALS_DATABASE"
+    mkdir -p "$dir"
+    python3 "$POOLWRIGHT_ROOT/scripts/vm/arc_load.py" prepare sqlite "$TRIALS_DATABASE"
+    "$PROGRAM" record --dir "$TRIALS_DATABASE" -o "$dir/sqlite.parquet" >"$WORK/recorded" 2>&1 &
+    recorder=$!
+    sleep 3
+    python3 "$POOLWRIGHT_ROOT/scripts/vm/arc_load.py" run sqlite "$TRIALS_DATABASE" || status=$?
+    sleep 1
+    kill -INT $recorder 2>/dev/null || true
+    wait $recorder || status=$?
+    [ $status -eq 0 ] || fail "recording the SQLite database: status $status: $(tail -n 3 "$WORK/recorded" | tr '\n' ' ')"
+    return $status
+}
+
+# trials_stage DIR: the recording, the database's files and the conformance tests of targets, for program_disk.
+trials_stage() {
+    cp "$WORK/trials/sqlite.parquet" "$1/"
+    cp -r "$TRIALS_DATABASE" "$1/data"
+    strip -o "$1/bin/targets" "$WORK/trials/targets"
+    add_libraries "$1/lib" "$1/bin/targets"
+}
+
+# targets_program: the newest program of the conformance tests of targets.
+targets_program() {
+    cargo test --release --locked -p poolwright-replay --test targets --no-run --message-format json |
+        sed -n 's|.*"executable":"\([^"]*/targets-[^"]*\)".*|\1|p'
+}
+
+part_trials() {
+    local disk=$WORK/trials.disk targets=${POOLWRIGHT_TARGETS:-}
+    [ "$(id -u)" -eq 0 ] || { fail "part trials records a database, which requires root"; return 0; }
+    trials_record || return 0
+    [ -n "$targets" ] || targets=$(targets_program)
+    cp "$targets" "$WORK/trials/targets"
+    program_disk "$disk" 12G trials_stage
+    GUEST_STEPS=trials.sh GUEST_SECONDS=3600 guest "$disk" 0 trials "$TRIALS_DATABASE"
+    disk_get "$disk" "$WORK" plan.json tune.out || fail "the guest wrote no plan"
+    say "  $(cat "$WORK/tune.out" 2>/dev/null || true)"
+    rm -rf "$disk" "$TRIALS_DATABASE"
+}
