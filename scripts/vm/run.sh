@@ -64,7 +64,7 @@ start() {
         -machine q35 -smp 2 -m "$MEMORY" -nodefaults -no-user-config -display none -no-reboot \
         -kernel "$(echo "$VM"/kernel/boot/vmlinuz-*)" -initrd "$RUN/image" \
         -append "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off no_timer_check tsc=reliable" \
-        -serial stdio -serial "file:$RUN/control" ${disk[@]+"${disk[@]}"} </dev/null | tr -d '\r'
+        -serial stdio -serial "file:$RUN/control" ${disk[@]+"${disk[@]}"} </dev/null | sed -u 's/\r$//'
 }
 
 status_of_guest() { tr -d '\r' <"$RUN/control" 2>/dev/null | sed -n 's/^status //p' | tail -n 1; }

@@ -16,7 +16,7 @@ fail() { printf 'fail\t%s\n' "$*"; }
 check() {
     local text=$1
     shift
-    if "$@" >/tmp/said 2>&1; then pass "$text"; else fail "$text: $(tail -n 4 /tmp/said | tr '\n' ' ')"; fi
+    if "$@" >/tmp/said 2>&1; then pass "$text"; else fail "$text: $(tail -n 12 /tmp/said | tr '\n' ' ')"; fi
 }
 
 # state: the datasets and snapshots of the pool, their properties with sources, and the mounts. Not the space and the times that reading
@@ -117,13 +117,15 @@ step_trials() {
     zpool create -f -o ashift=12 -O mountpoint=none -O atime=off "$POOL" "/disk/$POOL" || { fail "zpool create"; return; }
     zfs create -o "mountpoint=$place" "$POOL/db" || { fail "zfs create"; return; }
     cp /disk/data/* "$place/"
+    # For a user without privilege.
+    chmod 644 "$TRACE" "$place"/*
     # Properties that a trial must not inherit.
     zfs create -o mountpoint=none -o sync=disabled -o checksum=sha512 -o compression=gzip-9 "$ON" || { fail "zfs create $ON"; return; }
     zfs snapshot "$ON@kept"
     zpool sync "$POOL"
     state >/tmp/before
     used >/tmp/used
-    check "a pool of the kernel is a target like the others (conformance)" env "POOLWRIGHT_TEST_DATASET=$ON" targets --exact a_pool_of_the_kernel_conforms
+    check "a pool of the kernel is a target like the others (conformance)" env RUST_BACKTRACE=0 "POOLWRIGHT_TEST_DATASET=$ON" targets --exact a_pool_of_the_kernel_conforms
     nothing_left "conformance"
     expected 2 "a dataset that does not exist" poolwright replay "$TRACE" --data "$place" --on "$POOL/none"
     expected 2 "without privilege" setpriv --reuid 65534 --clear-groups poolwright replay "$TRACE" --data "$place" --on "$ON" --scratch /tmp

@@ -25,8 +25,10 @@ trials_record() {
 trials_stage() {
     cp "$WORK/trials/sqlite.parquet" "$1/"
     cp -r "$TRIALS_DATABASE" "$1/data"
+    # That of busybox cannot change the user.
+    cp -L "$(command -v setpriv)" "$1/bin/setpriv"
     strip -o "$1/bin/targets" "$WORK/trials/targets"
-    add_libraries "$1/lib" "$1/bin/targets"
+    add_libraries "$1/lib" "$1/bin/targets" "$1/bin/setpriv"
 }
 
 # targets_program: the newest program of the conformance tests of targets.

@@ -141,7 +141,8 @@ impl<W: Write> Text<'_, W> {
             None => "no recording, estimates only; ".to_owned(),
         };
         let trials = format::counted(plan.trials, "trial");
-        let figures = format!("{recorded}{trials} in {}", Unit::Seconds.format(plan.seconds));
+        let place = format::place(plan);
+        let figures = format!("{recorded}{trials}{place} in {}", Unit::Seconds.format(plan.seconds));
         self.wrapped("", 0, &figures)?;
         self.track_record(plan)
     }

@@ -116,6 +116,7 @@ fn a_pool_of_the_kernel_conforms() {
     };
     let data = [("recordsize".to_string(), "16K".to_string())].into();
     let settings = BTreeMap::from([("data".to_string(), data)]);
+    let _destroyed = Destroyed(format!("{parent}/poolwright-trial-{}", std::process::id()));
     let target = KernelPoolTarget::create(&options, &["data".into(), "wal".into()], &settings).unwrap();
     conforms(&target);
     let counters = target.counters().unwrap();
@@ -124,14 +125,26 @@ fn a_pool_of_the_kernel_conforms() {
         "{counters:?}"
     );
     assert_eq!(target.allocated_by_role().unwrap().keys().collect::<Vec<_>>(), ["data", "wal"]);
-    let allocated = target.allocated_bytes().unwrap();
-    // A write over the quota fails and is reported.
-    let random: Vec<u8> =
-        (0..8u64 << 20).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
-    let full = (0..64).map(|i| target.write(0, i << 23, &random, true, false)).find_map(Result::err);
-    assert!(full.is_some_and(|why| why.to_string().contains("quota")), "{allocated} bytes before");
-    drop(target);
-    let trial = format!("{parent}/poolwright-trial-{}", std::process::id());
-    let destroyed = std::process::Command::new("zfs").args(["destroy", "-r", &trial]).status().unwrap();
-    assert!(destroyed.success());
+    // A write over the quota fails and is reported. The bytes do not compress.
+    let mut state = 1u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    let random: Vec<u8> = (0..8 << 20).map(|_| next()).collect();
+    let full = (0..40).map(|i| target.write(0, i << 23, &random, true, false)).find_map(Result::err);
+    let full = full.map(|why| why.to_string());
+    assert!(full.as_ref().is_some_and(|why| why.contains("quota")), "{full:?}");
+}
+
+/// Destroys the datasets of a trial, also if the test fails.
+struct Destroyed(String);
+
+impl Drop for Destroyed {
+    fn drop(&mut self) {
+        let status = std::process::Command::new("zfs").args(["destroy", "-r", &self.0]).status();
+        assert!(status.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
 }

@@ -172,6 +172,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         check_data(data, &files, &trace, &args.role)?;
     }
     let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
+    // Before the capture, so that a wrong dataset is reported at once.
+    let target = args.target(scratch.path())?;
     let options = capture::Options {
         region: settings::largest_record(&combinations),
         max_bytes: args.trial.sample_bytes,
@@ -185,7 +187,6 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
              hint: if the files are elsewhere, name their directory with --data; otherwise raise --sample-bytes"
         );
     }
-    let target = args.target(scratch.path())?;
     let trials_of = |one: &PerRole| {
         let spec = args.spec(&shared, &target, settings::for_roles(one, &roles));
         SettingTrials { settings: one.clone(), spec }

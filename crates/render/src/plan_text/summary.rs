@@ -42,7 +42,11 @@ impl<W: Write> Text<'_, W> {
         self.wrapped(
             "",
             0,
-            &format!("{database}, goal {}: {recorded}, {trials} in {seconds}", plan.goal.name),
+            &format!(
+                "{database}, goal {}: {recorded}, {trials}{} in {seconds}",
+                plan.goal.name,
+                format::place(plan)
+            ),
         )
     }
 

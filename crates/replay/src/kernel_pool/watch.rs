@@ -55,6 +55,8 @@ pub(crate) struct PoolWatch<'a> {
     seen: Seen,
     next: Instant,
     above: u32,
+    /// Looks in a row that failed.
+    failed: u32,
     load: PoolLoad,
 }
 
@@ -82,6 +84,7 @@ impl<'a> PoolWatch<'a> {
             seen: Seen::default(),
             next: Instant::now() + INTERVAL,
             above: 0,
+            failed: 0,
             load: PoolLoad::default(),
         };
         watch.seen = watch.look()?;
@@ -93,8 +96,16 @@ impl<'a> PoolWatch<'a> {
         if Instant::now() < self.next {
             return None;
         }
+        let result = self.advance();
         self.next = Instant::now() + INTERVAL;
-        self.advance().err()
+        match result {
+            Ok(()) => self.failed = 0,
+            Err(error @ Error::SlowsOthers { .. }) => return Some(error),
+            // One command may take too long on a busy pool.
+            Err(_) if self.failed + 1 < PATIENCE => self.failed += 1,
+            Err(error) => return Some(error),
+        }
+        None
     }
 
     fn advance(&mut self) -> Result<()> {
