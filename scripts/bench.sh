@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the benches, each of which measures a figure and its reference in one run (`make bench`).
 #
-# usage: scripts/bench.sh [--smoke] [--no-install] [NAME...]
+# usage: scripts/bench.sh [--smoke] [--within SECONDS] [--no-install] [NAME...]
 #
 #   --smoke   short runs that only show that each bench works
+#   --within  begins no further bench after this time; each commit begins with another bench, so that all are run in turn
 #   NAME      runs only the benches whose file name contains NAME
 #
 # Runs scripts/bench/*.sh in order, prints all figures as one table, and writes them to bench-results/latest.json with a
@@ -16,6 +17,7 @@ set -euo pipefail
 
 RESULTS=$POOLWRIGHT_ROOT/bench-results
 BENCH_SMOKE=0
+WITHIN=
 INSTALL=yes
 NAMES=()
 GROUP=
@@ -27,6 +29,7 @@ parse_arguments() {
         case $1 in
             --smoke) BENCH_SMOKE=1 ;;
             --no-install) INSTALL=no ;;
+            --within) WITHIN=${2:?}; shift ;;
             -h | --help) usage_from "$0"; exit 0 ;;
             -*) die 2 "unknown argument '$1'; see --help" ;;
             *) NAMES+=("$1") ;;
@@ -87,12 +90,21 @@ main() {
     trap 'exit 143' TERM
     mkdir -p "$RESULTS"
     rm -f "$RESULTS"/*.log "$RESULTS"/*.status
-    local bench
+    local bench benches=() first=0 began=$SECONDS left_out=()
     for bench in scripts/bench/*.sh; do
-        if [ -e "$bench" ] && chosen "$bench"; then
+        if [ -e "$bench" ] && chosen "$bench"; then benches+=("$bench"); fi
+    done
+    if [ -n "$WITHIN" ] && [ ${#benches[@]} -gt 0 ]; then
+        first=$(($(git rev-list --count HEAD 2>/dev/null || echo 0) % ${#benches[@]}))
+    fi
+    for bench in ${benches[@]+"${benches[@]:first}" "${benches[@]:0:first}"}; do
+        if [ -n "$WITHIN" ] && [ $((SECONDS - began)) -ge "$WITHIN" ]; then
+            left_out+=("$(basename "$bench" .sh)")
+        else
             step "$bench" run_bench "$POOLWRIGHT_ROOT/$bench"
         fi
     done
+    [ ${#left_out[@]} -eq 0 ] || say "Not run, because $WITHIN s have passed: ${left_out[*]}"
     python3 scripts/bench/summary.py "$RESULTS" || exit
 }
 

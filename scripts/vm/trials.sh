@@ -128,7 +128,7 @@ step_trials() {
     check "a pool of the kernel is a target like the others (conformance)" env RUST_BACKTRACE=0 "POOLWRIGHT_TEST_DATASET=$ON" targets --exact a_pool_of_the_kernel_conforms
     nothing_left "conformance"
     expected 2 "a dataset that does not exist" poolwright replay "$TRACE" --data "$place" --on "$POOL/none"
-    expected 2 "without privilege" setpriv --reuid 65534 --clear-groups poolwright replay "$TRACE" --data "$place" --on "$ON" --scratch /tmp
+    expected 2 "without privilege" /disk/bin/setpriv --reuid 65534 --clear-groups poolwright replay "$TRACE" --data "$place" --on "$ON" --scratch /tmp
     check "replay --on, two settings" sh -c "poolwright replay $TRACE --data $place --on $ON --application --first 15s -o recordsize=8K,128K --json >/tmp/replay.json"
     check "each setting has a result" grep -q '"pool_load".*"pool_load"' /tmp/replay.json
     nothing_left "replay"

@@ -43,7 +43,7 @@ const DIRTY_MAX: &str = "/sys/module/zfs/parameters/zfs_dirty_data_max";
 
 /// A pool of the kernel for trials.
 #[derive(Debug)]
-pub struct KernelPool {
+pub struct PoolForTrials {
     /// The trials.
     pub trials: PoolTrials,
     /// The ARC's limit in bytes, which the trials share with all pools.
@@ -57,7 +57,7 @@ impl PoolTrialOptions {
     ///
     /// # Errors
     /// As [`PoolTrialOptions::below`].
-    pub fn pool(&self, scratch: &Path, sample_bytes: u64) -> anyhow::Result<Option<KernelPool>> {
+    pub fn pool(&self, scratch: &Path, sample_bytes: u64) -> anyhow::Result<Option<PoolForTrials>> {
         self.on.as_deref().map(|dataset| self.below(dataset, scratch, sample_bytes)).transpose()
     }
 
@@ -66,7 +66,7 @@ impl PoolTrialOptions {
     /// # Errors
     /// If the user is not root, the dataset does not exist, its pool is not healthy or has too little space, or its release of OpenZFS
     /// does not count the I/O of vdevs.
-    pub fn below(&self, dataset: &str, scratch: &Path, sample_bytes: u64) -> anyhow::Result<KernelPool> {
+    pub fn below(&self, dataset: &str, scratch: &Path, sample_bytes: u64) -> anyhow::Result<PoolForTrials> {
         let failed = || format!("--on {dataset}");
         if !rustix::process::geteuid().is_root() {
             return Err(anyhow!("only root can create and mount datasets").context(failed()).context(Usage));
@@ -96,7 +96,7 @@ impl PoolTrialOptions {
             fill_rate: Some(self.fill_rate.max(1)),
             latency_limit_ns: self.max_io_time.as_nanos() as u64,
         };
-        Ok(KernelPool {
+        Ok(PoolForTrials {
             trials: PoolTrials { options, ashift, max_bytes: self.max_bytes },
             arc_bytes,
             dirty_bytes: dirty.unwrap_or_else(poolwright_openzfs::limits::default_dirty_bytes),

@@ -23,7 +23,7 @@ use poolwright_tune::plan::{Plan, Verdict};
 use poolwright_tune::{Goal, PoolTrials, Request, Requirement, database_dir, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
-use super::pool_trials::{KernelPool, PoolTrialOptions};
+use super::pool_trials::{PoolForTrials, PoolTrialOptions};
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::{bar, ticking};
 use crate::stdout::Stdout;
@@ -211,7 +211,7 @@ struct Machine {
     on: Option<PoolTrials>,
 }
 
-fn machine(args: &Args, pool: Option<KernelPool>) -> anyhow::Result<Machine> {
+fn machine(args: &Args, pool: Option<PoolForTrials>) -> anyhow::Result<Machine> {
     Ok(match pool {
         None => Machine {
             device: args.trial.device()?,
