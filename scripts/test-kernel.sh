@@ -3,12 +3,13 @@
 #
 # usage: scripts/test-kernel.sh [--no-install] [--no-build] [--keep] [--all | PART...]
 #
-# Parts (default: out in replay crash apply, 25 minutes; --all: all, 110 minutes):
+# Parts (default: out in replay crash apply, 25 minutes; --all: all, four hours):
 #   out      the engine makes a pool; the kernel imports, reads, scrubs and changes it; the engine reads it again
 #   in       the kernel makes a pool; the engine reads and changes it; the kernel reads and scrubs it
 #   replay   the engine crashes (SIGKILL); the kernel replays its intent log
 #   crash    the kernel crashes (reset); the engine replays its intent log
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
+#   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or goes back
 #   databases  the same with a PostgreSQL and a MariaDB under load
 #   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
 #   trials   trials in datasets of a kernel's pool: `poolwright replay --on`, `tune --on` (records a database: requires root)
@@ -18,8 +19,9 @@
 # and extended attributes. --keep leaves pools and manifests in target/vm/work. --no-build uses the programs in target/release
 # as they are. The virtual machine is unpacked into target/vm (scripts/vm/packages.sh); no kernel module is loaded on this
 # machine. The environment variables POOLWRIGHT_NODES (20000) and POOLWRIGHT_SEED (1) set the size and the seed of the trees;
-# POOLWRIGHT_TRACES names a copy of the directory target/vm/work/arc of an earlier `arc --keep`, whose recordings are replayed
-# instead of new ones. See docs/kernel-tests.md.
+# POOLWRIGHT_SMALL_FILES (a quarter of the nodes) is the number of small files in `apply`, POOLWRIGHT_RESETS (50) the number of
+# resets in each direction. POOLWRIGHT_TRACES names a copy of the directory target/vm/work/arc of an earlier `arc --keep`, whose
+# recordings are replayed instead of new ones. See docs/kernel-tests.md.
 #
 # Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
 set -euo pipefail
@@ -36,13 +38,15 @@ set -euo pipefail
 
 NODES=${POOLWRIGHT_NODES:-20000}
 SEED=${POOLWRIGHT_SEED:-1}
+SMALL_FILES=${POOLWRIGHT_SMALL_FILES:-$((NODES / 4))}
+RESETS=${POOLWRIGHT_RESETS:-50}
 WORK=$POOLWRIGHT_ROOT/target/vm/work
 TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
 PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash apply)
-ALL_PARTS=("${SHORT_PARTS[@]}" databases trials space arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" resets databases trials space arc)
 PASSED=0
 FAILED=0
 
@@ -67,7 +71,7 @@ expect() {
 guest() {
     local disk=$1 expected=$2 status=0 word rest began=$SECONDS
     shift 2
-    "$POOLWRIGHT_ROOT/scripts/vm/run.sh" --seconds "${GUEST_SECONDS:-1800}" --disk "$disk" "$POOLWRIGHT_ROOT/scripts/vm/${GUEST_STEPS:-steps.sh}" "$@" >"$WORK/console" || status=$?
+    "$POOLWRIGHT_ROOT/scripts/vm/run.sh" --seconds "${GUEST_SECONDS:-1800}" ${GUEST_REBOOTS:+--reboot} --disk "$disk" "$POOLWRIGHT_ROOT/scripts/vm/${GUEST_STEPS:-steps.sh}" "$@" >"$WORK/console" || status=$?
     while IFS=$'\t' read -r word rest; do
         case $word in
             pass) pass "$rest" ;;
@@ -352,7 +356,24 @@ part_apply() {
     program_disk "$disk" 12G
     GUEST_STEPS=apply.sh guest "$disk" 0 tree "$SEED" $((NODES / 10))
     program_disk "$disk" 12G
-    GUEST_STEPS=apply.sh guest "$disk" 0 cases $((NODES / 4))
+    GUEST_STEPS=apply.sh GUEST_SECONDS=$((1800 + SMALL_FILES / 20)) guest "$disk" 0 cases "$SMALL_FILES"
+    rm -f "$disk"
+}
+
+# resets_programs DIR: programs for scripts/vm/resets.sh: busybox has none that copy a sparse file or print nanoseconds.
+resets_programs() {
+    cp -L "$(command -v cp)" "$(command -v stat)" "$1/bin/"
+    add_libraries "$1/lib" "$1/bin/cp" "$1/bin/stat"
+}
+
+part_resets() {
+    local disk=$WORK/resets.disk
+    say "  seed $SEED, $RESETS resets of apply and $RESETS of undo"
+    program_disk "$disk" 12G resets_programs
+    GUEST_STEPS=resets.sh GUEST_REBOOTS=yes GUEST_SECONDS=$((900 + RESETS * 2 * 180)) guest "$disk" 0 resets "$SEED" $((NODES / 200)) "$RESETS"
+    if grep -qE 'Kernel panic|VERIFY|Oops|BUG:' "$WORK/console"; then
+        fail "the guest's kernel failed: $(grep -m 3 -E 'Kernel panic|VERIFY|Oops|BUG:' "$WORK/console" | tr '\n' ' ')"
+    fi
     rm -f "$disk"
 }
 
@@ -374,7 +395,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | databases | trials | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | apply | resets | databases | trials | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs a shell script in a virtual machine whose kernel has ZFS; passes on its output and exit status.
 #
-# usage: scripts/vm/run.sh [--disk IMAGE] [--seconds N] [--memory MIB] SCRIPT [ARGUMENT...]
+# usage: scripts/vm/run.sh [--disk IMAGE] [--seconds N] [--memory MIB] [--reboot] SCRIPT [ARGUMENT...]
 #
 #   --disk IMAGE   an ext4 image, mounted read-write at /disk in the guest (scripts/vm/disk.sh makes one)
 #   --seconds N    time limit of the guest (900)
 #   --memory MIB   memory of the guest (2048)
+#   --reboot       a guest that is reset boots again, and runs the script again, until the script ends
 #
 # The script runs in bash, with busybox, zpool, zfs, zdb and the program `tree`. The guest has no network. It uses /dev/kvm if a
 # test guest boots with it; otherwise it is emulated, which is 10 to 20 times slower.
@@ -19,6 +20,7 @@ VM=$POOLWRIGHT_ROOT/target/vm
 DISK=''
 SECONDS_MAX=900
 MEMORY=2048
+AFTER_RESET=(-no-reboot)
 
 parse_arguments() {
     while [ $# -gt 0 ]; do
@@ -26,6 +28,7 @@ parse_arguments() {
             --disk) DISK=${2:?}; shift ;;
             --seconds) SECONDS_MAX=${2:?}; shift ;;
             --memory) MEMORY=${2:?}; shift ;;
+            --reboot) AFTER_RESET=() ;;
             -h | --help) usage_from "$0"; exit 0 ;;
             -*) die 2 "unknown argument '$1'; see --help" ;;
             *) break ;;
@@ -61,10 +64,10 @@ start() {
     [ -z "$DISK" ] || disk=(-drive "if=none,id=disk,file=$DISK,format=raw,cache=unsafe,discard=unmap" -device "virtio-blk-pci,drive=disk")
     rm -f "$RUN/control"
     LD_LIBRARY_PATH=$libraries timeout -k 5 "$2" "$(host_program qemu-system-x86_64)" "${firmware[@]}" -accel "$1" -cpu max \
-        -machine q35 -smp 2 -m "$MEMORY" -nodefaults -no-user-config -display none -no-reboot \
+        -machine q35 -smp 2 -m "$MEMORY" -nodefaults -no-user-config -display none ${AFTER_RESET[@]+"${AFTER_RESET[@]}"} \
         -kernel "$(echo "$VM"/kernel/boot/vmlinuz-*)" -initrd "$RUN/image" \
         -append "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off no_timer_check tsc=reliable" \
-        -serial stdio -serial "file:$RUN/control" ${disk[@]+"${disk[@]}"} </dev/null | sed -u 's/\r$//'
+        -serial stdio -serial "file:$RUN/control" ${disk[@]+"${disk[@]}"} </dev/null | sed -u 's/\r//g'
 }
 
 status_of_guest() { tr -d '\r' <"$RUN/control" 2>/dev/null | sed -n 's/^status //p' | tail -n 1; }

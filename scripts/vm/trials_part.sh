@@ -6,17 +6,20 @@ TRIALS_DATABASE=/tmp/poolwright-trials-database
 
 # trials_record: records a SQLite database under load as $WORK/trials/sqlite.parquet; its files are in $TRIALS_DATABASE.
 trials_record() {
-    local dir=$WORK/trials recorder status=0
+    local dir=$WORK/trials load status=0
     rm -rf "$TRIALS_DATABASE"
     mkdir -p "$dir"
     python3 "$POOLWRIGHT_ROOT/scripts/vm/arc_load.py" prepare sqlite "$TRIALS_DATABASE"
-    "$PROGRAM" record --dir "$TRIALS_DATABASE" -o "$dir/sqlite.parquet" >"$WORK/recorded" 2>&1 &
-    recorder=$!
-    sleep 3
-    python3 "$POOLWRIGHT_ROOT/scripts/vm/arc_load.py" run sqlite "$TRIALS_DATABASE" || status=$?
-    sleep 1
-    kill -INT $recorder 2>/dev/null || true
-    wait $recorder || status=$?
+    # The load is under way when the recording begins: a recording that begins idle leaves nothing for short trials.
+    PYTHONPATH=$POOLWRIGHT_ROOT/scripts/vm PYTHONDONTWRITEBYTECODE=1 python3 -c '
+import sys
+from pathlib import Path
+import arc_load
+arc_load.run_sqlite(Path(sys.argv[1]))' "$TRIALS_DATABASE" &
+    load=$!
+    sleep 2
+    "$PROGRAM" record --dir "$TRIALS_DATABASE" --for 30s -o "$dir/sqlite.parquet" >"$WORK/recorded" 2>&1 || status=$?
+    wait $load || status=$?
     [ $status -eq 0 ] || fail "recording the SQLite database: status $status: $(tail -n 3 "$WORK/recorded" | tr '\n' ' ')"
     return $status
 }

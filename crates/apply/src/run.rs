@@ -170,12 +170,15 @@ impl<'a> Run<'a> {
             if self.roll_back(&state, &datasets)? {
                 return Ok(self.outcome);
             }
+            // Finishing the commit of a hard-linked file changes the times of directories.
+            self.give_up_copies()?;
             self.restore_times(&state, &datasets)?;
+            // After this entry, these times are not restored again.
+            self.sync(&datasets)?;
             self.journal.enter(Direction::Undo, JournalPhase::Copying)?;
-        }
-        // A rollback that a crash interrupted brings back the copies that the snapshot contains.
-        for mut of in self.open(Direction::Apply)? {
-            of.copies.give_up()?;
+        } else {
+            // A rollback that a crash interrupted brings back the copies that the snapshot contains.
+            self.give_up_copies()?;
         }
         self.convert(Direction::Undo, datasets)
     }

@@ -75,8 +75,9 @@ fn each_difference<E: From<io::Error>>(
     proceed: &mut impl FnMut(u64) -> Result<(), E>,
     mut on_difference: impl FnMut(&[u8], &[u8], u64) -> io::Result<ControlFlow<()>>,
 ) -> Result<(), E> {
+    let (mut in_a, mut in_b) = (DataRanges::new(a, length), DataRanges::new(b, length));
     let mut at = 0;
-    while let Some(start) = next_in_either(a, b, at, length)? {
+    while let Some(start) = next_in_either(&mut in_a, &mut in_b, at)? {
         let size = chunk(start, length);
         let (x, y) = (&mut buffers.first[..size], &mut buffers.second[..size]);
         read_full(a, x, start)?;
@@ -99,9 +100,37 @@ fn punch(file: &File, zeros: &[u8], at: u64) -> io::Result<()> {
     }
 }
 
-fn next_in_either(a: &File, b: &File, at: u64, length: u64) -> io::Result<Option<u64>> {
-    let start = |file: &File| Ok::<_, io::Error>(next_data(file, at, length)?.map(|(start, _)| start));
-    Ok(start(a)?.into_iter().chain(start(b)?).min())
+/// The ranges of a file that contain data. The last one found is kept, because OpenZFS waits for a transaction group before it
+/// finds one in a file that was just written.
+struct DataRanges<'a> {
+    file: &'a File,
+    length: u64,
+    /// The first range that ends after the last position asked for.
+    range: Option<(u64, u64)>,
+}
+
+impl<'a> DataRanges<'a> {
+    fn new(file: &'a File, length: u64) -> DataRanges<'a> {
+        // Reading a short file is cheaper than finding its holes.
+        let known = if length <= CHUNK as u64 { length } else { 0 };
+        DataRanges { file, length, range: Some((0, known)) }
+    }
+
+    /// The first position with data at or after `at`, which is not before that of the last call.
+    fn next(&mut self, at: u64) -> io::Result<Option<u64>> {
+        if self.range.is_some_and(|(_, end)| end <= at) {
+            self.range = next_data(self.file, at, self.length)?;
+        }
+        Ok(self.range.map(|(start, _)| start.max(at)))
+    }
+}
+
+fn next_in_either(a: &mut DataRanges<'_>, b: &mut DataRanges<'_>, at: u64) -> io::Result<Option<u64>> {
+    let first = a.next(at)?;
+    if first == Some(at) {
+        return Ok(first);
+    }
+    Ok(first.into_iter().chain(b.next(at)?).min())
 }
 
 fn chunk(at: u64, length: u64) -> usize {

@@ -15,14 +15,11 @@ use poolwright_host::private;
 use super::scan::DirectoryEntry;
 use crate::{Error, Result};
 
-/// Writes the times to a file, unless it exists: then an earlier run has written them before it renamed files.
+/// Writes the times to a file, in place of those that an earlier run wrote before it was interrupted.
 ///
 /// # Errors
 /// The host's errors.
 pub fn save(path: &Path, directories: &[DirectoryEntry]) -> Result<()> {
-    if path.exists() {
-        return Ok(());
-    }
     let mut text = Vec::new();
     for of in directories {
         let times = format!("{} {} {} {} ", of.modified.0, of.modified.1, of.accessed.0, of.accessed.1);
@@ -75,8 +72,8 @@ mod tests {
             changed: (0, 0),
         };
         let all = [entry(b"/a b/\xff\n", 5), entry(b"/", i64::MAX)];
-        save(&file, &all).unwrap();
         save(&file, &all[..1]).unwrap();
+        save(&file, &all).unwrap();
         let loaded = load(&file).unwrap();
         let same = |a: &DirectoryEntry, b: &DirectoryEntry| {
             (&a.path, a.modified, a.accessed) == (&b.path, b.modified, b.accessed)

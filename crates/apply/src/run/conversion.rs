@@ -172,7 +172,10 @@ impl Run<'_> {
         }
         for (at, (of, scan)) in datasets.iter().zip(&scans).enumerate() {
             of.copies.remove_stale(scan)?;
-            directories::save(&self.journal.directories(direction, at), &scan.directories)?;
+            // A resumed run finds times that renaming has changed.
+            if !is_resumed {
+                directories::save(&self.journal.directories(direction, at), &scan.directories)?;
+            }
         }
         self.sync(datasets)?;
         self.check_unused(false)?;

@@ -84,6 +84,14 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Removes the copies of an interrupted run, after all names of each file have the same version.
+    pub(super) fn give_up_copies(&self) -> Result<()> {
+        for mut of in self.open(Direction::Apply)? {
+            of.copies.give_up()?;
+        }
+        Ok(())
+    }
+
     /// Restores the times of directories in which an interrupted run has renamed files.
     pub(super) fn restore_times(&self, state: &JournalState, datasets: &[OpenDataset]) -> Result<()> {
         for (at, of) in datasets.iter().enumerate().filter(|_| state.phase == JournalPhase::Committing) {
