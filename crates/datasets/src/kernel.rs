@@ -1,6 +1,7 @@
 //! Datasets of the kernel's OpenZFS.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use poolwright_pool::command::property::SourcedValue;
@@ -66,5 +67,10 @@ impl DatasetAdmin for KernelDatasets {
 
     fn change(&self, change: &DatasetChange) -> Result<()> {
         Ok(self.commands.change(change)?)
+    }
+
+    fn mount(&self, dataset: &str, dir: &Path) -> Result<()> {
+        let (dataset, property) = (dataset.to_owned(), "mountpoint".to_owned());
+        self.change(&DatasetChange::Set { dataset, property, value: dir.to_string_lossy().into_owned() })
     }
 }

@@ -5,6 +5,7 @@ mod kernel;
 mod user;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_pool::DatasetChange;
@@ -74,6 +75,13 @@ pub trait DatasetAdmin {
     /// # Errors
     /// If the pool refuses the change or cannot be asked.
     fn change(&self, change: &DatasetChange) -> Result<()>;
+
+    /// Mounts a dataset on an empty directory: on the kernel, by its property `mountpoint`; on the user-space engine, in the process
+    /// that owns the pool, until that process ends.
+    ///
+    /// # Errors
+    /// As [`DatasetAdmin::change`].
+    fn mount(&self, dataset: &str, dir: &Path) -> Result<()>;
 }
 
 /// Access to the datasets of a mount; `None` for a mount of another file system.
@@ -82,6 +90,18 @@ pub fn of_mount(mount: &MountEntry) -> Option<Box<dyn DatasetAdmin>> {
         KERNEL => Some(Box::new(KernelDatasets::default())),
         USER => Some(Box::new(UserDatasets)),
         _ => None,
+    }
+}
+
+/// Access to the datasets of a pool, by the pool's name: of the user-space engine if a process has a pool of this name mounted, else
+/// of the kernel.
+///
+/// # Errors
+/// If the socket of the pool's owner exists but cannot be used.
+pub fn of_pool(pool: &str) -> Result<Box<dyn DatasetAdmin>> {
+    match poolwright_userpool::Client::connect(pool)? {
+        Some(_) => Ok(Box::new(UserDatasets)),
+        None => Ok(Box::new(KernelDatasets::default())),
     }
 }
 
