@@ -5,7 +5,9 @@ use std::path::Path;
 
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
-use poolwright_userpool::{Client, DatasetInfo, Error as UserPoolError, Kind, Mounted, PoolInfo, Request, Value};
+use poolwright_userpool::{
+    Client, DatasetInfo, Error as UserPoolError, Kind, Mounted, PoolInfo, Request, Value,
+};
 use serde::de::DeserializeOwned;
 
 use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, pool_of};

@@ -91,9 +91,13 @@ impl DatasetChange {
             }
             DatasetChange::DestroyDataset { dataset } => zfs(&["destroy", "-r", dataset]),
             DatasetChange::Snapshot { name } => zfs(&["snapshot", name]),
-            DatasetChange::SnapshotAll { names } => {
-                ("zfs", std::iter::once("snapshot").chain(names.iter().map(String::as_str)).map(str::to_owned).collect())
-            }
+            DatasetChange::SnapshotAll { names } => (
+                "zfs",
+                std::iter::once("snapshot")
+                    .chain(names.iter().map(String::as_str))
+                    .map(str::to_owned)
+                    .collect(),
+            ),
             DatasetChange::Rollback { name } => zfs(&["rollback", name]),
             DatasetChange::DestroySnapshot { name } => zfs(&["destroy", name]),
             DatasetChange::Sync { pool } => ("zpool", vec!["sync".to_owned(), pool.clone()]),
@@ -221,7 +225,8 @@ mod tests {
             let refused = commands.change(&destroy).unwrap_err().to_string();
             assert!(refused.contains("invalid name"), "{wrong}: {refused}");
         }
-        for wrong in [&[][..], &["tank/a@s", "pool/a@s"], &["tank/a@s", "tank/a@s"], &["tank/a@s", "tank/b"]] {
+        for wrong in [&[][..], &["tank/a@s", "pool/a@s"], &["tank/a@s", "tank/a@s"], &["tank/a@s", "tank/b"]]
+        {
             let names = wrong.iter().map(|text| name(text)).collect();
             let refused = commands.change(&DatasetChange::SnapshotAll { names }).unwrap_err().to_string();
             assert!(refused.contains("invalid name"), "{wrong:?}: {refused}");

@@ -103,7 +103,8 @@ fn verbs_go_through_the_socket() {
     assert_eq!(names(client), ["verbs"]);
 
     ["verbs/c", "verbs/d"].iter().for_each(|name| client.ask::<()>(&create(name, false)).unwrap());
-    let all = |names: &[&str]| Request::SnapshotAll { names: names.iter().map(|n| (*n).to_owned()).collect() };
+    let all =
+        |names: &[&str]| Request::SnapshotAll { names: names.iter().map(|n| (*n).to_owned()).collect() };
     let taken: Vec<String> = client.ask(&all(&["verbs/c@two", "verbs/d@two"])).unwrap();
     assert_eq!(taken, ["verbs/c@two", "verbs/d@two"]);
     let refusals = [
