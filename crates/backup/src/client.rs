@@ -221,7 +221,7 @@ pub(crate) fn command_as(owner: (u32, u32), program: &std::path::Path) -> Comman
     let mut command = Command::new(program);
     if owner.0 != 0 && rustix::process::geteuid().is_root() {
         // Also drops the supplementary groups.
-        command.uid(owner.0).gid(owner.1).current_dir("/");
+        command.uid(owner.0).gid(owner.1).current_dir("/").env("HOME", "/");
     }
     command
 }

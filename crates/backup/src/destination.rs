@@ -99,7 +99,11 @@ impl BackupDestination {
         let created = DatasetChange::Create { dataset: dataset.to_owned(), settings };
         admin.change(&created)?;
         match dir {
-            Some(dir) => Ok(admin.mount(dataset, dir)?),
+            Some(dir) => admin.mount(dataset, dir).or_else(|why| {
+                // It is empty, and the next run creates it again.
+                admin.change(&DatasetChange::DestroyDataset { dataset: dataset.to_owned() })?;
+                Err(why.into())
+            }),
             None => Ok(()),
         }
     }
@@ -184,6 +188,15 @@ impl BackupDestination {
         }
         if let Some(inside) = sources.all.iter().find(|source| source.path.starts_with(&self.mountpoint)) {
             return refused(format!("{} is in the mount of {}", quoted(&inside.path), self.dataset));
+        }
+        if !self.dataset.contains('/') {
+            return refused(format!("{} is the root dataset of its pool", self.dataset));
+        }
+        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let is_other_dataset =
+            |mount: &&mountinfo::MountEntry| !mount.point.starts_with(self.mountpoint.join(SNAPSHOTS));
+        if let Some(below) = mountinfo::below(&mounts, &self.mountpoint).find(is_other_dataset) {
+            return refused(format!("{} is mounted in the mount of {}", quoted(&below.point), self.dataset));
         }
         let Some(identity) = self.identity()? else {
             let is_other = |entry: &std::io::Result<fs::DirEntry>| {

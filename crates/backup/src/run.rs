@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use poolwright_datasets::{DatasetAdmin, of_mount, pool_of};
+use poolwright_datasets::{DatasetAdmin, is_user_pool, of_mount, pool_of};
 use poolwright_host::time;
 use poolwright_pool::DatasetChange;
 use poolwright_tune::plan::Settings;
@@ -96,8 +96,8 @@ impl BackupRun {
         let exists = BackupDestination::exists(&options.destination)?;
         if exists {
             BackupDestination::open(&options.destination)?.check(&sources, database.kind)?;
-        } else if let Some(dir) = options.mountpoint.as_ref().filter(|dir| sources.contain(dir)) {
-            return refused(format!("{} is in the database's directory", poolwright_host::quoted(dir)));
+        } else {
+            check_new_destination(&options, &sources)?;
         }
         Ok(BackupRun { options, database, sources, exists })
     }
@@ -329,6 +329,20 @@ impl BackupRun {
             done = done.and(destroyed);
         }
         done
+    }
+}
+
+/// Refuses to create a dataset that could not be used then.
+fn check_new_destination(options: &BackupOptions, sources: &BackupSources) -> Result<()> {
+    let name = &options.destination;
+    match &options.mountpoint {
+        Some(dir) if sources.contain(&std::path::absolute(dir).map_err(Error::host("find", dir))?) => {
+            refused(format!("{} is in the database's directory", poolwright_host::quoted(dir)))
+        }
+        None if is_user_pool(pool_of(name))? => refused(format!(
+            "{name} does not exist, and no mount point is named\nhint: name the directory on which it is mounted"
+        )),
+        _ => Ok(()),
     }
 }
 

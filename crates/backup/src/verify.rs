@@ -17,7 +17,7 @@ use poolwright_host::{Scratch, quoted, room, scratch, time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::client::ClientFailure;
+use crate::client::{ClientFailure, command_as};
 use crate::database::{self, DatabaseKind};
 use crate::destination::{BackupDestination, BackupEntry};
 use crate::error::refused;
@@ -26,7 +26,7 @@ use crate::observer::{BackupObserver, BackupStage};
 use crate::tree::TreeContents;
 use crate::{Error, Result};
 
-use program::run_shell;
+use program::{ProgramOutput, run_program, run_shell};
 use restored::RestoredTree;
 
 /// Starts the names of the scratch directories.
@@ -135,6 +135,7 @@ fn restore(
     let start = Instant::now();
     let root = destination.root_of(&backup.name);
     let (tree, contents) = RestoredTree::copy(&root, backup, dir.path(), options.rate, observer)?;
+    check_reachable(&tree, &parent)?;
     let restore_s = start.elapsed().as_secs_f64();
     observer.stage(BackupStage::Check);
     let start = Instant::now();
@@ -159,6 +160,19 @@ fn restore(
         check_s: start.elapsed().as_secs_f64(),
         checks,
     })
+}
+
+/// Refuses a scratch directory that the owner of the database cannot enter: the server would fail for another reason than the backup.
+fn check_reachable(tree: &RestoredTree, parent: &Path) -> Result<()> {
+    let mut command = command_as(tree.owner, Path::new("/bin/sh"));
+    command.args(["-c", "cd \"$0\""]).arg(&tree.scratch);
+    if run_program(command, ProgramOutput::Kept, &|| false)?.status.success() {
+        return Ok(());
+    }
+    let (parent, owner) = (quoted(parent), tree.owner.0);
+    refused(format!(
+        "user {owner}, who owns the database's files, cannot enter {parent}\nhint: name another scratch directory"
+    ))
 }
 
 /// The checks of the database and of the user.

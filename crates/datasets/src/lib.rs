@@ -99,10 +99,19 @@ pub fn of_mount(mount: &MountEntry) -> Option<Box<dyn DatasetAdmin>> {
 /// # Errors
 /// If the socket of the pool's owner exists but cannot be used.
 pub fn of_pool(pool: &str) -> Result<Box<dyn DatasetAdmin>> {
-    match poolwright_userpool::Client::connect(pool)? {
-        Some(_) => Ok(Box::new(UserDatasets)),
-        None => Ok(Box::new(KernelDatasets::default())),
+    match is_user_pool(pool)? {
+        true => Ok(Box::new(UserDatasets)),
+        false => Ok(Box::new(KernelDatasets::default())),
     }
+}
+
+/// Whether a process has a pool of the user-space engine with this name mounted. A dataset that is created in it is not mounted, as
+/// one of the kernel is.
+///
+/// # Errors
+/// As [`of_pool`].
+pub fn is_user_pool(pool: &str) -> Result<bool> {
+    Ok(poolwright_userpool::Client::connect(pool)?.is_some())
 }
 
 /// Whether a mount is of a dataset, of the kernel or of the user-space engine.

@@ -5,7 +5,6 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -60,8 +59,9 @@ fn backups_under_load_are_restored() {
     let assessment = &planned["assessment"];
     assert_eq!(assessment["database"], "postgresql");
     // The log is found by the link in the data directory.
-    let datasets = [&assessment["sources"][0]["dataset"], &assessment["sources"][1]["dataset"]];
-    assert_eq!(datasets, ["tank/data", "tank/wal"]);
+    let sources = assessment["sources"].as_array().unwrap().iter();
+    let datasets: Vec<&Value> = sources.map(|source| &source["dataset"]).collect();
+    assert_eq!(datasets, ["tank/data", "tank/wal", "tank/wal"], "the log and a tablespace");
     assert_eq!(assessment["created_with"]["recordsize"], "1M");
     assert!(planned.get("backup").is_none() && !postgres.at("backup").exists(), "a dry run changes nothing");
 
@@ -198,9 +198,17 @@ fn refusals() {
     let (mounted, refused) = (&postgres.mounted, "refused");
     mounted.fails("backup run socket --to tank/backup", 3, &[refused, "no database that is known"]);
     mounted.fails("backup run data/db --to tank/data", 3, &[refused, "holds the database itself"]);
-    mounted.fails("backup run data/db --to tank", 3, &[refused]);
-    mounted.fails("backup run data/db --to tank/new", 3, &[refused, "not mounted"]);
-    mounted.fails("backup run data/db --to tank/new/deep", 1, &["parent"]);
+    mounted.fails("backup run data/db --to tank", 3, &[refused, "is the root dataset of its pool"]);
+    mounted.fails("backup run data/db --to tank/new", 3, &[refused, "no mount point is named"]);
+    mounted.fails(
+        "backup run data/db --to tank/new --mountpoint data/db/new",
+        3,
+        &["in the database's directory"],
+    );
+    mounted.fails("backup run data/db --to tank/new/deep --mountpoint new", 1, &["parent"]);
+    // Not empty.
+    mounted.fails("backup run data/db --to tank/new --mountpoint socket", 3, &[refused, "socket"]);
+    assert!(!mounted.run("dataset list").contains("tank/new"), "it is not created");
     mounted.fails("backup run none --to tank/backup", 1, &["none"]);
     mounted.fails("backup run data/db --to tank/backup --freeze true", 2, &["--thaw"]);
     mounted.fails("backup run data/db --to tank/backup --database mariadb", 3, &["has files of PostgreSQL"]);
@@ -243,5 +251,60 @@ fn refusals() {
     assert_eq!(done.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&done.stderr).contains("hint: "));
     other.umount();
-    assert!(!Path::new(&mounted.at("new")).exists());
+}
+
+/// Prints the smallest, the middle and the largest of some numbers.
+fn show(what: &str, mut numbers: Vec<f64>) {
+    numbers.sort_by(f64::total_cmp);
+    let [first, .., last] = numbers[..] else { return };
+    eprintln!(
+        "{what}: {first:.3} / {:.3} / {last:.3} (min / median / max of {})",
+        numbers[numbers.len() / 2],
+        numbers.len()
+    );
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test --release -p poolwright --test backup -- --ignored --nocapture"]
+fn each_of_many_backups_under_load_is_restored() {
+    skip_without_fuse!();
+    skip_without_postgres!();
+    const BACKUPS: usize = 24;
+    let postgres = Postgres::start();
+    let load = Load::start(&postgres);
+    let mut acked = Vec::new();
+    let (mut quiesced, mut took, mut restored, mut checked) = (vec![], vec![], vec![], vec![]);
+    for number in 0..BACKUPS {
+        let (before, start) = (load.acked(), std::time::Instant::now());
+        let report = postgres.json(if number == 0 { CREATE } else { RUN });
+        took.push(start.elapsed().as_secs_f64());
+        quiesced.push(report["backup"]["database"]["quiesced_s"].as_f64().unwrap());
+        acked.push((report["backup"]["name"].as_str().unwrap().to_owned(), before));
+    }
+    eprintln!(
+        "{} rows were acknowledged, and {} transactions of pgbench",
+        load.acked(),
+        postgres.ask("SELECT count(*) FROM pgbench_history")
+    );
+    drop(load);
+    for (name, before) in &acked {
+        let report = restore(&postgres, &[name], &Postgres::check(*before));
+        let result = &report["restores"][0];
+        restored.push(result["restore_s"].as_f64().unwrap());
+        checked.push(result["check_s"].as_f64().unwrap());
+    }
+    let list = postgres.json("backup list tank/backup");
+    let backups = list["backups"].as_array().unwrap();
+    assert_eq!(backups.len(), BACKUPS);
+    assert!(backups.iter().all(|of| of["last_restore"]["passed"] == true));
+    let bytes =
+        backups.iter().map(|of| of["manifest"]["bytes"].as_f64().unwrap() / f64::from(1 << 20)).collect();
+    let used =
+        postgres.json("dataset get used tank/backup")["values"][0]["value"].as_str().unwrap().to_owned();
+    show("quiesced, s", quiesced);
+    show("backup run, s", took);
+    show("restore, s", restored);
+    show("checks, s", checked);
+    show("files of a backup, MiB", bytes);
+    eprintln!("space of all backups: {:.1} MiB", used.parse::<f64>().unwrap() / f64::from(1 << 20));
 }

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// The directories of a restored database.
 #[derive(Debug)]
 pub(super) struct RestoredTree {
-    /// The scratch directory.
+    /// The directory in the scratch directory, which only the owner of the database can enter.
     pub scratch: PathBuf,
     /// The restored directories, in the order of the manifest's sources.
     pub paths: Vec<PathBuf>,
@@ -34,6 +34,11 @@ impl RestoredTree {
         rate: Option<u64>,
         observer: &mut dyn BackupObserver,
     ) -> Result<(RestoredTree, TreeContents)> {
+        // The lock of the scratch directory belongs to this user; the directory in it, to the owner of the database.
+        let enterable = fs::set_permissions(scratch, fs::Permissions::from_mode(0o711));
+        enterable.map_err(Error::host("set the mode of", scratch))?;
+        let scratch = &scratch.join("restore");
+        poolwright_host::private::make_dir(scratch).map_err(Error::host("create", scratch))?;
         let top = scratch.join("restored");
         let (mut paths, mut owner, mut sum) = (Vec::new(), (0, 0), TreeContents::default());
         let mut copier = TreeCopier::new(observer, rate, backup.bytes);

@@ -90,7 +90,12 @@ impl Postgres {
         let server = Postgres::spawn(&mounted, &bindir);
         let postgres = Postgres { mounted, server, bindir };
         postgres.wait();
-        succeeds(postgres.client("pgbench").args(["-i", "-q", "-s", "1", "postgres"]));
+        fs::create_dir(postgres.at("wal/space")).unwrap();
+        let owned = Command::new("chown").arg("nobody").arg(postgres.at("wal/space")).status().unwrap();
+        assert!(owned.success());
+        postgres.ask(&format!("CREATE TABLESPACE space LOCATION '{}'", postgres.at("wal/space").display()));
+        let tables = ["-i", "-q", "-s", "1", "--tablespace=space", "postgres"];
+        succeeds(postgres.client("pgbench").args(tables));
         postgres.ask("CREATE TABLE acked (n bigint PRIMARY KEY)");
         postgres
     }
