@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_datasets::{DatasetAdmin, is_dataset, of_mount, of_pool, pool_of};
+use poolwright_datasets::{DatasetAdmin, of_pool, pool_of};
 use poolwright_host::{mountinfo, quoted, time};
 use poolwright_pool::DatasetChange;
 use poolwright_tune::plan::{Plan, Settings};
@@ -113,17 +113,13 @@ impl BackupDestination {
     /// # Errors
     /// A refusal if it is not mounted.
     pub fn open(dataset: &str) -> Result<BackupDestination> {
-        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
-        let is_it = |mount: &&mountinfo::MountEntry| {
-            is_dataset(mount) && mount.source.to_string_lossy() == dataset && mount.root == Path::new("/")
-        };
-        let found = mounts.iter().rev().find(is_it).and_then(|mount| Some((mount, of_mount(mount)?)));
-        let Some((mount, admin)) = found else {
+        let admin = of_pool(pool_of(dataset))?;
+        let Some(mount) = admin.mount_of(dataset)? else {
             return refused(format!(
                 "{dataset} is not mounted\nhint: mount it; backups are read through its mount"
             ));
         };
-        let (dataset, mountpoint) = (dataset.to_owned(), mount.point.clone());
+        let (dataset, mountpoint) = (dataset.to_owned(), mount.point);
         Ok(BackupDestination { dataset, mountpoint, admin, lock: None })
     }
 

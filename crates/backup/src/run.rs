@@ -89,10 +89,14 @@ impl BackupRun {
     ///
     /// # Errors
     /// A refusal; or if a directory or a pool cannot be read.
-    pub fn prepare(paths: &[PathBuf], options: BackupOptions) -> Result<BackupRun> {
+    pub fn prepare(paths: &[PathBuf], mut options: BackupOptions) -> Result<BackupRun> {
+        if let Some(dir) = &mut options.mountpoint {
+            *dir = std::path::absolute(&*dir).map_err(Error::host("find", dir))?;
+        }
         let paths: Vec<PathBuf> = paths.iter().map(|path| canonical(path)).collect::<Result<_>>()?;
         let database = database::locate(&paths, options.database, options.quiesce.hook.is_some())?;
         let sources = BackupSources::find(&paths, &database)?;
+        sources.check_mounts()?;
         let exists = BackupDestination::exists(&options.destination)?;
         if exists {
             BackupDestination::open(&options.destination)?.check(&sources, database.kind)?;
@@ -336,7 +340,7 @@ impl BackupRun {
 fn check_new_destination(options: &BackupOptions, sources: &BackupSources) -> Result<()> {
     let name = &options.destination;
     match &options.mountpoint {
-        Some(dir) if sources.contain(&std::path::absolute(dir).map_err(Error::host("find", dir))?) => {
+        Some(dir) if sources.contain(dir) => {
             refused(format!("{} is in the database's directory", poolwright_host::quoted(dir)))
         }
         None if is_user_pool(pool_of(name))? => refused(format!(

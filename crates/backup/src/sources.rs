@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use poolwright_datasets::{is_dataset, pool_of};
+use poolwright_datasets::{is_dataset, of_mount, pool_of};
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 
@@ -70,6 +70,25 @@ impl BackupSources {
         let sources = BackupSources { all: kept };
         sources.check_pool()?;
         Ok(sources)
+    }
+
+    /// Refuses a mount that is not the one of the pool that is asked by this name: pools of different users can have the same name.
+    ///
+    /// # Errors
+    /// A refusal; or if a pool cannot be asked.
+    pub fn check_mounts(&self) -> Result<()> {
+        for source in &self.all {
+            let Some(admin) = of_mount(&source.mount) else { continue };
+            let asked = admin.mount_of(&source.dataset)?;
+            if asked.is_none_or(|mount| mount.device != source.mount.device) {
+                let path = quoted(&source.path);
+                return refused(format!(
+                    "{path} is on a mount of another pool with the name of {}",
+                    source.dataset
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_pool(&self) -> Result<()> {

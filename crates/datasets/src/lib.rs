@@ -7,7 +7,7 @@ mod user;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use poolwright_host::mountinfo::MountEntry;
+use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::SourcedValue;
 
@@ -82,6 +82,13 @@ pub trait DatasetAdmin {
     /// # Errors
     /// As [`DatasetAdmin::change`].
     fn mount(&self, dataset: &str, dir: &Path) -> Result<()>;
+
+    /// The mount of a dataset; `None` if it is not mounted. The names of pools of the user-space engine are unique for one user only, so
+    /// their owner says where it has mounted the dataset.
+    ///
+    /// # Errors
+    /// If the pool or the table of mounts cannot be read.
+    fn mount_of(&self, dataset: &str) -> Result<Option<MountEntry>>;
 }
 
 /// Access to the datasets of a mount; `None` for a mount of another file system.
@@ -112,6 +119,11 @@ pub fn of_pool(pool: &str) -> Result<Box<dyn DatasetAdmin>> {
 /// As [`of_pool`].
 pub fn is_user_pool(pool: &str) -> Result<bool> {
     Ok(poolwright_userpool::Client::connect(pool)?.is_some())
+}
+
+/// The table of mounts.
+fn mounts() -> Result<Vec<MountEntry>> {
+    mountinfo::read().map_err(Error::Mounts)
 }
 
 /// Whether a mount is of a dataset, of the kernel or of the user-space engine.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 use poolwright_userpool::{
@@ -10,7 +11,7 @@ use poolwright_userpool::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, pool_of};
+use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, USER, mounts, pool_of};
 use crate::{Error, Result};
 
 /// Asks the owner of each pool.
@@ -110,6 +111,13 @@ impl DatasetAdmin for UserDatasets {
             }
             DatasetChange::Sync { pool } => of(pool, Request::Sync),
         }
+    }
+
+    fn mount_of(&self, dataset: &str) -> Result<Option<MountEntry>> {
+        let found = list(dataset)?.into_iter().find(|of| of.name == dataset);
+        let Some(dir) = found.and_then(|of| of.mounted_on.into_iter().next()) else { return Ok(None) };
+        let mounts = mounts()?;
+        Ok(mountinfo::on(&mounts, &dir).filter(|mount| mount.file_system == USER).cloned())
     }
 
     fn mount(&self, dataset: &str, dir: &Path) -> Result<()> {

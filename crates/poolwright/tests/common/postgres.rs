@@ -85,7 +85,7 @@ impl Postgres {
         let bindir = bindir().unwrap();
         let mut initdb = as_nobody(&bindir.join("initdb"));
         initdb.arg("-D").arg(mounted.at("data/db")).arg("-X").arg(mounted.at("wal/log"));
-        initdb.args(["-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "-k", "--wal-segsize=1"]);
+        initdb.args(["-U", "nobody", "-A", "trust", "--no-locale", "-E", "UTF8", "-k", "--wal-segsize=1"]);
         succeeds(initdb.env("TZ", "GMT"));
         let server = Postgres::spawn(&mounted, &bindir);
         let postgres = Postgres { mounted, server, bindir };
@@ -120,7 +120,7 @@ impl Postgres {
     /// A client that connects to the server.
     pub fn client(&self, program: &str) -> Command {
         let mut command = as_nobody(&self.bindir.join(program));
-        command.env("PGHOST", self.at("socket")).env("PGUSER", "postgres").env("PGDATABASE", "postgres");
+        command.env("PGHOST", self.at("socket")).env("PGUSER", "nobody").env("PGDATABASE", "postgres");
         command
     }
 

@@ -45,7 +45,7 @@ pub struct Args {
 
     /// How the database's client connects: for PostgreSQL a connection string, for MariaDB options of its client
     /// [default: PostgreSQL: the socket of the server on the directory; MariaDB: the client's defaults]
-    #[arg(long, value_name = "STRING")]
+    #[arg(long, value_name = "STRING", allow_hyphen_values = true)]
     connect: Option<String>,
 
     /// Command that quiesces the database, in place of its client
