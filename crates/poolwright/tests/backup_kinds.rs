@@ -285,6 +285,9 @@ fn kill_at(pool: &Pool, arguments: &[&str], stage: &str) {
     let mut child = command.args(common).args(arguments).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.any(|line| line == stage), "{stage}");
+    // Before, there is nothing to release.
+    until("the freeze command runs", || pool.at("begun").exists());
+    fs::remove_file(pool.at("begun")).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -307,7 +310,9 @@ fn commands_of_the_user_quiesce_and_release() {
     assert_eq!(pool.restore(&["--check", &same]).1, Some(0));
     assert_eq!(pool.restore(&["--check", "false"]).1, Some(4));
     // Killed while the freeze command runs, and after it: each freeze has a thaw behind it.
-    let slow = format!("sleep 1; {freeze}");
+    let begun = format!("touch {}", pool.at("begun").display());
+    let slow = format!("{begun}; sleep 1; {freeze}");
+    let freeze = format!("{begun}; {freeze}");
     for (count, (command, stage)) in
         [(&slow, "quiescing the database"), (&freeze, "taking the snapshot"), (&freeze, "copying")]
             .iter()
@@ -319,7 +324,7 @@ fn commands_of_the_user_quiesce_and_release() {
     }
     // Too late.
     let common = ["backup", "run", "data/db", "--to", "tank/backup", "--max-quiesced", "1s"];
-    let late = format!("sleep 3; {freeze}");
+    let late = format!("{begun}; sleep 3; {freeze}");
     let (code, _, stderr) = pool.output(&[&common[..], &["--freeze", &late, "--thaw", &thaw]].concat());
     assert_eq!(code, Some(1));
     assert!(stderr.contains("did not end within 1 s"), "{stderr}");
