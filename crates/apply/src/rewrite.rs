@@ -13,7 +13,7 @@
 //! A copy belongs to the state of the file that [`FileIdentity`] describes. The change time is part of it, which no program can set,
 //! so a file whose identity is unchanged has not been written since.
 
-mod attributes;
+pub mod attributes;
 mod compare;
 mod copies;
 mod copy;
@@ -22,8 +22,9 @@ mod rate;
 mod records;
 mod scan;
 
+pub use compare::Buffers;
 pub use copies::Copies;
-pub use copy::Proceed;
+pub use copy::{Proceed, copy as copy_file, verify as compare_file};
 pub use rate::Rate;
 pub use records::{CopyRecord, CopyRecords};
 pub use scan::{DirectoryEntry, FileEntry, FileIdentity, FileScan};

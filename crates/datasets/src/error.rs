@@ -16,6 +16,9 @@ pub enum Error {
     /// No process has the pool of the user-space engine mounted.
     #[error("the pool {0} is not mounted any more")]
     NotMounted(String),
+    /// The table of mounts cannot be read.
+    #[error("cannot read the table of mounts: {0}")]
+    Mounts(std::io::Error),
     /// A name that would mean something else in a request.
     #[error("{0} is not a snapshot")]
     NotSnapshot(String),

@@ -1,12 +1,15 @@
 //! Datasets of the kernel's OpenZFS.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use poolwright_pool::command::property::SourcedValue;
 use poolwright_pool::{CommandError, CommandOptions, DatasetChange, HealthState, ZfsCommands};
 
-use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, pool_of};
+use poolwright_host::mountinfo::MountEntry;
+
+use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, is_kernel, mounts, pool_of};
 use crate::Result;
 
 /// The time limit of one command. A rollback and the destruction of a snapshot can free many blocks.
@@ -66,5 +69,17 @@ impl DatasetAdmin for KernelDatasets {
 
     fn change(&self, change: &DatasetChange) -> Result<()> {
         Ok(self.commands.change(change)?)
+    }
+
+    fn mount_of(&self, dataset: &str) -> Result<Option<MountEntry>> {
+        let is_it = |mount: &MountEntry| {
+            is_kernel(mount) && mount.source.to_string_lossy() == dataset && mount.root == Path::new("/")
+        };
+        Ok(mounts()?.into_iter().rfind(is_it))
+    }
+
+    fn mount(&self, dataset: &str, dir: &Path) -> Result<()> {
+        let (dataset, property) = (dataset.to_owned(), "mountpoint".to_owned());
+        self.change(&DatasetChange::Set { dataset, property, value: dir.to_string_lossy().into_owned() })
     }
 }

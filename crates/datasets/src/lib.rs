@@ -5,8 +5,9 @@ mod kernel;
 mod user;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use poolwright_host::mountinfo::MountEntry;
+use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::SourcedValue;
 
@@ -74,6 +75,20 @@ pub trait DatasetAdmin {
     /// # Errors
     /// If the pool refuses the change or cannot be asked.
     fn change(&self, change: &DatasetChange) -> Result<()>;
+
+    /// Mounts a dataset on an empty directory: on the kernel, by its property `mountpoint`; on the user-space engine, in the process
+    /// that owns the pool, until that process ends.
+    ///
+    /// # Errors
+    /// As [`DatasetAdmin::change`].
+    fn mount(&self, dataset: &str, dir: &Path) -> Result<()>;
+
+    /// The mount of a dataset; `None` if it is not mounted. The names of pools of the user-space engine are unique for one user only, so
+    /// their owner says where it has mounted the dataset.
+    ///
+    /// # Errors
+    /// If the pool or the table of mounts cannot be read.
+    fn mount_of(&self, dataset: &str) -> Result<Option<MountEntry>>;
 }
 
 /// Access to the datasets of a mount; `None` for a mount of another file system.
@@ -83,6 +98,32 @@ pub fn of_mount(mount: &MountEntry) -> Option<Box<dyn DatasetAdmin>> {
         USER => Some(Box::new(UserDatasets)),
         _ => None,
     }
+}
+
+/// Access to the datasets of a pool, by the pool's name: of the user-space engine if a process has a pool of this name mounted, else
+/// of the kernel.
+///
+/// # Errors
+/// If the socket of the pool's owner exists but cannot be used.
+pub fn of_pool(pool: &str) -> Result<Box<dyn DatasetAdmin>> {
+    match is_user_pool(pool)? {
+        true => Ok(Box::new(UserDatasets)),
+        false => Ok(Box::new(KernelDatasets::default())),
+    }
+}
+
+/// Whether a process has a pool of the user-space engine with this name mounted. A dataset that is created in it is not mounted, as
+/// one of the kernel is.
+///
+/// # Errors
+/// As [`of_pool`].
+pub fn is_user_pool(pool: &str) -> Result<bool> {
+    Ok(poolwright_userpool::Client::connect(pool)?.is_some())
+}
+
+/// The table of mounts.
+fn mounts() -> Result<Vec<MountEntry>> {
+    mountinfo::read().map_err(Error::Mounts)
 }
 
 /// Whether a mount is of a dataset, of the kernel or of the user-space engine.

@@ -1,13 +1,17 @@
 //! Datasets of the user-space engine, through the process that has the pool mounted.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
-use poolwright_userpool::{Client, DatasetInfo, Error as UserPoolError, Kind, PoolInfo, Request, Value};
+use poolwright_userpool::{
+    Client, DatasetInfo, Error as UserPoolError, Kind, Mounted, PoolInfo, Request, Value,
+};
 use serde::de::DeserializeOwned;
 
-use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, pool_of};
+use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, USER, mounts, pool_of};
 use crate::{Error, Result};
 
 /// Asks the owner of each pool.
@@ -91,6 +95,10 @@ impl DatasetAdmin for UserDatasets {
             DatasetChange::Snapshot { name } => {
                 of(name, Request::Snapshot { name: name.clone(), recursive: false })
             }
+            DatasetChange::SnapshotAll { names } => {
+                let first = names.first().cloned().unwrap_or_default();
+                of(&first, Request::SnapshotAll { names: names.clone() })
+            }
             DatasetChange::Rollback { name } => {
                 of(name, Request::Rollback { name: name.clone(), recursive: false })
             }
@@ -103,6 +111,28 @@ impl DatasetAdmin for UserDatasets {
             }
             DatasetChange::Sync { pool } => of(pool, Request::Sync),
         }
+    }
+
+    fn mount_of(&self, dataset: &str) -> Result<Option<MountEntry>> {
+        let found = list(dataset)?.into_iter().find(|of| of.name == dataset);
+        let Some(dir) = found.and_then(|of| of.mounted_on.into_iter().next()) else { return Ok(None) };
+        let mounts = mounts()?;
+        Ok(mountinfo::on(&mounts, &dir).filter(|mount| mount.file_system == USER).cloned())
+    }
+
+    fn mount(&self, dataset: &str, dir: &Path) -> Result<()> {
+        let mounted = Mounted {
+            dataset: dataset.to_owned(),
+            dir: dir.to_owned(),
+            readonly: false,
+            ignore_acls: false,
+            caching: None,
+            threads: None,
+            record: None,
+            overlay: false,
+            caller: None,
+        };
+        ask::<serde_json::Value>(dataset, &Request::Mount(mounted)).map(|_| ())
     }
 }
 

@@ -75,6 +75,23 @@ pub const EXAMPLES: &[VerbExamples] = &[
         ],
     ),
     entry(
+        &["backup", "run"],
+        &[
+            "poolwright backup run /srv/pg --to tank/backup --dry-run",
+            "poolwright backup run /srv/pg /srv/wal --to tank/backup --rate 50M",
+            "poolwright backup run /srv/orientdb --to tank/backup --freeze ./freeze.sh --thaw ./release.sh",
+        ],
+    ),
+    entry(&["backup", "list"], &["poolwright backup list tank/backup"]),
+    entry(
+        &["backup", "verify"],
+        &[
+            "poolwright backup verify tank/backup",
+            "poolwright backup verify tank/backup --all --check 'psql -f ./invariants.sql'",
+        ],
+    ),
+    entry(&["backup", "prune"], &["poolwright backup prune tank/backup --keep 7 --keep-for 30d --dry-run"]),
+    entry(
         &["pool", "create"],
         &[
             "poolwright pool create tank /srv/tank.img:50G -o ashift=12 -O compression=lz4",

@@ -34,7 +34,8 @@ pub const EXIT_CODES: [(u8, &str, &str); 6] = [
         NOTHING_BETTER,
         "done, but no setting is better than today's beyond noise",
         "`tune` and `confirm`: done, but no setting is better than today's beyond noise. `confirm`: also if a requirement is \
-         missed. `apply`, `verify`: the plan recommends no change. `verify`: also if a promise of the plan's goal is not kept.",
+         missed. `apply`, `verify`: the plan recommends no change. `verify`: also if a promise of the plan's goal is not kept. `backup \
+         verify`: a check of a restored backup failed.",
     ),
     (INTERRUPTED, "interrupted", "Interrupted by Ctrl-C or SIGTERM."),
 ];

@@ -4,6 +4,11 @@
 use poolwright_alert::ApiAlerts;
 use poolwright_alert::check::CheckResult;
 use poolwright_apply::run::{ApplyReport, Outcome as ApplyOutcome};
+use poolwright_backup::BackupList;
+use poolwright_backup::manifest::BackupManifest;
+use poolwright_backup::prune::PruneReport;
+use poolwright_backup::run::BackupReport;
+use poolwright_backup::verify::RestoreReport;
 use poolwright_estimate::Estimate;
 use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary};
 use poolwright_lab::{Outcome, TrialSpec};
@@ -30,6 +35,10 @@ use serde_json::Value;
 pub fn all() -> Vec<(&'static str, Value)> {
     let outputs = [
         ("apply", of::<ApplyReport>()),
+        ("backup-list", of::<BackupList>()),
+        ("backup-prune", of::<PruneReport>()),
+        ("backup-run", of::<BackupReport>()),
+        ("backup-verify", of::<RestoreReport>()),
         ("check", of::<CheckResult>()),
         ("dataset-create", of::<CreatedDataset>()),
         ("dataset-destroy", of::<DestroyedDatasets>()),
@@ -74,6 +83,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
                 "Plan: the output of `poolwright tune`, `poolwright confirm` and `poolwright verify`",
             ),
         ),
+        ("backup-manifest", titled(of::<BackupManifest>(), "Description of a backup, in its snapshot")),
         ("trial-spec", titled(input::<Spec>(), "Input of a trial (`poolwright trial`)")),
         ("trial-result", titled(of::<Replay>(), "Result of a trial (`poolwright trial`)")),
         ("lab-trial-spec", titled(input::<TrialSpec>(), "Input of a lab trial (`poolwright trial`)")),

@@ -2,7 +2,7 @@
 //!
 //! A [`DatasetChange`] can be shown before it is made, and is made with [`ZfsCommands::change`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::command::{CommandError, ZfsCommands};
@@ -45,6 +45,11 @@ pub enum DatasetChange {
         /// `DATASET@SNAPSHOT`.
         name: String,
     },
+    /// Takes snapshots of several datasets of one pool in one transaction group: all of them, or none.
+    SnapshotAll {
+        /// `DATASET@SNAPSHOT` for each dataset; one or more.
+        names: Vec<String>,
+    },
     /// Rolls a dataset back to its latest snapshot. `zfs` refuses it if there is a newer one.
     Rollback {
         /// `DATASET@SNAPSHOT`.
@@ -86,6 +91,13 @@ impl DatasetChange {
             }
             DatasetChange::DestroyDataset { dataset } => zfs(&["destroy", "-r", dataset]),
             DatasetChange::Snapshot { name } => zfs(&["snapshot", name]),
+            DatasetChange::SnapshotAll { names } => (
+                "zfs",
+                std::iter::once("snapshot")
+                    .chain(names.iter().map(String::as_str))
+                    .map(str::to_owned)
+                    .collect(),
+            ),
             DatasetChange::Rollback { name } => zfs(&["rollback", name]),
             DatasetChange::DestroySnapshot { name } => zfs(&["destroy", name]),
             DatasetChange::Sync { pool } => ("zpool", vec!["sync".to_owned(), pool.clone()]),
@@ -94,6 +106,8 @@ impl DatasetChange {
 
     /// Whether the command could mean something else: a name without the character that makes it a snapshot would destroy a
     /// dataset, a dataset without a parent is a pool's root, and a name with a leading hyphen would be an option.
+    ///
+    /// `zfs snapshot` takes snapshots in several pools one after the other, and that of a dataset named twice fails.
     fn is_malformed(&self) -> bool {
         let (name, is_snapshot) = match self {
             DatasetChange::Set { dataset, .. }
@@ -101,17 +115,27 @@ impl DatasetChange {
             | DatasetChange::Create { dataset, .. } => (dataset, false),
             DatasetChange::DestroyDataset { dataset } if !dataset.contains('/') => return true,
             DatasetChange::DestroyDataset { dataset } => (dataset, false),
+            DatasetChange::SnapshotAll { names } => {
+                let pool = |name: &String| name.split(['/', '@']).next().unwrap_or_default().to_owned();
+                let distinct: BTreeSet<&String> = names.iter().collect();
+                return names.is_empty()
+                    || distinct.len() != names.len()
+                    || names.iter().any(|name| pool(name) != pool(&names[0]))
+                    || names.iter().any(|name| is_malformed_name(name, true));
+            }
             DatasetChange::Snapshot { name }
             | DatasetChange::Rollback { name }
             | DatasetChange::DestroySnapshot { name } => (name, true),
             DatasetChange::Sync { pool } => (pool, false),
         };
-        let parts: Vec<&str> = name.split('@').collect();
-        parts.len() != 1 + usize::from(is_snapshot)
-            || parts
-                .iter()
-                .any(|part| part.is_empty() || part.starts_with('-') || part.contains([',', '%', '#']))
+        is_malformed_name(name, is_snapshot)
     }
+}
+
+fn is_malformed_name(name: &str, is_snapshot: bool) -> bool {
+    let parts: Vec<&str> = name.split('@').collect();
+    parts.len() != 1 + usize::from(is_snapshot)
+        || parts.iter().any(|part| part.is_empty() || part.starts_with('-') || part.contains([',', '%', '#']))
 }
 
 /// The command line.
@@ -171,6 +195,10 @@ mod tests {
             (inherit(false), "zfs inherit sync 'tank/a b'"),
             (inherit(true), "zfs inherit -S sync 'tank/a b'"),
             (DatasetChange::Snapshot { name: name("tank@s") }, "zfs snapshot tank@s"),
+            (
+                DatasetChange::SnapshotAll { names: vec![name("tank/a@s"), name("tank/b@s")] },
+                "zfs snapshot tank/a@s tank/b@s",
+            ),
             (DatasetChange::Rollback { name: name("tank@s") }, "zfs rollback tank@s"),
             (destroy, "zfs destroy tank@s"),
             (create, "zfs create -o mountpoint=/mnt/a -o recordsize=8K tank/a"),
@@ -196,6 +224,12 @@ mod tests {
             let destroy = DatasetChange::DestroyDataset { dataset: name(wrong) };
             let refused = commands.change(&destroy).unwrap_err().to_string();
             assert!(refused.contains("invalid name"), "{wrong}: {refused}");
+        }
+        for wrong in [&[][..], &["tank/a@s", "pool/a@s"], &["tank/a@s", "tank/a@s"], &["tank/a@s", "tank/b"]]
+        {
+            let names = wrong.iter().map(|text| name(text)).collect();
+            let refused = commands.change(&DatasetChange::SnapshotAll { names }).unwrap_err().to_string();
+            assert!(refused.contains("invalid name"), "{wrong:?}: {refused}");
         }
         let set = DatasetChange::Set { dataset: name("tank@s"), property: name("a"), value: name("b") };
         assert!(commands.change(&set).unwrap_err().to_string().contains("invalid name"));

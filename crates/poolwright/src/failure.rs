@@ -80,6 +80,7 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
         poolwright_userpool::Error,
         poolwright_poolserver::Error,
         poolwright_apply::Error,
+        poolwright_backup::Error,
         poolwright_verify::Error
     )
 }

@@ -6,6 +6,7 @@
 //! never print, and they read neither files nor the environment.
 
 pub mod assessment_text;
+pub mod backup_text;
 pub mod dataset_list;
 pub mod estimate_text;
 pub mod listing;

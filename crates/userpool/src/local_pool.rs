@@ -334,19 +334,33 @@ impl PoolApi for LocalPool {
         let (dataset, snapshot) = name::check_snapshot(full)?;
         self.check_mine(dataset)?;
         self.must_exist(dataset)?;
-        self.refuse_unwritable()?;
-        let names = self.names()?;
-        let wanted: Vec<&String> = names
-            .iter()
-            .filter(|n| !n.contains('@') && (*n == dataset || recursive && name::is_below(n, dataset)))
+        let names = self.names()?.into_iter();
+        let wanted: Vec<String> = names
+            .filter(|n| !n.contains('@') && (n == dataset || recursive && name::is_below(n, dataset)))
             .collect();
-        let spelled = |n: &String| format!("{n}@{snapshot}");
-        if let Some(taken) = wanted.iter().map(|n| spelled(n)).find(|s| names.contains(s)) {
-            return Err(Fault::new(libc::EEXIST, format!("the snapshot {taken} exists already")));
+        self.take_snapshots(&wanted, snapshot)
+    }
+
+    fn snapshot_all(&self, names: &[String]) -> Answer<Vec<String>> {
+        let _tree = self.lock();
+        let mut wanted: Vec<String> = Vec::new();
+        let mut common = None;
+        for full in names {
+            let (dataset, snapshot) = name::check_snapshot(full)?;
+            self.check_mine(dataset)?;
+            self.must_exist(dataset)?;
+            if *common.get_or_insert(snapshot) != snapshot {
+                return Err(Fault::invalid(format!("{full} and {} have different names", names[0])));
+            }
+            if wanted.iter().any(|known| known == dataset) {
+                return Err(Fault::invalid(format!("{dataset} is named twice")));
+            }
+            wanted.push(dataset.to_owned());
         }
-        let inside: Vec<&str> = wanted.iter().map(|dataset| name::inside(dataset)).collect();
-        self.pool.snapshot_all(&inside, snapshot)?;
-        Ok(wanted.into_iter().map(spelled).collect())
+        match common {
+            Some(snapshot) => self.take_snapshots(&wanted, snapshot),
+            None => Err(Fault::invalid("no snapshot is named")),
+        }
     }
 
     fn rollback(&self, full: &str, recursive: bool) -> Answer<()> {

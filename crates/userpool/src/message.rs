@@ -63,6 +63,11 @@ pub enum Request {
         #[serde(default)]
         recursive: bool,
     },
+    /// Takes snapshots of several datasets in one transaction group: all of them, or none. Returns the names.
+    SnapshotAll {
+        /// `DATASET@SNAPSHOT` for each dataset; all have the same name of the snapshot.
+        names: Vec<String>,
+    },
     /// Rolls a dataset back to a snapshot.
     Rollback {
         /// `DATASET@SNAPSHOT`.
@@ -267,6 +272,9 @@ mod tests {
     #[test]
     fn the_lines_are_as_documented() {
         let text = r#"{"verb":"set","dataset":"tank/db","settings":{"recordsize":"16K"}}"#;
+        let request: Request = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&request).unwrap(), text);
+        let text = r#"{"verb":"snapshot-all","names":["tank/a@s","tank/b@s"]}"#;
         let request: Request = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&request).unwrap(), text);
         let short: Request = serde_json::from_str(r#"{"verb":"destroy","name":"tank/a"}"#).unwrap();

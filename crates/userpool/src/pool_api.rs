@@ -52,6 +52,11 @@ pub trait PoolApi: Send + Sync {
     /// `ENOENT` if the dataset does not exist; `EEXIST` if one of the snapshots exists, and then none is taken; `EINVAL` for
     /// a malformed name; `EROFS` or `EIO` as [`PoolApi::set`].
     fn snapshot(&self, name: &str, recursive: bool) -> Result<Vec<String>, Fault>;
+    /// Takes snapshots of several datasets in one transaction group. Returns the new snapshots.
+    ///
+    /// # Errors
+    /// As [`PoolApi::snapshot`]; `EINVAL` if there is no name, a dataset is named twice, or the names of the snapshots differ.
+    fn snapshot_all(&self, names: &[String]) -> Result<Vec<String>, Fault>;
     /// Rolls a dataset back to its latest snapshot, or to an older one if `recursive`, which destroys the newer ones.
     ///
     /// # Errors
@@ -104,6 +109,7 @@ pub fn answer(owner: &dyn PoolApi, request: &Request) -> Reply {
             owner.create(dataset, settings, *parents).and_then(json)
         }
         Request::Snapshot { name, recursive } => owner.snapshot(name, *recursive).and_then(json),
+        Request::SnapshotAll { names } => owner.snapshot_all(names).and_then(json),
         Request::Rollback { name, recursive } => owner.rollback(name, *recursive).and_then(json),
         Request::Destroy { name, recursive } => owner.destroy(name, *recursive).and_then(json),
         Request::Scrub { how } => owner.scrub(*how).and_then(json),

@@ -101,6 +101,25 @@ fn verbs_go_through_the_socket() {
     let gone: Vec<String> = client.ask(&destroy("verbs/a", true)).unwrap();
     assert_eq!(gone, ["verbs/a/b", "verbs/a@one", "verbs/a"]);
     assert_eq!(names(client), ["verbs"]);
+
+    ["verbs/c", "verbs/d"].iter().for_each(|name| client.ask::<()>(&create(name, false)).unwrap());
+    let all =
+        |names: &[&str]| Request::SnapshotAll { names: names.iter().map(|n| (*n).to_owned()).collect() };
+    let taken: Vec<String> = client.ask(&all(&["verbs/c@two", "verbs/d@two"])).unwrap();
+    assert_eq!(taken, ["verbs/c@two", "verbs/d@two"]);
+    let refusals = [
+        (&[][..], libc::EINVAL),
+        (&["verbs/c@x", "verbs/d@y"], libc::EINVAL),
+        (&["verbs/c@x", "verbs/c@x"], libc::EINVAL),
+        (&["verbs/c@x", "verbs/none@x"], libc::ENOENT),
+        (&["verbs/c@x", "other@x"], libc::EINVAL),
+    ];
+    for (wrong, errno) in refusals {
+        assert_eq!(refused(client, &all(wrong)).0, errno, "{wrong:?}");
+    }
+    client.ask::<Vec<String>>(&destroy("verbs/d@two", false)).unwrap();
+    assert_eq!(refused(client, &all(&["verbs/d@two", "verbs/c@two"])).0, libc::EEXIST);
+    assert!(!names(client).contains(&"verbs/d@two".to_owned()), "all of them or none");
     served.end();
 }
 

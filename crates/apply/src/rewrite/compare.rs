@@ -15,7 +15,7 @@ pub const CHUNK: usize = 1 << 20;
 /// Two buffers of [`CHUNK`] bytes.
 #[derive(Debug)]
 pub struct Buffers {
-    pub first: Vec<u8>,
+    pub(super) first: Vec<u8>,
     second: Vec<u8>,
 }
 

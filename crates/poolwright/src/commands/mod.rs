@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub mod apply;
+pub mod backup;
 pub mod check;
 pub mod confirm;
 pub mod dataset;

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // not every test file uses all of it
 
 pub mod mounted;
+pub mod postgres;
 
 use std::path::{Path, PathBuf};
 
@@ -94,7 +95,7 @@ impl TestDir {
 fn schema_of(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[0] {
-        group @ ("dataset" | "lab" | "pool" | "trace") => format!("{group}-{}", words[1]),
+        group @ ("backup" | "dataset" | "lab" | "pool" | "trace") => format!("{group}-{}", words[1]),
         command => command.to_owned(),
     }
 }

@@ -6,6 +6,20 @@ use super::{Answer, LocalPool};
 use crate::{Fault, name};
 
 impl LocalPool {
+    /// Takes a snapshot of each of these datasets, all in one transaction group, or none of them. Returns their names. The caller
+    /// must hold the lock.
+    pub(super) fn take_snapshots(&self, datasets: &[String], snapshot: &str) -> Answer<Vec<String>> {
+        self.refuse_unwritable()?;
+        let names = self.names()?;
+        let wanted: Vec<String> = datasets.iter().map(|dataset| format!("{dataset}@{snapshot}")).collect();
+        if let Some(taken) = wanted.iter().find(|name| names.contains(name)) {
+            return Err(Fault::new(libc::EEXIST, format!("the snapshot {taken} exists already")));
+        }
+        let inside: Vec<&str> = datasets.iter().map(|dataset| name::inside(dataset)).collect();
+        self.pool.snapshot_all(&inside, snapshot)?;
+        Ok(wanted)
+    }
+
     /// The space statistics of a snapshot, through the mount's handle if its dataset is mounted.
     pub(super) fn snapshot_stats(&self, dataset: &str, snapshot: &str) -> Answer<DatasetStats> {
         let mut seen = None;

@@ -1,0 +1,304 @@
+//! The dataset of the backups: each backup is one of its snapshots.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use poolwright_datasets::{DatasetAdmin, of_pool, pool_of};
+use poolwright_host::{mountinfo, quoted, time};
+use poolwright_pool::DatasetChange;
+use poolwright_tune::plan::{Plan, Settings};
+use rustix::fs::{FlockOperation, flock};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::database::{DatabaseKind, joined};
+use crate::error::refused;
+use crate::manifest::{self, BackupManifest, DestinationIdentity, IDENTITY, RestoreResult, VERIFIED};
+use crate::sources::{BackupSources, SNAPSHOTS};
+use crate::{Error, Result};
+
+/// The properties of a dataset of backups that no plan describes: large records of well-compressed data, read and written in order.
+const DEFAULTS: [(&str, &str); 3] =
+    [("recordsize", "1M"), ("compression", "zstd"), ("logbias", "throughput")];
+/// The role of a plan that describes backups.
+const ROLE: &str = "backup";
+
+/// A mounted dataset of backups.
+pub struct BackupDestination {
+    dataset: String,
+    mountpoint: PathBuf,
+    admin: Box<dyn DatasetAdmin>,
+    /// Open while this run may change it.
+    lock: Option<File>,
+}
+
+/// A backup in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BackupEntry {
+    /// The backup.
+    pub manifest: BackupManifest,
+    /// Seconds since the snapshot of the database.
+    pub age_s: u64,
+    /// The last result of restoring it; missing if it was never restored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_restore: Option<RestoreResult>,
+}
+
+/// The backups in a dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BackupList {
+    /// The dataset.
+    pub dataset: String,
+    /// The backups, oldest first. All are complete: an interrupted run leaves none.
+    pub backups: Vec<BackupEntry>,
+    /// Seconds since the last restore that passed; missing if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_good_restore_age_s: Option<u64>,
+    /// Seconds since the newest backup that was restored and passed was made; missing if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest_good_backup_age_s: Option<u64>,
+    /// Snapshots that are not backups, or cannot be read, with the reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub others: BTreeMap<String, String>,
+}
+
+/// The properties with which a dataset of backups is created: those of the plan's role `backup`, otherwise the defaults.
+///
+/// # Errors
+/// If the plan cannot be read.
+pub fn settings(plan: Option<&Path>) -> Result<Settings> {
+    let mut settings: Settings = DEFAULTS.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    if let Some(path) = plan {
+        let plan = Plan::read(path)?;
+        let Some(role) = plan.roles.into_iter().find(|role| role.role == ROLE) else {
+            return refused(format!("the plan {} has no role `{ROLE}`", quoted(path)));
+        };
+        settings.extend(role.recommended);
+    }
+    Ok(settings)
+}
+
+impl BackupDestination {
+    /// Whether the dataset exists.
+    ///
+    /// # Errors
+    /// If its pool cannot be asked.
+    pub fn exists(dataset: &str) -> Result<bool> {
+        Ok(!of_pool(pool_of(dataset))?.properties(dataset)?.is_empty())
+    }
+
+    /// Creates the dataset with these properties, mounted on a directory if one is named.
+    ///
+    /// # Errors
+    /// If the pool refuses.
+    pub fn create(dataset: &str, settings: Settings, dir: Option<&Path>) -> Result<()> {
+        let admin = of_pool(pool_of(dataset))?;
+        let created = DatasetChange::Create { dataset: dataset.to_owned(), settings };
+        admin.change(&created)?;
+        match dir {
+            Some(dir) => admin.mount(dataset, dir).or_else(|why| {
+                // It is empty, and the next run creates it again.
+                admin.change(&DatasetChange::DestroyDataset { dataset: dataset.to_owned() })?;
+                Err(why.into())
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens a mounted dataset of backups.
+    ///
+    /// # Errors
+    /// A refusal if it is not mounted.
+    pub fn open(dataset: &str) -> Result<BackupDestination> {
+        let admin = of_pool(pool_of(dataset))?;
+        let Some(mount) = admin.mount_of(dataset)? else {
+            return refused(format!(
+                "{dataset} is not mounted\nhint: mount it; backups are read through its mount"
+            ));
+        };
+        let (dataset, mountpoint) = (dataset.to_owned(), mount.point);
+        Ok(BackupDestination { dataset, mountpoint, admin, lock: None })
+    }
+
+    /// Prevents other runs from changing the dataset until this is dropped.
+    ///
+    /// # Errors
+    /// A refusal if another run has it.
+    pub fn lock(&mut self) -> Result<()> {
+        let dir = File::open(&self.mountpoint).map_err(Error::host("open", &self.mountpoint))?;
+        match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                self.lock = Some(dir);
+                Ok(())
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                refused(format!("another backup or removal uses {} now", self.dataset))
+            }
+            Err(cause) => Err(Error::errno("lock", &self.mountpoint)(cause)),
+        }
+    }
+
+    /// The dataset's name.
+    pub fn dataset(&self) -> &str {
+        &self.dataset
+    }
+
+    /// Its mount point.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// Access to its pool.
+    pub fn admin(&self) -> &dyn DatasetAdmin {
+        &*self.admin
+    }
+
+    /// The directory of a backup.
+    pub fn root_of(&self, name: &str) -> PathBuf {
+        self.mountpoint.join(SNAPSHOTS).join(name)
+    }
+
+    /// What the dataset is for; `None` if it is not one of backups.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn identity(&self) -> Result<Option<DestinationIdentity>> {
+        manifest::read(&self.mountpoint.join(IDENTITY))
+    }
+
+    /// Refuses a dataset that the database is on, that is mounted in its directories or has one of them in its mount, that has other
+    /// files, or that has backups of another database.
+    ///
+    /// # Errors
+    /// A refusal; or if the dataset cannot be read.
+    pub fn check(
+        &self,
+        sources: &BackupSources,
+        database: DatabaseKind,
+    ) -> Result<Option<DestinationIdentity>> {
+        if sources.datasets().contains(&self.dataset) || sources.contain(&self.mountpoint) {
+            return refused(format!("{} holds the database itself", self.dataset));
+        }
+        if let Some(inside) = sources.all.iter().find(|source| source.path.starts_with(&self.mountpoint)) {
+            return refused(format!("{} is in the mount of {}", quoted(&inside.path), self.dataset));
+        }
+        if !self.dataset.contains('/') {
+            return refused(format!("{} is the root dataset of its pool", self.dataset));
+        }
+        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let is_other_dataset =
+            |mount: &&mountinfo::MountEntry| !mount.point.starts_with(self.mountpoint.join(SNAPSHOTS));
+        if let Some(below) = mountinfo::below(&mounts, &self.mountpoint).find(is_other_dataset) {
+            return refused(format!("{} is mounted in the mount of {}", quoted(&below.point), self.dataset));
+        }
+        let Some(identity) = self.identity()? else {
+            let is_other = |entry: &std::io::Result<fs::DirEntry>| {
+                entry.as_ref().map_or(true, |entry| entry.file_name() != ".zfs")
+            };
+            let mut entries =
+                fs::read_dir(&self.mountpoint).map_err(Error::host("list", &self.mountpoint))?;
+            return match entries.find(is_other) {
+                Some(_) => refused(format!("{} has files and is not a dataset of backups", self.dataset)),
+                None => Ok(None),
+            };
+        };
+        if identity.paths != sources.paths() || identity.database != database {
+            return refused(format!(
+                "{} has backups of another database: of {} in {}",
+                self.dataset,
+                identity.database.name(),
+                joined(&identity.paths)
+            ));
+        }
+        Ok(Some(identity))
+    }
+
+    /// Marks the dataset as one of backups of this database, and makes it private.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn claim(&self, sources: &BackupSources, database: DatabaseKind) -> Result<DestinationIdentity> {
+        let at = |what| Error::host(what, &self.mountpoint);
+        fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700))
+            .map_err(at("set the mode of"))?;
+        let id = format!("{:08x}", random() >> 32);
+        let identity =
+            DestinationIdentity { version: manifest::VERSION, id, database, paths: sources.paths() };
+        manifest::write(&self.mountpoint.join(IDENTITY), &identity)?;
+        Ok(identity)
+    }
+
+    /// Lists the backups.
+    ///
+    /// # Errors
+    /// If the pool cannot be asked, or the results of restores cannot be read.
+    pub fn list(&self) -> Result<BackupList> {
+        let results = self.restore_results()?;
+        let now = time::unix_seconds() as u64;
+        let (mut backups, mut others) = (Vec::new(), BTreeMap::new());
+        for snapshot in self.admin.snapshots(&self.dataset)? {
+            let Some((_, name)) = snapshot.name.split_once('@') else { continue };
+            match manifest::read_manifest(&self.root_of(name)) {
+                Ok(Some(manifest)) if manifest.name == name => {
+                    let last_restore = results.iter().rfind(|of| of.id == manifest.id).cloned();
+                    let age_s = now.saturating_sub(manifest.created_unix_s);
+                    backups.push(BackupEntry { manifest, age_s, last_restore });
+                }
+                Ok(_) => {
+                    others.insert(name.to_owned(), "it is not a backup".to_owned());
+                }
+                Err(why) => {
+                    others.insert(name.to_owned(), why.to_string());
+                }
+            }
+        }
+        backups.sort_by(|a, b| {
+            let key = |of: &BackupEntry| (of.manifest.created_unix_s, of.manifest.name.clone());
+            key(a).cmp(&key(b))
+        });
+        let last_good = results.iter().filter(|of| of.passed).map(|of| of.unix_s).max();
+        let is_good = |of: &&BackupEntry| of.last_restore.as_ref().is_some_and(|restore| restore.passed);
+        Ok(BackupList {
+            dataset: self.dataset.clone(),
+            last_good_restore_age_s: last_good.map(|time| now.saturating_sub(time)),
+            newest_good_backup_age_s: backups.iter().rev().find(is_good).map(|of| of.age_s),
+            backups,
+            others,
+        })
+    }
+
+    /// The results of restores, oldest first.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn restore_results(&self) -> Result<Vec<RestoreResult>> {
+        Ok(manifest::read(&self.mountpoint.join(VERIFIED))?.unwrap_or_default())
+    }
+
+    /// Adds a result, in place of the earlier one of the same backup, and removes those of backups that do not exist any more.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written.
+    pub fn record(&self, result: &RestoreResult) -> Result<()> {
+        // Restores can run at the same time, also while a backup is made.
+        let path = self.mountpoint.join(IDENTITY);
+        let identity = File::open(&path).map_err(Error::host("open", &path))?;
+        flock(&identity, FlockOperation::LockExclusive).map_err(Error::errno("lock", &path))?;
+        let mut results = self.restore_results()?;
+        results.retain(|of| of.id != result.id);
+        results.push(result.clone());
+        let existing: Vec<String> = self.list()?.backups.into_iter().map(|of| of.manifest.id).collect();
+        let newest_good = results.iter().filter(|of| of.passed).map(|of| of.unix_s).max();
+        // The age of the last good restore is known also after its backup was removed.
+        results.retain(|of| existing.contains(&of.id) || of.passed && Some(of.unix_s) == newest_good);
+        manifest::write(&self.mountpoint.join(VERIFIED), &results)
+    }
+}
+
+/// A random number.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,125 @@
+//! The errors of backups.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use poolwright_host::quoted;
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The reason why a backup was not made, checked or removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A pool could not be read or changed.
+    #[error(transparent)]
+    Datasets(#[from] poolwright_datasets::Error),
+    /// A file could not be copied or compared.
+    #[error(transparent)]
+    Copy(poolwright_apply::Error),
+    /// The plan cannot be read.
+    #[error(transparent)]
+    Plan(#[from] poolwright_tune::plan::PlanFileError),
+    /// Going on could lose data, or make a backup that is none. The text can end with a line `hint: …`.
+    #[error("{0}")]
+    Refused(String),
+    /// The host failed.
+    #[error("cannot {what} {}: {cause}", quoted(path))]
+    Host {
+        /// The operation, a verb.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The host's error.
+        #[source]
+        cause: io::Error,
+    },
+    /// A file that describes backups cannot be understood.
+    #[error("{} is damaged: {why}", quoted(path))]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The defect.
+        why: String,
+    },
+    /// The copy differs from the snapshot after it was written.
+    #[error("the copy of {} differs from the snapshot: {what}", quoted(path))]
+    Different {
+        /// The file or directory.
+        path: PathBuf,
+        /// In what they differ.
+        what: String,
+    },
+    /// The database could not be quiesced or released.
+    #[error("cannot {what} the database: {why}")]
+    Quiesce {
+        /// `quiesce` or `release`.
+        what: &'static str,
+        /// The message of the database's client or of the hook.
+        why: String,
+    },
+    /// A program that checks a restored database failed to run.
+    #[error("cannot run {program}: {why}")]
+    Program {
+        /// The program.
+        program: String,
+        /// The cause.
+        why: String,
+    },
+    /// The user interrupted the run.
+    #[error("interrupted")]
+    Interrupted,
+    /// An error, and what was done about it.
+    #[error("{cause}\n{outcome}")]
+    WithOutcome {
+        /// The error.
+        cause: Box<Error>,
+        /// The state that is left, for the user.
+        outcome: String,
+    },
+}
+
+impl Error {
+    /// Whether this is a refusal for safety.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Error::Refused(_) => true,
+            Error::Datasets(cause) => cause.is_refusal(),
+            Error::Copy(cause) => cause.is_refusal(),
+            Error::WithOutcome { cause, .. } => cause.is_refusal(),
+            _ => false,
+        }
+    }
+
+    /// Makes an error of the host from its cause.
+    pub(crate) fn host(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |cause| Error::Host { what, path, cause }
+    }
+
+    /// As [`Error::host`], for errors of `rustix`.
+    pub(crate) fn errno(what: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Error {
+        let path = path.to_owned();
+        move |cause| Error::Host { what, path, cause: cause.into() }
+    }
+
+    /// Adds the state that the run left.
+    pub(crate) fn with_outcome(self, outcome: impl Into<String>) -> Error {
+        Error::WithOutcome { cause: Box::new(self), outcome: outcome.into() }
+    }
+}
+
+impl From<poolwright_apply::Error> for Error {
+    fn from(cause: poolwright_apply::Error) -> Error {
+        match cause {
+            poolwright_apply::Error::Interrupted => Error::Interrupted,
+            cause => Error::Copy(cause),
+        }
+    }
+}
+
+/// A refusal.
+pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T> {
+    Err(Error::Refused(why.into()))
+}

@@ -1,0 +1,27 @@
+//! Backups of a database whose files are on datasets.
+//!
+//! [`run`] quiesces the database ([`quiesce`]), takes one atomic snapshot of all its datasets, releases the database, copies the
+//! snapshot into the dataset of the backups ([`tree`]), compares the copy, and takes a snapshot of that dataset: the backup.
+//! [`verify`] restores a backup into a scratch directory, starts the database on it and runs the database's own checks.
+//! [`retention`] decides which backups may go, and [`prune`] removes them.
+//!
+//! A backup is a snapshot, so nothing that happens later changes it; consecutive backups share their unchanged blocks.
+
+pub mod client;
+pub mod database;
+pub mod destination;
+mod error;
+pub mod manifest;
+pub mod observer;
+pub mod prune;
+pub mod quiesce;
+pub mod retention;
+pub mod run;
+pub mod sources;
+pub mod tree;
+pub mod verify;
+
+pub use destination::{BackupDestination, BackupEntry, BackupList};
+pub use error::{Error, Result};
+pub use manifest::BackupManifest;
+pub use observer::{BackupObserver, BackupStage};

@@ -1,0 +1,215 @@
+//! The files in a dataset of backups: what the dataset is for, what each backup contains, and which backups were restored.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use poolwright_host::private;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::database::DatabaseKind;
+use crate::{Error, Result};
+
+/// The file that marks a dataset as one of backups.
+pub const IDENTITY: &str = "poolwright-backup.json";
+/// The file that describes a backup, in each snapshot.
+pub const MANIFEST: &str = "manifest.json";
+/// The file with the results of restores.
+pub const VERIFIED: &str = "verified.json";
+/// The directory with the copies of the database's directories.
+pub const FILES: &str = "files";
+/// The value of `format` in a manifest.
+pub const FORMAT: &str = "poolwright-backup";
+/// The version of the format that this release writes, and the highest that it reads.
+pub const VERSION: u32 = 1;
+
+/// What a dataset of backups is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DestinationIdentity {
+    /// The version of the format.
+    pub version: u32,
+    /// A random name, which is part of the names of snapshots on the database's datasets.
+    pub id: String,
+    /// The database.
+    pub database: DatabaseKind,
+    /// The directories of the database.
+    pub paths: Vec<PathBuf>,
+}
+
+/// A backup, as `manifest.json` in its snapshot describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BackupManifest {
+    /// Always `poolwright-backup`.
+    #[schemars(extend("const" = FORMAT))]
+    pub format: String,
+    /// Version of the format, at present 1.
+    pub version: u32,
+    /// The program that made the backup, and its version.
+    pub creator: String,
+    /// The name of the backup, which is that of its snapshot.
+    pub name: String,
+    /// Identifies the backup, also if another one gets its name.
+    pub id: String,
+    /// Time of the snapshot of the database, RFC 3339 in UTC.
+    pub created: String,
+    /// The same in seconds since 1970.
+    pub created_unix_s: u64,
+    /// The database.
+    pub database: DatabaseRecord,
+    /// The directories of the database and their copies.
+    pub sources: Vec<SourceRecord>,
+    /// Number of regular files.
+    pub files: u64,
+    /// Sum of the files' lengths in bytes.
+    pub bytes: u64,
+    /// Sockets, fifos and device nodes, which are not copied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<PathBuf>,
+}
+
+/// The database of a backup.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DatabaseRecord {
+    /// Its kind.
+    pub kind: DatabaseKind,
+    /// Its version, if it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What made the snapshot consistent.
+    pub consistency: ConsistencyMeans,
+    /// Seconds from the request to quiesce the database until it was released; missing if it was not quiesced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiesced_s: Option<f64>,
+    /// Facts that a restore needs: the name of PostgreSQL's superuser, the layout of InnoDB's system tablespace.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
+    /// The text of PostgreSQL's `backup_label`, for reference. A restore must not use it: the snapshot does not contain the end of
+    /// the online backup, and PostgreSQL recovers the snapshot as after a crash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup_label: Option<String>,
+}
+
+/// What makes the snapshot of a backup consistent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ConsistencyMeans {
+    /// A session of the database's client kept it quiesced.
+    Session,
+    /// Commands of the user kept it quiesced.
+    Hook,
+    /// The snapshot alone, which is atomic over all datasets.
+    Snapshot,
+    /// The database was not running.
+    Stopped,
+}
+
+/// A directory of the database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceRecord {
+    /// Its path on the host.
+    pub path: PathBuf,
+    /// Its dataset.
+    pub dataset: String,
+    /// Its copy, relative to the root of the backup.
+    pub copy: PathBuf,
+}
+
+/// The result of a restore.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RestoreResult {
+    /// The name of the backup.
+    pub name: String,
+    /// The backup's `id`.
+    pub id: String,
+    /// Time of the restore, RFC 3339 in UTC.
+    pub time: String,
+    /// The same in seconds since 1970.
+    pub unix_s: u64,
+    /// Whether every check passed.
+    pub passed: bool,
+    /// Seconds of copying the backup into the scratch directory.
+    pub restore_s: f64,
+    /// Seconds of the checks.
+    pub check_s: f64,
+    /// The checks.
+    pub checks: Vec<RestoreCheck>,
+}
+
+/// A check of a restored database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RestoreCheck {
+    /// What was checked, or the command.
+    pub name: String,
+    /// Its result.
+    pub result: CheckVerdict,
+    /// Details of a failure, or the reason why the check was not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// The result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckVerdict {
+    /// It found nothing wrong.
+    Passed,
+    /// It found something wrong.
+    Failed,
+    /// It could not be run.
+    NotRun,
+}
+
+/// Reads a JSON file; `None` if it does not exist.
+///
+/// # Errors
+/// If it cannot be read or understood.
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    match fs::read(path) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        bytes => {
+            let bytes = bytes.map_err(Error::host("read", path))?;
+            let damaged =
+                |why: serde_json::Error| Error::Damaged { path: path.to_owned(), why: why.to_string() };
+            serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+        }
+    }
+}
+
+/// Writes a JSON file, durably: after a crash, it has its old or its new content.
+///
+/// # Errors
+/// The host's errors.
+pub fn write(path: &Path, value: &impl Serialize) -> Result<()> {
+    let next = path.with_extension("json.next");
+    let damaged = |why: serde_json::Error| Error::Damaged { path: path.to_owned(), why: why.to_string() };
+    let mut text = serde_json::to_vec_pretty(value).map_err(damaged)?;
+    text.push(b'\n');
+    let mut file = private::create(&next).map_err(Error::host("create", &next))?;
+    file.write_all(&text).and_then(|()| file.sync_all()).map_err(Error::host("write", &next))?;
+    fs::rename(&next, path).map_err(Error::host("replace", path))?;
+    let dir = path.parent().unwrap_or(path);
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::host("sync", dir))
+}
+
+/// Reads the manifest of a backup from the root of its snapshot; `None` if the snapshot is not a backup.
+///
+/// # Errors
+/// If it cannot be read, understood, or was written by a newer release.
+pub fn read_manifest(root: &Path) -> Result<Option<BackupManifest>> {
+    let path = root.join(MANIFEST);
+    let found: Option<serde_json::Value> = read(&path)?;
+    let Some(value) = found else { return Ok(None) };
+    let damaged = |why: String| Error::Damaged { path: path.clone(), why };
+    match value["version"].as_u64() {
+        Some(version) if version > u64::from(VERSION) => {
+            return Err(damaged(format!(
+                "its format has version {version}, and this release reads {VERSION}"
+            )));
+        }
+        _ => {}
+    }
+    serde_json::from_value(value).map(Some).map_err(|why| damaged(why.to_string()))
+}

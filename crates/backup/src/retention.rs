@@ -1,0 +1,194 @@
+//! Which backups may be removed.
+//!
+//! 1. The newest backup stays.
+//! 2. The newest backup that was restored and passed its checks stays.
+//! 3. While no backup has passed a restore, all stay, unless the user says otherwise: any of them may be the only good one.
+//! 4. The newest `keep` backups stay, not counting those that failed a restore.
+//! 5. Backups younger than `keep_for` stay.
+//! 6. A backup whose snapshot is held or has a clone stays.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What is known of the restores of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreState {
+    /// It was never restored.
+    Unknown,
+    /// Its last restore passed.
+    Good,
+    /// Its last restore failed.
+    Bad,
+}
+
+/// A backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetentionCandidate {
+    /// Its name.
+    pub name: String,
+    /// Seconds since it was made.
+    pub age_s: u64,
+    /// What is known of its restores.
+    pub state: RestoreState,
+    /// Why its snapshot cannot be destroyed.
+    pub obstacle: Option<String>,
+}
+
+/// The rules of the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetentionRules {
+    /// The number of backups to keep.
+    pub keep: Option<usize>,
+    /// Backups younger than this stay.
+    pub keep_for: Option<Duration>,
+    /// Whether backups may be removed although none has passed a restore.
+    pub allows_unverified: bool,
+}
+
+/// The decision on a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RetentionDecision {
+    /// The backup's name.
+    pub name: String,
+    /// Whether it stays.
+    pub kept: bool,
+    /// Why.
+    pub reason: String,
+}
+
+/// Decides on backups, which are sorted, oldest first. Without a rule, all stay.
+pub fn decide(backups: &[RetentionCandidate], rules: &RetentionRules) -> Vec<RetentionDecision> {
+    let newest_good = backups.iter().rposition(|of| of.state == RestoreState::Good);
+    let decide = |(index, of): (usize, &RetentionCandidate)| {
+        let newer = backups[index + 1..].iter().filter(|newer| newer.state != RestoreState::Bad).count();
+        let is_counted = of.state != RestoreState::Bad;
+        let reason = match (rules.keep, rules.keep_for) {
+            _ if index + 1 == backups.len() => Err("the newest backup".to_owned()),
+            _ if Some(index) == newest_good => Err("the newest that passed a restore".to_owned()),
+            _ if of.obstacle.is_some() => Err(of.obstacle.clone().unwrap_or_default()),
+            _ if newest_good.is_none() && !rules.allows_unverified => {
+                Err("no backup has passed a restore yet".to_owned())
+            }
+            (None, None) => Err("no rule".to_owned()),
+            (Some(keep), _) if is_counted && newer < keep => Err(format!("one of the newest {keep}")),
+            (_, Some(age)) if of.age_s < age.as_secs() => {
+                Err(format!("younger than {}", days(age.as_secs())))
+            }
+            _ if of.state == RestoreState::Bad => Ok("failed its last restore".to_owned()),
+            (Some(keep), _) => Ok(format!("not one of the newest {keep}")),
+            (None, Some(age)) => Ok(format!("older than {}", days(age.as_secs()))),
+        };
+        let (kept, reason) = match reason {
+            Ok(why) => (false, why),
+            Err(why) => (true, why),
+        };
+        RetentionDecision { name: of.name.clone(), kept, reason }
+    };
+    backups.iter().enumerate().map(decide).collect()
+}
+
+fn days(seconds: u64) -> String {
+    match seconds {
+        0..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DAY: u64 = 86_400;
+
+    fn backups(states: &str) -> Vec<RetentionCandidate> {
+        let count = states.len() as u64;
+        let candidate = |(index, letter): (usize, char)| RetentionCandidate {
+            name: index.to_string(),
+            age_s: (count - index as u64 - 1) * DAY + 60,
+            state: match letter {
+                'g' => RestoreState::Good,
+                'b' => RestoreState::Bad,
+                _ => RestoreState::Unknown,
+            },
+            obstacle: (letter == 'h').then(|| "held".to_owned()),
+        };
+        states.chars().enumerate().map(candidate).collect()
+    }
+
+    fn kept(states: &str, rules: RetentionRules) -> String {
+        let decisions = decide(&backups(states), &rules);
+        decisions.iter().map(|of| if of.kept { 'k' } else { '-' }).collect()
+    }
+
+    #[test]
+    fn rules() {
+        let keep = |keep| RetentionRules { keep: Some(keep), ..RetentionRules::default() };
+        let keep_for = |days| RetentionRules {
+            keep_for: Some(Duration::from_secs(days * DAY)),
+            ..RetentionRules::default()
+        };
+        let unverified = |keep| RetentionRules { keep: Some(keep), allows_unverified: true, keep_for: None };
+        let both = RetentionRules { keep_for: Some(Duration::from_secs(4 * DAY)), ..keep(2) };
+        let cases = [
+            // Only the newest ones, if a newer one is good.
+            ("ggggg", keep(2), "---kk"),
+            // The newest good one is not among the newest two.
+            ("gg???", keep(2), "-k-kk"),
+            // No backup is known to be good.
+            ("?????", keep(2), "kkkkk"),
+            ("?b?b?", keep(1), "kkkkk"),
+            ("?????", unverified(2), "---kk"),
+            // Bad ones do not count, and the newest one stays.
+            ("ggbb?", keep(2), "-k--k"),
+            ("gg?bb", keep(2), "-kk-k"),
+            // Ages.
+            ("ggggg", keep_for(3), "--kkk"),
+            ("ggggg", both, "-kkkk"),
+            ("g????", keep_for(0), "k---k"),
+            // A held snapshot.
+            ("h?ggg", keep(1), "k---k"),
+            // No rule.
+            ("ggg", RetentionRules::default(), "kkk"),
+            ("", keep(1), ""),
+            ("g", keep(0), "k"),
+        ];
+        for (states, rules, expected) in cases {
+            assert_eq!(kept(states, rules), expected, "{states} {rules:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_last_good_one_and_the_newest_always_stay(
+            states in "[gb?h]{0,12}",
+            keep in prop::option::of(0_usize..6),
+            keep_days in prop::option::of(0_u64..9),
+            allows_unverified in any::<bool>(),
+        ) {
+            let keep_for = keep_days.map(|days| Duration::from_secs(days * DAY));
+            let rules = RetentionRules { keep, keep_for, allows_unverified };
+            let mut left = states.clone();
+            // However often it is repeated.
+            for _ in 0..3 {
+                let decisions = kept(&left, rules);
+                if let Some(newest_good) = left.rfind('g') {
+                    prop_assert_eq!(&decisions[newest_good..=newest_good], "k");
+                }
+                prop_assert!(left.is_empty() || decisions.ends_with('k'));
+                let stays = |(letter, decision): (char, char)| (decision == 'k').then_some(letter);
+                left = left.chars().zip(decisions.chars()).filter_map(stays).collect();
+            }
+            prop_assert_eq!(left.contains('g'), states.contains('g'));
+            prop_assert!(left.len() >= states.len().min(1));
+            if let Some(keep) = keep {
+                let counted = |text: &str| text.chars().filter(|letter| *letter != 'b').count();
+                prop_assert!(counted(&left) >= keep.min(counted(&states)));
+            }
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Making a backup.
+//!
+//! The dataset of the backups holds a copy of the database's directories. A run brings it up to date and takes a snapshot of it only
+//! after it was compared, so an interrupted run leaves a copy that the next run continues, and all earlier backups as they are.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use poolwright_datasets::{DatasetAdmin, is_user_pool, of_mount, pool_of};
+use poolwright_host::time;
+use poolwright_pool::DatasetChange;
+use poolwright_tune::plan::Settings;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::database::{self, DatabaseKind, LocatedDatabase};
+use crate::destination::{BackupDestination, random};
+use crate::error::refused;
+use crate::manifest::{
+    self, BackupManifest, DatabaseRecord, DestinationIdentity, FILES, FORMAT, MANIFEST, SourceRecord, VERSION,
+};
+use crate::observer::{BackupObserver, BackupStage};
+use crate::quiesce::{QuiesceOptions, Quiesced};
+use crate::sources::{BackupSource, BackupSources, canonical};
+use crate::tree::{TreeContents, TreeCopier};
+use crate::{Error, Result};
+
+/// Starts the name of each snapshot of the database, before the identity of the dataset of the backups and the backup's name.
+const PREFIX: &str = "poolwright-backup-";
+/// Starts the names of those that are kept.
+const KEPT_PREFIX: &str = "poolwright-kept-";
+
+/// The options of a backup.
+#[derive(Clone, Debug)]
+pub struct BackupOptions {
+    /// The dataset of the backups.
+    pub destination: String,
+    /// The properties with which it is created if it does not exist.
+    pub settings: Settings,
+    /// Where it is mounted if it is created.
+    pub mountpoint: Option<PathBuf>,
+    /// The kind of the database; `None` to detect it.
+    pub database: Option<DatabaseKind>,
+    /// How it is quiesced.
+    pub quiesce: QuiesceOptions,
+    /// The limit of the copying, in bytes a second.
+    pub rate: Option<u64>,
+    /// Whether the snapshots of the database stay.
+    pub keep_source: bool,
+}
+
+/// What a run would do.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BackupAssessment {
+    /// The kind of the database.
+    pub database: DatabaseKind,
+    /// The directories of the database, with their datasets.
+    pub sources: Vec<SourceRecord>,
+    /// The dataset of the backups.
+    pub destination: String,
+    /// The properties with which the dataset of the backups is created; missing if it exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_with: Option<Settings>,
+    /// The command that takes the snapshot.
+    pub snapshot_command: String,
+}
+
+/// The JSON of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BackupReport {
+    /// What the run does.
+    pub assessment: BackupAssessment,
+    /// The backup; missing after a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupManifest>,
+}
+
+/// A prepared run.
+pub struct BackupRun {
+    options: BackupOptions,
+    database: LocatedDatabase,
+    sources: BackupSources,
+    exists: bool,
+}
+
+impl BackupRun {
+    /// Finds the database and its datasets, and checks the dataset of the backups. Changes nothing.
+    ///
+    /// # Errors
+    /// A refusal; or if a directory or a pool cannot be read.
+    pub fn prepare(paths: &[PathBuf], mut options: BackupOptions) -> Result<BackupRun> {
+        if let Some(dir) = &mut options.mountpoint {
+            *dir = std::path::absolute(&*dir).map_err(Error::host("find", dir))?;
+        }
+        let paths: Vec<PathBuf> = paths.iter().map(|path| canonical(path)).collect::<Result<_>>()?;
+        let database = database::locate(&paths, options.database, options.quiesce.hook.is_some())?;
+        let sources = BackupSources::find(&paths, &database)?;
+        sources.check_mounts()?;
+        let exists = BackupDestination::exists(&options.destination)?;
+        if exists {
+            BackupDestination::open(&options.destination)?.check(&sources, database.kind)?;
+        } else {
+            check_new_destination(&options, &sources)?;
+        }
+        Ok(BackupRun { options, database, sources, exists })
+    }
+
+    /// What the run would do.
+    pub fn assessment(&self) -> BackupAssessment {
+        BackupAssessment {
+            database: self.database.kind,
+            sources: self.source_records(),
+            destination: self.options.destination.clone(),
+            created_with: (!self.exists).then(|| self.options.settings.clone()),
+            snapshot_command: self.snapshot(&format!("{PREFIX}ID-NAME")).to_string(),
+        }
+    }
+
+    /// Makes the backup.
+    ///
+    /// # Errors
+    /// [`Error`]. The database is released and the earlier backups are unchanged then.
+    pub fn execute(self, observer: &mut dyn BackupObserver) -> Result<BackupManifest> {
+        let (destination, identity) = self.open_destination(observer)?;
+        let Some(source) = self.sources.all.first() else { return refused("no directory is named") };
+        let Some(admin) = of_mount(&source.mount) else { return refused("the database is on no dataset") };
+        self.remove_leftovers(&*admin, &identity)?;
+        if pool_of(destination.dataset()) == pool_of(&source.dataset) {
+            observer.note("the backups are in the pool of the database: they do not survive its loss");
+        }
+        let name = new_name(&destination)?;
+        let prefix = if self.options.keep_source { KEPT_PREFIX } else { PREFIX };
+        let snapshot = format!("{prefix}{}-{name}", identity.id);
+        let done = self.back_up(&destination, &name, &snapshot, observer);
+        let outcome = "the database is not held, and the earlier backups are unchanged";
+        if done.is_err() || !self.options.keep_source {
+            let removed = self.destroy(&*admin, &snapshot);
+            if let (Ok(_), Err(why)) = (&done, removed) {
+                observer.note(&format!("the next backup removes the snapshot @{snapshot}: {why}"));
+            }
+        }
+        done.map_err(|cause| if cause.is_refusal() { cause } else { cause.with_outcome(outcome) })
+    }
+
+    fn back_up(
+        &self,
+        destination: &BackupDestination,
+        name: &str,
+        snapshot: &str,
+        observer: &mut dyn BackupObserver,
+    ) -> Result<BackupManifest> {
+        let (created_unix_s, database) = self.take_snapshot(snapshot, observer)?;
+        let contents = self.copy(destination, snapshot, observer)?;
+        observer.stage(BackupStage::Complete);
+        let backup = BackupManifest {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            creator: format!("poolwright {}", env!("CARGO_PKG_VERSION")),
+            name: name.to_owned(),
+            id: format!("{:016x}", random()),
+            created: time::rfc3339(created_unix_s),
+            created_unix_s,
+            database,
+            sources: self.source_records(),
+            files: contents.files,
+            bytes: contents.bytes,
+            skipped: contents.skipped,
+        };
+        complete(destination, &backup)?;
+        Ok(backup)
+    }
+
+    /// Quiesces the database, takes the snapshot and releases it. Returns the time of the snapshot.
+    fn take_snapshot(
+        &self,
+        snapshot: &str,
+        observer: &mut dyn BackupObserver,
+    ) -> Result<(u64, DatabaseRecord)> {
+        let options = &self.options.quiesce;
+        observer.stage(BackupStage::Quiesce);
+        let quiesced =
+            Quiesced::begin(&self.database, &self.sources, options, &|| observer.is_interrupted())?;
+        let means = quiesced.means();
+        observer.stage(BackupStage::Snapshot);
+        let created = time::unix_seconds() as u64;
+        let pending = self.start_snapshot(snapshot);
+        let taken = match pending.recv_timeout(options.limit) {
+            Ok(taken) => Some(taken),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(refused("the snapshot was not taken")),
+        };
+        observer.stage(BackupStage::Release);
+        let released = quiesced.release(options.limit);
+        if taken.is_none() {
+            // The database is released first. Then wait, so that the caller can remove the snapshot if it comes nevertheless.
+            let _ = pending.recv();
+            let limit = options.limit.as_secs_f64();
+            released?;
+            return Err(Error::Quiesce {
+                what: "keep on holding",
+                why: format!("the snapshot was not taken within {limit:.0} s"),
+            });
+        }
+        taken.transpose()?;
+        let (facts, quiesced_s) = released?;
+        let record = DatabaseRecord {
+            kind: self.database.kind,
+            version: facts.version,
+            consistency: means,
+            quiesced_s,
+            facts: facts.facts,
+            backup_label: facts.backup_label,
+        };
+        Ok((created, record))
+    }
+
+    /// Takes the snapshot in another thread: a pool that is stuck must not keep the database quiesced.
+    fn start_snapshot(&self, snapshot: &str) -> Receiver<Result<()>> {
+        let change = self.snapshot(snapshot);
+        let mount = self.sources.all.first().map(|source| source.mount.clone());
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            let admin = mount.as_ref().and_then(of_mount);
+            let taken = match admin {
+                Some(admin) => admin.change(&change).map_err(Error::from),
+                None => refused("the database is on no dataset"),
+            };
+            let _ = sender.send(taken);
+        });
+        receiver
+    }
+
+    fn snapshot(&self, snapshot: &str) -> DatasetChange {
+        let names = self.sources.datasets().into_iter();
+        DatasetChange::SnapshotAll { names: names.map(|dataset| format!("{dataset}@{snapshot}")).collect() }
+    }
+
+    fn copy(
+        &self,
+        destination: &BackupDestination,
+        snapshot: &str,
+        observer: &mut dyn BackupObserver,
+    ) -> Result<TreeContents> {
+        let pairs: Vec<(PathBuf, PathBuf)> = self
+            .sources
+            .all
+            .iter()
+            .zip(self.source_records())
+            .map(|(source, record)| {
+                (source.in_snapshot(snapshot), destination.mountpoint().join(record.copy))
+            })
+            .collect();
+        make_files_dir(destination)?;
+        let total = self.sources.all.iter().map(allocated_bytes).sum();
+        let mut sum = TreeContents::default();
+        observer.stage(BackupStage::Copy);
+        let mut copier = TreeCopier::new(observer, self.options.rate, total);
+        for (from, to) in &pairs {
+            let contents = copier.copy(from, to)?;
+            sum.files += contents.files;
+            sum.bytes += contents.bytes;
+            sum.skipped.extend(contents.skipped.into_iter().map(|path| relative_to(&path, from)));
+        }
+        sync(destination)?;
+        observer.stage(BackupStage::Compare);
+        let mut copier = TreeCopier::new(observer, self.options.rate, total);
+        for (from, to) in &pairs {
+            copier.compare(from, to)?;
+        }
+        Ok(sum)
+    }
+
+    fn source_records(&self) -> Vec<SourceRecord> {
+        let record = |(index, source): (usize, &BackupSource)| SourceRecord {
+            path: source.path.clone(),
+            dataset: source.dataset.clone(),
+            copy: PathBuf::from(FILES).join(index.to_string()),
+        };
+        self.sources.all.iter().enumerate().map(record).collect()
+    }
+
+    fn open_destination(
+        &self,
+        observer: &mut dyn BackupObserver,
+    ) -> Result<(BackupDestination, DestinationIdentity)> {
+        let name = &self.options.destination;
+        if !self.exists {
+            let settings = &self.options.settings;
+            let listed: Vec<String> =
+                settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            observer.note(&format!("creating {name} with {}", listed.join(", ")));
+            if let Some(dir) = &self.options.mountpoint {
+                std::fs::create_dir_all(dir).map_err(Error::host("create", dir))?;
+            }
+            BackupDestination::create(name, settings.clone(), self.options.mountpoint.as_deref())?;
+        }
+        let mut destination = BackupDestination::open(name)?;
+        destination.lock()?;
+        if let Some(problem) = destination.admin().pool_problem(name)? {
+            return refused(problem);
+        }
+        let identity = match destination.check(&self.sources, self.database.kind)? {
+            Some(identity) => identity,
+            None => destination.claim(&self.sources, self.database.kind)?,
+        };
+        Ok((destination, identity))
+    }
+
+    /// Removes the snapshots of the database that an earlier run left when it was killed.
+    fn remove_leftovers(&self, admin: &dyn DatasetAdmin, identity: &DestinationIdentity) -> Result<()> {
+        let prefix = format!("{PREFIX}{}-", identity.id);
+        for dataset in self.sources.datasets() {
+            for snapshot in admin.snapshots(&dataset)? {
+                if snapshot.name.split_once('@').is_some_and(|(_, name)| name.starts_with(&prefix)) {
+                    admin.change(&DatasetChange::DestroySnapshot { name: snapshot.name })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Destroys the snapshots of this name that exist.
+    fn destroy(&self, admin: &dyn DatasetAdmin, snapshot: &str) -> Result<()> {
+        let mut done = Ok(());
+        for dataset in self.sources.datasets() {
+            let name = format!("{dataset}@{snapshot}");
+            let exists = admin.snapshots(&dataset).map(|all| all.iter().any(|of| of.name == name));
+            let destroyed = match exists {
+                Ok(true) => admin.change(&DatasetChange::DestroySnapshot { name }).map_err(Error::from),
+                exists => exists.map(|_| ()).map_err(Error::from),
+            };
+            done = done.and(destroyed);
+        }
+        done
+    }
+}
+
+/// Refuses to create a dataset that could not be used then.
+fn check_new_destination(options: &BackupOptions, sources: &BackupSources) -> Result<()> {
+    let name = &options.destination;
+    match &options.mountpoint {
+        Some(dir) if sources.contain(dir) => {
+            refused(format!("{} is in the database's directory", poolwright_host::quoted(dir)))
+        }
+        None if is_user_pool(pool_of(name))? => refused(format!(
+            "{name} does not exist, and no mount point is named\nhint: name the directory on which it is mounted"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A name from the time, which no snapshot has.
+fn new_name(destination: &BackupDestination) -> Result<String> {
+    let base: String = time::now().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    let taken = destination.admin().snapshots(destination.dataset())?;
+    let is_free = |name: &String| {
+        let full = format!("{}@{name}", destination.dataset());
+        taken.iter().all(|snapshot| snapshot.name != full)
+    };
+    let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
+    Ok(std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or(base))
+}
+
+/// The length of what a source holds, for the progress: that of its dataset.
+fn allocated_bytes(source: &BackupSource) -> u64 {
+    let tree = of_mount(&source.mount).and_then(|admin| admin.tree(&source.dataset).ok());
+    tree.and_then(|tree| Some(tree.first()?.logical_referenced)).unwrap_or(0)
+}
+
+fn relative_to(path: &std::path::Path, from: &std::path::Path) -> PathBuf {
+    path.strip_prefix(from).unwrap_or(path).to_owned()
+}
+
+fn make_files_dir(destination: &BackupDestination) -> Result<()> {
+    let dir = destination.mountpoint().join(FILES);
+    match poolwright_host::private::make_dir(&dir) {
+        Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(Error::host("create", &dir)),
+    }
+}
+
+/// Writes what the host has cached for the mount, so that a snapshot contains it.
+fn sync(destination: &BackupDestination) -> Result<()> {
+    let root = destination.mountpoint();
+    let dir = std::fs::File::open(root).map_err(Error::host("open", root))?;
+    rustix::fs::syncfs(dir).map_err(Error::errno("sync", root))
+}
+
+/// Writes the manifest, takes the snapshot, and reads the manifest from it.
+fn complete(destination: &BackupDestination, backup: &BackupManifest) -> Result<()> {
+    manifest::write(&destination.mountpoint().join(MANIFEST), backup)?;
+    sync(destination)?;
+    let name = format!("{}@{}", destination.dataset(), backup.name);
+    destination.admin().change(&DatasetChange::Snapshot { name })?;
+    let root = destination.root_of(&backup.name);
+    if manifest::read_manifest(&root)?.as_ref() != Some(backup) {
+        let why = "it is not the one that was written".to_owned();
+        return Err(Error::Damaged { path: root.join(MANIFEST), why });
+    }
+    Ok(())
+}
+
+/// The default of [`QuiesceOptions::limit`].
+pub const QUIESCE_LIMIT: Duration = Duration::from_secs(60);

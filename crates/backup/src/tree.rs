@@ -1,0 +1,309 @@
+//! Copying a directory tree into another one in place, and comparing both.
+//!
+//! Only the parts of files that differ are written, so a snapshot of the target shares its unchanged blocks with the one before.
+//! Files, directories and symbolic links are copied with owner, mode, times, extended attributes, ACLs, holes and hard links. Sockets,
+//! fifos and device nodes are not, because a restored database makes its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+use poolwright_apply::rewrite::{Buffers, Rate, attributes, compare_file, copy_file};
+use poolwright_host::private;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+
+use crate::observer::BackupObserver;
+use crate::{Error, Result};
+
+/// What a tree contains.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeContents {
+    /// Number of regular files; one with several names counts once.
+    pub files: u64,
+    /// Sum of their lengths in bytes.
+    pub bytes: u64,
+    /// What is not copied.
+    pub skipped: Vec<PathBuf>,
+}
+
+/// The kind of an entry in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NodeKind {
+    Directory,
+    File,
+    Link,
+    /// A socket, a fifo or a device node.
+    Special,
+}
+
+impl NodeKind {
+    fn of(meta: &Metadata) -> NodeKind {
+        match meta.file_type() {
+            kind if kind.is_dir() => NodeKind::Directory,
+            kind if kind.is_file() => NodeKind::File,
+            kind if kind.is_symlink() => NodeKind::Link,
+            _ => NodeKind::Special,
+        }
+    }
+}
+
+/// Copies and compares trees, at a limited rate.
+pub struct TreeCopier<'a> {
+    observer: &'a mut dyn BackupObserver,
+    rate: Rate,
+    buffers: Buffers,
+    done: u64,
+    total: u64,
+    contents: TreeContents,
+    /// Inode number in the source → the first path of its copy.
+    copies: BTreeMap<u64, PathBuf>,
+    /// Inode number in the target → the inode number in the source of which it is a copy.
+    owners: BTreeMap<u64, u64>,
+}
+
+impl<'a> TreeCopier<'a> {
+    /// `total` is the number of bytes that the progress shows.
+    pub fn new(observer: &'a mut dyn BackupObserver, bytes_s: Option<u64>, total: u64) -> TreeCopier<'a> {
+        TreeCopier {
+            observer,
+            rate: Rate::new(bytes_s),
+            buffers: Buffers::default(),
+            done: 0,
+            total,
+            contents: TreeContents::default(),
+            copies: BTreeMap::new(),
+            owners: BTreeMap::new(),
+        }
+    }
+
+    /// Makes the directory `to` equal to `from`: creates it, writes what differs, and removes what `from` does not have. Returns what
+    /// `from` contains.
+    ///
+    /// # Errors
+    /// The host's errors; [`Error::Interrupted`].
+    pub fn copy(&mut self, from: &Path, to: &Path) -> Result<TreeContents> {
+        self.begin();
+        self.copy_directory(from, to)?;
+        Ok(std::mem::take(&mut self.contents))
+    }
+
+    /// Compares two trees: names, data and attributes.
+    ///
+    /// # Errors
+    /// [`Error::Different`]; the host's errors; [`Error::Interrupted`].
+    pub fn compare(&mut self, from: &Path, to: &Path) -> Result<()> {
+        self.begin();
+        self.compare_directory(from, to)
+    }
+
+    fn begin(&mut self) {
+        self.contents = TreeContents::default();
+        self.copies.clear();
+        self.owners.clear();
+    }
+
+    fn copy_directory(&mut self, from: &Path, to: &Path) -> Result<()> {
+        self.check_interrupted()?;
+        clear_other(to, NodeKind::Directory)?;
+        match private::make_dir(to) {
+            Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
+            made => made.map_err(Error::host("create", to))?,
+        }
+        let mut wanted = BTreeSet::new();
+        for (name, meta) in entries(from)? {
+            let (source, target) = (from.join(&name), to.join(&name));
+            match NodeKind::of(&meta) {
+                NodeKind::Directory => self.copy_directory(&source, &target)?,
+                NodeKind::File => self.copy_file(&source, &meta, &target)?,
+                NodeKind::Link => copy_link(&source, &meta, &target)?,
+                NodeKind::Special => {
+                    self.contents.skipped.push(source);
+                    continue;
+                }
+            }
+            wanted.insert(name);
+        }
+        for (name, _) in entries(to)?.into_iter().filter(|(name, _)| !wanted.contains(name)) {
+            remove(&to.join(name))?;
+        }
+        let (source, target) = (open(from)?, open(to)?);
+        let meta = source.metadata().map_err(Error::host("inspect", from))?;
+        attributes::copy(&source, &meta, &target).map_err(Error::host("copy the attributes of", from))
+    }
+
+    fn copy_file(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
+        clear_other(to, NodeKind::File)?;
+        let inode = meta.ino();
+        if let Some(first) = self.copies.get(&inode) {
+            return link(first, to);
+        }
+        // A file of the target that is the copy of another file already, by another of its names.
+        let present = fs::symlink_metadata(to).ok().map(|meta| meta.ino());
+        if present.is_some_and(|present| self.owners.get(&present).is_some_and(|owner| *owner != inode)) {
+            remove(to)?;
+        }
+        let Self { observer, rate, buffers, done, total, .. } = self;
+        let mut proceed = proceed(&mut **observer, rate, done, *total);
+        copy_file(from, to, buffers, &mut proceed)?;
+        let copied = fs::symlink_metadata(to).map_err(Error::host("inspect", to))?;
+        self.owners.insert(copied.ino(), inode);
+        self.copies.insert(inode, to.to_owned());
+        self.contents.files += 1;
+        self.contents.bytes += meta.len();
+        Ok(())
+    }
+
+    fn compare_directory(&mut self, from: &Path, to: &Path) -> Result<()> {
+        self.check_interrupted()?;
+        let different = |what: String| Err(Error::Different { path: from.to_owned(), what });
+        let mut wanted = entries(from)?;
+        wanted.retain(|_, meta| NodeKind::of(meta) != NodeKind::Special);
+        let found = entries(to)?;
+        if let Some(name) = wanted.keys().find(|name| !found.contains_key(*name)) {
+            return different(format!("{} is missing", name.display()));
+        }
+        if let Some(name) = found.keys().find(|name| !wanted.contains_key(*name)) {
+            return different(format!("{} is not in the snapshot", name.display()));
+        }
+        for (name, meta) in &wanted {
+            let (source, target, copied) = (from.join(name), to.join(name), &found[name]);
+            match (NodeKind::of(meta), NodeKind::of(copied)) {
+                (NodeKind::Directory, NodeKind::Directory) => self.compare_directory(&source, &target)?,
+                (NodeKind::File, NodeKind::File) => self.compare_file(&source, meta, &target, copied)?,
+                (NodeKind::Link, NodeKind::Link) => compare_link(&source, meta, &target, copied)?,
+                _ => return different(format!("{} is of another kind", name.display())),
+            }
+        }
+        let (a, b) = (open(from)?, open(to)?);
+        let ignores_length = |what: &&str| *what != "length";
+        match attributes::difference(&a, &b).map_err(Error::host("inspect", from))?.filter(ignores_length) {
+            Some(what) => different(format!("its {what}")),
+            None => compare_directory_attributes(from, &a, &b),
+        }
+    }
+
+    fn compare_file(&mut self, from: &Path, meta: &Metadata, to: &Path, copied: &Metadata) -> Result<()> {
+        // Two names are one file in both trees, or in none.
+        let known = self.copies.contains_key(&meta.ino());
+        let owner = *self.owners.entry(copied.ino()).or_insert(meta.ino());
+        let first = self.copies.entry(meta.ino()).or_insert_with(|| to.to_owned()).clone();
+        let is_first = fs::symlink_metadata(&first).is_ok_and(|of| of.ino() == copied.ino());
+        if owner != meta.ino() || !is_first {
+            let what = "its hard links".to_owned();
+            return Err(Error::Different { path: from.to_owned(), what });
+        }
+        if known {
+            return Ok(());
+        }
+        let Self { observer, rate, buffers, done, total, .. } = self;
+        let mut proceed = proceed(&mut **observer, rate, done, *total);
+        Ok(compare_file(from, to, buffers, &mut proceed)?)
+    }
+
+    fn check_interrupted(&self) -> Result<()> {
+        if self.observer.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// Called for each piece of data: waits for the rate, shows the progress, and ends the work if the user wants to stop.
+fn proceed<'b>(
+    observer: &'b mut dyn BackupObserver,
+    rate: &'b mut Rate,
+    done: &'b mut u64,
+    total: u64,
+) -> impl FnMut(u64) -> poolwright_apply::Result<()> + 'b {
+    move |bytes| {
+        rate.wait(bytes);
+        *done += bytes;
+        observer.progress(*done, total);
+        if observer.is_interrupted() { Err(poolwright_apply::Error::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// Directories have lengths of their own, so [`attributes::difference`] may have stopped at them.
+fn compare_directory_attributes(path: &Path, a: &File, b: &File) -> Result<()> {
+    let at = |what| Error::host(what, path);
+    let (x, y) = (a.metadata().map_err(at("inspect"))?, b.metadata().map_err(at("inspect"))?);
+    let key = |of: &Metadata| (of.uid(), of.gid(), of.mode(), of.mtime(), of.mtime_nsec());
+    let extended = |file: &File| attributes::extended(file).map_err(at("inspect"));
+    if key(&x) == key(&y) && extended(a)? == extended(b)? {
+        return Ok(());
+    }
+    Err(Error::Different { path: path.to_owned(), what: "its attributes".to_owned() })
+}
+
+/// The entries of a directory by name, without the hidden directory of snapshots.
+fn entries(dir: &Path) -> Result<BTreeMap<OsString, Metadata>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).map_err(Error::host("list", dir))? {
+        let entry = entry.map_err(Error::host("list", dir))?;
+        if entry.file_name() == ".zfs" {
+            continue;
+        }
+        let meta = entry.metadata().map_err(Error::host("inspect", &entry.path()))?;
+        found.insert(entry.file_name(), meta);
+    }
+    Ok(found)
+}
+
+fn open(dir: &Path) -> Result<File> {
+    File::open(dir).map_err(Error::host("open", dir))
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let meta = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
+    let removed = if meta.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.map_err(Error::host("remove", path))
+}
+
+/// Removes what has the name of a copy and is of another kind.
+fn clear_other(path: &Path, kind: NodeKind) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if NodeKind::of(&meta) != kind => remove(path),
+        _ => Ok(()),
+    }
+}
+
+/// Makes `to` another name of `first`.
+fn link(first: &Path, to: &Path) -> Result<()> {
+    let inode = |path: &Path| fs::symlink_metadata(path).ok().map(|meta| meta.ino());
+    match inode(to) {
+        present if present.is_some() && present == inode(first) => return Ok(()),
+        Some(_) => remove(to)?,
+        None => {}
+    }
+    fs::hard_link(first, to).map_err(Error::host("link", to))
+}
+
+fn copy_link(from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
+    let target = fs::read_link(from).map_err(Error::host("read", from))?;
+    clear_other(to, NodeKind::Link)?;
+    if fs::read_link(to).ok().as_ref() != Some(&target) {
+        if fs::symlink_metadata(to).is_ok() {
+            remove(to)?;
+        }
+        symlink(&target, to).map_err(Error::host("create", to))?;
+    }
+    lchown(to, Some(meta.uid()), Some(meta.gid())).map_err(Error::host("set the owner of", to))?;
+    let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
+    let times = Timestamps {
+        last_access: time(meta.atime(), meta.atime_nsec() as _),
+        last_modification: time(meta.mtime(), meta.mtime_nsec() as _),
+    };
+    utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(Error::errno("set the times of", to))
+}
+
+fn compare_link(from: &Path, meta: &Metadata, to: &Path, copied: &Metadata) -> Result<()> {
+    let target = |path: &Path| fs::read_link(path).map_err(Error::host("read", path));
+    let key = |of: &Metadata| (of.uid(), of.gid(), of.mtime(), of.mtime_nsec());
+    if target(from)? == target(to)? && key(meta) == key(copied) {
+        return Ok(());
+    }
+    Err(Error::Different { path: from.to_owned(), what: "the link or its attributes".to_owned() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::observer::BackupStage;
+
+struct Silent(bool);
+
+impl BackupObserver for Silent {
+    fn stage(&mut self, _: BackupStage) {}
+    fn progress(&mut self, _: u64, _: u64) {}
+    fn note(&mut self, _: &str) {}
+    fn is_interrupted(&self) -> bool {
+        self.0
+    }
+}
+
+fn copied(from: &Path, to: &Path) -> TreeContents {
+    TreeCopier::new(&mut Silent(false), None, 0).copy(from, to).unwrap()
+}
+
+fn compared(from: &Path, to: &Path) -> Result<()> {
+    TreeCopier::new(&mut Silent(false), None, 0).compare(from, to)
+}
+
+/// A change of a tree.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u8, u8, u32),
+    Remove(u8),
+    Directory(u8),
+    Link(u8, u8),
+    Symlink(u8, u8),
+    Mode(u8, u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let node = 0_u8..9;
+    prop_oneof![
+        4 => (node.clone(), any::<u8>(), 0_u32..3_000_000).prop_map(|(n, byte, at)| Step::Write(n, byte, at)),
+        2 => node.clone().prop_map(Step::Remove),
+        1 => node.clone().prop_map(Step::Directory),
+        2 => (node.clone(), node.clone()).prop_map(|(a, b)| Step::Link(a, b)),
+        1 => (node.clone(), any::<u8>()).prop_map(|(a, b)| Step::Symlink(a, b)),
+        1 => (node, 0_u8..8).prop_map(|(n, mode)| Step::Mode(n, mode)),
+    ]
+}
+
+/// Node 0 to 2 are in the root, 3 to 8 in the nodes 0 and 1, if these are directories.
+fn path(root: &Path, node: u8) -> PathBuf {
+    if node < 3 {
+        root.join(node.to_string())
+    } else {
+        root.join((node % 2).to_string()).join(node.to_string())
+    }
+}
+
+/// A step that is impossible changes nothing.
+fn make(root: &Path, step: &Step) {
+    match step {
+        Step::Write(node, byte, at) => {
+            let path = path(root, *node);
+            let is_link = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
+            if let (Ok(file), false) =
+                (File::options().create(true).truncate(false).write(true).open(path), is_link)
+            {
+                file.write_all_at(&[*byte; 100], u64::from(*at)).unwrap();
+            }
+        }
+        Step::Remove(node) => {
+            let _ = remove(&path(root, *node));
+        }
+        Step::Directory(node) => {
+            let _ = fs::create_dir(path(root, *node));
+        }
+        Step::Link(a, b) => {
+            let _ = fs::hard_link(path(root, *a), path(root, *b));
+        }
+        Step::Symlink(node, target) => {
+            let _ = symlink(format!("/nonexistent/{target}"), path(root, *node));
+        }
+        Step::Mode(node, mode) => {
+            let path = path(root, *node);
+            if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file()) {
+                let mode = 0o600 | u32::from(*mode);
+                fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+            }
+        }
+    }
+}
+
+use std::fs::Permissions;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Whatever the target was before, it equals the source afterwards, and a second copy changes nothing.
+    #[test]
+    fn a_copy_equals_its_source(
+        first in prop::collection::vec(step(), 0..25),
+        second in prop::collection::vec(step(), 0..25),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        first.iter().for_each(|step| make(&from, step));
+        let contents = copied(&from, &to);
+        compared(&from, &to).unwrap();
+        second.iter().for_each(|step| make(&from, step));
+        copied(&from, &to);
+        compared(&from, &to).unwrap();
+        // Changes of the target are found or repaired.
+        first.iter().chain(&second).for_each(|step| make(&to, step));
+        copied(&from, &to);
+        compared(&from, &to).unwrap();
+        prop_assert!(contents.files <= 9);
+    }
+}
+
+#[test]
+fn differences_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir_all(from.join("sub")).unwrap();
+    fs::write(from.join("sub/a"), vec![1; 2_000_000]).unwrap();
+    fs::hard_link(from.join("sub/a"), from.join("sub/b")).unwrap();
+    fs::write(from.join("c"), "c").unwrap();
+    symlink("c", from.join("link")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(from.join("socket")).unwrap();
+    let contents = copied(&from, &to);
+    assert_eq!((contents.files, contents.bytes, contents.skipped.len()), (2, 2_000_001, 1));
+    compared(&from, &to).unwrap();
+    type Change = (&'static str, fn(&Path));
+    let changes: [Change; 7] = [
+        ("is missing", |to| fs::remove_file(to.join("c")).unwrap()),
+        ("not in the snapshot", |to| fs::write(to.join("more"), "").unwrap()),
+        ("another kind", |to| {
+            fs::remove_file(to.join("c")).unwrap();
+            fs::create_dir(to.join("c")).unwrap();
+        }),
+        ("hard links", |to| {
+            let bytes = fs::read(to.join("sub/b")).unwrap();
+            fs::remove_file(to.join("sub/b")).unwrap();
+            fs::write(to.join("sub/b"), bytes).unwrap();
+        }),
+        ("the link", |to| {
+            fs::remove_file(to.join("link")).unwrap();
+            symlink("d", to.join("link")).unwrap();
+        }),
+        ("at byte 1999999", |to| {
+            let meta = fs::metadata(to.join("sub/a")).unwrap();
+            let file = File::options().write(true).open(to.join("sub/a")).unwrap();
+            file.write_all_at(&[2], 1_999_999).unwrap();
+            file.set_times(attributes::times(&meta)).unwrap();
+        }),
+        ("mode", |to| fs::set_permissions(to.join("sub"), Permissions::from_mode(0o711)).unwrap()),
+    ];
+    for (words, change) in changes {
+        change(&to);
+        let why = compared(&from, &to).unwrap_err().to_string();
+        assert!(why.contains(words), "{words}: {why}");
+        copied(&from, &to);
+        compared(&from, &to).unwrap();
+    }
+    let stopped = TreeCopier::new(&mut Silent(true), None, 0).copy(&from, &to).unwrap_err();
+    assert!(matches!(stopped, Error::Interrupted));
+}

@@ -1,0 +1,253 @@
+//! Restoring a backup into a scratch directory, starting the database on it, and running the database's own checks.
+//!
+//! The restored database is private: it listens on no network, only on a socket in the scratch directory, and neither archives,
+//! replicates, nor runs jobs. It runs as the owner of its files, and is killed if this process ends.
+
+mod files;
+mod mariadb;
+mod postgresql;
+mod program;
+mod restored;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use poolwright_host::{Scratch, quoted, room, scratch, time};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::client::{ClientFailure, command_as};
+use crate::database::{self, DatabaseKind};
+use crate::destination::{BackupDestination, BackupEntry};
+use crate::error::refused;
+use crate::manifest::{BackupManifest, CheckVerdict, RestoreCheck, RestoreResult};
+use crate::observer::{BackupObserver, BackupStage};
+use crate::tree::TreeContents;
+use crate::{Error, Result};
+
+use program::{ProgramOutput, run_program, run_shell};
+use restored::RestoredTree;
+
+/// Starts the names of the scratch directories.
+const SCRATCH_PREFIX: &str = "poolwright-restore-";
+/// Space that a started database needs beyond that of its files, in bytes: logs, temporary files.
+const EXTRA: u64 = 256 << 20;
+
+/// The options of restoring.
+#[derive(Clone, Debug, Default)]
+pub struct RestoreOptions {
+    /// Where the scratch directory is made.
+    pub scratch: Option<PathBuf>,
+    /// A command of the user that checks the restored database.
+    pub check: Option<String>,
+    /// Where the database's programs are.
+    pub bindir: Option<PathBuf>,
+    /// The limit of the copying, in bytes a second.
+    pub rate: Option<u64>,
+}
+
+/// The backups to restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestoreChoice {
+    /// The newest.
+    Newest,
+    /// This one.
+    Named(String),
+    /// All of them.
+    All,
+}
+
+/// The results of restoring.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RestoreReport {
+    /// The dataset of the backups.
+    pub dataset: String,
+    /// The results, oldest backup first.
+    pub restores: Vec<RestoreResult>,
+}
+
+impl RestoreReport {
+    /// Whether all checks passed.
+    pub fn passed(&self) -> bool {
+        self.restores.iter().all(|restore| restore.passed)
+    }
+}
+
+/// Restores and checks backups, and records each result.
+///
+/// # Errors
+/// If a backup cannot be copied, or no check can be run; a refusal if there is no such backup or too little space. A check that fails
+/// is no error.
+pub fn verify(
+    dataset: &str,
+    choice: &RestoreChoice,
+    options: &RestoreOptions,
+    observer: &mut dyn BackupObserver,
+) -> Result<RestoreReport> {
+    let destination = BackupDestination::open(dataset)?;
+    let backups = destination.list()?.backups;
+    let is_chosen = |entry: &&BackupEntry| match choice {
+        RestoreChoice::Newest => Some(&entry.manifest.name) == backups.last().map(|of| &of.manifest.name),
+        RestoreChoice::Named(name) => entry.manifest.name == *name,
+        RestoreChoice::All => true,
+    };
+    let chosen: Vec<&BackupManifest> = backups.iter().filter(is_chosen).map(|of| &of.manifest).collect();
+    if chosen.is_empty() {
+        return refused(match choice {
+            RestoreChoice::Named(name) => format!("{dataset} has no backup {name}"),
+            _ => format!("{dataset} has no backup"),
+        });
+    }
+    let mut restores = Vec::new();
+    for backup in chosen {
+        let result = restore(&destination, backup, options, observer)?;
+        destination.record(&result)?;
+        restores.push(result);
+    }
+    Ok(RestoreReport { dataset: dataset.to_owned(), restores })
+}
+
+fn restore(
+    destination: &BackupDestination,
+    backup: &BackupManifest,
+    options: &RestoreOptions,
+    observer: &mut dyn BackupObserver,
+) -> Result<RestoreResult> {
+    if backup.database.kind == DatabaseKind::None && options.check.is_none() {
+        return refused("nothing is known that checks this database\nhint: name a command that checks it");
+    }
+    let parent = options.scratch.clone().unwrap_or_else(|| scratch::parent_for(backup.bytes + EXTRA));
+    let free = room::available(&parent).map_err(Error::host("inspect", &parent))?;
+    if free < backup.bytes + EXTRA {
+        let (needed, free) = (backup.bytes + EXTRA, poolwright_trace::format_size(free));
+        return refused(format!(
+            "restoring {} needs {} in {}, which has {free}\nhint: name another scratch directory",
+            backup.name,
+            poolwright_trace::format_size(needed),
+            quoted(&parent)
+        ));
+    }
+    let dir = Scratch::create(&parent, SCRATCH_PREFIX)
+        .map_err(Error::host("create a scratch directory in", &parent))?;
+    observer.note(&format!("restoring {} in {}", backup.name, quoted(dir.path())));
+    observer.stage(BackupStage::Restore);
+    let start = Instant::now();
+    let root = destination.root_of(&backup.name);
+    let (tree, contents) = RestoredTree::copy(&root, backup, dir.path(), options.rate, observer)?;
+    check_reachable(&tree, &parent)?;
+    let restore_s = start.elapsed().as_secs_f64();
+    observer.stage(BackupStage::Check);
+    let start = Instant::now();
+    let mut checks = vec![compare_contents(backup, &contents)];
+    let own = own_checks(backup, &tree, options, observer)?;
+    if own.iter().all(|check| check.result == CheckVerdict::NotRun) {
+        let why: Vec<String> = own.iter().filter_map(|check| check.detail.clone()).collect();
+        return refused(format!(
+            "no check could be run: {}\nhint: install the database's programs, or name a command that checks it",
+            why.join("; ")
+        ));
+    }
+    checks.extend(own);
+    let unix_s = time::unix_seconds() as u64;
+    Ok(RestoreResult {
+        name: backup.name.clone(),
+        id: backup.id.clone(),
+        time: time::rfc3339(unix_s),
+        unix_s,
+        passed: checks.iter().all(|check| check.result != CheckVerdict::Failed),
+        restore_s,
+        check_s: start.elapsed().as_secs_f64(),
+        checks,
+    })
+}
+
+/// Refuses a scratch directory that the owner of the database cannot enter: the server would fail for another reason than the backup.
+fn check_reachable(tree: &RestoredTree, parent: &Path) -> Result<()> {
+    let mut command = command_as(tree.owner, Path::new("/bin/sh"));
+    command.args(["-c", "cd \"$0\""]).arg(&tree.scratch);
+    if run_program(command, ProgramOutput::Kept, &|| false)?.status.success() {
+        return Ok(());
+    }
+    let (parent, owner) = (quoted(parent), tree.owner.0);
+    refused(format!(
+        "user {owner}, who owns the database's files, cannot enter {parent}\nhint: name another scratch directory"
+    ))
+}
+
+/// The checks of the database and of the user.
+fn own_checks(
+    backup: &BackupManifest,
+    tree: &RestoredTree,
+    options: &RestoreOptions,
+    observer: &mut dyn BackupObserver,
+) -> Result<Vec<RestoreCheck>> {
+    let kind = backup.database.kind;
+    let located = database::locate(&tree.paths, Some(kind), false)?;
+    let context = CheckContext { backup, tree, root: located.root, options };
+    let is_interrupted = || observer.is_interrupted();
+    match kind {
+        DatabaseKind::Postgresql => postgresql::check(&context, &is_interrupted),
+        DatabaseKind::Mariadb => mariadb::check(&context, &is_interrupted),
+        DatabaseKind::Sqlite => files::check_sqlite(&context, &is_interrupted),
+        DatabaseKind::Openldap => files::check_lmdb(&context, &is_interrupted),
+        DatabaseKind::None => context.check_of_user(&[], &is_interrupted),
+    }
+}
+
+/// What the checks of a database need.
+struct CheckContext<'a> {
+    backup: &'a BackupManifest,
+    tree: &'a RestoredTree,
+    /// The restored directory of the database.
+    root: PathBuf,
+    options: &'a RestoreOptions,
+}
+
+impl CheckContext<'_> {
+    /// Runs the command of the user, if there is one, with these variables.
+    fn check_of_user(
+        &self,
+        variables: &[(&str, &Path)],
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<RestoreCheck>> {
+        let Some(command) = &self.options.check else { return Ok(Vec::new()) };
+        let root = [("POOLWRIGHT_RESTORED", self.root.as_path())];
+        let variables: Vec<_> = root.iter().chain(variables).copied().collect();
+        let done = run_shell(command, &variables, is_interrupted)?;
+        Ok(vec![done.into_check(command)])
+    }
+}
+
+fn compare_contents(backup: &BackupManifest, restored: &TreeContents) -> RestoreCheck {
+    let is_equal = (backup.files, backup.bytes) == (restored.files, restored.bytes);
+    let detail = format!(
+        "{} files with {} bytes instead of {} with {}",
+        restored.files, restored.bytes, backup.files, backup.bytes
+    );
+    RestoreCheck {
+        name: "files".to_owned(),
+        result: if is_equal { CheckVerdict::Passed } else { CheckVerdict::Failed },
+        detail: (!is_equal).then_some(detail),
+    }
+}
+
+fn passed(name: &str) -> RestoreCheck {
+    RestoreCheck { name: name.to_owned(), result: CheckVerdict::Passed, detail: None }
+}
+
+fn failed(name: &str, why: impl Into<String>) -> RestoreCheck {
+    RestoreCheck { name: name.to_owned(), result: CheckVerdict::Failed, detail: Some(why.into()) }
+}
+
+fn not_run(name: &str, why: impl Into<String>) -> RestoreCheck {
+    RestoreCheck { name: name.to_owned(), result: CheckVerdict::NotRun, detail: Some(why.into()) }
+}
+
+/// A failure of a client as an error, if it says nothing about the database.
+fn interruption(failure: ClientFailure) -> Result<String> {
+    match failure {
+        ClientFailure::Interrupted => Err(Error::Interrupted),
+        failure => Ok(failure.describe()),
+    }
+}

@@ -1,0 +1,92 @@
+//! Checks of databases without a server.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::program::{ProgramOutput, find_program, run_program};
+use super::{CheckContext, failed, not_run, passed};
+use crate::Result;
+use crate::client::command_as;
+use crate::database::sqlite_files;
+use crate::manifest::RestoreCheck;
+
+const INTEGRITY: &str = "PRAGMA integrity_check";
+const DUMP: &str = "mdb_dump";
+
+/// Lets SQLite recover each file and check it.
+pub(super) fn check_sqlite(
+    context: &CheckContext<'_>,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Vec<RestoreCheck>> {
+    let mut checks = Vec::new();
+    match find_program(context.options.bindir.as_deref(), "sqlite3") {
+        None => checks.push(not_run(INTEGRITY, "sqlite3 is not installed")),
+        Some(program) => {
+            let files: Vec<PathBuf> = context.tree.paths.iter().flat_map(|path| sqlite_files(path)).collect();
+            if files.is_empty() {
+                checks.push(failed(INTEGRITY, "there is no SQLite database"));
+            }
+            for file in files {
+                let name = format!("{INTEGRITY} of {}", shown(context, &file));
+                let mut command = command_as(context.tree.owner, &program);
+                command.args(["-batch", "-bail", "-init", "/dev/null"]).arg(&file).arg(INTEGRITY);
+                let end = run_program(command, ProgramOutput::Kept, is_interrupted)?;
+                checks.push(match end.status.success() && end.said == "ok" {
+                    true => passed(&name),
+                    false => failed(&name, format!("{}: {}", end.status, end.said)),
+                });
+            }
+        }
+    }
+    checks.extend(context.check_of_user(&[], is_interrupted)?);
+    Ok(checks)
+}
+
+/// Reads all entries of each LMDB environment.
+pub(super) fn check_lmdb(
+    context: &CheckContext<'_>,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Vec<RestoreCheck>> {
+    let mut checks = Vec::new();
+    match find_program(context.options.bindir.as_deref(), DUMP) {
+        None => checks.push(not_run(DUMP, "mdb_dump (of lmdb-utils) is not installed")),
+        Some(program) => {
+            for dir in context.tree.paths.iter().flat_map(|path| lmdb_directories(path)) {
+                let name = format!("{DUMP} of {}", shown(context, &dir));
+                let mut command = Command::new(&program);
+                command.arg("-a").arg(&dir);
+                let end = run_program(command, ProgramOutput::Discarded, is_interrupted)?;
+                checks.push(end.into_check(&name));
+            }
+        }
+    }
+    checks.extend(context.check_of_user(&[], is_interrupted)?);
+    Ok(checks)
+}
+
+/// The path on the host.
+fn shown(context: &CheckContext<'_>, path: &Path) -> String {
+    let pairs = context.tree.paths.iter().zip(&context.backup.sources);
+    let mut hosts = pairs.filter_map(|(restored, source)| {
+        let rest = path.strip_prefix(restored).ok()?;
+        Some(if rest.as_os_str().is_empty() { source.path.clone() } else { source.path.join(rest) })
+    });
+    poolwright_host::quoted(&hosts.next().unwrap_or_else(|| path.to_owned())).to_string()
+}
+
+/// The directories that contain `data.mdb`.
+fn lmdb_directories(dir: &Path) -> Vec<PathBuf> {
+    let (mut found, mut rest) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(dir) = rest.pop() {
+        if dir.join("data.mdb").is_file() {
+            found.push(dir.clone());
+        }
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                rest.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,104 @@
+//! MariaDB on a restored data directory.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use super::program::{ProgramOutput, find_program, run_program};
+use super::server::RestoredServer;
+use super::{CheckContext, failed, not_run, passed};
+use crate::Result;
+use crate::manifest::RestoreCheck;
+
+/// Settings of the restored server: no network, no privileges (their tables may be damaged), no replication, no jobs.
+const SETTINGS: [&str; 8] = [
+    "--no-defaults",
+    "--skip-networking",
+    "--skip-grant-tables",
+    "--skip-slave-start",
+    "--skip-log-bin",
+    "--event-scheduler=DISABLED",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-fast-shutdown=1",
+];
+/// The facts that are passed as settings.
+const LAYOUT: [&str; 4] =
+    ["innodb_data_file_path", "innodb_page_size", "innodb_undo_tablespaces", "lower_case_table_names"];
+/// The facts that are directories of the host.
+const DIRECTORIES: [&str; 3] = ["innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory"];
+const START: &str = "start and recovery";
+const STOP: &str = "shutdown";
+const TABLES: &str = "CHECK TABLE";
+
+/// Starts the server, lets it recover, and checks all tables.
+pub(super) fn check(
+    context: &CheckContext<'_>,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Vec<RestoreCheck>> {
+    let bindir = context.options.bindir.as_deref();
+    let find = |names: [&str; 2]| names.iter().find_map(|name| find_program(bindir, name));
+    let (Some(server), Some(client)) = (find(["mariadbd", "mysqld"]), find(["mariadb-check", "mysqlcheck"]))
+    else {
+        return Ok(vec![not_run(START, "mariadbd and mariadb-check are not installed")]);
+    };
+    let socket = context.tree.make_dir("socket")?.join("s");
+    let log = context.tree.scratch.join("server.log");
+    let arguments = arguments(context, &socket)?;
+    let mut server = RestoredServer::start(&server, &arguments, context.tree.owner, &log)?;
+    let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
+    if let Err(why) = server.wait_until(answers, is_interrupted)? {
+        return Ok(vec![failed(START, why)]);
+    }
+    let mut checks = vec![passed(START), check_tables(&client, &socket, is_interrupted)?];
+    checks.extend(context.check_of_user(&[("MYSQL_UNIX_PORT", &socket)], is_interrupted)?);
+    match server.stop(Signal::TERM)? {
+        Ok(()) => checks.push(passed(STOP)),
+        Err(why) => checks.push(failed(STOP, why)),
+    }
+    Ok(checks)
+}
+
+fn arguments(context: &CheckContext<'_>, socket: &Path) -> Result<Vec<OsString>> {
+    let tree = context.tree;
+    let temporary = tree.make_dir("tmp")?;
+    let mut arguments: Vec<OsString> = SETTINGS.iter().map(OsString::from).collect();
+    let mut add = |name: &str, value: &Path| arguments.push(format!("--{name}={}", value.display()).into());
+    add("datadir", &context.root);
+    add("socket", socket);
+    add("pid-file", &tree.scratch.join("pid"));
+    add("tmpdir", &temporary);
+    if tree.owner.0 == 0 {
+        add("user", Path::new("root"));
+    }
+    let facts = &context.backup.database.facts;
+    for name in LAYOUT {
+        if let Some(value) = facts.get(name) {
+            add(&name.replace('_', "-"), Path::new(value));
+        }
+    }
+    for name in DIRECTORIES {
+        if let Some(path) = facts.get(name).map(PathBuf::from) {
+            add(&name.replace('_', "-"), &tree.counterpart(&path));
+        }
+    }
+    Ok(arguments)
+}
+
+/// The client ends with status 0 also if a table is damaged, so its output decides.
+fn check_tables(client: &Path, socket: &Path, is_interrupted: &dyn Fn() -> bool) -> Result<RestoreCheck> {
+    let mut command = Command::new(client);
+    command.args(["--no-defaults", "--user=root", "--all-databases", "--check", "--silent"]);
+    command.arg(format!("--socket={}", socket.display()));
+    let end = run_program(command, ProgramOutput::Kept, is_interrupted)?;
+    // With this option, the client prints only what is wrong.
+    let complaint = end.said.split("; ").find(|line| {
+        let line = line.trim_start().to_lowercase();
+        line.starts_with("error") || line.contains("corrupt")
+    });
+    Ok(match complaint {
+        Some(line) => failed(TABLES, format!("{}: {}", line.trim(), end.said)),
+        None => end.into_check(TABLES),
+    })
+}

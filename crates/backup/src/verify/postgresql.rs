@@ -1,0 +1,250 @@
+//! PostgreSQL on a restored data directory.
+//!
+//! The server's own configuration is not used: it could archive, replicate, preload libraries that run jobs, or refuse connections.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::program::{ProgramOutput, find_program, run_program};
+use super::server::RestoredServer;
+use super::{CheckContext, failed, interruption, not_run, passed};
+use crate::client::{ClientSession, command_as};
+use crate::error::refused;
+use crate::manifest::RestoreCheck;
+use crate::{Error, Result};
+
+/// Files of the running server, and those that would make the restored one follow another server or wait for an archive. A
+/// `backup_label` belongs to another backup than the snapshot.
+const REMOVED: [&str; 6] = [
+    "postmaster.pid",
+    "postmaster.opts",
+    "standby.signal",
+    "recovery.signal",
+    "recovery.conf",
+    "backup_label",
+];
+
+/// Settings of the restored server, which override those in the data directory (`postgresql.auto.conf`). Limits are large enough for
+/// what the log may contain; nothing leaves the server.
+const SETTINGS: [&str; 25] = [
+    "listen_addresses=",
+    "port=5432",
+    "unix_socket_permissions=0700",
+    "ssl=off",
+    "shared_preload_libraries=",
+    "session_preload_libraries=",
+    "local_preload_libraries=",
+    "archive_mode=off",
+    "archive_command=",
+    "primary_conninfo=",
+    "restore_command=",
+    "max_logical_replication_workers=0",
+    "wal_level=logical",
+    "max_wal_senders=10",
+    "max_replication_slots=1000",
+    "max_prepared_transactions=1000",
+    "max_connections=100",
+    "max_locks_per_transaction=1024",
+    "autovacuum=off",
+    "fsync=off",
+    "huge_pages=off",
+    "shared_buffers=128MB",
+    "logging_collector=off",
+    "log_destination=stderr",
+    "external_pid_file=",
+];
+
+/// The longest path of a socket, in bytes (`unix(7)`), without the name that the server appends.
+const LONGEST_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
+/// How long a question may take.
+const QUESTION_TIME: Duration = Duration::from_secs(600);
+const START: &str = "start and recovery";
+const STOP: &str = "shutdown";
+
+/// The programs of a version, and how to reach the restored server.
+struct Restored<'a> {
+    context: &'a CheckContext<'a>,
+    bindir: PathBuf,
+    socket_dir: PathBuf,
+    superuser: String,
+}
+
+/// Starts the server, lets it recover, checks all tables and indexes, dumps all databases, and verifies the checksums of pages.
+pub(super) fn check(
+    context: &CheckContext<'_>,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Vec<RestoreCheck>> {
+    let Some(bindir) = bindir(context)? else {
+        let version = version(&context.root)?;
+        return Ok(vec![not_run(START, format!("the programs of PostgreSQL {version} are not installed"))]);
+    };
+    if context.tree.owner.0 == 0 {
+        return refused("PostgreSQL does not run as root, which owns the files of the backup");
+    }
+    for name in REMOVED {
+        let path = context.root.join(name);
+        match fs::remove_file(&path) {
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.map_err(Error::host("remove", &path))?,
+        }
+    }
+    let socket_dir = context.tree.make_dir("socket")?;
+    if socket_dir.as_os_str().len() > LONGEST_SOCKET_DIR {
+        return refused("the path of the scratch directory is too long for a socket\nhint: name another one");
+    }
+    let facts = &context.backup.database.facts;
+    let superuser = facts.get("superuser").cloned().unwrap_or_else(|| "postgres".to_owned());
+    let restored = Restored { context, bindir, socket_dir, superuser };
+    let log = context.tree.scratch.join("server.log");
+    let program = restored.bindir.join("postgres");
+    let mut server = RestoredServer::start(&program, &restored.arguments()?, context.tree.owner, &log)?;
+    if let Err(why) = server.wait_until(|| restored.answers(), is_interrupted)? {
+        return Ok(vec![failed(START, why)]);
+    }
+    let mut checks = vec![passed(START)];
+    let has_checksums = restored.ask("SHOW data_checksums;", is_interrupted)?;
+    checks.push(restored.amcheck(is_interrupted)?);
+    checks.push(restored.run("pg_dumpall", &["--no-password"], is_interrupted)?);
+    let socket = [("PGHOST", restored.socket_dir.as_path()), ("PGUSER", Path::new(&restored.superuser))];
+    let port = [("PGPORT", Path::new("5432"))];
+    checks.extend(context.check_of_user(&[&socket[..], &port].concat(), is_interrupted)?);
+    match server.stop(Signal::INT)? {
+        Ok(()) => checks.push(passed(STOP)),
+        Err(why) => checks.push(failed(STOP, why)),
+    }
+    checks.push(restored.checksums(has_checksums.as_deref(), is_interrupted)?);
+    Ok(checks)
+}
+
+impl Restored<'_> {
+    fn arguments(&self) -> Result<Vec<OsString>> {
+        let tree = self.context.tree;
+        let paths = [
+            ("config_file", tree.write("postgresql.conf", "")?),
+            ("hba_file", tree.write("pg_hba.conf", "local all all trust\n")?),
+            ("ident_file", tree.write("pg_ident.conf", "")?),
+            ("unix_socket_directories", self.socket_dir.clone()),
+        ];
+        let mut arguments: Vec<OsString> = vec!["-D".into(), self.context.root.clone().into()];
+        for setting in SETTINGS.iter().filter(|setting| self.knows(setting)) {
+            arguments.extend(["-c".into(), setting.into()]);
+        }
+        for (name, path) in paths {
+            arguments.extend(["-c".into(), format!("{name}={}", path.display()).into()]);
+        }
+        Ok(arguments)
+    }
+
+    /// Whether this version has the setting: before version 12, two of them were in `recovery.conf`, which is removed.
+    fn knows(&self, setting: &str) -> bool {
+        let is_of_recovery =
+            setting.starts_with("primary_conninfo") || setting.starts_with("restore_command");
+        let version: f64 =
+            version(&self.context.root).ok().and_then(|text| text.parse().ok()).unwrap_or(99.0);
+        !is_of_recovery || version >= 12.0
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = command_as(self.context.tree.owner, &self.bindir.join(program));
+        command.arg("-h").arg(&self.socket_dir).args(["-p", "5432", "-U", &self.superuser]);
+        command.env_remove("PGOPTIONS").env_remove("PGSERVICE").env("PGDATABASE", "postgres");
+        command
+    }
+
+    fn psql(&self) -> Command {
+        let mut command = self.command("psql");
+        command.args(["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1", "-d", "template1"]);
+        command
+    }
+
+    /// Whether the server has recovered and answers.
+    fn answers(&self) -> bool {
+        let answer = self.ask("SELECT pg_is_in_recovery();", &|| false);
+        answer.is_ok_and(|answer| answer.as_deref() == Some("f"))
+    }
+
+    /// The first line of the answer; `None` if the server refuses.
+    fn ask(&self, statement: &str, is_interrupted: &dyn Fn() -> bool) -> Result<Option<String>> {
+        let answer = ClientSession::start(self.psql())
+            .and_then(|mut session| session.ask(statement, "\\echo MARK", QUESTION_TIME, is_interrupted));
+        match answer {
+            Ok(lines) => Ok(lines.into_iter().next()),
+            Err(failure) => interruption(failure).map(|_| None),
+        }
+    }
+
+    fn run(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<RestoreCheck> {
+        if !self.bindir.join(program).is_file() {
+            return Ok(not_run(program, "it is not installed"));
+        }
+        let mut command = self.command(program);
+        command.args(arguments);
+        Ok(run_program(command, ProgramOutput::Discarded, is_interrupted)?.into_check(program))
+    }
+
+    /// Checks tables and indexes, and that each index has all rows of its table.
+    fn amcheck(&self, is_interrupted: &dyn Fn() -> bool) -> Result<RestoreCheck> {
+        let name = "pg_amcheck";
+        let question = "SELECT count(*) FROM pg_available_extensions WHERE name = 'amcheck';";
+        if self.ask(question, is_interrupted)?.as_deref() != Some("1") {
+            return Ok(not_run(name, "the extension amcheck is not installed"));
+        }
+        if !self.bindir.join(name).is_file() {
+            return Ok(not_run(name, "it is not installed"));
+        }
+        let mut command = self.command(name);
+        command.args(["--all", "--install-missing", "--heapallindexed", "--no-password"]);
+        let end = run_program(command, ProgramOutput::Kept, is_interrupted)?;
+        Ok(end.into_check(name))
+    }
+
+    /// Verifies the checksums of all pages, after the server was shut down.
+    fn checksums(&self, enabled: Option<&str>, is_interrupted: &dyn Fn() -> bool) -> Result<RestoreCheck> {
+        let name = "pg_checksums";
+        if enabled != Some("on") {
+            return Ok(not_run(name, "the database has no checksums of pages"));
+        }
+        let program = self.bindir.join(name);
+        if !program.is_file() {
+            return Ok(not_run(name, "it is not installed"));
+        }
+        let mut command = command_as(self.context.tree.owner, &program);
+        command.arg("--check").arg("-D").arg(&self.context.root);
+        Ok(run_program(command, ProgramOutput::Kept, is_interrupted)?.into_check(name))
+    }
+}
+
+fn version(root: &Path) -> Result<String> {
+    let path = root.join("PG_VERSION");
+    Ok(fs::read_to_string(&path).map_err(Error::host("read", &path))?.trim().to_owned())
+}
+
+/// The directory of the programs of this version.
+fn bindir(context: &CheckContext<'_>) -> Result<Option<PathBuf>> {
+    if let Some(dir) = &context.options.bindir {
+        return Ok(Some(dir.clone()));
+    }
+    let version = version(&context.root)?;
+    let usual = [format!("/usr/lib/postgresql/{version}/bin"), format!("/usr/pgsql-{version}/bin")];
+    let usual = usual.into_iter().map(PathBuf::from).find(|dir| dir.join("postgres").is_file());
+    let found = usual.or_else(|| find_program(None, "postgres")?.parent().map(Path::to_owned));
+    let Some(dir) = found else { return Ok(None) };
+    let mut command = Command::new(dir.join("postgres"));
+    command.arg("--version");
+    let end = run_program(command, ProgramOutput::Kept, &|| false)?;
+    let is_it = end.said.split_whitespace().any(|word| {
+        word.strip_prefix(version.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', 'b', 'r', 'd']))
+    });
+    Ok(is_it.then_some(dir))
+}

@@ -1,0 +1,123 @@
+//! A backup that was copied into a scratch directory.
+//!
+//! Each directory of the database is restored below `restored`, followed by its path on the host. So relative links stay right, and
+//! absolute ones into the database's directories are turned to the restored ones.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::manifest::BackupManifest;
+use crate::observer::BackupObserver;
+use crate::tree::{TreeContents, TreeCopier};
+use crate::{Error, Result};
+
+/// The directories of a restored database.
+#[derive(Debug)]
+pub(super) struct RestoredTree {
+    /// The directory in the scratch directory, which only the owner of the database can enter.
+    pub scratch: PathBuf,
+    /// The restored directories, in the order of the manifest's sources.
+    pub paths: Vec<PathBuf>,
+    /// The user and the group that own the database's files.
+    pub owner: (u32, u32),
+    /// The directory below which the paths of the host are.
+    top: PathBuf,
+}
+
+impl RestoredTree {
+    /// Copies a backup, whose snapshot is `root`, into the scratch directory.
+    pub fn copy(
+        root: &Path,
+        backup: &BackupManifest,
+        scratch: &Path,
+        rate: Option<u64>,
+        observer: &mut dyn BackupObserver,
+    ) -> Result<(RestoredTree, TreeContents)> {
+        // The lock of the scratch directory belongs to this user; the directory in it, to the owner of the database.
+        let enterable = fs::set_permissions(scratch, fs::Permissions::from_mode(0o711));
+        enterable.map_err(Error::host("set the mode of", scratch))?;
+        let scratch = &scratch.join("restore");
+        poolwright_host::private::make_dir(scratch).map_err(Error::host("create", scratch))?;
+        let top = scratch.join("restored");
+        let (mut paths, mut owner, mut sum) = (Vec::new(), (0, 0), TreeContents::default());
+        let mut copier = TreeCopier::new(observer, rate, backup.bytes);
+        for (index, source) in backup.sources.iter().enumerate() {
+            let from = root.join(&source.copy);
+            let to = below(&top, &source.path);
+            if index == 0 {
+                let meta = fs::metadata(&from).map_err(Error::host("inspect", &from))?;
+                owner = (meta.uid(), meta.gid());
+            }
+            make_parents(scratch, &to, owner)?;
+            let contents = copier.copy(&from, &to)?;
+            sum.files += contents.files;
+            sum.bytes += contents.bytes;
+            paths.push(to);
+        }
+        chown(scratch, Some(owner.0), Some(owner.1)).map_err(Error::host("set the owner of", scratch))?;
+        let tree = RestoredTree { scratch: scratch.to_owned(), paths, owner, top };
+        let hosts: Vec<&Path> = backup.sources.iter().map(|source| source.path.as_path()).collect();
+        tree.turn_links(&tree.top, &hosts)?;
+        Ok((tree, sum))
+    }
+
+    /// The restored counterpart of a path of the host.
+    pub fn counterpart(&self, path: &Path) -> PathBuf {
+        below(&self.top, path)
+    }
+
+    /// Makes a directory in the scratch directory, which belongs to the owner of the database.
+    pub fn make_dir(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.scratch.join(name);
+        fs::create_dir(&dir).map_err(Error::host("create", &dir))?;
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).map_err(Error::host("create", &dir))?;
+        chown(&dir, Some(self.owner.0), Some(self.owner.1)).map_err(Error::host("set the owner of", &dir))?;
+        Ok(dir)
+    }
+
+    /// Writes a file into the scratch directory, which belongs to the owner of the database.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.scratch.join(name);
+        fs::write(&path, text).map_err(Error::host("write", &path))?;
+        chown(&path, Some(self.owner.0), Some(self.owner.1))
+            .map_err(Error::host("set the owner of", &path))?;
+        Ok(path)
+    }
+
+    /// Turns absolute links into the database's directories to the restored ones.
+    fn turn_links(&self, dir: &Path, hosts: &[&Path]) -> Result<()> {
+        for entry in fs::read_dir(dir).map_err(Error::host("list", dir))? {
+            let path = entry.map_err(Error::host("list", dir))?.path();
+            let meta = fs::symlink_metadata(&path).map_err(Error::host("inspect", &path))?;
+            if meta.is_dir() {
+                self.turn_links(&path, hosts)?;
+            } else if meta.is_symlink() {
+                let target = fs::read_link(&path).map_err(Error::host("read", &path))?;
+                if hosts.iter().any(|host| target.starts_with(host)) {
+                    fs::remove_file(&path).map_err(Error::host("remove", &path))?;
+                    symlink(self.counterpart(&target), &path).map_err(Error::host("create", &path))?;
+                    lchown(&path, Some(meta.uid()), Some(meta.gid()))
+                        .map_err(Error::host("set the owner of", &path))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn below(top: &Path, path: &Path) -> PathBuf {
+    top.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Makes the directories between the scratch directory and a restored one.
+fn make_parents(scratch: &Path, path: &Path, owner: (u32, u32)) -> Result<()> {
+    let mut missing: Vec<&Path> =
+        path.ancestors().skip(1).take_while(|dir| *dir != scratch && !dir.exists()).collect();
+    missing.reverse();
+    for dir in missing {
+        fs::create_dir(dir).map_err(Error::host("create", dir))?;
+        chown(dir, Some(owner.0), Some(owner.1)).map_err(Error::host("set the owner of", dir))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! A server on a restored database.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::program::find_program;
+use crate::client::command_as;
+use crate::{Error, Result};
+
+/// How often the server is asked.
+const POLL: Duration = Duration::from_millis(100);
+/// How long a server may take until it has recovered and answers.
+const START_TIME: Duration = Duration::from_secs(3600);
+/// How long a server may take to stop.
+const STOP_TIME: Duration = Duration::from_secs(600);
+/// Lines of the log that a failure shows.
+const SHOWN: usize = 6;
+
+/// A running server. It is killed if this process ends.
+#[derive(Debug)]
+pub(super) struct RestoredServer {
+    child: Child,
+    log: PathBuf,
+}
+
+impl RestoredServer {
+    /// Starts a server as a user, with its output in a log. `setpriv` makes the kernel send `SIGKILL` to it if this process ends.
+    pub fn start(
+        program: &Path,
+        arguments: &[OsString],
+        owner: (u32, u32),
+        log: &Path,
+    ) -> Result<RestoredServer> {
+        let failed = |why: String| Error::Program { program: program.display().to_string(), why };
+        let Some(setpriv) = find_program(None, "setpriv") else {
+            return Err(failed("setpriv (of util-linux) is not installed".to_owned()));
+        };
+        let output = File::create(log).map_err(Error::host("create", log))?;
+        let stderr = output.try_clone().map_err(Error::host("open", log))?;
+        let mut command = command_as(owner, &setpriv);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments).process_group(0);
+        command.stdin(Stdio::null()).stdout(output).stderr(stderr);
+        let child = command.spawn().map_err(|why| failed(why.to_string()))?;
+        Ok(RestoredServer { child, log: log.to_owned() })
+    }
+
+    /// Waits until the server answers. The inner error says why it does not.
+    pub fn wait_until(
+        &mut self,
+        mut answers: impl FnMut() -> bool,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<std::result::Result<(), String>> {
+        let end = Instant::now() + START_TIME;
+        loop {
+            if answers() {
+                return Ok(Ok(()));
+            }
+            let ended = self.child.try_wait().map_err(Error::host("wait for the server of", &self.log))?;
+            if let Some(status) = ended {
+                return Ok(Err(format!("the server ended with {status}: {}", self.last_words())));
+            }
+            if is_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            if Instant::now() >= end {
+                return Ok(Err(format!(
+                    "no answer within {} s: {}",
+                    START_TIME.as_secs(),
+                    self.last_words()
+                )));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Stops the server by a signal. The inner error says why it did not stop in order.
+    pub fn stop(mut self, signal: Signal) -> Result<std::result::Result<(), String>> {
+        let status = self.end(signal)?;
+        Ok(match status {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("the server ended with {status}: {}", self.last_words())),
+            None => Err(format!("the server did not stop within {} s", STOP_TIME.as_secs())),
+        })
+    }
+
+    fn end(&mut self, signal: Signal) -> Result<Option<ExitStatus>> {
+        let host = |cause| Error::host("wait for the server of", &self.log)(cause);
+        if let Some(status) = self.child.try_wait().map_err(host)? {
+            return Ok(Some(status));
+        }
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process(pid, signal);
+        }
+        let end = Instant::now() + STOP_TIME;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().map_err(host)? {
+                return Ok(Some(status));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(None)
+    }
+
+    /// The last lines of the log.
+    fn last_words(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(SHOWN)..].join("; ")
+    }
+}
+
+impl Drop for RestoredServer {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

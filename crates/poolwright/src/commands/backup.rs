@@ -1,0 +1,265 @@
+//! `poolwright backup`: backups of a database by snapshots, restore tests, retention.
+
+mod run;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Subcommand;
+use poolwright_backup::prune::prune;
+use poolwright_backup::retention::RetentionRules;
+use poolwright_backup::verify::{RestoreChoice, RestoreOptions, verify};
+use poolwright_backup::{BackupDestination, BackupObserver, BackupStage};
+use poolwright_lab::run::Update;
+use poolwright_manual::exit_code::NOTHING_BETTER;
+use poolwright_render::backup_text;
+use poolwright_trace::format_size;
+
+use super::options::parse_size;
+use super::pool_connection::{parse_dataset, print_json};
+use crate::interrupt;
+use crate::progress_line::ProgressLine;
+
+/// Back up a database by snapshots, test restores, and remove old backups
+///
+/// A backup is a snapshot of a dataset that holds a copy of the database's directories. Works on datasets of the kernel's OpenZFS
+/// (as root) and on mounted pools of the user-space engine.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(run::Args),
+    List(ListArgs),
+    Verify(VerifyArgs),
+    Prune(PruneArgs),
+}
+
+/// List the backups in a dataset
+///
+/// With the age of the last restore that passed its checks. An interrupted run leaves no backup, so all are complete.
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Dataset of the backups
+    #[arg(value_name = "DATASET", value_parser = parse_dataset)]
+    dataset: String,
+
+    /// Print one JSON object: {dataset, backups, last_good_restore_age_s, newest_good_backup_age_s, others}
+    #[arg(long)]
+    json: bool,
+}
+
+/// Restore backups into a scratch directory, start the database there, and check it
+///
+/// The restored database listens on no network. PostgreSQL: start and recovery, `pg_amcheck`, `pg_dumpall`, checksums of pages;
+/// MariaDB: start and recovery, CHECK TABLE of all tables; SQLite: `PRAGMA integrity_check`; LMDB: `mdb_dump`. The results are recorded beside the
+/// backups. Exit code 4 means that a check failed.
+#[derive(Debug, clap::Args)]
+struct VerifyArgs {
+    /// Dataset of the backups
+    #[arg(value_name = "DATASET", value_parser = parse_dataset)]
+    dataset: String,
+
+    /// The backup [default: the newest]
+    #[arg(value_name = "NAME", conflicts_with = "all")]
+    name: Option<String>,
+
+    /// Restore every backup
+    #[arg(long)]
+    all: bool,
+
+    /// Command that checks the restored database, in addition to the database's own checks. It can connect to PostgreSQL (PGHOST, PGUSER are set) and MariaDB
+    /// (MYSQL_UNIX_PORT); POOLWRIGHT_RESTORED is the restored directory
+    #[arg(long, value_name = "CMD")]
+    check: Option<String>,
+
+    /// Directory in which the scratch directory is made. By default memory (/dev/shm) if it is large enough, otherwise TMPDIR
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+
+    /// Directory of the database's programs. By default that of the distribution, for the version of the backup
+    #[arg(long, value_name = "DIR")]
+    bindir: Option<PathBuf>,
+
+    /// Limit of the copying, in bytes a second
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    rate: Option<u64>,
+
+    /// Print one JSON object: {dataset, restores}
+    #[arg(long)]
+    json: bool,
+}
+
+/// Remove old backups
+///
+/// The newest backup, and the newest that passed a restore, always stay. While no backup has passed a restore, all stay. A backup stays if
+/// one of the rules keeps it.
+#[derive(Debug, clap::Args)]
+struct PruneArgs {
+    /// Dataset of the backups
+    #[arg(value_name = "DATASET", value_parser = parse_dataset)]
+    dataset: String,
+
+    /// Keep this number of the newest backups, not counting those that failed a restore
+    #[arg(long, value_name = "N", required_unless_present = "keep_for")]
+    keep: Option<usize>,
+
+    /// Keep backups younger than this: 12h, 30d, 8w
+    #[arg(long, value_name = "TIME", value_parser = parse_age)]
+    keep_for: Option<Duration>,
+
+    /// Remove backups also if none has passed a restore
+    #[arg(long)]
+    unverified: bool,
+
+    /// Only show what would be removed
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+
+    /// Print one JSON object: {dataset, dry_run, decisions}
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb, and returns its exit code.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    match &args.verb {
+        Verb::Run(args) => run::run(args),
+        Verb::List(args) => list(args),
+        Verb::Verify(args) => restore(args),
+        Verb::Prune(args) => remove(args),
+    }
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<u8> {
+    let list = BackupDestination::open(&args.dataset)?.list()?;
+    match args.json {
+        true => print_json(&list)?,
+        false => print!("{}", backup_text::list(&list, crate::stdout::terminal())),
+    }
+    Ok(0)
+}
+
+fn restore(args: &VerifyArgs) -> anyhow::Result<u8> {
+    let choice = match (&args.name, args.all) {
+        (Some(name), _) => RestoreChoice::Named(name.clone()),
+        (None, true) => RestoreChoice::All,
+        (None, false) => RestoreChoice::Newest,
+    };
+    let options = RestoreOptions {
+        scratch: args.scratch.clone(),
+        check: args.check.clone(),
+        bindir: args.bindir.clone(),
+        rate: args.rate,
+    };
+    interrupt::watch_patiently()?;
+    let mut reporter = BackupReporter::new(args.json);
+    let report = verify(&args.dataset, &choice, &options, &mut reporter);
+    reporter.end();
+    let report = report?;
+    match args.json {
+        true => print_json(&report)?,
+        false => print!("{}", backup_text::restores(&report)),
+    }
+    Ok(if report.passed() { 0 } else { NOTHING_BETTER })
+}
+
+fn remove(args: &PruneArgs) -> anyhow::Result<u8> {
+    let rules =
+        RetentionRules { keep: args.keep, keep_for: args.keep_for, allows_unverified: args.unverified };
+    let report = prune(&args.dataset, &rules, args.dry_run)?;
+    match args.json {
+        true => print_json(&report)?,
+        false => print!("{}", backup_text::prune(&report)),
+    }
+    Ok(0)
+}
+
+/// For clap: a number of minutes, hours, days or weeks.
+fn parse_age(text: &str) -> Result<Duration, String> {
+    let unit = match text.chars().last() {
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        Some('w') => 7 * 86_400,
+        _ => 0,
+    };
+    let number = text.get(..text.len().saturating_sub(1)).and_then(|number| number.parse::<u64>().ok());
+    let seconds = number.and_then(|number| number.checked_mul(unit)).filter(|_| unit > 0);
+    seconds.map(Duration::from_secs).ok_or_else(|| "a number with a unit: 90m, 12h, 30d, 8w".to_owned())
+}
+
+/// Shows the progress of a run on standard error.
+struct BackupReporter {
+    line: ProgressLine,
+    is_quiet: bool,
+    title: &'static str,
+}
+
+impl BackupReporter {
+    /// `is_quiet`: only remarks.
+    fn new(is_quiet: bool) -> BackupReporter {
+        BackupReporter { line: ProgressLine::new(""), is_quiet, title: "" }
+    }
+
+    /// Removes the changing line.
+    fn end(&self) {
+        self.line.end();
+    }
+}
+
+impl BackupObserver for BackupReporter {
+    fn stage(&mut self, stage: BackupStage) {
+        self.title = stage.title();
+        if self.line.is_live() || !self.is_quiet {
+            self.line.show(vec![Update::Status(self.title.to_owned())]);
+        }
+    }
+
+    fn progress(&mut self, done: u64, total: u64) {
+        if self.line.is_live() {
+            let text =
+                format!("{}: {} of about {}", self.title, format_size(done), format_size(total.max(done)));
+            self.line.show(vec![Update::Detail(text)]);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        self.line.show(vec![Update::Line(format!("poolwright: note: {text}"))]);
+    }
+
+    fn is_interrupted(&self) -> bool {
+        interrupt::requested()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages() {
+        let seconds = |text| parse_age(text).map(|age| age.as_secs());
+        assert_eq!(seconds("90m"), Ok(5400));
+        assert_eq!(seconds("12h"), Ok(43_200));
+        assert_eq!(seconds("30d"), Ok(2_592_000));
+        assert_eq!(seconds("2w"), Ok(1_209_600));
+        for wrong in [
+            "",
+            "d",
+            "30",
+            "30s",
+            "-1d",
+            "1.5d",
+            "30 d",
+            "99999999999999999999d",
+            "9999999999999999999d",
+            "1ä",
+        ] {
+            assert!(parse_age(wrong).is_err(), "{wrong}");
+        }
+    }
+}

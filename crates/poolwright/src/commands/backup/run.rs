@@ -1,0 +1,121 @@
+//! `poolwright backup run`: makes a backup.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use poolwright_backup::database::DatabaseKind;
+use poolwright_backup::destination;
+use poolwright_backup::quiesce::{Hook, QuiesceOptions};
+use poolwright_backup::run::{BackupOptions, BackupReport, BackupRun};
+use poolwright_render::backup_text;
+
+use super::super::options::{parse_size, parse_time};
+use super::super::pool_connection::{parse_dataset, print_json};
+use super::BackupReporter;
+use crate::interrupt;
+
+/// Make a backup of a database
+///
+/// Quiesces the database in one session, takes one atomic snapshot of all its datasets, and releases it. Then brings the copy in the
+/// dataset of the backups up to date, writing only what has changed, compares it with the snapshot, and takes a snapshot of that dataset: the
+/// backup. If the run is interrupted or killed, the database is released, the earlier backups are unchanged, and the next run continues.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Directories of the database, on datasets of one pool. Directories to which PostgreSQL's links lead, and datasets that are mounted in
+    /// these directories, belong to them
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+
+    /// Dataset of the backups. It is created if it does not exist
+    #[arg(long = "to", value_name = "DATASET", value_parser = parse_dataset)]
+    destination: String,
+
+    /// Plan whose role `backup` has the properties with which the dataset is created [default: recordsize=1M, compression=zstd,
+    /// logbias=throughput]
+    #[arg(long, value_name = "PLAN")]
+    plan: Option<PathBuf>,
+
+    /// Directory on which the dataset is mounted if it is created. Needed on a pool of the user-space engine
+    #[arg(long, value_name = "DIR")]
+    mountpoint: Option<PathBuf>,
+
+    /// postgresql, mariadb, sqlite, openldap (LMDB), or none: the atomic snapshot is enough [default: detected]
+    #[arg(long, value_name = "NAME", value_parser = parse_database)]
+    database: Option<DatabaseKind>,
+
+    /// How the database's client connects: for PostgreSQL a connection string, for MariaDB options of its client
+    /// [default: PostgreSQL: the socket of the server on the directory; MariaDB: the client's defaults]
+    #[arg(long, value_name = "STRING", allow_hyphen_values = true)]
+    connect: Option<String>,
+
+    /// Command that quiesces the database, in place of its client
+    #[arg(long, value_name = "CMD", requires = "thaw", conflicts_with = "connect")]
+    freeze: Option<String>,
+
+    /// Command that releases it. It runs once after each --freeze, also if that fails or poolwright is killed
+    #[arg(long, value_name = "CMD", requires = "freeze")]
+    thaw: Option<String>,
+
+    /// Release the database and give up if the snapshot takes longer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_limit)]
+    max_quiesced: Duration,
+
+    /// Limit of the copying, in bytes a second
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    rate: Option<u64>,
+
+    /// Keep the snapshots of the database's datasets
+    #[arg(long)]
+    keep_source: bool,
+
+    /// Only show what would be done
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+
+    /// Print one JSON object: {assessment, backup}
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_database(text: &str) -> Result<DatabaseKind, String> {
+    let known = DatabaseKind::ALL.map(DatabaseKind::name).join(", ");
+    DatabaseKind::from_name(text).ok_or_else(|| format!("known: {known}"))
+}
+
+fn parse_limit(text: &str) -> Result<Duration, String> {
+    let time = parse_time(text).map_err(|why| why.to_string())?;
+    if time >= Duration::from_secs(1) { Ok(time) } else { Err("1 s or more".to_owned()) }
+}
+
+/// Runs the verb, and returns its exit code.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let hook = args.freeze.clone().zip(args.thaw.clone()).map(|(freeze, thaw)| Hook { freeze, thaw });
+    let options = BackupOptions {
+        destination: args.destination.clone(),
+        settings: destination::settings(args.plan.as_deref())?,
+        mountpoint: args.mountpoint.clone(),
+        database: args.database,
+        quiesce: QuiesceOptions { connect: args.connect.clone(), hook, limit: args.max_quiesced },
+        rate: args.rate,
+        keep_source: args.keep_source,
+    };
+    let prepared = BackupRun::prepare(&args.paths, options)?;
+    let assessment = prepared.assessment();
+    if args.dry_run {
+        match args.json {
+            true => print_json(&BackupReport { assessment, backup: None })?,
+            false => print!("{}", backup_text::assessment(&assessment)),
+        }
+        return Ok(0);
+    }
+    interrupt::watch_patiently()?;
+    let mut reporter = BackupReporter::new(args.json);
+    let backup = prepared.execute(&mut reporter);
+    reporter.end();
+    let backup = backup?;
+    match args.json {
+        true => print_json(&BackupReport { assessment, backup: Some(backup) })?,
+        false => print!("{}", backup_text::backup(&assessment.destination, &backup)),
+    }
+    Ok(0)
+}

@@ -1,0 +1,139 @@
+//! Backups, restores and retention as terminal text.
+
+use std::fmt::Write as _;
+
+use poolwright_backup::manifest::{BackupManifest, CheckVerdict, ConsistencyMeans, RestoreResult};
+use poolwright_backup::prune::PruneReport;
+use poolwright_backup::run::BackupAssessment;
+use poolwright_backup::verify::RestoreReport;
+use poolwright_backup::{BackupEntry, BackupList};
+use poolwright_host::quoted;
+use poolwright_report::{Cell, Column, Table, Terminal, text::age};
+use poolwright_trace::format_size;
+
+/// What a run would do.
+pub fn assessment(assessment: &BackupAssessment) -> String {
+    let mut text = format!("database  {}\n", assessment.database.name());
+    for source in &assessment.sources {
+        let _ = writeln!(text, "source    {} on {}", quoted(&source.path), source.dataset);
+    }
+    let _ = match &assessment.created_with {
+        None => writeln!(text, "to        {}", assessment.destination),
+        Some(settings) => {
+            let settings: Vec<String> =
+                settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            writeln!(text, "to        {}, created with {}", assessment.destination, settings.join(", "))
+        }
+    };
+    let _ = writeln!(text, "+ {}", assessment.snapshot_command);
+    text
+}
+
+/// A backup that was made.
+pub fn backup(destination: &str, backup: &BackupManifest) -> String {
+    let size = format_size(backup.bytes);
+    let mut text = format!("{destination}@{}: {} files, {size}\n", backup.name, backup.files);
+    let database = &backup.database;
+    let _ = match (database.consistency, database.quiesced_s) {
+        (ConsistencyMeans::Session | ConsistencyMeans::Hook, Some(seconds)) => {
+            writeln!(text, "the database was quiesced for {seconds:.2} s")
+        }
+        (ConsistencyMeans::Stopped, _) => writeln!(text, "the database was not running"),
+        _ => writeln!(text, "the database was not quiesced: the atomic snapshot is consistent"),
+    };
+    if !backup.skipped.is_empty() {
+        let _ = writeln!(text, "not copied: {} sockets, fifos and device nodes", backup.skipped.len());
+    }
+    text
+}
+
+/// A list of backups.
+pub fn list(list: &BackupList, terminal: Terminal) -> String {
+    let columns = [
+        Column::left("backup"),
+        Column::right("age"),
+        Column::right("size"),
+        Column::right("quiesced"),
+        Column::left("last restore"),
+    ];
+    let mut table = Table::new(columns);
+    for entry in &list.backups {
+        let quiesced = entry.manifest.database.quiesced_s;
+        table.row([
+            Cell::text(entry.manifest.name.as_str()),
+            Cell::text(age(entry.age_s)),
+            Cell::text(format_size(entry.manifest.bytes)),
+            Cell::text(quiesced.map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.2} s"))),
+            Cell::text(last_restore(entry)),
+        ]);
+    }
+    let mut text = if list.backups.is_empty() {
+        format!("{} has no backups\n", list.dataset)
+    } else {
+        table.terminal(terminal)
+    };
+    if !list.backups.is_empty() {
+        let _ = match list.last_good_restore_age_s {
+            Some(seconds) => writeln!(text, "last restore that passed: {} ago", age(seconds)),
+            None => writeln!(text, "no backup has passed a restore yet"),
+        };
+    }
+    for (name, why) in &list.others {
+        let _ = writeln!(text, "@{name}: {why}");
+    }
+    text
+}
+
+fn last_restore(entry: &BackupEntry) -> String {
+    match &entry.last_restore {
+        None => "never".to_owned(),
+        Some(restore) => {
+            let verdict = if restore.passed { "passed" } else { "FAILED" };
+            format!("{verdict} {}", restore.time)
+        }
+    }
+}
+
+/// The results of restores.
+pub fn restores(report: &RestoreReport) -> String {
+    let mut text = String::new();
+    for restore in &report.restores {
+        add_restore(&mut text, &report.dataset, restore);
+    }
+    text
+}
+
+fn add_restore(text: &mut String, dataset: &str, restore: &RestoreResult) {
+    let verdict = if restore.passed { "passed" } else { "FAILED" };
+    let _ = writeln!(
+        text,
+        "{dataset}@{}: {verdict} (restored in {:.1} s, checked in {:.1} s)",
+        restore.name, restore.restore_s, restore.check_s
+    );
+    for check in &restore.checks {
+        let result = match check.result {
+            CheckVerdict::Passed => "passed",
+            CheckVerdict::Failed => "FAILED",
+            CheckVerdict::NotRun => "not run",
+        };
+        let detail = check.detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
+        let _ = writeln!(text, "  {result:7}  {}{detail}", check.name);
+    }
+}
+
+/// Which backups stay, and which were removed or would be.
+pub fn prune(report: &PruneReport) -> String {
+    let mut text = String::new();
+    for decision in &report.decisions {
+        let word = match (decision.kept, report.dry_run) {
+            (true, _) => "keep",
+            (false, true) => "would remove",
+            (false, false) => "removed",
+        };
+        let _ = writeln!(text, "{word:12}  {}: {}", decision.name, decision.reason);
+    }
+    if report.decisions.is_empty() {
+        let _ = writeln!(text, "{} has no backups", report.dataset);
+    }
+    text
+}
