@@ -50,7 +50,7 @@ fn missing_for(program: &Path, name: &str, parameters: &Parameters) -> Vec<Strin
             let lines = outputs.iter().flat_map(|s| s.lines()).map(str::trim).filter(|l| !l.is_empty());
             let lines: Vec<String> = lines.map(|l| format!("{name}: {l}")).collect();
             if lines.is_empty() {
-                vec![format!("{name}: the driver's --check failed and printed nothing")]
+                vec![format!("{name}: the driver's check failed and printed nothing")]
             } else {
                 lines
             }
