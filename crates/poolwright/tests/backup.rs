@@ -155,16 +155,36 @@ fn interrupt(mounted: &Mounted, stage: &str, delay: Duration, signal: &str) -> O
 }
 
 #[test]
-fn interrupted_backups_leave_the_database_released_and_older_backups_whole() {
+fn a_backup_that_is_interrupted_while_the_database_is_held_leaves_it_released() {
     skip_without_fuse!();
     skip_without_postgres!();
+    interrupted(&STAGES[..3]);
+}
+
+#[test]
+fn a_backup_that_is_interrupted_while_it_copies_leaves_older_ones_whole() {
+    skip_without_fuse!();
+    skip_without_postgres!();
+    interrupted(&STAGES[3..4]);
+}
+
+#[test]
+fn a_backup_that_is_interrupted_at_its_end_leaves_older_ones_whole() {
+    skip_without_fuse!();
+    skip_without_postgres!();
+    interrupted(&STAGES[4..]);
+}
+
+/// Interrupts backups at five points of each of the stages: the database is released after each, the older backups stay as they are,
+/// and the next run completes.
+fn interrupted(stages: &[&str]) {
     let postgres = Postgres::start();
     let load = Load::start(&postgres);
     let first = load.acked();
     postgres.run(CREATE);
     let mut known = digests(&postgres);
     let mut ends: BTreeMap<String, u32> = BTreeMap::new();
-    for (index, stage) in STAGES.iter().enumerate() {
+    for (index, stage) in stages.iter().enumerate() {
         for (delay_ms, signal) in [(0, "-KILL"), (7, "-KILL"), (60, "-KILL"), (0, "-INT"), (20, "-INT")] {
             let code = interrupt(&postgres, stage, Duration::from_millis(delay_ms), signal);
             let end = code.map_or_else(|| "killed".to_owned(), |code| format!("exit {code}"));
