@@ -343,6 +343,9 @@ fn check_new_destination(options: &BackupOptions, sources: &BackupSources) -> Re
         Some(dir) if sources.contain(dir) => {
             refused(format!("{} is in the database's directory", poolwright_host::quoted(dir)))
         }
+        Some(dir) if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) => {
+            refused(format!("{} is not empty", poolwright_host::quoted(dir)))
+        }
         None if is_user_pool(pool_of(name))? => refused(format!(
             "{name} does not exist, and no mount point is named\nhint: name the directory on which it is mounted"
         )),

@@ -227,7 +227,11 @@ fn refusals() {
     );
     mounted.fails("backup run data/db --to tank/new/deep --mountpoint new", 1, &["parent"]);
     // Not empty.
-    mounted.fails("backup run data/db --to tank/new --mountpoint socket", 3, &[refused, "socket"]);
+    mounted.fails(
+        "backup run data/db --to tank/new --mountpoint socket",
+        3,
+        &[refused, "socket is not empty"],
+    );
     assert!(!mounted.run("dataset list").contains("tank/new"), "it is not created");
     mounted.fails("backup run none --to tank/backup", 1, &["none"]);
     mounted.fails("backup run data/db --to tank/backup --freeze true", 2, &["--thaw"]);
@@ -271,13 +275,14 @@ fn datasets_that_are_not_ours_are_refused() {
     mounted.fails("backup prune tank/used --keep 1", 3, &[refused, "is not a dataset of backups"]);
     assert_eq!(fs::read_to_string(mounted.at("used/notes")).unwrap(), "mine");
     assert!(common::mounted::umount_soon(&mounted.at("used")));
-    // No directory of another pool: no snapshot is atomic over two.
+    // No directory of another pool of the same name, which another user's process has open.
     let other = Mounted::on("b.img:1G");
     let mut command = mounted.plain();
     command.args(["backup", "run"]).arg(mounted.at("data/db")).arg(other.at("m"));
     let done = command.args(["--to", "tank/backup"]).output().unwrap();
     assert_eq!(done.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&done.stderr).contains("hint: "));
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("is on a mount of another pool with the name of tank"), "{said}");
     other.umount();
 }
 
