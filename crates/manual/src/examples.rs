@@ -87,7 +87,7 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &["backup", "verify"],
         &[
             "poolwright backup verify tank/backup",
-            "poolwright backup verify tank/backup --all --check 'psql -f ./invariants.sql'",
+            "poolwright backup verify tank/backup --all --check ./invariants.sh",
         ],
     ),
     entry(&["backup", "prune"], &["poolwright backup prune tank/backup --keep 7 --keep-for 30d --dry-run"]),
