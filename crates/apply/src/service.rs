@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use poolwright_host::writers::{Writer, find_writer_of_mounts};
+use poolwright_host::{end_of, memory_file};
 
 use crate::error::refused;
 use crate::{Error, Result};
@@ -34,7 +35,7 @@ const COMMAND_TIME: Duration = Duration::from_secs(1800);
 /// How often processes and commands are checked.
 const POLL: Duration = Duration::from_millis(100);
 /// Bytes of a command's output that an error shows.
-const SHOWN: usize = 500;
+const SHOWN: u64 = 500;
 
 impl Service {
     /// Whether a running database can be stopped.
@@ -131,7 +132,7 @@ fn shell(command: &str, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
     let failed = |why: String| Error::Service { command: command.to_owned(), why };
     let host = |why: std::io::Error| failed(why.to_string());
     // A started database inherits the output, so it must not be a pipe that this process waits for.
-    let output = tempfile().map_err(host)?;
+    let output = memory_file().map_err(host)?;
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(command).stdin(Stdio::null());
     shell.stdout(output.try_clone().map_err(host)?).stderr(output.try_clone().map_err(host)?);
@@ -159,23 +160,11 @@ fn shell(command: &str, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    let said = read_end(&output);
+    let said = end_of(&output, SHOWN);
+    let said = said.trim().replace('\n', "; ");
     let status =
         status.code().map_or_else(|| "killed by a signal".to_owned(), |code| format!("exit status {code}"));
     Err(failed(if said.is_empty() { status } else { format!("{status}: {said}") }))
-}
-
-fn tempfile() -> std::io::Result<std::fs::File> {
-    let flags = rustix::fs::MemfdFlags::CLOEXEC;
-    Ok(rustix::fs::memfd_create("output", flags)?.into())
-}
-
-fn read_end(output: &std::fs::File) -> String {
-    use std::os::unix::fs::FileExt as _;
-    let length = output.metadata().map_or(0, |meta| meta.len());
-    let mut text = vec![0; SHOWN.min(usize::try_from(length).unwrap_or(SHOWN))];
-    let _ = output.read_exact_at(&mut text, length.saturating_sub(SHOWN as u64));
-    String::from_utf8_lossy(&text).trim().replace('\n', "; ")
 }
 
 #[cfg(test)]

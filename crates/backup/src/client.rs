@@ -5,12 +5,12 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use poolwright_host::{end_of, memory_file};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How often an interruption is looked for.
@@ -63,7 +63,7 @@ impl ClientSession {
     pub fn start(mut command: Command) -> Result<ClientSession, ClientFailure> {
         let program = command.get_program().to_string_lossy().into_owned();
         let failed = |why: std::io::Error| ClientFailure::Ended(format!("{program}: {why}"));
-        let messages = message_file().map_err(failed)?;
+        let messages = memory_file().map_err(failed)?;
         let stderr = messages.try_clone().map_err(failed)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).process_group(0);
         let mut child = command.spawn().map_err(failed)?;
@@ -203,17 +203,9 @@ impl Drop for ClientSession {
     }
 }
 
-/// A file in memory for a program's messages. Not a pipe, which would have to be read, and which a background process would keep open.
-pub(crate) fn message_file() -> std::io::Result<File> {
-    Ok(rustix::fs::memfd_create("messages", rustix::fs::MemfdFlags::CLOEXEC)?.into())
-}
-
 /// The end of a program's messages, in one line.
 pub(crate) fn read_end(messages: &File) -> String {
-    let length = messages.metadata().map_or(0, |meta| meta.len());
-    let mut text = vec![0; usize::try_from(length.min(SHOWN)).unwrap_or(0)];
-    let _ = messages.read_exact_at(&mut text, length.saturating_sub(SHOWN));
-    String::from_utf8_lossy(&text).trim().replace('\n', "; ")
+    end_of(messages, SHOWN).trim().replace('\n', "; ")
 }
 
 /// A command that runs a program as the owner of a file, if this process is root and the file is another user's.

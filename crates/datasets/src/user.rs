@@ -121,17 +121,7 @@ impl DatasetAdmin for UserDatasets {
     }
 
     fn mount(&self, dataset: &str, dir: &Path) -> Result<()> {
-        let mounted = Mounted {
-            dataset: dataset.to_owned(),
-            dir: dir.to_owned(),
-            readonly: false,
-            ignore_acls: false,
-            caching: None,
-            threads: None,
-            record: None,
-            overlay: false,
-            caller: None,
-        };
+        let mounted = Mounted::new(dataset, dir);
         ask::<serde_json::Value>(dataset, &Request::Mount(mounted)).map(|_| ())
     }
 }

@@ -18,6 +18,7 @@ mod guardian;
 pub mod kernel;
 pub mod machine;
 pub mod memory;
+mod memory_file;
 pub mod mountinfo;
 pub mod output;
 pub mod part;
@@ -34,6 +35,7 @@ pub mod transient;
 pub mod writers;
 
 pub use guardian::Guardian;
+pub use memory_file::{end_of, memory_file};
 pub use output::Output;
 pub use part::Part;
 pub use quoted::{Quoted, quoted};

@@ -19,17 +19,7 @@ pub struct InvalidOption(String);
 /// # Errors
 /// If an option is unknown or its value is invalid.
 pub fn parse_mount(dataset: &str, dir: PathBuf, options: &[String]) -> Result<Mounted, InvalidOption> {
-    let mut mount = Mounted {
-        dataset: dataset.to_owned(),
-        dir,
-        readonly: false,
-        ignore_acls: false,
-        caching: None,
-        threads: None,
-        record: None,
-        overlay: false,
-        caller: None,
-    };
+    let mut mount = Mounted::new(dataset, dir);
     for option in options {
         match option.split_once('=') {
             None if option == "readonly" || option == "ro" => mount.readonly = true,

@@ -25,8 +25,8 @@ const SELDOM: u32 = 20;
 const RESERVE: u64 = 1 << 30;
 
 /// Runs `program trial SPEC` and parses its JSON result. The child is killed when `interrupted` returns true, when its
-/// total time reaches `limit`, when it has nearly filled its file system, or when it slows other users of a pool of the kernel. It also dies with this process, which it
-/// requests itself (see [`die_with_parent`]).
+/// total time reaches `limit`, when it has nearly filled its file system, or when it slows other users of a pool of the
+/// kernel. It also dies with this process, which it requests itself (see [`die_with_parent`]).
 ///
 /// # Errors
 ///
@@ -59,22 +59,20 @@ pub fn run(
         TargetSpec::Engine(_) | TargetSpec::KernelPool(_) => None,
     };
     let mut watch = match &spec.target {
-        TargetSpec::KernelPool(options) => PoolWatch::start(options, child.id()).map(Some),
-        _ => Ok(None),
+        TargetSpec::KernelPool(options) => match PoolWatch::start(options, child.id()) {
+            Ok(watch) => Some(watch),
+            Err(why) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(why);
+            }
+        },
+        TargetSpec::Engine(_) | TargetSpec::Directory(_) => None,
     };
-    let result = match &mut watch {
-        Ok(watch) => {
-            let stop = Stop { began, limit, interrupted, guard, watch: watch.as_mut() };
-            supervise(&mut child, spec, stop)
-        }
-        Err(_) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(Error::Interrupted)
-        }
-    };
+    let stop = Stop { began, limit, interrupted, guard, watch: watch.as_mut() };
+    let result = supervise(&mut child, spec, stop);
     // The trial has ended; now its datasets can be destroyed.
-    match watch?.map(PoolWatch::finish) {
+    match watch.map(PoolWatch::finish) {
         None => result,
         Some(Ok(load)) => result.map(|replay| Replay { pool_load: Some(load), ..replay }),
         Some(Err(left)) => result.and(Err(left)),

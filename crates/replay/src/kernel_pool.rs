@@ -66,7 +66,7 @@ impl KernelPoolOptions {
 }
 
 /// The commands of trials.
-pub(crate) fn commands() -> ZfsCommands {
+fn commands() -> ZfsCommands {
     ZfsCommands::new(CommandOptions { deadline: DEADLINE, ..CommandOptions::default() })
 }
 

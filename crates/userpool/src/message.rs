@@ -151,6 +151,23 @@ pub struct Mounted {
     pub caller: Option<i32>,
 }
 
+impl Mounted {
+    /// A writable mount of a dataset on a directory, with the defaults of everything else.
+    pub fn new(dataset: impl Into<String>, dir: impl Into<PathBuf>) -> Mounted {
+        Mounted {
+            dataset: dataset.into(),
+            dir: dir.into(),
+            readonly: false,
+            ignore_acls: false,
+            caching: None,
+            threads: None,
+            record: None,
+            overlay: false,
+            caller: None,
+        }
+    }
+}
+
 /// The state of an open pool, reported by its owner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolInfo {

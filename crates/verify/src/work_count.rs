@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use poolwright_host::memory_file;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{Error, Result};
@@ -77,10 +77,6 @@ fn wait(child: &mut Child) -> std::result::Result<bool, String> {
             }
         }
     }
-}
-
-fn memory_file() -> io::Result<File> {
-    Ok(memfd_create("output", MemfdFlags::CLOEXEC)?.into())
 }
 
 /// The first page of a file.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use poolwright_host::memory_file;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{failed, passed};
-use crate::client::{message_file, read_end};
+use crate::client::read_end;
 use crate::manifest::RestoreCheck;
 use crate::{Error, Result};
 
@@ -52,7 +53,7 @@ pub(super) fn run_program(
 ) -> Result<ProgramEnd> {
     let program = command.get_program().to_string_lossy().into_owned();
     let host = |why: std::io::Error| Error::Program { program: program.clone(), why: why.to_string() };
-    let messages = message_file().map_err(host)?;
+    let messages = memory_file().map_err(host)?;
     let clone = || messages.try_clone().map(Stdio::from).map_err(host);
     let stdout = if output == ProgramOutput::Kept { clone()? } else { Stdio::null() };
     let mut child = command

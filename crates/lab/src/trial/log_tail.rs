@@ -3,12 +3,11 @@
 //! It is never a pipe: a process that writes into a pipe without a reader is killed while it should clean up.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use poolwright_host::private;
-use rustix::fs::MemfdFlags;
+use poolwright_host::{end_of, memory_file, private};
 
 use crate::{Error, Result};
 
@@ -34,10 +33,8 @@ impl LogTail {
     /// # Errors
     /// Fails if the memory file cannot be created.
     pub fn in_memory() -> Result<LogTail> {
-        let file = rustix::fs::memfd_create("log", MemfdFlags::CLOEXEC);
-        Ok(LogTail(File::from(
-            file.map_err(|why| Error::host("creating", Path::new("a file in memory"))(why.into()))?,
-        )))
+        let file = memory_file().map_err(Error::host("creating", Path::new("a file in memory")))?;
+        Ok(LogTail(file))
     }
 
     /// Returns a handle for the process that writes.
@@ -51,13 +48,7 @@ impl LogTail {
 
     /// Returns the end of the log as text.
     pub fn text(&self) -> String {
-        let read = || -> std::io::Result<Vec<u8>> {
-            let len = self.0.metadata()?.len();
-            let mut text = vec![0; len.min(MOST) as usize];
-            self.0.read_exact_at(&mut text, len.saturating_sub(MOST))?;
-            Ok(text)
-        };
-        String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+        end_of(&self.0, MOST)
     }
 }
 

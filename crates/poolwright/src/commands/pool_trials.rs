@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use poolwright_datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
 use poolwright_openzfs::property::{self, Settings};
-use poolwright_pool::command::{CommandError, CommandOptions, ZfsCommands};
-use poolwright_pool::{HealthState, Kstats, PoolLeaves};
+use poolwright_pool::{CommandOptions, Kstats, ZfsCommands};
 use poolwright_replay::KernelPoolOptions;
 use poolwright_tune::PoolTrials;
 
@@ -80,11 +80,9 @@ impl PoolTrialOptions {
                 .context(hint(create))
                 .context(Usage));
         };
-        let pool = dataset.split('/').next().unwrap_or(dataset);
-        check_pool(&commands, pool).with_context(failed)?;
+        let ashift = check_pool(&commands, dataset).with_context(failed)?;
         let available = found.available.unwrap_or(0) / SHARE;
         let quota = sample_bytes.saturating_mul(4).saturating_add(SPARE).min(available);
-        let ashift = ashift(&commands, pool).with_context(failed)?;
         let arcstats = Kstats::default().arcstats().with_context(failed)?;
         let arc_bytes = arcstats.and_then(|arc| arc.unsigned("c_max")).unwrap_or(0);
         let dirty = std::fs::read_to_string(DIRTY_MAX).ok().and_then(|text| text.trim().parse().ok());
@@ -104,25 +102,13 @@ impl PoolTrialOptions {
     }
 }
 
-/// Refuses a pool that is not healthy, read-only, or without counters of its vdevs.
-fn check_pool(commands: &ZfsCommands, pool: &str) -> anyhow::Result<()> {
-    let found = commands.list()?.into_iter().find(|of| of.name == pool);
-    let found = found.ok_or_else(|| CommandError::NoSuchPool { pool: pool.to_owned() })?;
-    if found.is_readonly {
-        return Err(anyhow!("the pool {pool} is imported read-only").context(Usage));
+/// Refuses a pool that is not healthy or does not count the I/O of its vdevs; returns the largest ashift of the vdevs.
+fn check_pool(commands: &ZfsCommands, dataset: &str) -> anyhow::Result<u32> {
+    if let Some(problem) = KernelDatasets::default().pool_problem(dataset)? {
+        return Err(anyhow!(problem));
     }
-    if found.health != HealthState::Online {
-        return Err(anyhow!("the pool {pool} is {}, not ONLINE", found.health.as_str()));
-    }
-    if PoolLeaves::of(commands, pool)?.is_none() {
-        return Err(anyhow!("the I/O of vdevs is not counted: OpenZFS 2.2 or later is required"));
-    }
-    Ok(())
-}
-
-/// The largest ashift of the pool's vdevs.
-fn ashift(commands: &ZfsCommands, pool: &str) -> anyhow::Result<u32> {
-    let vdevs = commands.vdev_counters(pool)?.unwrap_or_default();
+    let vdevs = commands.vdev_counters(pool_of(dataset))?;
+    let vdevs = vdevs.context("the I/O of vdevs is not counted: OpenZFS 2.2 or later is required")?;
     let largest = vdevs.iter().filter_map(|vdev| vdev.ashift).max().filter(|ashift| *ashift > 0);
     Ok(largest.map_or(12, |ashift| ashift as u32))
 }

@@ -135,11 +135,10 @@ impl<'a> PoolWatch<'a> {
         for of in self.commands.histograms(HistogramKind::Latency)?.iter().filter(|of| of.vdev.is_none()) {
             add_times(&mut seen.times, of);
         }
-        let below = format!("{}/", self.dataset);
         for pool in self.kstats.pools()?.iter().filter(|pool| pool.name() == self.options.pool()) {
             pool.for_each_objset(["nread", "nwritten"], |dataset, [read, written]| {
-                // Those of other trials do not count either.
-                if !dataset.starts_with(&below) && !dataset.contains(PREFIX) {
+                // Neither this trial nor another one.
+                if !dataset.contains(PREFIX) {
                     seen.others_read += read.unwrap_or(0);
                     seen.others_written += written.unwrap_or(0);
                 }

@@ -269,15 +269,9 @@ impl PoolTarget {
             poolwright_host::private::make_dirs(&path).map_err(Error::host("creating", &path))?;
             let trace = self.dir.join("traces").join(format!("{role}.{}.parquet", self.traces));
             let mounted = Mounted {
-                dataset: self.dataset(&role),
-                dir: self.path(&role),
-                readonly: false,
-                ignore_acls: false,
                 caching: Some(self.spec.caching.clone()),
-                threads: None,
                 record: record.then(|| trace.clone()),
-                overlay: false,
-                caller: None,
+                ..Mounted::new(self.dataset(&role), self.path(&role))
             };
             let began = Instant::now();
             self.ask_patiently::<Mounted>(&Request::Mount(mounted))?;
