@@ -1,10 +1,12 @@
-"""Checks the layers: each crate's dependencies against the table in docs/architecture.md, and the modules of each crate for cycles.
+"""Checks the layers: each crate's dependencies against the table in docs/architecture.md, the modules of each crate for cycles, and that
+no test is left out.
 
 usage: layers.py ROOT
 
 A crate may depend on the workspace crates that the column "may use" names, and no others; a dependency that it names must be
 there. Modules in one directory must not use each other in a circle; a module includes the modules below it, and what a module
-and its parent use of each other does not count. Modules of tests are left out.
+and its parent use of each other does not count. Modules of tests are left out. A target that Cargo.toml excludes from the tests
+(`test` or `doctest` is false, because building an empty test program takes time) must not contain any.
 
 Exit status: 0 clean, 1 something was found, 2 wrong usage.
 """
@@ -20,6 +22,7 @@ ROW = re.compile(r"^\| `crates/(\w+)` \| .* \| (.*) \|$", re.MULTILINE)
 USE = re.compile(r"\b(pub(?:\([^)]*\))? )?use ([\w:{}*,\s]+);")
 PATH = re.compile(r"\b(crate|super|self)((?:::\w+)+)")
 COMMENT = re.compile(r"//[^\n]*|\"(?:\\.|[^\"\\])*\"")
+EXCLUDED = {"test": re.compile(r"#\[test\]|\bproptest!"), "doctest": re.compile(r"^\s*//[/!] ```", re.MULTILINE)}
 TESTS = re.compile(r"#\[cfg\((?:all\()?test\b[^\n]*\nmod \w+ \{.*", re.DOTALL)
 
 
@@ -28,7 +31,7 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     root = Path(sys.argv[1])
-    found = list(dependencies(root))
+    found = [*dependencies(root), *left_out(root)]
     for crate in sorted((root / "crates").iterdir()):
         found += cycles(crate)
     for line in found:
@@ -54,6 +57,19 @@ def dependencies(root):
             yield f"docs/architecture.md: crates/{crate} may use {name}, and does not"
     for crate in sorted(set(rows) - set(crates)):
         yield f"docs/architecture.md: there is no crates/{crate}"
+
+
+def left_out(root):
+    """A line for each file with tests that its Cargo.toml excludes."""
+    for manifest in sorted(root.glob("crates/*/Cargo.toml")):
+        targets = tomllib.loads(manifest.read_text())
+        for target in [targets.get("lib", {}), *targets.get("bin", [])]:
+            top = manifest.parent / target.get("path", "src/lib.rs")
+            sources = sorted(top.parent.rglob("*.rs")) if top.name in ("lib.rs", "main.rs") else [top]
+            for key, mark in EXCLUDED.items():
+                for source in sources if target.get(key) is False else ():
+                    if mark.search(source.read_text()):
+                        yield f"{source.relative_to(root)}: has tests, but {manifest.relative_to(root)} says {key} = false"
 
 
 def cycles(crate):

@@ -44,6 +44,16 @@ class Layers(unittest.TestCase):
         (self.root / "crates/b/Cargo.toml").unlink()
         self.assertIn("there is no crates/b", list(layers.dependencies(self.root))[0])
 
+    def test_tests_that_the_manifest_excludes_are_found(self):
+        self.write("crates/a/Cargo.toml", "[lib]\ndoctest = false\n[[bin]]\nname = 'x'\npath = 'src/bin/x.rs'\ntest = false\n")
+        self.write("crates/a/src/lib.rs", "#[test]\nfn counts() {}\n")
+        self.write("crates/a/src/bin/x.rs", "fn main() {}\n")
+        self.write("crates/a/src/bin/y.rs", "#[test]\nfn counts() {}\n")
+        self.assertEqual(list(layers.left_out(self.root)), [])
+        self.write("crates/a/src/inner.rs", "/// ```\n/// assert!(true);\n/// ```\npub fn f() {}\n")
+        self.write("crates/a/src/bin/x.rs", "fn main() {}\n#[test]\nfn left_out() {}\n")
+        self.assertEqual(["doctest = false" in line for line in layers.left_out(self.root)], [True, False])
+
     def test_modules_in_a_circle_are_found(self):
         self.write("crates/a/src/lib.rs", "mod x;\nmod y;\n")
         self.write("crates/a/src/x.rs", "use crate::y::{self, B};\npub struct A;\n")
