@@ -82,6 +82,18 @@ fn a_pass_ends_after_the_time_given() {
     refused(dir.path(), "--for 2s", &["--application"]);
 }
 
+#[test]
+fn a_part_of_a_recording_is_replayed_with_the_files_of_that_time() {
+    let dir = tempfile::tempdir().unwrap();
+    // Each second, the file grows by ten pages.
+    recorded(dir.path(), 100, (0..100).map(|i| write(i * 100_000_000, i)).collect());
+    let out = replay(dir.path(), "--from 4s --first 2s --json");
+    assert_eq!(out.status.code(), Some(0), "{}", messages(&out));
+    let run = common::json_output("replay", &out.stdout);
+    let pages = |field: &str| run[field].as_u64().unwrap() / PAGE;
+    assert_eq!((pages("filled_bytes"), pages("written_bytes")), (40, 21), "{run}");
+}
+
 /// The trial would write ten times the size of the file system.
 #[test]
 fn a_trial_leaves_room_on_its_file_system() {

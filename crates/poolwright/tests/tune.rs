@@ -1,4 +1,5 @@
-//! `poolwright tune` as a user runs it: data and log in one directory, foreign recordings, repetition, and published advice.
+//! `poolwright tune` as a user runs it: data and log in one directory, foreign recordings, recordings that begin idle,
+//! repetition, and published advice.
 
 mod common;
 
@@ -130,6 +131,32 @@ fn a_recording_with_files_elsewhere_causes_a_warning() {
     let warnings = plan["warnings"].to_string();
     assert!(warnings.contains("1 of the 2 files in the recording"), "{warnings}");
     assert!(warnings.contains("elsewhere-wal"), "{warnings}");
+}
+
+/// The application starts its load 30 s after the recording began.
+#[test]
+fn a_recording_that_begins_idle_is_tuned_from_its_first_busy_second() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, trace) = sqlite(dir.path());
+    let mut late = Trace::load(&trace).unwrap();
+    late.events.iter_mut().for_each(|event| event.t_ns += 30_000_000_000);
+    // When the recorder began, the application opened its file.
+    late.events
+        .insert(0, Event { t_ns: 1_000_000, op: Op::Open, len: 256 * PAGE, offset: 0, ..late.events[0] });
+    late.meta.duration_ns = 31_000_000_000;
+    late.save(&trace).unwrap();
+    let out = tune(dir.path(), &data, &trace, &["--json"]);
+    let plan: Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", messages(&out)));
+    let plan = common::follows_schema("plan", plan);
+    let data = plan["roles"].as_array().unwrap().iter().find(|r| r["role"] == "data").unwrap();
+    let slice = &data["replayed"];
+    assert_eq!((&slice["begin_s"], &slice["end_s"]), (&30.0.into(), &31.0.into()), "{data}");
+    assert!(data["notes"].to_string().contains("the trials begin at 30 s of the recording"), "{data}");
+    let today = data["evidence"].as_array().unwrap().iter().find(|e| e["outcome"] == "current").unwrap();
+    assert!(today["metrics"]["work_rate"]["median"].as_f64() > Some(0.0), "{today}");
+    let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert!(page.contains("30.0 s to 31.0 s"));
 }
 
 /// The plan in a file.

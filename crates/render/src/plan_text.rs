@@ -137,7 +137,15 @@ impl<W: Write> Text<'_, W> {
         );
         self.wrapped("", 0, &about)?;
         let recorded = match &plan.trace {
-            Some(trace) => format!("{} of recording, ", Unit::Seconds.format(trace.duration_s)),
+            Some(trace) => {
+                let replayed =
+                    plan.longest_slice().map(|slice| format!(" ({} replayed)", format::slice(&slice)));
+                format!(
+                    "{} of recording{}, ",
+                    Unit::Seconds.format(trace.duration_s),
+                    replayed.unwrap_or_default()
+                )
+            }
             None => "no recording, estimates only; ".to_owned(),
         };
         let trials = format::counted(plan.trials, "trial");

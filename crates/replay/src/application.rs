@@ -101,8 +101,8 @@ impl Schedule {
     /// between them.
     pub fn of_application(trace: &Trace, others: Others, wanted: &dyn Fn(&Event) -> bool) -> Schedule {
         let waits = locks::waits(&trace.events);
-        let longest_fault = longest_fault(trace);
-        let usage = usage(trace, &waits.polls, longest_fault);
+        let longest_fault = longest_fault(&trace.events);
+        let usage = usage(&trace.events, &waits.polls, longest_fault);
         let inference = Inference {
             foreground: foreground_of(&usage),
             others,
@@ -123,9 +123,9 @@ impl Schedule {
     }
 }
 
-/// Returns the ids of the foreground threads.
-pub fn foreground_threads(trace: &Trace) -> HashSet<u32> {
-    foreground_of(&usage(trace, &locks::waits(&trace.events).polls, longest_fault(trace)))
+/// Returns the ids of the threads that are foreground in a replay of these events of a trace.
+pub fn foreground_threads(events: &[Event]) -> HashSet<u32> {
+    foreground_of(&usage(events, &locks::waits(events).polls, longest_fault(events)))
 }
 
 impl Inference<'_> {

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use poolwright_host::{memory, private, regular, room};
-use poolwright_trace::{Event, Op, Trace};
+use poolwright_trace::{Event, Trace};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -23,9 +23,13 @@ use crate::error::host;
 use crate::{Error, Result, Target};
 
 mod alike;
+mod begin;
+mod holes;
 mod image;
 mod layout;
 use alike::Alike;
+use begin::initial_sizes;
+use holes::Holes;
 use image::{Image, made_up};
 
 const ALIGN: u64 = 4096;
@@ -70,12 +74,25 @@ pub struct Extent {
 /// The captured data of one file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CapturedFile {
-    /// The length of the file in bytes when the recording began, as far as the trace shows it.
+    /// The length of the file in bytes at the begin of the replay, as far as the trace shows it: when the recording began,
+    /// unless [`Capture::begin_at`] sets a later time.
     pub initial_size: u64,
-    /// Whether the file existed when the recording began.
+    /// Whether the file existed at the begin of the replay.
     pub initial: bool,
     /// The captured extents, sorted by offset.
     pub extents: Vec<Extent>,
+    /// The holes of the file at the begin of the replay.
+    #[serde(skip)]
+    holes: Holes,
+}
+
+impl CapturedFile {
+    /// Returns the captured ranges that contain data at the begin of the replay, in order: begin and end (exclusive), in
+    /// bytes.
+    fn filled(&self) -> impl Iterator<Item = (u64, u64)> {
+        let data = |e: &Extent| self.holes.data(e.offset, (e.offset + e.len).min(self.initial_size));
+        self.extents.iter().flat_map(data)
+    }
 }
 
 /// A capture, with its data in memory.
@@ -228,7 +245,7 @@ impl Capture {
         }
     }
 
-    /// Writes each file as it was when the recording began, in file order. Returns the number of bytes written.
+    /// Writes each file as it was at the begin of the replay, in file order. Returns the number of bytes written.
     ///
     /// # Errors
     ///
@@ -242,9 +259,7 @@ impl Capture {
                 continue;
             }
             target.create(number)?;
-            for extent in &file.extents {
-                let end = (extent.offset + extent.len).min(file.initial_size);
-                let mut at = extent.offset;
+            for (mut at, end) in file.filled() {
                 while at < end {
                     if stop() {
                         return Err(Error::Interrupted);
@@ -259,17 +274,6 @@ impl Capture {
         }
         target.settle()?;
         Ok(written)
-    }
-
-    /// Returns the number of bytes that [`Capture::fill`] writes for files of a role.
-    pub fn filled_bytes(&self, role: &str) -> u64 {
-        let of = |(f, r): (&CapturedFile, &String)| -> u64 {
-            if r != role || !f.initial {
-                return 0;
-            }
-            f.extents.iter().map(|e| (e.offset + e.len).min(f.initial_size).saturating_sub(e.offset)).sum()
-        };
-        self.files.iter().zip(&self.roles).map(of).sum()
     }
 
     /// Returns the free space in bytes that a scratch directory needs: for the image, for a pool and its
@@ -337,29 +341,6 @@ impl Capture {
 pub fn check_room(dir: &Path, needed: u64) -> Result<()> {
     let free = room::available(dir).map_err(host("inspect", dir))?;
     if free < needed { Err(Error::NoRoom { path: dir.to_owned(), free, needed }) } else { Ok(()) }
-}
-
-/// Returns for each file whether it existed when the recording began, and its length then in bytes. If the file ends
-/// where a chain of appending writes ends, its initial length is the start of that chain.
-fn initial_sizes(trace: &Trace) -> Vec<(bool, u64)> {
-    let mut sizes: Vec<(bool, u64)> = trace.files.iter().map(|f| (true, f.size)).collect();
-    let mut reach = vec![0u64; sizes.len()];
-    for event in trace.events.iter().filter(|e| e.moves_bytes()) {
-        let end: &mut u64 = &mut reach[event.file as usize];
-        *end = (*end).max(event.offset.saturating_add(event.len));
-    }
-    for (size, reach) in sizes.iter_mut().zip(reach) {
-        size.1 = size.1.max(reach);
-    }
-    for event in trace.events.iter().rev() {
-        let (initial, size) = &mut sizes[event.file as usize];
-        match event.op {
-            Op::Write if event.offset + event.len == *size && event.len > 0 => *size = event.offset,
-            Op::Create => *initial = false,
-            _ => {}
-        }
-    }
-    sizes
 }
 
 #[cfg(test)]

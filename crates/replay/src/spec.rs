@@ -68,7 +68,11 @@ pub struct Spec {
     /// Share of the recorded time at the start of the pass that warms up and is not measured, 0 to 0.9.
     #[serde(default)]
     pub warm_share: f64,
-    /// Replays only this much recorded time from the start, in seconds.
+    /// Begins at this time of the recording, in seconds: the files are filled as they were then, and earlier operations are not
+    /// replayed. Without it, the replay begins at the start of the recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_seconds: Option<f64>,
+    /// Replays only this much recorded time from its begin, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seconds: Option<f64>,
     /// Only fills the target and measures space, without a pass.

@@ -21,8 +21,7 @@ use crate::{
 /// Returns an error if the trace, capture or specification is invalid, if nothing is left to replay, or if the target
 /// fails; and [`Error::Interrupted`] if `interrupted` returns true.
 pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Replay> {
-    let trace = Trace::load(&spec.trace)?;
-    let capture = load_capture(spec, &trace)?;
+    let (trace, capture) = load(spec)?;
     if !(0.0..=0.9).contains(&spec.warm_share) {
         return Err(Error::Nothing(format!(
             "warm_share is {}, but must be between 0 and 0.9",
@@ -79,6 +78,18 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
             Ok(replay)
         }
     }
+}
+
+/// Returns the trace and its capture, from the time at which the replay begins.
+fn load(spec: &Spec) -> Result<(Trace, Capture)> {
+    let mut trace = Trace::load(&spec.trace)?;
+    let mut capture = load_capture(spec, &trace)?;
+    if let Some(seconds) = spec.from_seconds {
+        let begin_ns = (seconds * 1e9) as u64;
+        capture.begin_at(&trace, begin_ns);
+        trace.begin_at(begin_ns);
+    }
+    Ok((trace, capture))
 }
 
 /// Returns the capture of the trace, reduced to the roles of the specification.

@@ -64,6 +64,7 @@ fn prepare(dir: &Path, target: TargetSpec) -> Spec {
         application: None,
         warm_passes: 1,
         warm_share: 0.0,
+        from_seconds: None,
         first_seconds: None,
         fill_only: false,
     }

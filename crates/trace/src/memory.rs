@@ -45,6 +45,19 @@ impl Trace {
         Ok(Trace { meta: reader.meta().clone(), files: reader.files().to_vec(), events })
     }
 
+    /// Removes the events before `t_ns` and counts times from there, as if the recording had begun then. The CPU time of a
+    /// second that `t_ns` divides is kept if more than half of that second is.
+    pub fn begin_at(&mut self, t_ns: u64) {
+        let first = self.events.partition_point(|event| event.t_ns < t_ns);
+        self.events.drain(..first);
+        for event in &mut self.events {
+            event.t_ns -= t_ns;
+        }
+        self.meta.duration_ns = self.meta.duration_ns.saturating_sub(t_ns);
+        let seconds = (t_ns as f64 / 1e9).round() as usize;
+        self.meta.cpu.drain(..seconds.min(self.meta.cpu.len()));
+    }
+
     /// Writes the trace to disk.
     ///
     /// # Errors
@@ -59,5 +72,39 @@ impl Trace {
             writer.push(*event)?;
         }
         writer.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CpuSecond, Flags, Op};
+
+    #[test]
+    fn a_later_begin_leaves_out_what_was_before_it() {
+        let event = |t_ns: u64| Event {
+            t_ns,
+            dur_ns: 1,
+            op: Op::Read,
+            file: 0,
+            offset: 0,
+            len: 1,
+            pid: 1,
+            tid: 1,
+            flags: Flags::default(),
+            gap: None,
+        };
+        let cpu = |host_ns: u64| CpuSecond { host_ns, ..CpuSecond::default() };
+        let mut trace = Trace {
+            meta: Meta { duration_ns: 5_000_000_000, cpu: (0..5).map(cpu).collect(), ..Meta::default() },
+            events: [0, 1_999_999_999, 2_000_000_000, 4_500_000_000].map(event).into(),
+            ..Trace::default()
+        };
+        trace.begin_at(2_000_000_000);
+        assert_eq!(trace.events.iter().map(|e| e.t_ns).collect::<Vec<_>>(), [0, 2_500_000_000]);
+        assert_eq!((trace.meta.duration_ns, trace.meta.cpu), (3_000_000_000, vec![cpu(2), cpu(3), cpu(4)]));
+        trace.meta.cpu = vec![cpu(2)];
+        trace.begin_at(60_000_000_000);
+        assert!(trace.events.is_empty() && trace.meta.cpu.is_empty() && trace.meta.duration_ns == 0);
     }
 }

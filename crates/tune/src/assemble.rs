@@ -13,7 +13,7 @@ use crate::race::Outcome;
 use crate::roles::{Files, dataset_location};
 use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
-use crate::{Result, database, evidence, headline, machine, memory, repeat, slice, track_record};
+use crate::{Result, database, evidence, headline, machine, memory, repeat, track_record};
 
 /// The smallest improvement of the objective that justifies rewriting the files: 3 % (docs/method.md, "The
 /// decision").
@@ -47,10 +47,11 @@ impl Tuner<'_> {
                 unmet.join(" and ")
             ));
         }
-        if let Some((fit, outcome)) = self.fits.get(name).zip(outcome) {
-            let distance = slice::distance(&self.trace, fit.seconds);
-            let written = slice::written(&self.trace, fit.seconds, self.recorded());
-            notes.extend(fit.cuts(self.recorded(), distance, written, outcome));
+        let fit = self.fits.get(name).filter(|_| outcome.is_some());
+        let slice = fit.map(|fit| self.profile.compare(self.slice(fit.seconds)));
+        if let Some(((fit, outcome), slice)) = fit.zip(outcome).zip(slice.as_ref()) {
+            notes.extend(self.profile.late_begin(self.begin_s));
+            notes.extend(fit.cuts(slice, outcome));
         }
         if let Some(simpler) = outcome.filter(|_| better).and_then(|o| o.left_out.as_ref()) {
             notes.push(simpler.clone());
@@ -70,6 +71,7 @@ impl Tuner<'_> {
             safe_because: BTreeMap::new(),
             io: (files.ops > 0).then(|| files.io.clone()),
             together_with: together_with.to_vec(),
+            replayed: slice.map(|s| s.to_plan()),
             evidence: evidence::collect(outcome, better, screened, today, self.request.goal, self.ashift),
             gain: if better { pairs } else { BTreeMap::new() },
             notes,

@@ -11,6 +11,7 @@ use poolwright_replay::Replay;
 
 use crate::model::Anchor;
 use crate::race::{Ended, LEAST_PAIRS, Outcome};
+use crate::slice::ComparedSlice;
 
 /// Share of a trial's work that warms up the caches and is not measured.
 pub(crate) const WARM_SHARE: f64 = 0.2;
@@ -50,7 +51,7 @@ const SLOW: f64 = 2.5;
 /// The part of the recording that the trials of a race replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fit {
-    /// Recorded seconds from the start.
+    /// Recorded seconds from the begin of the trials.
     pub seconds: f64,
     /// Wall seconds that a trial should take.
     pub trial_s: f64,
@@ -100,13 +101,22 @@ impl Calibration {
     }
 }
 
-/// Fits a race into `budget_s` wall seconds. `recorded` is the length of the recording in seconds; `written`
-/// returns the ratio of [`crate::slice::written`] for a slice of the given seconds.
+/// Returns the recorded seconds that a trial will probably replay, before any trial shows how long they take.
+pub(crate) fn expected_slice_s(budget_s: f64) -> f64 {
+    at_best_calibrated(CALIBRATION_S, (budget_s / WANTED_TRIALS).clamp(LEAST_PASS_S, MOST_PASS_S))
+}
+
+/// Returns `calibrated_s`, the length of the calibration trial, if `seconds` is about the same: the calibration then
+/// counts as a trial of today's settings.
+fn at_best_calibrated(calibrated_s: f64, seconds: f64) -> f64 {
+    if ALIKE.contains(&(calibrated_s / seconds)) { calibrated_s } else { seconds }
+}
+
+/// Fits a race into `budget_s` wall seconds. `recorded` is the length of the recording from the begin of the trials, in
+/// seconds; `written` returns the ratio of [`crate::slice::Profile::written`] for a slice of the given seconds.
 pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64, written: &dyn Fn(f64) -> f64) -> Fit {
     let pass_s = (budget_s / WANTED_TRIALS - c.fixed_s).clamp(LEAST_PASS_S, MOST_PASS_S);
-    let seconds = c.replayed(pass_s, recorded);
-    // A calibration of about the same length counts as a trial of today's settings.
-    let seconds = if ALIKE.contains(&(c.seconds / seconds)) { c.seconds } else { seconds };
+    let seconds = at_best_calibrated(c.seconds, c.replayed(pass_s, recorded));
     let of = |seconds: f64| Fit { seconds, trial_s: c.fixed_s + c.per_recorded_s * seconds };
     let off = |seconds: f64| (written(seconds) - 1.0).abs();
     if off(seconds) <= BURSTY {
@@ -131,30 +141,28 @@ impl Fit {
         Duration::from_secs_f64(SLOWEST * self.trial_s + GRACE_S)
     }
 
-    /// Describes how the time budget shortened the race, or returns `None` if it did not. `recorded` is the
-    /// length of the recording in seconds; `distance` and `written` are the results of
-    /// [`crate::slice::distance`] and [`crate::slice::written`].
-    pub(crate) fn cuts(
-        &self,
-        recorded: f64,
-        distance: f64,
-        written: f64,
-        outcome: &Outcome,
-    ) -> Option<String> {
+    /// Describes how the time budget shortened the race, which replayed `part`, or returns `None` if it did not.
+    pub(crate) fn cuts(&self, part: &ComparedSlice, outcome: &Outcome) -> Option<String> {
         let mut cuts = Vec::new();
-        if self.seconds < 0.99 * recorded {
+        let begin_s = part.slice.begin_s;
+        if self.seconds < 0.99 * (part.recorded_s - begin_s) {
+            let replayed = if begin_s > 0.0 {
+                format!("{begin_s:.0} s to {:.0} s", part.slice.end_s())
+            } else {
+                format!("the first {:.0} s", self.seconds)
+            };
             cuts.push(format!(
-                "the trials replayed the first {:.0} s of {recorded:.0} s; {:.0} % of these operations would have to differ to match \
-                 the mixture of the whole recording",
-                self.seconds,
-                distance * 100.0
+                "the trials replayed {replayed} of {:.0} s; {:.0} % of these operations would have to differ to match the mixture of \
+                 the whole recording",
+                part.recorded_s,
+                part.distance * 100.0
             ));
-            if (written - 1.0).abs() > BURSTY {
-                let less = if written < 1.0 { "fewer" } else { "more" };
+            if (part.written - 1.0).abs() > BURSTY {
+                let less = if part.written < 1.0 { "fewer" } else { "more" };
                 cuts.push(format!(
-                        "these seconds have {:.0} % {less} bytes written per second than the whole recording, so changes of the bytes \
-                         written are uncertain; a larger budget allows longer trials",
-                    100.0 * (written - 1.0).abs()
+                    "these seconds have {:.0} % {less} bytes written per busy second than the whole recording, so changes of the \
+                     bytes written are uncertain; a larger budget allows longer trials",
+                    100.0 * (part.written - 1.0).abs()
                 ));
             }
         }
@@ -172,6 +180,7 @@ impl Fit {
 mod tests {
     use super::*;
     use crate::race::Runner;
+    use crate::slice::Slice;
 
     fn calibration(fixed_s: f64, per_recorded_s: f64) -> Calibration {
         Calibration { seconds: CALIBRATION_S, fixed_s, per_recorded_s, anchor: None }
@@ -181,10 +190,15 @@ mod tests {
     fn only_what_was_cut_is_called_cut() {
         let mut outcome = Outcome::new(Runner::new(Default::default()));
         let all = fit(&calibration(0.5, 0.02), 80.0, 15.0, &|_| 1.0);
-        assert_eq!(all.cuts(15.0, 0.0, 1.0, &outcome), None, "{all:?}");
+        let part = |fit: &Fit, begin_s, recorded_s, distance, written| {
+            let slice = Slice { begin_s, seconds: fit.seconds };
+            ComparedSlice { slice, recorded_s, distance, written }
+        };
+        assert_eq!(all.cuts(&part(&all, 0.0, 15.0, 0.0, 1.0), &outcome), None, "{all:?}");
+        assert_eq!(all.cuts(&part(&all, 30.0, 45.0, 0.0, 1.0), &outcome), None, "{all:?}");
         let cut = fit(&calibration(2.0, 1.0), 80.0, 30.0, &|_| 1.0);
         outcome.ended = Ended::OutOfTime;
-        let message = cut.cuts(30.0, 0.03, 0.67, &outcome).unwrap();
+        let message = cut.cuts(&part(&cut, 0.0, 30.0, 0.03, 0.67), &outcome).unwrap();
         for part in [
             "the first 6 s of 30 s",
             " 3 % of these operations would",
@@ -193,8 +207,8 @@ mod tests {
         ] {
             assert!(message.contains(part), "{message}");
         }
-        let steady = cut.cuts(30.0, 0.03, 1.1, &outcome).unwrap();
-        assert!(!steady.contains("bytes written"), "{steady}");
+        let steady = cut.cuts(&part(&cut, 12.0, 30.0, 0.03, 1.1), &outcome).unwrap();
+        assert!(steady.contains("12 s to 18 s of 30 s") && !steady.contains("bytes written"), "{steady}");
     }
 
     #[test]

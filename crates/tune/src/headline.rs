@@ -156,6 +156,7 @@ mod tests {
             safe_because: Settings::new(),
             io: None,
             together_with: vec!["wal".into()],
+            replayed: None,
             evidence: Vec::new(),
             gain,
             notes: Vec::new(),

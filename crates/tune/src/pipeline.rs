@@ -18,13 +18,15 @@ use crate::assemble::reconcile;
 use crate::candidates::{grid, with};
 use crate::current::detect;
 use crate::findings::Findings;
+use crate::fit::expected_slice_s;
 use crate::groups::{Load, Loads};
 use crate::plan::{self, Plan, TrialPoolLoad};
 use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
 use crate::scatter::Scatter;
 use crate::screen::{Forecast, ForecastInput, estimate};
+use crate::slice::Profile;
 use crate::trials::for_all;
-use crate::tuner::{Progress, Request, Tuner, recommended_ashift, together_with};
+use crate::tuner::{Progress, Request, Tuner, recommended_ashift, recorded_s, together_with};
 use crate::{Error, Result};
 
 /// The largest record tried, in bytes; the capture takes whole regions of this size.
@@ -52,11 +54,17 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     let current = detect(&request.dir, &request.stated);
     let of_pool = request.on.as_ref().map(|on| on.ashift);
     let ashift = of_pool.or(request.ashift).unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
-    let foreground = foreground_threads(&trace);
+    let trace = Arc::new(trace);
+    let profile = Profile::new(Arc::clone(&trace), recorded_s(&trace));
+    let begin_s = profile.begin(expected_slice_s(request.budget.as_secs_f64()));
+    let first = trace.events.partition_point(|e| (e.t_ns as f64) < begin_s * 1e9);
+    let foreground = foreground_threads(&trace.events[first..]);
     let load = TrialPoolLoad { largest_trial_bytes: capture.pool_bytes(), ..TrialPoolLoad::default() };
     let mut tuner = Tuner {
         request,
-        trace: Arc::new(trace),
+        trace,
+        profile,
+        begin_s,
         capture: Arc::new(capture),
         inventory,
         current,
@@ -305,6 +313,7 @@ impl Tuner<'_> {
         let (foreground, around) = (self.foreground.clone(), self.surroundings());
         let input = ForecastInput {
             trace: &trace,
+            begin_s: self.begin_s,
             capture: &capture,
             roles,
             criteria: self.request.criteria(),

@@ -15,6 +15,7 @@ mod file;
 mod memory;
 mod pareto;
 mod problems;
+mod replayed;
 mod request;
 mod track_record;
 mod trial_pool;
@@ -29,6 +30,7 @@ pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Ou
 pub use file::PlanFileError;
 pub use memory::Memory;
 pub use pareto::{Pareto, ParetoSetting};
+pub use replayed::ReplayedSlice;
 pub use request::{Repetition, RequestRecord};
 pub use track_record::{MeasuredWorkload, TrackRecord};
 pub use trial_pool::{TrialPool, TrialPoolLoad};
@@ -348,6 +350,9 @@ pub struct Role {
     /// Other roles of the same dataset whose I/O was replayed in the same trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub together_with: Vec<String>,
+    /// The part of the recording that its trials replayed; missing without trials, and in plans of older releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<ReplayedSlice>,
     /// Every setting that was tried, estimated or predicted, best objective first.
     pub evidence: Vec<Evidence>,
     /// Change of each metric by `recommended`, for this role and those of `together_with`; all other roles as
@@ -456,6 +461,16 @@ mod tests {
         let (value, plan) = example();
         assert_eq!(serde_json::to_value(&plan).unwrap(), value);
         assert_eq!(plan.problems(), Vec::<String>::new());
+        assert_eq!(plan.longest_slice().map(|slice| slice.end_s), Some(12.5));
+    }
+
+    #[test]
+    fn plans_of_older_releases_are_read() {
+        let (mut value, mut plan) = example();
+        value["roles"][0].as_object_mut().unwrap().remove("replayed").expect("the example has a slice");
+        plan.roles[0].replayed = None;
+        let old: Plan = serde_json::from_value(value).unwrap();
+        assert_eq!((old.longest_slice(), &old), (None, &plan));
     }
 
     #[test]

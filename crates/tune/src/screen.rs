@@ -84,6 +84,8 @@ fn canonical(compression: &str) -> String {
 /// Input of the model.
 pub(crate) struct ForecastInput<'a> {
     pub trace: &'a Trace,
+    /// Where the trials begin, in seconds since the start of the recording.
+    pub begin_s: f64,
     pub capture: &'a Capture,
     /// The roles that share the dataset.
     pub roles: &'a [String],
@@ -214,10 +216,11 @@ fn without_think_time(today: &Prediction, cores: f64) -> Anchor {
     Anchor { seconds, cpu_seconds: today.cpu_ns / 1e9, cores, threads: 1.0, recorded_s: 1.0 }
 }
 
-/// Returns the events of the roles in the first [`MODEL_S`] seconds.
+/// Returns the events of the roles in the first [`MODEL_S`] seconds from the begin of the trials.
 fn events<'a>(q: &ForecastInput<'a>) -> impl Iterator<Item = &'a Event> + Clone {
     let (capture, roles) = (q.capture, q.roles);
-    let in_time = q.trace.events.partition_point(|e| e.t_ns < MODEL_S * 1_000_000_000);
-    let events = q.trace.events[..in_time].iter();
+    let begin_ns = (q.begin_s * 1e9) as u64;
+    let until = |t_ns: u64| q.trace.events.partition_point(|e| e.t_ns < t_ns);
+    let events = q.trace.events[until(begin_ns)..until(begin_ns + MODEL_S * 1_000_000_000)].iter();
     events.filter(move |e| roles.contains(&capture.roles[e.file as usize]) && capture.keeps(e))
 }

@@ -19,7 +19,6 @@ use crate::plan::{self, TrialPoolLoad};
 use crate::race::{Candidate, Limits, Outcome, Race, Runner};
 use crate::scatter::Scatter;
 use crate::screen::{Forecast, MODEL_S, Screened};
-use crate::slice;
 use crate::tuner::{PoolTrials, Tuner};
 
 /// Pairs that compare the whole plan with today's settings.
@@ -36,8 +35,8 @@ const CALIBRATION_LONGEST_S: f64 = 20.0;
 const CALIBRATION_LIMIT: Duration = Duration::from_secs(300);
 
 impl Tuner<'_> {
-    /// Returns the specification of a trial of the whole application over the first `seconds` of the recording,
-    /// whose pass ends after `longest_s` seconds.
+    /// Returns the specification of a trial of the whole application over `seconds` of the recording, whose pass ends
+    /// after `longest_s` seconds.
     fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64, longest_s: f64) -> Spec {
         // Without durations, neither threads nor think times can be reconstructed.
         let timed = self.trace.events.iter().any(|e| e.dur_ns > 0);
@@ -52,6 +51,7 @@ impl Tuner<'_> {
                 .then_some(ApplicationSpec { longest_s: Some(longest_s), ..ApplicationSpec::default() }),
             warm_passes: 0,
             warm_share: WARM_SHARE,
+            from_seconds: (self.begin_s > 0.0).then_some(self.begin_s),
             first_seconds: Some(seconds),
             fill_only: false,
         }
@@ -127,7 +127,7 @@ impl Tuner<'_> {
     /// predictions.
     pub(crate) fn calibrate(&mut self) -> Result<()> {
         self.report_progress("measuring how long a trial takes");
-        let seconds = CALIBRATION_S.min(self.recorded());
+        let seconds = CALIBRATION_S.min(self.replayable());
         let spec = self.spec(self.settings_so_far(), seconds, CALIBRATION_LONGEST_S);
         let began = Instant::now();
         // Its expected duration is not known yet; a trial that takes twice the budget leaves no time for
@@ -137,13 +137,13 @@ impl Tuner<'_> {
         self.warnings.extend(replay.work_rate.and_then(fast_recording_warning));
         let cores = self.surroundings().cores;
         self.calibration =
-            Some(Calibration::of(&replay, seconds, whole, self.recorded().min(MODEL_S as f64), cores));
+            Some(Calibration::of(&replay, seconds, whole, self.replayable().min(MODEL_S as f64), cores));
         self.calibrated = Some(metrics(&replay));
         Ok(())
     }
 
     pub(crate) fn is_enough_for_a_race(&self, budget: Duration) -> bool {
-        let least = self.calibration.as_ref().map_or(0.0, |c| c.least_trial_s(self.recorded()));
+        let least = self.calibration.as_ref().map_or(0.0, |c| c.least_trial_s(self.replayable()));
         budget.as_secs_f64() >= LEAST_TRIALS * least
     }
 
@@ -158,9 +158,8 @@ impl Tuner<'_> {
         let name = roles[0].as_str();
         let today = self.current.settings.clone();
         let calibration = self.calibration.expect("calibrate() runs before the first race");
-        let recorded = self.recorded();
-        let written = |seconds: f64| slice::written(&self.trace, seconds, recorded);
-        let fit = fit::fit(&calibration, budget.as_secs_f64(), recorded, &written);
+        let written = |seconds: f64| self.profile.written(&self.slice(seconds));
+        let fit = fit::fit(&calibration, budget.as_secs_f64(), self.replayable(), &written);
         self.fits.insert(name.to_owned(), fit);
         let mut reference = Runner::new(today.clone());
         // The calibration is a trial of today's settings for all roles.

@@ -24,6 +24,7 @@ use crate::plan::TrialPoolLoad;
 use crate::requirement::{Criteria, Requirement};
 use crate::roles::Inventory;
 use crate::scatter::Scatter;
+use crate::slice::{Profile, Slice};
 
 /// Trials on a pool of the kernel instead of the engine.
 #[derive(Clone, Debug)]
@@ -97,6 +98,9 @@ pub struct Progress {
 pub(crate) struct Tuner<'a> {
     pub request: &'a Request,
     pub trace: Arc<Trace>,
+    pub profile: Profile,
+    /// Where all trials begin, in seconds since the start of the recording.
+    pub begin_s: f64,
     pub capture: Arc<Capture>,
     pub inventory: Inventory,
     pub current: Current,
@@ -120,6 +124,11 @@ pub(crate) struct Tuner<'a> {
     /// The load of the kernel's pool so far.
     pub pool_load: Rc<Cell<TrialPoolLoad>>,
     pub progress: &'a mut dyn FnMut(&Progress),
+}
+
+/// Returns the length of a recording in seconds, at least 1.
+pub(crate) fn recorded_s(trace: &Trace) -> f64 {
+    (trace.meta.duration_ns as f64 / 1e9).max(1.0)
 }
 
 /// Returns the recommended ashift of the pool, and the reason.
@@ -155,8 +164,14 @@ impl Tuner<'_> {
         self.request.budget.saturating_sub(self.began.elapsed())
     }
 
-    pub(crate) fn recorded(&self) -> f64 {
-        (self.trace.meta.duration_ns as f64 / 1e9).max(1.0)
+    /// Returns the recorded seconds from the begin of the trials to the end of the recording.
+    pub(crate) fn replayable(&self) -> f64 {
+        recorded_s(&self.trace) - self.begin_s
+    }
+
+    /// Returns the slice of a trial of `seconds` recorded seconds.
+    pub(crate) fn slice(&self, seconds: f64) -> Slice {
+        Slice { begin_s: self.begin_s, seconds }
     }
 
     /// The ARC of a trial in bytes. The engine's is scaled with the sample; the kernel's cannot be.

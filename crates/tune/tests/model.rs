@@ -86,6 +86,7 @@ fn spec(dir: &std::path::Path, settings: &Settings) -> Spec {
         application: None,
         warm_passes: 1,
         warm_share: 0.0,
+        from_seconds: None,
         first_seconds: None,
         fill_only: false,
     }

@@ -116,7 +116,7 @@ impl Block {
 pub fn figures(trace: &Trace) -> TraceFigures {
     let end = trace.events.iter().map(|event| event.t_ns).max().unwrap_or(0) + 1;
     let block_ns = trace.meta.duration_ns.max(end).div_ceil(BLOCKS as u64).max(1);
-    let foreground = foreground_threads(trace);
+    let foreground = foreground_threads(&trace.events);
     let mut blocks = vec![Block::default(); BLOCKS];
     let mut mix = MixSums::default();
     for event in &trace.events {

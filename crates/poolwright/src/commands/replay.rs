@@ -65,7 +65,11 @@ pub struct Args {
     #[arg(long, value_name = "N", requires = "application", value_parser = clap::value_parser!(u32).range(1..=1024))]
     servers: Option<u32>,
 
-    /// Replay only this much of the recording, from its start, such as 13s
+    /// Begin at this time of the recording, such as 30s, with the files as they were then
+    #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
+    from: Option<Duration>,
+
+    /// Replay only this much of the recording, from its start or from --from, such as 13s
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
     first: Option<Duration>,
 
@@ -121,6 +125,7 @@ impl Args {
             application: self.application(),
             warm_passes: self.warm,
             warm_share: if self.application { WARM_SHARE } else { 0.0 },
+            from_seconds: self.from.map(|from| from.as_secs_f64()),
             first_seconds: self.first.map(|first| first.as_secs_f64()),
             fill_only: false,
         }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use poolwright_report::{Tone, Unit};
 use poolwright_tune::metric::{MetricFamily, representatives};
 pub use poolwright_tune::metric::{better, ordered, title, unit};
-use poolwright_tune::plan::{Evidence, Gain, GainVerdict, Goal, Plan, Role, Settings};
+use poolwright_tune::plan::{Evidence, Gain, GainVerdict, Goal, Plan, ReplayedSlice, Role, Settings};
 
 /// The title of a metric for a column heading, abbreviated.
 pub fn short_title(name: &str) -> String {
@@ -27,6 +27,11 @@ pub fn headline(goal: &Goal, has: impl Fn(&str) -> bool + Copy) -> Vec<&str> {
     let picked = families.into_iter().filter_map(|family| pick(family, goal, has));
     let weighed = goal.weights.keys().map(String::as_str).filter(|name| has(name));
     ordered(picked.chain(weighed))
+}
+
+/// Begin and end of a slice of the recording, such as `30.0 s to 36.3 s`.
+pub fn slice(slice: &ReplayedSlice) -> String {
+    format!("{:.1} s to {:.1} s", slice.begin_s, slice.end_s)
 }
 
 /// Settings in the order of [`sorted`]: `recordsize=16K compression=zstd-3 …`.

@@ -122,14 +122,14 @@ fn recording(plan: &Plan) -> Option<Vec<(&'static str, String)>> {
     let t = plan.trace.as_ref()?;
     let ops: Vec<String> = t.ops.iter().map(|(op, n)| format::counted(*n, op)).collect();
     let bytes: Vec<String> = t.bytes.iter().map(|(op, n)| format!("{op} {}", format::bytes(*n))).collect();
-    let mut all = vec![
-        ("subject", t.subject.clone()),
-        ("length", Unit::Seconds.format(t.duration_s)),
+    let mut all = vec![("subject", t.subject.clone()), ("length", Unit::Seconds.format(t.duration_s))];
+    all.extend(plan.longest_slice().map(|slice| ("replayed in trials", format::slice(&slice))));
+    all.extend([
         ("operations", ops.join(", ")),
         ("bytes", bytes.join(", ")),
         ("lost events", Unit::Count.format(t.lost_events as f64)),
         ("recorded by", format!("{}, probe set {}", t.creator, t.probe_set)),
-    ];
+    ]);
     all.extend(t.path.iter().map(|p| ("file", p.clone())));
     Some(all)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use poolwright_trace::{Event, Flags, Gap, Op, Trace};
+use poolwright_trace::{Event, Flags, Gap, Op};
 
 use super::Others;
 use super::locks::Poll;
@@ -25,10 +25,10 @@ pub(super) fn is_fault(event: &Event) -> bool {
 }
 
 /// Returns the longest sleep attributed to a page fault, in nanoseconds.
-pub(super) fn longest_fault(trace: &Trace) -> u64 {
+pub(super) fn longest_fault(events: &[Event]) -> u64 {
     let mut last: HashMap<u32, u64> = HashMap::new();
     let mut sleeps = Vec::new();
-    for event in &trace.events {
+    for event in events {
         let (before, maps) = (last.remove(&event.tid), event.op == Op::Map && event.dur_ns == 0);
         if let (Some(before), Some(gap)) = (before.filter(|_| maps), event.gap) {
             sleeps.extend(Some(asleep(&gap, event.t_ns.saturating_sub(before))).filter(|ns| *ns > 0));
@@ -134,11 +134,15 @@ pub(super) fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
     usage.iter().filter(|(_, usage)| !usage.is_background()).map(|(tid, _)| *tid).collect()
 }
 
-/// Returns the usage of each thread over the whole trace, including operations that are not replayed. `longest_fault`:
+/// Returns the usage of each thread over all events, including operations that are not replayed. `longest_fault`:
 /// see [`longest_fault`].
-pub(super) fn usage(trace: &Trace, polls: &HashMap<usize, Poll>, longest_fault: u64) -> HashMap<u32, Usage> {
+pub(super) fn usage(
+    events: &[Event],
+    polls: &HashMap<usize, Poll>,
+    longest_fault: u64,
+) -> HashMap<u32, Usage> {
     let mut usage: HashMap<u32, Usage> = HashMap::new();
-    for (index, event) in trace.events.iter().enumerate() {
+    for (index, event) in events.iter().enumerate() {
         usage.entry(event.tid).or_default().take(event, polls.contains_key(&index), longest_fault);
     }
     if usage.values().all(Usage::is_background) {

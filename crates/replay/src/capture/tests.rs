@@ -1,7 +1,7 @@
 //! What a capture takes, and what it makes up.
 
 use super::*;
-use poolwright_trace::{File, Flags};
+use poolwright_trace::{File, Flags, Op};
 
 fn event(op: Op, file: u32, offset: u64, len: u64) -> Event {
     Event { t_ns: 0, dur_ns: 1, op, file, offset, len, pid: 1, tid: 1, flags: Flags::default(), gap: None }

@@ -45,6 +45,7 @@ impl Tuner<'_> {
         let surroundings = self.surroundings();
         let input = ForecastInput {
             trace: &self.trace,
+            begin_s: self.begin_s,
             capture: &self.capture,
             roles: &race.roles,
             criteria: self.request.criteria(),

@@ -68,7 +68,7 @@ impl Tuner<'_> {
         let mut changed = base.clone();
         changed.extend(for_all(&race.roles, wanted));
         let raced = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
-        let seconds = if raced > 0.0 { raced } else { CALIBRATION_S.min(self.recorded()) };
+        let seconds = if raced > 0.0 { raced } else { CALIBRATION_S.min(self.replayable()) };
         let mut pairs = Pairs::new();
         for i in 0..PAIRS {
             self.report_progress(format!(

@@ -59,6 +59,7 @@ fn role(recommended: Settings) -> Role {
         safe_because: BTreeMap::new(),
         io: None,
         together_with: Vec::new(),
+        replayed: None,
         evidence: vec![estimate],
         gain: Gains::new(),
         notes: Vec::new(),
