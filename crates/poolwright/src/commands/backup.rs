@@ -1,6 +1,7 @@
 //! `poolwright backup`: backups of a database by snapshots, restore tests, retention.
 
 mod run;
+mod summary;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -160,6 +161,7 @@ fn restore(args: &VerifyArgs) -> anyhow::Result<u8> {
     let report = verify(&args.dataset, &choice, &options, &mut reporter);
     reporter.end();
     let report = report?;
+    summary::keep(&args.dataset);
     match args.json {
         true => print_json(&report)?,
         false => print!("{}", backup_text::restores(&report)),
@@ -171,6 +173,9 @@ fn remove(args: &PruneArgs) -> anyhow::Result<u8> {
     let rules =
         RetentionRules { keep: args.keep, keep_for: args.keep_for, allows_unverified: args.unverified };
     let report = prune(&args.dataset, &rules, args.dry_run)?;
+    if !args.dry_run {
+        summary::keep(&args.dataset);
+    }
     match args.json {
         true => print_json(&report)?,
         false => print!("{}", backup_text::prune(&report)),
