@@ -3,10 +3,11 @@
 //! [`run`] quiesces the database ([`quiesce`]), takes one atomic snapshot of all its datasets, releases the database, copies the
 //! snapshot into the dataset of the backups ([`tree`]), compares the copy, and takes a snapshot of that dataset: the backup.
 //! [`verify`] restores a backup into a scratch directory, starts the database on it and runs the database's own checks.
-//! [`retention`] decides which backups may go, and [`prune`] removes them. [`summary`] is what a monitor reads of all this.
+//! [`archive`] copies backups into a dataset with larger records and a stronger codec. [`retention`] decides which backups may go, and [`prune`] removes them. [`summary`] is what a monitor reads of all this.
 //!
 //! A backup is a snapshot, so nothing that happens later changes it; consecutive backups share their unchanged blocks.
 
+pub mod archive;
 pub mod client;
 pub mod creation;
 pub mod database;
