@@ -8,6 +8,8 @@ EXPOSURE_MAX=15
 PACKAGED_FILES=(
     usr/bin/poolwright
     usr/lib/systemd/system/poolwright-exporter.service
+    usr/lib/systemd/system/poolwright-backup{,-verify,-archive}@.{service,timer}
+    usr/share/doc/poolwright/examples/poolwright-backup.conf
     etc/default/poolwright-exporter
     usr/share/doc/poolwright/{copyright,changelog.Debian.gz,third-party-licenses.gz}
     usr/share/man/man1/{poolwright,poolwright-serve,poolwright-tune}.1.gz
@@ -26,6 +28,7 @@ verify_package() {
     verify_files "$file" "$root"
     verify_licences "$root"
     verify_unit "$root"
+    verify_backup_units "$root"
     verify_with_lintian "$file"
     rm -rf -- "$root"
     trap - EXIT
@@ -65,13 +68,24 @@ verify_licences() {
     say "Licences: copyright, and $crates crates"
 }
 
+# The units of backups, each as an instance. Installing the package enables none: only the exporter is in its scripts.
+verify_backup_units() {
+    local root=$1 messages units=(poolwright-backup{,-verify,-archive}@name.{service,timer})
+    command -v systemd-analyze >/dev/null 2>&1 || { say "The units of backups were NOT checked: systemd-analyze is not installed."; return; }
+    messages=$(systemd-analyze verify --root="$root" --man=no --recursive-errors=no "${units[@]}" 2>&1) || die 1 "systemd-analyze verify: $messages"
+    [ -z "$messages" ] || die 1 "systemd-analyze verify: $messages"
+    # shellcheck disable=SC1091 # the file is in the package
+    (set -eu; . "$root/usr/share/doc/poolwright/examples/poolwright-backup.conf") || die 1 "the example of settings is not valid"
+    say "Units of backups: ${#units[@]}, none enabled"
+}
+
 # systemd-analyze reads the unit in the unpacked package, and needs no systemd that runs.
 verify_unit() {
     local root=$1 unit=poolwright-exporter.service messages
     command -v systemd-analyze >/dev/null 2>&1 || { say "The unit was NOT checked: systemd-analyze is not installed."; return; }
     # The units that every unit refers to.
     mkdir -p "$root/usr/lib/systemd/system"
-    cp /usr/lib/systemd/system/{sysinit,basic,shutdown,network,multi-user}.target "$root/usr/lib/systemd/system/"
+    cp /usr/lib/systemd/system/{sysinit,basic,shutdown,network,multi-user,timers,time-sync,time-set}.target "$root/usr/lib/systemd/system/"
     messages=$(systemd-analyze verify --root="$root" --man=no --recursive-errors=no "$unit" 2>&1) || die 1 "systemd-analyze verify: $messages"
     [ -z "$messages" ] || die 1 "systemd-analyze verify: $messages"
     messages=$(systemd-analyze security --no-pager --offline=true --root="$root" --threshold="$EXPOSURE_MAX" "$unit") \

@@ -1,6 +1,7 @@
 //! The table of alert rules.
 
 mod arc;
+mod backup;
 mod exporter;
 mod plan;
 mod pool;
@@ -31,6 +32,7 @@ pub static GROUPS: &[Group] = &[
     Group { name: "arc", title: "ARC and L2ARC", rules: arc::RULES },
     Group { name: "writes", title: "Writes", rules: writes::RULES },
     Group { name: "plan", title: "The plan", rules: plan::RULES },
+    Group { name: "backup", title: "Backups", rules: backup::RULES },
     Group { name: "exporter", title: "The exporter", rules: exporter::RULES },
 ];
 

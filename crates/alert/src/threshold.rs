@@ -32,6 +32,8 @@ thresholds! {
     ARC_RECLAIMS = "arc-reclaims" 1.0 "Our choice, in reclaims per second.";
     ARC_SHARE = "arc-share" 0.1 "Our choice, in parts of the host's memory.";
     ARC_TARGET_SHARE = "arc-target-share" 0.5 "Our choice, in parts of the maximum size.";
+    ARCHIVE_AGE = "archive-age" 777600.0 "Our choice, in seconds: 9 days, so that a weekly archiving may be two days late.";
+    BACKUP_AGE = "backup-age" 129600.0 "Our choice, in seconds: 36 hours, so that a daily backup may take half a day.";
     BLOCK_SIZES = "block-sizes" 0.1 "Our choice, in parts of the examined files.";
     BUSY_ACCESSES = "busy-accesses" 1000.0 "Our choice, in ARC accesses per second. With fewer, the ratio of hits says little.";
     BUSY_WRITES = "busy-writes" 100.0 "Our choice, in writes per second. With fewer, their cost does not matter.";
@@ -47,6 +49,7 @@ thresholds! {
     QUOTA = "quota" 0.9 "Our choice, in parts of the quota.";
     REQUEST_SIZE_FACTOR = "request-size-factor" 2.0 "Our choice: one step of `recordsize`.";
     REQUEST_SIZE_SHARE = "request-size-share" 0.5 "Our choice: one step of `recordsize`.";
+    RESTORE_AGE = "restore-age" 1209600.0 "Our choice, in seconds: 14 days, so that one of the weekly restore tests may be missed.";
     SCRUB_AGE = "scrub-age" 3024000.0 "In seconds: 35 days. Debian's package scrubs each pool on the second Sunday of a month, so that at most 35 days pass.";
     SERIOUS_LATENCY = "serious-latency" 0.02 "Our choice, in seconds: slower than a seek of a hard disk. A faster vdev is fast enough, even if its peers are faster still.";
     SLOG_LATENCY = "slog-latency" 0.02 "Our choice, in seconds: a log device that is slower than a hard disk's seek is not useful.";

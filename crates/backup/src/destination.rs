@@ -8,23 +8,17 @@ use std::path::{Path, PathBuf};
 
 use poolwright_datasets::{DatasetAdmin, of_pool, pool_of};
 use poolwright_host::{mountinfo, quoted, time};
-use poolwright_pool::DatasetChange;
-use poolwright_tune::plan::{Plan, Settings};
 use rustix::fs::{FlockOperation, flock};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::database::{DatabaseKind, joined};
 use crate::error::refused;
-use crate::manifest::{self, BackupManifest, DestinationIdentity, IDENTITY, RestoreResult, VERIFIED};
+use crate::manifest::{
+    self, BackupManifest, DestinationIdentity, FILES, IDENTITY, RestoreResult, StorageTier, VERIFIED,
+};
 use crate::sources::{BackupSources, SNAPSHOTS};
 use crate::{Error, Result};
-
-/// The properties of a dataset of backups that no plan describes: large records of well-compressed data, read and written in order.
-const DEFAULTS: [(&str, &str); 3] =
-    [("recordsize", "1M"), ("compression", "zstd"), ("logbias", "throughput")];
-/// The role of a plan that describes backups.
-const ROLE: &str = "backup";
 
 /// A mounted dataset of backups.
 pub struct BackupDestination {
@@ -32,7 +26,7 @@ pub struct BackupDestination {
     mountpoint: PathBuf,
     admin: Box<dyn DatasetAdmin>,
     /// Open while this run may change it.
-    lock: Option<File>,
+    locks: Vec<File>,
 }
 
 /// A backup in a list.
@@ -65,22 +59,6 @@ pub struct BackupList {
     pub others: BTreeMap<String, String>,
 }
 
-/// The properties with which a dataset of backups is created: those of the plan's role `backup`, otherwise the defaults.
-///
-/// # Errors
-/// If the plan cannot be read.
-pub fn settings(plan: Option<&Path>) -> Result<Settings> {
-    let mut settings: Settings = DEFAULTS.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    if let Some(path) = plan {
-        let plan = Plan::read(path)?;
-        let Some(role) = plan.roles.into_iter().find(|role| role.role == ROLE) else {
-            return refused(format!("the plan {} has no role `{ROLE}`", quoted(path)));
-        };
-        settings.extend(role.recommended);
-    }
-    Ok(settings)
-}
-
 impl BackupDestination {
     /// Whether the dataset exists.
     ///
@@ -88,24 +66,6 @@ impl BackupDestination {
     /// If its pool cannot be asked.
     pub fn exists(dataset: &str) -> Result<bool> {
         Ok(!of_pool(pool_of(dataset))?.properties(dataset)?.is_empty())
-    }
-
-    /// Creates the dataset with these properties, mounted on a directory if one is named.
-    ///
-    /// # Errors
-    /// If the pool refuses.
-    pub fn create(dataset: &str, settings: Settings, dir: Option<&Path>) -> Result<()> {
-        let admin = of_pool(pool_of(dataset))?;
-        let created = DatasetChange::Create { dataset: dataset.to_owned(), settings };
-        admin.change(&created)?;
-        match dir {
-            Some(dir) => admin.mount(dataset, dir).or_else(|why| {
-                // It is empty, and the next run creates it again.
-                admin.change(&DatasetChange::DestroyDataset { dataset: dataset.to_owned() })?;
-                Err(why.into())
-            }),
-            None => Ok(()),
-        }
     }
 
     /// Opens a mounted dataset of backups.
@@ -120,7 +80,7 @@ impl BackupDestination {
             ));
         };
         let (dataset, mountpoint) = (dataset.to_owned(), mount.point);
-        Ok(BackupDestination { dataset, mountpoint, admin, lock: None })
+        Ok(BackupDestination { dataset, mountpoint, admin, locks: Vec::new() })
     }
 
     /// Prevents other runs from changing the dataset until this is dropped.
@@ -128,16 +88,46 @@ impl BackupDestination {
     /// # Errors
     /// A refusal if another run has it.
     pub fn lock(&mut self) -> Result<()> {
-        let dir = File::open(&self.mountpoint).map_err(Error::host("open", &self.mountpoint))?;
-        match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {
-                self.lock = Some(dir);
+        match try_lock(&self.mountpoint, FlockOperation::NonBlockingLockExclusive)? {
+            Some(dir) => {
+                self.locks.push(dir);
                 Ok(())
             }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                refused(format!("another backup or removal uses {} now", self.dataset))
+            None => refused(format!("another backup or removal uses {} now", self.dataset)),
+        }
+    }
+
+    /// As [`BackupDestination::lock`], to remove backups: also prevents others from reading them.
+    ///
+    /// # Errors
+    /// A refusal if another run has the dataset, or reads a backup.
+    pub fn lock_for_removal(&mut self) -> Result<()> {
+        self.lock()?;
+        let files = self.mountpoint.join(FILES);
+        if !files.is_dir() {
+            return Ok(());
+        }
+        match try_lock(&files, FlockOperation::NonBlockingLockExclusive)? {
+            Some(dir) => {
+                self.locks.push(dir);
+                Ok(())
             }
-            Err(cause) => Err(Error::errno("lock", &self.mountpoint)(cause)),
+            None => refused(format!("a backup of {} is being read", self.dataset)),
+        }
+    }
+
+    /// Prevents others from removing backups until the returned file is closed. New backups can be made meanwhile.
+    ///
+    /// # Errors
+    /// A refusal if backups are being removed, or there is none.
+    pub fn lock_for_reading(&self) -> Result<File> {
+        let files = self.mountpoint.join(FILES);
+        if !files.is_dir() {
+            return refused(format!("{} has no backup", self.dataset));
+        }
+        match try_lock(&files, FlockOperation::NonBlockingLockShared)? {
+            Some(dir) => Ok(dir),
+            None => refused(format!("backups are being removed from {} now", self.dataset)),
         }
     }
 
@@ -169,8 +159,36 @@ impl BackupDestination {
         manifest::read(&self.mountpoint.join(IDENTITY))
     }
 
+    /// Refuses the root dataset of a pool, one that has another dataset in its mount, and one that has files and is not a dataset of
+    /// backups. Otherwise what the dataset is for; `None` if it is empty.
+    ///
+    /// # Errors
+    /// A refusal; or if the dataset cannot be read.
+    pub fn check_use(&self) -> Result<Option<DestinationIdentity>> {
+        if !self.dataset.contains('/') {
+            return refused(format!("{} is the root dataset of its pool", self.dataset));
+        }
+        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let is_other_dataset =
+            |mount: &&mountinfo::MountEntry| !mount.point.starts_with(self.mountpoint.join(SNAPSHOTS));
+        if let Some(below) = mountinfo::below(&mounts, &self.mountpoint).find(is_other_dataset) {
+            return refused(format!("{} is mounted in the mount of {}", quoted(&below.point), self.dataset));
+        }
+        if let Some(identity) = self.identity()? {
+            return Ok(Some(identity));
+        }
+        let is_other = |entry: &std::io::Result<fs::DirEntry>| {
+            entry.as_ref().map_or(true, |entry| entry.file_name() != ".zfs")
+        };
+        let mut entries = fs::read_dir(&self.mountpoint).map_err(Error::host("list", &self.mountpoint))?;
+        match entries.find(is_other) {
+            Some(_) => refused(format!("{} has files and is not a dataset of backups", self.dataset)),
+            None => Ok(None),
+        }
+    }
+
     /// Refuses a dataset that the database is on, that is mounted in its directories or has one of them in its mount, that has other
-    /// files, or that has backups of another database.
+    /// files, that has backups of another database, or that is an archive.
     ///
     /// # Errors
     /// A refusal; or if the dataset cannot be read.
@@ -185,26 +203,10 @@ impl BackupDestination {
         if let Some(inside) = sources.all.iter().find(|source| source.path.starts_with(&self.mountpoint)) {
             return refused(format!("{} is in the mount of {}", quoted(&inside.path), self.dataset));
         }
-        if !self.dataset.contains('/') {
-            return refused(format!("{} is the root dataset of its pool", self.dataset));
+        let Some(identity) = self.check_use()? else { return Ok(None) };
+        if identity.tier() == StorageTier::Archive {
+            return refused(format!("{} is an archive, into which backups are copied", self.dataset));
         }
-        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
-        let is_other_dataset =
-            |mount: &&mountinfo::MountEntry| !mount.point.starts_with(self.mountpoint.join(SNAPSHOTS));
-        if let Some(below) = mountinfo::below(&mounts, &self.mountpoint).find(is_other_dataset) {
-            return refused(format!("{} is mounted in the mount of {}", quoted(&below.point), self.dataset));
-        }
-        let Some(identity) = self.identity()? else {
-            let is_other = |entry: &std::io::Result<fs::DirEntry>| {
-                entry.as_ref().map_or(true, |entry| entry.file_name() != ".zfs")
-            };
-            let mut entries =
-                fs::read_dir(&self.mountpoint).map_err(Error::host("list", &self.mountpoint))?;
-            return match entries.find(is_other) {
-                Some(_) => refused(format!("{} has files and is not a dataset of backups", self.dataset)),
-                None => Ok(None),
-            };
-        };
         if identity.paths != sources.paths() || identity.database != database {
             return refused(format!(
                 "{} has backups of another database: of {} in {}",
@@ -221,12 +223,28 @@ impl BackupDestination {
     /// # Errors
     /// The host's errors.
     pub fn claim(&self, sources: &BackupSources, database: DatabaseKind) -> Result<DestinationIdentity> {
+        self.claim_as(database, sources.paths(), None)
+    }
+
+    /// Marks the dataset as an archive of the backups in a dataset with this identity, and makes it private.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn claim_archive(&self, of: &DestinationIdentity) -> Result<DestinationIdentity> {
+        self.claim_as(of.database, of.paths.clone(), Some(of.id.clone()))
+    }
+
+    fn claim_as(
+        &self,
+        database: DatabaseKind,
+        paths: Vec<PathBuf>,
+        archive_of: Option<String>,
+    ) -> Result<DestinationIdentity> {
         let at = |what| Error::host(what, &self.mountpoint);
         fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700))
             .map_err(at("set the mode of"))?;
         let id = format!("{:08x}", random() >> 32);
-        let identity =
-            DestinationIdentity { version: manifest::VERSION, id, database, paths: sources.paths() };
+        let identity = DestinationIdentity { version: manifest::VERSION, id, database, paths, archive_of };
         manifest::write(&self.mountpoint.join(IDENTITY), &identity)?;
         Ok(identity)
     }
@@ -295,6 +313,16 @@ impl BackupDestination {
         // The age of the last good restore is known also after its backup was removed.
         results.retain(|of| existing.contains(&of.id) || of.passed && Some(of.unix_s) == newest_good);
         manifest::write(&self.mountpoint.join(VERIFIED), &results)
+    }
+}
+
+/// Opens and locks a directory; `None` if another process has it locked.
+fn try_lock(dir: &Path, operation: FlockOperation) -> Result<Option<File>> {
+    let file = File::open(dir).map_err(Error::host("open", dir))?;
+    match flock(&file, operation) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(cause) => Err(Error::errno("lock", dir)(cause)),
     }
 }
 

@@ -3,11 +3,13 @@
 //! [`run`] quiesces the database ([`quiesce`]), takes one atomic snapshot of all its datasets, releases the database, copies the
 //! snapshot into the dataset of the backups ([`tree`]), compares the copy, and takes a snapshot of that dataset: the backup.
 //! [`verify`] restores a backup into a scratch directory, starts the database on it and runs the database's own checks.
-//! [`retention`] decides which backups may go, and [`prune`] removes them.
+//! [`archive`] copies backups into a dataset with larger records and a stronger codec. [`retention`] decides which backups may go, and [`prune`] removes them. [`summary`] is what a monitor reads of all this.
 //!
 //! A backup is a snapshot, so nothing that happens later changes it; consecutive backups share their unchanged blocks.
 
+pub mod archive;
 pub mod client;
+pub mod creation;
 pub mod database;
 pub mod destination;
 mod error;
@@ -18,10 +20,13 @@ pub mod quiesce;
 pub mod retention;
 pub mod run;
 pub mod sources;
+pub mod summary;
+mod transfer;
 pub mod tree;
 pub mod verify;
 
 pub use destination::{BackupDestination, BackupEntry, BackupList};
 pub use error::{Error, Result};
-pub use manifest::BackupManifest;
+pub use manifest::{BackupManifest, StorageTier};
 pub use observer::{BackupObserver, BackupStage};
+pub use summary::BackupSummary;

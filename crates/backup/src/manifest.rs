@@ -26,6 +26,26 @@ pub const FORMAT: &str = "poolwright-backup";
 /// The version of the format that this release writes, and the highest that it reads.
 pub const VERSION: u32 = 1;
 
+/// How backups come into a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StorageTier {
+    /// New backups are made in it.
+    Backup,
+    /// Backups of another dataset are copied into it.
+    Archive,
+}
+
+impl StorageTier {
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            StorageTier::Backup => "backup",
+            StorageTier::Archive => "archive",
+        }
+    }
+}
+
 /// What a dataset of backups is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestinationIdentity {
@@ -37,6 +57,19 @@ pub struct DestinationIdentity {
     pub database: DatabaseKind,
     /// The directories of the database.
     pub paths: Vec<PathBuf>,
+    /// For an archive, the `id` of the dataset from which backups are copied into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive_of: Option<String>,
+}
+
+impl DestinationIdentity {
+    /// Whether backups are made in the dataset, or copied into it.
+    pub fn tier(&self) -> StorageTier {
+        match self.archive_of {
+            None => StorageTier::Backup,
+            Some(_) => StorageTier::Archive,
+        }
+    }
 }
 
 /// A backup, as `manifest.json` in its snapshot describes it.

@@ -4,6 +4,7 @@ use poolwright_pool::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::archive::{archived, is_awaited};
 use crate::destination::{BackupDestination, BackupEntry};
 use crate::error::refused;
 use crate::retention::{RestoreState, RetentionCandidate, RetentionDecision, RetentionRules, decide};
@@ -20,19 +21,26 @@ pub struct PruneReport {
     pub decisions: Vec<RetentionDecision>,
 }
 
-/// Applies the rules to the backups in a dataset.
+/// Applies the rules to the backups in a dataset. With an `archive` of it, backups that the archive does not have yet stay.
 ///
 /// # Errors
-/// If the pool cannot be asked, or refuses to destroy a snapshot; a refusal if another run has the dataset, or it is not one of
-/// backups.
-pub fn prune(dataset: &str, rules: &RetentionRules, is_dry_run: bool) -> Result<PruneReport> {
+/// If the pool cannot be asked, or refuses to destroy a snapshot; a refusal if another run has the dataset or reads a backup, or it is
+/// not one of backups.
+pub fn prune(
+    dataset: &str,
+    rules: &RetentionRules,
+    archive: Option<&str>,
+    is_dry_run: bool,
+) -> Result<PruneReport> {
     let mut destination = BackupDestination::open(dataset)?;
-    if destination.identity()?.is_none() {
+    let Some(identity) = destination.identity()? else {
         return refused(format!("{dataset} is not a dataset of backups"));
-    }
+    };
     if !is_dry_run {
-        destination.lock()?;
+        destination.lock_for_removal()?;
     }
+    let archived = archive.map(|archive| archived(archive, &identity)).transpose()?;
+    let is_awaited = |entry: &BackupEntry| archived.as_ref().is_some_and(|of| is_awaited(entry, of));
     let snapshots = destination.admin().snapshots(dataset)?;
     let obstacle = |name: &str| {
         let full = format!("{dataset}@{name}");
@@ -48,7 +56,10 @@ pub fn prune(dataset: &str, rules: &RetentionRules, is_dry_run: bool) -> Result<
             Some(restore) if restore.passed => RestoreState::Good,
             Some(_) => RestoreState::Bad,
         },
-        obstacle: obstacle(&entry.manifest.name),
+        obstacle: match is_awaited(entry) {
+            true => Some("the archive does not have it yet".to_owned()),
+            false => obstacle(&entry.manifest.name),
+        },
     };
     let candidates: Vec<RetentionCandidate> = destination.list()?.backups.iter().map(candidate).collect();
     let decisions = decide(&candidates, rules);

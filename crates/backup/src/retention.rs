@@ -5,7 +5,7 @@
 //! 3. While no backup has passed a restore, all stay, unless the user says otherwise: any of them may be the only good one.
 //! 4. The newest `keep` backups stay, not counting those that failed a restore.
 //! 5. Backups younger than `keep_for` stay.
-//! 6. A backup whose snapshot is held or has a clone stays.
+//! 6. A backup whose snapshot is held or has a clone stays, and one for which an archive waits.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct RetentionCandidate {
     pub age_s: u64,
     /// What is known of its restores.
     pub state: RestoreState,
-    /// Why its snapshot cannot be destroyed.
+    /// Why its snapshot cannot be destroyed, or should not be yet.
     pub obstacle: Option<String>,
 }
 

@@ -7,23 +7,25 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use poolwright_datasets::{DatasetAdmin, is_user_pool, of_mount, pool_of};
-use poolwright_host::time;
+use poolwright_datasets::{DatasetAdmin, of_mount, pool_of};
+use poolwright_host::{quoted, time};
 use poolwright_pool::DatasetChange;
 use poolwright_tune::plan::Settings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::creation;
 use crate::database::{self, DatabaseKind, LocatedDatabase};
 use crate::destination::{BackupDestination, random};
 use crate::error::refused;
 use crate::manifest::{
-    self, BackupManifest, DatabaseRecord, DestinationIdentity, FILES, FORMAT, MANIFEST, SourceRecord, VERSION,
+    BackupManifest, DatabaseRecord, DestinationIdentity, FILES, FORMAT, SourceRecord, VERSION,
 };
 use crate::observer::{BackupObserver, BackupStage};
 use crate::quiesce::{QuiesceOptions, Quiesced};
 use crate::sources::{BackupSource, BackupSources, canonical};
-use crate::tree::{TreeContents, TreeCopier};
+use crate::transfer::{bring_up_to_date, complete};
+use crate::tree::TreeContents;
 use crate::{Error, Result};
 
 /// Starts the name of each snapshot of the database, before the identity of the dataset of the backups and the backup's name.
@@ -101,7 +103,10 @@ impl BackupRun {
         if exists {
             BackupDestination::open(&options.destination)?.check(&sources, database.kind)?;
         } else {
-            check_new_destination(&options, &sources)?;
+            if let Some(dir) = options.mountpoint.as_ref().filter(|dir| sources.contain(dir)) {
+                return refused(format!("{} is in the database's directory", quoted(dir)));
+            }
+            creation::check(&options.destination, options.mountpoint.as_deref())?;
         }
         Ok(BackupRun { options, database, sources, exists })
     }
@@ -152,7 +157,6 @@ impl BackupRun {
     ) -> Result<BackupManifest> {
         let (created_unix_s, database) = self.take_snapshot(snapshot, observer)?;
         let contents = self.copy(destination, snapshot, observer)?;
-        observer.stage(BackupStage::Complete);
         let backup = BackupManifest {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -167,7 +171,7 @@ impl BackupRun {
             bytes: contents.bytes,
             skipped: contents.skipped,
         };
-        complete(destination, &backup)?;
+        complete(destination, &backup, observer)?;
         Ok(backup)
     }
 
@@ -251,24 +255,8 @@ impl BackupRun {
                 (source.in_snapshot(snapshot), destination.mountpoint().join(record.copy))
             })
             .collect();
-        make_files_dir(destination)?;
         let total = self.sources.all.iter().map(allocated_bytes).sum();
-        let mut sum = TreeContents::default();
-        observer.stage(BackupStage::Copy);
-        let mut copier = TreeCopier::new(observer, self.options.rate, total);
-        for (from, to) in &pairs {
-            let contents = copier.copy(from, to)?;
-            sum.files += contents.files;
-            sum.bytes += contents.bytes;
-            sum.skipped.extend(contents.skipped.into_iter().map(|path| relative_to(&path, from)));
-        }
-        sync(destination)?;
-        observer.stage(BackupStage::Compare);
-        let mut copier = TreeCopier::new(observer, self.options.rate, total);
-        for (from, to) in &pairs {
-            copier.compare(from, to)?;
-        }
-        Ok(sum)
+        bring_up_to_date(destination, &pairs, self.options.rate, total, observer)
     }
 
     fn source_records(&self) -> Vec<SourceRecord> {
@@ -286,14 +274,7 @@ impl BackupRun {
     ) -> Result<(BackupDestination, DestinationIdentity)> {
         let name = &self.options.destination;
         if !self.exists {
-            let settings = &self.options.settings;
-            let listed: Vec<String> =
-                settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            observer.note(&format!("creating {name} with {}", listed.join(", ")));
-            if let Some(dir) = &self.options.mountpoint {
-                std::fs::create_dir_all(dir).map_err(Error::host("create", dir))?;
-            }
-            BackupDestination::create(name, settings.clone(), self.options.mountpoint.as_deref())?;
+            creation::create(name, &self.options.settings, self.options.mountpoint.as_deref(), observer)?;
         }
         let mut destination = BackupDestination::open(name)?;
         destination.lock()?;
@@ -336,23 +317,6 @@ impl BackupRun {
     }
 }
 
-/// Refuses to create a dataset that could not be used then.
-fn check_new_destination(options: &BackupOptions, sources: &BackupSources) -> Result<()> {
-    let name = &options.destination;
-    match &options.mountpoint {
-        Some(dir) if sources.contain(dir) => {
-            refused(format!("{} is in the database's directory", poolwright_host::quoted(dir)))
-        }
-        Some(dir) if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) => {
-            refused(format!("{} is not empty", poolwright_host::quoted(dir)))
-        }
-        None if is_user_pool(pool_of(name))? => refused(format!(
-            "{name} does not exist, and no mount point is named\nhint: name the directory on which it is mounted"
-        )),
-        _ => Ok(()),
-    }
-}
-
 /// A name from the time, which no snapshot has.
 fn new_name(destination: &BackupDestination) -> Result<String> {
     let base: String = time::now().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
@@ -369,39 +333,6 @@ fn new_name(destination: &BackupDestination) -> Result<String> {
 fn allocated_bytes(source: &BackupSource) -> u64 {
     let tree = of_mount(&source.mount).and_then(|admin| admin.tree(&source.dataset).ok());
     tree.and_then(|tree| Some(tree.first()?.logical_referenced)).unwrap_or(0)
-}
-
-fn relative_to(path: &std::path::Path, from: &std::path::Path) -> PathBuf {
-    path.strip_prefix(from).unwrap_or(path).to_owned()
-}
-
-fn make_files_dir(destination: &BackupDestination) -> Result<()> {
-    let dir = destination.mountpoint().join(FILES);
-    match poolwright_host::private::make_dir(&dir) {
-        Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        made => made.map_err(Error::host("create", &dir)),
-    }
-}
-
-/// Writes what the host has cached for the mount, so that a snapshot contains it.
-fn sync(destination: &BackupDestination) -> Result<()> {
-    let root = destination.mountpoint();
-    let dir = std::fs::File::open(root).map_err(Error::host("open", root))?;
-    rustix::fs::syncfs(dir).map_err(Error::errno("sync", root))
-}
-
-/// Writes the manifest, takes the snapshot, and reads the manifest from it.
-fn complete(destination: &BackupDestination, backup: &BackupManifest) -> Result<()> {
-    manifest::write(&destination.mountpoint().join(MANIFEST), backup)?;
-    sync(destination)?;
-    let name = format!("{}@{}", destination.dataset(), backup.name);
-    destination.admin().change(&DatasetChange::Snapshot { name })?;
-    let root = destination.root_of(&backup.name);
-    if manifest::read_manifest(&root)?.as_ref() != Some(backup) {
-        let why = "it is not the one that was written".to_owned();
-        return Err(Error::Damaged { path: root.join(MANIFEST), why });
-    }
-    Ok(())
 }
 
 /// The default of [`QuiesceOptions::limit`].

@@ -86,6 +86,7 @@ pub fn verify(
     observer: &mut dyn BackupObserver,
 ) -> Result<RestoreReport> {
     let destination = BackupDestination::open(dataset)?;
+    let _reading = destination.lock_for_reading()?;
     let backups = destination.list()?.backups;
     let is_chosen = |entry: &&BackupEntry| match choice {
         RestoreChoice::Newest => Some(&entry.manifest.name) == backups.last().map(|of| &of.manifest.name),

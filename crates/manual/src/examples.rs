@@ -90,7 +90,20 @@ pub const EXAMPLES: &[VerbExamples] = &[
             "poolwright backup verify tank/backup --all --check ./invariants.sh",
         ],
     ),
-    entry(&["backup", "prune"], &["poolwright backup prune tank/backup --keep 7 --keep-for 30d --dry-run"]),
+    entry(
+        &["backup", "archive"],
+        &[
+            "poolwright backup archive tank/backup --to vault/archive --dry-run",
+            "poolwright backup archive tank/backup --to vault/archive -o recordsize=1M -o compression=zstd-9 --rate 20M",
+        ],
+    ),
+    entry(
+        &["backup", "prune"],
+        &[
+            "poolwright backup prune tank/backup --keep 7 --keep-for 30d --dry-run",
+            "poolwright backup prune tank/backup --keep 7 --archive vault/archive",
+        ],
+    ),
     entry(
         &["pool", "create"],
         &[

@@ -5,6 +5,7 @@ use poolwright_alert::ApiAlerts;
 use poolwright_alert::check::CheckResult;
 use poolwright_apply::run::{ApplyReport, Outcome as ApplyOutcome};
 use poolwright_backup::BackupList;
+use poolwright_backup::archive::ArchiveReport;
 use poolwright_backup::manifest::BackupManifest;
 use poolwright_backup::prune::PruneReport;
 use poolwright_backup::run::BackupReport;
@@ -35,6 +36,7 @@ use serde_json::Value;
 pub fn all() -> Vec<(&'static str, Value)> {
     let outputs = [
         ("apply", of::<ApplyReport>()),
+        ("backup-archive", of::<ArchiveReport>()),
         ("backup-list", of::<BackupList>()),
         ("backup-prune", of::<PruneReport>()),
         ("backup-run", of::<BackupReport>()),

@@ -24,6 +24,9 @@ pub enum Error {
     /// A plan cannot be read.
     #[error(transparent)]
     PlanFile(#[from] poolwright_tune::plan::PlanFileError),
+    /// The summary of a dataset of backups cannot be read.
+    #[error(transparent)]
+    Backups(#[from] poolwright_backup::Error),
     /// The table of mounts cannot be read.
     #[error("cannot read {}: {cause}", poolwright_host::mountinfo::PATH)]
     Mounts {

@@ -1,5 +1,6 @@
 //! Sources: each reads one origin of figures.
 
+pub mod backups;
 pub mod host;
 pub mod kernel;
 pub mod plan;
@@ -56,11 +57,13 @@ pub struct SourceOptions {
     pub proc: PathBuf,
     /// The files of plans to compare with the present.
     pub plans: Vec<PathBuf>,
+    /// The directories with summaries of backups.
+    pub backups: Vec<PathBuf>,
 }
 
 impl Default for SourceOptions {
     fn default() -> SourceOptions {
-        SourceOptions { proc: PathBuf::from("/proc"), plans: Vec::new() }
+        SourceOptions { proc: PathBuf::from("/proc"), plans: Vec::new(), backups: Vec::new() }
     }
 }
 
@@ -72,5 +75,6 @@ pub fn all(options: &SourceOptions) -> Vec<Box<dyn Discovery>> {
         Box::new(kernel::KernelPools::new(kstats, CommandOptions::default())),
         Box::new(user_pool::UserPools),
         Box::new(plan::Plans(options.plans.clone())),
+        Box::new(backups::BackupSummaries(options.backups.clone())),
     ]
 }

@@ -1,7 +1,8 @@
-//! Backups, restores and retention as terminal text.
+//! Backups, restores, archives and retention as terminal text.
 
 use std::fmt::Write as _;
 
+use poolwright_backup::archive::ArchiveReport;
 use poolwright_backup::manifest::{BackupManifest, CheckVerdict, ConsistencyMeans, RestoreResult};
 use poolwright_backup::prune::PruneReport;
 use poolwright_backup::run::BackupAssessment;
@@ -10,6 +11,7 @@ use poolwright_backup::{BackupEntry, BackupList};
 use poolwright_host::quoted;
 use poolwright_report::{Cell, Column, Table, Terminal, text::age};
 use poolwright_trace::format_size;
+use poolwright_tune::plan::Settings;
 
 /// What a run would do.
 pub fn assessment(assessment: &BackupAssessment) -> String {
@@ -20,9 +22,7 @@ pub fn assessment(assessment: &BackupAssessment) -> String {
     let _ = match &assessment.created_with {
         None => writeln!(text, "to        {}", assessment.destination),
         Some(settings) => {
-            let settings: Vec<String> =
-                settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            writeln!(text, "to        {}, created with {}", assessment.destination, settings.join(", "))
+            writeln!(text, "to        {}, created with {}", assessment.destination, assignments(settings))
         }
     };
     let _ = writeln!(text, "+ {}", assessment.snapshot_command);
@@ -119,6 +119,34 @@ fn add_restore(text: &mut String, dataset: &str, restore: &RestoreResult) {
         let detail = check.detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
         let _ = writeln!(text, "  {result:7}  {}{detail}", check.name);
     }
+}
+
+/// Which backups were copied into an archive or would be, and which are not copied.
+pub fn archive(report: &ArchiveReport) -> String {
+    let mut text = match &report.created_with {
+        None => format!("archive       {}\n", report.archive),
+        Some(settings) => {
+            format!("archive       {}, created with {}\n", report.archive, assignments(settings))
+        }
+    };
+    for decision in &report.decisions {
+        let word = match (decision.copied, report.dry_run) {
+            (false, _) => "not copied",
+            (true, true) => "would copy",
+            (true, false) => "copied",
+        };
+        let reason = decision.reason.clone().unwrap_or_else(|| format_size(decision.bytes));
+        let _ = writeln!(text, "{word:12}  {}: {reason}", decision.name);
+    }
+    if report.decisions.is_empty() {
+        let _ = writeln!(text, "{} has no backups", report.dataset);
+    }
+    text
+}
+
+fn assignments(settings: &Settings) -> String {
+    let listed: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    listed.join(", ")
 }
 
 /// Which backups stay, and which were removed or would be.

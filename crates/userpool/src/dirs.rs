@@ -1,12 +1,14 @@
-//! The directories of the registry and of the owners' sockets.
+//! The directories of the registry, of the owners' sockets, and of the summaries of backups.
 //!
 //! | | a user | root |
 //! | --- | --- | --- |
 //! | state | `$XDG_STATE_HOME/poolwright`, else `~/.local/state/poolwright` | `/var/lib/poolwright` |
 //! | sockets | `$XDG_RUNTIME_DIR/poolwright`, else `/run/user/UID/poolwright`, else `/tmp/poolwright-UID` | `/run/poolwright` |
+//! | summaries of backups | `backups` in the state directory | `/var/lib/poolwright-backups` |
 //!
 //! Root ignores the XDG variables: a login shell sets them and a service does not, but both must find the same pools.
-//! `POOLWRIGHT_STATE_DIR` and `POOLWRIGHT_RUNTIME_DIR` override all of these.
+//! `POOLWRIGHT_STATE_DIR` and `POOLWRIGHT_RUNTIME_DIR` override all of these. The state directory is private; root's summaries are outside of
+//! it, so that a monitor without privileges can read them.
 
 use std::path::{Path, PathBuf};
 
@@ -34,6 +36,26 @@ pub fn state_dir() -> PathBuf {
     }
     let home = || variable("HOME").unwrap_or_else(|| "/nonexistent".into()).join(".local/state");
     variable("XDG_STATE_HOME").unwrap_or_else(home).join("poolwright")
+}
+
+/// Root's directory of the summaries of backups.
+const BACKUPS: &str = "/var/lib/poolwright-backups";
+
+/// The directory into which this user's summaries of backups are written. Does not create it.
+pub fn backups_dir() -> PathBuf {
+    match (variable("POOLWRIGHT_STATE_DIR"), uid()) {
+        (None, 0) => BACKUPS.into(),
+        _ => state_dir().join("backups"),
+    }
+}
+
+/// The directories with summaries of backups that this user can read: root's, and its own.
+pub fn readable_backups_dirs() -> Vec<PathBuf> {
+    let own = backups_dir();
+    match variable("POOLWRIGHT_STATE_DIR") {
+        None if own != Path::new(BACKUPS) => vec![BACKUPS.into(), own],
+        _ => vec![own],
+    }
 }
 
 /// The directory of the sockets. Does not create it.

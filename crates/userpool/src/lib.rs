@@ -50,7 +50,7 @@ pub use client::Client;
 pub use connection::{ConnectOptions, KnownPools, OnWait, Opened, OwnerWait, PoolConnection};
 pub use counters::{Counters, DatasetCounters, FileCounters, MountCounters};
 pub use dataset_filter::DatasetFilter;
-pub use dirs::{runtime_dir, socket_path, state_dir};
+pub use dirs::{backups_dir, readable_backups_dirs, runtime_dir, socket_path, state_dir};
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultKind};
 pub use file_fault::FileFault;

@@ -28,7 +28,7 @@ pub(super) fn board() -> Board {
             ),
             shared::TOP,
         ],
-        rows: vec![overview(), space(), snapshots(), rates(), sizes(), intent_log(), mounts()],
+        rows: vec![overview(), space(), snapshots(), backups(), rates(), sizes(), intent_log(), mounts()],
     }
 }
 
@@ -97,6 +97,30 @@ fn snapshots() -> PanelRow {
                 .limits(PanelThresholds::Above(2.0 * DAY, 7.0 * DAY)),
             top("Age of the oldest snapshot", PanelUnit::Seconds, now() - of(&DATASET_OLDEST_SNAPSHOT)),
             top("Written since the last snapshot", PanelUnit::Bytes, of(&DATASET_WRITTEN)),
+        ],
+    )
+}
+
+fn backups() -> PanelRow {
+    const LEGEND: &str = "{{instance}} {{dataset}} ({{tier}}, {{database}})";
+    let age =
+        |title, family| Panel::graph(title, PanelUnit::Seconds).show((now() - of(family)).top(), LEGEND);
+    row(
+        "Backups",
+        [
+            age("Age of the newest backup", &BACKUPS_NEWEST)
+                .limits(PanelThresholds::Above(1.5 * DAY, 3.0 * DAY)),
+            age("Time since the last restore that passed", &BACKUPS_GOOD_RESTORE)
+                .note("Nothing is shown for backups that were never restored.")
+                .limits(PanelThresholds::Above(14.0 * DAY, 28.0 * DAY)),
+            age("Time since the last restore", &BACKUPS_RESTORE),
+            Panel::graph("Whether the last restore passed", PanelUnit::Count)
+                .show(of(&BACKUPS_RESTORE_PASSED).bottom(), LEGEND),
+            age("Age of the newest backup that passed a restore", &BACKUPS_NEWEST_GOOD),
+            age("Age of the oldest backup", &BACKUPS_OLDEST),
+            Panel::graph("Number of backups", PanelUnit::Count).show(of(&BACKUPS_KEPT).top(), LEGEND),
+            Panel::graph("Files of the newest backup", PanelUnit::Bytes)
+                .show(of(&BACKUPS_NEWEST_SIZE).top(), LEGEND),
         ],
     )
 }

@@ -87,6 +87,8 @@ resources! {
     PLAN_PROPERTY = "plan property" ["plan", "role", "path", "dataset", "property", "planned", "present"];
     /// A figure of a plan's role, and its present value. `metric` is `space_ratio` (bytes of the files per allocated byte), `mean_read_bytes` or `mean_write_bytes` (size of a read or write by programs since the last reading).
     PLAN_PROMISE = "plan promise" ["plan", "role", "path", "dataset", "metric"];
+    /// The backups in one dataset. `tier` is `backup`, or `archive` for a dataset into which backups are copied; `database` is the kind of the database.
+    BACKUPS = "backups" ["dataset", "tier", "database"];
     /// A source that the exporter reads. `pool` is empty for a source that concerns all pools.
     SOURCE = "source" ["source", "pool"];
     /// The exporter itself.
@@ -353,6 +355,23 @@ families! {
     PROMISE_HIGH = Gauge None of PLAN_PROMISE "poolwright_plan_promised_high";
     /// The present value.
     PROMISE_PRESENT = Gauge None of PLAN_PROMISE "poolwright_plan_present_value";
+
+    /// Number of backups. All are complete: an interrupted run leaves none.
+    BACKUPS_KEPT = Gauge None of BACKUPS "poolwright_backups_kept";
+    /// The time of the database's snapshot that the oldest backup has; missing if there is no backup.
+    BACKUPS_OLDEST = Gauge Seconds of BACKUPS "poolwright_backups_oldest_time_seconds";
+    /// The time of the database's snapshot that the newest backup has; missing if there is no backup.
+    BACKUPS_NEWEST = Gauge Seconds of BACKUPS "poolwright_backups_newest_time_seconds";
+    /// Sum of the lengths of the newest backup's files, before compression.
+    BACKUPS_NEWEST_SIZE = Gauge Bytes of BACKUPS "poolwright_backups_newest_size_bytes";
+    /// The time of the database's snapshot that the newest backup has which passed `poolwright backup verify`; missing if none has.
+    BACKUPS_NEWEST_GOOD = Gauge Seconds of BACKUPS "poolwright_backups_newest_good_time_seconds";
+    /// The time of the last restore of any of the backups by `poolwright backup verify`; missing if there was none.
+    BACKUPS_RESTORE = Gauge Seconds of BACKUPS "poolwright_backups_last_restore_time_seconds";
+    /// Whether the last restore passed all checks (1), or failed one (0).
+    BACKUPS_RESTORE_PASSED = Gauge None of BACKUPS "poolwright_backups_last_restore_passed";
+    /// The time of the last restore that passed all checks; missing if none has.
+    BACKUPS_GOOD_RESTORE = Gauge Seconds of BACKUPS "poolwright_backups_last_good_restore_time_seconds";
 
     /// Whether the last read of the source succeeded, and no read has exceeded its time limit.
     SOURCE_UP = Gauge None of SOURCE "poolwright_source_up";

@@ -1,6 +1,8 @@
-//! `poolwright backup`: backups of a database by snapshots, restore tests, retention.
+//! `poolwright backup`: backups of a database by snapshots, restore tests, an archive, retention.
 
+mod archive;
 mod run;
+mod summary;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +22,7 @@ use super::pool_connection::{parse_dataset, print_json};
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
 
-/// Back up a database by snapshots, test restores, and remove old backups
+/// Back up a database by snapshots, test restores, archive backups, and remove old ones
 ///
 /// A backup is a snapshot of a dataset that holds a copy of the database's directories. Works on datasets of the kernel's OpenZFS
 /// (as root) and on mounted pools of the user-space engine.
@@ -35,6 +37,7 @@ enum Verb {
     Run(run::Args),
     List(ListArgs),
     Verify(VerifyArgs),
+    Archive(archive::Args),
     Prune(PruneArgs),
 }
 
@@ -111,6 +114,10 @@ struct PruneArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_age)]
     keep_for: Option<Duration>,
 
+    /// Keep backups that this archive does not have yet, except those that failed a restore
+    #[arg(long, value_name = "DATASET", value_parser = parse_dataset)]
+    archive: Option<String>,
+
     /// Remove backups also if none has passed a restore
     #[arg(long)]
     unverified: bool,
@@ -130,6 +137,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         Verb::Run(args) => run::run(args),
         Verb::List(args) => list(args),
         Verb::Verify(args) => restore(args),
+        Verb::Archive(args) => archive::run(args),
         Verb::Prune(args) => remove(args),
     }
 }
@@ -160,6 +168,7 @@ fn restore(args: &VerifyArgs) -> anyhow::Result<u8> {
     let report = verify(&args.dataset, &choice, &options, &mut reporter);
     reporter.end();
     let report = report?;
+    summary::keep(&args.dataset);
     match args.json {
         true => print_json(&report)?,
         false => print!("{}", backup_text::restores(&report)),
@@ -170,7 +179,10 @@ fn restore(args: &VerifyArgs) -> anyhow::Result<u8> {
 fn remove(args: &PruneArgs) -> anyhow::Result<u8> {
     let rules =
         RetentionRules { keep: args.keep, keep_for: args.keep_for, allows_unverified: args.unverified };
-    let report = prune(&args.dataset, &rules, args.dry_run)?;
+    let report = prune(&args.dataset, &rules, args.archive.as_deref(), args.dry_run)?;
+    if !args.dry_run {
+        summary::keep(&args.dataset);
+    }
     match args.json {
         true => print_json(&report)?,
         false => print!("{}", backup_text::prune(&report)),

@@ -27,7 +27,11 @@ pub struct SourceArgs {
 impl SourceArgs {
     /// A poller of all sources.
     pub fn poller(&self) -> Poller {
-        let options = SourceOptions { proc: self.proc.clone(), plans: self.plan.clone() };
+        let options = SourceOptions {
+            proc: self.proc.clone(),
+            plans: self.plan.clone(),
+            backups: poolwright_userpool::readable_backups_dirs(),
+        };
         Poller::new(source::all(&options))
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // not every test file uses all of it
 
+pub mod backups;
 pub mod mounted;
 pub mod postgres;
 

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use poolwright_backup::creation;
 use poolwright_backup::database::DatabaseKind;
-use poolwright_backup::destination;
 use poolwright_backup::quiesce::{Hook, QuiesceOptions};
 use poolwright_backup::run::{BackupOptions, BackupReport, BackupRun};
 use poolwright_render::backup_text;
 
 use super::super::options::{parse_size, parse_time};
 use super::super::pool_connection::{parse_dataset, print_json};
-use super::BackupReporter;
+use super::{BackupReporter, summary};
 use crate::interrupt;
 
 /// Make a backup of a database
@@ -92,7 +92,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let hook = args.freeze.clone().zip(args.thaw.clone()).map(|(freeze, thaw)| Hook { freeze, thaw });
     let options = BackupOptions {
         destination: args.destination.clone(),
-        settings: destination::settings(args.plan.as_deref())?,
+        settings: creation::settings(args.plan.as_deref())?,
         mountpoint: args.mountpoint.clone(),
         database: args.database,
         quiesce: QuiesceOptions { connect: args.connect.clone(), hook, limit: args.max_quiesced },
@@ -113,6 +113,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let backup = prepared.execute(&mut reporter);
     reporter.end();
     let backup = backup?;
+    summary::keep(&args.destination);
     match args.json {
         true => print_json(&BackupReport { assessment, backup: Some(backup) })?,
         false => print!("{}", backup_text::backup(&assessment.destination, &backup)),

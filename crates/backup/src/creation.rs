@@ -1,0 +1,68 @@
+//! Creating a dataset of backups.
+
+use std::fs;
+use std::path::Path;
+
+use poolwright_datasets::{is_user_pool, of_pool, pool_of};
+use poolwright_host::quoted;
+use poolwright_pool::DatasetChange;
+use poolwright_tune::plan::{Plan, Settings};
+
+use crate::error::refused;
+use crate::observer::BackupObserver;
+use crate::{Error, Result};
+
+/// The properties of a dataset of backups that no plan describes: large records of well-compressed data, read and written in order.
+const DEFAULTS: [(&str, &str); 3] =
+    [("recordsize", "1M"), ("compression", "zstd"), ("logbias", "throughput")];
+/// The role of a plan that describes backups.
+const ROLE: &str = "backup";
+
+/// The properties with which a dataset of backups is created: those of the plan's role `backup`, otherwise the defaults.
+///
+/// # Errors
+/// If the plan cannot be read.
+pub fn settings(plan: Option<&Path>) -> Result<Settings> {
+    let mut settings: Settings = DEFAULTS.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    if let Some(path) = plan {
+        let plan = Plan::read(path)?;
+        let Some(role) = plan.roles.into_iter().find(|role| role.role == ROLE) else {
+            return refused(format!("the plan {} has no role `{ROLE}`", quoted(path)));
+        };
+        settings.extend(role.recommended);
+    }
+    Ok(settings)
+}
+
+/// Refuses to create a dataset that could not be used then.
+pub(crate) fn check(dataset: &str, mountpoint: Option<&Path>) -> Result<()> {
+    match mountpoint {
+        Some(dir) if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) => {
+            refused(format!("{} is not empty", quoted(dir)))
+        }
+        None if is_user_pool(pool_of(dataset))? => refused(format!(
+            "{dataset} does not exist, and no mount point is named\nhint: name the directory on which it is mounted"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Creates the dataset with these properties, mounted on a directory if one is named.
+pub(crate) fn create(
+    dataset: &str,
+    settings: &Settings,
+    mountpoint: Option<&Path>,
+    observer: &mut dyn BackupObserver,
+) -> Result<()> {
+    let admin = of_pool(pool_of(dataset))?;
+    admin.change(&DatasetChange::Create { dataset: dataset.to_owned(), settings: settings.clone() })?;
+    let listed: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    observer.note(&format!("created {dataset} with {}", listed.join(", ")));
+    let Some(dir) = mountpoint else { return Ok(()) };
+    let mounted = fs::create_dir_all(dir).map_err(Error::host("create", dir));
+    mounted.and_then(|()| Ok(admin.mount(dataset, dir)?)).or_else(|why| {
+        // It is empty, and the next run creates it again.
+        admin.change(&DatasetChange::DestroyDataset { dataset: dataset.to_owned() })?;
+        Err(why)
+    })
+}

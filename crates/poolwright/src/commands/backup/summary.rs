@@ -1,0 +1,15 @@
+//! Tells the monitor the state of a dataset of backups.
+
+use poolwright_backup::{BackupDestination, BackupSummary, Result};
+
+/// Writes the summary that `serve`, `monitor` and `check` read. What was done with the backups is done, so a failure is a warning.
+pub(super) fn keep(dataset: &str) {
+    let kept = BackupDestination::open(dataset).and_then(|destination| write(&destination));
+    if let Err(why) = kept {
+        tell!("poolwright: warning: the monitor does not learn of the state of {dataset}: {why}");
+    }
+}
+
+fn write(destination: &BackupDestination) -> Result<()> {
+    BackupSummary::of(destination)?.keep(&poolwright_userpool::backups_dir())
+}
