@@ -93,19 +93,25 @@ impl BackupDestination {
     /// Creates the dataset with these properties, mounted on a directory if one is named.
     ///
     /// # Errors
-    /// If the pool refuses.
+    /// If the pool refuses; a refusal if no directory is named and the dataset is not mounted by its creation: it inherits
+    /// `mountpoint=none` or `legacy`. The dataset does not exist then.
     pub fn create(dataset: &str, settings: Settings, dir: Option<&Path>) -> Result<()> {
         let admin = of_pool(pool_of(dataset))?;
         let created = DatasetChange::Create { dataset: dataset.to_owned(), settings };
         admin.change(&created)?;
-        match dir {
-            Some(dir) => admin.mount(dataset, dir).or_else(|why| {
-                // It is empty, and the next run creates it again.
-                admin.change(&DatasetChange::DestroyDataset { dataset: dataset.to_owned() })?;
-                Err(why.into())
-            }),
+        let mounted = match dir {
+            Some(dir) => admin.mount(dataset, dir).map_err(Error::from),
+            None if admin.mount_of(dataset)?.is_none() => refused(format!(
+                "{dataset} does not exist, and would not be mounted: it would inherit no mount point\nhint: name the directory on which it is \
+                 mounted"
+            )),
             None => Ok(()),
-        }
+        };
+        mounted.or_else(|why| {
+            // It is empty, and the next run creates it again.
+            admin.change(&DatasetChange::DestroyDataset { dataset: dataset.to_owned() })?;
+            Err(why)
+        })
     }
 
     /// Opens a mounted dataset of backups.
