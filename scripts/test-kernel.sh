@@ -11,6 +11,7 @@
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
 #   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or goes back
 #   databases  the same with a PostgreSQL and a MariaDB under load
+#   backup   backups of a PostgreSQL under load are made, killed, restored and removed (poolwright backup)
 #   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
 #   trials   trials in datasets of a kernel's pool: `poolwright replay --on`, `tune --on` (records a database: requires root)
 #   arc      replays of traces on the engine and in the kernel's datasets: ARC hits, bytes written (records them: requires root)
@@ -20,8 +21,8 @@
 # as they are. The virtual machine is unpacked into target/vm (scripts/vm/packages.sh); no kernel module is loaded on this
 # machine. The environment variables POOLWRIGHT_NODES (20000) and POOLWRIGHT_SEED (1) set the size and the seed of the trees;
 # POOLWRIGHT_SMALL_FILES (a quarter of the nodes) is the number of small files in `apply`, POOLWRIGHT_RESETS (50) the number of
-# resets in each direction. POOLWRIGHT_TRACES names a copy of the directory target/vm/work/arc of an earlier `arc --keep`, whose
-# recordings are replayed instead of new ones. See docs/kernel-tests.md.
+# resets in each direction, POOLWRIGHT_BACKUPS (5) the number of backups. POOLWRIGHT_TRACES names a copy of the directory
+# target/vm/work/arc of an earlier `arc --keep`, whose recordings are replayed instead of new ones. See docs/kernel-tests.md.
 #
 # Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
 set -euo pipefail
@@ -31,6 +32,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/disk.sh"
 # shellcheck source=scripts/vm/space_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/space_part.sh"
+# shellcheck source=scripts/vm/backup_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/backup_part.sh"
 # shellcheck source=scripts/vm/trials_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/trials_part.sh"
 # shellcheck source=scripts/vm/arc_part.sh
@@ -40,13 +43,14 @@ NODES=${POOLWRIGHT_NODES:-20000}
 SEED=${POOLWRIGHT_SEED:-1}
 SMALL_FILES=${POOLWRIGHT_SMALL_FILES:-$((NODES / 4))}
 RESETS=${POOLWRIGHT_RESETS:-50}
+BACKUPS=${POOLWRIGHT_BACKUPS:-5}
 WORK=$POOLWRIGHT_ROOT/target/vm/work
 TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
 PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash apply)
-ALL_PARTS=("${SHORT_PARTS[@]}" resets databases trials space arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" resets databases backup trials space arc)
 PASSED=0
 FAILED=0
 
@@ -395,7 +399,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | resets | databases | trials | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | apply | resets | databases | backup | trials | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

@@ -48,6 +48,10 @@ pub(crate) fn check(dataset: &str, mountpoint: Option<&Path>) -> Result<()> {
 }
 
 /// Creates the dataset with these properties, mounted on a directory if one is named.
+///
+/// # Errors
+/// If the pool refuses; a refusal if no directory is named and the dataset is not mounted by its creation: it inherits
+/// `mountpoint=none` or `legacy`. The dataset does not exist then.
 pub(crate) fn create(
     dataset: &str,
     settings: &Settings,
@@ -58,9 +62,18 @@ pub(crate) fn create(
     admin.change(&DatasetChange::Create { dataset: dataset.to_owned(), settings: settings.clone() })?;
     let listed: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
     observer.note(&format!("created {dataset} with {}", listed.join(", ")));
-    let Some(dir) = mountpoint else { return Ok(()) };
-    let mounted = fs::create_dir_all(dir).map_err(Error::host("create", dir));
-    mounted.and_then(|()| Ok(admin.mount(dataset, dir)?)).or_else(|why| {
+    let mounted = match mountpoint {
+        Some(dir) => {
+            let made = fs::create_dir_all(dir).map_err(Error::host("create", dir));
+            made.and_then(|()| Ok(admin.mount(dataset, dir)?))
+        }
+        None if admin.mount_of(dataset)?.is_none() => refused(format!(
+            "{dataset} does not exist, and would not be mounted: it would inherit no mount point\nhint: name the directory on which it is \
+             mounted"
+        )),
+        None => Ok(()),
+    };
+    mounted.or_else(|why| {
         // It is empty, and the next run creates it again.
         admin.change(&DatasetChange::DestroyDataset { dataset: dataset.to_owned() })?;
         Err(why)

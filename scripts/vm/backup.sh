@@ -1,0 +1,374 @@
+# shellcheck shell=bash
+# The guest's part of the part `backup`: scripts/test-kernel.sh runs this script in the guest. It makes, kills, lists, restores and
+# removes backups of a PostgreSQL under load, whose data and log are on two of the kernel's datasets. Each result is a line that starts
+# with "pass" or "fail".
+#
+# usage: backup.sh backup BACKUPS
+set -u
+umask 022
+
+# First the programs of the disk: setpriv of busybox cannot change the user.
+export PATH=/disk/bin:$PATH LD_LIBRARY_PATH=/disk/lib POOLWRIGHT_STATE_DIR=/disk/state HOME=/root
+POOL=tank
+TO=$POOL/backup
+MOUNT=/srv/backup
+DATA=/srv/pg
+LOG=/srv/wal
+OTHER=other
+# Each backup that was made, and the number of rows that were acknowledged before it.
+declare -A ACKED=()
+
+pass() { printf 'pass\t%s\n' "$*"; }
+fail() { printf 'fail\t%s\n' "$*"; }
+
+# A pipe that never has data, to wait without starting a program.
+mkfifo /tmp/never
+exec {NEVER}<>/tmp/never
+pause() { read -rt "$1" -u "$NEVER"; }
+
+# expect TEXT COMMAND...: runs a command that must succeed.
+expect() {
+    local text=$1 status=0
+    shift
+    "$@" >/tmp/said 2>&1 || status=$?
+    if [ $status -eq 0 ]; then
+        pass "$text"
+    else
+        fail "$text: '$*' gave $status: $(tail -n 8 /tmp/said | tr '\n' ' ')"
+        return 1
+    fi
+}
+
+# refused TEXT MESSAGE COMMAND...: runs a command that must be refused (exit status 3) with this message.
+refused() {
+    local text=$1 message=$2 status=0
+    shift 2
+    "$@" >/tmp/said 2>&1 || status=$?
+    if [ $status -eq 3 ] && grep -q "$message" /tmp/said; then
+        pass "$text"
+    else
+        fail "$text: '$*' gave $status: $(tr '\n' ' ' </tmp/said)"
+    fi
+}
+
+# same TEXT A B: two texts must be equal.
+same() {
+    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1: '$2' is not '$3'"; fi
+}
+
+as_postgres() { su -s /bin/bash postgres -c "export LD_LIBRARY_PATH=/disk/lib PATH=$PATH; cd /; $1"; }
+
+sql() { as_postgres "psql -X -q -A -t -h /tmp -d postgres -c \"$1\""; }
+
+# backup [ARGUMENT...]: makes a backup. The emulated guest of a busy machine needs a longer limit than a host.
+backup() { poolwright backup run $DATA --to "$TO" --max-quiesced 15m "$@"; }
+
+# of_database: the snapshots of the database's datasets.
+of_database() { zfs list -H -t snapshot -o name | grep -c "^$POOL/\(data\|wal\)@"; }
+
+# backups: the names of the backups, oldest first.
+backups() { zfs list -H -t snapshot -o name -s createtxg "$TO" 2>/dev/null | cut -d @ -f 2; }
+
+# properties DATASET...: with their sources, without those that reading or writing changes.
+properties() {
+    zfs get -Hp -o name,property,value,source all "$@" | awk -F '\t' '$4 != "-"'
+}
+
+# make_system: what the guest needs for a server and for snapshots that the kernel mounts.
+make_system() {
+    echo 'postgres:x:1000:1000::/tmp:/bin/bash' >>/etc/passwd
+    echo 'postgres:x:1000:' >>/etc/group
+    chmod 1777 /tmp
+    mkdir -p /dev/shm /usr/lib /usr/share
+    mount -t tmpfs tmpfs /dev/shm
+    chmod 1777 /dev/shm
+    ip link set lo up
+    # The kernel mounts a snapshot below .zfs with `/usr/bin/env mount`.
+    ln -sf /bin/busybox /usr/bin/env
+    ln -s /disk/usr/lib/postgresql /usr/lib/postgresql
+    ln -s /disk/usr/share/postgresql /usr/share/postgresql
+    PATH=$PATH:$(echo /usr/lib/postgresql/*/bin)
+}
+
+make_pools() {
+    truncate -s 6G /disk/pool
+    truncate -s 2G /disk/other
+    expect "the kernel makes a pool" zpool create -f -o ashift=12 -O mountpoint=none -O compression=lz4 -O atime=off $POOL /disk/pool
+    expect "the kernel makes another pool" zpool create -f -o ashift=12 -O mountpoint=/other $OTHER /disk/other
+    zfs create -o mountpoint=$DATA -o recordsize=8K $POOL/data
+    zfs create -o mountpoint=$LOG $POOL/wal
+}
+
+# make_database: its data in one dataset, its log in another one.
+make_database() {
+    tar -xf /disk/postgres.tar -C $DATA
+    mv $DATA/pg_wal $LOG/log
+    ln -s $LOG/log $DATA/pg_wal
+    chown -R 1000:1000 $DATA $LOG
+    chmod 700 $DATA
+    # Without full pages, as usual on ZFS: a backup must not depend on them.
+    expect "PostgreSQL starts" as_postgres \
+        "pg_ctl -w -t 300 -D $DATA -l /tmp/log -o '-k /tmp -h \"\" -c full_page_writes=off -c shared_buffers=32MB' start" \
+        || { tail -n 5 /tmp/log; return 1; }
+    same "it has the tables of the load" "$(sql "SELECT count(*) FROM pgbench_accounts")" 100000
+}
+
+# transaction N: one of pgbench, which also inserts a numbered row, and prints the number after it is committed.
+transaction() {
+    local delta=$((RANDOM - 16384)) teller=$((RANDOM % 10 + 1)) account=$(((RANDOM * 32768 + RANDOM) % 100000 + 1))
+    echo "BEGIN;"
+    echo "UPDATE pgbench_accounts SET abalance = abalance + $delta WHERE aid = $account;"
+    echo "UPDATE pgbench_tellers SET tbalance = tbalance + $delta WHERE tid = $teller;"
+    echo "UPDATE pgbench_branches SET bbalance = bbalance + $delta WHERE bid = 1;"
+    echo "INSERT INTO pgbench_history VALUES ($teller, 1, $account, $delta, now());"
+    echo "INSERT INTO acked VALUES ($1);"
+    echo "COMMIT;"
+    printf '\\echo %s\n' "$1"
+}
+
+# load: one transaction after the other. /tmp/acked has the numbers of those that the server has acknowledged.
+load() {
+    local n=0 line
+    coproc CLIENT { as_postgres "psql -X -q -A -t -v ON_ERROR_STOP=1 -h /tmp -d postgres"; }
+    while [ ! -e /tmp/enough ]; do
+        n=$((n + 1))
+        transaction $n >&"${CLIENT[1]}"
+        read -r line <&"${CLIENT[0]}"
+        if [ "$line" != $n ]; then
+            echo "transaction $n: '$line'" >/tmp/load.failed
+            return 1
+        fi
+        echo $n >>/tmp/acked
+        # An emulated guest needs time for other work.
+        pause 0.5
+    done
+}
+
+acknowledged() { tail -n 1 /tmp/acked; }
+
+begin_load() {
+    load &
+    LOAD=$!
+    until [ -s /tmp/acked ] && [ "$(acknowledged)" -gt 5 ]; do
+        pause 0.2
+        [ ! -e /tmp/load.failed ] || break
+    done
+}
+
+end_load() {
+    touch /tmp/enough
+    wait "$LOAD"
+    if [ -e /tmp/load.failed ]; then
+        fail "the load failed: $(cat /tmp/load.failed)"
+    else
+        pass "$(acknowledged) transactions were committed meanwhile"
+    fi
+    expect "PostgreSQL stops" as_postgres "pg_ctl -w -t 300 -D $DATA -m fast stop"
+}
+
+# invariants ROWS: the command for --check that succeeds if the load's transactions are there whole, and the first ROWS rows.
+invariants() {
+    local of balances='' table
+    for table in accounts:a branches:b tellers:t; do
+        of=${table#*:}
+        balances+="(SELECT sum(${of}balance) FROM pgbench_${table%:*}) = (SELECT coalesce(sum(delta), 0) FROM pgbench_history) AND "
+    done
+    echo "psql -X -q -A -t -d postgres -c \"SELECT $balances (SELECT count(*) FROM pgbench_accounts) = 100000 AND (SELECT count(*) FROM acked WHERE n <= $1) = $1 AND (SELECT count(*) = coalesce(max(n), 0) FROM acked)\" | grep -qx t"
+}
+
+# released TEXT: no session of Poolwright is left, or it ends soon.
+released() {
+    local waited=0
+    while [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'poolwright'")" != 0 ]; do
+        pause 1
+        waited=$((waited + 1))
+        [ $waited -lt 60 ] || { fail "$1: the database is still held after 60 s"; return; }
+    done
+    pass "$1: the database is released (after $waited s)"
+}
+
+# refusals_before: what must be refused before a dataset of backups exists.
+refusals_before() {
+    local before
+    before=$(zfs list -H -t all -o name)
+    refused "a dataset that would not be mounted" "mount" backup
+    same "it is not left behind" "$(zfs list -H -t all -o name)" "$before"
+    zfs destroy "$TO" 2>/dev/null
+    refused "the database's own dataset" "holds the database itself" poolwright backup run $DATA --to $POOL/data
+    refused "the root dataset of a pool" "root dataset" poolwright backup run $DATA --to $OTHER
+    refused "directories on two pools" "no snapshot is atomic over two pools" poolwright backup run $DATA /other --to $TO --mountpoint $MOUNT
+    refused "a mount point that is not empty" "is not empty" backup --mountpoint /disk
+    expect "a dry run" backup --mountpoint $MOUNT --dry-run
+    same "it names both datasets" "$(grep -c "on $POOL/\(data\|wal\)$" /tmp/said)" 2
+    same "nothing of this creates a dataset or a snapshot" "$(zfs list -H -t all -o name)" "$before"
+}
+
+# make_backup TEXT ARGUMENT...: makes a backup that must succeed, and remembers how many rows it must have.
+make_backup() {
+    local text=$1 before began=$SECONDS name
+    shift
+    before=$(acknowledged)
+    expect "$text" backup "$@" || return 1
+    name=$(backups | tail -n 1)
+    ACKED[$name]=$before
+    pass "$name in $((SECONDS - began)) s: $(grep -o 'quiesced for [0-9.]* s' /tmp/said), $(zfs get -Hp -o value written "$TO@$name") of $(zfs get -Hp -o value referenced "$TO@$name") bytes written"
+    released "$name"
+    same "$name: no snapshot of the database is left" "$(of_database)" 0
+}
+
+# digests: a digest of the content and the attributes of each backup that is in ACKED.
+digests() {
+    local name
+    for name in "${!ACKED[@]}"; do
+        tree list "backup=$MOUNT/.zfs/snapshot/$name" | sort >/tmp/listed
+        # The root directory of a mounted snapshot has a number of its mount.
+        echo "$name $(wc -l </tmp/listed) $(sed 's/^backup:\/\t[0-9]*/backup:\/\t-/' /tmp/listed | sha256sum)"
+    done | sort
+}
+
+# signalled STAGE SECONDS SIGNAL: starts a backup, sends a signal to it so long after this stage has begun, and sets STATUS.
+signalled() {
+    local pid
+    : >/tmp/stages
+    # Not by a function, whose process would be that of the shell.
+    poolwright backup run $DATA --to "$TO" --max-quiesced 15m >/dev/null 2>/tmp/stages &
+    pid=$!
+    while kill -0 $pid 2>/dev/null; do
+        case $(</tmp/stages) in *"$1"*) break ;; esac
+        pause 0.005
+    done
+    pause "$2"
+    kill "-$3" $pid 2>/dev/null
+    STATUS=0
+    wait $pid 2>/dev/null || STATUS=$?
+}
+
+# interruptions: backups that are killed in each of their stages.
+interruptions() {
+    local stage seconds before after was
+    before=$(digests)
+    while IFS=, read -r stage seconds; do
+        was=$(backups | wc -l)
+        signalled "$stage" "$seconds" KILL
+        after=$(backups | wc -l)
+        if [ $STATUS -eq 137 ] && [ "$after" -le $((was + 1)) ]; then
+            pass "killed $seconds s after '$stage' began: $((after - was)) backups more, $(of_database) snapshots of the database are left"
+        else
+            fail "killed $seconds s after '$stage' began: status $STATUS, $was backups before and $after after: $(tail -n 3 /tmp/stages)"
+        fi
+        released "killed while $stage"
+    done <<'END'
+quiescing the database,0
+quiescing the database,0.4
+taking the snapshot,0
+releasing the database,0
+copying,0.1
+copying,2.5
+comparing the copy,0.5
+completing the backup,0
+END
+    signalled copying 0.5 INT
+    same "Ctrl-C while copying: status" $STATUS 130
+    same "Ctrl-C while copying: no snapshot of the database is left" "$(of_database)" 0
+    released "Ctrl-C while copying"
+    same "the backups from before the interruptions are unchanged" "$(digests)" "$before"
+}
+
+# layout: the datasets, their properties and block sizes are those that the manual describes.
+layout() {
+    local others
+    same "the dataset of backups has its properties" "$(zfs get -H -o property,value,source recordsize,compression,logbias "$TO" | tr '\t\n' '= ')" \
+        "recordsize=1M=local compression=zstd=local logbias=throughput=local "
+    same "only its owner can read it" "$(stat -c '%a %u' $MOUNT)" "700 0"
+    same "the datasets" "$(zfs list -H -o name -r $POOL | tr '\n' ' ')" "$POOL $TO $POOL/data $POOL/wal "
+    same "the properties of the database's datasets are unchanged" "$(properties $POOL/data $POOL/wal)" "$PROPERTIES"
+    others=$(find $MOUNT/files -xdev -type f -size +1024k -exec stat -c '%o' {} + | sort | uniq -c | sed 's/^ *//')
+    case $others in
+        *" 1048576") same "each of ${others% *} files of more than 1M has blocks of 1M" "${others#* }" 1048576 ;;
+        *) fail "files of more than 1M have blocks of (number, bytes): $(echo "$others" | tr '\n' ',')" ;;
+    esac
+    same "the database's own files have blocks of 8K" "$(find $DATA -xdev -type f -size +8k -exec stat -c '%o' {} + | sort -u)" 8192
+    same "both directories are in it" "$(cd $MOUNT/files && echo *)" "0 1"
+    same "the log is a link there too" "$(readlink $MOUNT/files/0/pg_wal)" $LOG/log
+}
+
+# verified NAME: restores a backup, starts the database there, and expects that each check was run and passed.
+verified() {
+    local began=$SECONDS check
+    expect "$1 is restored, and started" poolwright backup verify "$TO" "$1" --check "$(invariants "${ACKED[$1]}")" || return 0
+    pass "$1: $(grep -o 'restored in .* s' /tmp/said), $((SECONDS - began)) s together"
+    for check in files "start and recovery" pg_amcheck pg_dumpall psql shutdown pg_checksums; do
+        grep -q "^  passed   $check" /tmp/said || fail "$1: $check: $(grep "$check" /tmp/said)"
+    done
+    same "$1: checks that passed" "$(grep -c '^  passed' /tmp/said)" 7
+    same "$1: no scratch directory is left" "$(find /dev/shm /tmp -maxdepth 1 -name 'poolwright-restore*')" ""
+    poolwright backup list "$TO" >/tmp/said 2>&1
+    same "$1: the list has the result" "$(grep -c "^ *$1 .*passed" /tmp/said)" 1
+}
+
+# listed TEXT NUMBER: `list` and `zfs list` have this number of backups.
+listed() {
+    poolwright backup list "$TO" --json >/tmp/said 2>&1
+    same "$1: backups in zfs list and in backup list" "$(backups | wc -l) $(grep -o '"backup_label"' /tmp/said | wc -l)" "$2 $2"
+}
+
+# retention OLDEST: `prune` removes what the rules do not keep, also snapshots that are mounted below .zfs.
+retention() {
+    local all
+    all=$(backups | wc -l)
+    zfs hold user "$TO@$1"
+    expect "prune --dry-run" poolwright backup prune "$TO" --keep 1 --dry-run
+    listed "a dry run removes nothing" "$all"
+    expect "prune --keep 2" poolwright backup prune "$TO" --keep 2
+    same "it says why the held one stays" "$(grep -c "$1: .*held" /tmp/said)" 1
+    listed "two and the held one stay" 3
+    zfs release user "$TO@$1"
+    expect "a clone" zfs clone -o mountpoint=none "$TO@$1" $POOL/clone
+    expect "prune --keep 1" poolwright backup prune "$TO" --keep 1
+    same "it says why the one with a clone stays" "$(grep -c "$1: .*clone" /tmp/said)" 1
+    listed "one and the one with a clone stay" 2
+    zfs destroy $POOL/clone
+    expect "prune --keep 1" poolwright backup prune "$TO" --keep 1
+    listed "one stays" 1
+}
+
+# elsewhere: a backup in another pool, at the place that the kernel chooses.
+elsewhere() {
+    expect "a backup in another pool" poolwright backup run $DATA --to $OTHER/backup --max-quiesced 15m
+    same "it is mounted below its pool" "$(zfs get -H -o value mounted,mountpoint $OTHER/backup | tr '\n' ' ')" "yes /other/backup "
+    same "it has a backup" "$(zfs list -H -t snapshot -o name $OTHER/backup | wc -l)" 1
+    same "no snapshot of the database is left" "$(of_database)" 0
+}
+
+step_backup() {
+    local n first pool
+    make_system
+    make_pools
+    make_database || return
+    PROPERTIES=$(properties $POOL/data $POOL/wal)
+    begin_load
+    refusals_before
+    make_backup "the first backup" --mountpoint $MOUNT || return
+    first=$(backups)
+    layout
+    for n in $(seq 2 "$1"); do make_backup "backup $n of $1"; done
+    listed "the backups" "$1"
+    expect "prune --keep 1" poolwright backup prune "$TO" --keep 1
+    listed "while none has passed a restore, all stay" "$1"
+    verified "$first"
+    interruptions
+    make_backup "the backup after the interruptions"
+    elsewhere
+    end_load
+    verified "$(backups | tail -n 1)"
+    retention "$first"
+    for pool in $POOL $OTHER; do
+        expect "a scrub" zpool scrub -w "$pool"
+        same "the pool has no errors" "$(zpool status -x "$pool")" "pool '$pool' is healthy"
+        expect "the pool can be exported" zpool export "$pool"
+    done
+}
+
+step=$1
+shift
+"step_$step" "$@"
