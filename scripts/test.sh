@@ -15,7 +15,7 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 # Time limit of a script of scripts/tests, in seconds.
-SCRIPT_LIMIT=600
+SCRIPT_LIMIT=1200
 
 script_tests() {
     local test failed=() began
