@@ -228,11 +228,9 @@ pub(crate) fn archived(archive: &str, of: &DestinationIdentity) -> Result<Vec<Ba
 
 /// Whether the archive waits for this backup: it is newer than the newest in the archive, and did not fail a restore.
 pub(crate) fn is_awaited(entry: &BackupEntry, archived: &[BackupEntry]) -> bool {
-    let time = |of: &BackupEntry| of.manifest.created_unix_s;
-    let is_present = archived.iter().any(|of| of.manifest.id == entry.manifest.id);
-    let newest = archived.iter().map(time).max().unwrap_or(0);
+    let is_newer = archived.iter().all(|of| of.order() < entry.order());
     let has_failed = entry.last_restore.as_ref().is_some_and(|restore| !restore.passed);
-    !is_present && time(entry) >= newest && !has_failed
+    is_newer && !has_failed
 }
 
 fn is_named(entry: &BackupEntry, name: &str) -> bool {
@@ -358,6 +356,11 @@ mod tests {
         assert_eq!(copied(&all, &named), [""; 0]);
         let awaited = |entry: &&BackupEntry| is_awaited(entry, &archived);
         assert_eq!(all.iter().filter(awaited).count(), 1);
+        // Made in the same second, and removed from the archive.
+        let mut earlier = archived[0].clone();
+        earlier.manifest.name = "3-2".to_owned();
+        earlier.manifest.id = earlier.manifest.name.clone();
+        assert!(!is_awaited(&earlier, &archived));
     }
 
     #[test]

@@ -59,6 +59,13 @@ pub struct BackupList {
     pub others: BTreeMap<String, String>,
 }
 
+impl BackupEntry {
+    /// Orders backups from the oldest to the newest, those of the same second too.
+    pub(crate) fn order(&self) -> (u64, &str) {
+        (self.manifest.created_unix_s, &self.manifest.name)
+    }
+}
+
 impl BackupDestination {
     /// Whether the dataset exists.
     ///
@@ -273,10 +280,7 @@ impl BackupDestination {
                 }
             }
         }
-        backups.sort_by(|a, b| {
-            let key = |of: &BackupEntry| (of.manifest.created_unix_s, of.manifest.name.clone());
-            key(a).cmp(&key(b))
-        });
+        backups.sort_by(|a, b| a.order().cmp(&b.order()));
         let last_good = results.iter().filter(|of| of.passed).map(|of| of.unix_s).max();
         let is_good = |of: &&BackupEntry| of.last_restore.as_ref().is_some_and(|restore| restore.passed);
         Ok(BackupList {
