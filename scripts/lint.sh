@@ -56,7 +56,9 @@ main() {
     step "Formatting (cargo fmt)" cargo fmt --all --check
     step "Licences, sources and advisories of the dependencies (cargo deny)" dependencies
     step "Lints (clippy)" cargo clippy --release --locked --workspace --all-targets -- -D warnings
-    step "Lints of the feature fault-injection (clippy)" cargo clippy --release --locked -p poolwright-openzfs --features fault-injection --all-targets -- -D warnings
+    # With --workspace, cargo uses the dependencies as they are checked already.
+    step "Lints of the feature fault-injection (clippy)" cargo clippy --release --locked --workspace \
+        --features poolwright-openzfs/fault-injection --test power --test faults --test torn --test stress --test device -- -D warnings
     step "The lab without PostgreSQL (cargo check)" cargo check --release --locked -p poolwright-lab --no-default-features --all-targets
 }
 

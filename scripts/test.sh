@@ -72,9 +72,10 @@ limited_tests() {
     env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py" cargo test --release --locked --no-fail-fast "$@"
 }
 
-# Tests with injected I/O errors and simulated power cuts, which need a feature that shipped programs lack.
+# Tests with injected I/O errors and simulated power cuts, which need a feature that shipped programs lack. With --workspace, cargo
+# uses the dependencies as they are built already; with -p, it would build those again whose features then differ.
 fault_tests() {
-    limited_tests -p poolwright-openzfs --features fault-injection --test power --test faults --test torn --test stress \
+    limited_tests --workspace --features poolwright-openzfs/fault-injection --test power --test faults --test torn --test stress \
         --test device
 }
 
