@@ -15,7 +15,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"
 
-POOLWRIGHT=${POOLWRIGHT:-$POOLWRIGHT_ROOT/target/release/poolwright}
+POOLWRIGHT=${POOLWRIGHT:-${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright}
 TOOLS=$(dirname -- "$POOLWRIGHT")
 SEEDS=${ESTIMATE_SEEDS:-200}
 GIB=${ESTIMATE_GIB:-20}

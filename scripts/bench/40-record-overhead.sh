@@ -18,7 +18,7 @@ set -euo pipefail
 . "$(dirname -- "$0")/../lib.sh"
 
 WORKLOAD=$POOLWRIGHT_ROOT/workloads/mariadb
-POOLWRIGHT=${POOLWRIGHT:-$POOLWRIGHT_ROOT/target/release/poolwright}
+POOLWRIGHT=${POOLWRIGHT:-${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright}
 RECORD_COUNT=$(dirname -- "$POOLWRIGHT")/record-count
 PAIRS=${RECORD_PAIRS:-10}
 SECONDS_EACH=${RECORD_SECONDS:-12}

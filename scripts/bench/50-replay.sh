@@ -15,11 +15,11 @@ if [ "${BENCH_SMOKE:-0}" = 1 ]; then ROUNDS=2 RUNS=2 PAIRS=3; else ROUNDS=9 RUNS
 export ROUNDS RUNS PAIRS SCRATCH
 
 say "Rate of a replay relative to bare calls of the engine, $ROUNDS rounds in alternating order"
-"$POOLWRIGHT_ROOT/target/release/replay-rate" "$ROUNDS" | tee "$SCRATCH/rate.json"
+"${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/replay-rate" "$ROUNDS" | tee "$SCRATCH/rate.json"
 
 say "A/A: $RUNS runs of $PAIRS pairs of the same setting"
 fio --name=aa --filename="$SCRATCH/aa.dat" --size=48M --rw=randrw --rwmixread=70 --bs=16k --ioengine=psync \
     --fdatasync=100 --io_size=96M --refill_buffers --buffer_compress_percentage=50 --write_iolog="$SCRATCH/aa.log" \
     >"$SCRATCH/fio.log"
-"$POOLWRIGHT_ROOT/target/release/poolwright" trace import "$SCRATCH/aa.log" -o "$SCRATCH/aa.parquet" >/dev/null
+"${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright" trace import "$SCRATCH/aa.log" -o "$SCRATCH/aa.parquet" >/dev/null
 python3 "$(dirname -- "$0")/replay_figures.py"

@@ -13,7 +13,7 @@ set -euo pipefail
 SCRATCH=${BENCH_SCRATCH:-$(mktemp -d "${TMPDIR:-/tmp}/poolwright-bench.XXXXXX")}
 MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
 DB=$SCRATCH/db
-PROGRAM=$POOLWRIGHT_ROOT/target/release/poolwright
+PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 ARC=128M
 if [ "${BENCH_SMOKE:-0}" = 1 ]; then
     SECONDS_RECORDED=8 SCALE=0.2 REPEAT=1 BUDGET=40s RECORDSIZES=16K,128K COMPRESSIONS=off,lz4,zstd-3

@@ -18,7 +18,7 @@ set -euo pipefail
 SCRATCH=${BENCH_SCRATCH:-$(mktemp -d "${TMPDIR:-/tmp}/poolwright-bench.XXXXXX")}
 MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
 DB=$SCRATCH/db
-PROGRAM=$POOLWRIGHT_ROOT/target/release/poolwright
+PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 DISTURBERS=()
 if [ "${BENCH_SMOKE:-0}" = 1 ]; then
     RUNS=1 DISTURBED=1 ROUNDS=1 BUDGET=25s FIRST=25s SCALE=0.2

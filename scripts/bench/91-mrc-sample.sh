@@ -19,6 +19,6 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "$0")/../lib.sh"
 
-export POOLWRIGHT=${POOLWRIGHT:-$POOLWRIGHT_ROOT/target/release/poolwright}
+export POOLWRIGHT=${POOLWRIGHT:-${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright}
 export POOLWRIGHT_SHARED=${POOLWRIGHT_SHARED:-$POOLWRIGHT_ROOT/../shared}
 exec python3 "$POOLWRIGHT_ROOT/scripts/bench/mrc_sample.py"

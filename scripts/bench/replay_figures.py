@@ -5,7 +5,7 @@ import os
 import subprocess
 
 scratch, runs, pairs = os.environ["SCRATCH"], int(os.environ["RUNS"]), os.environ["PAIRS"]
-program = os.path.join(os.environ["POOLWRIGHT_ROOT"], "target/release/poolwright")
+program = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(os.environ["POOLWRIGHT_ROOT"], "target")), "release/poolwright")
 
 
 def bench(**row):
