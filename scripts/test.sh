@@ -5,9 +5,10 @@
 #
 #   --scripts  runs only the scripts of scripts/tests, with the programs in target/test/release as they are
 #
-# Installs the packages of the tests, builds into target/test (hardly optimized, to save time), and runs the scripts of scripts/tests beside the tests of the workspace. The output of
-# the scripts follows at the end. Each test has a time limit (scripts/limit.py), which reports a test that exceeds it. A test that
-# needs a privilege that this user lacks (recording with eBPF needs root) reports that it is skipped.
+# Installs the packages of the tests, builds into target/test (hardly optimized, to save time), and runs the scripts of scripts/tests
+# beside the tests of the workspace. The output of the scripts follows at the end. Each test has a time limit (scripts/limit.py), which
+# reports a test that exceeds it. A test that needs a privilege that this user lacks (recording with eBPF needs root) reports that it is
+# skipped.
 #
 # Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
 set -euo pipefail
