@@ -68,7 +68,7 @@ pub static RULES: &[AlertRule] = &[
         ),
         format: ValueFormat::Duration,
         summary: "no backup of {database} in {dataset} has passed a restore; the oldest is {value} old",
-        meaning: "Nobody knows whether the backups are usable. `prune` removes none of them meanwhile, so they fill the pool.",
+        meaning: "No restore has shown that the backups are usable. `prune` removes none of them meanwhile, so they fill the pool.",
         action: "Run `poolwright backup verify DATASET`, and regularly: the package has a timer for it.",
         example: Example {
             fires: &[constant(&BACKUPS_OLDEST, BACKUP, -15.0 * DAY)],

@@ -8,7 +8,7 @@ use crate::family::*;
 use crate::source::{Discovery, SourceName};
 use crate::{Readings, Result, Source};
 
-/// The directories with summaries. One that does not exist is no source.
+/// The directories with summaries. A directory that does not exist is skipped.
 #[derive(Clone, Debug)]
 pub struct BackupSummaries(pub Vec<PathBuf>);
 
