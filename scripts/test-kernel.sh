@@ -331,7 +331,7 @@ postgres_data() {
     cp -rL "${bin%/bin}" "$1/usr/lib/postgresql/"
     cp -rL "/usr/share/postgresql/$(basename "${bin%/bin}")" "$1/usr/share/postgresql/"
     add_libraries "$1/lib" "$bin/postgres" "$bin/psql" "$bin/pg_ctl" "$bin/pg_checksums"
-    python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db PostgreSQL >"$1/postgres.template"
+    python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db --database PostgreSQL --log pg_wal >"$1/postgres.template"
 }
 
 # mariadb_make [TEXT]: makes a MariaDB in $WORK/mariadb, with a table whose text is this expression of seq.
@@ -352,7 +352,7 @@ mariadb_data() {
     cp -rL /usr/share/mysql "$1/usr/share/"
     cp -L "$(command -v mariadbd)" "$(command -v mariadb)" "$1/bin/"
     add_libraries "$1/lib" "$(command -v mariadbd)" "$(command -v mariadb)"
-    python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db 'MariaDB / MySQL' >"$1/mariadb.template"
+    python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db --database 'MariaDB / MySQL' >"$1/mariadb.template"
 }
 
 part_apply() {
@@ -368,6 +368,7 @@ part_apply() {
 resets_programs() {
     cp -L "$(command -v cp)" "$(command -v stat)" "$1/bin/"
     add_libraries "$1/lib" "$1/bin/cp" "$1/bin/stat"
+    python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db --log wal >"$1/plan.template"
 }
 
 part_resets() {

@@ -269,6 +269,10 @@ step_database() {
         # shellcheck disable=SC2086
         expect "apply $mode" apply --stop "bash /tmp/stop.sh" --start "bash /tmp/start.sh" $mode
         pass "$(grep 'was stopped for' /tmp/said)"
+        if [ "$SYSTEM" = postgres ]; then
+            same "the log is a link" "$(readlink $MOUNT/pg_wal)" $MOUNT-wal
+            same "it has a dataset of its own" "$(zfs get -H -o value mountpoint,recordsize,compression "$DATASET/pg_wal" | tr '\n' ' ')" "$MOUNT-wal 64K lz4 "
+        fi
         same "every file has blocks of $2" "$(block_sizes $((${2%K} * 1024)))" 0
         intact "applied $mode"
         expect "it is applied" apply
@@ -278,6 +282,7 @@ step_database() {
         same "every file has blocks of 128K" "$(block_sizes 131072)" 0
         same "properties and sources are as before" "$(properties)" "$before"
         same "no snapshot is left" "$(zfs list -H -t snapshot | wc -l)" 0
+        same "and no other dataset" "$(zfs list -H -o name | tr '\n' ' ')" "$POOL $DATASET "
         intact "undone $mode"
     done
     touch /tmp/enough

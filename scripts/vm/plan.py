@@ -1,8 +1,12 @@
 """Prints a plan for a dataset: the example of docs/plan-format.md with another place, and @RECOMMENDED@ for the properties.
 
-usage: plan.py MOUNTPOINT DATASET [DATABASE]
+usage: plan.py MOUNTPOINT DATASET [--database NAME] [--log DIRECTORY]
+
+--log adds a role: the directory in the mount point moves into a dataset of its own, with recordsize=64K and logbias=throughput.
 """
 
+import argparse
+import copy
 import json
 import re
 import sys
@@ -11,16 +15,37 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "plan-format.md"
 
 
+def log_role(data, mountpoint, dataset, name):
+    """The role of the log, which has no dataset of its own yet."""
+    role = copy.deepcopy(data)
+    link = f"{mountpoint}/{name}"
+    role["role"] = "wal"
+    role["place"] = {
+        "mountpoint": f"{mountpoint}-wal",
+        "dataset": dataset,
+        "separable": True,
+        "how": f"{name} as a symbolic link",
+        "link": link,
+    }
+    role["path"], role["paths"] = link, [link]
+    role["recommended"] = {"recordsize": "64K", "logbias": "throughput"}
+    role["together_with"] = []
+    return role
+
+
 def main():
-    if len(sys.argv) not in (3, 4):
-        print(__doc__, file=sys.stderr)
-        return 2
-    mountpoint, dataset, *database = sys.argv[1:]
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("mountpoint")
+    parser.add_argument("dataset")
+    parser.add_argument("--database")
+    parser.add_argument("--log")
+    options = parser.parse_args()
+    mountpoint, dataset = options.mountpoint, options.dataset
     example = re.search(r"```json\n(.*?)\n```", PAGE.read_text(), re.DOTALL)
     plan = json.loads(example.group(1))
     subject = {"directory": mountpoint, "file_system": "zfs", "dataset": dataset, "files": 1, "bytes": 1, "allocated_bytes": 1}
-    if database:
-        subject["database"] = database[0]
+    if options.database:
+        subject["database"] = options.database
     plan["subject"] = subject
     plan["database"] = []
     plan.pop("confirmation", None)
@@ -28,6 +53,9 @@ def main():
     role["place"] = {"mountpoint": mountpoint, "dataset": dataset, "separable": True}
     role["path"], role["paths"] = mountpoint, [mountpoint]
     role["current"] = {"recordsize": "128K", "compression": "lz4"}
+    plan["roles"] = [role]
+    if options.log:
+        plan["roles"].append(log_role(role, mountpoint, dataset, options.log))
     role["recommended"] = "@RECOMMENDED@"
     print(json.dumps(plan).replace('"@RECOMMENDED@"', "{@RECOMMENDED@}"))
     return 0

@@ -14,6 +14,8 @@ export PATH=$PATH:/disk/bin LD_LIBRARY_PATH=/disk/lib POOLWRIGHT_STATE_DIR=/disk
 POOL=tank
 DATASET=$POOL/db
 MOUNT=/srv/db
+# The plan moves the directory `wal` into a dataset of its own, which is mounted here.
+WAL_MOUNT=/srv/db-wal
 SAVED=/disk/saved
 NOW=/tmp/now
 # Field 2 of the manifest, the object number: a rewritten file has a new one.
@@ -87,17 +89,35 @@ save() {
     [ ! -e /disk/state ] || /disk/bin/cp -a /disk/state "$SAVED/$1/state"
 }
 
+# tree_of_database: a line for each name. A directory that has moved is listed where it was.
+tree_of_database() {
+    if [ -L $MOUNT/wal ]; then
+        tree list "db=$MOUNT" | grep -v '^db:/wal	'
+        tree list "wal=$WAL_MOUNT" | sed 's|^wal:/|db:/wal/|; s|^db:/wal/\t|db:/wal\t|'
+    else
+        tree list "db=$MOUNT"
+    fi
+}
+
+# for_all FORMAT TEST...: a line of stat for each name, or for those for which a test of find is true.
+for_all() {
+    local format=$1
+    shift
+    (cd $MOUNT && find . -xdev "$@" ! -path ./wal ! -path './wal/*' -exec /disk/bin/stat -c "$format" {} +)
+    (cd $MOUNT/wal/ && find . -xdev "$@" -exec /disk/bin/stat -c "$format" {} + | sed 's|^\./|./wal/|; s|^\.\t|./wal\t|')
+}
+
 # describe DIR: everything that must be as after an undisturbed run. The time of change and the object numbers are not in it.
 describe() {
     rm -rf "$1"
     mkdir -p "$1"
     zpool sync "$POOL"
-    tree list "db=$MOUNT" | sort >"$1/full"
+    tree_of_database | sort >"$1/full"
     cut -f "$WITHOUT_OBJECTS" "$1/full" >"$1/tree"
     # The block size of files of one block, and the times of access, are not in the manifest.
-    (cd $MOUNT && find . -xdev -exec /disk/bin/stat -c '%n	%.9X' {} +) | sort >"$1/accessed"
-    (cd $MOUNT && find . -xdev -type f -exec /disk/bin/stat -c '%n	%o' {} +) | sort >"$1/block-sizes"
-    (cd $MOUNT && find . -xdev -type f -exec /disk/bin/stat -c '%n	%b' {} +) | sort >"$1/allocated"
+    for_all '%n	%.9X' | sort >"$1/accessed"
+    for_all '%n	%o' -type f | sort >"$1/block-sizes"
+    for_all '%n	%b' -type f | sort >"$1/allocated"
     zfs get -Hp -r -t filesystem -o name,property,value,source all "$POOL" | awk -F '\t' '$4 != "-"' | sort >"$1/properties"
     zfs list -H -t all -o name | sort >"$1/datasets"
     find /disk/state -name '*.part-*' >"$1/temporary" 2>/dev/null
@@ -116,17 +136,20 @@ differences() {
         "$1/allocated" "$2/allocated"
 }
 
+# without_counts_of_root: replaces the number, the size and the links of the root directory.
+without_counts_of_root() { awk -F '\t' -v OFS='\t' '$1 == "db:/" { $2 = $7 = $8 = "-" } { print }'; }
+
 # snapshot_differences: the plan's snapshot must have the old files themselves.
 snapshot_differences() {
     local name
     name=$(zfs list -H -t snapshot -o name)
     mkdir -p /mnt/snapshot
     mount -t zfs "$name" /mnt/snapshot || { printf 'the snapshot "%s" cannot be mounted ' "$name"; return; }
-    # The hidden directory with copies may be in it, if an earlier run was interrupted.
+    # The hidden directory with copies may be in it, if an earlier run was interrupted: the root directory has an entry and a link more.
     # The root directory of a mounted snapshot has another number.
-    tree list db=/mnt/snapshot | grep -v '^db:/\.poolwright-' | sed 's/^db:\/\t[0-9]*/db:\/\t-/' | sort >/tmp/snapshot
+    tree list db=/mnt/snapshot | grep -v '^db:/\.poolwright-' | without_counts_of_root | sort >/tmp/snapshot
     umount /mnt/snapshot
-    sed 's/^db:\/\t[0-9]*/db:\/\t-/' "$SAVED/base/expected/full" | sort >/tmp/snapshot.expected
+    without_counts_of_root <"$SAVED/base/expected/full" | sort >/tmp/snapshot.expected
     cmp -s /tmp/snapshot.expected /tmp/snapshot \
         || { printf 'the snapshot differs: '; diff /tmp/snapshot.expected /tmp/snapshot | grep '^[-+][^-+]' | head -n 4 | cut -c 1-250 | tr '\n' '|'; }
 }
@@ -180,6 +203,12 @@ prepare() {
     for n in $(seq 1 100); do ln $MOUNT/table "$MOUNT/linked/$n"; done
     for n in $(seq 1 20); do ln $MOUNT/table "$MOUNT/other/$n"; done
     dd if=/dev/zero of=$MOUNT/holes bs=1 count=1 seek=40M 2>/dev/null
+    mkdir -p $MOUNT/wal/status
+    for n in $(seq 1 12); do yes "record $n" | head -c $((n * 40000)) >"$MOUNT/wal/$n"; done
+    ln $MOUNT/wal/12 $MOUNT/wal/status/12
+    ln -s ../table $MOUNT/wal/link
+    chmod 2750 $MOUNT/wal
+    touch -d '2003-04-05 06:07:08.9' $MOUNT/wal/3 $MOUNT/wal/status $MOUNT/wal
     for n in $(seq 1 60); do yes "row $n" | head -c $((n * 1700)) >"$MOUNT/linked/small$n"; done
     touch -d '2001-02-03 04:05:06' $MOUNT/linked/small7 $MOUNT/linked $MOUNT/other
     sed 's|@RECOMMENDED@|"recordsize":"16K","compression":"zstd-3","logbias":"throughput"|' /disk/plan.template >/disk/plan.json
@@ -194,8 +223,9 @@ prepare() {
     watch apply
     describe $NOW
     local wrong
-    wrong=$(awk -F '\t' '$11 != "-" && $11 != 16384 && $3 == "file"' $NOW/full | wc -l)
-    [ "$wrong" -eq 0 ] || fail "after an undisturbed apply, $wrong files have another block size than 16K"
+    wrong=$(awk -F '\t' '$11 != "-" && $11 != ($1 ~ /^db:\/wal\// ? 65536 : 16384) && $3 == "file"' $NOW/full | wc -l)
+    [ "$wrong" -eq 0 ] || fail "after an undisturbed apply, $wrong files have another block size than 16K, or 64K in the log"
+    [ -L $MOUNT/wal ] || fail "after an undisturbed apply, the log is not a link"
     # Without the block size.
     cut -f 1-9,11- $NOW/tree >/tmp/a
     cut -f 1-9,11- $SAVED/base/expected/tree >/tmp/b
@@ -214,7 +244,8 @@ prepare() {
 
     restore applied
     echo later >$MOUNT/later
-    touch -d '2005-06-07 08:09:10' $MOUNT/later $MOUNT
+    echo later >$MOUNT/wal/later
+    touch -d '2005-06-07 08:09:10' $MOUNT/later $MOUNT $MOUNT/wal/later $MOUNT/wal/.
     save written
     restore written
     watch rewrite
@@ -226,8 +257,9 @@ prepare() {
     cp -r $SAVED/base/expected /tmp/before
     cp -r $SAVED/written/expected $NOW
     for of in tree accessed block-sizes allocated; do
-        # The root directory has the times of the later file.
-        sed -i '/^db:\/\t/d; /^db:\/later\t/d; /^\.\t/d; /^\.\/later\t/d' "/tmp/before/$of" "$NOW/$of"
+        # Their directories have the times of the later files.
+        sed -i '/^db:\/\t/d; /^db:\/\(wal\/\)\{0,1\}later\t/d; /^db:\/wal\t/d; /^\.\(\/wal\)\{0,1\}\t/d; /^\.\/\(wal\/\)\{0,1\}later\t/d' \
+            "/tmp/before/$of" "$NOW/$of"
     done
     wrong=$(differences /tmp/before $NOW)
     if [ -z "$wrong" ]; then pass "an undisturbed undo, by rewriting, leaves the state before and the later file"; else fail "an undisturbed undo: $wrong"; fi

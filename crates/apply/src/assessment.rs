@@ -1,5 +1,8 @@
 //! What applying a plan would do, and whether it can be done. Nothing is changed.
 
+mod pins;
+mod relocation;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +22,10 @@ use crate::service;
 use crate::work::{DatasetWork, Direction, PropertyChange, is_same};
 use crate::{Error, Result};
 use poolwright_datasets::DatasetAdmin;
+
+use pins::{drop_pins, is_above, pinned, properties_below};
+use relocation::PlannedRelocation;
+pub use relocation::RelocationAssessment;
 
 /// The metric of the space in a plan.
 const ALLOCATED: &str = "allocated_bytes";
@@ -65,7 +72,10 @@ pub struct DatasetAssessment {
     pub mountpoint: PathBuf,
     /// The properties that change.
     pub properties: Vec<PropertyAssessment>,
-    /// Number of regular files in the dataset.
+    /// The directories that move into datasets of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub relocations: Vec<RelocationAssessment>,
+    /// Number of regular files in the dataset, without those that move.
     pub files: u64,
     /// Number of files to rewrite.
     pub rewritten_files: u64,
@@ -103,17 +113,32 @@ pub struct PropertyAssessment {
 /// The datasets of a plan, and access to them.
 pub struct Assessor<'a> {
     plan: &'a Plan,
+    /// The work of a run that was interrupted.
+    begun: Option<PlanWork>,
+    /// Whether directories move into datasets of their own.
+    moves: bool,
     mounts: Vec<MountEntry>,
 }
 
 impl<'a> Assessor<'a> {
-    /// Reads the table of mounts.
+    /// Reads the table of mounts. `begun` is the work of a run of the plan that was interrupted.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn new(plan: &'a Plan) -> Result<Assessor<'a>> {
+    pub fn new(plan: &'a Plan, begun: Option<PlanWork>) -> Result<Assessor<'a>> {
         let table = Path::new(mountinfo::PATH);
-        Ok(Assessor { plan, mounts: mountinfo::read().map_err(Error::host("read", table))? })
+        Ok(Assessor {
+            plan,
+            begun,
+            moves: true,
+            mounts: mountinfo::read().map_err(Error::host("read", table))?,
+        })
+    }
+
+    /// Leaves all directories in their present datasets.
+    #[must_use]
+    pub fn without_moves(self) -> Assessor<'a> {
+        Assessor { moves: false, ..self }
     }
 
     /// Examines the plan's directory and datasets.
@@ -134,19 +159,25 @@ impl<'a> Assessor<'a> {
             .collect();
         let mut work =
             PlanWork { plan: id.to_owned(), path: path.to_owned(), directory, datasets: Vec::new() };
-        let mut datasets = Vec::new();
+        let (mut found, mut moves) = (Vec::new(), Vec::new());
         for (mountpoint, roles) in self.by_mountpoint() {
-            let Some(mount) = self.mount_on(&mountpoint) else {
+            if let Some(mount) = self.mount_on(&mountpoint) {
+                found.push(self.work(mount, &roles)?);
+            } else if let Some(planned) = self.relocation(&mountpoint, &roles)? {
+                moves.push(planned);
+            } else {
                 left.push(self.unmounted(&mountpoint, &roles)?);
-                continue;
-            };
-            let of_dataset = self.work(mount, &roles)?;
-            if !of_dataset.changes.is_empty() {
-                datasets.push(examine(&*admin_of(mount)?, &work, &roles, &of_dataset)?);
-                work.datasets.push(of_dataset);
             }
         }
-        drop_pins(&mut work.datasets);
+        self.add_relocations(&mut found, &moves, id)?;
+        found.retain(|of| !of.changes.is_empty() || !of.relocations.is_empty());
+        drop_pins(&mut found);
+        let examine = |of: &DatasetWork| {
+            let roles = self.by_mountpoint().remove(&of.mountpoint).unwrap_or_default();
+            examine(&work, &roles, of, self.mount_on(&of.mountpoint))
+        };
+        let datasets = found.iter().map(examine).collect::<Result<Vec<_>>>()?;
+        work.datasets = found;
         let running = find_writer_of_mounts(&work.roots()).map(|writer| RunningDatabase {
             unit: service::unit_of(writer.pid),
             pid: writer.pid,
@@ -161,6 +192,26 @@ impl<'a> Assessor<'a> {
             left,
             work,
         })
+    }
+
+    /// Adds the directories that move to the work on the datasets that have them.
+    fn add_relocations(
+        &self,
+        found: &mut Vec<DatasetWork>,
+        moves: &[PlannedRelocation<'_>],
+        id: &str,
+    ) -> Result<()> {
+        for planned in moves {
+            let at = match found.iter().position(|of| of.mountpoint == planned.mount.point) {
+                Some(at) => at,
+                None => {
+                    found.push(self.work(planned.mount, &[])?);
+                    found.len() - 1
+                }
+            };
+            planned.add_to(&mut found[at], id, self.begun.as_ref())?;
+        }
+        Ok(())
     }
 
     /// The plan's directory, which must be where it was.
@@ -234,8 +285,13 @@ impl<'a> Assessor<'a> {
         if mount.root != Path::new("/") || dataset.contains('@') {
             return refused(format!("{} is not a dataset but a part of {dataset}", quoted(&mount.point)));
         }
-        if let Some(planned) = roles.first().and_then(|role| role.location.dataset.as_deref())
-            && planned != dataset
+        // A dataset that the plan has created is below the one that had the directory.
+        let is_planned = |role: &&Role, planned: &str| {
+            planned == dataset || (role.location.link.is_some() && is_above(planned, &dataset))
+        };
+        if let Some(role) = roles.first()
+            && let Some(planned) = role.location.dataset.as_deref()
+            && !is_planned(role, planned)
         {
             return refused(format!(
                 "{} is on {dataset} now, but was on {planned} when the plan was made\nhint: make a new plan",
@@ -268,7 +324,8 @@ impl<'a> Assessor<'a> {
             });
         }
         let has_exact_block_sizes = poolwright_datasets::has_exact_block_sizes(mount);
-        Ok(DatasetWork { dataset, mountpoint: mount.point.clone(), changes, has_exact_block_sizes })
+        let mountpoint = mount.point.clone();
+        Ok(DatasetWork { dataset, mountpoint, changes, relocations: Vec::new(), has_exact_block_sizes })
     }
 }
 
@@ -312,66 +369,20 @@ fn same_as_planned(roles: &[&Role], dataset: &str, property: &str, before: &Sour
     }
 }
 
-/// The datasets below another one, with their properties.
-type PropertiesBelow = Vec<(String, BTreeMap<String, SourcedValue>)>;
-
-fn properties_below(admin: &dyn DatasetAdmin, dataset: &str) -> Result<PropertiesBelow> {
-    let below = admin.tree(dataset)?.into_iter().skip(1);
-    below.map(|of| Ok((of.name.clone(), admin.properties(&of.name)?))).collect()
-}
-
-/// The changes that keep the values of datasets below, which inherit the property.
-fn pinned(below: &PropertiesBelow, dataset: &str, property: &str) -> Vec<PropertyChange> {
-    let is_inherited = |source: &PropertySource| match source {
-        PropertySource::Inherited(from) => from == dataset || is_above(from, dataset),
-        source => *source == PropertySource::Default,
-    };
-    let inheriting = below.iter().filter_map(|(name, properties)| {
-        let before = properties.get(property).filter(|before| is_inherited(&before.source))?;
-        Some((name, before))
-    });
-    let inheriting: Vec<_> = inheriting.collect();
-    // A dataset below another one that is pinned inherits from it.
-    let topmost =
-        inheriting.iter().filter(|(name, _)| !inheriting.iter().any(|(other, _)| is_above(other, name)));
-    let keep = |(name, before): &(&String, &SourcedValue)| PropertyChange {
-        dataset: (*name).clone(),
-        property: property.to_owned(),
-        before: (*before).clone(),
-        value: before.value.clone(),
-    };
-    topmost.map(keep).collect()
-}
-
-/// Removes the changes that keep a value of a dataset which another part of the plan changes.
-fn drop_pins(datasets: &mut [DatasetWork]) {
-    let own: Vec<(String, String)> = datasets
-        .iter()
-        .flat_map(|of| of.changes.iter().filter(|change| change.dataset == of.dataset))
-        .map(|change| (change.dataset.clone(), change.property.clone()))
-        .collect();
-    for of in datasets {
-        let dataset = of.dataset.clone();
-        of.changes.retain(|change| {
-            change.dataset == dataset
-                || !own.iter().any(|(a, b)| (a, b) == (&change.dataset, &change.property))
-        });
-    }
-}
-
-/// Whether dataset `a` contains dataset `b`.
-fn is_above(a: &str, b: &str) -> bool {
-    b.strip_prefix(a).is_some_and(|rest| rest.starts_with('/'))
-}
-
 /// Examines the files and the space of a dataset.
 fn examine(
-    admin: &dyn DatasetAdmin,
     plan: &PlanWork,
     roles: &[&Role],
     work: &DatasetWork,
+    mount: Option<&MountEntry>,
 ) -> Result<DatasetAssessment> {
-    let scan = FileScan::of(&work.mountpoint, &plan.copies_name(Direction::Apply))?;
+    let Some(mount) = mount else { return refused(format!("{} is not mounted any more", work.dataset)) };
+    let admin = admin_of(mount)?;
+    let scan = FileScan::of(&work.mountpoint, &plan.excepted(work))?;
+    let relocations = relocation::examine(work)?;
+    // The old blocks stay in the snapshot.
+    let moved: u64 = relocations.iter().map(|of| of.allocated).sum();
+    let moved_bytes: u64 = relocations.iter().map(|of| of.bytes.max(of.allocated)).sum();
     let tree = admin.tree(&work.dataset)?;
     let summary = tree.first();
     let files = scan.files.values().filter(|file| work.needs_rewrite(Direction::Apply, file, false));
@@ -397,15 +408,16 @@ fn examine(
         dataset: work.dataset.clone(),
         mountpoint: work.mountpoint.clone(),
         properties: work.changes.iter().map(property).collect(),
+        relocations,
         files: scan.files.len() as u64,
         rewritten_files: count,
         rewritten_bytes: bytes,
         rewritten_allocated: allocated,
-        needed: (allocated as f64 * (1.0 + change)) as u64,
-        needed_at_most: logical,
+        needed: (allocated as f64 * (1.0 + change)) as u64 + moved,
+        needed_at_most: logical + moved_bytes,
         available: summary.map_or(0, |of| of.available),
         snapshots,
-        snapshot: (count > 0).then(|| plan.snapshot_of(&work.dataset)),
+        snapshot: (count > 0 || !work.relocations.is_empty()).then(|| plan.snapshot_of(&work.dataset)),
     })
 }
 

@@ -40,12 +40,12 @@ pub enum Error {
         /// The defect.
         why: String,
     },
-    /// A copy differs from its file after it was written.
-    #[error("the copy of {} differs from the file {what}", quoted(path))]
+    /// A copy differs from its original after it was written.
+    #[error("the copy of {} differs {what}", quoted(path))]
     Different {
-        /// The file.
+        /// The original: a file or directory.
         path: PathBuf,
-        /// Where or in what they differ.
+        /// Where or in what they differ: `at byte 7`, `in its mode`.
         what: String,
     },
     /// A command that stops or starts the database failed.

@@ -23,8 +23,8 @@ use crate::{Error, Result};
 
 /// The file with the entries.
 const FILE: &str = "journal.jsonl";
-/// The version of the format.
-const VERSION: u32 = 1;
+/// The version of the format. Version 2 can have directories that move.
+const VERSION: u32 = 2;
 /// The program that writes journals, and its version.
 const CREATOR: &str = concat!("poolwright ", env!("CARGO_PKG_VERSION"));
 /// Hexadecimal digits of a plan's identifier.
@@ -90,6 +90,19 @@ impl PlanWork {
     /// The mount points, in which the database may have files open.
     pub fn roots(&self) -> Vec<PathBuf> {
         self.datasets.iter().map(|of| of.mountpoint.clone()).collect()
+    }
+
+    /// The name of the hidden directory for directories that move into datasets of their own, and back.
+    pub fn moving_name(&self) -> String {
+        format!(".poolwright-{}-moving", self.plan)
+    }
+
+    /// The paths of a dataset that do not belong to the files to rewrite: the hidden directories, and directories that move.
+    pub fn excepted(&self, of: &DatasetWork) -> Vec<PathBuf> {
+        let hidden =
+            [self.copies_name(Direction::Apply), self.copies_name(Direction::Undo), self.moving_name()];
+        let moved = of.relocations.iter().map(|moves| moves.directory.clone());
+        hidden.iter().map(|name| of.mountpoint.join(name)).chain(moved).collect()
     }
 
     /// The name of the directory with the copies. Copies of one direction have block sizes that are wrong for the other.
@@ -206,7 +219,10 @@ impl Journal {
             }
         }
         let at = poolwright_host::time::now();
-        self.append(&Entry::Begin { version: VERSION, creator: CREATOR.to_owned(), at, work })
+        // Earlier releases can read a journal without directories that move.
+        let has_moves = work.datasets.iter().any(|of| !of.relocations.is_empty());
+        let version = if has_moves { VERSION } else { 1 };
+        self.append(&Entry::Begin { version, creator: CREATOR.to_owned(), at, work })
     }
 
     /// Begins a phase.
@@ -280,6 +296,12 @@ impl Journal {
 
 fn entry(direction: Direction, phase: JournalPhase) -> Entry {
     Entry::Phase { direction, phase, at: poolwright_host::time::now(), state: None, stopped: false }
+}
+
+/// The work of a plan whose last run was interrupted; `None` if it was not. Takes no lock.
+pub fn interrupted(journals: &Path, plan: &str) -> Option<PlanWork> {
+    let state = all(journals).into_iter().find(|of| of.work.plan == plan)?;
+    (state.phase != JournalPhase::Done).then_some(state.work)
 }
 
 /// The states of all plans in a directory of journals. Journals that cannot be read are left out.
@@ -366,6 +388,7 @@ mod tests {
             dataset: "tank/db".to_owned(),
             mountpoint: "/db".into(),
             changes: Vec::new(),
+            relocations: Vec::new(),
             has_exact_block_sizes: true,
         }];
         PlanWork { plan: "0123".to_owned(), path: "/plan".into(), directory: "/db".into(), datasets }

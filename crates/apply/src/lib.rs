@@ -6,6 +6,7 @@
 //! - [`assessment`] says beforehand what would happen, and refuses a plan that describes another database.
 //! - [`journal`] makes both resumable: a crash at any point loses nothing, and the same command continues.
 //! - [`rewrite`] copies files and renames the copies over them.
+//! - [`relocation`] moves a directory into a dataset of its own.
 //! - [`service`] stops and starts the database.
 //!
 //! A snapshot keeps the files as they were, until the plan is undone or the snapshot is discarded.
@@ -13,6 +14,7 @@
 pub mod assessment;
 mod error;
 pub mod journal;
+pub mod relocation;
 pub mod rewrite;
 pub mod run;
 pub mod service;

@@ -18,13 +18,17 @@ mod compare;
 mod copies;
 mod copy;
 pub mod directories;
+mod hidden_dir;
 mod rate;
 mod records;
 mod scan;
+mod tree;
 
 pub use compare::Buffers;
 pub use copies::Copies;
 pub use copy::{Proceed, copy as copy_file, verify as compare_file};
+pub use hidden_dir::HiddenDir;
 pub use rate::Rate;
 pub use records::{CopyRecord, CopyRecords};
 pub use scan::{DirectoryEntry, FileEntry, FileIdentity, FileScan};
+pub use tree::{TreeContents, TreeCopier};

@@ -2,6 +2,7 @@
 
 mod conversion;
 mod observer;
+mod relocate;
 mod way_back;
 
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use crate::assessment::{Assessment, admin_of};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState, PlanWork};
-use crate::rewrite::Copies;
+use crate::rewrite::{Copies, HiddenDir};
 use crate::service::Service;
 use crate::work::{DatasetWork, Direction};
 use crate::{Error, Result};
@@ -57,10 +58,13 @@ pub enum Action {
 pub struct Outcome {
     /// What was done.
     pub action: Action,
-    /// Number of files that were rewritten.
+    /// Number of files that were rewritten or moved.
     pub files: u64,
     /// Sum of their lengths in bytes.
     pub bytes: u64,
+    /// The directories that moved into datasets of their own, or back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub relocated: Vec<PathBuf>,
     /// Whether the datasets were rolled back to their snapshots instead.
     pub rolled_back: bool,
     /// How long the database was stopped, in seconds. Missing if it was not running.
@@ -85,6 +89,8 @@ struct OpenDataset {
     work: DatasetWork,
     admin: Box<dyn DatasetAdmin>,
     copies: Copies,
+    /// For directories that move.
+    moving: HiddenDir,
 }
 
 impl OpenDataset {
@@ -236,8 +242,10 @@ impl<'a> Run<'a> {
                 ));
             }
             let records = self.journal.records(direction, at);
-            let copies = Copies::open(&work.mountpoint, &state.work.copies_name(direction), &records)?;
-            Ok(OpenDataset { work: work.clone(), admin: admin_of(mount)?, copies })
+            let (name, except) = (state.work.copies_name(direction), state.work.excepted(work));
+            let copies = Copies::open(&work.mountpoint, &name, &records, except)?;
+            let moving = relocate::moving_dir(work, &state.work.moving_name());
+            Ok(OpenDataset { work: work.clone(), admin: admin_of(mount)?, copies, moving })
         };
         state.work.datasets.iter().enumerate().map(open).collect()
     }
@@ -264,6 +272,7 @@ impl<'a> Run<'a> {
                 std::fs::File::open(&of.work.mountpoint).map_err(Error::host("open", &of.work.mountpoint))?;
             // Pages that were written through a mapping.
             rustix::fs::syncfs(&dir).map_err(Error::errno("sync", &of.work.mountpoint))?;
+            of.sync_relocated()?;
             of.admin.change(&DatasetChange::Sync { pool: pool_of(&of.work.dataset).to_owned() })?;
         }
         Ok(())
@@ -271,6 +280,8 @@ impl<'a> Run<'a> {
 
     /// The directories in which the database may have files open.
     fn roots(&self) -> Vec<PathBuf> {
-        self.journal.state().map(|state| state.work.roots()).unwrap_or_default()
+        let mut roots = self.journal.state().map(|state| state.work.roots()).unwrap_or_default();
+        roots.extend(self.relocated_roots());
+        roots
     }
 }

@@ -7,6 +7,7 @@ use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 use serde::{Deserialize, Serialize};
 
+use crate::relocation::Relocation;
 use crate::rewrite::FileEntry;
 
 /// The properties that files take only when they are written.
@@ -91,6 +92,9 @@ pub struct DatasetWork {
     pub mountpoint: PathBuf,
     /// The properties that change, in the order of the changes: first those of datasets below, which keep their values.
     pub changes: Vec<PropertyChange>,
+    /// The directories that move into datasets of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relocations: Vec<Relocation>,
     /// Whether `stat` shows the exact size of a file's block. FUSE rounds it down to a power of two.
     pub has_exact_block_sizes: bool,
 }
@@ -115,16 +119,21 @@ impl DatasetWork {
     /// Whether a file has the block size that it would have if it was written now.
     pub fn has_block_size(&self, direction: Direction, file: &FileEntry) -> bool {
         let target = self.target("recordsize", direction).and_then(|value| parse_size(value).ok());
-        let Some(recordsize) = target else { return true };
+        target.is_none_or(|recordsize| self.is_block_size(file, recordsize))
+    }
+
+    /// Whether a file has the block size that it would have if it was written now to a dataset with this record size, in bytes.
+    pub fn is_block_size(&self, file: &FileEntry, recordsize: u64) -> bool {
         let (shown, wanted) = (file.block_size.max(LEAST_BLOCK), recordsize.max(LEAST_BLOCK));
         // A file of one block has a block of its length, which grows with it.
         let one_block = if self.has_exact_block_sizes { shown } else { recordsize };
         shown == wanted || (file.identity.length <= one_block && shown < wanted)
     }
 
-    /// Whether files must be rewritten at all.
+    /// Whether files must be rewritten or moved at all.
     pub fn rewrites(&self) -> bool {
-        OF_FILES.iter().any(|property| self.target(property, Direction::Apply).is_some())
+        !self.relocations.is_empty()
+            || OF_FILES.iter().any(|property| self.target(property, Direction::Apply).is_some())
     }
 }
 
@@ -153,6 +162,7 @@ mod tests {
             dataset: "tank/db".to_owned(),
             mountpoint: "/db".into(),
             changes,
+            relocations: Vec::new(),
             has_exact_block_sizes: true,
         }
     }

@@ -177,8 +177,11 @@ impl ArchiveRun {
             copies.map(|copy| (root.join(copy), archive.mountpoint().join(copy))).collect();
         let found = bring_up_to_date(archive, &pairs, self.options.rate, backup.bytes, observer)?;
         if (found.files, found.bytes) != (backup.files, backup.bytes) {
-            let what = format!("it has {} files with {} bytes", found.files, found.bytes);
-            return Err(Error::Different { path: root, what });
+            let why = format!(
+                "it has {} files with {} bytes, but {} with {} when it was made",
+                found.files, found.bytes, backup.files, backup.bytes
+            );
+            return Err(Error::Damaged { path: root, why });
         }
         complete(archive, backup, observer)
     }

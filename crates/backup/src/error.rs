@@ -43,14 +43,6 @@ pub enum Error {
         /// The defect.
         why: String,
     },
-    /// The copy differs from the snapshot after it was written.
-    #[error("the copy of {} differs from the snapshot: {what}", quoted(path))]
-    Different {
-        /// The file or directory.
-        path: PathBuf,
-        /// In what they differ.
-        what: String,
-    },
     /// The database could not be quiesced or released.
     #[error("cannot {what} the database: {why}")]
     Quiesce {

@@ -1,7 +1,7 @@
 //! Backups of a database whose files are on datasets.
 //!
 //! [`run`] quiesces the database ([`quiesce`]), takes one atomic snapshot of all its datasets, releases the database, copies the
-//! snapshot into the dataset of the backups ([`tree`]), compares the copy, and takes a snapshot of that dataset: the backup.
+//! snapshot into the dataset of the backups ([`transfer`]), compares the copy, and takes a snapshot of that dataset: the backup.
 //! [`verify`] restores a backup into a scratch directory, starts the database on it and runs the database's own checks.
 //! [`archive`] copies backups into a dataset with larger records and a stronger codec. [`retention`] decides which backups may go, and [`prune`] removes them. [`summary`] is what a monitor reads of all this.
 //!
@@ -22,7 +22,6 @@ pub mod run;
 pub mod sources;
 pub mod summary;
 mod transfer;
-pub mod tree;
 pub mod verify;
 
 pub use destination::{BackupDestination, BackupEntry, BackupList};

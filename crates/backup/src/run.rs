@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use poolwright_apply::rewrite::TreeContents;
 use poolwright_datasets::{DatasetAdmin, of_mount, pool_of};
 use poolwright_host::{quoted, time};
 use poolwright_pool::DatasetChange;
@@ -25,7 +26,6 @@ use crate::observer::{BackupObserver, BackupStage};
 use crate::quiesce::{QuiesceOptions, Quiesced};
 use crate::sources::{BackupSource, BackupSources, canonical};
 use crate::transfer::{bring_up_to_date, complete};
-use crate::tree::TreeContents;
 use crate::{Error, Result};
 
 /// Starts the name of each snapshot of the database, before the identity of the dataset of the backups and the backup's name.

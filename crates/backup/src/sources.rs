@@ -1,14 +1,14 @@
 //! The directories of a database, and the datasets that they are on.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use poolwright_datasets::{is_dataset, of_mount, pool_of};
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
+use poolwright_trace::layout::linked_directories;
 
-use crate::database::{DatabaseKind, LocatedDatabase};
+use crate::database::LocatedDatabase;
 use crate::error::refused;
 use crate::{Error, Result};
 
@@ -43,7 +43,7 @@ pub struct BackupSources {
 }
 
 impl BackupSources {
-    /// Finds the directories: those that the user names, those to which PostgreSQL's links lead, and the datasets that are mounted
+    /// Finds the directories: those that the user names, those to which the database's links lead, and the datasets that are mounted
     /// in them.
     ///
     /// # Errors
@@ -51,8 +51,8 @@ impl BackupSources {
     pub fn find(paths: &[PathBuf], database: &LocatedDatabase) -> Result<BackupSources> {
         let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
         let mut wanted: BTreeSet<PathBuf> = paths.iter().cloned().collect();
-        if database.kind == DatabaseKind::Postgresql {
-            wanted.extend(postgresql_links(&database.root)?);
+        for link in linked_directories(&database.root) {
+            wanted.insert(canonical(&link)?);
         }
         for path in wanted.clone() {
             for mount in mountinfo::below(&mounts, &path).filter(|mount| !is_snapshot(mount)) {
@@ -156,22 +156,10 @@ fn source(path: PathBuf, mounts: &[MountEntry]) -> Result<BackupSource> {
     Ok(BackupSource { path, mount: mount.clone(), dataset })
 }
 
-/// The directories outside of PostgreSQL's data directory that belong to it: its log and its tablespaces.
-fn postgresql_links(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut links = vec![root.join("pg_wal"), root.join("pg_xlog")];
-    let tablespaces = root.join("pg_tblspc");
-    if tablespaces.is_dir() {
-        for entry in fs::read_dir(&tablespaces).map_err(Error::host("list", &tablespaces))? {
-            links.push(entry.map_err(Error::host("list", &tablespaces))?.path());
-        }
-    }
-    let is_link = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
-    links.into_iter().filter(is_link).map(|path| canonical(&path)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::DatabaseKind;
 
     #[test]
     fn a_directory_on_no_dataset_is_refused() {

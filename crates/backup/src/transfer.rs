@@ -4,14 +4,25 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use poolwright_apply::rewrite::{Rate, TreeContents, TreeCopier};
 use poolwright_host::private;
 use poolwright_pool::DatasetChange;
 
 use crate::destination::BackupDestination;
 use crate::manifest::{self, BackupManifest, FILES, MANIFEST};
 use crate::observer::{BackupObserver, BackupStage};
-use crate::tree::{TreeContents, TreeCopier};
 use crate::{Error, Result};
+
+/// Copies and compares trees at a limited rate (in bytes a second), and shows the progress towards `total` bytes.
+pub(crate) fn copier(observer: &mut dyn BackupObserver, rate: Option<u64>, total: u64) -> TreeCopier<'_> {
+    let (mut rate, mut done) = (Rate::new(rate), 0);
+    TreeCopier::new(move |bytes| {
+        rate.wait(bytes);
+        done += bytes;
+        observer.progress(done, total);
+        if observer.is_interrupted() { Err(poolwright_apply::Error::Interrupted) } else { Ok(()) }
+    })
+}
 
 /// Makes directories of the dataset equal to others, writing only what differs, and compares them. Each pair is a directory in a
 /// snapshot, and its copy. `rate` is the limit in bytes a second, `total` the number of bytes for the progress.
@@ -25,18 +36,19 @@ pub(crate) fn bring_up_to_date(
     make_files_dir(destination)?;
     let mut sum = TreeContents::default();
     observer.stage(BackupStage::Copy);
-    let mut copier = TreeCopier::new(observer, rate, total);
+    let mut copying = copier(observer, rate, total);
     for (from, to) in pairs {
-        let contents = copier.copy(from, to)?;
+        let contents = copying.copy(from, to)?;
         sum.files += contents.files;
         sum.bytes += contents.bytes;
         sum.skipped.extend(contents.skipped.into_iter().map(|path| relative_to(&path, from)));
     }
+    drop(copying);
     sync(destination)?;
     observer.stage(BackupStage::Compare);
-    let mut copier = TreeCopier::new(observer, rate, total);
+    let mut comparing = copier(observer, rate, total);
     for (from, to) in pairs {
-        copier.compare(from, to)?;
+        comparing.compare(from, to)?;
     }
     Ok(sum)
 }

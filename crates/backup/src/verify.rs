@@ -13,6 +13,7 @@ mod server;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use poolwright_apply::rewrite::TreeContents;
 use poolwright_host::{Scratch, quoted, room, scratch, time};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,7 +24,6 @@ use crate::destination::{BackupDestination, BackupEntry};
 use crate::error::refused;
 use crate::manifest::{BackupManifest, CheckVerdict, RestoreCheck, RestoreResult};
 use crate::observer::{BackupObserver, BackupStage};
-use crate::tree::TreeContents;
 use crate::{Error, Result};
 
 use program::{ProgramOutput, run_program, run_shell};

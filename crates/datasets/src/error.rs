@@ -16,6 +16,14 @@ pub enum Error {
     /// No process has the pool of the user-space engine mounted.
     #[error("the pool {0} is not mounted any more")]
     NotMounted(String),
+    /// A dataset could not be unmounted.
+    #[error("cannot unmount {dataset}: {why}")]
+    Unmount {
+        /// The dataset.
+        dataset: String,
+        /// The cause.
+        why: String,
+    },
     /// The table of mounts cannot be read.
     #[error("cannot read the table of mounts: {0}")]
     Mounts(std::io::Error),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_pool::DatasetChange;
@@ -85,6 +87,7 @@ impl DatasetAdmin for UserDatasets {
                 dataset,
                 Request::Create { dataset: dataset.clone(), settings: settings.clone(), parents: false },
             ),
+            DatasetChange::Unmount { dataset } => self.unmount(dataset),
             DatasetChange::DestroyDataset { dataset } => {
                 // Without this character, the request would destroy the root dataset.
                 if !dataset.contains('/') || dataset.contains('@') {
@@ -126,6 +129,41 @@ impl DatasetAdmin for UserDatasets {
     }
 }
 
+impl UserDatasets {
+    /// Unmounts a dataset, and waits until its owner has released it.
+    fn unmount(&self, dataset: &str) -> Result<()> {
+        let Some(mount) = self.mount_of(dataset)? else { return Ok(()) };
+        // Only root may use the system call.
+        let mut command = match rustix::process::geteuid().is_root() {
+            true => Command::new("umount"),
+            false => {
+                let mut command = Command::new("fusermount3");
+                command.arg("-u");
+                command
+            }
+        };
+        let failed = |why: String| Error::Unmount { dataset: dataset.to_owned(), why };
+        let done = command.arg(&mount.point).output().map_err(|why| failed(why.to_string()))?;
+        if !done.status.success() {
+            return Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
+        }
+        let since = Instant::now();
+        while self.is_listed_as_mounted(dataset)? {
+            if since.elapsed() > RELEASE_TIMEOUT {
+                return Err(failed("its owner does not release it".to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn is_listed_as_mounted(&self, dataset: &str) -> Result<bool> {
+        Ok(list(dataset)?.into_iter().any(|of| of.name == dataset && !of.mounted_on.is_empty()))
+    }
+}
+
+/// How long the owner of a pool may take to release a dataset that was unmounted.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 /// `ENOENT`.
 const NO_ENTRY: i32 = rustix::io::Errno::NOENT.raw_os_error();
 

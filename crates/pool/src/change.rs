@@ -35,6 +35,11 @@ pub enum DatasetChange {
         /// Its own properties, in the spelling of `zfs create -o`; the others are inherited.
         settings: BTreeMap<String, String>,
     },
+    /// Unmounts a dataset. Refused if a program uses it.
+    Unmount {
+        /// The dataset.
+        dataset: String,
+    },
     /// Destroys a dataset and the datasets and snapshots below it. Never the root dataset of a pool.
     DestroyDataset {
         /// The dataset.
@@ -89,6 +94,7 @@ impl DatasetChange {
                 arguments.push(dataset.clone());
                 ("zfs", arguments)
             }
+            DatasetChange::Unmount { dataset } => zfs(&["unmount", dataset]),
             DatasetChange::DestroyDataset { dataset } => zfs(&["destroy", "-r", dataset]),
             DatasetChange::Snapshot { name } => zfs(&["snapshot", name]),
             DatasetChange::SnapshotAll { names } => (
@@ -112,6 +118,7 @@ impl DatasetChange {
         let (name, is_snapshot) = match self {
             DatasetChange::Set { dataset, .. }
             | DatasetChange::Inherit { dataset, .. }
+            | DatasetChange::Unmount { dataset }
             | DatasetChange::Create { dataset, .. } => (dataset, false),
             DatasetChange::DestroyDataset { dataset } if !dataset.contains('/') => return true,
             DatasetChange::DestroyDataset { dataset } => (dataset, false),

@@ -93,6 +93,56 @@ impl Database {
         fs::write(self.at("plan.json"), plan.to_string()).unwrap();
     }
 
+    /// Adds a log, and a role of the plan that moves it into a dataset of its own.
+    fn with_log(self) -> Database {
+        let log = self.at("m/pg_wal");
+        fs::create_dir_all(log.join("archive_status")).unwrap();
+        for i in 0..6_u32 {
+            fs::write(log.join(i.to_string()), format!("record {i} ").repeat(30_000)).unwrap();
+        }
+        fs::hard_link(log.join("5"), log.join("archive_status/5")).unwrap();
+        std::os::unix::fs::symlink("../base", log.join("symlink")).unwrap();
+        fs::set_permissions(&log, fs::Permissions::from_mode(0o2750)).unwrap();
+        let touched = Command::new("touch").args(["-d", "2001-02-03 04:05:06.789"]).arg(&log).status();
+        assert!(touched.unwrap().success());
+        let m = self.at("m").canonicalize().unwrap();
+        let (link, new) = (m.join("pg_wal"), m.with_file_name("m-wal"));
+        self.edit_plan(|plan| {
+            let mut role = plan["roles"][0].clone();
+            role["role"] = json!("wal");
+            role["path"] = json!(link);
+            role["paths"] = json!([link]);
+            role["place"] = json!({"mountpoint": new, "dataset": "tank", "separable": true, "how": "a link", "link": link});
+            role["recommended"] = json!({"recordsize": "64K", "logbias": "throughput"});
+            role["together_with"] = json!([]);
+            plan["roles"].as_array_mut().unwrap().truncate(1);
+            plan["roles"].as_array_mut().unwrap().push(role);
+        });
+        self
+    }
+
+    /// The names of all datasets.
+    fn datasets(&self) -> Vec<String> {
+        let list = self.json("dataset list");
+        let names = list["datasets"].as_array().unwrap().iter();
+        names.map(|of| of["name"].as_str().unwrap().to_owned()).filter(|name| !name.contains('@')).collect()
+    }
+
+    /// The manifest, with the files of the moved log where they were.
+    fn manifest_with_log(&self) -> Manifest {
+        let mut found = self.manifest();
+        let (link, new) = (self.at("m/pg_wal"), self.at("m-wal"));
+        if fs::symlink_metadata(&link).unwrap().is_symlink() {
+            assert_eq!(fs::read_link(&link).unwrap(), new.canonicalize().unwrap());
+            found.remove(&link);
+            for (path, of) in manifest(&new) {
+                found.insert(link.join(path.strip_prefix(&new).unwrap()), of);
+            }
+            // `join` of an empty path appends a separator, which `Path` ignores.
+        }
+        found
+    }
+
     fn edit_plan(&self, edit: impl FnOnce(&mut Value)) {
         let mut plan = serde_json::from_slice(&fs::read(self.at("plan.json")).unwrap()).unwrap();
         edit(&mut plan);
@@ -190,6 +240,79 @@ fn a_plan_is_rolled_back_if_nothing_was_written() {
     assert_eq!((database.snapshots(), database.block_size("sparse")), (0, 16 << 10));
     database.fails("undo plan.json --yes", 3, &["refused", "cannot be undone", "hint: "]);
     assert!(database.manifest() == before);
+    database.umount();
+}
+
+#[test]
+fn a_log_moves_into_a_dataset_of_its_own_and_back() {
+    skip_without_fuse!();
+    let database = Database::new("a.img:2G").with_log();
+    let before = database.manifest();
+    let planned = database.json("apply plan.json --dry-run");
+    let moves = &planned["assessment"]["datasets"][0]["relocations"][0];
+    assert_eq!((moves["dataset"].as_str(), moves["files"].as_u64()), (Some("tank/pg_wal"), Some(6)));
+    assert_eq!(moves["settings"]["recordsize"], "64K");
+    // The new dataset would inherit the codec that the plan recommends for the data.
+    assert_eq!(moves["settings"]["compression"], "on");
+    assert!(database.manifest() == before && database.datasets() == ["tank"], "a dry run changes nothing");
+
+    let done = database.json("apply plan.json --yes");
+    assert_eq!(done["outcome"]["relocated"].as_array().unwrap().len(), 1);
+    assert!(database.manifest_with_log() == before, "content and attributes are the same");
+    assert_eq!(database.datasets(), ["tank", "tank/pg_wal"]);
+    assert_eq!((database.block_size("pg_wal/5"), database.block_size("base/1/3")), (64 << 10, 16 << 10));
+    let again = database.json("apply plan.json --yes");
+    assert_eq!(again["outcome"]["action"], "nothing");
+    assert_eq!(again["assessment"]["datasets"].as_array().unwrap().len(), 0, "{again}");
+
+    // Nothing was written: a rollback, and the new dataset goes.
+    let undone = database.json("undo plan.json --yes");
+    assert_eq!((undone["action"].as_str(), undone["rolled_back"].as_bool()), (Some("undone"), Some(true)));
+    assert!(database.manifest() == before && database.is_default());
+    assert_eq!((database.datasets(), database.snapshots()), (vec!["tank".to_owned()], 0));
+    assert!(!database.at("m-wal").exists());
+
+    // What was written to the new dataset comes back.
+    database.run("apply plan.json --yes");
+    fs::write(database.at("m/pg_wal/new"), vec![8; 300_000]).unwrap();
+    fs::remove_file(database.at("m/pg_wal/0")).unwrap();
+    let changed = database.manifest_with_log();
+    let undone = database.json("undo plan.json --yes");
+    assert_eq!((undone["action"].as_str(), undone["rolled_back"].as_bool()), (Some("undone"), Some(false)));
+    assert!(database.manifest() == changed && database.datasets() == ["tank"]);
+    assert_eq!(database.block_size("pg_wal/new"), 128 << 10);
+    database.umount();
+}
+
+#[test]
+fn a_log_that_cannot_move_is_refused() {
+    skip_without_fuse!();
+    let database = Database::new("a.img:2G").with_log();
+    let before = database.manifest();
+    let refused = |words: &[&str]| {
+        database.fails("apply plan.json --yes", 3, &[&["refused", "hint: "], words].concat());
+        assert!(database.manifest() == before && database.is_default());
+    };
+    fs::create_dir(database.at("m-wal")).unwrap();
+    fs::write(database.at("m-wal/file"), "").unwrap();
+    refused(&["is not empty"]);
+    fs::remove_file(database.at("m-wal/file")).unwrap();
+    database.run("dataset create tank/pg_wal");
+    refused(&["tank/pg_wal exists"]);
+    database.run("dataset destroy tank/pg_wal");
+    fs::hard_link(database.at("m/pg_wal/1"), database.at("m/outside")).unwrap();
+    let done = database.command("apply plan.json --yes").output().unwrap();
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.code() == Some(3) && text.contains("has 2 names"), "{text}");
+    assert_eq!(database.datasets(), ["tank"]);
+    fs::remove_file(database.at("m/outside")).unwrap();
+
+    // A log on which another program has put a link.
+    database.run("apply plan.json --yes");
+    fs::remove_file(database.at("m/pg_wal")).unwrap();
+    std::os::unix::fs::symlink("/tmp", database.at("m/pg_wal")).unwrap();
+    database.fails("undo plan.json --yes", 3, &["neither a directory nor a link"]);
+    assert!(database.datasets().contains(&"tank/pg_wal".to_owned()), "its files stay");
     database.umount();
 }
 
@@ -397,6 +520,12 @@ fn killed(database: &Database, verb: &str, after: Duration) -> bool {
     has_ended
 }
 
+/// Whether something is mounted on a directory.
+fn is_mount_point(dir: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.contains(&format!(" {} ", dir.display()))
+}
+
 /// The number of crashes of each kind; a long test sets more.
 fn crashes() -> u64 {
     std::env::var("POOLWRIGHT_CRASHES").ok().and_then(|n| n.parse().ok()).unwrap_or(12)
@@ -406,7 +535,17 @@ fn crashes() -> u64 {
 #[test]
 fn crashes_lose_nothing() {
     skip_without_fuse!();
-    let mut database = Database::new("a.img:2G");
+    crash_at_random_points(Database::new("a.img:2G"), false);
+}
+
+#[test]
+fn crashes_while_a_log_moves_lose_nothing() {
+    skip_without_fuse!();
+    crash_at_random_points(Database::new("a.img:2G").with_log(), true);
+}
+
+/// `moves`: the plan moves a log into a dataset of its own.
+fn crash_at_random_points(mut database: Database, moves: bool) {
     let before = database.manifest();
     // The time of a whole run, of which the crashes take parts.
     let start = std::time::Instant::now();
@@ -425,13 +564,20 @@ fn crashes_lose_nothing() {
         interrupted += u64::from(!killed(&database, verb, part));
         if crash % 3 == 2 {
             Command::new("kill").args(["-KILL", &database.pid.to_string()]).status().unwrap();
+            let has_dataset = is_mount_point(&database.at("m-wal"));
+            if has_dataset {
+                until("the mount of the log can be removed", || umount(&database.at("m-wal")));
+            }
             until("its mount can be removed", || umount(&database.at("m")));
             database.0.mount();
+            if moves && database.datasets().contains(&"tank/pg_wal".to_owned()) {
+                database.run("mount tank/pg_wal m-wal --background");
+            }
         }
         // Continue, or go back from half of the applications.
         let end = if verb == "apply" && crash % 4 == 0 { "apply" } else { "undo" };
         database.run(&format!("{end} plan.json --yes"));
-        let mut now = database.manifest();
+        let mut now = if moves { database.manifest_with_log() } else { database.manifest() };
         let empty = database.at("m/empty");
         for path in [empty, database.at("m")] {
             // A crash between the creation of a directory and the restoration of the times above it changes these.
@@ -446,6 +592,7 @@ fn crashes_lose_nothing() {
             database.run("undo plan.json --yes");
         }
         assert!(database.is_default() && database.snapshots() == 0, "crash {crash} of {verb}");
+        assert_eq!(database.datasets(), ["tank"], "crash {crash} of {verb}");
     }
     assert!(interrupted * 2 > crashes(), "only {interrupted} runs were interrupted");
     database.umount();

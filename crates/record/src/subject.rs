@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::process::{self, ProcessStat};
+use poolwright_trace::layout;
 
 use crate::error::{Error, Result};
 use crate::loader::Probes;
@@ -63,7 +64,8 @@ impl Subject {
     }
 }
 
-/// The followed directories: first the given one, then those mounted below it. They stay open because the programs
+/// The followed directories: first the given one, then those mounted below it, and those to which links of the database lead, by the
+/// names of the links. They stay open because the programs
 /// identify them by address.
 pub(crate) struct Roots {
     pub paths: Vec<PathBuf>,
@@ -82,7 +84,9 @@ pub(crate) fn announce(
     match subject {
         Subject::Dir(dir) => {
             let below = mountinfo::below(mounts, dir).map(|mount| mount.point.as_path());
-            for path in std::iter::once(dir.as_path()).chain(below) {
+            let links = linked_directories(dir);
+            for path in std::iter::once(dir.as_path()).chain(below).chain(links.iter().map(PathBuf::as_path))
+            {
                 // Skip a mount that another mount hides, or that has been removed since.
                 let Some(file) = show(path).filter(|_| !roots.paths.iter().any(|known| known == path)) else {
                     continue;
@@ -90,7 +94,9 @@ pub(crate) fn announce(
                 roots.paths.push(path.to_owned());
                 roots._open.push(file);
             }
-            show_files(dir, &mut drain)?;
+            for path in std::iter::once(dir).chain(&links) {
+                show_files(path, &mut drain)?;
+            }
         }
         Subject::Pid(pid) => {
             // There is no directory to announce, but this call sets the start of the clock.
@@ -103,6 +109,11 @@ pub(crate) fn announce(
         return Err(Error::Namespace);
     }
     Ok(roots)
+}
+
+/// The links behind which the database in or below a directory keeps files.
+fn linked_directories(dir: &Path) -> Vec<PathBuf> {
+    layout::locate(dir).map(|found| layout::linked_directories(&found.root)).unwrap_or_default()
 }
 
 /// Opens a path and calls `statx` on the descriptor, which the programs recognize as an announcement.

@@ -272,3 +272,39 @@ os.wait()";
     assert_eq!(ops_on(&trace, "stranger"), []);
     assert!(trace.files.iter().all(|f| !f.path.starts_with("/proc/")), "{:?}", trace.files);
 }
+
+/// A log directory elsewhere, as `initdb -X` and `poolwright apply` make it.
+#[test]
+fn files_behind_links_of_a_database_are_recorded_by_the_names_of_the_links() {
+    if !permitted("files_behind_links_of_a_database_are_recorded_by_the_names_of_the_links") {
+        return;
+    }
+    let scratch = scratch();
+    let (dir, wal) = (scratch.path().join("db"), scratch.path().join("db-wal"));
+    for path in ["base", "global"] {
+        std::fs::create_dir_all(dir.join(path)).unwrap();
+    }
+    std::fs::create_dir_all(wal.join("archive_status")).unwrap();
+    std::fs::write(dir.join("PG_VERSION"), "15\n").unwrap();
+    std::fs::write(dir.join("global/pg_control"), "").unwrap();
+    std::fs::write(wal.join("0001"), [1; 5000]).unwrap();
+    std::os::unix::fs::symlink(&wal, dir.join("pg_wal")).unwrap();
+    std::os::unix::fs::symlink("/etc", dir.join("other")).unwrap();
+    let live = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"));
+    python(
+        &dir,
+        "open('pg_wal/0001', 'r+b', buffering=0).write(b'a' * 300)
+open('../db-wal/0002', 'xb', buffering=0).write(b'a' * 400)
+open('base/1', 'xb', buffering=0).write(b'a' * 500)
+open('other/hostname').read()",
+    );
+    let trace = live.finish().1;
+    let real = dir.canonicalize().unwrap();
+    let found = |name: &str| trace.files.iter().find(|file| Path::new(&file.path) == real.join(name));
+    for (name, length) in [("pg_wal/0001", 300), ("pg_wal/0002", 400), ("base/1", 500)] {
+        assert!(found(name).is_some(), "{name}: {:?}", trace.files);
+        assert!(ops_on(&trace, name).contains(&(Op::Write, 0, length)), "{name}");
+    }
+    assert_eq!(found("pg_wal/0001").map(|file| (file.role.as_str(), file.size)), Some(("wal", 5000)));
+    assert_eq!(trace.files.len(), 3, "/etc is not a part of the database: {:?}", trace.files);
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use poolwright_apply::assessment::{Assessment, DatasetAssessment, PropertyAssessment};
+use poolwright_apply::assessment::{Assessment, DatasetAssessment, PropertyAssessment, RelocationAssessment};
 use poolwright_apply::run::{Action, Outcome};
 use poolwright_host::quoted;
 use poolwright_trace::format_size;
@@ -45,14 +45,18 @@ fn add_dataset(text: &mut String, of: &DatasetAssessment) {
             },
         );
     }
+    for moves in &of.relocations {
+        row("moves", relocation(moves));
+    }
     if of.rewritten_files == 0 {
         row("files", format!("{}; none has to be rewritten", of.files));
+    } else {
+        let (rewritten, bytes) = (of.rewritten_files, format_size(of.rewritten_bytes));
+        row("files", format!("{rewritten} of {} to rewrite, {bytes}", of.files));
+    }
+    if of.rewritten_files == 0 && of.relocations.is_empty() {
         return;
     }
-    row(
-        "files",
-        format!("{} of {} to rewrite, {}", of.rewritten_files, of.files, format_size(of.rewritten_bytes)),
-    );
     row(
         "space",
         format!(
@@ -70,15 +74,29 @@ fn add_dataset(text: &mut String, of: &DatasetAssessment) {
     }
 }
 
+fn relocation(of: &RelocationAssessment) -> String {
+    let settings: Vec<String> =
+        of.settings.iter().map(|(name, value)| format!("{name}={}", spelled_setting(name, value))).collect();
+    format!(
+        "{} ({} files, {}) to the new dataset {} on {}, with {}; it becomes a link there",
+        quoted(&of.directory),
+        of.files,
+        format_size(of.bytes),
+        of.dataset,
+        quoted(&of.mountpoint),
+        settings.join(", ")
+    )
+}
+
 /// The outcome as text. `plan` is the plan's file.
 pub fn outcome(outcome: &Outcome, plan: &str) -> String {
     let mut text = match outcome.action {
         Action::Nothing => "nothing to do\n".to_owned(),
-        Action::Applied => format!("applied: {}\n", rewritten(outcome)),
+        Action::Applied => format!("applied: {}\n{}", rewritten(outcome), moved(outcome)),
         Action::Undone if outcome.rolled_back => {
             "undone: the datasets were rolled back to their snapshots\n".to_owned()
         }
-        Action::Undone => format!("undone: {}\n", rewritten(outcome)),
+        Action::Undone => format!("undone: {}\n{}", rewritten(outcome), moved(outcome)),
         Action::Discarded => "the snapshots are destroyed; the plan stays applied\n".to_owned(),
     };
     if let Some(downtime) = outcome.downtime_s {
@@ -95,6 +113,15 @@ pub fn outcome(outcome: &Outcome, plan: &str) -> String {
         );
     }
     text
+}
+
+/// A line for each directory that moved.
+fn moved(outcome: &Outcome) -> String {
+    let line = |directory| match outcome.action {
+        Action::Undone => format!("{} is a directory again\n", quoted(directory)),
+        _ => format!("{} is a link to a dataset of its own now\n", quoted(directory)),
+    };
+    outcome.relocated.iter().map(line).collect()
 }
 
 fn rewritten(outcome: &Outcome) -> String {

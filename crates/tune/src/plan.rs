@@ -376,6 +376,9 @@ pub struct DatasetLocation {
     /// How to move the role there: a setting of the database, or a symbolic link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
+    /// The directory of the role that can become a symbolic link to the mount point, without a setting of the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
 }
 
 /// Origin of today's properties.

@@ -154,13 +154,13 @@ fn walk(
 pub(crate) fn dataset_location(inventory: &Inventory, dir: &Path, role: &str) -> plan::DatasetLocation {
     let root = inventory.found.as_ref().map_or(dir, |f| f.root.as_path());
     let layout = inventory.found.as_ref().map_or("", |f| f.layout.name);
-    let own = SEPARABLE.iter().find(|(l, r, ..)| *l == layout && *r == role);
-    let below = |name: &str| root.join(name).display().to_string();
+    let own = SEPARABLE.iter().find(|own| own.layout == layout && own.role == role);
     match own {
-        Some((_, _, name, how)) => plan::DatasetLocation {
-            mountpoint: if name.is_empty() { root.display().to_string() } else { sibling(root, name) },
+        Some(own) => plan::DatasetLocation {
+            mountpoint: sibling(root, own.suffix),
             separable: true,
-            how: Some(how.replace("DIR", &if name.is_empty() { below("") } else { sibling(root, name) })),
+            how: Some(own.how.replace("DIR", &sibling(root, own.suffix))),
+            link: own.link.map(|name| root.join(name).display().to_string()),
             ..plan::DatasetLocation::default()
         },
         None if role == "data" => plan::DatasetLocation {
@@ -181,22 +181,53 @@ fn sibling(root: &Path, name: &str) -> String {
     root.with_file_name(format!("{base}-{name}")).display().to_string()
 }
 
-/// Layout, role, suffix of the role's own directory, and the setting that moves the role there.
-const SEPARABLE: &[(&str, &str, &str, &str)] = &[
-    ("mariadb", "wal", "wal", "innodb_log_group_home_dir=DIR"),
-    ("mariadb", "binlog", "binlog", "log_bin=DIR/binlog"),
-    ("mariadb", "temp", "temp", "tmpdir=DIR"),
-    (
+/// A role that can have a directory of its own.
+struct SeparableRole {
+    /// The layout of the database ([`layout`]).
+    layout: &'static str,
+    role: &'static str,
+    /// The name of the role's own directory is that of the database's, a hyphen and this.
+    suffix: &'static str,
+    /// What moves the role there; `DIR` is the directory.
+    how: &'static str,
+    /// The directory in the database's that can be a symbolic link to it instead.
+    link: Option<&'static str>,
+}
+
+/// One row of [`SEPARABLE`].
+const fn separable(
+    layout: &'static str,
+    role: &'static str,
+    suffix: &'static str,
+    how: &'static str,
+    link: Option<&'static str>,
+) -> SeparableRole {
+    SeparableRole { layout, role, suffix, how, link }
+}
+
+/// The roles that can have a directory of their own.
+const SEPARABLE: &[SeparableRole] = &[
+    separable("mariadb", "wal", "wal", "innodb_log_group_home_dir=DIR", None),
+    separable("mariadb", "binlog", "binlog", "log_bin=DIR/binlog", None),
+    separable("mariadb", "temp", "temp", "tmpdir=DIR", None),
+    separable(
         "postgresql",
         "wal",
         "wal",
-        "pg_wal as a symbolic link to DIR (initdb -X DIR, or moved while the server is stopped)",
+        "pg_wal as a symbolic link to DIR (`poolwright apply` makes it)",
+        Some("pg_wal"),
     ),
-    ("postgresql", "temp", "temp", "temp_tablespaces with a tablespace in DIR"),
-    ("orientdb", "wal", "wal", "storage.wal.path=DIR"),
-    ("orientdb", "index", "index", "luceneIndexes as a symbolic link to DIR"),
-    ("rocksdb", "wal", "wal", "wal_dir=DIR"),
-    ("influxdb", "wal", "wal", "[data] wal-dir = DIR"),
+    separable("postgresql", "temp", "temp", "temp_tablespaces with a tablespace in DIR", None),
+    separable("orientdb", "wal", "wal", "storage.wal.path=DIR", None),
+    separable(
+        "orientdb",
+        "index",
+        "index",
+        "luceneIndexes as a symbolic link to DIR (`poolwright apply` makes it)",
+        Some("luceneIndexes"),
+    ),
+    separable("rocksdb", "wal", "wal", "wal_dir=DIR", None),
+    separable("influxdb", "wal", "wal", "[data] wal-dir = DIR", None),
 ];
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Whether a plan is applied now.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use poolwright_apply::work::is_same;
 use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::parse_size;
+use poolwright_trace::layout;
 use poolwright_tune::plan::{Plan, Role};
 use poolwright_tune::spelled_setting;
 
@@ -50,8 +51,16 @@ impl PlanMounts {
 
     /// The regular files of the database: their lengths and their space. `None` without files.
     pub fn files(&self, directory: &Path) -> Option<FileSample> {
+        let located = layout::locate(directory);
+        let linked: Vec<PathBuf> = located
+            .map(|found| layout::linked_directories(&found.root))
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .collect();
         let roots: Vec<String> = std::iter::once(directory)
             .chain(self.points_below(directory))
+            .chain(linked.iter().map(PathBuf::as_path))
             .map(|path| path.to_string_lossy().into_owned())
             .collect();
         FileSample::of(&roots, None, u64::MAX)

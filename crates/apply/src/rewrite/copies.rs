@@ -4,16 +4,17 @@
 //! it for one, and so that the names of a hard-linked file share a copy.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, FileTimes, Metadata};
+use std::fs::{self, FileTimes};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{private, quoted};
+use poolwright_host::quoted;
 
 use super::attributes;
 use super::compare::Buffers;
 use super::copy::{self, Proceed};
+use super::hidden_dir::{HiddenDir, set_times};
 use super::records::{CopyRecord, CopyRecords};
 use super::scan::{DirectoryEntry, FileEntry, FileIdentity, FileScan};
 use crate::error::refused;
@@ -23,21 +24,26 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Copies {
     mountpoint: PathBuf,
-    /// The hidden directory.
-    dir: PathBuf,
+    dir: HiddenDir,
+    /// Paths that do not belong to the dataset's files.
+    except: Vec<PathBuf>,
     records: CopyRecords,
     buffers: Buffers,
 }
 
 impl Copies {
-    /// The copies in the directory `name` of a mount point, with their records in the file `records`.
+    /// The copies in the directory `name` of a mount point, with their records in the file `records`. `except` are the other paths
+    /// that [`Copies::scan`] leaves out.
     ///
     /// # Errors
     /// If the records cannot be read.
-    pub fn open(mountpoint: &Path, name: &str, records: &Path) -> Result<Copies> {
+    pub fn open(mountpoint: &Path, name: &str, records: &Path, mut except: Vec<PathBuf>) -> Result<Copies> {
+        let dir = HiddenDir::new(mountpoint, name);
+        except.push(dir.path().to_owned());
         Ok(Copies {
             mountpoint: mountpoint.to_owned(),
-            dir: mountpoint.join(name),
+            dir,
+            except,
             records: CopyRecords::open(records)?,
             buffers: Buffers::default(),
         })
@@ -48,8 +54,7 @@ impl Copies {
     /// # Errors
     /// As [`FileScan::of`].
     pub fn scan(&self) -> Result<FileScan> {
-        let name = self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        FileScan::of(&self.mountpoint, &name)
+        FileScan::of(&self.mountpoint, &self.except)
     }
 
     /// Whether a file of the dataset was rewritten by this run.
@@ -74,7 +79,7 @@ impl Copies {
     /// The host's errors; [`Error::Refused`] for a file that cannot be replaced; [`Error::Different`] if the copy differs
     /// although the file has not changed; the errors of `proceed`. Ignores a file that has disappeared.
     pub fn update(&mut self, file: &FileEntry, proceed: &mut Proceed<'_>) -> Result<()> {
-        self.make_dir()?;
+        self.dir.make()?;
         let (Some(path), to) = (file.paths.first(), self.path_of(file)) else { return Ok(()) };
         if self.is_partly_committed(file)? {
             return self.adopt(path, &to, proceed);
@@ -123,7 +128,7 @@ impl Copies {
     /// # Errors
     /// As [`Copies::update`] and [`Copies::commit`].
     pub fn give_up(&mut self) -> Result<()> {
-        if self.listed()?.is_empty() {
+        if self.dir.listed()?.is_empty() {
             return self.remove_dir();
         }
         for file in self.scan()?.files.values() {
@@ -141,7 +146,7 @@ impl Copies {
     /// The host's errors.
     pub fn remove_stale(&self, scan: &FileScan) -> Result<()> {
         let wanted: BTreeSet<String> = scan.files.keys().map(u64::to_string).collect();
-        for path in self.listed()? {
+        for path in self.dir.listed()? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if !wanted.contains(&name) {
                 self.remove(&path)?;
@@ -200,22 +205,12 @@ impl Copies {
     /// # Errors
     /// The host's errors. Ignores a missing directory.
     pub fn remove_dir(&self) -> Result<()> {
-        for path in self.listed()? {
-            self.remove(&path)?;
-        }
-        let meta = self.inspect_mountpoint()?;
-        match fs::remove_dir(&self.dir) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-            removed => {
-                removed.map_err(Error::host("remove", &self.dir))?;
-                set_times(&self.mountpoint, attributes::times(&meta))
-            }
-        }
+        self.dir.remove()
     }
 
     /// The name that a copy has until it is renamed over another name of its file.
     fn second_name(&self, file: &FileEntry) -> PathBuf {
-        self.dir.join(format!("{}.link", file.identity.inode))
+        self.dir.path().join(format!("{}.link", file.identity.inode))
     }
 
     /// Whether a crash interrupted the commit of a file with several names: some of them have the copy already.
@@ -225,26 +220,7 @@ impl Copies {
     }
 
     fn path_of(&self, file: &FileEntry) -> PathBuf {
-        self.dir.join(file.identity.inode.to_string())
-    }
-
-    /// The files in the hidden directory; none if it does not exist. The owner of the dataset could have put a link in its place.
-    fn listed(&self) -> Result<Vec<PathBuf>> {
-        match fs::symlink_metadata(&self.dir) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            meta => self.check_own(&meta.map_err(Error::host("inspect", &self.dir))?)?,
-        }
-        let entries = fs::read_dir(&self.dir).map_err(Error::host("list", &self.dir))?;
-        let paths = entries.map(|entry| Ok(entry.map_err(Error::host("list", &self.dir))?.path()));
-        paths.collect()
-    }
-
-    /// Refuses a hidden directory that is not this user's directory.
-    fn check_own(&self, meta: &Metadata) -> Result<()> {
-        if meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() {
-            return Ok(());
-        }
-        refused(format!("{} exists and is not a directory of this user", quoted(&self.dir)))
+        self.dir.path().join(file.identity.inode.to_string())
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -252,32 +228,6 @@ impl Copies {
             Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(Error::host("remove", path)),
         }
-    }
-
-    fn inspect_mountpoint(&self) -> Result<Metadata> {
-        fs::symlink_metadata(&self.mountpoint).map_err(Error::host("inspect", &self.mountpoint))
-    }
-
-    /// Creates the hidden directory. The directory above keeps its times.
-    fn make_dir(&self) -> Result<()> {
-        let meta = self.inspect_mountpoint()?;
-        match DirBuilder::new().mode(private::DIR).create(&self.dir) {
-            Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
-                self.check_own(&fs::symlink_metadata(&self.dir).map_err(Error::host("inspect", &self.dir))?)
-            }
-            made => {
-                made.map_err(Error::host("create", &self.dir))?;
-                set_times(&self.mountpoint, attributes::times(&meta))
-            }
-        }
-    }
-}
-
-/// Sets the times of a directory. Ignores one that has disappeared.
-fn set_times(dir: &Path, times: FileTimes) -> Result<()> {
-    match File::open(dir).and_then(|open| open.set_times(times)) {
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-        set => set.map_err(Error::host("set the times of", dir)),
     }
 }
 

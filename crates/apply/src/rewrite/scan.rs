@@ -104,12 +104,12 @@ pub struct FileScan {
 }
 
 impl FileScan {
-    /// Lists the files of the dataset that is mounted on `mountpoint`, without those below `except`, a name in the mount point.
-    /// Other file systems are not entered and symbolic links not followed. A file that disappears meanwhile is left out.
+    /// Lists the files of the dataset that is mounted on `mountpoint`, or of a directory in it, without `except` and what is below
+    /// these paths. Other file systems are not entered and symbolic links not followed. A file that disappears meanwhile is left out.
     ///
     /// # Errors
     /// If a directory cannot be listed or a file cannot be inspected.
-    pub fn of(mountpoint: &Path, except: &str) -> Result<FileScan> {
+    pub fn of(mountpoint: &Path, except: &[PathBuf]) -> Result<FileScan> {
         let top = fs::symlink_metadata(mountpoint).map_err(Error::host("inspect", mountpoint))?;
         let device = top.dev();
         let mut scan = FileScan::default();
@@ -122,8 +122,8 @@ impl FileScan {
             };
             for entry in entries {
                 let path = entry.map_err(Error::host("list", &dir))?.path();
-                let hidden = [OsStr::new(except), OsStr::new(SNAPSHOTS)].map(Some);
-                if dir == mountpoint && hidden.contains(&path.file_name()) {
+                let is_snapshots = dir == mountpoint && path.file_name() == Some(OsStr::new(SNAPSHOTS));
+                if is_snapshots || except.contains(&path) {
                     continue;
                 }
                 let meta = match fs::symlink_metadata(&path) {
@@ -207,15 +207,15 @@ mod tests {
         fs::hard_link(at("sub/file"), at("link")).unwrap();
         fs::write(at("sub/deep/empty"), "").unwrap();
         std::os::unix::fs::symlink("/etc", at("symlink")).unwrap();
-        let scan = FileScan::of(dir.path(), "hidden").unwrap();
+        let scan = FileScan::of(dir.path(), &[at("hidden")]).unwrap();
         assert_eq!((scan.files.len(), scan.directories.len(), scan.bytes()), (2, 3, 7));
         let linked = scan.files.values().find(|file| file.links == 2).unwrap();
         assert_eq!(linked.paths, [at("link"), at("sub/file")]);
         let before = linked.identity;
         fs::write(at("sub/file"), "CONTENT").unwrap();
-        let after = FileScan::of(dir.path(), "hidden").unwrap().files[&before.inode].identity;
+        let after = FileScan::of(dir.path(), &[at("hidden")]).unwrap().files[&before.inode].identity;
         assert_ne!(before, after);
-        let digest = || FileScan::of(dir.path(), "hidden").unwrap().digest();
+        let digest = || FileScan::of(dir.path(), &[at("hidden")]).unwrap().digest();
         let unchanged = digest();
         assert_eq!(digest(), unchanged);
         fs::rename(at("sub/deep/empty"), at("sub/deep/other")).unwrap();

@@ -38,6 +38,9 @@ impl Run<'_> {
 
     fn run(&mut self, direction: Direction, datasets: &mut [OpenDataset]) -> Result<()> {
         self.set_properties(direction, datasets)?;
+        if direction == Direction::Apply {
+            self.create_datasets(datasets)?;
+        }
         let resumed = self.phase() >= JournalPhase::Committing;
         if !datasets.iter().any(|of| of.work.rewrites()) {
             // Properties alone take effect at once.
@@ -54,6 +57,7 @@ impl Run<'_> {
         if direction == Direction::Undo {
             let state = self.state();
             self.destroy_snapshots(datasets, &state)?;
+            self.destroy_relocated(datasets)?;
         }
         self.journal.enter(direction, JournalPhase::Done)?;
         self.outcome.action = match direction {
@@ -97,9 +101,10 @@ impl Run<'_> {
         for round in 0..ROUNDS {
             let start = Instant::now();
             let pending = pending(direction, datasets, &scan_all(datasets)?);
+            let moved: u64 = relocated_scans(datasets)?.iter().map(FileScan::bytes).sum();
             let (scanning, bytes) = (start.elapsed(), total(&pending));
-            // The files are listed three times while the database is stopped.
-            expected = scanning * 3 + Duration::from_secs_f64(bytes as f64 / bytes_s);
+            // The files are listed three times while the database is stopped. Directories that move are copied then.
+            expected = scanning * 3 + Duration::from_secs_f64((bytes + moved) as f64 / bytes_s);
             if round > 0 && (bytes as f64) <= first as f64 * SETTLED {
                 break;
             }
@@ -157,11 +162,13 @@ impl Run<'_> {
             self.take_snapshots(datasets)?;
         }
         let scans = scan_all(datasets)?;
-        let at_snapshot = identities(&scans);
+        let at_snapshot = [identities(&scans), identities(&relocated_scans(datasets)?)];
         self.observer.stage(Stage::Update);
         let pending = pending(direction, datasets, &scans);
         self.copy_all(datasets, pending, &mut Rate::new(None))?;
+        self.copy_relocated(direction, datasets)?;
         let scans = scan_all(datasets)?;
+        let is_unchanged = [identities(&scans), identities(&relocated_scans(datasets)?)] == at_snapshot;
         let of_scans: Vec<Vec<&FileEntry>> =
             datasets.iter().zip(&scans).map(|(of, scan)| to_rewrite(direction, of, scan)).collect();
         for (of, files) in datasets.iter().zip(&of_scans) {
@@ -188,16 +195,21 @@ impl Run<'_> {
                 self.outcome.bytes += file.identity.length;
             }
             of.copies.remove_dir()?;
+            self.commit_relocated(direction, of)?;
             of.copies.restore_times(&directories::load(&self.journal.directories(direction, at))?)?;
         }
         let committed = scan_all(datasets)?;
         check_block_sizes(direction, datasets, &committed)?;
+        if direction == Direction::Apply {
+            datasets.iter().try_for_each(OpenDataset::check_relocated_blocks)?;
+        }
         self.check_unused(true)?;
         self.sync(datasets)?;
         // Going back to the snapshots would lose what was written after them: by the database, if it ran in the middle of an
         // interrupted commit, or by another program.
-        let is_exact = !is_resumed && identities(&scans) == at_snapshot;
-        let state = is_exact.then(|| digest(&committed));
+        let is_exact = !is_resumed && is_unchanged;
+        let moved = relocated_scans(datasets)?;
+        let state = is_exact.then(|| digest(committed.iter().chain(&moved)));
         self.journal.enter_committed(direction, state)
     }
 
@@ -341,6 +353,12 @@ pub(super) fn scan_all(datasets: &[OpenDataset]) -> Result<Vec<FileScan>> {
     datasets.iter().map(|of| of.copies.scan()).collect()
 }
 
+/// The files of all directories that move or have moved.
+pub(super) fn relocated_scans(datasets: &[OpenDataset]) -> Result<Vec<FileScan>> {
+    let scans: Result<Vec<_>> = datasets.iter().map(OpenDataset::relocated_scans).collect();
+    Ok(scans?.into_iter().flatten().collect())
+}
+
 /// The states of all files.
 fn identities(scans: &[FileScan]) -> Vec<FileIdentity> {
     scans.iter().flat_map(|scan| scan.files.values().map(|file| file.identity)).collect()
@@ -359,6 +377,6 @@ fn check_space(mountpoint: &std::path::Path) -> Result<()> {
 }
 
 /// The state of all files of the datasets.
-pub(super) fn digest(scans: &[FileScan]) -> String {
-    scans.iter().map(FileScan::digest).collect::<Vec<_>>().join(" ")
+pub(super) fn digest<'s>(scans: impl IntoIterator<Item = &'s FileScan>) -> String {
+    scans.into_iter().map(FileScan::digest).collect::<Vec<_>>().join(" ")
 }

@@ -2,7 +2,7 @@
 
 use poolwright_pool::DatasetChange;
 
-use super::conversion::{digest, scan_all};
+use super::conversion::{digest, relocated_scans, scan_all};
 use super::observer::Stage;
 use super::{Action, OpenDataset, Run};
 use crate::error::refused;
@@ -58,10 +58,12 @@ impl Run<'_> {
         let datasets = self.open(Direction::Apply)?;
         for of in &datasets {
             of.copies.remove_dir()?;
+            of.remove_moving()?;
         }
         self.set_properties(Direction::Undo, &datasets)?;
         let state = self.state();
-        self.destroy_snapshots(&datasets, &state)
+        self.destroy_snapshots(&datasets, &state)?;
+        self.destroy_relocated(&datasets)
     }
 
     /// Refuses to undo if properties were changed since the plan was applied: undoing would overwrite that.
@@ -88,6 +90,7 @@ impl Run<'_> {
     pub(super) fn give_up_copies(&self) -> Result<()> {
         for mut of in self.open(Direction::Apply)? {
             of.copies.give_up()?;
+            of.remove_moving()?;
         }
         Ok(())
     }
@@ -104,7 +107,11 @@ impl Run<'_> {
     /// done.
     pub(super) fn roll_back(&mut self, state: &JournalState, datasets: &[OpenDataset]) -> Result<bool> {
         let is_running = self.options.service.is_running(&self.roots());
-        if is_running || state.committed.is_none() || state.committed != Some(digest(&scan_all(datasets)?)) {
+        if is_running || state.committed.is_none() {
+            return Ok(false);
+        }
+        let (files, moved) = (scan_all(datasets)?, relocated_scans(datasets)?);
+        if state.committed != Some(digest(files.iter().chain(&moved))) {
             return Ok(false);
         }
         let mut snapshots = Vec::new();
@@ -127,6 +134,7 @@ impl Run<'_> {
         }
         self.set_properties(Direction::Undo, datasets)?;
         self.destroy_snapshots(datasets, state)?;
+        self.destroy_relocated(datasets)?;
         self.start_if_stopped()?;
         self.journal.enter(Direction::Undo, JournalPhase::Done)?;
         (self.outcome.action, self.outcome.rolled_back) = (Action::Undone, true);

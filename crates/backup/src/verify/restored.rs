@@ -7,9 +7,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
+use poolwright_apply::rewrite::TreeContents;
+
 use crate::manifest::BackupManifest;
 use crate::observer::BackupObserver;
-use crate::tree::{TreeContents, TreeCopier};
+use crate::transfer;
 use crate::{Error, Result};
 
 /// The directories of a restored database.
@@ -41,7 +43,7 @@ impl RestoredTree {
         poolwright_host::private::make_dir(scratch).map_err(Error::host("create", scratch))?;
         let top = scratch.join("restored");
         let (mut paths, mut owner, mut sum) = (Vec::new(), (0, 0), TreeContents::default());
-        let mut copier = TreeCopier::new(observer, rate, backup.bytes);
+        let mut copier = transfer::copier(observer, rate, backup.bytes);
         for (index, source) in backup.sources.iter().enumerate() {
             let from = root.join(&source.copy);
             let to = below(&top, &source.path);

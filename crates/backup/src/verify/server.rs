@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -38,8 +38,11 @@ impl RestoredServer {
         log: &Path,
     ) -> Result<RestoredServer> {
         let failed = |why: String| Error::Program { program: program.display().to_string(), why };
-        let Some(setpriv) = find_program(None, "setpriv") else {
-            return Err(failed("setpriv (of util-linux) is not installed".to_owned()));
+        // That of BusyBox has no such option. Its message must not be taken for one of the server.
+        let Some(setpriv) = find_program(None, "setpriv").filter(|setpriv| ties_to_parent(setpriv)) else {
+            return Err(failed(
+                "setpriv of util-linux, with the option --pdeathsig, is not installed".to_owned(),
+            ));
         };
         let output = File::create(log).map_err(Error::host("create", log))?;
         let stderr = output.try_clone().map_err(Error::host("open", log))?;
@@ -116,11 +119,37 @@ impl RestoredServer {
     }
 }
 
+/// Whether this `setpriv` can make the kernel send a signal to its program when the parent ends.
+fn ties_to_parent(setpriv: &Path) -> bool {
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--", "/bin/sh", "-c", ":"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 impl Drop for RestoredServer {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_setpriv_without_the_option_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let busybox = dir.path().join("setpriv");
+        std::fs::write(&busybox, "#!/bin/sh\necho \"setpriv: unrecognized option '$1'\" >&2\nexit 1\n")
+            .unwrap();
+        std::fs::set_permissions(&busybox, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(!ties_to_parent(&busybox));
+        assert_eq!(find_program(None, "setpriv").map(|found| ties_to_parent(&found)), Some(true));
     }
 }

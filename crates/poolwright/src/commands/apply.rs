@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use poolwright_apply::journal::interrupted;
 use poolwright_apply::run::{ApplyReport, Options, Outcome, Run, RunObserver, Stage};
 use poolwright_apply::{Assessment, Assessor, Journal, Service, plan_id};
 use poolwright_lab::run::Update;
@@ -22,8 +23,9 @@ use crate::progress_line::ProgressLine;
 /// Bring a plan's settings onto the datasets and files of the database
 ///
 /// Sets the recommended properties, and rewrites the files that were written with other ones: each file is copied within its
-/// dataset and compared, and the copy is renamed over it. Attributes, ACLs, holes and hard links are kept. The database must be
-/// stopped while files are replaced; name its unit or the commands. A snapshot keeps the old state for `poolwright undo`.
+/// dataset and compared, and the copy is renamed over it. Attributes, ACLs, holes and hard links are kept. A directory that the plan
+/// puts into a dataset of its own (PostgreSQL's log) moves there and becomes a link. The database must be stopped meanwhile; name its
+/// unit or the commands. A snapshot keeps the old state for `poolwright undo`.
 ///
 /// A journal makes it safe to interrupt: after a crash, the same command continues, and `poolwright undo` goes back. Works on
 /// datasets of the kernel's OpenZFS (as root) and on mounted pools of the user-space engine.
@@ -40,6 +42,10 @@ pub struct Args {
     /// Apply the plan although its confirmation by the database contradicts it
     #[arg(long)]
     unconfirmed: bool,
+
+    /// Move no directory into a dataset of its own
+    #[arg(long)]
+    no_move: bool,
 
     #[command(flatten)]
     how: ConversionArgs,
@@ -127,7 +133,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         return Err(anyhow!(why).context(Refused).context(hint("--unconfirmed applies it nevertheless")));
     }
     let id = plan_id(&plan);
-    let assessment = Assessor::new(&plan)?.assess(&id, &args.plan)?;
+    let assessor = Assessor::new(&plan, interrupted(&journals(), &id))?;
+    let assessor = if args.no_move { assessor.without_moves() } else { assessor };
+    let assessment = assessor.assess(&id, &args.plan)?;
     if !args.json {
         print!("{}", assessment_text::assessment(&assessment));
     }
@@ -151,7 +159,7 @@ fn apply(args: &Args, id: &str, assessment: &Assessment) -> anyhow::Result<Outco
     let is_begun = journal.state().is_some_and(|state| !state.is_undone() && !state.is_applied());
     if !assessment.is_empty() || is_begun {
         if let Some(running) = &assessment.running
-            && assessment.datasets.iter().any(|of| of.rewritten_files > 0)
+            && assessment.datasets.iter().any(|of| of.rewritten_files > 0 || !of.relocations.is_empty())
             && !options.service.is_known()
         {
             let unit =

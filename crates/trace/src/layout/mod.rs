@@ -1,6 +1,7 @@
 //! Roles of a database's files: a table of layouts, and rules for files that no layout covers.
 
 mod glob;
+mod links;
 mod page;
 mod table;
 mod usage;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use links::linked_directories;
 pub use page::{PageSize, PageSource};
 pub use table::LAYOUTS;
 pub use usage::{Usage, by_use};

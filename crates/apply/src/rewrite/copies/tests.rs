@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use super::*;
@@ -19,7 +20,7 @@ impl Dataset {
     }
 
     fn copies(&self) -> Copies {
-        Copies::open(self.dir.path(), ".copies", &self.records.path().join("records")).unwrap()
+        Copies::open(self.dir.path(), ".copies", &self.records.path().join("records"), Vec::new()).unwrap()
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -52,7 +53,7 @@ fn files_are_replaced_with_all_their_names() {
     for file in scan.files.values() {
         copies.commit(file).unwrap();
     }
-    assert!(copies.listed().unwrap().is_empty());
+    assert!(copies.dir.listed().unwrap().is_empty());
     copies.remove_dir().unwrap();
     copies.restore_times(&scan.directories).unwrap();
     let after = dataset.inodes();
@@ -104,7 +105,7 @@ fn a_crash_between_the_names_of_a_file_is_continued() {
             copies.update(&file, &mut |_| Ok(())).unwrap();
             copies.commit(&file).unwrap();
         }
-        assert!(copies.listed().unwrap().is_empty(), "{replaced}");
+        assert!(copies.dir.listed().unwrap().is_empty(), "{replaced}");
         let inodes = dataset.inodes();
         assert_eq!((inodes[0], inodes[0]), (inodes[1], inodes[2]), "{replaced}");
         assert_eq!(fs::read(dataset.at("log")).unwrap(), b"entries");
@@ -141,10 +142,10 @@ fn names_elsewhere_are_refused_and_stale_copies_removed() {
     fs::remove_file(dataset.at("sub/table")).unwrap();
     copies.remove_stale(&copies.scan().unwrap()).unwrap();
     assert!(!copies.path_of(table).exists());
-    assert!(!copies.listed().unwrap().is_empty());
+    assert!(!copies.dir.listed().unwrap().is_empty());
     copies.remove_dir().unwrap();
     copies.remove_dir().unwrap();
-    assert!(!copies.dir.exists());
+    assert!(!copies.dir.path().exists());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Only the parts of files that differ are written, so a snapshot of the target shares its unchanged blocks with the one before.
 //! Files, directories and symbolic links are copied with owner, mode, times, extended attributes, ACLs, holes and hard links. Sockets,
-//! fifos and device nodes are not, because a restored database makes its own.
+//! fifos and device nodes are not: a database makes its own when it starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,11 +11,11 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::rewrite::{Buffers, Rate, attributes, compare_file, copy_file};
 use poolwright_host::private;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 
-use crate::observer::BackupObserver;
+use super::compare::Buffers;
+use super::{Proceed, attributes, compare_file, copy_file};
 use crate::{Error, Result};
 
 /// What a tree contains.
@@ -50,13 +50,10 @@ impl NodeKind {
     }
 }
 
-/// Copies and compares trees, at a limited rate.
+/// Copies and compares trees.
 pub struct TreeCopier<'a> {
-    observer: &'a mut dyn BackupObserver,
-    rate: Rate,
+    proceed: Box<Proceed<'a>>,
     buffers: Buffers,
-    done: u64,
-    total: u64,
     contents: TreeContents,
     /// Inode number in the source → the first path of its copy.
     copies: BTreeMap<u64, PathBuf>,
@@ -65,14 +62,11 @@ pub struct TreeCopier<'a> {
 }
 
 impl<'a> TreeCopier<'a> {
-    /// `total` is the number of bytes that the progress shows.
-    pub fn new(observer: &'a mut dyn BackupObserver, bytes_s: Option<u64>, total: u64) -> TreeCopier<'a> {
+    /// `proceed` is called with the number of bytes of each piece of data, and with 0 at each directory. An error ends the work.
+    pub fn new(proceed: impl FnMut(u64) -> Result<()> + 'a) -> TreeCopier<'a> {
         TreeCopier {
-            observer,
-            rate: Rate::new(bytes_s),
+            proceed: Box::new(proceed),
             buffers: Buffers::default(),
-            done: 0,
-            total,
             contents: TreeContents::default(),
             copies: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -83,7 +77,7 @@ impl<'a> TreeCopier<'a> {
     /// `from` contains.
     ///
     /// # Errors
-    /// The host's errors; [`Error::Interrupted`].
+    /// The host's errors; those of `proceed`.
     pub fn copy(&mut self, from: &Path, to: &Path) -> Result<TreeContents> {
         self.begin();
         self.copy_directory(from, to)?;
@@ -93,7 +87,7 @@ impl<'a> TreeCopier<'a> {
     /// Compares two trees: names, data and attributes.
     ///
     /// # Errors
-    /// [`Error::Different`]; the host's errors; [`Error::Interrupted`].
+    /// [`Error::Different`]; the host's errors; those of `proceed`.
     pub fn compare(&mut self, from: &Path, to: &Path) -> Result<()> {
         self.begin();
         self.compare_directory(from, to)
@@ -106,7 +100,7 @@ impl<'a> TreeCopier<'a> {
     }
 
     fn copy_directory(&mut self, from: &Path, to: &Path) -> Result<()> {
-        self.check_interrupted()?;
+        (self.proceed)(0)?;
         clear_other(to, NodeKind::Directory)?;
         match private::make_dir(to) {
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
@@ -145,9 +139,7 @@ impl<'a> TreeCopier<'a> {
         if present.is_some_and(|present| self.owners.get(&present).is_some_and(|owner| *owner != inode)) {
             remove(to)?;
         }
-        let Self { observer, rate, buffers, done, total, .. } = self;
-        let mut proceed = proceed(&mut **observer, rate, done, *total);
-        copy_file(from, to, buffers, &mut proceed)?;
+        copy_file(from, to, &mut self.buffers, &mut *self.proceed)?;
         let copied = fs::symlink_metadata(to).map_err(Error::host("inspect", to))?;
         self.owners.insert(copied.ino(), inode);
         self.copies.insert(inode, to.to_owned());
@@ -157,16 +149,16 @@ impl<'a> TreeCopier<'a> {
     }
 
     fn compare_directory(&mut self, from: &Path, to: &Path) -> Result<()> {
-        self.check_interrupted()?;
+        (self.proceed)(0)?;
         let different = |what: String| Err(Error::Different { path: from.to_owned(), what });
         let mut wanted = entries(from)?;
         wanted.retain(|_, meta| NodeKind::of(meta) != NodeKind::Special);
         let found = entries(to)?;
         if let Some(name) = wanted.keys().find(|name| !found.contains_key(*name)) {
-            return different(format!("{} is missing", name.display()));
+            return different(format!("in {}, which is missing", name.display()));
         }
         if let Some(name) = found.keys().find(|name| !wanted.contains_key(*name)) {
-            return different(format!("{} is not in the snapshot", name.display()));
+            return different(format!("in {}, which only the copy has", name.display()));
         }
         for (name, meta) in &wanted {
             let (source, target, copied) = (from.join(name), to.join(name), &found[name]);
@@ -174,13 +166,13 @@ impl<'a> TreeCopier<'a> {
                 (NodeKind::Directory, NodeKind::Directory) => self.compare_directory(&source, &target)?,
                 (NodeKind::File, NodeKind::File) => self.compare_file(&source, meta, &target, copied)?,
                 (NodeKind::Link, NodeKind::Link) => compare_link(&source, meta, &target, copied)?,
-                _ => return different(format!("{} is of another kind", name.display())),
+                _ => return different(format!("in {}, which is of another kind", name.display())),
             }
         }
         let (a, b) = (open(from)?, open(to)?);
         let ignores_length = |what: &&str| *what != "length";
         match attributes::difference(&a, &b).map_err(Error::host("inspect", from))?.filter(ignores_length) {
-            Some(what) => different(format!("its {what}")),
+            Some(what) => different(format!("in its {what}")),
             None => compare_directory_attributes(from, &a, &b),
         }
     }
@@ -192,34 +184,13 @@ impl<'a> TreeCopier<'a> {
         let first = self.copies.entry(meta.ino()).or_insert_with(|| to.to_owned()).clone();
         let is_first = fs::symlink_metadata(&first).is_ok_and(|of| of.ino() == copied.ino());
         if owner != meta.ino() || !is_first {
-            let what = "its hard links".to_owned();
+            let what = "in its hard links".to_owned();
             return Err(Error::Different { path: from.to_owned(), what });
         }
         if known {
             return Ok(());
         }
-        let Self { observer, rate, buffers, done, total, .. } = self;
-        let mut proceed = proceed(&mut **observer, rate, done, *total);
-        Ok(compare_file(from, to, buffers, &mut proceed)?)
-    }
-
-    fn check_interrupted(&self) -> Result<()> {
-        if self.observer.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
-    }
-}
-
-/// Called for each piece of data: waits for the rate, shows the progress, and ends the work if the user wants to stop.
-fn proceed<'b>(
-    observer: &'b mut dyn BackupObserver,
-    rate: &'b mut Rate,
-    done: &'b mut u64,
-    total: u64,
-) -> impl FnMut(u64) -> poolwright_apply::Result<()> + 'b {
-    move |bytes| {
-        rate.wait(bytes);
-        *done += bytes;
-        observer.progress(*done, total);
-        if observer.is_interrupted() { Err(poolwright_apply::Error::Interrupted) } else { Ok(()) }
+        compare_file(from, to, &mut self.buffers, &mut *self.proceed)
     }
 }
 
@@ -232,7 +203,7 @@ fn compare_directory_attributes(path: &Path, a: &File, b: &File) -> Result<()> {
     if key(&x) == key(&y) && extended(a)? == extended(b)? {
         return Ok(());
     }
-    Err(Error::Different { path: path.to_owned(), what: "its attributes".to_owned() })
+    Err(Error::Different { path: path.to_owned(), what: "in its attributes".to_owned() })
 }
 
 /// The entries of a directory by name, without the hidden directory of snapshots.
@@ -302,7 +273,7 @@ fn compare_link(from: &Path, meta: &Metadata, to: &Path, copied: &Metadata) -> R
     if target(from)? == target(to)? && key(meta) == key(copied) {
         return Ok(());
     }
-    Err(Error::Different { path: from.to_owned(), what: "the link or its attributes".to_owned() })
+    Err(Error::Different { path: from.to_owned(), what: "in its target or its attributes".to_owned() })
 }
 
 #[cfg(test)]

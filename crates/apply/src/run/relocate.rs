@@ -1,0 +1,234 @@
+//! The steps of a run that move directories into datasets of their own, and back.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+
+use poolwright_host::mountinfo;
+use poolwright_host::quoted;
+use poolwright_openzfs::property::parse_size;
+use poolwright_pool::DatasetChange;
+
+use super::{OpenDataset, Run};
+use crate::error::refused;
+use crate::relocation::{DirectoryState, PLAN_PROPERTY, Relocation, copy_in};
+use crate::rewrite::{FileScan, HiddenDir, TreeCopier};
+use crate::work::Direction;
+use crate::{Error, Result};
+
+impl OpenDataset {
+    /// The files of directories that move or have moved.
+    pub(super) fn relocated_scans(&self) -> Result<Vec<FileScan>> {
+        self.work.relocations.iter().map(Relocation::scan).collect()
+    }
+
+    /// Removes what an interrupted run has put into the hidden directory of the directories that move.
+    pub(super) fn remove_moving(&self) -> Result<()> {
+        self.moving.remove()
+    }
+
+    /// Writes what the host has cached for the new datasets.
+    pub(super) fn sync_relocated(&self) -> Result<()> {
+        for of in &self.work.relocations {
+            if self.is_mounted(of)? {
+                let dir = File::open(&of.mountpoint).map_err(Error::host("open", &of.mountpoint))?;
+                rustix::fs::syncfs(&dir).map_err(Error::errno("sync", &of.mountpoint))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the new dataset is mounted where it should be.
+    fn is_mounted(&self, of: &Relocation) -> Result<bool> {
+        Ok(self.admin.mount_of(&of.dataset)?.is_some_and(|mount| mount.point == of.mountpoint))
+    }
+
+    /// Checks that every file of the new datasets has their block size.
+    pub(super) fn check_relocated_blocks(&self) -> Result<()> {
+        for of in &self.work.relocations {
+            let recordsize = self.admin.properties(&of.dataset)?.remove("recordsize");
+            let Some(recordsize) = recordsize.and_then(|of| parse_size(&of.value).ok()) else { continue };
+            let scan = FileScan::of(&of.mountpoint, &[])?;
+            if let Some(file) = scan.files.values().find(|file| !self.work.is_block_size(file, recordsize)) {
+                let what = format!("in its block size: {} bytes", file.block_size);
+                return Err(Error::Different { path: file.paths[0].clone(), what });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The hidden directory of a dataset for directories that move.
+pub(super) fn moving_dir(work: &crate::work::DatasetWork, name: &str) -> HiddenDir {
+    HiddenDir::new(&work.mountpoint, name)
+}
+
+impl Run<'_> {
+    /// Creates and mounts the new datasets that do not exist yet.
+    pub(super) fn create_datasets(&mut self, datasets: &[OpenDataset]) -> Result<()> {
+        for of in datasets {
+            for relocation in &of.work.relocations {
+                self.create_dataset(of, relocation)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn create_dataset(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {
+        let (dataset, mountpoint) = (&relocation.dataset, &relocation.mountpoint);
+        if of.is_mounted(relocation)? {
+            return check_own(of, relocation);
+        }
+        let is_missing = of.admin.properties(dataset)?.is_empty();
+        if is_missing && relocation.state()? != DirectoryState::Directory {
+            return refused(format!(
+                "{dataset}, which has the files of {}, does not exist any more",
+                quoted(&relocation.directory)
+            ));
+        }
+        match fs::create_dir(mountpoint) {
+            Err(cause) if cause.kind() != ErrorKind::AlreadyExists => {
+                return Err(Error::host("create", mountpoint)(cause));
+            }
+            _ => {}
+        }
+        if is_missing {
+            let settings = relocation.settings.clone();
+            self.change(&*of.admin, &DatasetChange::Create { dataset: dataset.clone(), settings })?;
+        } else {
+            check_own(of, relocation)?;
+        }
+        if !of.is_mounted(relocation)? {
+            of.admin.mount(dataset, mountpoint)?;
+        }
+        match of.is_mounted(relocation)? {
+            true => Ok(()),
+            false => refused(format!("{dataset} is not mounted on {}\nhint: mount it", quoted(mountpoint))),
+        }
+    }
+
+    /// Copies the directories that move to where the direction wants them, and compares the copies.
+    pub(super) fn copy_relocated(&mut self, direction: Direction, datasets: &[OpenDataset]) -> Result<()> {
+        for of in datasets {
+            for (index, relocation) in of.work.relocations.iter().enumerate() {
+                let (from, to) = match (direction, relocation.state()?) {
+                    (Direction::Apply, DirectoryState::Directory) => {
+                        (relocation.directory.clone(), relocation.mountpoint.clone())
+                    }
+                    (Direction::Undo, DirectoryState::Link | DirectoryState::Missing) => {
+                        of.moving.make()?;
+                        (relocation.mountpoint.clone(), copy_in(&of.moving, index))
+                    }
+                    // It has moved already.
+                    _ => continue,
+                };
+                if !of.is_mounted(relocation)? {
+                    return refused(format!(
+                        "{} is not mounted on {}\nhint: mount it",
+                        relocation.dataset,
+                        quoted(&relocation.mountpoint)
+                    ));
+                }
+                self.copy_tree(relocation, &from, &to)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_tree(
+        &mut self,
+        relocation: &Relocation,
+        from: &std::path::Path,
+        to: &std::path::Path,
+    ) -> Result<()> {
+        let total = 2 * relocation.scan()?.bytes();
+        let observer = &mut self.observer;
+        let mut done = 0;
+        let mut copier = TreeCopier::new(|bytes| {
+            done += bytes;
+            observer.progress(done, total);
+            if observer.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
+        });
+        let contents = copier.copy(from, to)?;
+        if let Some(special) = contents.skipped.first() {
+            return refused(format!(
+                "{} is a socket, a fifo or a device node, which cannot be moved",
+                quoted(special)
+            ));
+        }
+        copier.compare(from, to)
+    }
+
+    /// Puts the links, or the directories again, in their places, and removes what was there.
+    pub(super) fn commit_relocated(&mut self, direction: Direction, of: &OpenDataset) -> Result<()> {
+        for (index, relocation) in of.work.relocations.iter().enumerate() {
+            relocation.replace(direction, &of.moving, index)?;
+            let moved = relocation.scan()?;
+            self.outcome.files += moved.files.len() as u64;
+            self.outcome.bytes += moved.bytes();
+            self.outcome.relocated.push(relocation.directory.clone());
+        }
+        of.remove_moving()
+    }
+
+    /// Destroys the new datasets, whose directories are in their old places again. One with snapshots stays.
+    pub(super) fn destroy_relocated(&mut self, datasets: &[OpenDataset]) -> Result<()> {
+        for of in datasets {
+            for relocation in &of.work.relocations {
+                self.destroy_dataset(of, relocation)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn destroy_dataset(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {
+        let dataset = relocation.dataset.clone();
+        if of.admin.properties(&dataset)?.is_empty() {
+            return Ok(());
+        }
+        check_own(of, relocation)?;
+        if relocation.state()? != DirectoryState::Directory {
+            return refused(format!(
+                "{dataset} has the files of {}, which is not a directory",
+                quoted(&relocation.directory)
+            ));
+        }
+        if !of.admin.snapshots(&dataset)?.is_empty() || of.admin.tree(&dataset)?.len() != 1 {
+            self.observer.note(&format!("{dataset} stays: it has snapshots or datasets below it"));
+            return Ok(());
+        }
+        if of.admin.mount_of(&dataset)?.is_some() {
+            self.change(&*of.admin, &DatasetChange::Unmount { dataset: dataset.clone() })?;
+        }
+        self.change(&*of.admin, &DatasetChange::DestroyDataset { dataset })?;
+        match fs::remove_dir(&relocation.mountpoint) {
+            // `zfs destroy` removes it.
+            Err(cause) if cause.kind() != ErrorKind::NotFound => {
+                self.observer.note(&format!("{} stays: {cause}", quoted(&relocation.mountpoint)));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The mount points of the new datasets that are mounted.
+    pub(super) fn relocated_roots(&self) -> Vec<std::path::PathBuf> {
+        let Some(state) = self.journal.state() else { return Vec::new() };
+        let mounts = mountinfo::read().unwrap_or_default();
+        let relocations = state.work.datasets.iter().flat_map(|of| &of.relocations);
+        let is_mounted = |of: &&Relocation| {
+            mountinfo::on(&mounts, &of.mountpoint)
+                .is_some_and(|mount| mount.source.to_string_lossy() == of.dataset.as_str())
+        };
+        relocations.filter(is_mounted).map(|of| of.mountpoint.clone()).collect()
+    }
+}
+
+/// Refuses a dataset of the kernel that has the name of a new one, but was not created for this plan.
+fn check_own(of: &OpenDataset, relocation: &Relocation) -> Result<()> {
+    let Some(wanted) = relocation.settings.get(PLAN_PROPERTY) else { return Ok(()) };
+    let found = of.admin.properties(&relocation.dataset)?.remove(PLAN_PROPERTY);
+    match found {
+        Some(found) if found.value == *wanted => Ok(()),
+        _ => refused(format!("{} was not created for this plan", relocation.dataset)),
+    }
+}
