@@ -226,9 +226,9 @@ prepare() {
     wrong=$(awk -F '\t' '$11 != "-" && $11 != ($1 ~ /^db:\/wal\// ? 65536 : 16384) && $3 == "file"' $NOW/full | wc -l)
     [ "$wrong" -eq 0 ] || fail "after an undisturbed apply, $wrong files have another block size than 16K, or 64K in the log"
     [ -L $MOUNT/wal ] || fail "after an undisturbed apply, the log is not a link"
-    # Without the block size.
-    cut -f 1-9,11- $NOW/tree >/tmp/a
-    cut -f 1-9,11- $SAVED/base/expected/tree >/tmp/b
+    # Without the block size. The log is a link now, and not a directory of the root directory.
+    without_counts_of_root <$NOW/full | cut -f 1,3-10,12- >/tmp/a
+    without_counts_of_root <$SAVED/base/expected/full | cut -f 1,3-10,12- >/tmp/b
     cmp -s /tmp/a /tmp/b || fail "an undisturbed apply changed the tree: $(diff /tmp/b /tmp/a | head -n 4 | cut -c 1-250 | tr '\n' '|')"
     wrong=$(snapshot_differences)
     [ -z "$wrong" ] || fail "after an undisturbed apply, $wrong"

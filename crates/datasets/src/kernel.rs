@@ -33,6 +33,10 @@ impl DatasetAdmin for KernelDatasets {
         Ok(self.commands.properties_of(dataset)?.map(|found| found.properties).unwrap_or_default())
     }
 
+    fn user_property(&self, dataset: &str, property: &str) -> Result<Option<String>> {
+        Ok(self.commands.local_value(dataset, property)?)
+    }
+
     fn tree(&self, dataset: &str) -> Result<Vec<DatasetSummary>> {
         let tree = self.commands.tree_of(dataset)?;
         let summary = |of: poolwright_pool::command::dataset::DatasetSpace| DatasetSummary {

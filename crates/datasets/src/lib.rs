@@ -52,6 +52,13 @@ pub trait DatasetAdmin {
     /// If the pool cannot be asked.
     fn properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>>;
 
+    /// The value of a user property (`module:name`) that the dataset has itself; `None` if it has none. The user-space engine has no
+    /// user properties.
+    ///
+    /// # Errors
+    /// If the pool cannot be asked, or the dataset does not exist.
+    fn user_property(&self, dataset: &str, property: &str) -> Result<Option<String>>;
+
     /// The dataset, and all file systems below it; the dataset first. Empty if the dataset does not exist.
     ///
     /// # Errors

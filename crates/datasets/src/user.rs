@@ -36,6 +36,10 @@ impl DatasetAdmin for UserDatasets {
         Ok(values.into_iter().map(sourced).collect())
     }
 
+    fn user_property(&self, _: &str, _: &str) -> Result<Option<String>> {
+        Ok(None)
+    }
+
     fn tree(&self, dataset: &str) -> Result<Vec<DatasetSummary>> {
         let below = format!("{dataset}/");
         let of = list(dataset)?

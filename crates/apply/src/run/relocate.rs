@@ -226,9 +226,8 @@ impl Run<'_> {
 /// Refuses a dataset of the kernel that has the name of a new one, but was not created for this plan.
 fn check_own(of: &OpenDataset, relocation: &Relocation) -> Result<()> {
     let Some(wanted) = relocation.settings.get(PLAN_PROPERTY) else { return Ok(()) };
-    let found = of.admin.properties(&relocation.dataset)?.remove(PLAN_PROPERTY);
-    match found {
-        Some(found) if found.value == *wanted => Ok(()),
+    match of.admin.user_property(&relocation.dataset, PLAN_PROPERTY)? {
+        Some(found) if found == *wanted => Ok(()),
         _ => refused(format!("{} was not created for this plan", relocation.dataset)),
     }
 }

@@ -221,6 +221,17 @@ impl ZfsCommands {
         }
     }
 
+    /// The value of a property that a dataset has itself, also of a user property. `None` if it inherits it, or has none.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time or fails, or if the dataset does not exist.
+    pub fn local_value(&self, dataset: &str, property: &str) -> Result<Option<String>, CommandError> {
+        check_name(dataset)?;
+        let arguments = ["get", "-Hp", "-s", "local", "-o", "value", property, dataset];
+        let text = self.parsed(&self.invocation(ZFS, &arguments)?, |text| Ok(text.trim().to_owned()))?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+
     /// A property of a pool, as `zpool get -p` prints it. `-` stands for a value that the pool does not have.
     ///
     /// # Errors
