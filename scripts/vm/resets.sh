@@ -208,7 +208,7 @@ prepare() {
     ln $MOUNT/wal/12 $MOUNT/wal/status/12
     ln -s ../table $MOUNT/wal/link
     chmod 2750 $MOUNT/wal
-    touch -d '2003-04-05 06:07:08.9' $MOUNT/wal/3 $MOUNT/wal/status $MOUNT/wal
+    touch -d '2003-04-05 06:07:08' $MOUNT/wal/3 $MOUNT/wal/status $MOUNT/wal
     for n in $(seq 1 60); do yes "row $n" | head -c $((n * 1700)) >"$MOUNT/linked/small$n"; done
     touch -d '2001-02-03 04:05:06' $MOUNT/linked/small7 $MOUNT/linked $MOUNT/other
     sed 's|@RECOMMENDED@|"recordsize":"16K","compression":"zstd-3","logbias":"throughput"|' /disk/plan.template >/disk/plan.json
