@@ -1,7 +1,8 @@
 //! Compares the report of a fictitious run with golden files.
 
+use poolwright_lab::order::cases;
 use poolwright_lab::report::{self, ClaimVerdict, Report};
-use poolwright_lab::{Campaign, Run, Trial};
+use poolwright_lab::{Campaign, Measure, Outcome, PhaseOutcome, Run, Trial, TrialKey};
 
 #[path = "../../report/tests/common/mod.rs"]
 mod common;
@@ -236,5 +237,66 @@ fn tables_of_a_study_fit_a_terminal() {
             assert!(!table || line.chars().count() <= most, "{width:?}: {line}");
         }
         assert!(text.contains('─'), "{text}");
+    }
+}
+
+/// A run of a shipped campaign in which every measure has some value, different for each case and block.
+fn every_measure(campaign: &Campaign) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for study in &campaign.studies {
+        for (i, case) in cases(study).into_iter().enumerate() {
+            for block in 0..3 {
+                let value = 10.0 + i as f64 + 0.1 * f64::from(block);
+                let mut phases = Vec::new();
+                for phase in study.measured_phases() {
+                    let of_phase = |name: &str| name.split_once('/').is_none_or(|(p, _)| p == phase.name);
+                    let named = study.infos.iter().filter(|info| of_phase(&info.name));
+                    let bare = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
+                    let measures =
+                        named.map(|info| (bare(&info.name), Measure { value, unit: info.unit.clone() }));
+                    phases.push(PhaseOutcome {
+                        name: phase.name.clone(),
+                        measured: true,
+                        measures: measures.collect(),
+                        ..PhaseOutcome::default()
+                    });
+                }
+                let key = TrialKey { study: study.name.clone(), case: case.clone(), block };
+                let outcome = Ok(Outcome { phases, ..Outcome::default() });
+                trials.push(Trial { key, position: 0, started: String::new(), outcome });
+            }
+        }
+    }
+    trials
+}
+
+/// The report of every shipped campaign answers all its questions, in words.
+#[test]
+fn shipped_campaigns_are_reported_in_words() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns");
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let (campaign, text) = Campaign::load(&entry.unwrap().path()).unwrap();
+        let trials = every_measure(&campaign);
+        for scale in ["small", "full"] {
+            let (_, run, _) = made_up::run(1);
+            let run = Run { campaign: campaign.name.clone(), scale: scale.into(), ..run };
+            let report = Report::new(&campaign, 1, &run, &trials);
+            assert!(!report.advice.is_empty(), "{}: no question", campaign.name);
+            for advice in &report.advice {
+                let measured = advice.verdict != report::Choice::NotMeasured;
+                assert!(measured && advice.settings.iter().any(|s| s.front), "{}: {advice:?}", campaign.name);
+                assert!(!advice.line.contains("_s"), "{}", advice.line);
+            }
+            for study in &report.studies {
+                let titles = study.columns.iter().map(|column| &column.title);
+                for title in titles {
+                    assert!(!title.contains(['_', '/']), "{}, {}: {title}", campaign.name, study.name);
+                }
+            }
+            let html = report::html(&report, &campaign, &text, &trials, None);
+            assert!(html.contains("the Pareto front"), "{}", campaign.name);
+            report::text(&report, poolwright_report::Terminal::PLAIN);
+            report::markdown(&report);
+        }
     }
 }
