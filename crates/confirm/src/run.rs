@@ -287,6 +287,7 @@ impl Trials<'_> {
 fn phase(name: &str, measure: bool, limit: Duration) -> Phase {
     Phase {
         name: name.to_owned(),
+        title: None,
         measure,
         cold: false,
         record: false,

@@ -2,8 +2,12 @@
 
 mod cases;
 mod check;
+mod column;
 mod fault;
 mod file;
+mod level;
+mod measure;
+mod recommend;
 mod setting;
 mod study;
 #[cfg(test)]
@@ -18,6 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cases::{cases, matches};
+pub use measure::{DriverFigure, DriverMeasures, Improvement, MEASURES, MeasureInfo};
 
 use crate::{Assets, Error, Result};
 
@@ -51,6 +56,9 @@ pub struct Campaign {
     pub pool: PoolSpec,
     /// Role → properties.
     pub datasets: BTreeMap<String, Settings>,
+    /// The figures and kinds of calls that the drivers report.
+    #[serde(flatten)]
+    pub driver: DriverMeasures,
     /// The studies, in the file's order.
     pub studies: Vec<Study>,
 }
@@ -98,7 +106,17 @@ impl Campaign {
     /// Returns [`Error::Campaign`] with the line and the column of the first invalid entry.
     pub fn parse(path: &Path, text: &str) -> Result<Campaign> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        check::campaign(&stem, text).map_err(|fault| fault.in_file(path, text))
+        check::campaign(&stem, text, false).map_err(|fault| fault.in_file(path, text))
+    }
+
+    /// Parses the text of an earlier run, which may be older than the table of measures: a measure that it does not declare
+    /// keeps its name as its title, and `by` decides alone.
+    ///
+    /// # Errors
+    /// As [`Campaign::parse`].
+    pub fn parse_stored(path: &Path, text: &str) -> Result<Campaign> {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        check::campaign(&stem, text, true).map_err(|fault| fault.in_file(path, text))
     }
 
     /// Returns the study of this name.
@@ -167,8 +185,12 @@ pub struct Study {
     pub datasets: BTreeMap<String, Settings>,
     /// The pool, merged with the campaign's.
     pub pool: PoolSpec,
-    /// Columns of the table; the first one is the leading measure.
+    /// Columns of the tables; the first one is the leading measure.
     pub measures: Vec<String>,
+    /// The questions by which the columns are divided into tables; each column is in one of them.
+    pub tables: Vec<StudyTable>,
+    /// The words for every measure that the study names.
+    pub infos: Vec<MeasureInfo>,
     /// The factors that are varied.
     pub factors: Vec<Factor>,
     /// Cases that are not run.
@@ -187,6 +209,23 @@ impl Study {
         self.factors.iter().find(|f| f.name == name)
     }
 
+    /// Returns the words for a measure. One that the campaign does not declare keeps its name.
+    pub fn info(&self, measure: &str) -> MeasureInfo {
+        let found = self.infos.iter().find(|info| info.name == measure).cloned();
+        found.unwrap_or_else(|| DriverMeasures::undeclared(measure))
+    }
+
+    /// Returns the phases that appear in the tables.
+    pub fn measured_phases(&self) -> impl Iterator<Item = &Phase> {
+        self.phases.iter().filter(|phase| phase.measure)
+    }
+
+    /// Returns the title of a phase; without one, its name.
+    pub fn phase_title(&self, name: &str) -> String {
+        let title = self.phases.iter().find(|phase| phase.name == name).and_then(|phase| phase.title.clone());
+        title.unwrap_or_else(|| poolwright_report::text::capitalised(&name.replace(['_', '-'], " ")))
+    }
+
     /// Whether the study runs at a scale.
     pub fn is_of(&self, scale: &str) -> bool {
         self.scales.is_empty() || self.scales.iter().any(|s| s == scale)
@@ -198,6 +237,15 @@ impl Study {
         places.into_iter().any(|(location, _)| !matches!(location, ParameterPath::Workload(_)))
             || self.phases.iter().any(|p| !p.at.is_empty())
     }
+}
+
+/// Some columns of a study, and the question that they answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StudyTable {
+    /// The question; empty if the study has one table only.
+    pub question: String,
+    /// Its columns, in order.
+    pub measures: Vec<String>,
 }
 
 /// The stop rule: blocks are added until every cell's interval of the leading measure is narrow enough, or `most`
@@ -248,6 +296,9 @@ pub enum ParameterPath {
 pub struct Phase {
     /// Name of the phase, as the driver knows it.
     pub name: String,
+    /// The words for the phase in headings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Whether the phase appears in the tables.
     #[serde(default = "yes")]
     pub measure: bool,
@@ -327,19 +378,36 @@ pub struct Times {
     pub most: Option<f64>,
 }
 
-/// A row of the closing table.
+/// A question that the report answers first: which values to choose, by a goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recommend {
-    /// Role of the dataset.
-    pub dataset: String,
-    /// The measure that decides.
-    pub by: String,
-    /// Whether a higher value is better.
-    pub higher: bool,
-    /// Properties that are recommended from the best case.
-    pub properties: Vec<String>,
+    /// The question in a few words: `Compression of table 1`.
+    pub question: String,
+    /// Role of the dataset whose properties are chosen; `None` if levels of factors are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dataset: Option<String>,
+    /// Properties or factors that are chosen.
+    pub choices: Vec<String>,
+    /// Name of the goal, as for `tune`.
+    pub goal: String,
+    /// The measures that count.
+    pub criteria: Vec<Criterion>,
     /// Factor → levels: the cases that are considered; an empty map means all. The others answer a different
     /// question, for example about another engine.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, Vec<String>>,
+    /// The original's choice, if it made one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub original: Case,
+}
+
+/// A measure that stands for one of the tuner's metrics.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Criterion {
+    /// The metric, from the table of `tune`.
+    pub metric: String,
+    /// The measure.
+    pub measure: String,
+    /// Whether the reciprocal of the measure counts, because the two improve in opposite directions.
+    pub inverse: bool,
 }

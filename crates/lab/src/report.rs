@@ -23,11 +23,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::campaign::{Campaign, Case, Study};
+use crate::campaign::{Campaign, Case, MeasureInfo, Study, StudyTable};
 use crate::order::cases;
 use crate::store::{Run, Trial};
 
-pub use advice::{Advice, Choice};
+pub use advice::{Advice, Alternative, Choice, Imprecise, Weighed};
 pub use cells::Row;
 pub use claims::{ClaimResult, ClaimVerdict};
 pub use compare::{CellDiff, Comparison, compare};
@@ -72,7 +72,7 @@ pub struct Report {
     pub failed: Vec<Failure>,
     /// The studies, in the campaign's order.
     pub studies: Vec<StudyReport>,
-    /// The closing table.
+    /// The answers to the campaign's questions: what the original's author would choose today, and why.
     pub advice: Vec<Advice>,
 }
 
@@ -107,14 +107,37 @@ pub struct StudyReport {
     pub title: String,
     /// Names of the factors, in order.
     pub factors: Vec<String>,
-    /// Columns of the table, in order.
+    /// Columns of the tables, in order.
     pub measures: Vec<String>,
-    /// Rows of the table.
+    /// Title, unit and direction of each column.
+    pub columns: Vec<MeasureInfo>,
+    /// The questions by which the columns are divided into tables.
+    pub tables: Vec<TablePart>,
+    /// Words for the measures of the claims that are not among the columns.
+    pub others: Vec<MeasureInfo>,
+    /// Rows of the tables.
     pub rows: Vec<Row>,
     /// The original's statements, tested.
     pub claims: Vec<ClaimResult>,
     /// Effect of each level relative to the first one of its factor.
     pub effects: Vec<Effect>,
+}
+
+/// A table of a study: some of its columns.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct TablePart {
+    /// The question; empty if the study has one table only.
+    pub question: String,
+    /// Names of its measures, in order.
+    pub measures: Vec<String>,
+}
+
+impl StudyReport {
+    /// Returns the title of a measure; without one, its name.
+    pub fn measure_title<'a>(&'a self, measure: &'a str) -> &'a str {
+        let mut all = self.columns.iter().chain(&self.others);
+        all.find(|info| info.name == measure).map_or(measure, |info| info.title.as_str())
+    }
 }
 
 impl Report {
@@ -160,10 +183,17 @@ fn study(study: &Study, trials: &[Trial]) -> StudyReport {
         title: study.title.clone(),
         factors: study.factors.iter().map(|f| f.name.clone()).collect(),
         measures: study.measures.clone(),
+        columns: study.measures.iter().map(|m| study.info(m)).collect(),
+        tables: study.tables.iter().map(part).collect(),
+        others: study.infos.iter().filter(|info| !study.measures.contains(&info.name)).cloned().collect(),
         rows: cells::rows(study, trials),
         claims: claims::results(study, trials),
         effects: effects::effects(study, trials),
     }
+}
+
+fn part(table: &StudyTable) -> TablePart {
+    TablePart { question: table.question.clone(), measures: table.measures.clone() }
 }
 
 fn failures(campaign: &Campaign, trials: &[Trial]) -> Vec<Failure> {

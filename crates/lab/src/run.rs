@@ -390,16 +390,24 @@ impl Work<'_> {
         ran
     }
 
-    /// Warns of measures that the first trial of a study does not have: before it, a misspelt measure cannot be
-    /// distinguished from a figure of the driver.
+    /// Warns of measures that the first trial of a study does not have, or has in another unit: only the driver knows what it
+    /// reports.
     fn warn_of_measures(&self, study: &Study, trial: &Trial, watch: &mut dyn FnMut(Event<'_>)) {
         let first = !self.trials.iter().any(|t| t.key.study == study.name && t.outcome.is_ok());
         let Some(outcome) = trial.outcome.as_ref().ok().filter(|_| first) else { return };
         let named = study.measures.iter().chain(study.claims.iter().map(|c| &c.measure));
-        for measure in named.chain(study.recommend.iter().map(|r| &r.by)) {
-            if outcome.measure(measure).is_none() {
-                let study = &study.name;
-                watch(Event::Note(format!("study {study:?}: the first trial has no measure {measure:?}")));
+        let criteria = study.recommend.iter().flat_map(|r| r.criteria.iter().map(|c| &c.measure));
+        for measure in named.chain(criteria) {
+            let (unit, study) = (study.info(measure).unit, &study.name);
+            match outcome.measure(measure) {
+                None => {
+                    watch(Event::Note(format!("study {study:?}: the first trial has no measure {measure:?}")))
+                }
+                Some(found) if found.unit != unit => watch(Event::Note(format!(
+                    "study {study:?}: {measure:?} is reported in {:?}, but the campaign declares {unit:?}",
+                    found.unit
+                ))),
+                Some(_) => {}
             }
         }
     }

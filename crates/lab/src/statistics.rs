@@ -103,6 +103,12 @@ pub fn claim_pairs(study: &Study, trials: &[Trial], claim: &Claim) -> Vec<(f64, 
     }
 }
 
+/// A measure of a study's trials, by case and block.
+pub fn by_block(study: &Study, trials: &[Trial], measure: &str) -> BTreeMap<(Case, u32), f64> {
+    let values = Values::of(study, trials, measure).values.into_iter();
+    values.map(|((case, block), value)| ((case.clone(), block), value)).collect()
+}
+
 /// A measure of a study's trials.
 struct Values<'a> {
     values: BTreeMap<(&'a Case, u32), f64>,

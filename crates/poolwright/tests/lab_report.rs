@@ -35,9 +35,11 @@ fn the_answers_come_first_and_the_page_is_beside_the_results() {
     let dir = results(&[1]);
     let messages = report(dir.path(), &["made-up"]).success();
     let out = String::from_utf8(messages.get_output().stdout.clone()).unwrap();
-    let (claims, advice) =
-        (out.find("The original's 7 claims").unwrap(), out.find("Recommended settings").unwrap());
-    assert!(claims < advice && advice < out.find("switch: ").unwrap(), "{out}");
+    let (claims, choice) = (
+        out.find("The original's 7 claims").unwrap(),
+        out.find("What its author would choose today").unwrap(),
+    );
+    assert!(choice < claims && claims < out.find("switch: ").unwrap(), "{out}");
     assert!(out.ends_with("The page: lab-made-up.html\n"), "{out}");
     let page = std::fs::read_to_string(dir.path().join("lab-made-up.html")).unwrap();
     assert!(page.contains("MADE-UP FIGURES") && page.ends_with("</html>\n"));

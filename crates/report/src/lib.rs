@@ -21,4 +21,4 @@ pub mod units;
 pub use page::{Callout, GENERATOR, Page, Section};
 pub use plot::{Axis, Better, Mark, Plot};
 pub use table::{Cell, Column, Table, Terminal, Tone};
-pub use units::Unit;
+pub use units::{ColumnUnit, Unit};

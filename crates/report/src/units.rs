@@ -71,6 +71,67 @@ impl Unit {
     }
 }
 
+/// A unit for a whole column: its name in the heading, and the factor from the base unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnUnit {
+    /// The name, such as `ms`; empty for numbers without a unit.
+    pub label: &'static str,
+    /// The number in the column is the number in the base unit times this.
+    pub factor: f64,
+}
+
+/// From this number on, a column takes the next larger unit.
+const LONG: f64 = 1e5;
+
+impl Unit {
+    /// Chooses the unit of a column: the largest in which no number is below 1, unless another number becomes unwieldy.
+    /// Returns `None` for ratios, counts and bare numbers, which are shown as they are.
+    ///
+    /// ```
+    /// use poolwright_report::Unit;
+    /// assert_eq!(Unit::Seconds.for_column([0.042, 6.42]).unwrap().label, "ms");
+    /// assert_eq!(Unit::Bytes.for_column([2e9]).unwrap().label, "GiB");
+    /// ```
+    pub fn for_column(self, numbers: impl IntoIterator<Item = f64>) -> Option<ColumnUnit> {
+        let steps: &[(&'static str, f64)] = match self {
+            Unit::Nanoseconds => &[("ns", 1.0), ("µs", 1e-3), ("ms", 1e-6), ("s", 1e-9)],
+            Unit::Seconds => &[("ns", 1e9), ("µs", 1e6), ("ms", 1e3), ("s", 1.0)],
+            Unit::Bytes => {
+                &[("B", 1.0), ("KiB", 1.0 / 1024.0), ("MiB", BINARY_M), ("GiB", BINARY_G), ("TiB", BINARY_T)]
+            }
+            Unit::BytesPerSecond => &[
+                ("B/s", 1.0),
+                ("KiB/s", 1.0 / 1024.0),
+                ("MiB/s", BINARY_M),
+                ("GiB/s", BINARY_G),
+                ("TiB/s", BINARY_T),
+            ],
+            Unit::PerSecond => &[("1/s", 1.0), ("1000/s", 1e-3), ("million/s", 1e-6)],
+            Unit::Fraction => &[("%", 100.0)],
+            Unit::Change | Unit::None | Unit::Ratio | Unit::Count => return None,
+        };
+        let sizes = numbers.into_iter().map(f64::abs).filter(|v| v.is_finite() && *v > 0.0);
+        let (least, most) = sizes.fold((f64::INFINITY, 0.0), |(least, most), v| (v.min(least), v.max(most)));
+        let chosen = match least.is_finite() {
+            true => {
+                let mut at = steps.iter().rposition(|(_, factor)| least * factor >= 1.0).unwrap_or(0);
+                while at + 1 < steps.len() && most * steps[at].1 >= LONG {
+                    at += 1;
+                }
+                at
+            }
+            // Nothing but zeros: the base unit.
+            false => steps.iter().position(|(_, factor)| *factor == 1.0).unwrap_or(0),
+        };
+        let (label, factor) = steps[chosen];
+        Some(ColumnUnit { label, factor })
+    }
+}
+
+const BINARY_M: f64 = 1.0 / 1_048_576.0;
+const BINARY_G: f64 = BINARY_M / 1024.0;
+const BINARY_T: f64 = BINARY_G / 1024.0;
+
 /// Replaces the hyphen by a minus sign, and "−0" by "0".
 fn minus(text: String) -> String {
     match text.strip_prefix('-') {
@@ -181,6 +242,19 @@ mod tests {
             assert!(unit.format(1e200).len() < 220);
         }
         assert_eq!(Unit::None.format(1e200), "1.00e200");
+    }
+
+    #[test]
+    fn a_column_has_one_unit() {
+        let label = |unit: Unit, all: &[f64]| unit.for_column(all.iter().copied()).map(|column| column.label);
+        assert_eq!(label(Unit::Seconds, &[0.037, 0.25, 6.4]), Some("ms"));
+        assert_eq!(label(Unit::Seconds, &[0.001, 900.0]), Some("s"), "900,000 ms is unwieldy");
+        assert_eq!(label(Unit::Nanoseconds, &[1.2e6, 6e6]), Some("ms"));
+        assert_eq!(label(Unit::Bytes, &[734e6, 2e9]), Some("MiB"));
+        assert_eq!(label(Unit::PerSecond, &[201.0, 1010.0]), Some("1/s"));
+        assert_eq!(label(Unit::Seconds, &[0.0, f64::NAN]), Some("s"));
+        assert_eq!(label(Unit::Fraction, &[0.5]), Some("%"));
+        assert_eq!(label(Unit::Ratio, &[1.8]), None);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub enum Goal {
     Throughput,
     /// Mainly fewer bytes written to the devices.
     Endurance,
+    /// Space and work rate to the same degree, and CPU time: the trade that compression makes.
+    Efficiency,
 }
 
 /// A goal, its name on the command line, and metric → weight.
@@ -58,6 +60,7 @@ pub const GOALS: &[GoalRow] = &[
         "endurance",
         &[("vdev_write_bytes", 0.7), ("allocated_bytes", 0.15), ("work_rate", 0.15)],
     ),
+    (Goal::Efficiency, "efficiency", &[("allocated_bytes", 0.4), ("work_rate", 0.4), ("cpu_ns_per_op", 0.2)]),
 ];
 
 impl Goal {

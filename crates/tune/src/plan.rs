@@ -186,7 +186,7 @@ pub struct Skipped {
 /// "goal"): lower is better, today is 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Goal {
-    /// `balanced`, `space`, `latency`, `throughput` or `endurance`.
+    /// `balanced`, `space`, `latency`, `throughput`, `endurance` or `efficiency`.
     pub name: String,
     /// Metric → weight; weights are positive and add up to 1.
     pub weights: BTreeMap<String, f64>,

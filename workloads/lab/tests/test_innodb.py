@@ -126,6 +126,15 @@ class OnFiles(unittest.TestCase):
         order = [next(iter(line)) for line in lines]
         self.assertEqual((order[0], order.count("measure")), ("measure", 2))
 
+    def test_a_short_copy_is_repeated(self):
+        lines, error, status = run("table1", self.folder, {"target": self.target}, share=0.01, least_s=2.0)
+        self.assertEqual((status, error), (0, ""))
+        said = figures(lines)
+        self.assertGreater(said["copies"], 1)
+        self.assertLess(said["durable_s"], 2.0)
+        self.assertEqual((self.target / "table1.ibd").read_bytes(), self.table)
+        self.assertGreaterEqual(said["engine_s"], 0)
+
     def test_copies_are_written_and_read_back(self):
         for phase in ("write", "read"):
             lines, error, status = run(phase, self.folder, {"target": self.target}, share=0.01, copies=3)

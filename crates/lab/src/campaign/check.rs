@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize as _;
+use toml::Spanned;
 
 use super::fault::{Fault, Result, fault};
-use super::file::CampaignFile;
+use super::file::{CampaignFile, FigureEntry};
 use super::setting::{datasets, known_scale};
-use super::value::DriverParameters;
-use super::{Campaign, Parameters, PoolSpec, SMALL, study};
+use super::value::{DriverParameters, Word};
+use super::{Campaign, DriverFigure, DriverMeasures, Parameters, PoolSpec, SMALL, study};
 
 /// Parses and checks the whole file; `stem` is its name without the extension.
-pub(super) fn campaign(stem: &str, text: &str) -> Result<Campaign> {
+/// `stored`: the text is that of an earlier run, whose measures may be undeclared.
+pub(super) fn campaign(stem: &str, text: &str, stored: bool) -> Result<Campaign> {
     let file = toml::Deserializer::parse(text).map_err(|error| {
         let why = format!("invalid TOML: {}", error.message());
         Fault { why, ..error.into() }
@@ -36,11 +38,12 @@ pub(super) fn campaign(stem: &str, text: &str) -> Result<Campaign> {
         space,
         pool: file.pool.over(&PoolSpec::default()),
         datasets: BTreeMap::new(),
+        driver: driver_measures(&file),
         studies: Vec::new(),
     };
     datasets(&file.datasets, &mut campaign.datasets)?;
     for entry in file.study.get_ref() {
-        let study = study::study(entry, &file, &campaign)?;
+        let study = study::study(entry, &file, &campaign, stored)?;
         if campaign.study(&study.name).is_some() {
             return Err(fault(entry, format!("duplicate study {:?}", study.name)));
         }
@@ -50,6 +53,17 @@ pub(super) fn campaign(stem: &str, text: &str) -> Result<Campaign> {
         return Err(fault(&file.study, "the campaign has no [[study]]"));
     }
     Ok(campaign)
+}
+
+fn driver_measures(file: &CampaignFile) -> DriverMeasures {
+    let figure = |(name, entry): (&Spanned<Word>, &FigureEntry)| {
+        let (title, unit) = (entry.title.0.clone(), entry.unit.0.clone());
+        (name.get_ref().0.clone(), DriverFigure { title, unit, better: entry.better })
+    };
+    DriverMeasures {
+        figures: file.figures.iter().map(figure).collect(),
+        operations: file.operations.iter().map(|(name, title)| (name.0.clone(), title.0.clone())).collect(),
+    }
 }
 
 fn scales(file: &CampaignFile) -> Result<BTreeMap<String, Parameters>> {

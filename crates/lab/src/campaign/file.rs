@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
-use super::PoolSpec;
 use super::value::{
     ArcLimit, Ashift, Blocks, Bound, Caching, DeviceSpec, DriverParameters, Figure, Interval, Line,
-    OneOrMany, Progress, Seconds, Size, Spelled, Time, TimesRange, Tunable, TunableName, Vdevs, Word,
+    MeasureUnit, OneOrMany, Progress, Seconds, Size, Spelled, Time, TimesRange, Tunable, TunableName, Vdevs,
+    Word,
 };
+use super::{Improvement, PoolSpec};
 
 /// Factor → level.
 pub(super) type CaseEntries = BTreeMap<Spanned<String>, Spanned<Value>>;
@@ -43,6 +44,28 @@ pub(super) struct CampaignFile {
     pub measures: Option<MeasureEntries>,
     pub factor: Option<Vec<FactorEntry>>,
     pub phase: Option<PhaseEntries>,
+    /// Figure of the driver → its title, unit and direction.
+    #[serde(default)]
+    pub figures: BTreeMap<Spanned<Word>, FigureEntry>,
+    /// Kind of calls → its title.
+    #[serde(default)]
+    pub operations: BTreeMap<Word, Line>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a figure")]
+pub(super) struct FigureEntry {
+    pub title: Line,
+    pub unit: MeasureUnit,
+    pub better: Option<Improvement>,
+}
+
+/// A table: some of the study's measures, and the question that they answer.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(super) struct TableEntry {
+    pub question: Line,
+    pub measures: MeasureEntries,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +87,8 @@ pub(super) struct StudyEntry {
     #[serde(default)]
     pub pool: PoolEntry,
     pub measures: Option<MeasureEntries>,
+    #[serde(default)]
+    pub table: Vec<Spanned<TableEntry>>,
     pub factor: Option<Vec<FactorEntry>>,
     pub phase: Option<PhaseEntries>,
     #[serde(default)]
@@ -71,7 +96,7 @@ pub(super) struct StudyEntry {
     #[serde(default)]
     pub claim: Vec<Spanned<ClaimEntry>>,
     #[serde(default)]
-    pub recommend: Vec<RecommendEntry>,
+    pub recommend: Vec<Spanned<RecommendEntry>>,
 }
 
 fn three() -> Blocks {
@@ -116,6 +141,7 @@ pub(super) struct StopEntry {
 #[serde(deny_unknown_fields, expecting = "a phase")]
 pub(super) struct PhaseEntry {
     pub name: Word,
+    pub title: Option<Line>,
     #[serde(default = "super::yes")]
     pub measure: bool,
     #[serde(default)]
@@ -171,10 +197,17 @@ pub(super) struct ClaimEntry {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a recommendation")]
 pub(super) struct RecommendEntry {
-    pub dataset: Spanned<String>,
-    pub by: Spanned<Line>,
+    pub question: Option<Line>,
+    pub dataset: Option<Spanned<String>>,
+    pub properties: Option<Spanned<Vec<Spanned<String>>>>,
+    pub factors: Option<Spanned<Vec<Spanned<String>>>>,
+    pub goal: Option<Spanned<String>>,
+    /// Metric of the tuner → measure.
+    pub metrics: Option<Spanned<BTreeMap<Spanned<String>, Spanned<Line>>>>,
+    pub only: Option<Spanned<LevelsEntries>>,
+    pub original: Option<Spanned<CaseEntries>>,
+    /// Of earlier runs: the measure that decides alone.
+    pub by: Option<Spanned<Line>>,
     #[serde(default)]
     pub higher: bool,
-    pub properties: Spanned<Vec<Spanned<String>>>,
-    pub only: Option<Spanned<LevelsEntries>>,
 }

@@ -1,4 +1,4 @@
-//! Checks one study: its factors, phases, claims and recommendations.
+//! Checks one study: its factors, phases and claims.
 
 use std::collections::BTreeMap;
 
@@ -6,47 +6,31 @@ use serde::Deserialize as _;
 use serde_json::Value as Json;
 use toml::{Spanned, Value};
 
+use super::column::Columns;
 use super::fault::{Result, fault};
-use super::file::{
-    CampaignFile, CaseEntries, ChangeEntry, ClaimEntry, FactorEntry, MeasureEntries, NamedLevel,
-    PhaseEntries, RecommendEntry, StudyEntry,
-};
-use super::setting::{self, Roles, datasets, known_scale, measure};
-use super::value::{self, Checked, Figure, MOST_BLOCKS, OneOrMany, Spelled, unknown};
-use super::{Campaign, Case, Change, Claim, Factor, Level, ParameterPath, Phase, Recommend, Stop, Study};
+use super::file::{CampaignFile, ChangeEntry, ClaimEntry, FactorEntry, NamedLevel, PhaseEntries, StudyEntry};
+use super::level::case;
+use super::recommend::recommend;
+use super::setting::{self, Roles, datasets, known_scale};
+use super::value::{self, Checked, Figure, MOST_BLOCKS, OneOrMany, unknown};
+use super::{Campaign, Case, Change, Claim, Factor, Level, ParameterPath, Phase, Stop, Study};
 
 /// Limit of cases in a study, including excluded ones: each one takes memory and runs once in each block. A short
 /// file could otherwise describe more than fits into memory.
 const MOST_CASES: usize = 10_000;
 
-/// Checks a study. The measures, factors and phases of `file` apply to studies without their own.
-pub(super) fn study(at: &Spanned<StudyEntry>, file: &CampaignFile, campaign: &Campaign) -> Result<Study> {
+/// Checks a study. The measures, factors and phases of `file` apply to studies without their own. `stored`: undeclared
+/// measures are permitted.
+pub(super) fn study(
+    at: &Spanned<StudyEntry>,
+    file: &CampaignFile,
+    campaign: &Campaign,
+    stored: bool,
+) -> Result<Study> {
+    let mut study = outline(at, file, campaign)?;
+    let columns = Columns { driver: &campaign.driver, stored };
+    columns.add(at, file.measures.as_ref(), &mut study)?;
     let entry = at.get_ref();
-    let lacks = |key: &str| fault(at, format!("missing field `{key}`, in the study or the campaign"));
-    let roles = roles(at, campaign)?;
-    let phases = phases(entry.phase.as_ref().or(file.phase.as_ref()).ok_or_else(|| lacks("phase"))?, &roles)?;
-    let columns = entry.measures.as_ref().or(file.measures.as_ref()).ok_or_else(|| lacks("measures"))?;
-    let scale = |(name, parameters): (&Spanned<String>, &value::DriverParameters)| {
-        Ok((known_scale(name, &campaign.scale)?, parameters.0.clone()))
-    };
-    let mut study = Study {
-        name: entry.name.0.clone(),
-        title: entry.title.0.clone(),
-        driver: entry.driver.0.clone(),
-        repeats: entry.repeats.0,
-        stop: stop(entry)?,
-        parameters: entry.parameters.clone().map(|parameters| parameters.0).unwrap_or_default(),
-        scale: entry.scale.iter().map(scale).collect::<Result<_>>()?,
-        scales: entry.scales.iter().map(|name| known_scale(name, &campaign.scale)).collect::<Result<_>>()?,
-        pool: entry.pool.over(&campaign.pool),
-        measures: measures(columns, &phases, &roles)?,
-        datasets: roles,
-        factors: Vec::new(),
-        exclude: Vec::new(),
-        phases,
-        claims: Vec::new(),
-        recommend: Vec::new(),
-    };
     for factor in entry.factor.as_ref().or(file.factor.as_ref()).into_iter().flatten() {
         let factor = self::factor(factor, &study, campaign)?;
         study.factors.push(factor);
@@ -62,9 +46,46 @@ pub(super) fn study(at: &Spanned<StudyEntry>, file: &CampaignFile, campaign: &Ca
     if super::cases(&study).is_empty() {
         return Err(fault(at, "every case is excluded"));
     }
-    study.claims = entry.claim.iter().map(|at| claim(at, &study)).collect::<Result<_>>()?;
-    study.recommend = entry.recommend.iter().map(|entry| recommend(entry, &study)).collect::<Result<_>>()?;
+    for at in &entry.claim {
+        let claim = claim(at, &mut study, &columns)?;
+        study.claims.push(claim);
+    }
+    for at in &entry.recommend {
+        let recommend = recommend(at, &mut study, &columns)?;
+        study.recommend.push(recommend);
+    }
     Ok(study)
+}
+
+/// Returns a study without its measures and what refers to them.
+fn outline(at: &Spanned<StudyEntry>, file: &CampaignFile, campaign: &Campaign) -> Result<Study> {
+    let entry = at.get_ref();
+    let lacks = |key: &str| fault(at, format!("missing field `{key}`, in the study or the campaign"));
+    let roles = roles(at, campaign)?;
+    let phases = phases(entry.phase.as_ref().or(file.phase.as_ref()).ok_or_else(|| lacks("phase"))?, &roles)?;
+    let scale = |(name, parameters): (&Spanned<String>, &value::DriverParameters)| {
+        Ok((known_scale(name, &campaign.scale)?, parameters.0.clone()))
+    };
+    Ok(Study {
+        name: entry.name.0.clone(),
+        title: entry.title.0.clone(),
+        driver: entry.driver.0.clone(),
+        repeats: entry.repeats.0,
+        stop: stop(entry)?,
+        parameters: entry.parameters.clone().map(|parameters| parameters.0).unwrap_or_default(),
+        scale: entry.scale.iter().map(scale).collect::<Result<_>>()?,
+        scales: entry.scales.iter().map(|name| known_scale(name, &campaign.scale)).collect::<Result<_>>()?,
+        pool: entry.pool.over(&campaign.pool),
+        measures: Vec::new(),
+        tables: Vec::new(),
+        infos: Vec::new(),
+        datasets: roles,
+        factors: Vec::new(),
+        exclude: Vec::new(),
+        phases,
+        claims: Vec::new(),
+        recommend: Vec::new(),
+    })
 }
 
 /// Returns a study's datasets. Those that it names are the campaign's, if the campaign has any.
@@ -101,6 +122,7 @@ fn phases(entries: &PhaseEntries, roles: &Roles) -> Result<Vec<Phase>> {
         }
         phases.push(Phase {
             name: entry.name.0.clone(),
+            title: entry.title.as_ref().map(|title| title.0.clone()),
             measure: entry.measure,
             cold: entry.cold,
             record: entry.record,
@@ -134,21 +156,6 @@ fn change(at: &Spanned<ChangeEntry>, roles: &Roles) -> Result<Change> {
     }
     let (progress, seconds) = (progress.as_ref().map(|p| p.0), seconds.as_ref().map(|s| s.0));
     Ok(Change { progress, seconds, set: changes })
-}
-
-fn measures(entries: &MeasureEntries, phases: &[Phase], roles: &Roles) -> Result<Vec<String>> {
-    let mut measures = Vec::new();
-    for at in entries.get_ref() {
-        let measure = measure(at, phases, roles)?;
-        if measures.contains(&measure) {
-            return Err(fault(at, format!("duplicate measure {measure:?}")));
-        }
-        measures.push(measure);
-    }
-    if measures.is_empty() {
-        return Err(fault(entries, "no measure is named; at least the leading measure is required"));
-    }
-    Ok(measures)
 }
 
 fn factor(entry: &FactorEntry, study: &Study, campaign: &Campaign) -> Result<Factor> {
@@ -208,33 +215,7 @@ fn same_type(path: &ParameterPath, value: &Json, study: &Study, campaign: &Campa
     }
 }
 
-/// Checks a case: factor → level, by name.
-fn case(at: &Spanned<CaseEntries>, study: &Study) -> Result<Case> {
-    let level = |(factor, value): (&Spanned<String>, &Spanned<Value>)| {
-        let level = value::spelled(value.get_ref()).map_err(|why| fault(value, why))?;
-        Ok((factor.get_ref().clone(), known_level(factor, value, level, study)?))
-    };
-    some(at, at.get_ref().iter().map(level).collect::<Result<_>>()?)
-}
-
-fn some<T, C>(at: &Spanned<T>, cases: BTreeMap<String, C>) -> Result<BTreeMap<String, C>> {
-    if cases.is_empty() { Err(fault(at, "no factor is named")) } else { Ok(cases) }
-}
-
-/// Returns a level if its factor has it.
-fn known_level<T>(name: &Spanned<String>, at: &Spanned<T>, level: String, study: &Study) -> Result<String> {
-    let Some(factor) = study.factor(name.get_ref()) else {
-        let known = study.factors.iter().map(|f| &f.name);
-        return Err(fault(name, unknown("factor", name.get_ref(), known)));
-    };
-    if factor.levels.iter().any(|l| l.name == level) {
-        return Ok(level);
-    }
-    let why = unknown("level", &level, factor.levels.iter().map(|l| &l.name));
-    Err(fault(at, format!("{:?}: {why}", factor.name)))
-}
-
-fn claim(at: &Spanned<ClaimEntry>, study: &Study) -> Result<Claim> {
+fn claim(at: &Spanned<ClaimEntry>, study: &mut Study, columns: &Columns<'_>) -> Result<Claim> {
     let entry = at.get_ref();
     let least = entry.least.as_ref().map(|bound| bound.0);
     let than = match (&entry.than, least) {
@@ -250,7 +231,7 @@ fn claim(at: &Spanned<ClaimEntry>, study: &Study) -> Result<Claim> {
     };
     let claim = Claim {
         text: entry.text.0.clone(),
-        measure: measure(&entry.measure, &study.phases, &study.datasets)?,
+        measure: columns.measure(&entry.measure, study)?,
         better: case(&entry.better, study)?,
         than,
         least,
@@ -272,32 +253,4 @@ fn claim(at: &Spanned<ClaimEntry>, study: &Study) -> Result<Claim> {
         return Ok(claim);
     };
     Err(fault(at, why))
-}
-
-fn recommend(entry: &RecommendEntry, study: &Study) -> Result<Recommend> {
-    let dataset = entry.dataset.get_ref();
-    if !study.datasets.contains_key(dataset) {
-        return Err(fault(&entry.dataset, unknown("dataset", dataset, study.datasets.keys())));
-    }
-    if entry.properties.get_ref().is_empty() {
-        return Err(fault(&entry.properties, "no property is named"));
-    }
-    let property = |at: &Spanned<String>| setting::property_name(at.get_ref()).map_err(|why| fault(at, why));
-    let levels = |(factor, at): (&Spanned<String>, &Spanned<OneOrMany<Spelled>>)| {
-        let levels = at.get_ref().as_slice().iter();
-        let levels =
-            levels.map(|level| known_level(factor, at, level.0.clone(), study)).collect::<Result<_>>()?;
-        Ok((factor.get_ref().clone(), levels))
-    };
-    let only = match &entry.only {
-        Some(at) => some(at, at.get_ref().iter().map(levels).collect::<Result<_>>()?)?,
-        None => BTreeMap::new(),
-    };
-    Ok(Recommend {
-        dataset: dataset.clone(),
-        by: measure(&entry.by, &study.phases, &study.datasets)?,
-        higher: entry.higher,
-        properties: entry.properties.get_ref().iter().map(property).collect::<Result<_>>()?,
-        only,
-    })
 }

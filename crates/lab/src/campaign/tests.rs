@@ -16,6 +16,10 @@ entries = 3_000_000
 [pool]
 arc = "256M"
 tunables = { dbuf_cache_max_bytes = 0 }
+[figures]
+entries_per_s = { title = "entries", unit = "1/s", better = "higher" }
+[operations]
+get = "read of an entry"
 [datasets.ldif]
 recordsize = "128K"
 [datasets.db]
@@ -54,6 +58,7 @@ name = "load"
 measure = false
 [[study.phase]]
 name = "import"
+title = "The import"
 cold = true
 limit = "30m"
 at = [{ progress = 0.5, set = { "ldif.primarycache" = "all" } }, { seconds = 3, set = { db.logbias = "throughput" } }]
@@ -64,9 +69,12 @@ better = { primarycache = "all" }
 than = { primarycache = "none" }
 report = [6000, 1400.5]
 [[study.recommend]]
+question = "Cache of the LDIF"
 dataset = "ldif"
-by = "wall_s"
+goal = "throughput"
+metrics = { work_rate = "wall_s", cpu_ns_per_op = "engine_s" }
 properties = ["primarycache"]
+original = { primarycache = "none" }
 only = { how = ["batched", "one by one"] }
 "#;
 
@@ -100,6 +108,66 @@ fn a_whole_campaign_is_read() {
     assert_eq!(study.pool.tunables["dbuf_cache_max_bytes"], "0");
     assert!(!conditions(&campaign, study, "small", case).parameters.contains_key("threads"));
 }
+
+/// A campaign names measures once, and every output takes the words from there.
+#[test]
+fn measures_have_titles_and_units() {
+    let campaign = parse(GOOD).unwrap();
+    let study = &campaign.studies[0];
+    let info = study.info("entries_per_s");
+    assert_eq!(
+        (info.title.as_str(), info.unit.as_str(), info.better),
+        ("Entries", "1/s", Some(Improvement::Higher))
+    );
+    // One measured phase needs no title; two datasets need the role.
+    assert_eq!(study.info("import/allocated.db").title, "Space on the pool (db)");
+    let both = parse(&GOOD.replace("measure = false", "measure = true")).unwrap();
+    assert_eq!(both.studies[0].info("import/allocated.db").title, "The import: space on the pool (db)");
+    let latency = parse(&GOOD.replace("\"import/allocated.db\"", "\"import/get_p999\"")).unwrap();
+    assert_eq!(latency.studies[0].info("import/get_p999").title, "Read of an entry, p99.9");
+    let recommend = &study.recommend[0];
+    assert_eq!((recommend.goal.as_str(), recommend.question.as_str()), ("throughput", "Cache of the LDIF"));
+    let criteria: Vec<_> = recommend.criteria.iter().map(|c| (c.metric.as_str(), c.inverse)).collect();
+    assert_eq!(
+        criteria,
+        [("work_rate", true), ("cpu_ns_per_op", false)],
+        "a time is the reciprocal of a rate"
+    );
+}
+
+#[test]
+fn tables_divide_the_columns() {
+    let measures = "measures = [\"entries_per_s\", \"import/allocated.db\"]\n";
+    let table = |question: &str, of: &str| {
+        format!("[[study.table]]\nquestion = \"{question}\"\nmeasures = [\"{of}\"]\n")
+    };
+    let two =
+        table("How fast?", "entries_per_s") + &table("How large?", "allocated.db") + "[study.scale.full]";
+    let split = GOOD.replace(measures, "").replacen("[study.scale.full]", &two, 1);
+    let study = &parse(&split).unwrap().studies[0];
+    assert_eq!(study.measures, ["entries_per_s", "allocated.db"]);
+    assert_eq!((study.tables.len(), study.tables[1].question.as_str()), (2, "How large?"));
+    let both = GOOD.replacen("[study.scale.full]", &two, 1);
+    assert!(parse(&both).unwrap_err().to_string().contains("either measures or tables"));
+    let twice = split.replace("\"allocated.db\"", "\"entries_per_s\"");
+    assert!(parse(&twice).unwrap_err().to_string().contains("duplicate measure"));
+}
+
+/// The results of a run hold the text of its campaign, which may be older than the declarations.
+#[test]
+fn a_stored_campaign_may_have_undeclared_measures() {
+    let old =
+        GOOD.replace("entries_per_s = {", "other = {").replace("goal = \"throughput\"", "by = \"wall_s\"");
+    let old = old.replace(METRICS, "");
+    assert!(parse(&old).is_err());
+    let campaign = Campaign::parse_stored(Path::new("campaigns/x.toml"), &old).unwrap();
+    let study = &campaign.studies[0];
+    assert_eq!(study.info("entries_per_s").title, "entries_per_s");
+    assert_eq!(study.recommend[0].criteria[0].measure, "wall_s");
+    assert!(study.recommend[0].criteria[0].inverse, "a lower wall time is better");
+}
+
+const METRICS: &str = "metrics = { work_rate = \"wall_s\", cpu_ns_per_op = \"engine_s\" }";
 
 /// A line of the valid campaign, its replacement, and a part of the resulting error.
 const INVALID: &[(&str, &str, &str)] = &[
@@ -157,6 +225,27 @@ const INVALID: &[(&str, &str, &str)] = &[
     ("tunables = { dbuf_cache_max_bytes = 0 }", "tunables = { speed = 0 }", "unknown tunable \"speed\""),
     ("space = { full = \"20G\" }", "space = { huge = \"20G\" }", "expected one of full, small"),
     ("[scale.small]", "[scale.tiny]", "missing [scale.small]"),
+    (
+        "measures = [\"entries_per_s\", \"import/allocated.db\"]",
+        "measures = [\"entries_pers_s\"]",
+        "unknown measure \"entries_pers_s\": declare it in [figures] or [operations]",
+    ),
+    ("measures = [\"entries_per_s\", \"import/allocated.db\"]", "measures = [\"put_p99\"]", "get_p50 …"),
+    (
+        "entries_per_s = { title = \"entries\", unit = \"1/s\", better = \"higher\" }",
+        "entries_per_s = { title = \"entries\", unit = \"minutes\" }",
+        "unknown unit \"minutes\"",
+    ),
+    ("goal = \"throughput\"", "goal = \"speed\"", "expected one of balanced, space"),
+    ("goal = \"throughput\"", "by = \"wall_s\"", "a recommendation has a goal and metrics"),
+    (METRICS, "metrics = { speed = \"wall_s\" }", "unknown metric \"speed\""),
+    (METRICS, "metrics = { work_rate = \"run_queue\" }", "neither a lower nor a higher value is better"),
+    (METRICS, "metrics = { arc_hit_ratio = \"arc_hit_ratio\" }", "no metric of the goal \"throughput\""),
+    (
+        "original = { primarycache = \"none\" }",
+        "original = { primarycache = \"no\" }",
+        "unknown level \"no\"",
+    ),
     ("copies = 2", "copies = ", "invalid TOML"),
     ("copies = 2", "copies = nan", "expected text or a number, not NaN"),
 ];
@@ -189,8 +278,8 @@ fn errors_name_the_column() {
         ("needs = [\"fio\"]", "needs = [\"é\", 3]", "3:15: invalid type: integer `3`, expected a string"),
         ("space = { full = \"20G\" }", "space = { small = \"1G\", huge = 1 }", "4:25: unknown scale"),
         ("arc = \"256M\"", "colour = \"red\"", "10:1: unknown field `colour`"),
-        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"é\"]", "31:18: "),
-        ("primarycache = \"none\"", "primarycache = \"é\"", "43:16: \"primarycache\": unknown level"),
+        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"é\"]", "35:18: "),
+        ("primarycache = \"none\"", "primarycache = \"é\"", "47:16: \"primarycache\": unknown level"),
     ];
     for (line, other, message) in cases {
         let why = parse(&GOOD.replacen(&format!("\n{line}\n"), &format!("\n{other}\n"), 1)).unwrap_err();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value as Json;
 use toml::Value;
 
+use super::measure::UNITS;
 use super::{Parameters, Times};
 
 pub(super) type Checked<T> = std::result::Result<T, String>;
@@ -31,6 +32,7 @@ pub(super) const MOST_BLOCKS: u32 = 1000;
 
 checked! {
     /// Text that is usable as a name of files, datasets and columns.
+    #[derive(PartialEq, Eq, PartialOrd, Ord)]
     Word(String) = String => word;
     /// Text that is not empty.
     Line(String) = String => line;
@@ -60,6 +62,8 @@ checked! {
     /// A device in the spelling of `mount --device`: `KIND[,FILE=KIND…]`.
     DeviceSpec(String) = String => device;
     Caching(String) = String => caching;
+    /// The unit of a driver's figure.
+    MeasureUnit(String) = String => unit;
     /// The name of a module parameter.
     #[derive(PartialEq, Eq, PartialOrd, Ord)]
     TunableName(String) = String => tunable_name;
@@ -216,6 +220,10 @@ fn device(text: String) -> Checked<String> {
 fn caching(name: String) -> Checked<String> {
     const KNOWN: [&str; 3] = ["through", "pages", "writeback"];
     if KNOWN.contains(&name.as_str()) { Ok(name) } else { Err(unknown("caching", &name, KNOWN)) }
+}
+
+fn unit(name: String) -> Checked<String> {
+    if UNITS.contains(&name.as_str()) { Ok(name) } else { Err(unknown("unit", &name, UNITS)) }
 }
 
 fn tunable_name(name: String) -> Checked<String> {

@@ -1,63 +1,75 @@
-//! The closing table: recommended settings for each dataset, with reasons.
+//! What the original's author would choose today, by a goal over the measured figures.
 //!
-//! Only cases that cannot lose data are candidates: a dangerous setting is listed with its figure, but never
-//! recommended. A setting that is better only within noise is not recommended either.
+//! Only cases that cannot lose data are candidates: a dangerous setting is listed with its figures, but never
+//! recommended. If the intervals cannot tell settings apart, they are listed.
 
-use std::collections::BTreeMap;
+mod candidate;
+mod safety;
+mod sentence;
+
+use std::cmp::Ordering;
 
 use poolwright_openzfs::property;
-use poolwright_stats::Direction;
+use poolwright_stats::{Direction, PairedRatio};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::cells;
 use super::figure::Figure;
 use super::format;
-use crate::campaign::{Case, Claim, ParameterPath, Recommend, Study};
-use crate::statistics;
+use crate::campaign::{MeasureInfo, Recommend, Study};
 use crate::store::Trial;
+use candidate::{Candidate, Contest};
 
-/// Dangerous values of a dataset's property or a driver's parameter, with the reason.
-const UNSAFE: &[(&str, &[&str], &str)] = &[
-    ("sync", &["disabled"], "a crash loses writes that were reported to the database as durable"),
-    ("checksum", &["off"], "silent corruption is neither seen nor repaired"),
-    ("doublewrite", OFF, TORN),
-    ("innodb_doublewrite", OFF, TORN),
-    ("full_page_writes", OFF, TORN),
-    ("fsync", OFF, "a crash loses writes that were reported to the database as durable"),
-];
-/// `crates/openzfs/tests/torn.rs` demonstrates this.
-const TORN: &str =
-    "a crash can leave a part of a page on any recordsize: the intent log divides writes over its blocks";
-const OFF: &[&str] = &["off", "OFF", "false", "0", "no"];
+pub use sentence::goal;
 
-/// A row of the closing table.
+/// An interval that reaches further from its median than this fraction is too wide to support a choice between settings. That
+/// is about the 95 % interval of the median of three trials at the standard deviation of 10 % above which a cell counts as
+/// varying: 4.30 (Student's t, 2 degrees of freedom) × 1.25 (of a median) × 0.1 / √3 = 0.31.
+const WIDE: f64 = 0.3;
+
+/// The answer to a question of the campaign: the values to choose, and the evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
-    /// Role of the dataset.
-    pub dataset: String,
+    /// The question in a few words.
+    pub question: String,
+    /// Role of the dataset whose properties are chosen; `null` if levels of factors are.
+    pub dataset: Option<String>,
     /// Name of the study behind the recommendation.
     pub study: String,
-    /// The measure that decides.
-    pub by: String,
-    /// Whether a higher value is better.
-    pub higher: bool,
+    /// The goal that decides, as for `tune`.
+    pub goal: String,
+    /// The measures that count, in the order of the tuner's metrics.
+    pub criteria: Vec<Weighed>,
     /// Recommended values; the present ones if no value is better beyond noise.
     pub set: Vec<(String, String)>,
-    /// Whether a value is better than the others beyond noise.
+    /// Whether the values are better than the others beyond noise.
     pub verdict: Choice,
-    /// Name of the best case in tables.
+    /// Name of the case with the best objective in tables.
     pub case: Option<String>,
-    /// Figure of the best case.
-    pub figure: Option<Figure>,
-    /// Other values that were tried, best first.
-    pub others: Vec<Other>,
+    /// Everything that was tried: first the Pareto front, and within it and after it the best objective first.
+    pub settings: Vec<Alternative>,
+    /// The original's choice, if it made one and it was measured.
+    pub original: Option<String>,
+    /// Figures whose interval reaches further than 30 % of their median, of the settings that cannot be told apart.
+    pub imprecise: Vec<Imprecise>,
     /// Better but dangerous settings, each with the reason.
     pub dangerous: Vec<String>,
     /// Dangerous settings that were the same in all cases.
     pub conditions: Vec<String>,
-    /// The recommendation and its evidence as one line of text.
+    /// The recommendation and its evidence as text.
     pub line: String,
+}
+
+/// A measure with its weight in the goal.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Weighed {
+    /// The metric of `tune` for which it stands.
+    pub metric: String,
+    /// The measure.
+    #[serde(flatten)]
+    pub info: MeasureInfo,
+    /// Its weight; the weights add up to 1. 0 if the goal does not weigh it.
+    pub weight: f64,
 }
 
 /// How certain a recommendation is.
@@ -66,7 +78,7 @@ pub struct Advice {
 pub enum Choice {
     /// Better than every other value beyond noise.
     Best,
-    /// Better than some values; the others are as good within noise.
+    /// Better than some values; the others cannot be told apart from it.
     AmongBest,
     /// No value is better than another beyond noise.
     NoDifference,
@@ -76,154 +88,156 @@ pub enum Choice {
     NotMeasured,
 }
 
-/// Values that are not recommended.
+/// Values that were tried.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Other {
-    /// Property → value.
+pub struct Alternative {
+    /// Property or factor → value.
     pub set: Vec<(String, String)>,
     /// The best case with these values.
     pub case: String,
-    /// Median of the case's measure, in the unit of the measure.
-    pub median: f64,
-    /// Ratio of the best case's measure to this one's, pair by pair.
+    /// A figure for each criterion; `null` if it was not measured.
+    pub figures: Vec<Option<Figure>>,
+    /// Whether no other setting is better in one criterion and worse in none, beyond noise.
+    pub front: bool,
+    /// Ratio of its objective to that of the best case, pair by pair; above 1, it is worse.
     pub ratio: Option<f64>,
     /// The 95 % interval of the ratio.
     pub ci95: Option<(f64, f64)>,
-    /// Whether the best case is better beyond noise.
+    /// Whether it is worse than the best case beyond noise.
     pub worse: bool,
 }
 
-/// A candidate case.
-struct Candidate {
-    case: Case,
-    set: Vec<(String, String)>,
-    figure: Figure,
+/// A figure whose interval is too wide to support a choice.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Imprecise {
+    /// The case in tables.
+    pub case: String,
+    /// The measure.
+    pub measure: String,
+    /// Half the width of the 95 % interval over the median, a fraction.
+    pub half_width: f64,
 }
 
-/// Returns the rows that a study adds to the closing table.
+impl Advice {
+    /// Formats values without those that were the same everywhere, and without the name of a single property:
+    /// `zstd-3`, `recordsize=16K compression=lz4`.
+    pub fn values(&self, set: &[(String, String)]) -> String {
+        match (self.varied(set).as_slice(), set) {
+            ([(_, value)], _) | ([], [(_, value)]) => value.clone(),
+            ([], all) => format::settings(all),
+            (several, _) => format::settings(several),
+        }
+    }
+
+    /// Returns the values that were not the same everywhere.
+    fn varied(&self, set: &[(String, String)]) -> Vec<(String, String)> {
+        let varies = |(name, value): &&(String, String)| {
+            let other = |s: &Alternative| s.set.iter().any(|(n, v)| n == name && v != value);
+            self.settings.iter().any(other)
+        };
+        set.iter().filter(varies).cloned().collect()
+    }
+
+    /// Names the settings that another one beats, with their properties: better in one criterion beyond noise, and worse in
+    /// none.
+    pub fn beaten(&self) -> Vec<String> {
+        let beaten = self.settings.iter().filter(|setting| !setting.front);
+        beaten.map(|setting| format::settings(&self.varied(&setting.set))).collect()
+    }
+}
+
+/// Answers the questions of a study.
 pub fn advice(study: &Study, trials: &[Trial]) -> Vec<Advice> {
-    study.recommend.iter().map(|r| advise(study, trials, r)).collect()
+    study.recommend.iter().map(|wanted| advise(study, trials, wanted)).collect()
 }
 
 fn advise(study: &Study, trials: &[Trial], wanted: &Recommend) -> Advice {
-    let measured = cells::figures(study, trials, &wanted.by).into_iter();
-    let asked =
-        |case: &Case| wanted.only.iter().all(|(f, levels)| case.get(f).is_some_and(|l| levels.contains(l)));
-    let (mut safe, mut dangerous): (Vec<Candidate>, Vec<Candidate>) = measured
-        .filter(|(case, _)| asked(case))
-        .map(|(case, figure)| {
-            let set = wanted.properties.iter().map(|p| (p.clone(), value(study, &case, &wanted.dataset, p)));
-            Candidate { set: set.collect(), case, figure }
-        })
-        .partition(|c| dangers(study, c, &wanted.dataset).is_empty());
-    for list in [&mut safe, &mut dangerous] {
-        list.sort_by(|a, b| a.figure.median.total_cmp(&b.figure.median));
-        if wanted.higher {
-            list.reverse();
-        }
-    }
+    let contest = Contest::new(wanted);
+    let role = wanted.dataset.as_deref();
+    let all = contest.candidates(study, trials);
+    let original = contest.original(&all).map(|c| format::case(study, &c.case));
+    let (safe, dangerous): (Vec<Candidate>, Vec<Candidate>) =
+        all.into_iter().partition(|c| dangers(study, c, role).is_empty());
+    let kept = kept(study, wanted, &safe);
+    let safe = one_of_each(ordered(&contest, safe));
+    let weighed = wanted.criteria.iter().zip(contest.weights()).map(|(criterion, weight)| Weighed {
+        metric: criterion.metric.clone(),
+        info: study.info(&criterion.measure),
+        weight,
+    });
     let mut advice = Advice {
+        question: wanted.question.clone(),
         dataset: wanted.dataset.clone(),
         study: study.name.clone(),
-        by: wanted.by.clone(),
-        higher: wanted.higher,
+        goal: wanted.goal.clone(),
+        criteria: weighed.collect(),
         set: Vec::new(),
         verdict: Choice::NotMeasured,
         case: None,
-        figure: None,
-        others: Vec::new(),
-        dangerous: Vec::new(),
-        conditions: Vec::new(),
+        settings: alternatives(&contest, study, &safe),
+        original,
+        imprecise: Vec::new(),
+        dangerous: better_but_dangerous(&contest, study, &safe, &dangerous),
+        conditions: safety::fixed_dangers(study).iter().map(|d| format!("measured with {d}")).collect(),
         line: String::new(),
     };
     if let Some(best) = safe.first() {
-        advice.others = others(study, trials, wanted, best, &safe);
-        advice.verdict = verdict(study, trials, wanted, best, &safe, &advice.others);
+        advice.verdict = verdict(&advice.settings);
+        advice.case = Some(format::case(study, &best.case));
         advice.set = match advice.verdict {
-            Choice::NoDifference => kept(study, wanted, &safe),
+            Choice::NoDifference => kept,
             _ => best.set.clone(),
         };
-        advice.case = Some(format::case(study, &best.case));
-        advice.figure = Some(best.figure.clone());
+        advice.imprecise = imprecise(&advice);
     }
-    // A case that is dangerous for another reason does not count for or against the properties in question.
-    let own = |c: &&Candidate| c.set.iter().any(|(p, v)| dangerous_value(&wanted.dataset, p, v).is_some());
-    let beats = |c: &&Candidate| safe.first().is_none_or(|best| is_better(wanted, &c.figure, &best.figure));
-    advice.dangerous = dangerous
-        .iter()
-        .filter(own)
-        .filter(beats)
-        .take(1)
-        .map(|c| danger(study, c, &wanted.dataset))
-        .collect();
-    let fixed = fixed_dangers(study).into_iter().map(|d| format!("measured with {d}"));
-    advice.conditions = fixed.collect();
-    advice.line = line(&advice);
+    advice.settings.sort_by_key(|setting| !setting.front);
+    advice.line = sentence::conclusion(&advice);
     advice
 }
 
-fn is_better(wanted: &Recommend, a: &Figure, b: &Figure) -> bool {
-    if wanted.higher { a.median > b.median } else { a.median < b.median }
+/// Sorts candidates by their objective relative to the first one, the best first.
+fn ordered(contest: &Contest<'_>, all: Vec<Candidate>) -> Vec<Candidate> {
+    let Some(reference) = all.first() else { return all };
+    let objective = |c: &Candidate| contest.objective(reference, c).map_or(f64::INFINITY, |r| r.ratio);
+    let mut ranked: Vec<(f64, usize)> = all.iter().map(objective).zip(0..).collect();
+    ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut all: Vec<Option<Candidate>> = all.into_iter().map(Some).collect();
+    ranked.into_iter().filter_map(|(_, i)| all[i].take()).collect()
 }
 
-/// Compares the best case of every other set of values with the best case of all.
-fn others(
-    study: &Study,
-    trials: &[Trial],
-    wanted: &Recommend,
-    best: &Candidate,
-    all: &[Candidate],
-) -> Vec<Other> {
-    let mut seen = vec![best.set.clone()];
-    let mut others = Vec::new();
-    for candidate in all {
-        if seen.contains(&candidate.set) {
-            continue;
+/// Keeps the best candidate of each set of values.
+fn one_of_each(ordered: Vec<Candidate>) -> Vec<Candidate> {
+    let mut kept: Vec<Candidate> = Vec::new();
+    for candidate in ordered {
+        if !kept.iter().any(|k| k.set == candidate.set) {
+            kept.push(candidate);
         }
-        seen.push(candidate.set.clone());
-        let ratio = statistics::claim(study, trials, &against(wanted, best, candidate));
-        let ahead = if wanted.higher { Direction::Higher } else { Direction::Lower };
-        others.push(Other {
+    }
+    kept
+}
+
+/// Compares every candidate with the best one, which is the first.
+fn alternatives(contest: &Contest<'_>, study: &Study, ordered: &[Candidate]) -> Vec<Alternative> {
+    let front = contest.front(ordered);
+    let alternative = |(i, (candidate, front)): (usize, (&Candidate, bool))| {
+        let ratio = contest.objective(&ordered[0], candidate).filter(|_| i > 0);
+        Alternative {
             set: candidate.set.clone(),
             case: format::case(study, &candidate.case),
-            median: candidate.figure.median,
-            worse: ratio.as_ref().is_some_and(|r| r.direction() == ahead),
+            figures: candidate.figures.clone(),
+            front,
+            worse: ratio.as_ref().is_some_and(|r| r.direction() == Direction::Higher),
             ratio: ratio.as_ref().map(|r| r.ratio),
-            ci95: ratio.as_ref().and_then(|r| r.interval),
-        });
-    }
-    others
+            ci95: ratio.and_then(|r| r.interval),
+        }
+    };
+    ordered.iter().zip(front).enumerate().map(alternative).collect()
 }
 
-/// Describes the two cases as a claim.
-fn against(wanted: &Recommend, best: &Candidate, other: &Candidate) -> Claim {
-    Claim {
-        text: String::new(),
-        measure: wanted.by.clone(),
-        better: best.case.clone(),
-        than: other.case.clone(),
-        least: None,
-        lower: !wanted.higher,
-        times: None,
-        limit: None,
-        than_first: false,
-        report: None,
-    }
-}
-
-fn verdict(
-    study: &Study,
-    trials: &[Trial],
-    wanted: &Recommend,
-    best: &Candidate,
-    all: &[Candidate],
-    others: &[Other],
-) -> Choice {
-    let compared = all.iter().filter(|c| c.set != best.set);
-    let told = compared
-        .filter_map(|c| statistics::claim(study, trials, &against(wanted, best, c)))
-        .any(|r| r.direction() != Direction::TooFew);
-    let worse = others.iter().filter(|o| o.worse).count();
+fn verdict(settings: &[Alternative]) -> Choice {
+    let others = settings.get(1..).unwrap_or_default();
+    let worse = others.iter().filter(|other| other.worse).count();
+    let told = others.iter().any(|other| other.ci95.is_some());
     match (others.len(), worse) {
         (0, _) => Choice::NoDifference,
         (n, worse) if n == worse => Choice::Best,
@@ -233,116 +247,66 @@ fn verdict(
     }
 }
 
-/// Returns the dataset's values without the study's factors if they were tried, otherwise the best ones.
+/// Returns the values without the study's factors if they were tried, otherwise those of the first case: what is
+/// in use if no other value is better.
 fn kept(study: &Study, wanted: &Recommend, all: &[Candidate]) -> Vec<(String, String)> {
+    let first = || all.first().map(|c| c.set.clone()).unwrap_or_default();
+    let Some(role) = &wanted.dataset else { return first() };
     let today: Vec<(String, String)> =
-        wanted.properties.iter().map(|p| (p.clone(), base(study, &wanted.dataset, p))).collect();
+        wanted.choices.iter().map(|p| (p.clone(), safety::base(study, role, p))).collect();
     let same = |(a, b): (&(String, String), &(String, String))| {
         a.0 == b.0 && property::canonical(&a.0, &a.1) == property::canonical(&b.0, &b.1)
     };
     let tried = all.iter().any(|c| c.set.len() == today.len() && c.set.iter().zip(&today).all(same));
-    if tried { today } else { all.first().map(|c| c.set.clone()).unwrap_or_default() }
+    if tried { today } else { first() }
 }
 
-/// Returns a dataset's property in a case: set by a level, by the study, or OpenZFS's default.
-fn value(study: &Study, case: &Case, role: &str, property: &str) -> String {
-    let chosen = settings(study, case).into_iter().rev();
-    let set = chosen.filter_map(|(location, value)| match location {
-        ParameterPath::Dataset(r, p) if r == role && p == property => Some(value),
-        _ => None,
-    });
-    set.into_iter().next().unwrap_or_else(|| base(study, role, property))
-}
-
-fn base(study: &Study, role: &str, name: &str) -> String {
-    let set = study.datasets.get(role).and_then(|settings| settings.get(name)).cloned();
-    set.unwrap_or_else(|| property::find(name).map_or("default", |p| p.default).to_owned())
-}
-
-/// Returns all values that a case's levels set, in the factors' order.
-fn settings<'a>(study: &'a Study, case: &Case) -> Vec<(&'a ParameterPath, String)> {
-    let levels = study.factors.iter().filter_map(|f| {
-        let level = case.get(&f.name)?;
-        f.levels.iter().find(|l| l.name == *level)
-    });
-    levels.flat_map(|l| &l.set).map(|(location, value)| (location, text(value))).collect()
-}
-
-fn text(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// Returns the dangers of a case: of the values that its levels set, and of those that would be recommended from
-/// it.
-fn dangers(study: &Study, candidate: &Candidate, role: &str) -> Vec<String> {
-    let mut all: BTreeMap<(&str, &str), String> = BTreeMap::new();
-    for (location, value) in settings(study, &candidate.case) {
-        match location {
-            ParameterPath::Dataset(role, name) => all.insert((role, name), value),
-            ParameterPath::Workload(name) => all.insert(("", name), value),
-            ParameterPath::Pool(_) | ParameterPath::Tunable(_) => None,
-        };
-    }
-    all.extend(candidate.set.iter().map(|(name, value)| ((role, name.as_str()), value.clone())));
-    all.iter().filter_map(|((role, name), value)| dangerous_value(role, name, value)).collect()
-}
-
-/// Returns the dangers common to all cases of a study, which are no reason to prefer one case.
-fn fixed_dangers(study: &Study) -> Vec<String> {
-    let properties = study.datasets.iter().flat_map(|(role, settings)| {
-        settings.iter().filter_map(move |(name, value)| dangerous_value(role, name, value))
-    });
-    let parameters =
-        study.parameters.iter().filter_map(|(name, value)| dangerous_value("", name, &text(value)));
-    properties.chain(parameters).collect()
-}
-
-fn dangerous_value(role: &str, name: &str, value: &str) -> Option<String> {
-    let (.., why) = UNSAFE.iter().find(|(n, values, _)| *n == name && values.contains(&value))?;
-    let of = if role.is_empty() { String::new() } else { format!("{role}.") };
-    Some(format!("{of}{name}={value}: {why}"))
-}
-
-fn danger(study: &Study, candidate: &Candidate, role: &str) -> String {
-    let figure = format::figure(&candidate.figure);
-    let why = dangers(study, candidate, role).join("; ");
-    format!("{} gave {figure}, but is not recommended – {why}", format::case(study, &candidate.case))
-}
-
-/// Formats the evidence: `recordsize=16K: wall_s 12.1 s (11.9 s to 12.4 s); 0.80x (0.78x to 0.83x) of 128K; as good
-/// within noise: 32K`.
-fn line(advice: &Advice) -> String {
-    let Some(figure) = &advice.figure else {
-        return match advice.dangerous.first() {
-            Some(danger) => format!("no safe setting was measured; {danger}"),
-            None => "not measured".to_owned(),
-        };
+/// Describes the best dangerous candidate if its objective is better than that of every safe one. A case that is dangerous for
+/// another reason does not count for or against the values in question.
+fn better_but_dangerous(
+    contest: &Contest<'_>,
+    study: &Study,
+    safe: &[Candidate],
+    dangerous: &[Candidate],
+) -> Vec<String> {
+    let role = contest.wanted.dataset.as_deref();
+    let own = |c: &&Candidate| {
+        let of = role.unwrap_or_default();
+        role.is_none() || c.set.iter().any(|(p, v)| safety::dangerous_value(of, p, v).is_some())
     };
-    let mut parts = vec![format!("{} {}", advice.by, format::figure(figure))];
-    let worse = advice.others.iter().filter(|o| o.worse).max_by(|a, b| gain(a).total_cmp(&gain(b)));
-    let tied: Vec<String> =
-        advice.others.iter().filter(|o| !o.worse).take(4).map(|o| format::settings(&o.set)).collect();
-    if let Some(Other { set, ratio: Some(ratio), ci95, .. }) = worse {
-        let show = |v| poolwright_report::Unit::Ratio.format(v);
-        let interval = format::interval(*ci95, show).map_or(String::new(), |i| format!(" ({i})"));
-        parts.push(format!("{}{interval} of {}", show(*ratio), format::settings(set)));
-    }
-    match advice.verdict {
-        Choice::AmongBest => parts.push(format!("as good within noise: {}", tied.join(", "))),
-        Choice::NoDifference if advice.others.is_empty() => parts.push("no other value was tried".to_owned()),
-        Choice::NoDifference => {
-            parts.push("no other value differs beyond noise: keep the present one".to_owned());
-        }
-        Choice::TooFew => {
-            parts.push(format!("best median, but too few trials to distinguish it from {}", tied.join(", ")))
-        }
-        Choice::Best | Choice::NotMeasured => {}
-    }
-    parts.extend(advice.dangerous.iter().chain(&advice.conditions).cloned());
-    parts.join("; ")
+    let against = |c: &Candidate| match safe.first() {
+        Some(best) => contest.objective(best, c).map(|r: PairedRatio| r.ratio),
+        None => Some(0.0),
+    };
+    let better = dangerous.iter().filter(own).filter_map(|c| Some((against(c)?, c)));
+    let best = better.min_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
+    best.filter(|(ratio, _)| *ratio < 1.0).map(|(_, c)| danger(study, c, role)).into_iter().collect()
 }
 
-/// Returns the distance of a ratio from 1, in either direction.
-fn gain(other: &Other) -> f64 {
-    other.ratio.map_or(0.0, |r| r.ln().abs())
+fn dangers(study: &Study, candidate: &Candidate, role: Option<&str>) -> Vec<String> {
+    safety::dangers(study, &candidate.case, &candidate.set, role)
+}
+
+/// Describes a better but dangerous candidate with its figures and the danger.
+fn danger(study: &Study, candidate: &Candidate, role: Option<&str>) -> String {
+    let figures: Vec<String> = candidate.figures.iter().flatten().map(format::figure).collect();
+    let why = dangers(study, candidate, role).join("; ");
+    format!(
+        "{} gave {}, but is not recommended – {why}",
+        format::case(study, &candidate.case),
+        figures.join(", ")
+    )
+}
+
+/// Returns the figures with too wide intervals among the settings that cannot be told apart, the widest first.
+fn imprecise(advice: &Advice) -> Vec<Imprecise> {
+    let mut all = Vec::new();
+    for setting in advice.settings.iter().filter(|setting| !setting.worse) {
+        for figure in setting.figures.iter().flatten() {
+            let Some(half_width) = format::half_width(figure).filter(|half| *half > WIDE) else { continue };
+            all.push(Imprecise { case: setting.case.clone(), measure: figure.measure.clone(), half_width });
+        }
+    }
+    all.sort_by(|a, b| b.half_width.total_cmp(&a.half_width));
+    all
 }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::cells::Row;
 use super::figure::Figure;
-use super::{Report, format};
+use super::{Report, StudyReport, format};
 use crate::campaign::Case;
 
 /// The comparison of two runs.
@@ -47,6 +48,8 @@ pub struct CellDiff {
     pub second: String,
     /// The measure.
     pub measure: String,
+    /// Its title.
+    pub title: String,
     /// Ratio of the second median to the first.
     pub ratio: f64,
 }
@@ -73,7 +76,7 @@ pub fn compare(first: &Report, second: &Report) -> Comparison {
                 let pair =
                     (row.figures[i].as_ref(), twin.zip(column).and_then(|(r, c)| r.figures[c].as_ref()));
                 match pair {
-                    (Some(a), Some(b)) => all.count(&study.name, &row.case, &row.label, a, b),
+                    (Some(a), Some(b)) => all.count(study, row, a, b),
                     (None, None) => {}
                     _ => all.in_one_only += 1,
                 }
@@ -86,7 +89,7 @@ pub fn compare(first: &Report, second: &Report) -> Comparison {
 }
 
 impl Comparison {
-    fn count(&mut self, study: &str, case: &Case, label: &str, a: &Figure, b: &Figure) {
+    fn count(&mut self, study: &StudyReport, row: &Row, a: &Figure, b: &Figure) {
         let (Some(ia), Some(ib)) = (a.ci95, b.ci95) else {
             self.without_interval += 1;
             return;
@@ -97,12 +100,13 @@ impl Comparison {
             return;
         }
         self.apart.push(CellDiff {
-            study: study.to_owned(),
-            case: case.clone(),
-            label: label.to_owned(),
+            study: study.name.clone(),
+            case: row.case.clone(),
+            label: row.label.clone(),
             first: format::figure(a),
             second: format::figure(b),
             measure: a.measure.clone(),
+            title: study.measure_title(&a.measure).to_owned(),
             ratio: b.median / a.median,
         });
     }

@@ -53,7 +53,11 @@ pub fn figure(figure: &Figure) -> String {
 
 /// Formats the note beside a median: its interval, and whether the trials vary by more than 10 %.
 pub fn note(figure: &Figure) -> String {
-    let show = |v| measures::format(&figure.measure, &figure.unit, v);
+    note_as(figure, |v| measures::format(&figure.measure, &figure.unit, v))
+}
+
+/// Formats a note like [`note`], with another form of the numbers.
+pub fn note_as(figure: &Figure, show: impl Fn(f64) -> String) -> String {
     let interval = match figure.ci95 {
         Some(_) => self::interval(figure.ci95, show).unwrap_or_default(),
         None if figure.values.len() == 1 => "1 trial".to_owned(),
@@ -61,6 +65,12 @@ pub fn note(figure: &Figure) -> String {
     };
     let noisy = figure.variation.filter(|_| figure.noisy).map(|v| format!("varies ±{:.0} %", v * 100.0));
     [Some(interval).filter(|t| !t.is_empty()), noisy].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Returns half the width of a figure's interval over its median.
+pub fn half_width(figure: &Figure) -> Option<f64> {
+    let (low, high) = figure.ci95?;
+    Some((high - low) / 2.0 / figure.median.abs()).filter(|half| half.is_finite())
 }
 
 /// Formats a ratio with its interval: `4.27x (4.10x to 4.41x)`.

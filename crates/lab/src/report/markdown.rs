@@ -3,38 +3,33 @@
 use poolwright_report::escape::markdown as escape;
 
 use super::compare::Comparison;
-use super::{Report, tables, text};
+use super::{Report, StudyReport, tables, text};
 
-/// Formats a report: claims and recommendations first, then a table for each study.
+/// Formats a report: conclusions and claims first, then the tables of each study.
 pub fn markdown(report: &Report) -> String {
-    let mut out = format!("# {}\n\n{}\n\n", escape(&report.title), escape(&text::subtitle(report)));
-    out += &format!("{}.\n", escape(&text::verdicts(report)));
+    let mut out = format!("# {}\n\n{}\n", escape(&report.title), escape(&text::subtitle(report)));
+    out += &conclusions(report);
+    for warning in text::warnings(report) {
+        out += &format!("\n> {}\n", escape(&warning).replace("\\`", "`"));
+    }
+    for advice in report.advice.iter().filter(|advice| !advice.settings.is_empty()) {
+        out += &format!(
+            "\n### {}\n\n{}.\n\n{}",
+            escape(&text::front_title(advice)),
+            escape(&text::goal(advice)),
+            tables::front(advice).markdown()
+        );
+        out += &text::beaten(advice).map_or(String::new(), |beaten| format!("\n{}.\n", escape(&beaten)));
+    }
+    out += &format!("\n## What the original says\n\n{}.\n", escape(&text::verdicts(report)));
     if report.claims().count() > 0 {
         out.push('\n');
     }
     for claim in report.claims() {
         out += &format!("- {}\n", escape(&claim.line));
     }
-    if report.advice.iter().any(|a| !a.set.is_empty()) {
-        out += &format!("\n## Recommended settings\n\n{}", tables::settings(&report.advice).markdown());
-        out += &format!("\n{}", tables::evidence(&report.advice).markdown());
-    }
-    for warning in text::warnings(report) {
-        out += &format!("\n> {}\n", escape(&warning).replace("\\`", "`"));
-    }
-    for study in &report.studies {
-        out += &format!("\n## {}\n\n{}\n\n", escape(&study.name), escape(&study.title));
-        if study.is_empty() {
-            out += &format!("{}\n", text::NOT_RUN);
-            continue;
-        }
-        out += &tables::study(study).markdown();
-        if !study.claims.is_empty() {
-            out += &format!("\n### What the original says\n\n{}", tables::claims(&study.claims).markdown());
-        }
-        if !study.effects.is_empty() {
-            out += &format!("\n### Effects\n\n{}", tables::effects(study).markdown());
-        }
+    for found in &report.studies {
+        out += &study(found);
     }
     if !report.failed.is_empty() {
         out += &format!("\n## Failed trials\n\n{}", tables::failed(report).markdown());
@@ -44,6 +39,41 @@ pub fn markdown(report: &Report) -> String {
         out += &format!("- {}: {}\n", escape(key), escape(value));
     }
     out += &format!("\nSource: {}\n", escape(&report.source));
+    out
+}
+
+fn conclusions(report: &Report) -> String {
+    if report.advice.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\n## {}\n\n", text::choice(report));
+    for advice in &report.advice {
+        out += &format!("- {}\n", escape(&advice.line));
+    }
+    let settings = tables::settings(&report.advice);
+    if !settings.is_empty() {
+        out += &format!("\n{}", settings.markdown());
+    }
+    out
+}
+
+fn study(study: &StudyReport) -> String {
+    let mut out = format!("\n## {}\n\n{}\n", escape(&study.name), escape(&study.title));
+    if study.is_empty() {
+        return out + &format!("\n{}\n", text::NOT_RUN);
+    }
+    for (question, table) in tables::study(study) {
+        if !question.is_empty() {
+            out += &format!("\n### {}\n", escape(question));
+        }
+        out += &format!("\n{}", table.markdown());
+    }
+    if !study.claims.is_empty() {
+        out += &format!("\n### What the original says\n\n{}", tables::claims(study).markdown());
+    }
+    if !study.effects.is_empty() {
+        out += &format!("\n### Effects\n\n{}", tables::effects(study).markdown());
+    }
     out
 }
 

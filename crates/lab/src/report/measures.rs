@@ -32,15 +32,14 @@ pub fn format(column: &str, unit: &str, value: f64) -> String {
     shown.format(value * factor)
 }
 
-/// Returns which direction is better: as the study states it, otherwise by the kind of measure, or `None` if
-/// unknown.
+/// Returns which direction is better: as the study states it, otherwise as the measure is declared, otherwise by its kind, or
+/// `None` if unknown.
 pub fn better(study: &Study, column: &str, unit: &str) -> Option<Better> {
     let claimed = study.claims.iter().find(|c| c.measure == column).map(|c| !c.lower);
-    let advised = study.recommend.iter().find(|r| r.by == column).map(|r| r.higher);
-    match claimed.or(advised) {
+    match claimed {
         Some(true) => Some(Better::Higher),
         Some(false) => Some(Better::Lower),
-        None => usual(bare(column), unit),
+        None => study.info(column).better.map(Better::from).or_else(|| usual(bare(column), unit)),
     }
 }
 

@@ -1,11 +1,13 @@
-//! The page of a run: recommended settings and tested claims first, then the evidence.
+//! The page of a run: conclusions and tested claims first, then the evidence.
 
+mod choices;
 mod histograms;
 mod plots;
 mod series;
 
 use poolwright_report::{Callout, Page, Section, Tone};
 
+use super::advice::Advice;
 use super::claims::ClaimVerdict;
 use super::compare::Comparison;
 use super::{Report, StudyReport, format, tables, text};
@@ -29,17 +31,13 @@ pub fn html(
         report.started
     ));
     summary(page.section(""), report);
+    choices::draw(&mut page, report);
     if let Some(comparison) = against {
         compared(page.section("Against another run"), comparison);
     }
     for found in &report.studies {
         let Some(study) = campaign.study(&found.name) else { continue };
         self::study(page.section(&study.name), found, study, report, trials);
-    }
-    if !report.advice.is_empty() {
-        page.section("Evidence of the settings")
-            .paragraph("Each line of the closing table, and what it was compared with.")
-            .table(&tables::evidence(&report.advice));
     }
     if !report.failed.is_empty() {
         page.section("Failed trials").table(&tables::failed(report));
@@ -60,11 +58,17 @@ fn summary(top: &mut Section, report: &Report) {
         false if odd.is_empty() && report.claims().count() > 0 => Callout::Change,
         false => Callout::Note,
     };
-    top.callout(kind, &text::verdicts(report), &report.about);
-    if report.advice.iter().any(|a| !a.set.is_empty()) {
+    if !report.about.is_empty() {
+        top.paragraph(&report.about);
+    }
+    if !report.advice.is_empty() {
+        top.heading(text::choice(report)).list(report.advice.iter().map(|advice| &advice.line));
+    }
+    if report.advice.iter().any(|a| !a.set.is_empty() && a.dataset.is_some()) {
         top.heading("Recommended settings").table(&tables::settings(&report.advice));
         dangerous(top, report);
     }
+    top.callout(kind, &text::verdicts(report), "Each statement is beside its measured figures below.");
     if !odd.is_empty() {
         top.heading("Where it is not as the original says").list(&odd);
     }
@@ -78,7 +82,7 @@ fn summary(top: &mut Section, report: &Report) {
 fn dangerous(top: &mut Section, report: &Report) {
     let of = report.advice.iter().flat_map(|a| {
         let all = a.dangerous.iter().chain(&a.conditions);
-        all.map(|text| format!("{}, {}: {text}", a.dataset, a.study))
+        all.map(|text| format!("{}: {text}", a.question))
     });
     let all: Vec<String> = of.collect();
     if !all.is_empty() {
@@ -127,12 +131,18 @@ fn study(section: &mut Section, found: &StudyReport, study: &Study, report: &Rep
         return;
     }
     if !found.claims.is_empty() {
-        section.heading("What the original says").table(&tables::claims(&found.claims));
+        section.heading("What the original says").table(&tables::claims(found));
     }
-    section.heading("Table").table(&tables::study(found));
-    plots::bars(section, found, report);
+    for part in &found.tables {
+        section.heading(if part.question.is_empty() { "Figures" } else { &part.question });
+        plots::bars(section, found, part, report);
+        section.table(&tables::part_table(found, part));
+    }
     plots::effects(section, found, study);
-    plots::trade_off(section, found, study, report, trials);
+    let has_front = |a: &Advice| a.study == found.name && a.criteria.len() > 1;
+    if !report.advice.iter().any(has_front) {
+        plots::trade_off(section, found, study, report, trials);
+    }
     let typical = series::typical(study, trials);
     series::draw(section, study, &typical);
     histograms::draw(section, study, trials);
@@ -198,8 +208,13 @@ fn how_to_read(section: &mut Section) {
          are shown, each for itself: of twenty settings that do nothing, one will look as if it did something.",
     );
     section.paragraph(
-        "Curves over time are of one trial of each case, the one whose first measure is the median. Settings are \
-         advised from the case with the best median among those that lose no data. docs/method.md says how each \
-         figure is obtained.",
+        "A choice is by a goal of `tune`: the weighted geometric mean of the ratios of a case's figures to those of another \
+         case, each so that lower is better, in pairs of trials of one block. Its 95 % interval is that of the median pair. \
+         Settings whose interval holds 1 are not told apart. The Pareto front holds the settings that no other one beats: \
+         better in one figure beyond noise, and worse in none. Only settings that lose no data are candidates.",
+    );
+    section.paragraph(
+        "Curves over time are of one trial of each case, the one whose first measure is the median. docs/method.md says \
+         how each figure is obtained.",
     );
 }

@@ -37,7 +37,7 @@ impl StoredRun {
             let (location, campaign) = (store::shown(location), name.to_owned());
             return Err(Error::NoRun { location, campaign, wanted, known });
         };
-        let campaign = Campaign::parse(&PathBuf::from(format!("{name}.toml")), &run.text)
+        let campaign = Campaign::parse_stored(&PathBuf::from(format!("{name}.toml")), &run.text)
             .map_err(|why| Error::StoredCampaign { run: id, why: Box::new(why) })?;
         let trials = store.trials(id)?;
         let report = Report::new(&campaign, id, &run, &trials);

@@ -1,25 +1,42 @@
 //! The tables, identical in every output.
 
+mod choices;
+mod shown;
+
 use poolwright_report::{Cell, Column, Table, Tone, Unit};
 
-use super::advice::{Advice, Choice};
 use super::claims::{self, ClaimResult, ClaimVerdict};
 use super::compare::Comparison;
-use super::figure::Figure;
-use super::{Report, StudyReport, format, measures};
+use super::{Report, StudyReport, TablePart, format, measures};
 
-/// The table of a study: a row for each case, a column for each measure, with median, interval and a mark for large
-/// variation.
-pub fn study(study: &StudyReport) -> Table {
+pub use choices::{all, front, is_in_front, settings};
+pub use shown::ShownColumn;
+
+/// The tables of a study, each with its question: a row for each case, a column for each measure, with median, interval and
+/// a mark for large variation.
+pub fn study(study: &StudyReport) -> Vec<(&str, Table)> {
+    study.tables.iter().map(|part| (part.question.as_str(), part_table(study, part))).collect()
+}
+
+/// The table that answers one question.
+pub fn part_table(study: &StudyReport, part: &TablePart) -> Table {
+    let at = |measure: &String| study.measures.iter().position(|m| m == measure);
+    let indices: Vec<usize> = part.measures.iter().filter_map(at).collect();
+    let shown: Vec<ShownColumn> = indices
+        .iter()
+        .map(|&i| {
+            ShownColumn::new(&study.columns[i], study.rows.iter().filter_map(|r| r.figures[i].as_ref()))
+        })
+        .collect();
     let mut columns: Vec<Column> = study.factors.iter().map(|f| Column::left(f)).collect();
-    columns.extend(study.measures.iter().map(|m| Column::right(m)));
+    columns.extend(shown.iter().map(ShownColumn::heading));
     let missing = study.rows.iter().any(|r| r.failed > 0 || r.trials == 0);
     columns.extend(missing.then(|| Column::right("trials")));
     let mut table = Table::new(columns);
     for row in &study.rows {
         let levels = study.factors.iter().map(|f| row.case.get(f).map_or("", String::as_str));
         let mut cells: Vec<Cell> = levels.map(Cell::text).collect();
-        cells.extend(row.figures.iter().map(|f| f.as_ref().map_or_else(Cell::missing, figure)));
+        cells.extend(indices.iter().zip(&shown).map(|(&i, column)| column.cell(row.figures[i].as_ref())));
         if missing {
             let failed = if row.failed > 0 { format!("{} failed", row.failed) } else { String::new() };
             cells.push(Cell::num(row.trials as f64, Unit::Count).note(failed));
@@ -29,18 +46,14 @@ pub fn study(study: &StudyReport) -> Table {
     table
 }
 
-/// Formats a median with its interval below it.
-fn figure(figure: &Figure) -> Cell {
-    number(&figure.measure, &figure.unit, figure.median).note(format::note(figure))
-}
-
 fn number(measure: &str, unit: &str, value: f64) -> Cell {
     let (shown, factor) = measures::shown(measure, unit, [value]);
     Cell::num(value * factor, shown)
 }
 
 /// The table of a study's claims: the original's figures beside the measured ones.
-pub fn claims(claims: &[ClaimResult]) -> Table {
+pub fn claims(study: &StudyReport) -> Table {
+    let claims = &study.claims;
     let published = claims.iter().any(|c| c.original.is_some());
     let mut columns = vec![
         Column::left("verdict"),
@@ -65,7 +78,7 @@ pub fn claims(claims: &[ClaimResult]) -> Table {
         });
         let mut row = vec![
             Cell::text(claim.verdict.label()).tone(tone(claim.verdict)),
-            Cell::text(&claim.text).note(&claim.measure),
+            Cell::text(&claim.text).note(study.measure_title(&claim.measure)),
             first,
             second,
             claim
@@ -134,7 +147,7 @@ pub fn effects(study: &StudyReport) -> Table {
             (true, None) => ("less", Tone::Plain),
         };
         table.row([
-            Cell::text(&e.measure),
+            Cell::text(study.measure_title(&e.measure)),
             Cell::text(&e.factor),
             Cell::text(&e.from),
             Cell::text(&e.to),
@@ -143,84 +156,6 @@ pub fn effects(study: &StudyReport) -> Table {
             Cell::num(e.ratio, Unit::Ratio).note(interval(e.ci95)),
             Cell::num(e.pairs as f64, Unit::Count),
             Cell::text(word).tone(tone),
-        ]);
-    }
-    table
-}
-
-/// The closing table: a row for each dataset, a column for each property.
-pub fn settings(advice: &[Advice]) -> Table {
-    let (mut datasets, mut properties): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    for a in advice.iter().filter(|a| !a.set.is_empty()) {
-        if !datasets.contains(&a.dataset.as_str()) {
-            datasets.push(&a.dataset);
-        }
-        for (property, _) in &a.set {
-            if !properties.contains(&property.as_str()) {
-                properties.push(property);
-            }
-        }
-    }
-    let columns = [Column::left("dataset")].into_iter().chain(properties.iter().map(|p| Column::left(p)));
-    let mut table = Table::new(columns);
-    for dataset in datasets {
-        let of_dataset: Vec<&Advice> = advice.iter().filter(|a| a.dataset == dataset).collect();
-        let cells = properties.iter().map(|p| setting(&of_dataset, p));
-        table.row([Cell::text(dataset).tone(Tone::Strong)].into_iter().chain(cells).collect::<Vec<_>>());
-    }
-    table
-}
-
-/// Formats a property of a dataset; lists all studies if they recommend different values.
-fn setting(advice: &[&Advice], property: &str) -> Cell {
-    let mut values: Vec<(&str, Vec<&Advice>)> = Vec::new();
-    for a in advice {
-        let Some((_, value)) = a.set.iter().find(|(p, _)| p == property) else { continue };
-        match values.iter_mut().find(|(v, _)| v == value) {
-            Some((_, by)) => by.push(a),
-            None => values.push((value, vec![a])),
-        }
-    }
-    let reason = |by: &[&Advice]| {
-        let all = by.iter().map(|a| format!("{} in {}: {}", a.by, a.study, certainty(a.verdict)));
-        all.collect::<Vec<_>>().join("; ")
-    };
-    match values.as_slice() {
-        [] => Cell::missing(),
-        [(value, by)] => {
-            let firm = by.iter().any(|a| matches!(a.verdict, Choice::Best | Choice::AmongBest));
-            Cell::text(*value).tone(if firm { Tone::Good } else { Tone::Muted }).note(reason(by))
-        }
-        several => {
-            let all = several.iter().map(|(value, by)| format!("{value} ({})", reason(by)));
-            Cell::text(all.collect::<Vec<_>>().join(" or "))
-        }
-    }
-}
-
-/// Formats the certainty of a recommendation.
-pub fn certainty(choice: Choice) -> &'static str {
-    match choice {
-        Choice::Best => "best",
-        Choice::AmongBest => "among the best",
-        Choice::NoDifference => "no difference beyond noise",
-        Choice::TooFew => "too few trials to be certain",
-        Choice::NotMeasured => "not measured",
-    }
-}
-
-/// The table of the evidence behind the closing table.
-pub fn evidence(advice: &[Advice]) -> Table {
-    let columns = ["dataset", "study", "set", "how sure", "evidence"].map(Column::left);
-    let mut table = Table::new(columns);
-    for a in advice {
-        let firm = matches!(a.verdict, Choice::Best | Choice::AmongBest);
-        table.row([
-            Cell::text(&a.dataset),
-            Cell::text(&a.study),
-            Cell::text(format::settings(&a.set)).tone(if firm { Tone::Strong } else { Tone::Muted }),
-            Cell::text(certainty(a.verdict)),
-            Cell::text(&a.line),
         ]);
     }
     table
@@ -251,7 +186,7 @@ pub fn apart(comparison: &Comparison) -> Table {
         table.row([
             Cell::text(&cell.study),
             Cell::text(&cell.label),
-            Cell::text(&cell.measure),
+            Cell::text(&cell.title),
             Cell::text(&cell.first),
             Cell::text(&cell.second),
             Cell::num(cell.ratio, Unit::Ratio),

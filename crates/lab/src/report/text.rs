@@ -3,6 +3,7 @@
 use poolwright_report::Terminal;
 use poolwright_report::escape::line;
 
+use super::advice::Advice;
 use super::claims::ClaimVerdict;
 use super::compare::Comparison;
 use super::{Report, format, tables};
@@ -14,23 +15,34 @@ const PIPE_COLUMNS: usize = 100;
 /// The text for a study without trials.
 pub const NOT_RUN: &str = "No trial of this study has been run.";
 
-/// Formats a report for a terminal: claims and recommendations first, then the tables, split if they are wide.
+/// Returns the heading of the conclusions. A campaign without an original has no author who chose.
+pub fn choice(report: &Report) -> &'static str {
+    let original = report.advice.iter().any(|advice| advice.original.is_some());
+    if original { "What its author would choose today" } else { "What to choose" }
+}
+
+/// Formats a report for a terminal: conclusions, the Pareto fronts behind them and claims first, then the tables, split if they
+/// are wide.
 pub fn text(report: &Report, to: Terminal) -> String {
-    let mut out = format!("{}\n{}\n\n", line(&report.title), line(&subtitle(report)));
-    out += &format!("{}\n", line(&verdicts(report)));
-    for claim in report.claims() {
-        out += &format!("  {}\n", line(&claim.line));
-    }
+    let mut out = format!("{}\n{}\n", line(&report.title), line(&subtitle(report)));
+    let parts = Terminal { width: to.width.or(Some(PIPE_COLUMNS)), ..to };
     if !report.advice.is_empty() {
-        out += "\nRecommended settings\n";
-        for a in &report.advice {
-            let set = if a.set.is_empty() { "–".to_owned() } else { format::settings(&a.set) };
-            out += &format!("  {}: {} ({})\n", line(&a.dataset), line(&set), tables::certainty(a.verdict));
-            out += &format!("    {}\n", line(&a.line));
+        out += &format!("\n{}\n", choice(report));
+        for advice in &report.advice {
+            out += &format!("  {}\n", line(&advice.line));
         }
     }
     for warning in warnings(report) {
         out += &format!("\n{}\n", line(&warning));
+    }
+    for advice in report.advice.iter().filter(|advice| !advice.settings.is_empty()) {
+        out += &format!("\n{}. {}.\n\n", line(&front_title(advice)), line(&goal(advice)));
+        out += &tables::front(advice).terminal_in_parts(parts, advice.settings[0].set.len());
+        out += &beaten(advice).map_or(String::new(), |beaten| format!("\n{}.\n", line(&beaten)));
+    }
+    out += &format!("\n{}\n", line(&verdicts(report)));
+    for claim in report.claims() {
+        out += &format!("  {}\n", line(&claim.line));
     }
     for study in &report.studies {
         out += &format!("\n{}: {}\n", line(&study.name), line(&study.title));
@@ -38,13 +50,39 @@ pub fn text(report: &Report, to: Terminal) -> String {
             out += &format!("{NOT_RUN}\n");
             continue;
         }
-        let parts = Terminal { width: to.width.or(Some(PIPE_COLUMNS)), ..to };
-        out += &tables::study(study).terminal_in_parts(parts, study.factors.len());
+        for (i, (question, table)) in tables::study(study).into_iter().enumerate() {
+            if !question.is_empty() {
+                let gap = if i > 0 { "\n" } else { "" };
+                out += &format!("{gap}{}\n", line(question));
+            }
+            out += &table.terminal_in_parts(parts, study.factors.len());
+        }
     }
     if !report.failed.is_empty() {
         out += &format!("\nFailed trials\n{}", tables::failed(report).terminal(to));
     }
     out
+}
+
+/// Formats the heading of a question's alternatives: `Compression of table 1: the Pareto front`.
+pub fn front_title(advice: &Advice) -> String {
+    format!("{}: the Pareto front", advice.question)
+}
+
+/// Formats the goal with its weights, and how it relates to the column of costs.
+pub fn goal(advice: &Advice) -> String {
+    format!("The cost is that of the goal {}, relative to the best setting", super::advice::goal(advice))
+}
+
+/// Names the settings that another one beats; `None` if no setting is beaten.
+pub fn beaten(advice: &Advice) -> Option<String> {
+    let names = advice.beaten();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Beaten, because another setting is better in one figure and worse in none: {}",
+            names.join(", ")
+        )
+    })
 }
 
 /// Formats the comparison of two runs for a terminal.

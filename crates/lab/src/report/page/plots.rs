@@ -6,18 +6,22 @@ use poolwright_report::{Axis, Better, Mark, Plot, Section};
 use super::super::advice::Choice;
 use super::super::cells::{self, Row};
 use super::super::figure::Figure;
-use super::super::{Report, StudyReport, measures};
+use super::super::{Report, StudyReport, TablePart, measures};
 use super::MANY;
 use crate::campaign::{Case, Study};
 use crate::store::Trial;
 
-/// Adds a chart for each measure, with a bar for each case.
-pub fn bars(section: &mut Section, found: &StudyReport, report: &Report) {
-    let drawn: Vec<(usize, Bars)> =
-        (0..found.measures.len()).filter_map(|i| Some((i, bar_plot(found, report, i)?))).collect();
-    let Some(((_, lead), others)) = drawn.split_first() else { return };
+/// Bars whose lengths differ by less than this fraction are equal.
+const SAME: f64 = 0.005;
+
+/// Adds a chart for each measure of a table that differs between cases, with a bar for each case.
+pub fn bars(section: &mut Section, found: &StudyReport, part: &TablePart, report: &Report) {
+    let at = |measure: &String| found.measures.iter().position(|m| m == measure);
+    let drawn: Vec<Bars> =
+        part.measures.iter().filter_map(at).filter_map(|i| bar_plot(found, report, i)).collect();
+    let Some((lead, others)) = drawn.split_first() else { return };
     section.plot(lead, "Medians with their 95 % intervals.");
-    let others: Vec<Bars> = others.iter().map(|(_, plot)| plot.clone().width(HALF)).collect();
+    let others: Vec<Bars> = others.iter().map(|plot| plot.clone().width(HALF)).collect();
     let others: Vec<&dyn Plot> = others.iter().map(|p| p as &dyn Plot).collect();
     if others.is_empty() {
         return;
@@ -35,9 +39,15 @@ fn bar_plot(found: &StudyReport, report: &Report, i: usize) -> Option<Bars> {
     let measure = &found.measures[i];
     let has = || found.rows.iter().filter_map(|r| Some((r, r.figures[i].as_ref()?)));
     let (_, first) = has().next()?;
+    // Equal bars, or a single one, say less than the table.
+    let medians = || has().map(|(_, figure)| figure.median);
+    let (least, most) = (medians().fold(f64::MAX, f64::min), medians().fold(f64::MIN, f64::max));
+    if has().count() < 2 || most - least <= SAME * most.abs() {
+        return None;
+    }
     let (unit, factor) = measures::shown(measure, &first.unit, has().map(|(_, f)| f.median));
     let group = grouping(found);
-    let plot = Bars::new(measure, Axis::new("", unit));
+    let plot = Bars::new(&found.columns[i].title, Axis::new("", unit));
     Some(has().fold(plot, |plot, (row, figure)| {
         let range = figure.ci95.map(|(lo, hi)| (lo * factor, hi * factor));
         plot.bar(&row.label, &group(row), figure.median * factor, range, mark(report, found, row, measure))
@@ -59,7 +69,10 @@ fn grouping(found: &StudyReport) -> impl Fn(&Row) -> String {
 fn mark(report: &Report, found: &StudyReport, row: &Row, measure: &str) -> Mark {
     let firm = |c| matches!(c, Choice::Best | Choice::AmongBest);
     let chosen = report.advice.iter().any(|a| {
-        a.study == found.name && a.by == measure && firm(a.verdict) && a.case.as_deref() == Some(&row.label)
+        a.study == found.name
+            && a.criteria.iter().any(|c| c.info.name == measure)
+            && firm(a.verdict)
+            && a.case.as_deref() == Some(&row.label)
     });
     if chosen { Mark::Chosen } else { Mark::None }
 }
@@ -72,7 +85,7 @@ pub fn effects(section: &mut Section, found: &StudyReport, study: &Study) {
         let medians = drawn.iter().flat_map(|e| [e.medians.0, e.medians.1]);
         let (unit, factor) = measures::shown(lead, &first.unit, medians);
         let better = measures::better(study, lead, &first.unit).unwrap_or(Better::Higher);
-        let plot = Intervals::new(&format!("Effects on {lead}"));
+        let plot = Intervals::new(&format!("Effects on {}", found.measure_title(lead)));
         let plot = plot.words("from", "to", "change of the median pair");
         let plot = drawn.iter().fold(plot, |plot, e| {
             let name = format!("{}: {} → {}", e.factor, e.from, e.to);
@@ -128,9 +141,9 @@ pub fn trade_off(
         return;
     }
     let better = measures::better(study, &speed, &uy).unwrap_or(Better::Lower);
-    let axis = |name: &str, unit: &str| Axis::new(name, measures::shown(name, unit, []).0);
+    let axis = |name: &str, unit: &str| Axis::new(&study.info(name).title, measures::shown(name, unit, []).0);
     let plot = Scatter::new(
-        &format!("{speed} against {space}"),
+        &format!("{} against {}", study.info(&speed).title, study.info(&space).title),
         axis(&space, &ux),
         axis(&speed, &uy),
         (Better::Lower, better),
