@@ -23,7 +23,7 @@ use super::pool_connection::{parse_dataset, print_json};
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
 
-/// Back up a database by snapshots, test restores, archive and replicate backups, and remove old ones
+/// Back up a database by snapshots, test restores, archive, replicate and remove backups
 ///
 /// A backup is a snapshot of a dataset that holds a copy of the database's directories. Works on datasets of the kernel's OpenZFS
 /// (as root) and on mounted pools of the user-space engine.
