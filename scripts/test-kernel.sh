@@ -12,6 +12,7 @@
 #   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or goes back
 #   databases  the same with a PostgreSQL and a MariaDB under load
 #   backup   backups of a PostgreSQL under load are made, killed, restored and removed (poolwright backup)
+#   send     backups are sent to another pool, interrupted and continued, encrypted, through a remote shell (poolwright backup send)
 #   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
 #   trials   trials in datasets of a kernel's pool: `poolwright replay --on`, `tune --on` (records a database: requires root)
 #   arc      replays of traces on the engine and in the kernel's datasets: ARC hits, bytes written (records them: requires root)
@@ -34,6 +35,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/space_part.sh"
 # shellcheck source=scripts/vm/backup_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/backup_part.sh"
+# shellcheck source=scripts/vm/send_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/send_part.sh"
 # shellcheck source=scripts/vm/trials_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/trials_part.sh"
 # shellcheck source=scripts/vm/arc_part.sh
@@ -50,7 +53,7 @@ PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash apply)
-ALL_PARTS=("${SHORT_PARTS[@]}" resets databases backup trials space arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" resets databases backup send trials space arc)
 PASSED=0
 FAILED=0
 
@@ -400,7 +403,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | resets | databases | backup | trials | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | apply | resets | databases | backup | send | trials | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

@@ -59,6 +59,14 @@ pub enum Error {
         /// The cause.
         why: String,
     },
+    /// A backup was sent, and the target does not have it.
+    #[error("{target} does not have the backup {name} after it was sent")]
+    NotReceived {
+        /// The target.
+        target: String,
+        /// The backup.
+        name: String,
+    },
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
@@ -99,6 +107,12 @@ impl Error {
     /// Adds the state that the run left.
     pub(crate) fn with_outcome(self, outcome: impl Into<String>) -> Error {
         Error::WithOutcome { cause: Box::new(self), outcome: outcome.into() }
+    }
+}
+
+impl From<poolwright_pool::CommandError> for Error {
+    fn from(cause: poolwright_pool::CommandError) -> Error {
+        Error::Datasets(cause.into())
     }
 }
 

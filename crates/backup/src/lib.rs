@@ -3,7 +3,8 @@
 //! [`run`] quiesces the database ([`quiesce`]), takes one atomic snapshot of all its datasets, releases the database, copies the
 //! snapshot into the dataset of the backups ([`transfer`]), compares the copy, and takes a snapshot of that dataset: the backup.
 //! [`verify`] restores a backup into a scratch directory, starts the database on it and runs the database's own checks.
-//! [`archive`] copies backups into a dataset with larger records and a stronger codec. [`retention`] decides which backups may go, and [`prune`] removes them. [`summary`] is what a monitor reads of all this.
+//! [`archive`] copies backups into a dataset with larger records and a stronger codec. [`send`] replicates them, as they are, to another
+//! pool or host. [`retention`] decides which backups may go, and [`prune`] removes them. [`summary`] is what a monitor reads of all this.
 //!
 //! A backup is a snapshot, so nothing that happens later changes it; consecutive backups share their unchanged blocks.
 
@@ -19,6 +20,7 @@ pub mod prune;
 pub mod quiesce;
 pub mod retention;
 pub mod run;
+pub mod send;
 pub mod sources;
 pub mod summary;
 mod transfer;

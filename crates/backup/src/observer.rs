@@ -19,6 +19,8 @@ pub enum BackupStage {
     Restore,
     /// The restored database is started and checked.
     Check,
+    /// A backup is sent to another dataset as a stream.
+    Send,
 }
 
 impl BackupStage {
@@ -33,6 +35,7 @@ impl BackupStage {
             BackupStage::Complete => "completing the backup",
             BackupStage::Restore => "restoring into a scratch directory",
             BackupStage::Check => "checking the restored database",
+            BackupStage::Send => "sending",
         }
     }
 }

@@ -33,11 +33,17 @@ pub enum Error {
     /// A name that would mean something else in a request.
     #[error("{0} is not a dataset below the root of its pool")]
     NotDataset(String),
+    /// A change that the user-space engine cannot make.
+    #[error("the user-space engine has no bookmarks: {0}")]
+    NoBookmarks(String),
 }
 
 impl Error {
     /// Whether this is a refusal for safety.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::NotMounted(_) | Error::NotSnapshot(_) | Error::NotDataset(_))
+        matches!(
+            self,
+            Error::NotMounted(_) | Error::NotSnapshot(_) | Error::NotDataset(_) | Error::NoBookmarks(_)
+        )
     }
 }

@@ -116,6 +116,9 @@ impl DatasetAdmin for UserDatasets {
                 }
                 of(name, Request::Destroy { name: name.clone(), recursive: false })
             }
+            DatasetChange::Bookmark { name, .. } | DatasetChange::DestroyBookmark { name } => {
+                Err(Error::NoBookmarks(name.clone()))
+            }
             DatasetChange::Sync { pool } => of(pool, Request::Sync),
         }
     }

@@ -98,6 +98,14 @@ pub const EXAMPLES: &[VerbExamples] = &[
         ],
     ),
     entry(
+        &["backup", "send"],
+        &[
+            "poolwright backup send tank/backup --to vault/replica --dry-run",
+            "poolwright backup send tank/backup --to root@backup.example:vault/pg --rate 20M",
+            "poolwright backup send tank/backup --to root@backup.example:vault/pg --ssh 'ssh -p 2222 -i /root/.ssh/replica'",
+        ],
+    ),
+    entry(
         &["backup", "prune"],
         &[
             "poolwright backup prune tank/backup --keep 7 --keep-for 30d --dry-run",

@@ -9,6 +9,7 @@ use poolwright_backup::archive::ArchiveReport;
 use poolwright_backup::manifest::BackupManifest;
 use poolwright_backup::prune::PruneReport;
 use poolwright_backup::run::BackupReport;
+use poolwright_backup::send::SendReport;
 use poolwright_backup::verify::RestoreReport;
 use poolwright_estimate::Estimate;
 use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary};
@@ -40,6 +41,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("backup-list", of::<BackupList>()),
         ("backup-prune", of::<PruneReport>()),
         ("backup-run", of::<BackupReport>()),
+        ("backup-send", of::<SendReport>()),
         ("backup-verify", of::<RestoreReport>()),
         ("check", of::<CheckResult>()),
         ("dataset-create", of::<CreatedDataset>()),

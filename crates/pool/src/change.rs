@@ -65,6 +65,18 @@ pub enum DatasetChange {
         /// `DATASET@SNAPSHOT`.
         name: String,
     },
+    /// Makes a bookmark of a snapshot: it stays when the snapshot is destroyed, and a stream can be incremental from it.
+    Bookmark {
+        /// `DATASET@SNAPSHOT`.
+        snapshot: String,
+        /// `DATASET#BOOKMARK`, of the same dataset.
+        name: String,
+    },
+    /// Destroys a bookmark.
+    DestroyBookmark {
+        /// `DATASET#BOOKMARK`.
+        name: String,
+    },
     /// Waits until all earlier changes of a pool are on disk.
     Sync {
         /// The pool.
@@ -106,6 +118,8 @@ impl DatasetChange {
             ),
             DatasetChange::Rollback { name } => zfs(&["rollback", name]),
             DatasetChange::DestroySnapshot { name } => zfs(&["destroy", name]),
+            DatasetChange::Bookmark { snapshot, name } => zfs(&["bookmark", snapshot, name]),
+            DatasetChange::DestroyBookmark { name } => zfs(&["destroy", name]),
             DatasetChange::Sync { pool } => ("zpool", vec!["sync".to_owned(), pool.clone()]),
         }
     }
@@ -130,12 +144,23 @@ impl DatasetChange {
                     || names.iter().any(|name| pool(name) != pool(&names[0]))
                     || names.iter().any(|name| is_malformed_name(name, true));
             }
+            DatasetChange::Bookmark { snapshot, name } => {
+                return is_malformed_name(snapshot, true) || is_malformed_bookmark(name);
+            }
+            DatasetChange::DestroyBookmark { name } => return is_malformed_bookmark(name),
             DatasetChange::Snapshot { name }
             | DatasetChange::Rollback { name }
             | DatasetChange::DestroySnapshot { name } => (name, true),
             DatasetChange::Sync { pool } => (pool, false),
         };
         is_malformed_name(name, is_snapshot)
+    }
+}
+
+fn is_malformed_bookmark(name: &str) -> bool {
+    match name.split_once('#') {
+        Some((dataset, bookmark)) => [dataset, bookmark].iter().any(|part| is_malformed_name(part, false)),
+        None => true,
     }
 }
 
@@ -211,6 +236,11 @@ mod tests {
             (create, "zfs create -o mountpoint=/mnt/a -o recordsize=8K tank/a"),
             (DatasetChange::DestroyDataset { dataset: name("tank/a") }, "zfs destroy -r tank/a"),
             (DatasetChange::Sync { pool: name("tank") }, "zpool sync tank"),
+            (
+                DatasetChange::Bookmark { snapshot: name("tank/a@s"), name: name("tank/a#b") },
+                "zfs bookmark tank/a@s tank/a#b",
+            ),
+            (DatasetChange::DestroyBookmark { name: name("tank/a#b") }, "zfs destroy tank/a#b"),
         ];
         for (change, text) in expected {
             assert_eq!(change.to_string(), text);
@@ -224,6 +254,12 @@ mod tests {
         for wrong in ["tank/db", "tank/db@", "@s", "tank@a@b", "-r@s", "tank@-s", "tank@a,b", "tank@a%b", ""]
         {
             let destroy = DatasetChange::DestroySnapshot { name: name(wrong) };
+            let refused = commands.change(&destroy).unwrap_err().to_string();
+            assert!(refused.contains("invalid name"), "{wrong}: {refused}");
+        }
+        for wrong in ["tank/a", "tank/a@s", "tank/a#", "#b", "tank/a#-b", "-r#b", "tank/a#b#c", "tank/a@s#b"]
+        {
+            let destroy = DatasetChange::DestroyBookmark { name: name(wrong) };
             let refused = commands.change(&destroy).unwrap_err().to_string();
             assert!(refused.contains("invalid name"), "{wrong}: {refused}");
         }

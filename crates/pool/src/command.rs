@@ -15,12 +15,16 @@ pub mod histogram;
 mod number;
 mod process;
 pub mod property;
+pub mod remote;
 mod runner;
+pub mod send;
 pub mod snapshot;
 pub mod space;
 pub mod status;
+mod transfer;
 pub mod vdev_counters;
 pub mod version;
 
 pub use error::{CommandError, MalformedOutput};
 pub use runner::{CommandOptions, ZfsCommands};
+pub use transfer::Transfer;

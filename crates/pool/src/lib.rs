@@ -7,7 +7,7 @@
 //! - [`command`] runs `zpool` and `zfs` and parses their output. These programs can block for ever in the kernel, so each run
 //!   has a deadline ([`ZfsCommands`]).
 //!
-//! Only [`ZfsCommands::change`] changes a pool. Nothing here loads a kernel module, and nothing else needs root, except that some
+//! Only [`ZfsCommands::change`] and a [`Transfer`] change a pool. Nothing here loads a kernel module, and nothing else needs root, except that some
 //! distributions let only root open `/dev/zfs`. Each parser is a pure function of the text, does not panic, and reports malformed input as a typed error with
 //! its line.
 
@@ -18,7 +18,7 @@ pub mod kstat;
 mod leaves;
 
 pub use change::DatasetChange;
-pub use command::{CommandError, CommandOptions, ZfsCommands};
+pub use command::{CommandError, CommandOptions, Transfer, ZfsCommands};
 pub use health::HealthState;
 pub use kstat::{KstatError, Kstats};
 pub use leaves::{LeafTotals, PoolLeaves};

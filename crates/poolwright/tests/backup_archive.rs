@@ -1,4 +1,4 @@
-//! `poolwright backup archive` on a mounted pool, and what the monitor learns of backups.
+//! `poolwright backup archive` on a mounted pool, what the monitor learns of backups, and that the engine has no streams.
 
 mod common;
 
@@ -237,4 +237,19 @@ fn archives_that_are_refused() {
         "is an archive, into which backups are copied",
     );
     assert!(pool.run("dataset get compression tank/archive").contains("lz4"));
+}
+
+#[test]
+fn pools_of_the_engine_have_no_streams() {
+    skip_without_fuse!();
+    let pool = Pool::new();
+    let fails = |line: &str, words: &str| pool.fails(line, 3, &["refused", words]);
+    fails("backup send tank/backup --to vault/replica", "the user-space engine, which cannot send streams");
+    fails("backup send tank/backup --to root@h:vault/replica", "cannot send streams");
+    fails(
+        "backup send kernel/backup --to tank/replica",
+        "the user-space engine, which cannot receive streams",
+    );
+    pool.fails("backup send kernel/backup --to tank/replica --ssh ssh", 2, &["--ssh needs a host in --to"]);
+    pool.fails("backup send kernel/backup --to=-oX:tank/replica", 2, &["is not a host"]);
 }

@@ -1,4 +1,4 @@
-//! Backups, restores, archives and retention as terminal text.
+//! Backups, restores, archives, replication and retention as terminal text.
 
 use std::fmt::Write as _;
 
@@ -6,6 +6,7 @@ use poolwright_backup::archive::ArchiveReport;
 use poolwright_backup::manifest::{BackupManifest, CheckVerdict, ConsistencyMeans, RestoreResult};
 use poolwright_backup::prune::PruneReport;
 use poolwright_backup::run::BackupAssessment;
+use poolwright_backup::send::{SendReport, SentBackup, StreamReport};
 use poolwright_backup::verify::RestoreReport;
 use poolwright_backup::{BackupEntry, BackupList};
 use poolwright_host::quoted;
@@ -142,6 +143,44 @@ pub fn archive(report: &ArchiveReport) -> String {
         let _ = writeln!(text, "{} has no backups", report.dataset);
     }
     text
+}
+
+/// Which backups were sent or would be, and which the target has.
+pub fn send(report: &SendReport) -> String {
+    let raw = if report.raw { ", encrypted (raw)" } else { "" };
+    let mut text = format!("target        {}{raw}\n", report.target);
+    for stream in &report.streams {
+        add_stream(&mut text, stream, report.dry_run);
+    }
+    let is_sent = |of: &&SentBackup| report.streams.iter().any(|stream| stream.backup == of.name);
+    for backup in report.backups.iter().filter(|of| !is_sent(of)) {
+        let _ = match &backup.reason {
+            Some(why) => writeln!(text, "not sent      {}: {why}", backup.name),
+            None if backup.on_target => writeln!(text, "has           {}", backup.name),
+            None => writeln!(text, "lacks         {}", backup.name),
+        };
+    }
+    let count = report.backups.iter().filter(|of| of.on_target).count();
+    let _ = writeln!(text, "{} has {count} of {} backups", report.target, report.backups.len());
+    text
+}
+
+fn add_stream(text: &mut String, stream: &StreamReport, is_dry_run: bool) {
+    let word = if is_dry_run { "would send" } else { "sent" };
+    let size = match (stream.sent_bytes, stream.expected_bytes) {
+        (Some(bytes), _) => format_size(bytes),
+        (None, Some(bytes)) => format!("about {}", format_size(bytes)),
+        (None, None) => "size unknown".to_owned(),
+    };
+    let from = match (&stream.from, stream.resumed) {
+        (Some(from), _) => format!(", changes since {from}"),
+        (None, true) => ", continued".to_owned(),
+        (None, false) => ", whole".to_owned(),
+    };
+    let _ = writeln!(text, "{word:12}  {}: {size}{from}", stream.backup);
+    if is_dry_run {
+        let _ = writeln!(text, "+ {} | {}", stream.send_command, stream.receive_command);
+    }
 }
 
 fn assignments(settings: &Settings) -> String {

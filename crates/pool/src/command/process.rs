@@ -3,10 +3,9 @@
 //! A thread of its own starts the program, reads its output and waits for it. The caller receives the output through a channel,
 //! and stops receiving at the deadline. It then kills the process group; the thread lives until the program has ended.
 
-use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -22,6 +21,17 @@ const MAX_MESSAGE: usize = 16 << 10;
 /// The size of a piece of output, in bytes, and the number of pieces that wait for the caller.
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 4;
+
+/// A program and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    /// Its path, or the name of one in PATH if it has the environment of this process.
+    pub path: PathBuf,
+    /// The arguments.
+    pub arguments: Vec<String>,
+    /// Whether it gets the environment of this process, as a remote shell needs, which finds its keys and its agent there.
+    pub has_environment: bool,
+}
 
 /// The end of a program.
 pub(super) struct ProcessEnd {
@@ -79,8 +89,7 @@ impl StuckCounter {
 
 /// Runs a program and passes its output to `consume` piece by piece. If `consume` fails, the program is killed.
 pub(super) fn run<E>(
-    program: &Path,
-    arguments: &[&str],
+    program: &Program,
     deadline: Duration,
     stuck: &StuckCounter,
     mut consume: impl FnMut(&[u8]) -> Result<(), E>,
@@ -88,7 +97,8 @@ pub(super) fn run<E>(
     let end = Instant::now() + deadline;
     let run = SharedRun::default();
     let (reports, receiver) = sync_channel(PIECES);
-    let command = command(program, arguments);
+    let mut command = command(program);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
     let supervised = (Arc::clone(&run), stuck.clone());
     let thread = thread::Builder::new().name("zfs command".to_owned());
     thread
@@ -101,12 +111,17 @@ pub(super) fn run<E>(
     outcome
 }
 
-fn command(program: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    // Only these variables: others change the output (`ZPOOL_VDEV_NAME_GUID`, `ZFS_COLOR`). UTC, because text output has local times.
-    let environment = [("LC_ALL", "C"), ("TZ", "UTC"), ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")];
-    command.args(arguments.iter().map(OsStr::new)).env_clear().envs(environment);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+/// The command of a program, in a process group of its own; its messages go into a pipe.
+pub(super) fn command(program: &Program) -> Command {
+    let mut command = Command::new(&program.path);
+    if program.has_environment {
+        command.env("LC_ALL", "C");
+    } else {
+        // Only these variables: others change the output (`ZPOOL_VDEV_NAME_GUID`, `ZFS_COLOR`). UTC, because text output has local times.
+        let environment = [("LC_ALL", "C"), ("TZ", "UTC"), ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")];
+        command.env_clear().envs(environment);
+    }
+    command.args(&program.arguments).stderr(Stdio::piped()).process_group(0);
     command
 }
 
@@ -139,7 +154,7 @@ fn abandon(run: &Mutex<Run>, stuck: &StuckCounter) {
     }
 }
 
-fn kill(group: Pid) {
+pub(super) fn kill(group: Pid) {
     // An error means that the whole group has ended.
     let _ = kill_process_group(group, Signal::KILL);
 }
@@ -205,7 +220,7 @@ fn reap(mut child: Child, run: &Mutex<Run>) -> io::Result<ExitStatus> {
 }
 
 /// Reads standard error to its end, and keeps the beginning.
-fn read_message(mut stderr: impl Read) -> String {
+pub(super) fn read_message(mut stderr: impl Read) -> String {
     let mut message = Vec::new();
     let _ = stderr.by_ref().take(MAX_MESSAGE as u64).read_to_end(&mut message);
     let _ = io::copy(&mut stderr, &mut io::sink());
@@ -215,6 +230,11 @@ fn read_message(mut stderr: impl Read) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn program(path: &str, arguments: &[&str]) -> Program {
+        let arguments = arguments.iter().map(|text| (*text).to_owned()).collect();
+        Program { path: path.into(), arguments, has_environment: false }
+    }
 
     fn shell(
         script: &str,
@@ -226,7 +246,7 @@ mod tests {
             output.extend_from_slice(piece);
             Ok(())
         };
-        let result = run(Path::new("/bin/sh"), &["-c", script], deadline, stuck, consume);
+        let result = run(&program("/bin/sh", &["-c", script]), deadline, stuck, consume);
         (result, output)
     }
 
@@ -277,17 +297,16 @@ mod tests {
             bytes += piece.len();
             if bytes > 1 << 20 { Err("enough") } else { Ok(()) }
         };
-        let result = run(Path::new("/bin/sh"), &["-c", "yes"], Duration::from_secs(60), &stuck, consume);
+        let yes = program("/bin/sh", &["-c", "yes"]);
+        let result = run(&yes, Duration::from_secs(60), &stuck, consume);
         assert!(matches!(result, Err(ProcessError::Stopped("enough"))));
         wait_until_none(&stuck);
     }
 
     #[test]
     fn a_program_that_cannot_be_started() {
-        let result =
-            run::<()>(Path::new("/missing"), &[], Duration::from_secs(60), &StuckCounter::default(), |_| {
-                Ok(())
-            });
+        let missing = program("/missing", &[]);
+        let result = run::<()>(&missing, Duration::from_secs(60), &StuckCounter::default(), |_| Ok(()));
         assert!(matches!(result, Err(ProcessError::Start(cause)) if cause.kind() == io::ErrorKind::NotFound));
     }
 }

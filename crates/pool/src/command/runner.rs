@@ -8,8 +8,9 @@ use super::dataset::{self, DatasetSpace};
 use super::error::{CommandError, MalformedOutput};
 use super::event::{self, PoolEvent};
 use super::histogram::{HistogramKind, VdevHistogram, parse_histograms};
-use super::process::{self, ProcessEnd, ProcessError, StuckCounter};
+use super::process::{self, ProcessEnd, ProcessError, Program, StuckCounter};
 use super::property::{self, DatasetProperties};
+use super::remote::RemoteHost;
 use super::snapshot::{self, SnapshotSpace, SnapshotTotals};
 use super::space::{self, PoolSpace};
 use super::status::{self, KernelPool};
@@ -20,7 +21,7 @@ use super::version::{InstalledVersion, parse_version};
 const SYSTEM_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
 const ZPOOL: &str = "zpool";
-const ZFS: &str = "zfs";
+pub(super) const ZFS: &str = "zfs";
 
 /// The number of lines of a program's message that an error has.
 const MESSAGE_LINES: usize = 4;
@@ -32,6 +33,9 @@ pub struct CommandOptions {
     pub zpool: Option<PathBuf>,
     /// The path of `zfs`. `None`: search as for `zpool`.
     pub zfs: Option<PathBuf>,
+    /// The host on which the programs run, found in the PATH of the user there. `None`: this host, to which the paths and the device
+    /// belong.
+    pub remote: Option<RemoteHost>,
     /// The device file of the kernel module, without which nothing is run, because `zpool` would load the module. `None`: do
     /// not check.
     pub device: Option<PathBuf>,
@@ -49,6 +53,7 @@ impl Default for CommandOptions {
         CommandOptions {
             zpool: None,
             zfs: None,
+            remote: None,
             device: Some(PathBuf::from("/dev/zfs")),
             deadline: Duration::from_secs(10),
             max_output: 64 << 20,
@@ -69,11 +74,10 @@ pub struct ZfsCommands {
 }
 
 /// One command line.
-struct Invocation<'a> {
-    program: PathBuf,
-    arguments: &'a [&'a str],
+pub(super) struct Invocation {
+    pub program: Program,
     /// The command line for messages.
-    text: String,
+    pub text: String,
 }
 
 impl ZfsCommands {
@@ -342,16 +346,32 @@ impl ZfsCommands {
         Ok(arguments)
     }
 
-    fn invocation<'a>(&self, name: &str, arguments: &'a [&'a str]) -> Result<Invocation<'a>, CommandError> {
+    pub(super) fn invocation(&self, name: &str, arguments: &[&str]) -> Result<Invocation, CommandError> {
+        let text = format!("{name} {}", arguments.join(" "));
+        if let Some(host) = &self.options.remote {
+            let (path, arguments) = host.command(name, arguments);
+            let text = format!("{} {text}", host.name());
+            return Ok(Invocation { program: Program { path, arguments, has_environment: true }, text });
+        }
         let path = if name == ZPOOL { &self.options.zpool } else { &self.options.zfs };
-        let program = path.clone().or_else(|| find(name));
-        let program = program.ok_or_else(|| CommandError::NotInstalled { program: PathBuf::from(name) })?;
-        Ok(Invocation { program, arguments, text: format!("{name} {}", arguments.join(" ")) })
+        let path = path.clone().or_else(|| find(name));
+        let path = path.ok_or_else(|| CommandError::NotInstalled { program: PathBuf::from(name) })?;
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        Ok(Invocation { program: Program { path, arguments, has_environment: false }, text })
     }
 
-    fn parsed<T>(
+    /// Refuses to run anything if the kernel module is not loaded on this host.
+    pub(super) fn check_device(&self) -> Result<(), CommandError> {
+        let device = self.options.device.as_ref().filter(|_| self.options.remote.is_none());
+        match device.filter(|device| !device.exists()) {
+            Some(device) => Err(CommandError::ModuleNotLoaded { device: device.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn parsed<T>(
         &self,
-        invocation: &Invocation<'_>,
+        invocation: &Invocation,
         parse: impl FnOnce(&str) -> Result<T, MalformedOutput>,
     ) -> Result<T, CommandError> {
         let limit = self.options.max_output;
@@ -369,21 +389,19 @@ impl ZfsCommands {
     }
 
     /// Runs a command. The inner error is that of `consume`.
-    fn run<E>(
+    pub(super) fn run<E>(
         &self,
-        invocation: &Invocation<'_>,
+        invocation: &Invocation,
         consume: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<Result<ProcessEnd, E>, CommandError> {
         let command = || invocation.text.clone();
-        if let Some(device) = self.options.device.as_ref().filter(|device| !device.exists()) {
-            return Err(CommandError::ModuleNotLoaded { device: device.clone() });
-        }
+        self.check_device()?;
         let count = self.stuck();
         if count > 0 && count >= self.options.max_stuck {
             return Err(CommandError::Stuck { command: command(), count });
         }
         let deadline = self.options.deadline;
-        match process::run(&invocation.program, invocation.arguments, deadline, &self.stuck, consume) {
+        match process::run(&invocation.program, deadline, &self.stuck, consume) {
             Ok(end) => Ok(Ok(end)),
             Err(ProcessError::Stopped(cause)) => Ok(Err(cause)),
             Err(ProcessError::TimedOut) => Err(CommandError::TimedOut { command: command(), deadline }),
@@ -393,7 +411,7 @@ impl ZfsCommands {
 }
 
 /// Refuses a name that no pool can have. `zpool` would take a name with a leading hyphen for an option.
-fn check_name(pool: &str) -> Result<(), CommandError> {
+pub(super) fn check_name(pool: &str) -> Result<(), CommandError> {
     match pool.starts_with(|c: char| c.is_ascii_alphabetic()) {
         true => Ok(()),
         false => Err(CommandError::NoSuchPool { pool: pool.to_owned() }),
@@ -407,10 +425,12 @@ fn find(name: &str) -> Option<PathBuf> {
     dirs.filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-fn start_error(invocation: &Invocation<'_>, cause: std::io::Error) -> CommandError {
+pub(super) fn start_error(invocation: &Invocation, cause: std::io::Error) -> CommandError {
     let command = invocation.text.clone();
     match cause.kind() {
-        std::io::ErrorKind::NotFound => CommandError::NotInstalled { program: invocation.program.clone() },
+        std::io::ErrorKind::NotFound => {
+            CommandError::NotInstalled { program: invocation.program.path.clone() }
+        }
         std::io::ErrorKind::PermissionDenied => {
             CommandError::PermissionDenied { command, message: String::new() }
         }
@@ -419,7 +439,7 @@ fn start_error(invocation: &Invocation<'_>, cause: std::io::Error) -> CommandErr
 }
 
 /// Turns an exit status other than 0 into an error.
-fn check(invocation: &Invocation<'_>, end: &ProcessEnd) -> Result<(), CommandError> {
+pub(super) fn check(invocation: &Invocation, end: &ProcessEnd) -> Result<(), CommandError> {
     if end.status.success() {
         return Ok(());
     }
@@ -429,7 +449,10 @@ fn check(invocation: &Invocation<'_>, end: &ProcessEnd) -> Result<(), CommandErr
     if lower.contains("permission denied") || lower.contains("must be run as root") {
         return Err(CommandError::PermissionDenied { command, message });
     }
-    if lower.contains("modules are not loaded") || lower.contains("modules cannot be auto-loaded") {
+    let is_module_missing =
+        lower.contains("modules are not loaded") || lower.contains("modules cannot be auto-loaded");
+    // The device is that of this host.
+    if is_module_missing && !invocation.program.has_environment {
         return Err(CommandError::ModuleNotLoaded { device: PathBuf::from("/dev/zfs") });
     }
     // `cannot open 'tank': no such pool`, and with `zfs`: `cannot open 'tank': dataset does not exist`.

@@ -59,6 +59,51 @@ pub fn parse_snapshots(text: &str) -> Result<Vec<SnapshotSpace>, MalformedOutput
     .collect()
 }
 
+/// The columns, in the order of [`HistoryPoint`]'s fields.
+pub const HISTORY_COLUMNS: &str = "name,guid,createtxg";
+
+/// A snapshot or a bookmark. A bookmark has the GUID and the transaction group of the snapshot from which it was made, and a received
+/// snapshot has the GUID of the one that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryPoint {
+    /// `DATASET@SNAPSHOT` or `DATASET#BOOKMARK`.
+    pub name: String,
+    /// Its GUID.
+    pub guid: u64,
+    /// The transaction group of its creation: within one dataset, a larger one is newer.
+    pub created_txg: u64,
+}
+
+impl HistoryPoint {
+    /// Whether it is a bookmark.
+    pub fn is_bookmark(&self) -> bool {
+        self.name.contains('#')
+    }
+
+    /// The name without that of the dataset.
+    pub fn short_name(&self) -> &str {
+        self.name.split(['@', '#']).nth(1).unwrap_or_default()
+    }
+}
+
+/// Parses the output of `zfs list -Hp -t snapshot,bookmark -o` [`HISTORY_COLUMNS`].
+///
+/// # Errors
+/// If a line has another number of columns, or a value is missing or malformed.
+pub fn parse_history(text: &str) -> Result<Vec<HistoryPoint>, MalformedOutput> {
+    let rows = Row::all(text, HISTORY_COLUMNS.split(',').count());
+    rows.map(|row| {
+        let row = row?;
+        if !row.text(0).contains(['@', '#']) {
+            return Err(row.malformed("the name has no @ or #"));
+        }
+        let guid = row.number(1)?.ok_or_else(|| row.malformed("no GUID"))?;
+        let created_txg = row.number(2)?.ok_or_else(|| row.malformed("no transaction group"))?;
+        Ok(HistoryPoint { name: row.text(0).to_owned(), guid, created_txg })
+    })
+    .collect()
+}
+
 /// Adds up snapshots while the output of `zfs list -Hp -t snapshot -o name,creation` arrives, so that it need not be kept.
 #[derive(Debug, Default)]
 pub struct SnapshotCounter {
@@ -149,6 +194,19 @@ mod tests {
         assert_eq!((snapshots[0].used, snapshots[0].referenced, snapshots[0].created), (512, 1000, 300));
         assert_eq!((snapshots[1].clones.len(), snapshots[1].holds), (0, 2));
         assert!(parse_snapshots("tank/a@1\t512\n").is_err());
+    }
+
+    #[test]
+    fn snapshots_and_bookmarks_with_guids() {
+        let text = "tank/a b@1\t17446744073709551615\t12\ntank/a b#1\t17446744073709551615\t12\n";
+        let history = parse_history(text).unwrap();
+        assert_eq!((history[0].short_name(), history[0].is_bookmark()), ("1", false));
+        assert_eq!((history[1].short_name(), history[1].is_bookmark()), ("1", true));
+        assert_eq!((history[1].guid, history[1].created_txg), (17_446_744_073_709_551_615, 12));
+        let fails = |text: &str| parse_history(text).unwrap_err().to_string();
+        assert_eq!(fails("tank/a\t1\t2\n"), "line 1: the name has no @ or #");
+        assert_eq!(fails("tank/a@1\t-\t2\n"), "line 1: no GUID");
+        assert_eq!(fails("tank/a@1\t1\n"), "line 1: 2 fields instead of 3");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! `poolwright backup`: backups of a database by snapshots, restore tests, an archive, retention.
+//! `poolwright backup`: backups of a database by snapshots, restore tests, an archive, replication, retention.
 
 mod archive;
 mod run;
+mod send;
 mod summary;
 
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use super::pool_connection::{parse_dataset, print_json};
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
 
-/// Back up a database by snapshots, test restores, archive backups, and remove old ones
+/// Back up a database by snapshots, test restores, archive, replicate and remove backups
 ///
 /// A backup is a snapshot of a dataset that holds a copy of the database's directories. Works on datasets of the kernel's OpenZFS
 /// (as root) and on mounted pools of the user-space engine.
@@ -38,6 +39,7 @@ enum Verb {
     List(ListArgs),
     Verify(VerifyArgs),
     Archive(archive::Args),
+    Send(send::Args),
     Prune(PruneArgs),
 }
 
@@ -138,6 +140,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         Verb::List(args) => list(args),
         Verb::Verify(args) => restore(args),
         Verb::Archive(args) => archive::run(args),
+        Verb::Send(args) => send::run(args),
         Verb::Prune(args) => remove(args),
     }
 }

@@ -1,0 +1,89 @@
+//! `poolwright backup send`: replicates backups to another pool or host.
+
+use anyhow::anyhow;
+use poolwright_backup::send::{SendOptions, SendReport, SendRun, SendTarget};
+use poolwright_render::backup_text;
+
+use super::super::options::parse_size;
+use super::super::pool_connection::{parse_dataset, print_json};
+use super::BackupReporter;
+use crate::failure::Usage;
+use crate::interrupt;
+
+/// Send backups to another pool or host, through `zfs send` and `zfs receive`
+///
+/// Sends the backups that the target lacks, the oldest first: a full stream, then incremental ones from the newest snapshot that both sides have
+/// (the same GUID). Records stay as they are: large, compressed, and encrypted if the dataset is. The target is never rolled back, and not
+/// mounted. An interrupted transfer is continued by the next run. Only for datasets of the kernel's OpenZFS.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Dataset of the backups, or of an archive
+    #[arg(value_name = "DATASET", value_parser = parse_dataset)]
+    dataset: String,
+
+    /// Dataset that receives them, on this host or on another one. It is created; the dataset above it must exist
+    #[arg(long = "to", value_name = "[USER@HOST:]DATASET", value_parser = parse_target)]
+    target: SendTarget,
+
+    /// Program and arguments in place of `ssh -o BatchMode=yes --`, separated by spaces. It gets two more: the host, and the command for the
+    /// host's shell
+    #[arg(long, value_name = "COMMAND")]
+    ssh: Option<String>,
+
+    /// Limit of the streams, in bytes a second
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    rate: Option<u64>,
+
+    /// Only show what would be sent, with sizes and commands
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+
+    /// Print one JSON object: {dataset, target, raw, dry_run, streams, backups}
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb, and returns its exit code.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    if args.ssh.is_some() && args.target.host.is_none() {
+        return Err(anyhow!("--ssh needs a host in --to: HOST:{}", args.target.dataset).context(Usage));
+    }
+    let words = |text: &String| text.split_whitespace().map(str::to_owned).collect();
+    let options =
+        SendOptions { target: args.target.clone(), shell: args.ssh.as_ref().map(words), rate: args.rate };
+    let prepared = SendRun::prepare(&args.dataset, options)?;
+    let report = if args.dry_run { prepared.report() } else { execute(prepared, args)? };
+    match args.json {
+        true => print_json(&report)?,
+        false => print!("{}", backup_text::send(&report)),
+    }
+    Ok(0)
+}
+
+fn execute(prepared: SendRun, args: &Args) -> anyhow::Result<SendReport> {
+    interrupt::watch_patiently()?;
+    let mut reporter = BackupReporter::new(args.json);
+    let report = prepared.execute(&mut reporter);
+    reporter.end();
+    Ok(report?)
+}
+
+/// For clap: `[USER@HOST:]DATASET`.
+fn parse_target(text: &str) -> Result<SendTarget, String> {
+    let target = SendTarget::parse(text).map_err(|why| why.to_string())?;
+    parse_dataset(&target.dataset)?;
+    Ok(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        assert_eq!(parse_target("root@b:vault/pg").unwrap().host.as_deref(), Some("root@b"));
+        for wrong in ["", "b:", "b:vault/", "vault@s", "-o:vault/pg", "b:/vault"] {
+            assert!(parse_target(wrong).is_err(), "{wrong}");
+        }
+    }
+}
