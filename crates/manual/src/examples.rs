@@ -102,7 +102,7 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &[
             "poolwright backup send tank/backup --to vault/replica --dry-run",
             "poolwright backup send tank/backup --to root@backup.example:vault/pg --rate 20M",
-            "poolwright backup send tank/backup --to root@backup.example:vault/pg --ssh 'ssh -p 2222 -i /root/.ssh/replica'",
+            "poolwright backup send tank/backup --to root@backup.example:vault/pg --ssh /root/ssh-to-replica",
         ],
     ),
     entry(
