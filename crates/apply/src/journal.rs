@@ -270,6 +270,11 @@ impl Journal {
         self.dir.join(format!("{}-{dataset}.jsonl", direction.name()))
     }
 
+    /// The file with the times of a dataset's mount point before the hidden directory for directories that move was created.
+    pub fn moving_times(&self, dataset: usize) -> PathBuf {
+        self.dir.join(format!("moving-{dataset}.times"))
+    }
+
     /// The file with the times of the directories of one of the datasets.
     pub fn directories(&self, direction: Direction, dataset: usize) -> PathBuf {
         self.dir.join(format!("{}-{dataset}.directories", direction.name()))

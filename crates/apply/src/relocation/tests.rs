@@ -12,7 +12,7 @@ fn relocation(dir: &Path) -> (Relocation, HiddenDir) {
         mountpoint: new,
         settings: BTreeMap::new(),
     };
-    (relocation, HiddenDir::new(&mountpoint, ".hidden"))
+    (relocation, HiddenDir::new(&mountpoint, ".hidden", &dir.join("times")))
 }
 
 #[test]

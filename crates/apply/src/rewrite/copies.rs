@@ -4,14 +4,13 @@
 //! it for one, and so that the names of a hard-linked file share a copy.
 
 use std::collections::BTreeSet;
-use std::fs::{self, FileTimes};
+use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_host::quoted;
 
-use super::attributes;
 use super::compare::Buffers;
 use super::copy::{self, Proceed};
 use super::hidden_dir::{HiddenDir, set_times};
@@ -38,7 +37,7 @@ impl Copies {
     /// # Errors
     /// If the records cannot be read.
     pub fn open(mountpoint: &Path, name: &str, records: &Path, mut except: Vec<PathBuf>) -> Result<Copies> {
-        let dir = HiddenDir::new(mountpoint, name);
+        let dir = HiddenDir::new(mountpoint, name, &records.with_extension("times"));
         except.push(dir.path().to_owned());
         Ok(Copies {
             mountpoint: mountpoint.to_owned(),
@@ -192,10 +191,7 @@ impl Copies {
     pub fn restore_times(&self, directories: &[DirectoryEntry]) -> Result<()> {
         // A directory's times change with the files in it, not with those of its subdirectories.
         for directory in directories {
-            let times = FileTimes::new()
-                .set_modified(attributes::time(directory.modified.0, directory.modified.1))
-                .set_accessed(attributes::time(directory.accessed.0, directory.accessed.1));
-            set_times(&directory.path, times)?;
+            set_times(&directory.path, directory.times())?;
         }
         Ok(())
     }

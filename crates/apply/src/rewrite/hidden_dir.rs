@@ -4,24 +4,32 @@ use std::fs::{self, DirBuilder, File, FileTimes, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use poolwright_host::{private, quoted};
 
-use super::attributes;
+use super::scan::DirectoryEntry;
+use super::{attributes, directories};
 use crate::error::refused;
 use crate::{Error, Result};
+
+/// The mount point was modified by the creation of the directory if both times are this close.
+const SAME_TIME: Duration = Duration::from_millis(100);
 
 /// The directory, which may not exist. The mount point keeps its times when it is created or removed.
 #[derive(Clone, Debug)]
 pub struct HiddenDir {
     mountpoint: PathBuf,
     path: PathBuf,
+    /// The file with the mount point's times before the directory was created, which survives a crash right after that.
+    times: PathBuf,
 }
 
 impl HiddenDir {
-    /// The directory with this name.
-    pub fn new(mountpoint: &Path, name: &str) -> HiddenDir {
-        HiddenDir { mountpoint: mountpoint.to_owned(), path: mountpoint.join(name) }
+    /// The directory with this name. `times` is a file for the times of the mount point, on another file system.
+    pub fn new(mountpoint: &Path, name: &str, times: &Path) -> HiddenDir {
+        let (mountpoint, path) = (mountpoint.to_owned(), mountpoint.join(name));
+        HiddenDir { mountpoint, path, times: times.to_owned() }
     }
 
     /// Its path.
@@ -34,13 +42,28 @@ impl HiddenDir {
     /// # Errors
     /// The host's errors; [`Error::Refused`] if it is not a directory of this user.
     pub fn make(&self) -> Result<()> {
+        if self.exists()? {
+            self.check_own()?;
+            return self.restore_times();
+        }
         let meta = self.inspect_mountpoint()?;
-        match DirBuilder::new().mode(private::DIR).create(&self.path) {
-            Err(cause) if cause.kind() == ErrorKind::AlreadyExists => self.check_own(),
-            made => {
-                made.map_err(Error::host("create", &self.path))?;
-                set_times(&self.mountpoint, attributes::times(&meta))
-            }
+        directories::save(&self.times, &[DirectoryEntry::of(&self.mountpoint, &meta)])?;
+        DirBuilder::new().mode(private::DIR).create(&self.path).map_err(Error::host("create", &self.path))?;
+        set_times(&self.mountpoint, attributes::times(&meta))
+    }
+
+    /// Restores the times of the mount point if a crash came right after the creation of the directory.
+    fn restore_times(&self) -> Result<()> {
+        let inspected = fs::symlink_metadata(&self.path).map_err(Error::host("inspect", &self.path))?;
+        // Without a time of creation, nothing is known.
+        let (Ok(created), Ok(modified)) = (inspected.created(), self.inspect_mountpoint()?.modified()) else {
+            return Ok(());
+        };
+        let apart = modified.duration_since(created).unwrap_or_else(|before| before.duration());
+        let saved = directories::load(&self.times).ok().and_then(|saved| saved.into_iter().next());
+        match saved.filter(|_| apart < SAME_TIME) {
+            Some(saved) => set_times(&self.mountpoint, saved.times()),
+            None => Ok(()),
         }
     }
 
@@ -63,6 +86,9 @@ impl HiddenDir {
     /// # Errors
     /// As [`HiddenDir::make`]. Ignores a missing directory.
     pub fn remove(&self) -> Result<()> {
+        if self.exists()? {
+            self.restore_times()?;
+        }
         for path in self.listed()? {
             let meta = fs::symlink_metadata(&path).map_err(Error::host("inspect", &path))?;
             let removed = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -104,5 +130,42 @@ pub fn set_times(dir: &Path, times: FileTimes) -> Result<()> {
     match File::open(dir).and_then(|open| open.set_times(times)) {
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
         set => set.map_err(Error::host("set the times of", dir)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mount_point_keeps_its_times_also_after_a_crash() {
+        let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let hidden = HiddenDir::new(dir.path(), ".hidden", &state.path().join("times"));
+        let old = attributes::time(1_000_000_000, 5);
+        let modified = || fs::metadata(dir.path()).unwrap().modified().unwrap();
+        set_times(dir.path(), FileTimes::new().set_modified(old)).unwrap();
+        hidden.make().unwrap();
+        assert_eq!(modified(), old);
+        fs::write(hidden.path().join("copy"), "x").unwrap();
+        hidden.remove().unwrap();
+        assert!(modified() == old && !hidden.path().exists());
+        if fs::metadata(dir.path()).unwrap().created().is_err() {
+            println!("skipped: the file system has no time of creation");
+            return;
+        }
+        // As after a crash between the creation and the restoration.
+        for again in [HiddenDir::make, HiddenDir::remove] {
+            hidden.make().unwrap();
+            let created = fs::metadata(hidden.path()).unwrap().created().unwrap();
+            set_times(dir.path(), FileTimes::new().set_modified(created)).unwrap();
+            again(&hidden).unwrap();
+            assert_eq!(modified(), old);
+        }
+        // What was written later counts.
+        hidden.make().unwrap();
+        let later = fs::metadata(hidden.path()).unwrap().created().unwrap() + Duration::from_secs(5);
+        set_times(dir.path(), FileTimes::new().set_modified(later)).unwrap();
+        hidden.make().unwrap();
+        assert_eq!(modified(), later);
     }
 }

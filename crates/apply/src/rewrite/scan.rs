@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, FileTimes, Metadata};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use poolwright_host::quoted;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::attributes;
 use crate::error::refused;
 use crate::{Error, Result};
 
@@ -94,6 +95,25 @@ pub struct DirectoryEntry {
     pub changed: (i64, i64),
 }
 
+impl DirectoryEntry {
+    /// A directory with these attributes.
+    pub(super) fn of(path: &Path, meta: &Metadata) -> DirectoryEntry {
+        DirectoryEntry {
+            path: path.to_owned(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            accessed: (meta.atime(), meta.atime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+
+    /// Its modification and access time.
+    pub(super) fn times(&self) -> FileTimes {
+        FileTimes::new()
+            .set_modified(attributes::time(self.modified.0, self.modified.1))
+            .set_accessed(attributes::time(self.accessed.0, self.accessed.1))
+    }
+}
+
 /// The files and directories of a dataset.
 #[derive(Clone, Debug, Default)]
 pub struct FileScan {
@@ -146,12 +166,7 @@ impl FileScan {
     }
 
     fn add_directory(&mut self, path: &Path, meta: &Metadata) {
-        self.directories.push(DirectoryEntry {
-            path: path.to_owned(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            accessed: (meta.atime(), meta.atime_nsec()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
-        });
+        self.directories.push(DirectoryEntry::of(path, meta));
     }
 
     fn add_file(&mut self, path: PathBuf, meta: &Metadata) {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
@@ -12,7 +13,7 @@ use super::{OpenDataset, Run};
 use crate::error::refused;
 use crate::relocation::{DirectoryState, PLAN_PROPERTY, Relocation, copy_in};
 use crate::rewrite::{FileScan, HiddenDir, TreeCopier};
-use crate::work::Direction;
+use crate::work::{DatasetWork, Direction};
 use crate::{Error, Result};
 
 impl OpenDataset {
@@ -58,8 +59,8 @@ impl OpenDataset {
 }
 
 /// The hidden directory of a dataset for directories that move.
-pub(super) fn moving_dir(work: &crate::work::DatasetWork, name: &str) -> HiddenDir {
-    HiddenDir::new(&work.mountpoint, name)
+pub(super) fn moving_dir(work: &DatasetWork, name: &str, times: &Path) -> HiddenDir {
+    HiddenDir::new(&work.mountpoint, name, times)
 }
 
 impl Run<'_> {
@@ -134,12 +135,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn copy_tree(
-        &mut self,
-        relocation: &Relocation,
-        from: &std::path::Path,
-        to: &std::path::Path,
-    ) -> Result<()> {
+    fn copy_tree(&mut self, relocation: &Relocation, from: &Path, to: &Path) -> Result<()> {
         let total = 2 * relocation.scan()?.bytes();
         let observer = &mut self.observer;
         let mut done = 0;
@@ -211,7 +207,7 @@ impl Run<'_> {
     }
 
     /// The mount points of the new datasets that are mounted.
-    pub(super) fn relocated_roots(&self) -> Vec<std::path::PathBuf> {
+    pub(super) fn relocated_roots(&self) -> Vec<PathBuf> {
         let Some(state) = self.journal.state() else { return Vec::new() };
         let mounts = mountinfo::read().unwrap_or_default();
         let relocations = state.work.datasets.iter().flat_map(|of| &of.relocations);
