@@ -4,7 +4,6 @@
 //! dataset is below the one that had the directory, so that it inherits everything else, its encryption too. If it is not mounted, the
 //! link leads to an empty directory, and a database refuses to start instead of continuing with old files.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
@@ -13,28 +12,14 @@ use std::path::{Path, PathBuf};
 use poolwright_host::quoted;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use crate::error::refused;
 use crate::rewrite::{FileScan, HiddenDir};
-use crate::work::Direction;
+use crate::work::{Direction, Relocation};
 use crate::{Error, Result};
 
 /// The property of a new dataset with the identifier of the plan that created it. The user-space engine has no such properties.
 pub const PLAN_PROPERTY: &str = "poolwright:plan";
-
-/// A directory that moves into a dataset of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Relocation {
-    /// The directory.
-    pub directory: PathBuf,
-    /// The new dataset.
-    pub dataset: String,
-    /// Where it is mounted.
-    pub mountpoint: PathBuf,
-    /// The properties with which it is created.
-    pub settings: BTreeMap<String, String>,
-}
 
 /// What has the name of a directory that moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! What a plan means for the datasets: the properties to set, and the files to rewrite.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use poolwright_openzfs::property::{canonical, parse_size};
@@ -7,7 +8,6 @@ use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 use serde::{Deserialize, Serialize};
 
-use crate::relocation::Relocation;
 use crate::rewrite::FileEntry;
 
 /// The properties that files take only when they are written.
@@ -81,6 +81,19 @@ impl PropertyChange {
 /// Whether two values of a property mean the same: `16K` and `16384`.
 pub fn is_same(property: &str, a: &str, b: &str) -> bool {
     canonical(property, a) == canonical(property, b)
+}
+
+/// A directory that moves into a dataset of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Relocation {
+    /// The directory.
+    pub directory: PathBuf,
+    /// The new dataset.
+    pub dataset: String,
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+    /// The properties with which it is created.
+    pub settings: BTreeMap<String, String>,
 }
 
 /// The work on one dataset.

@@ -14,9 +14,9 @@ use super::{Assessor, admin_of};
 use crate::Result;
 use crate::error::refused;
 use crate::journal::PlanWork;
-use crate::relocation::{PLAN_PROPERTY, Relocation};
+use crate::relocation::PLAN_PROPERTY;
 use crate::rewrite::FileScan;
-use crate::work::DatasetWork;
+use crate::work::{DatasetWork, Relocation};
 
 /// A directory that would move into a dataset of its own. Sizes are bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

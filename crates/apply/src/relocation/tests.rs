@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// A directory with a file in a mount point, and the mount point of a new dataset beside it.

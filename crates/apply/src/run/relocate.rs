@@ -11,9 +11,9 @@ use poolwright_pool::DatasetChange;
 
 use super::{OpenDataset, Run};
 use crate::error::refused;
-use crate::relocation::{DirectoryState, PLAN_PROPERTY, Relocation, copy_in};
+use crate::relocation::{DirectoryState, PLAN_PROPERTY, copy_in};
 use crate::rewrite::{FileScan, HiddenDir, TreeCopier};
-use crate::work::{DatasetWork, Direction};
+use crate::work::{DatasetWork, Direction, Relocation};
 use crate::{Error, Result};
 
 impl OpenDataset {
