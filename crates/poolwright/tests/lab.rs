@@ -158,7 +158,7 @@ fn wrong_arguments_say_what_is_allowed() {
         &["no results of smoke: none.db does not exist", "lab run smoke"],
     );
     lab.campaign(&SMOKE.replace("repeats = 3", "repeats = \"three\""));
-    lab.fails("run ./smoke.toml", 1, &["smoke.toml:26:11: ", "a whole number"]);
+    lab.fails("run ./smoke.toml", 1, &["smoke.toml:29:11: ", "a whole number"]);
     lab.campaign(&SMOKE.replace("driver = \"files\"", "driver = \"oracle\""));
     lab.fails("run ./smoke.toml", 1, &["no such driver", "workloads/lab/oracle"]);
     lab.campaign(&SMOKE.replace("300M", "300P"));
