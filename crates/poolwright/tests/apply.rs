@@ -313,6 +313,7 @@ fn a_log_that_cannot_move_is_refused() {
     std::os::unix::fs::symlink("/tmp", database.at("m/pg_wal")).unwrap();
     database.fails("undo plan.json --yes", 3, &["neither a directory nor a link"]);
     assert!(database.datasets().contains(&"tank/pg_wal".to_owned()), "its files stay");
+    until("the log can be unmounted", || umount(&database.at("m-wal")));
     database.umount();
 }
 
