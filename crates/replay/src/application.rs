@@ -280,10 +280,9 @@ impl Inference<'_> {
             return Think { sleep_ns: whole, ..Think::default() };
         };
         let cpu = gap.cpu_ns.min(whole);
-        let ready = u64::from(gap.ready_ns).min(whole - cpu);
         // The replayed read takes the storage's part of a page fault.
         let in_fault = if self.faulted.contains(&event.tid) { self.longest_fault } else { 0 };
-        let asleep = (whole - cpu - ready).saturating_sub(in_fault);
+        let asleep = gap.sleep_ns(whole).saturating_sub(in_fault);
         if let Some(poll) = self.waits.polls.get(&self.index) {
             return self.polling(*poll, event, cpu);
         }
@@ -339,14 +338,12 @@ impl Inference<'_> {
         if last.at <= previous {
             return None;
         }
-        let after = event.t_ns - last.at;
         let cpu = gap.cpu_ns.min(u64::from(gap.wake_ns));
-        let ready = u64::from(gap.ready_ns).min(u64::from(gap.wake_ns) - cpu);
         Some(Think {
             cpu_before_ns: gap.cpu_ns - cpu,
             wake: Some(last.step),
             cpu_ns: cpu,
-            sleep_ns: after.saturating_sub(cpu + ready),
+            sleep_ns: woken - last.at,
             ..Think::default()
         })
     }

@@ -139,6 +139,18 @@ impl Gap {
     pub const OTHER: u32 = u32::MAX;
     /// [`Gap::waker`] for an interrupt, usually of a timer.
     pub const TIMER: u32 = u32::MAX - 1;
+
+    /// Time that the thread slept in this gap, in nanoseconds. `length_ns` is the length of the gap.
+    ///
+    /// This is what remains without the CPU time and the time ready, but at most the time until the last wakeup. After it, the thread
+    /// ran or could run: what remains of that time was taken from the CPU by interrupts or by a hypervisor.
+    pub fn sleep_ns(&self, length_ns: u64) -> u64 {
+        if self.waker == 0 {
+            return 0;
+        }
+        let off_cpu = length_ns.saturating_sub(self.cpu_ns).saturating_sub(u64::from(self.ready_ns));
+        off_cpu.min(length_ns.saturating_sub(u64::from(self.wake_ns)))
+    }
 }
 
 /// The maximum number of bytes that one call moves, rounded up. Linux's `MAX_RW_COUNT` is one page less.

@@ -100,6 +100,13 @@ fn a_file_is_made_before_other_threads_use_it_and_used_before_it_is_removed() {
 }
 
 #[test]
+fn what_a_hypervisor_took_after_the_wakeup_is_not_slept() {
+    // 4 ms to the wakeup by a timer, and 5 ms after it, of which the thread computed 2.
+    let s = of(vec![event(0, 1, 1, None), event(10, 1, 1, gap(2, 0, 5, Gap::TIMER))], Others::default());
+    assert_eq!(application(&s).thinks[0][1], Think { cpu_ns: 2 * MS, sleep_ns: 4 * MS, ..Think::default() });
+}
+
+#[test]
 fn an_operation_that_is_not_replayed_leaves_its_think_time() {
     let events = vec![
         event(0, 1, 1, None),

@@ -31,7 +31,7 @@ pub(super) fn longest_fault(events: &[Event]) -> u64 {
     for event in events {
         let (before, maps) = (last.remove(&event.tid), event.op == Op::Map && event.dur_ns == 0);
         if let (Some(before), Some(gap)) = (before.filter(|_| maps), event.gap) {
-            sleeps.extend(Some(asleep(&gap, event.t_ns.saturating_sub(before))).filter(|ns| *ns > 0));
+            sleeps.extend(Some(gap.sleep_ns(event.t_ns.saturating_sub(before))).filter(|ns| *ns > 0));
         }
         if is_fault(event) {
             last.insert(event.tid, event.t_ns);
@@ -76,7 +76,7 @@ impl Usage {
             let whole = event.t_ns.saturating_sub(self.last_end);
             match &event.gap {
                 Some(gap) => {
-                    let waits_for_storage = self.faulted && asleep(gap, whole) <= longest_fault;
+                    let waits_for_storage = self.faulted && gap.sleep_ns(whole) <= longest_fault;
                     self.take_gap(gap, whole, polls || waits_for_storage);
                 }
                 None => {
@@ -95,7 +95,7 @@ impl Usage {
         self.known += 1;
         self.cpu += gap.cpu_ns;
         self.ready += u64::from(gap.ready_ns);
-        let asleep = asleep(gap, whole);
+        let asleep = gap.sleep_ns(whole);
         match gap.waker {
             0 => {}
             // A thread that waits for a lock or for storage has work to do.
@@ -116,10 +116,6 @@ impl Usage {
         let served = self.served_wakes as f64 / self.done.max(1) as f64;
         share > BACKGROUND_SHARE && served < SERVED_SHARE
     }
-}
-
-fn asleep(gap: &Gap, whole: u64) -> u64 {
-    whole.saturating_sub(gap.cpu_ns).saturating_sub(u64::from(gap.ready_ns))
 }
 
 /// How the sleep of foreground threads for other processes divides into those processes' CPU time and their waiting for
