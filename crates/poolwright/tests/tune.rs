@@ -6,8 +6,10 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use common::mounted::{Mounted, umount, until};
+use common::skip_without_fuse;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const PAGE: u64 = 4096;
 
@@ -100,6 +102,65 @@ fn a_log_that_shares_the_directory_is_tried_with_the_data() {
     // The figures of the trials include the syncs of the log: the data have only one in the whole recording.
     let today = role("data")["evidence"].as_array().unwrap().iter().find(|e| e["outcome"] == "current");
     assert!(today.unwrap()["metrics"]["fsync_p50_ns"]["median"].as_f64() > Some(0.0), "{today:?}");
+}
+
+/// A PostgreSQL whose log is behind a link, on another dataset, and a recording of it.
+fn postgresql_with_its_log_elsewhere() -> Mounted {
+    let pool = Mounted::on("a.img:1G");
+    pool.run("dataset create tank/log -o recordsize=64K -o compression=off");
+    std::fs::create_dir(pool.at("log")).unwrap();
+    pool.run("mount tank/log log --background");
+    let m = pool.at("m").canonicalize().unwrap();
+    for dir in ["base/1", "global"] {
+        std::fs::create_dir_all(m.join(dir)).unwrap();
+    }
+    for file in ["PG_VERSION", "global/pg_control"] {
+        std::fs::write(m.join(file), "15\n").unwrap();
+    }
+    std::os::unix::fs::symlink(pool.at("log").canonicalize().unwrap(), m.join("pg_wal")).unwrap();
+    let text: String = (0..60_000u32).map(|i| format!("{:06} customer {:03}; ", i, i % 997)).collect();
+    let file = |name: &str, role: &str, pages: u64| {
+        std::fs::write(m.join(name), &text[..(pages * PAGE) as usize]).unwrap();
+        File {
+            path: m.join(name).display().to_string(),
+            size: pages * PAGE,
+            role: role.into(),
+            ..File::default()
+        }
+    };
+    let files = vec![file("base/1/2", "data", 256), file("pg_wal/000000010000000000000001", "wal", 64)];
+    Trace { files, events: events(), ..Trace::default() }.save(pool.at("t.parquet")).unwrap();
+    pool
+}
+
+#[test]
+fn a_log_on_another_dataset_has_the_properties_of_that_one() {
+    skip_without_fuse!();
+    let pool = postgresql_with_its_log_elsewhere();
+    pool.run("tune m --trace t.parquet --budget 4s --device none --arc 64M --scratch .");
+    let text = std::fs::read_to_string(pool.at("plan.json")).unwrap();
+    let mut plan: Value = serde_json::from_str(&text).unwrap();
+    let role = |name: &str| plan["roles"].as_array().unwrap().iter().position(|r| r["role"] == name).unwrap();
+    let (data, wal) = (role("data"), role("wal"));
+    let today = |role: usize| {
+        let of = &plan["roles"][role];
+        json!([of["place"]["dataset"], of["current"]["recordsize"], of["current"]["compression"]])
+    };
+    assert_eq!(today(data), json!(["tank", "128K", "on"]));
+    assert_eq!(today(wal), json!(["tank/log", "64K", "off"]));
+    let log = pool.at("log").canonicalize().unwrap();
+    assert_eq!(plan["roles"][wal]["place"]["mountpoint"], json!(log));
+    assert!(!plan["warnings"].to_string().contains("in the recording"), "{}", plan["warnings"]);
+
+    // The plan can be applied there, whatever it recommends.
+    for (index, role) in plan["roles"].as_array_mut().unwrap().iter_mut().enumerate() {
+        role["recommended"] = if index == wal { json!({"recordsize": "16K"}) } else { json!({}) };
+    }
+    std::fs::write(pool.at("plan.json"), plan.to_string()).unwrap();
+    let datasets = pool.json("apply plan.json --dry-run")["assessment"]["datasets"].clone();
+    assert_eq!((datasets[0]["dataset"].as_str(), datasets.as_array().unwrap().len()), (Some("tank/log"), 1));
+    until("the log can be unmounted", || umount(&pool.at("log")));
+    pool.umount();
 }
 
 #[test]

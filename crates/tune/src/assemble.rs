@@ -32,7 +32,8 @@ impl Tuner<'_> {
         outcome: Option<&Outcome>,
     ) -> plan::Role {
         let (name, together_with) = roles.split_first().expect("a race has at least one role");
-        let today = &self.current.settings;
+        let current = self.current_of(name);
+        let today = &current.settings;
         let pairs = outcome.map(|o| evidence::gains(&o.pairs, &o.scatter())).unwrap_or_default();
         let unmet: Vec<String> =
             self.request.requirements.iter().filter(|r| !r.is_met(&pairs)).map(ToString::to_string).collect();
@@ -64,9 +65,9 @@ impl Tuner<'_> {
             paths: paths(files),
             files: files.paths.len() as u64,
             bytes: files.bytes,
-            location: plan::DatasetLocation { dataset: self.current.dataset.clone(), ..location },
+            location: plan::DatasetLocation { dataset: current.dataset.clone(), ..location },
             current: today.clone(),
-            current_source: self.current.source.clone(),
+            current_source: current.source.clone(),
             recommended,
             safe_because: BTreeMap::new(),
             io: (files.ops > 0).then(|| files.io.clone()),

@@ -1,9 +1,11 @@
 //! Today's state: the file system of a directory, its properties, and the sector size of its device.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use poolwright_host::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
 use poolwright_openzfs::property::{self, Settings};
+use poolwright_pool::command::property::SourcedValue;
 use poolwright_pool::command::{CommandError, CommandOptions, ZfsCommands};
 use poolwright_trace::units::format_size;
 
@@ -27,8 +29,9 @@ const COMPARED: &[&str] = &["recordsize", "compression", "logbias", "primarycach
 
 /// Inspects `dir`. `stated` contains values that the user states as today's.
 pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
-    let (file_system, source) = match mounted(dir) {
-        Some(mount) => (mount.file_system, mount.source.to_string_lossy().into_owned()),
+    let mount = mounted(dir);
+    let (file_system, source) = match &mount {
+        Some(mount) => (mount.file_system.clone(), mount.source.to_string_lossy().into_owned()),
         None => (UNKNOWN_FILE_SYSTEM.to_owned(), String::new()),
     };
     let defaults: Settings =
@@ -41,8 +44,8 @@ pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
         source: CurrentSource::ZfsDefaults { why: format!("the directory is on {file_system}") },
         ashift: None,
     };
-    if file_system == "zfs" {
-        match DatasetState::read(&source, CommandOptions::default()) {
+    if let Some(state) = mount.as_ref().and_then(state_of) {
+        match state {
             Ok(DatasetState { properties, ashift }) => {
                 let compared = properties.iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
                 current.settings.extend(compared.map(|(name, value)| (name.clone(), value.clone())));
@@ -94,28 +97,42 @@ fn mounted(dir: &Path) -> Option<MountEntry> {
     mountinfo::containing(&mountinfo::read().ok()?, &dir).cloned()
 }
 
-/// What the kernel says of a dataset.
+/// The state of the dataset that is mounted; `None` if the mount is of another file system.
+fn state_of(mount: &MountEntry) -> Option<Result<DatasetState, String>> {
+    let dataset = mount.source.to_string_lossy();
+    if poolwright_datasets::is_kernel(mount) {
+        return Some(DatasetState::read(&dataset, CommandOptions::default()).map_err(|why| why.to_string()));
+    }
+    let admin = poolwright_datasets::of_mount(mount)?;
+    let state = |found| DatasetState { properties: settings(found), ashift: None };
+    Some(admin.properties(&dataset).map(state).map_err(|why| why.to_string()))
+}
+
+/// The properties of a dataset.
 struct DatasetState {
     properties: Settings,
     ashift: Option<u8>,
 }
 
 impl DatasetState {
-    /// Asks `zfs` and `zpool`, with a time limit: they hang if the pool is suspended.
+    /// Asks the kernel by `zfs` and `zpool`, with a time limit: they hang if the pool is suspended.
     fn read(dataset: &str, options: CommandOptions) -> Result<DatasetState, CommandError> {
         let pool = dataset.split('/').next().unwrap_or(dataset);
         let commands = ZfsCommands::new(options);
         let found = commands.properties_of(dataset)?;
         let found = found.ok_or_else(|| CommandError::NoSuchPool { pool: dataset.to_owned() })?;
-        let properties = found.properties.into_iter();
-        let settings = properties.map(|(name, value)| {
-            let value = spelled_setting(&name, &value.value);
-            (name, value)
-        });
-        let properties = settings.collect();
+        let properties = settings(found.properties);
         let ashift = commands.property_of_pool(pool, "ashift").ok().and_then(|value| value.parse().ok());
         Ok(DatasetState { properties, ashift: ashift.filter(|ashift| *ashift > 0) })
     }
+}
+
+fn settings(properties: BTreeMap<String, SourcedValue>) -> Settings {
+    let spelled = |(name, value): (String, SourcedValue)| {
+        let value = spelled_setting(&name, &value.value);
+        (name, value)
+    };
+    properties.into_iter().map(spelled).collect()
 }
 
 /// A value of `zfs get -p` as it is set: a size with its unit.

@@ -52,6 +52,8 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     progress(&Progress { doing: "copying the accessed regions".into(), share: 0.0 });
     let capture = take_capture(request, &trace)?;
     let current = detect(&request.dir, &request.stated);
+    let linked = inventory.linked.iter().map(|(role, dir)| (role.clone(), detect(dir, &request.stated)));
+    let linked = linked.collect();
     let of_pool = request.on.as_ref().map(|on| on.ashift);
     let ashift = of_pool.or(request.ashift).unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
     let trace = Arc::new(trace);
@@ -68,6 +70,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         capture: Arc::new(capture),
         inventory,
         current,
+        linked,
         ashift,
         began,
         trials: 0,
@@ -284,7 +287,7 @@ impl Tuner<'_> {
     fn role(&mut self, roles: &[String], budget: Option<Duration>) -> Result<plan::Role> {
         let began = Instant::now();
         let name = roles[0].as_str();
-        let today = self.current.settings.clone();
+        let today = self.current_of(name).settings.clone();
         let files = self.inventory.roles[name].clone();
         let combinations = grid(name).combinations(self.run_bytes(roles));
         self.report_progress(format!("{name}: estimating space"));

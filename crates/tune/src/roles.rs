@@ -31,16 +31,24 @@ pub(crate) struct Inventory {
     pub bytes: u64,
     pub allocated: u64,
     pub skipped: Vec<plan::Skipped>,
+    /// Role → the directory to which a symbolic link of the database leads, for roles that are outside of its directory.
+    pub linked: BTreeMap<String, PathBuf>,
 }
 
-/// Walks `dir` (on one file system) and adds the I/O in the trace.
+/// Walks `dir` (on one file system) and the directories behind the database's symbolic links, and adds the I/O in the trace.
 pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
     let mut inventory = Inventory { found: layout::locate(dir), ..Inventory::default() };
+    inventory.linked = inventory.found.as_ref().map(linked_roles).unwrap_or_default();
     let by_path: BTreeMap<&str, &str> =
         trace.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
-    let device = std::fs::metadata(dir).map(|m| m.dev()).ok();
     let mut seen = BTreeSet::new();
-    walk(dir, device, &mut seen, &mut inventory, &by_path);
+    let links =
+        inventory.found.as_ref().map(|found| layout::linked_directories(&found.root)).unwrap_or_default();
+    // The names of the links first: a recording has the files by these names, and the layout gives them roles.
+    for dir in links.iter().map(PathBuf::as_path).chain([dir]) {
+        let device = std::fs::metadata(dir).map(|m| m.dev()).ok();
+        walk(dir, device, &mut seen, &mut inventory, &by_path);
+    }
     for event in &trace.events {
         let role = trace.files[event.file as usize].role.as_str();
         let files = inventory.roles.entry(named(role)).or_default();
@@ -149,11 +157,29 @@ fn walk(
     }
 }
 
-/// Returns the directory on which a role's dataset would be mounted, and the change of the database that this
+/// The roles whose directory is a symbolic link to a directory outside of the database's.
+fn linked_roles(found: &LocatedLayout) -> BTreeMap<String, PathBuf> {
+    let links = layout::linked_directories(&found.root);
+    let linked = |own: &SeparableRole| {
+        let path = found.root.join(own.link.filter(|_| own.layout == found.layout.name)?);
+        let target = path.canonicalize().ok().filter(|_| links.contains(&path))?;
+        Some((own.role.to_owned(), target))
+    };
+    SEPARABLE.iter().filter_map(linked).collect()
+}
+
+/// Returns the directory on which a role's dataset is or would be mounted, and the change of the database that this
 /// requires.
 pub(crate) fn dataset_location(inventory: &Inventory, dir: &Path, role: &str) -> plan::DatasetLocation {
     let root = inventory.found.as_ref().map_or(dir, |f| f.root.as_path());
     let layout = inventory.found.as_ref().map_or("", |f| f.layout.name);
+    if let Some(target) = inventory.linked.get(role) {
+        return plan::DatasetLocation {
+            mountpoint: target.display().to_string(),
+            separable: true,
+            ..plan::DatasetLocation::default()
+        };
+    }
     let own = SEPARABLE.iter().find(|own| own.layout == layout && own.role == role);
     match own {
         Some(own) => plan::DatasetLocation {
@@ -253,6 +279,38 @@ mod tests {
             files: paths.iter().map(file).collect(),
             events: paths.iter().enumerate().map(event).collect(),
             ..Trace::default()
+        }
+    }
+
+    #[test]
+    fn a_log_behind_a_link_has_the_place_of_the_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (root, wal) = (top.join("pg"), top.join("log"));
+        for dir in ["base/1", "global", "pg_wal"] {
+            std::fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        for file in ["PG_VERSION", "global/pg_control", "base/1/2", "pg_wal/000000010000000000000001"] {
+            std::fs::write(root.join(file), b"x").unwrap();
+        }
+        let inventory = take_inventory(&root, &Trace::default());
+        assert_eq!(inventory.roles["wal"].paths, [root.join("pg_wal/000000010000000000000001")]);
+        let place = dataset_location(&inventory, &root, "wal");
+        assert_eq!((place.mountpoint.as_str(), place.link.is_some()), (sibling(&root, "wal").as_str(), true));
+
+        std::fs::rename(root.join("pg_wal"), &wal).unwrap();
+        std::os::unix::fs::symlink(&wal, root.join("pg_wal")).unwrap();
+        // The same files, also of a directory in which the link's target is.
+        for dir in [&root, &top] {
+            let inventory = take_inventory(dir, &Trace::default());
+            assert_eq!(inventory.roles["wal"].paths, [root.join("pg_wal/000000010000000000000001")]);
+            let place = dataset_location(&inventory, dir, "wal");
+            let expected = plan::DatasetLocation {
+                mountpoint: wal.display().to_string(),
+                separable: true,
+                ..plan::DatasetLocation::default()
+            };
+            assert_eq!(place, expected);
         }
     }
 

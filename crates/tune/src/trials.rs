@@ -13,6 +13,7 @@ use rayon::prelude::*;
 
 use crate::Result;
 use crate::candidates::{assignments, difference, grid, same, with};
+use crate::current::Current;
 use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, PAIRS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan::{self, TrialPoolLoad};
@@ -115,10 +116,20 @@ impl Tuner<'_> {
         Ok(result?)
     }
 
+    /// Today's state of the place of a role.
+    pub(crate) fn current_of(&self, role: &str) -> &Current {
+        self.linked.get(role).unwrap_or(&self.current)
+    }
+
+    /// Today's settings of all roles.
+    pub(crate) fn settings_today(&self) -> BTreeMap<String, Settings> {
+        let today = |role: &String| (role.clone(), self.current_of(role).settings.clone());
+        self.capture.roles.iter().map(today).collect()
+    }
+
     /// Returns the settings of all roles: today's, or those chosen by earlier races.
     fn settings_so_far(&self) -> BTreeMap<String, Settings> {
-        let today = |role: &String| (role.clone(), self.current.settings.clone());
-        let mut all: BTreeMap<String, Settings> = self.capture.roles.iter().map(today).collect();
+        let mut all = self.settings_today();
         all.extend(self.chosen.clone());
         all
     }
@@ -156,7 +167,7 @@ impl Tuner<'_> {
         budget: Duration,
     ) -> Result<Outcome> {
         let name = roles[0].as_str();
-        let today = self.current.settings.clone();
+        let today = self.current_of(name).settings.clone();
         let calibration = self.calibration.expect("calibrate() runs before the first race");
         let written = |seconds: f64| self.profile.written(&self.slice(seconds));
         let fit = fit::fit(&calibration, budget.as_secs_f64(), self.replayable(), &written);

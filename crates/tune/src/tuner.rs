@@ -103,7 +103,10 @@ pub(crate) struct Tuner<'a> {
     pub begin_s: f64,
     pub capture: Arc<Capture>,
     pub inventory: Inventory,
+    /// Today's state of the directory.
     pub current: Current,
+    /// That of the roles behind symbolic links (see [`Inventory::linked`]).
+    pub linked: BTreeMap<String, Current>,
     pub ashift: u32,
     pub began: Instant,
     pub trials: u64,

@@ -8,6 +8,7 @@ use poolwright_openzfs::property::{Settings, canonical};
 use super::{Rule, applicable};
 use crate::Result;
 use crate::candidates::with;
+use crate::current::Current;
 use crate::findings::RacedTrials;
 use crate::objective::Metrics;
 use crate::observations::Observations;
@@ -54,12 +55,13 @@ impl Tuner<'_> {
             anchor: self.calibration.as_ref().and_then(|c| c.anchor),
             foreground: &self.foreground,
         };
-        let today = &self.current.settings;
+        let current = self.current_of(&race.roles[0]);
+        let today = &current.settings;
         let forecast = Forecast::new(&input, today, race.space.as_ref())?;
         let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
         let roles: Vec<&str> = race.roles.iter().map(String::as_str).collect();
         let one = |rule: &Rule| {
-            let changes = self.changes(rule);
+            let changes = changes(rule, current);
             let mut entry = entry(rule, roles[0]);
             if changes.is_empty() {
                 entry.status = AdviceStatus::Followed;
@@ -73,15 +75,15 @@ impl Tuner<'_> {
         };
         applicable(layout, &roles).into_iter().map(one).collect()
     }
+}
 
-    /// Returns the properties of a rule whose values differ from today's.
-    fn changes(&self, rule: &Rule) -> Settings {
-        let differs = |(property, value): &&(&str, &str)| {
-            let today = self.current.value(property);
-            today.is_none_or(|t| canonical(property, &t) != canonical(property, value))
-        };
-        rule.settings.iter().filter(differs).map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect()
-    }
+/// Returns the properties of a rule whose values differ from today's.
+fn changes(rule: &Rule, current: &Current) -> Settings {
+    let differs = |(property, value): &&(&str, &str)| {
+        let today = current.value(property);
+        today.is_none_or(|t| canonical(property, &t) != canonical(property, value))
+    };
+    rule.settings.iter().filter(differs).map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect()
 }
 
 /// Returns the entry of a rule without any figures.

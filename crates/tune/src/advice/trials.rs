@@ -37,7 +37,7 @@ impl Tuner<'_> {
         };
         for entry in all.iter_mut().filter(|a| missing(a)) {
             let Some(race) = races.iter().find(|r| r.roles.first() == Some(&entry.role)) else { continue };
-            let wanted = with(&self.current.settings, &entry.settings);
+            let wanted = with(&self.current_of(&entry.role).settings, &entry.settings);
             let known =
                 done.iter().find(|(role, settings, _)| *role == entry.role && same(settings, &wanted));
             let pairs = match known {
@@ -63,8 +63,7 @@ impl Tuner<'_> {
         entry: &CheckedAdvice,
         wanted: &Settings,
     ) -> Result<Pairs> {
-        let today = |role: &String| (role.clone(), self.current.settings.clone());
-        let base: BTreeMap<String, Settings> = self.capture.roles.iter().map(today).collect();
+        let base = self.settings_today();
         let mut changed = base.clone();
         changed.extend(for_all(&race.roles, wanted));
         let raced = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
