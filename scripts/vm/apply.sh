@@ -11,38 +11,8 @@ MOUNT=/srv/db
 # Fields of the manifest that stay the same: the path, and all from the type on but the block size.
 FIELDS=1,3-10,12-
 
-pass() { printf 'pass\t%s\n' "$*"; }
-fail() { printf 'fail\t%s\n' "$*"; }
-
-# expect TEXT COMMAND...: runs a command that must succeed.
-expect() {
-    local text=$1 status=0
-    shift
-    "$@" >/tmp/said 2>&1 || status=$?
-    if [ $status -eq 0 ]; then
-        pass "$text"
-    else
-        fail "$text: '$*' gave $status: $(tail -n 8 /tmp/said | tr '\n' ' ')"
-        return 1
-    fi
-}
-
-# refused TEXT MESSAGE COMMAND...: runs a command that must be refused (exit status 3) with this message.
-refused() {
-    local text=$1 message=$2 status=0
-    shift 2
-    "$@" >/tmp/said 2>&1 || status=$?
-    if [ $status -eq 3 ] && grep -q "$message" /tmp/said; then
-        pass "$text"
-    else
-        fail "$text: '$*' gave $status: $(tr '\n' ' ' </tmp/said)"
-    fi
-}
-
-# same TEXT A B: two texts must be equal.
-same() {
-    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1: '$2' is not '$3'"; fi
-}
+# shellcheck source=scripts/vm/guest.sh
+. /guest.sh
 
 # manifest FILE: the tree without object numbers and block sizes.
 manifest() { tree list "db=$MOUNT" | cut -f "$FIELDS" | sort >"$1"; }

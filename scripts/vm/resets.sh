@@ -21,13 +21,8 @@ NOW=/tmp/now
 # Field 2 of the manifest, the object number: a rewritten file has a new one.
 WITHOUT_OBJECTS=1,3-
 
-pass() { printf 'pass\t%s\n' "$*"; }
-fail() { printf 'fail\t%s\n' "$*"; }
-
-# A pipe that never has data, to wait without starting a program.
-mkfifo /tmp/never
-exec {NEVER}<>/tmp/never
-pause() { read -rt "$1" -u "$NEVER"; }
+# shellcheck source=scripts/vm/guest.sh
+. /guest.sh
 
 # now: microseconds since 1970.
 now() { echo "${EPOCHREALTIME/./}"; }

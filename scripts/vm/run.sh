@@ -44,11 +44,12 @@ parse_arguments() {
 
 host_program() { find "$VM/host" -type f -name "$1" | head -n 1; }
 
-# Writes the initial RAM disk of this run: the image, followed by a second archive with the script.
+# Writes the initial RAM disk of this run: the image, followed by a second archive with the script and its functions.
 write_image() {
     local extra=$RUN/extra
     mkdir "$extra"
     cp "$SCRIPT" "$extra/run.script"
+    cp "$POOLWRIGHT_ROOT/scripts/vm/guest.sh" "$extra/"
     printf '%q ' ${ARGUMENTS[@]+"${ARGUMENTS[@]}"} >"$extra/run.arguments"
     { cat "$VM/image.cpio"; (cd "$extra" && find . | "$(host_program cpio)" -o -H newc --quiet); } >"$RUN/image"
 }

@@ -120,6 +120,13 @@ pub struct Assessor<'a> {
     mounts: Vec<MountEntry>,
 }
 
+/// The work on a mounted dataset, and the roles whose dataset it is.
+struct MountWork<'a> {
+    work: DatasetWork,
+    mount: &'a MountEntry,
+    roles: Vec<&'a Role>,
+}
+
 impl<'a> Assessor<'a> {
     /// Reads the table of mounts. `begun` is the work of a run of the plan that was interrupted.
     ///
@@ -162,7 +169,7 @@ impl<'a> Assessor<'a> {
         let (mut found, mut moves) = (Vec::new(), Vec::new());
         for (mountpoint, roles) in self.by_mountpoint() {
             if let Some(mount) = self.mount_on(&mountpoint) {
-                found.push(self.work(mount, &roles)?);
+                found.push(MountWork { work: self.work(mount, &roles)?, mount, roles });
             } else if let Some(planned) = self.relocation(&mountpoint, &roles)? {
                 moves.push(planned);
             } else {
@@ -170,14 +177,11 @@ impl<'a> Assessor<'a> {
             }
         }
         self.add_relocations(&mut found, &moves, id)?;
-        found.retain(|of| !of.changes.is_empty() || !of.relocations.is_empty());
-        drop_pins(&mut found);
-        let examine = |of: &DatasetWork| {
-            let roles = self.by_mountpoint().remove(&of.mountpoint).unwrap_or_default();
-            examine(&work, &roles, of, self.mount_on(&of.mountpoint))
-        };
-        let datasets = found.iter().map(examine).collect::<Result<Vec<_>>>()?;
-        work.datasets = found;
+        found.retain(|of| !of.work.changes.is_empty() || !of.work.relocations.is_empty());
+        let examined = found.iter().map(|of| examine(&*admin_of(of.mount)?, &work, &of.roles, &of.work));
+        let datasets = examined.collect::<Result<Vec<_>>>()?;
+        work.datasets = found.into_iter().map(|of| of.work).collect();
+        drop_pins(&mut work.datasets);
         let running = find_writer_of_mounts(&work.roots()).map(|writer| RunningDatabase {
             unit: service::unit_of(writer.pid),
             pid: writer.pid,
@@ -195,21 +199,22 @@ impl<'a> Assessor<'a> {
     }
 
     /// Adds the directories that move to the work on the datasets that have them.
-    fn add_relocations(
-        &self,
-        found: &mut Vec<DatasetWork>,
-        moves: &[PlannedRelocation<'_>],
+    fn add_relocations<'s>(
+        &'s self,
+        found: &mut Vec<MountWork<'s>>,
+        moves: &[PlannedRelocation<'s>],
         id: &str,
     ) -> Result<()> {
         for planned in moves {
-            let at = match found.iter().position(|of| of.mountpoint == planned.mount.point) {
+            let mount = planned.mount;
+            let at = match found.iter().position(|of| of.mount.point == mount.point) {
                 Some(at) => at,
                 None => {
-                    found.push(self.work(planned.mount, &[])?);
+                    found.push(MountWork { work: self.work(mount, &[])?, mount, roles: Vec::new() });
                     found.len() - 1
                 }
             };
-            planned.add_to(&mut found[at], id, self.begun.as_ref())?;
+            planned.add_to(&mut found[at].work, id, self.begun.as_ref())?;
         }
         Ok(())
     }
@@ -371,13 +376,11 @@ fn same_as_planned(roles: &[&Role], dataset: &str, property: &str, before: &Sour
 
 /// Examines the files and the space of a dataset.
 fn examine(
+    admin: &dyn DatasetAdmin,
     plan: &PlanWork,
     roles: &[&Role],
     work: &DatasetWork,
-    mount: Option<&MountEntry>,
 ) -> Result<DatasetAssessment> {
-    let Some(mount) = mount else { return refused(format!("{} is not mounted any more", work.dataset)) };
-    let admin = admin_of(mount)?;
     let scan = FileScan::of(&work.mountpoint, &plan.excepted(work))?;
     let relocations = relocation::examine(work)?;
     // The old blocks stay in the snapshot.

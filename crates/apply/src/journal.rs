@@ -305,15 +305,19 @@ fn entry(direction: Direction, phase: JournalPhase) -> Entry {
 
 /// The work of a plan whose last run was interrupted; `None` if it was not. Takes no lock.
 pub fn interrupted(journals: &Path, plan: &str) -> Option<PlanWork> {
-    let state = all(journals).into_iter().find(|of| of.work.plan == plan)?;
+    let state = read(&journals.join(plan))?;
     (state.phase != JournalPhase::Done).then_some(state.work)
 }
 
 /// The states of all plans in a directory of journals. Journals that cannot be read are left out.
 pub fn all(journals: &Path) -> Vec<JournalState> {
     let entries = std::fs::read_dir(journals).into_iter().flatten().flatten();
-    let state = |dir: PathBuf| parse(&dir, &std::fs::read(dir.join(FILE)).ok()?).ok()?;
-    entries.filter_map(|entry| state(entry.path())).collect()
+    entries.filter_map(|entry| read(&entry.path())).collect()
+}
+
+/// The state of the plan whose journal is in a directory; `None` if it has none or cannot be read.
+fn read(dir: &Path) -> Option<JournalState> {
+    parse(dir, &std::fs::read(dir.join(FILE)).ok()?).ok()?
 }
 
 /// Takes the lock of all journals.

@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
             let (name, except) = (state.work.copies_name(direction), state.work.excepted(work));
             let copies = Copies::open(&work.mountpoint, &name, &records, except)?;
             let moving =
-                relocate::moving_dir(work, &state.work.moving_name(), &self.journal.moving_times(at));
+                HiddenDir::new(&work.mountpoint, &state.work.moving_name(), &self.journal.moving_times(at));
             Ok(OpenDataset { work: work.clone(), admin: admin_of(mount)?, copies, moving })
         };
         state.work.datasets.iter().enumerate().map(open).collect()

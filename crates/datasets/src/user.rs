@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::unmount_command;
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 use poolwright_userpool::{
@@ -140,17 +140,8 @@ impl UserDatasets {
     /// Unmounts a dataset, and waits until its owner has released it.
     fn unmount(&self, dataset: &str) -> Result<()> {
         let Some(mount) = self.mount_of(dataset)? else { return Ok(()) };
-        // Only root may use the system call.
-        let mut command = match rustix::process::geteuid().is_root() {
-            true => Command::new("umount"),
-            false => {
-                let mut command = Command::new("fusermount3");
-                command.arg("-u");
-                command
-            }
-        };
         let failed = |why: String| Error::Unmount { dataset: dataset.to_owned(), why };
-        let done = command.arg(&mount.point).output().map_err(|why| failed(why.to_string()))?;
+        let done = unmount_command(&mount.point, false).output().map_err(|why| failed(why.to_string()))?;
         if !done.status.success() {
             return Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
         }

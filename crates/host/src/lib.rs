@@ -32,6 +32,7 @@ pub mod scratch;
 mod sweep;
 pub mod time;
 pub mod transient;
+mod unmount;
 pub mod writers;
 
 pub use guardian::Guardian;
@@ -41,3 +42,4 @@ pub use part::Part;
 pub use quoted::{Quoted, quoted};
 pub use scratch::Scratch;
 pub use transient::Transient;
+pub use unmount::unmount_command;

@@ -84,7 +84,7 @@ pub(crate) fn announce(
     match subject {
         Subject::Dir(dir) => {
             let below = mountinfo::below(mounts, dir).map(|mount| mount.point.as_path());
-            let links = linked_directories(dir);
+            let links = layout::linked_directories_below(dir);
             for path in std::iter::once(dir.as_path()).chain(below).chain(links.iter().map(PathBuf::as_path))
             {
                 // Skip a mount that another mount hides, or that has been removed since.
@@ -109,11 +109,6 @@ pub(crate) fn announce(
         return Err(Error::Namespace);
     }
     Ok(roots)
-}
-
-/// The links behind which the database in or below a directory keeps files.
-fn linked_directories(dir: &Path) -> Vec<PathBuf> {
-    layout::locate(dir).map(|found| layout::linked_directories(&found.root)).unwrap_or_default()
 }
 
 /// Opens a path and calls `statx` on the descriptor, which the programs recognize as an announcement.

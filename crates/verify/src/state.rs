@@ -51,13 +51,8 @@ impl PlanMounts {
 
     /// The regular files of the database: their lengths and their space. `None` without files.
     pub fn files(&self, directory: &Path) -> Option<FileSample> {
-        let located = layout::locate(directory);
-        let linked: Vec<PathBuf> = located
-            .map(|found| layout::linked_directories(&found.root))
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|path| path.canonicalize().ok())
-            .collect();
+        let links = layout::linked_directories_below(directory);
+        let linked: Vec<PathBuf> = links.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let roots: Vec<String> = std::iter::once(directory)
             .chain(self.points_below(directory))
             .chain(linked.iter().map(PathBuf::as_path))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use poolwright_host::{private, quoted};
 
 use super::scan::DirectoryEntry;
-use super::{attributes, directories};
+use super::{attributes, directories, tree};
 use crate::error::refused;
 use crate::{Error, Result};
 
@@ -90,9 +90,7 @@ impl HiddenDir {
             self.restore_times()?;
         }
         for path in self.listed()? {
-            let meta = fs::symlink_metadata(&path).map_err(Error::host("inspect", &path))?;
-            let removed = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            removed.map_err(Error::host("remove", &path))?;
+            tree::remove(&path)?;
         }
         let meta = self.inspect_mountpoint()?;
         match fs::remove_dir(&self.path) {

@@ -224,7 +224,8 @@ fn open(dir: &Path) -> Result<File> {
     File::open(dir).map_err(Error::host("open", dir))
 }
 
-fn remove(path: &Path) -> Result<()> {
+/// Removes a file, or a directory with everything in it.
+pub(super) fn remove(path: &Path) -> Result<()> {
     let meta = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
     let removed = if meta.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     removed.map_err(Error::host("remove", path))

@@ -12,19 +12,14 @@ use poolwright_pool::DatasetChange;
 use super::{OpenDataset, Run};
 use crate::error::refused;
 use crate::relocation::{DirectoryState, PLAN_PROPERTY, copy_in};
-use crate::rewrite::{FileScan, HiddenDir, TreeCopier};
-use crate::work::{DatasetWork, Direction, Relocation};
+use crate::rewrite::{FileScan, TreeCopier};
+use crate::work::{Direction, Relocation};
 use crate::{Error, Result};
 
 impl OpenDataset {
     /// The files of directories that move or have moved.
     pub(super) fn relocated_scans(&self) -> Result<Vec<FileScan>> {
         self.work.relocations.iter().map(Relocation::scan).collect()
-    }
-
-    /// Removes what an interrupted run has put into the hidden directory of the directories that move.
-    pub(super) fn remove_moving(&self) -> Result<()> {
-        self.moving.remove()
     }
 
     /// Writes what the host has cached for the new datasets.
@@ -58,20 +53,15 @@ impl OpenDataset {
     }
 }
 
-/// The hidden directory of a dataset for directories that move.
-pub(super) fn moving_dir(work: &DatasetWork, name: &str, times: &Path) -> HiddenDir {
-    HiddenDir::new(&work.mountpoint, name, times)
+/// The directories that move, each with its dataset.
+fn relocations(datasets: &[OpenDataset]) -> impl Iterator<Item = (&OpenDataset, &Relocation)> {
+    datasets.iter().flat_map(|of| of.work.relocations.iter().map(move |relocation| (of, relocation)))
 }
 
 impl Run<'_> {
     /// Creates and mounts the new datasets that do not exist yet.
     pub(super) fn create_datasets(&mut self, datasets: &[OpenDataset]) -> Result<()> {
-        for of in datasets {
-            for relocation in &of.work.relocations {
-                self.create_dataset(of, relocation)?;
-            }
-        }
-        Ok(())
+        relocations(datasets).try_for_each(|(of, relocation)| self.create_dataset(of, relocation))
     }
 
     fn create_dataset(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {
@@ -163,17 +153,12 @@ impl Run<'_> {
             self.outcome.bytes += moved.bytes();
             self.outcome.relocated.push(relocation.directory.clone());
         }
-        of.remove_moving()
+        of.moving.remove()
     }
 
     /// Destroys the new datasets, whose directories are in their old places again. One with snapshots stays.
     pub(super) fn destroy_relocated(&mut self, datasets: &[OpenDataset]) -> Result<()> {
-        for of in datasets {
-            for relocation in &of.work.relocations {
-                self.destroy_dataset(of, relocation)?;
-            }
-        }
-        Ok(())
+        relocations(datasets).try_for_each(|(of, relocation)| self.destroy_dataset(of, relocation))
     }
 
     fn destroy_dataset(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {

@@ -58,7 +58,7 @@ impl Run<'_> {
         let datasets = self.open(Direction::Apply)?;
         for of in &datasets {
             of.copies.remove_dir()?;
-            of.remove_moving()?;
+            of.moving.remove()?;
         }
         self.set_properties(Direction::Undo, &datasets)?;
         let state = self.state();
@@ -90,7 +90,7 @@ impl Run<'_> {
     pub(super) fn give_up_copies(&self) -> Result<()> {
         for mut of in self.open(Direction::Apply)? {
             of.copies.give_up()?;
-            of.remove_moving()?;
+            of.moving.remove()?;
         }
         Ok(())
     }

@@ -10,12 +10,12 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use poolwright_host::mountinfo;
 use poolwright_host::private::{self, OwnDir, is_at};
 use poolwright_host::process::{self, ProcessStat};
+use poolwright_host::{mountinfo, unmount_command};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getuid, pidfd_open, pidfd_send_signal};
 
@@ -244,17 +244,13 @@ fn mounts_below(root: &Path) -> Vec<PathBuf> {
 
 /// Unmounts lazily, because the process that served the mount is gone.
 fn unmount(point: &Path) {
-    let mut command = if getuid().is_root() { Command::new("umount") } else { Command::new("fusermount3") };
-    if getuid().is_root() {
-        command.arg("-l")
-    } else {
-        command.args(["-u", "-z"])
-    };
-    let _ = command.arg(point).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let _ = unmount_command(point, true).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]

@@ -358,13 +358,13 @@ families! {
 
     /// Number of backups. All are complete: an interrupted run leaves none.
     BACKUPS_KEPT = Gauge None of BACKUPS "poolwright_backups_kept";
-    /// The time of the database snapshot from which the oldest backup was made; missing if there is no backup.
+    /// The time at which `poolwright backup run` took the snapshot of the database for the oldest backup; missing if there is no backup.
     BACKUPS_OLDEST = Gauge Seconds of BACKUPS "poolwright_backups_oldest_time_seconds";
-    /// The time of the database snapshot from which the newest backup was made; missing if there is no backup.
+    /// The time at which `poolwright backup run` took the snapshot of the database for the newest backup; missing if there is no backup.
     BACKUPS_NEWEST = Gauge Seconds of BACKUPS "poolwright_backups_newest_time_seconds";
     /// Sum of the lengths of the newest backup's files, before compression.
     BACKUPS_NEWEST_SIZE = Gauge Bytes of BACKUPS "poolwright_backups_newest_size_bytes";
-    /// The time of the database snapshot from which the newest backup that passed `poolwright backup verify` was made; missing if none has passed.
+    /// The time at which `poolwright backup run` took the snapshot of the database for the newest backup that passed `poolwright backup verify`; missing if none has passed.
     BACKUPS_NEWEST_GOOD = Gauge Seconds of BACKUPS "poolwright_backups_newest_good_time_seconds";
     /// The time of the last restore of any of the backups by `poolwright backup verify`; missing if there was none.
     BACKUPS_RESTORE = Gauge Seconds of BACKUPS "poolwright_backups_last_restore_time_seconds";

@@ -2,6 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+/// As [`linked_directories`], of the database that is in or below a directory.
+pub fn linked_directories_below(dir: &Path) -> Vec<PathBuf> {
+    super::locate(dir).map(|found| linked_directories(&found.root)).unwrap_or_default()
+}
+
 /// The links of PostgreSQL's data directory to its log and its tablespaces, and of an OrientDB's directory to its indexes. Each leads to
 /// a directory outside of `root`. A link that is broken or leads to something else is left out.
 pub fn linked_directories(root: &Path) -> Vec<PathBuf> {

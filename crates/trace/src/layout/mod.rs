@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use links::linked_directories;
+pub use links::{linked_directories, linked_directories_below};
 pub use page::{PageSize, PageSource};
 pub use table::LAYOUTS;
 pub use usage::{Usage, by_use};

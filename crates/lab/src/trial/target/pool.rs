@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::quoted;
+use poolwright_host::{quoted, unmount_command};
 use poolwright_openzfs::property::Settings;
 use poolwright_userpool::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use serde::de::DeserializeOwned;
@@ -374,11 +374,7 @@ fn unmount_lazily(dir: &Path) -> Result<()> {
 }
 
 fn run_unmount(dir: &Path, lazily: bool) -> Result<()> {
-    let root = rustix::process::geteuid().is_root();
-    let mut command = Command::new(if root { "umount" } else { "fusermount3" });
-    command.args((!root).then_some("-u"));
-    command.args(lazily.then_some(if root { "-l" } else { "-z" }));
-    let out = command.arg(dir).stdin(Stdio::null()).output().map_err(Error::host("unmounting", dir))?;
+    let out = unmount_command(dir, lazily).output().map_err(Error::host("unmounting", dir))?;
     if out.status.success() {
         return Ok(());
     }
