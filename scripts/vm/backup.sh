@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The guest's part of the part `backup`: scripts/test-kernel.sh runs this script in the guest. It makes, kills, lists, restores and
-# removes backups of a PostgreSQL under load, whose data and log are on two of the kernel's datasets. Each result is a line that starts
-# with "pass" or "fail".
+# removes backups of a PostgreSQL under load, whose data and log are on two of the kernel's datasets, and recovers it to a point in time.
+# Each result is a line that starts with "pass" or "fail".
 #
 # usage: backup.sh backup BACKUPS
 set -u
@@ -15,46 +15,12 @@ MOUNT=/srv/backup
 DATA=/srv/pg
 LOG=/srv/wal
 OTHER=other
+WAL_MOUNT=/srv/wal-archive
 # Each backup that was made, and the number of rows that were acknowledged before it.
 declare -A ACKED=()
 
-pass() { printf 'pass\t%s\n' "$*"; }
-fail() { printf 'fail\t%s\n' "$*"; }
-
-# A pipe that never has data, to wait without starting a program.
-mkfifo /tmp/never
-exec {NEVER}<>/tmp/never
-pause() { read -rt "$1" -u "$NEVER"; }
-
-# expect TEXT COMMAND...: runs a command that must succeed.
-expect() {
-    local text=$1 status=0
-    shift
-    "$@" >/tmp/said 2>&1 || status=$?
-    if [ $status -eq 0 ]; then
-        pass "$text"
-    else
-        fail "$text: '$*' gave $status: $(tail -n 8 /tmp/said | tr '\n' ' ')"
-        return 1
-    fi
-}
-
-# refused TEXT MESSAGE COMMAND...: runs a command that must be refused (exit status 3) with this message.
-refused() {
-    local text=$1 message=$2 status=0
-    shift 2
-    "$@" >/tmp/said 2>&1 || status=$?
-    if [ $status -eq 3 ] && grep -q "$message" /tmp/said; then
-        pass "$text"
-    else
-        fail "$text: '$*' gave $status: $(tr '\n' ' ' </tmp/said)"
-    fi
-}
-
-# same TEXT A B: two texts must be equal.
-same() {
-    if [ "$2" = "$3" ]; then pass "$1"; else fail "$1: '$2' is not '$3'"; fi
-}
+# shellcheck source=scripts/vm/guest.sh
+. /guest.sh
 
 as_postgres() { su -s /bin/bash postgres -c "export LD_LIBRARY_PATH=/disk/lib PATH=$PATH; cd /; $1"; }
 
@@ -99,6 +65,15 @@ make_pools() {
     zfs create -o mountpoint=$LOG $POOL/wal
 }
 
+# start_database TEXT: without full pages, as usual on ZFS. A backup must not depend on them.
+start_database() {
+    expect "$1" as_postgres \
+        "pg_ctl -w -t 300 -D $DATA -l /tmp/log -o '-k /tmp -h \"\" -c full_page_writes=off -c shared_buffers=32MB' start" \
+        || { tail -n 5 /tmp/log; return 1; }
+}
+
+stop_database() { expect "PostgreSQL stops" as_postgres "pg_ctl -w -t 300 -D $DATA -m fast stop"; }
+
 # make_database: its data in one dataset, its log in another one.
 make_database() {
     tar -xf /disk/postgres.tar -C $DATA
@@ -106,10 +81,7 @@ make_database() {
     ln -s $LOG/log $DATA/pg_wal
     chown -R 1000:1000 $DATA $LOG
     chmod 700 $DATA
-    # Without full pages, as usual on ZFS: a backup must not depend on them.
-    expect "PostgreSQL starts" as_postgres \
-        "pg_ctl -w -t 300 -D $DATA -l /tmp/log -o '-k /tmp -h \"\" -c full_page_writes=off -c shared_buffers=32MB' start" \
-        || { tail -n 5 /tmp/log; return 1; }
+    start_database "PostgreSQL starts" || return 1
     same "it has the tables of the load" "$(sql "SELECT count(*) FROM pgbench_accounts")" 100000
 }
 
@@ -163,7 +135,7 @@ end_load() {
     else
         pass "$(acknowledged) transactions were committed meanwhile"
     fi
-    expect "PostgreSQL stops" as_postgres "pg_ctl -w -t 300 -D $DATA -m fast stop"
+    stop_database
 }
 
 # invariants ROWS: the command for --check that succeeds if the load's transactions are there whole, and the first ROWS rows.
@@ -306,6 +278,55 @@ verified() {
     same "$1: the list has the result" "$(grep -c "^ *$1 .*passed" /tmp/said)" 1
 }
 
+# archive_segment: ends the present segment of the log. SEGMENT is its archived copy.
+archive_segment() {
+    local waited=0
+    SEGMENT=$WAL_MOUNT/$(sql "SELECT pg_walfile_name(pg_switch_wal())")
+    while [ ! -e "$SEGMENT" ]; do
+        pause 1
+        waited=$((waited + 1))
+        [ $waited -lt 120 ] || { fail "$SEGMENT is not archived: $(sql "TABLE pg_stat_archiver"), $(tail -n 3 /tmp/log)"; return 1; }
+    done
+    pass "a segment is archived"
+}
+
+# point_in_time: the log is archived into a dataset of its own, and states before and after a mistake are recovered.
+point_in_time() {
+    local rows before
+    refused "a WAL archive below the dataset of the backups" "in the dataset of the backups" \
+        poolwright backup wal-create "$TO" --to "$TO/wal" --mountpoint $WAL_MOUNT
+    expect "a WAL archive is made" poolwright backup wal-create "$TO" --to $POOL/wal-archive --mountpoint $WAL_MOUNT
+    grep '^archive_' /tmp/said >>$DATA/postgresql.auto.conf
+    same "its settings are three" "$(grep -c '^archive_' $DATA/postgresql.auto.conf)" 3
+    same "it belongs to the owner of the database" "$(stat -c '%a %u' $WAL_MOUNT)" "700 1000"
+    same "its properties" "$(zfs get -H -o property,value,source recordsize,compression,logbias $POOL/wal-archive | tr '\t\n' '= ')" \
+        "recordsize=1M=local compression=zstd=local logbias=throughput=local "
+    start_database "PostgreSQL starts, and archives" || return
+    refused "a recovery of a backup from before that" "does not have" poolwright backup verify "$TO" --until latest
+    expect "a backup" backup
+    sql "INSERT INTO acked SELECT max(n) + 1 FROM acked"
+    rows=$(sql "SELECT count(*) FROM acked")
+    sql "SELECT pg_sleep(3)"
+    before=$(sql "SELECT to_char((now() - interval '1 s') AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')" | tr ' ' T)Z
+    sql "SELECT pg_sleep(3)"
+    sql "DELETE FROM acked"
+    archive_segment || return
+    stop_database
+    expect "the state before the mistake is restored" poolwright backup verify "$TO" --until "$before" --check "$(invariants "$rows")"
+    same "all checks passed" "$(grep -c '^  passed' /tmp/said)" 7
+    same "the time is named" "$(grep -c "until: $before; last transaction: 2" /tmp/said)" 1
+    expect "the last state is restored" poolwright backup verify "$TO" --until latest \
+        --check "psql -X -q -A -t -d postgres -c 'SELECT count(*) FROM acked' | grep -qx 0"
+    expect "the list" poolwright backup list "$TO"
+    same "it has the segments" "$(grep -c "^WAL archive $POOL/wal-archive: [1-9]" /tmp/said)" 1
+    same "it tells from which backup on" "$(grep -c "any state since $(backups | tail -n 1) can be restored" /tmp/said)" 1
+    expect "the WAL archive is unmounted" zfs unmount $POOL/wal-archive
+    refused "a segment for an archive that is not mounted" "not a WAL archive" \
+        as_postgres "poolwright backup wal-push $WAL_MOUNT $LOG/log/${SEGMENT##*/}"
+    same "nothing is written to the mount point" "$(find $WAL_MOUNT -mindepth 1)" ""
+    expect "it is mounted again" zfs mount $POOL/wal-archive
+}
+
 # listed TEXT NUMBER: `list` and `zfs list` have this number of backups.
 listed() {
     poolwright backup list "$TO" --json >/tmp/said 2>&1
@@ -361,7 +382,9 @@ step_backup() {
     elsewhere
     end_load
     verified "$(backups | tail -n 1)"
+    point_in_time
     retention "$first"
+    same "prune tells of the WAL archive" "$(grep -c "WAL archive $POOL/wal-archive: .*needed from" /tmp/said)" 1
     for pool in $POOL $OTHER; do
         expect "a scrub" zpool scrub -w "$pool"
         same "the pool has no errors" "$(zpool status -x "$pool")" "pool '$pool' is healthy"

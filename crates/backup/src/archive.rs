@@ -329,6 +329,8 @@ mod tests {
             id: name,
             time: String::new(),
             unix_s: time,
+            until: None,
+            last_transaction: None,
             passed: restore == 'g',
             restore_s: 0.0,
             check_s: 0.0,

@@ -20,6 +20,9 @@ use crate::manifest::{
 use crate::sources::{BackupSources, SNAPSHOTS};
 use crate::{Error, Result};
 
+/// The reason why a snapshot without a manifest is not listed as a backup.
+pub(crate) const NO_BACKUP: &str = "it is not a backup";
+
 /// A mounted dataset of backups.
 pub struct BackupDestination {
     dataset: String,
@@ -251,7 +254,14 @@ impl BackupDestination {
         fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700))
             .map_err(at("set the mode of"))?;
         let id = format!("{:08x}", random() >> 32);
-        let identity = DestinationIdentity { version: manifest::VERSION, id, database, paths, archive_of };
+        let identity = DestinationIdentity {
+            version: manifest::VERSION,
+            id,
+            database,
+            paths,
+            archive_of,
+            wal_archive: None,
+        };
         manifest::write(&self.mountpoint.join(IDENTITY), &identity)?;
         Ok(identity)
     }
@@ -273,7 +283,7 @@ impl BackupDestination {
                     backups.push(BackupEntry { manifest, age_s, last_restore });
                 }
                 Ok(_) => {
-                    others.insert(name.to_owned(), "it is not a backup".to_owned());
+                    others.insert(name.to_owned(), NO_BACKUP.to_owned());
                 }
                 Err(why) => {
                     others.insert(name.to_owned(), why.to_string());

@@ -60,6 +60,9 @@ pub struct DestinationIdentity {
     /// For an archive, the `id` of the dataset from which backups are copied into it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive_of: Option<String>,
+    /// The dataset with the archived log of the database ([`crate::wal`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_archive: Option<String>,
 }
 
 impl DestinationIdentity {
@@ -161,6 +164,12 @@ pub struct RestoreResult {
     pub time: String,
     /// The same in seconds since 1970.
     pub unix_s: u64,
+    /// Up to which time the log was replayed from the WAL archive, RFC 3339 in UTC, or `latest`; missing if the backup alone was restored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// The time of the last transaction that was replayed, RFC 3339 in UTC; missing without `until`, or if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_transaction: Option<String>,
     /// Whether every check passed.
     pub passed: bool,
     /// Seconds of copying the backup into the scratch directory.

@@ -5,9 +5,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::archive::{archived, is_awaited};
-use crate::destination::{BackupDestination, BackupEntry};
+use crate::destination::{BackupDestination, BackupEntry, BackupList, NO_BACKUP};
 use crate::error::refused;
+use crate::manifest::{BackupManifest, DestinationIdentity};
 use crate::retention::{RestoreState, RetentionCandidate, RetentionDecision, RetentionRules, decide};
+use crate::wal::{WalArchive, WalRemoval};
 use crate::{Error, Result};
 
 /// What is removed and what stays.
@@ -19,9 +21,13 @@ pub struct PruneReport {
     pub dry_run: bool,
     /// The decision on each backup, oldest first.
     pub decisions: Vec<RetentionDecision>,
+    /// What is removed from the WAL archive; missing if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wal: Option<WalRemoval>,
 }
 
-/// Applies the rules to the backups in a dataset. With an `archive` of it, backups that the archive does not have yet stay.
+/// Applies the rules to the backups in a dataset. With an `archive` of it, backups that the archive does not have yet stay. Then removes
+/// from its WAL archive the segments that no remaining backup needs.
 ///
 /// # Errors
 /// If the pool cannot be asked, or refuses to destroy a snapshot; a refusal if another run has the dataset or reads a backup, or it is
@@ -61,7 +67,8 @@ pub fn prune(
             false => obstacle(&entry.manifest.name),
         },
     };
-    let candidates: Vec<RetentionCandidate> = destination.list()?.backups.iter().map(candidate).collect();
+    let list = destination.list()?;
+    let candidates: Vec<RetentionCandidate> = list.backups.iter().map(candidate).collect();
     let decisions = decide(&candidates, rules);
     if !is_dry_run {
         for decision in decisions.iter().filter(|of| !of.kept) {
@@ -71,5 +78,31 @@ pub fn prune(
             destroyed.map_err(|cause| Error::from(cause).with_outcome(outcome))?;
         }
     }
-    Ok(PruneReport { dataset: dataset.to_owned(), dry_run: is_dry_run, decisions })
+    let stays = |entry: &&BackupEntry| decisions.iter().any(|of| of.kept && of.name == entry.manifest.name);
+    let remaining: Vec<&BackupManifest> = list.backups.iter().filter(stays).map(|of| &of.manifest).collect();
+    let wal = remove_wal(&destination, &identity, &list, &remaining, is_dry_run);
+    Ok(PruneReport { dataset: dataset.to_owned(), dry_run: is_dry_run, decisions, wal })
+}
+
+/// Removes segments from the WAL archive. If they cannot be, the reason is in the result: the backups were removed.
+fn remove_wal(
+    destination: &BackupDestination,
+    identity: &DestinationIdentity,
+    list: &BackupList,
+    remaining: &[&BackupManifest],
+    is_dry_run: bool,
+) -> Option<WalRemoval> {
+    let dataset = identity.wal_archive.as_ref()?;
+    let kept = |reason: String| WalRemoval {
+        dataset: dataset.clone(),
+        reason: Some(reason.lines().next().unwrap_or_default().to_owned()),
+        ..WalRemoval::default()
+    };
+    if let Some((name, why)) = list.others.iter().find(|(_, why)| *why != NO_BACKUP) {
+        return Some(kept(format!("the backup {name} cannot be read, and may need it: {why}")));
+    }
+    let removed = WalArchive::of_backups(identity)
+        .transpose()?
+        .and_then(|archive| archive.remove_unneeded(destination, dataset, remaining, is_dry_run));
+    Some(removed.unwrap_or_else(|why| kept(why.to_string())))
 }

@@ -20,10 +20,11 @@ use serde::Serialize;
 
 use crate::client::{ClientFailure, command_as};
 use crate::database::{self, DatabaseKind};
-use crate::destination::{BackupDestination, BackupEntry};
+use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::manifest::{BackupManifest, CheckVerdict, RestoreCheck, RestoreResult};
 use crate::observer::{BackupObserver, BackupStage};
+use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::{Error, Result};
 
 use program::{ProgramOutput, run_program, run_shell};
@@ -45,17 +46,8 @@ pub struct RestoreOptions {
     pub bindir: Option<PathBuf>,
     /// The limit of the copying, in bytes a second.
     pub rate: Option<u64>,
-}
-
-/// The backups to restore.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RestoreChoice {
-    /// The newest.
-    Newest,
-    /// This one.
-    Named(String),
-    /// All of them.
-    All,
+    /// Replay the log from the WAL archive.
+    pub until: Option<RecoveryTarget>,
 }
 
 /// The results of restoring.
@@ -87,22 +79,11 @@ pub fn verify(
 ) -> Result<RestoreReport> {
     let destination = BackupDestination::open(dataset)?;
     let _reading = destination.lock_for_reading()?;
-    let backups = destination.list()?.backups;
-    let is_chosen = |entry: &&BackupEntry| match choice {
-        RestoreChoice::Newest => Some(&entry.manifest.name) == backups.last().map(|of| &of.manifest.name),
-        RestoreChoice::Named(name) => entry.manifest.name == *name,
-        RestoreChoice::All => true,
-    };
-    let chosen: Vec<&BackupManifest> = backups.iter().filter(is_chosen).map(|of| &of.manifest).collect();
-    if chosen.is_empty() {
-        return refused(match choice {
-            RestoreChoice::Named(name) => format!("{dataset} has no backup {name}"),
-            _ => format!("{dataset} has no backup"),
-        });
-    }
+    let recovery = Recovery::of(&destination, options.until)?;
+    let chosen = choose(&destination, choice, options.until)?;
     let mut restores = Vec::new();
-    for backup in chosen {
-        let result = restore(&destination, backup, options, observer)?;
+    for backup in &chosen {
+        let result = restore(&destination, backup, options, recovery.as_ref(), observer)?;
         destination.record(&result)?;
         restores.push(result);
     }
@@ -113,10 +94,14 @@ fn restore(
     destination: &BackupDestination,
     backup: &BackupManifest,
     options: &RestoreOptions,
+    recovery: Option<&Recovery>,
     observer: &mut dyn BackupObserver,
 ) -> Result<RestoreResult> {
     if backup.database.kind == DatabaseKind::None && options.check.is_none() {
         return refused("nothing is known that checks this database\nhint: name a command that checks it");
+    }
+    if let Some(recovery) = recovery {
+        recovery.check(destination, backup)?;
     }
     let parent = options.scratch.clone().unwrap_or_else(|| scratch::parent_for(backup.bytes + EXTRA));
     let free = room::available(&parent).map_err(Error::host("inspect", &parent))?;
@@ -141,7 +126,7 @@ fn restore(
     observer.stage(BackupStage::Check);
     let start = Instant::now();
     let mut checks = vec![compare_contents(backup, &contents)];
-    let own = own_checks(backup, &tree, options, observer)?;
+    let OwnChecks { checks: own, last_transaction } = own_checks(backup, &tree, options, recovery, observer)?;
     if own.iter().all(|check| check.result == CheckVerdict::NotRun) {
         let why: Vec<String> = own.iter().filter_map(|check| check.detail.clone()).collect();
         return refused(format!(
@@ -156,6 +141,8 @@ fn restore(
         id: backup.id.clone(),
         time: time::rfc3339(unix_s),
         unix_s,
+        until: recovery.map(Recovery::until),
+        last_transaction,
         passed: checks.iter().all(|check| check.result != CheckVerdict::Failed),
         restore_s,
         check_s: start.elapsed().as_secs_f64(),
@@ -181,19 +168,29 @@ fn own_checks(
     backup: &BackupManifest,
     tree: &RestoredTree,
     options: &RestoreOptions,
+    recovery: Option<&Recovery>,
     observer: &mut dyn BackupObserver,
-) -> Result<Vec<RestoreCheck>> {
+) -> Result<OwnChecks> {
     let kind = backup.database.kind;
     let located = database::locate(&tree.paths, Some(kind), false)?;
-    let context = CheckContext { backup, tree, root: located.root, options };
+    let context = CheckContext { backup, tree, root: located.root, options, recovery };
     let is_interrupted = || observer.is_interrupted();
-    match kind {
-        DatabaseKind::Postgresql => postgresql::check(&context, &is_interrupted),
+    let checks = match kind {
+        DatabaseKind::Postgresql => return postgresql::check(&context, &is_interrupted),
         DatabaseKind::Mariadb => mariadb::check(&context, &is_interrupted),
         DatabaseKind::Sqlite => files::check_sqlite(&context, &is_interrupted),
         DatabaseKind::Openldap => files::check_lmdb(&context, &is_interrupted),
         DatabaseKind::None => context.check_of_user(&[], &is_interrupted),
-    }
+    };
+    Ok(OwnChecks { checks: checks?, last_transaction: None })
+}
+
+/// The results of a database's own checks.
+#[derive(Debug, Default)]
+struct OwnChecks {
+    checks: Vec<RestoreCheck>,
+    /// The time of the last transaction that was replayed from a WAL archive.
+    last_transaction: Option<String>,
 }
 
 /// What the checks of a database need.
@@ -203,6 +200,7 @@ struct CheckContext<'a> {
     /// The restored directory of the database.
     root: PathBuf,
     options: &'a RestoreOptions,
+    recovery: Option<&'a Recovery>,
 }
 
 impl CheckContext<'_> {

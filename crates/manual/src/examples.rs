@@ -82,12 +82,26 @@ pub const EXAMPLES: &[VerbExamples] = &[
             "poolwright backup run /srv/orientdb --to tank/backup --freeze ./freeze.sh --thaw ./release.sh",
         ],
     ),
+    entry(&["backup", "wal-create"], &["poolwright backup wal-create tank/backup --to tank/wal-archive"]),
+    entry(
+        &["backup", "wal-push"],
+        &["poolwright backup wal-push /tank/wal-archive pg_wal/00000001000000000000002A"],
+    ),
     entry(&["backup", "list"], &["poolwright backup list tank/backup"]),
     entry(
         &["backup", "verify"],
         &[
             "poolwright backup verify tank/backup",
             "poolwright backup verify tank/backup --all --check ./invariants.sh",
+            "poolwright backup verify tank/backup --until 2026-03-01T14:05:00Z",
+        ],
+    ),
+    entry(
+        &["backup", "restore"],
+        &[
+            "poolwright backup restore tank/backup --dry-run",
+            "poolwright backup restore tank/backup --until 2026-03-01T14:05:00Z",
+            "poolwright backup restore tank/backup 20260301T020003Z --to /srv/check",
         ],
     ),
     entry(

@@ -4,13 +4,15 @@
 use poolwright_alert::ApiAlerts;
 use poolwright_alert::check::CheckResult;
 use poolwright_apply::run::{ApplyReport, Outcome as ApplyOutcome};
-use poolwright_backup::BackupList;
 use poolwright_backup::archive::ArchiveReport;
+use poolwright_backup::listing::BackupListing;
 use poolwright_backup::manifest::BackupManifest;
 use poolwright_backup::prune::PruneReport;
+use poolwright_backup::restore::RestoredDatabase;
 use poolwright_backup::run::BackupReport;
 use poolwright_backup::send::SendReport;
 use poolwright_backup::verify::RestoreReport;
+use poolwright_backup::wal::WalArchiveReport;
 use poolwright_estimate::Estimate;
 use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary};
 use poolwright_lab::{Outcome, TrialSpec};
@@ -38,11 +40,13 @@ pub fn all() -> Vec<(&'static str, Value)> {
     let outputs = [
         ("apply", of::<ApplyReport>()),
         ("backup-archive", of::<ArchiveReport>()),
-        ("backup-list", of::<BackupList>()),
+        ("backup-list", of::<BackupListing>()),
         ("backup-prune", of::<PruneReport>()),
+        ("backup-restore", of::<RestoredDatabase>()),
         ("backup-run", of::<BackupReport>()),
         ("backup-send", of::<SendReport>()),
         ("backup-verify", of::<RestoreReport>()),
+        ("backup-wal-create", of::<WalArchiveReport>()),
         ("check", of::<CheckResult>()),
         ("dataset-create", of::<CreatedDataset>()),
         ("dataset-destroy", of::<DestroyedDatasets>()),

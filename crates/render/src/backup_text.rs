@@ -2,13 +2,16 @@
 
 use std::fmt::Write as _;
 
+use poolwright_backup::BackupEntry;
 use poolwright_backup::archive::ArchiveReport;
+use poolwright_backup::listing::BackupListing;
 use poolwright_backup::manifest::{BackupManifest, CheckVerdict, ConsistencyMeans, RestoreResult};
 use poolwright_backup::prune::PruneReport;
+use poolwright_backup::restore::RestoredDatabase;
 use poolwright_backup::run::BackupAssessment;
 use poolwright_backup::send::{SendReport, SentBackup, StreamReport};
 use poolwright_backup::verify::RestoreReport;
-use poolwright_backup::{BackupEntry, BackupList};
+use poolwright_backup::wal::{WalArchiveReport, WalCoverage, WalRemoval};
 use poolwright_host::quoted;
 use poolwright_report::{Cell, Column, Table, Terminal, text::age};
 use poolwright_trace::format_size;
@@ -49,7 +52,8 @@ pub fn backup(destination: &str, backup: &BackupManifest) -> String {
 }
 
 /// A list of backups.
-pub fn list(list: &BackupList, terminal: Terminal) -> String {
+pub fn list(listing: &BackupListing, terminal: Terminal) -> String {
+    let list = &listing.backups;
     let columns = [
         Column::left("backup"),
         Column::right("age"),
@@ -79,8 +83,74 @@ pub fn list(list: &BackupList, terminal: Terminal) -> String {
             None => writeln!(text, "no backup has passed a restore yet"),
         };
     }
+    if let Some(wal) = &listing.wal {
+        add_wal(&mut text, wal);
+    }
     for (name, why) in &list.others {
         let _ = writeln!(text, "@{name}: {why}");
+    }
+    text
+}
+
+/// The segments in a WAL archive.
+fn add_wal(text: &mut String, wal: &WalCoverage) {
+    let dataset = &wal.dataset;
+    let _ = match (&wal.problem, &wal.first, &wal.last) {
+        (Some(why), ..) => writeln!(text, "WAL archive {dataset}: {why}"),
+        (None, Some(first), Some(last)) => {
+            let newest =
+                wal.newest_age_s.map_or_else(String::new, |s| format!(", the newest {} old", age(s)));
+            writeln!(text, "WAL archive {dataset}: {} segments, {first} to {last}{newest}", wal.segments)
+        }
+        _ => writeln!(text, "WAL archive {dataset}: no segment yet"),
+    };
+    if wal.segments > 0 {
+        let _ = match &wal.replayable_from {
+            Some(name) => writeln!(text, "  any state since {name} can be restored, up to the last segment"),
+            None => writeln!(text, "  no backup since the log is archived without gaps: make one"),
+        };
+    }
+    for first in &wal.gaps {
+        let _ = writeln!(text, "  {first} is missing: recoveries from before end there");
+    }
+}
+
+/// A WAL archive, and the settings of the server.
+pub fn wal_archive(report: &WalArchiveReport) -> String {
+    let state = if report.created { "created" } else { "exists" };
+    let setting = |name: &str, value: &str| format!("{name} = '{}'\n", value.replace('\'', "''"));
+    format!(
+        "{}: {state}, in {}, owned by user {}\n\nSettings of PostgreSQL (archive_mode needs a restart, the others a reload):\n\n\
+         archive_mode = on\n{}archive_timeout = 300\n",
+        report.wal_archive,
+        quoted(&report.directory),
+        report.owner,
+        setting("archive_command", &report.archive_command),
+    )
+}
+
+/// A database that was restored, or would be, and what is left to the user.
+pub fn restored(report: &RestoredDatabase) -> String {
+    let word = if report.dry_run { "would restore" } else { "restored" };
+    let size = format_size(report.bytes);
+    let mut text = format!(
+        "{word} {}@{} of {}: {} files, {size}\n",
+        report.dataset, report.backup, report.created, report.files
+    );
+    for directory in &report.directories {
+        let _ = writeln!(text, "  {} to {}", quoted(&directory.path), quoted(&directory.restored_to));
+    }
+    if let Some(until) = &report.until {
+        let _ = writeln!(
+            text,
+            "when it is started, PostgreSQL replays the log until {until}; settings in postgresql.auto.conf, to be removed afterwards:"
+        );
+        for setting in &report.settings {
+            let _ = writeln!(text, "  {setting}");
+        }
+    }
+    if !report.dry_run {
+        let _ = writeln!(text, "next: start the database");
     }
     text
 }
@@ -111,6 +181,10 @@ fn add_restore(text: &mut String, dataset: &str, restore: &RestoreResult) {
         "{dataset}@{}: {verdict} (restored in {:.1} s, checked in {:.1} s)",
         restore.name, restore.restore_s, restore.check_s
     );
+    if let Some(until) = &restore.until {
+        let last = restore.last_transaction.as_deref().unwrap_or("none");
+        let _ = writeln!(text, "  the log was replayed until: {until}; last transaction: {last}");
+    }
     for check in &restore.checks {
         let result = match check.result {
             CheckVerdict::Passed => "passed",
@@ -202,5 +276,21 @@ pub fn prune(report: &PruneReport) -> String {
     if report.decisions.is_empty() {
         let _ = writeln!(text, "{} has no backups", report.dataset);
     }
+    if let Some(wal) = &report.wal {
+        add_wal_removal(&mut text, wal, report.dry_run);
+    }
     text
+}
+
+fn add_wal_removal(text: &mut String, wal: &WalRemoval, is_dry_run: bool) {
+    let word = if is_dry_run { "would remove" } else { "removed" };
+    let files = poolwright_trace::counted(wal.files, "file");
+    let size = format_size(wal.bytes);
+    let _ = match (&wal.reason, &wal.needed_from) {
+        (Some(why), _) => writeln!(text, "{:12}  WAL archive {}: {why}", "keep", wal.dataset),
+        (None, Some(from)) => {
+            writeln!(text, "{word:12}  WAL archive {}: {files}, {size}; needed from {from}", wal.dataset)
+        }
+        (None, None) => writeln!(text, "{word:12}  WAL archive {}: {files}, {size}", wal.dataset),
+    };
 }

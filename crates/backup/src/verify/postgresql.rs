@@ -12,10 +12,11 @@ use rustix::process::Signal;
 
 use super::program::{ProgramOutput, find_program, run_program};
 use super::server::RestoredServer;
-use super::{CheckContext, failed, interruption, not_run, passed};
+use super::{CheckContext, OwnChecks, failed, interruption, not_run, passed};
 use crate::client::{ClientSession, command_as};
 use crate::error::refused;
 use crate::manifest::RestoreCheck;
+use crate::restore::RECOVERY_SIGNAL;
 use crate::{Error, Result};
 
 /// Files of the running server, and those that would make the restored one follow another server or wait for an archive. A
@@ -64,6 +65,9 @@ const LONGEST_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
 /// How long a question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(600);
 const START: &str = "start and recovery";
+/// The time of the last transaction that was replayed.
+const LAST_TRANSACTION: &str = "SELECT to_char(pg_last_xact_replay_timestamp() AT TIME ZONE 'UTC', \
+     'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"');";
 const STOP: &str = "shutdown";
 
 /// The programs of a version, and how to reach the restored server.
@@ -75,13 +79,11 @@ struct Restored<'a> {
 }
 
 /// Starts the server, lets it recover, checks all tables and indexes, dumps all databases, and verifies the checksums of pages.
-pub(super) fn check(
-    context: &CheckContext<'_>,
-    is_interrupted: &dyn Fn() -> bool,
-) -> Result<Vec<RestoreCheck>> {
+pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> bool) -> Result<OwnChecks> {
+    let only = |check| OwnChecks { checks: vec![check], last_transaction: None };
     let Some(bindir) = bindir(context)? else {
         let version = version(&context.root)?;
-        return Ok(vec![not_run(START, format!("the programs of PostgreSQL {version} are not installed"))]);
+        return Ok(only(not_run(START, format!("the programs of PostgreSQL {version} are not installed"))));
     };
     if context.tree.owner.0 == 0 {
         return refused("PostgreSQL does not run as root, which owns the files of the backup");
@@ -92,6 +94,9 @@ pub(super) fn check(
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}
             removed => removed.map_err(Error::host("remove", &path))?,
         }
+    }
+    if context.recovery.is_some() {
+        context.tree.write_at(&context.root.join(RECOVERY_SIGNAL), "")?;
     }
     let socket_dir = context.tree.make_dir("socket")?;
     if socket_dir.as_os_str().len() > LONGEST_SOCKET_DIR {
@@ -104,9 +109,13 @@ pub(super) fn check(
     let program = restored.bindir.join("postgres");
     let mut server = RestoredServer::start(&program, &restored.arguments()?, context.tree.owner, &log)?;
     if let Err(why) = server.wait_until(|| restored.answers(), is_interrupted)? {
-        return Ok(vec![failed(START, why)]);
+        return Ok(only(failed(START, why)));
     }
     let mut checks = vec![passed(START)];
+    let last_transaction = match context.recovery {
+        Some(_) => restored.ask(LAST_TRANSACTION, is_interrupted)?.filter(|time| !time.is_empty()),
+        None => None,
+    };
     let has_checksums = restored.ask("SHOW data_checksums;", is_interrupted)?;
     checks.push(restored.amcheck(is_interrupted)?);
     checks.push(restored.run("pg_dumpall", &["--no-password"], is_interrupted)?);
@@ -118,7 +127,7 @@ pub(super) fn check(
         Err(why) => checks.push(failed(STOP, why)),
     }
     checks.push(restored.checksums(has_checksums.as_deref(), is_interrupted)?);
-    Ok(checks)
+    Ok(OwnChecks { checks, last_transaction })
 }
 
 impl Restored<'_> {
@@ -133,6 +142,14 @@ impl Restored<'_> {
         let mut arguments: Vec<OsString> = vec!["-D".into(), self.context.root.clone().into()];
         for setting in SETTINGS.iter().filter(|setting| self.knows(setting)) {
             arguments.extend(["-c".into(), setting.into()]);
+        }
+        // The last value of a setting counts.
+        if let Some(recovery) = self.context.recovery {
+            // With a hot standby, the server refuses to recover with smaller limits than those of the original.
+            arguments.extend(["-c".into(), "hot_standby=off".into()]);
+            for (name, value) in recovery.settings() {
+                arguments.extend(["-c".into(), format!("{name}={value}").into()]);
+            }
         }
         for (name, path) in paths {
             arguments.extend(["-c".into(), format!("{name}={}", path.display()).into()]);

@@ -4,13 +4,14 @@
 //! absolute ones into the database's directories are turned to the restored ones.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::TreeContents;
 
 use crate::manifest::BackupManifest;
 use crate::observer::BackupObserver;
+use crate::placement::{below, turn_links};
 use crate::transfer;
 use crate::{Error, Result};
 
@@ -60,7 +61,7 @@ impl RestoredTree {
         chown(scratch, Some(owner.0), Some(owner.1)).map_err(Error::host("set the owner of", scratch))?;
         let tree = RestoredTree { scratch: scratch.to_owned(), paths, owner, top };
         let hosts: Vec<&Path> = backup.sources.iter().map(|source| source.path.as_path()).collect();
-        tree.turn_links(&tree.top, &hosts)?;
+        turn_links(&tree.top, &tree.top, &hosts)?;
         Ok((tree, sum))
     }
 
@@ -81,35 +82,15 @@ impl RestoredTree {
     /// Writes a file into the scratch directory, which belongs to the owner of the database.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.scratch.join(name);
-        fs::write(&path, text).map_err(Error::host("write", &path))?;
-        chown(&path, Some(self.owner.0), Some(self.owner.1))
-            .map_err(Error::host("set the owner of", &path))?;
+        self.write_at(&path, text)?;
         Ok(path)
     }
 
-    /// Turns absolute links into the database's directories to the restored ones.
-    fn turn_links(&self, dir: &Path, hosts: &[&Path]) -> Result<()> {
-        for entry in fs::read_dir(dir).map_err(Error::host("list", dir))? {
-            let path = entry.map_err(Error::host("list", dir))?.path();
-            let meta = fs::symlink_metadata(&path).map_err(Error::host("inspect", &path))?;
-            if meta.is_dir() {
-                self.turn_links(&path, hosts)?;
-            } else if meta.is_symlink() {
-                let target = fs::read_link(&path).map_err(Error::host("read", &path))?;
-                if hosts.iter().any(|host| target.starts_with(host)) {
-                    fs::remove_file(&path).map_err(Error::host("remove", &path))?;
-                    symlink(self.counterpart(&target), &path).map_err(Error::host("create", &path))?;
-                    lchown(&path, Some(meta.uid()), Some(meta.gid()))
-                        .map_err(Error::host("set the owner of", &path))?;
-                }
-            }
-        }
-        Ok(())
+    /// Writes a file, which belongs to the owner of the database.
+    pub fn write_at(&self, path: &Path, text: &str) -> Result<()> {
+        fs::write(path, text).map_err(Error::host("write", path))?;
+        chown(path, Some(self.owner.0), Some(self.owner.1)).map_err(Error::host("set the owner of", path))
     }
-}
-
-fn below(top: &Path, path: &Path) -> PathBuf {
-    top.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// Makes the directories between the scratch directory and a restored one.

@@ -1,18 +1,21 @@
-//! `poolwright backup`: backups of a database by snapshots, restore tests, an archive, replication, retention.
+//! `poolwright backup`: backups of a database by snapshots, restores and tests of them, an archive, replication, retention, the log.
 
 mod archive;
+mod restore;
 mod run;
 mod send;
 mod summary;
+mod wal;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
 use poolwright_backup::prune::prune;
+use poolwright_backup::recovery::{RecoveryTarget, RestoreChoice};
 use poolwright_backup::retention::RetentionRules;
-use poolwright_backup::verify::{RestoreChoice, RestoreOptions, verify};
-use poolwright_backup::{BackupDestination, BackupObserver, BackupStage};
+use poolwright_backup::verify::{RestoreOptions, verify};
+use poolwright_backup::{BackupObserver, BackupStage, listing};
 use poolwright_lab::run::Update;
 use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_render::backup_text;
@@ -23,7 +26,7 @@ use super::pool_connection::{parse_dataset, print_json};
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
 
-/// Back up a database by snapshots, test restores, archive, replicate and remove backups
+/// Back up a database by snapshots; test, restore, archive, replicate and remove backups
 ///
 /// A backup is a snapshot of a dataset that holds a copy of the database's directories. Works on datasets of the kernel's OpenZFS
 /// (as root) and on mounted pools of the user-space engine.
@@ -38,9 +41,12 @@ enum Verb {
     Run(run::Args),
     List(ListArgs),
     Verify(VerifyArgs),
+    Restore(restore::Args),
     Archive(archive::Args),
     Send(send::Args),
     Prune(PruneArgs),
+    WalCreate(wal::CreateArgs),
+    WalPush(wal::PushArgs),
 }
 
 /// List the backups in a dataset
@@ -52,7 +58,7 @@ struct ListArgs {
     #[arg(value_name = "DATASET", value_parser = parse_dataset)]
     dataset: String,
 
-    /// Print one JSON object: {dataset, backups, last_good_restore_age_s, newest_good_backup_age_s, others}
+    /// Print one JSON object: {dataset, backups, last_good_restore_age_s, newest_good_backup_age_s, wal, others}
     #[arg(long)]
     json: bool,
 }
@@ -73,8 +79,13 @@ struct VerifyArgs {
     name: Option<String>,
 
     /// Restore every backup
-    #[arg(long)]
+    #[arg(long, conflicts_with = "until")]
     all: bool,
+
+    /// Replay the log of the WAL archive up to this time (RFC 3339, such as 2026-03-01T14:05:00Z), or to its end (latest). Restores the newest
+    /// backup before it, or the named one. PostgreSQL only
+    #[arg(long, value_name = "TIME", value_parser = parse_until)]
+    until: Option<RecoveryTarget>,
 
     /// Command that checks the restored database, in addition to the database's own checks. It can connect to PostgreSQL (PGHOST, PGUSER are set) and MariaDB
     /// (MYSQL_UNIX_PORT); POOLWRIGHT_RESTORED is the restored directory
@@ -101,7 +112,7 @@ struct VerifyArgs {
 /// Remove old backups
 ///
 /// The newest backup, and the newest that passed a restore, always stay. While no backup has passed a restore, all stay. A backup stays if
-/// one of the rules keeps it.
+/// one of the rules keeps it. Segments of the WAL archive that none of the remaining backups needs are removed too.
 #[derive(Debug, clap::Args)]
 struct PruneArgs {
     /// Dataset of the backups
@@ -128,7 +139,7 @@ struct PruneArgs {
     #[arg(long, short = 'n')]
     dry_run: bool,
 
-    /// Print one JSON object: {dataset, dry_run, decisions}
+    /// Print one JSON object: {dataset, dry_run, decisions, wal}
     #[arg(long)]
     json: bool,
 }
@@ -138,15 +149,18 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     match &args.verb {
         Verb::Run(args) => run::run(args),
         Verb::List(args) => list(args),
-        Verb::Verify(args) => restore(args),
+        Verb::Verify(args) => check(args),
+        Verb::Restore(args) => restore::run(args),
         Verb::Archive(args) => archive::run(args),
         Verb::Send(args) => send::run(args),
         Verb::Prune(args) => remove(args),
+        Verb::WalCreate(args) => wal::run_create(args),
+        Verb::WalPush(args) => wal::run_push(args),
     }
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<u8> {
-    let list = BackupDestination::open(&args.dataset)?.list()?;
+    let list = listing::list(&args.dataset)?;
     match args.json {
         true => print_json(&list)?,
         false => print!("{}", backup_text::list(&list, crate::stdout::terminal())),
@@ -154,7 +168,7 @@ fn list(args: &ListArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn restore(args: &VerifyArgs) -> anyhow::Result<u8> {
+fn check(args: &VerifyArgs) -> anyhow::Result<u8> {
     let choice = match (&args.name, args.all) {
         (Some(name), _) => RestoreChoice::Named(name.clone()),
         (None, true) => RestoreChoice::All,
@@ -165,12 +179,9 @@ fn restore(args: &VerifyArgs) -> anyhow::Result<u8> {
         check: args.check.clone(),
         bindir: args.bindir.clone(),
         rate: args.rate,
+        until: args.until,
     };
-    interrupt::watch_patiently()?;
-    let mut reporter = BackupReporter::new(args.json);
-    let report = verify(&args.dataset, &choice, &options, &mut reporter);
-    reporter.end();
-    let report = report?;
+    let report = reported(args.json, |reporter| verify(&args.dataset, &choice, &options, reporter))?;
     summary::keep(&args.dataset);
     match args.json {
         true => print_json(&report)?,
@@ -193,6 +204,17 @@ fn remove(args: &PruneArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// For clap: a time, or `latest`.
+fn parse_until(text: &str) -> Result<RecoveryTarget, String> {
+    match text {
+        "latest" => Ok(RecoveryTarget::Latest),
+        text => poolwright_host::time::parse_rfc3339(text).map(RecoveryTarget::Time).ok_or_else(|| {
+            "a time with its zone, such as 2026-03-01T14:05:00Z or 2026-03-01T15:05:00+01:00, or latest"
+                .to_owned()
+        }),
+    }
+}
+
 /// For clap: a number of minutes, hours, days or weeks.
 fn parse_age(text: &str) -> Result<Duration, String> {
     let unit = match text.chars().last() {
@@ -207,23 +229,24 @@ fn parse_age(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs).ok_or_else(|| "a number with a unit: 90m, 12h, 30d, 8w".to_owned())
 }
 
+/// Performs a run, whose progress is shown. Ctrl-C does not end this process but interrupts the run. `is_quiet`: only remarks are
+/// shown.
+fn reported<T>(
+    is_quiet: bool,
+    run: impl FnOnce(&mut BackupReporter) -> poolwright_backup::Result<T>,
+) -> anyhow::Result<T> {
+    interrupt::watch_patiently()?;
+    let mut reporter = BackupReporter { line: ProgressLine::new(""), is_quiet, title: "" };
+    let done = run(&mut reporter);
+    reporter.line.end();
+    Ok(done?)
+}
+
 /// Shows the progress of a run on standard error.
 struct BackupReporter {
     line: ProgressLine,
     is_quiet: bool,
     title: &'static str,
-}
-
-impl BackupReporter {
-    /// `is_quiet`: only remarks.
-    fn new(is_quiet: bool) -> BackupReporter {
-        BackupReporter { line: ProgressLine::new(""), is_quiet, title: "" }
-    }
-
-    /// Removes the changing line.
-    fn end(&self) {
-        self.line.end();
-    }
 }
 
 impl BackupObserver for BackupReporter {
@@ -254,6 +277,17 @@ impl BackupObserver for BackupReporter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn targets_of_a_recovery() {
+        assert_eq!(parse_until("latest"), Ok(RecoveryTarget::Latest));
+        assert_eq!(parse_until("2026-03-01T15:05:00+01:00"), parse_until("2026-03-01T14:05:00Z"));
+        for wrong in
+            ["", "Latest", "2026-03-01", "2026-03-01 14:05", "2026-03-01T14:05:00", "1960-01-01T00:00:00Z"]
+        {
+            assert!(parse_until(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn ages() {

@@ -124,6 +124,39 @@ impl Postgres {
         command
     }
 
+    /// Copies the program to a directory that the server's user can enter, and returns its path.
+    pub fn program(&self) -> PathBuf {
+        let path = self.at("poolwright");
+        fs::copy(assert_cmd::cargo::cargo_bin!("poolwright"), &path).unwrap();
+        path
+    }
+
+    /// Changes settings of the server and starts it again.
+    pub fn set(&mut self, settings: &[(&str, &str)]) {
+        for (name, value) in settings {
+            self.ask(&format!("ALTER SYSTEM SET {name} = '{}'", value.replace('\'', "''")));
+        }
+        self.stop();
+        self.start_again();
+    }
+
+    /// Starts the server after it was stopped.
+    pub fn start_again(&mut self) {
+        self.server = Postgres::spawn(&self.mounted, &self.bindir);
+        self.wait();
+    }
+
+    /// Stops the server.
+    pub fn stop(&mut self) {
+        let _ = Command::new("kill").args(["-INT", &self.server.id().to_string()]).status();
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while matches!(self.server.try_wait(), Ok(None)) && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+
     pub fn ask(&self, statement: &str) -> String {
         succeeds(self.client("psql").args(["-X", "-q", "-A", "-t", "-c", statement])).trim().to_owned()
     }
@@ -147,14 +180,8 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-INT", &self.server.id().to_string()]).status();
-        let end = std::time::Instant::now() + Duration::from_secs(60);
-        while matches!(self.server.try_wait(), Ok(None)) && std::time::Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-        for name in ["backup", "data", "wal"] {
+        self.stop();
+        for name in ["archive", "backup", "data", "wal"] {
             let dir = self.at(name);
             let end = std::time::Instant::now() + Duration::from_secs(30);
             while dir.exists() && !umount(&dir) && std::time::Instant::now() < end {

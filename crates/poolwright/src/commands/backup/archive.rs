@@ -8,8 +8,7 @@ use poolwright_render::backup_text;
 use super::super::options::parse_size;
 use super::super::pool::settings;
 use super::super::pool_connection::{parse_dataset, print_json};
-use super::{BackupReporter, summary};
-use crate::interrupt;
+use super::{reported, summary};
 
 /// Copy backups into an archive: a dataset with large records and a strong codec
 ///
@@ -76,11 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 fn execute(prepared: ArchiveRun, args: &Args) -> anyhow::Result<ArchiveReport> {
-    interrupt::watch_patiently()?;
-    let mut reporter = BackupReporter::new(args.json);
-    let report = prepared.execute(&mut reporter);
-    reporter.end();
-    let report = report?;
+    let report = reported(args.json, |reporter| prepared.execute(reporter))?;
     if report.decisions.iter().any(|of| of.copied) {
         summary::keep(&args.archive);
     }

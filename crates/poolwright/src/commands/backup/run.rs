@@ -11,8 +11,7 @@ use poolwright_render::backup_text;
 
 use super::super::options::{parse_size, parse_time};
 use super::super::pool_connection::{parse_dataset, print_json};
-use super::{BackupReporter, summary};
-use crate::interrupt;
+use super::{reported, summary};
 
 /// Make a backup of a database
 ///
@@ -108,11 +107,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         }
         return Ok(0);
     }
-    interrupt::watch_patiently()?;
-    let mut reporter = BackupReporter::new(args.json);
-    let backup = prepared.execute(&mut reporter);
-    reporter.end();
-    let backup = backup?;
+    let backup = reported(args.json, |reporter| prepared.execute(reporter))?;
     summary::keep(&args.destination);
     match args.json {
         true => print_json(&BackupReport { assessment, backup: Some(backup) })?,

@@ -1,14 +1,13 @@
 //! `poolwright backup send`: replicates backups to another pool or host.
 
 use anyhow::anyhow;
-use poolwright_backup::send::{SendOptions, SendReport, SendRun, SendTarget};
+use poolwright_backup::send::{SendOptions, SendRun, SendTarget};
 use poolwright_render::backup_text;
 
 use super::super::options::parse_size;
 use super::super::pool_connection::{parse_dataset, print_json};
-use super::BackupReporter;
+use super::reported;
 use crate::failure::Usage;
-use crate::interrupt;
 
 /// Send backups to another pool or host, through `zfs send` and `zfs receive`
 ///
@@ -52,20 +51,15 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let options =
         SendOptions { target: args.target.clone(), shell: args.ssh.as_ref().map(words), rate: args.rate };
     let prepared = SendRun::prepare(&args.dataset, options)?;
-    let report = if args.dry_run { prepared.report() } else { execute(prepared, args)? };
+    let report = match args.dry_run {
+        true => prepared.report(),
+        false => reported(args.json, |reporter| prepared.execute(reporter))?,
+    };
     match args.json {
         true => print_json(&report)?,
         false => print!("{}", backup_text::send(&report)),
     }
     Ok(0)
-}
-
-fn execute(prepared: SendRun, args: &Args) -> anyhow::Result<SendReport> {
-    interrupt::watch_patiently()?;
-    let mut reporter = BackupReporter::new(args.json);
-    let report = prepared.execute(&mut reporter);
-    reporter.end();
-    Ok(report?)
 }
 
 /// For clap: `[USER@HOST:]DATASET`.

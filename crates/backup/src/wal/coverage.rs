@@ -1,0 +1,116 @@
+//! Which segments the archive has.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{SegmentPlace, WalArchive, WalFile};
+use crate::Result;
+
+/// The most gaps that are named.
+const NAMED_GAPS: usize = 20;
+
+/// The segments in a WAL archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WalCoverage {
+    /// The dataset.
+    pub dataset: String,
+    /// Why the archive cannot be read; missing if it can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Number of whole segments.
+    pub segments: u64,
+    /// The first one; missing if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
+    /// The last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+    /// Seconds since the newest one was archived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest_age_s: Option<u64>,
+    /// The oldest backup from which the log can be replayed to its end: the archive has the segment in which its recovery begins, and all
+    /// later ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayable_from: Option<String>,
+    /// Gaps, at most 20: the first segment that is missing in each. A recovery of an older backup cannot go beyond it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
+}
+
+impl WalArchive {
+    /// Which segments the archive has. `recoveries` are the names of backups and the segments in which their recoveries begin, the oldest
+    /// backup first.
+    ///
+    /// # Errors
+    /// If its directory cannot be read.
+    pub fn coverage(&self, dataset: &str, recoveries: &[(String, SegmentPlace)]) -> Result<WalCoverage> {
+        let mut places = BTreeSet::new();
+        let mut newest = None;
+        for (name, file) in self.files()? {
+            if let WalFile::Segment(place) = file {
+                places.insert(place);
+                let archived = fs::metadata(self.dir.join(&name)).and_then(|meta| meta.modified()).ok();
+                newest = newest.max(archived);
+            }
+        }
+        let is_whole = |(_, first): &&(String, SegmentPlace)| {
+            places.contains(first)
+                && gaps(&places.range(first..).copied().collect(), self.identity.segment_size).is_empty()
+        };
+        let replayable_from = recoveries.iter().find(is_whole).map(|(name, _)| name.clone());
+        let age = newest.map(|time| SystemTime::now().duration_since(time).unwrap_or_default());
+        Ok(WalCoverage {
+            dataset: dataset.to_owned(),
+            problem: None,
+            segments: places.len() as u64,
+            first: places.first().map(SegmentPlace::to_string),
+            last: places.last().map(SegmentPlace::to_string),
+            newest_age_s: age.map(|age| age.as_secs()),
+            replayable_from,
+            gaps: gaps(&places, self.identity.segment_size),
+        })
+    }
+}
+
+/// The first missing segment of each gap. A timeline continues another one in the segment in which it began, so each is looked at by itself.
+fn gaps(places: &BTreeSet<SegmentPlace>, segment_size: u32) -> Vec<String> {
+    let pairs = places.iter().zip(places.iter().skip(1));
+    let missing = pairs.filter(|(a, b)| a.timeline == b.timeline).filter_map(|(a, b)| {
+        let next = a.next(segment_size);
+        (next != *b).then(|| next.to_string())
+    });
+    missing.take(NAMED_GAPS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal::tests::{archive, segment};
+
+    #[test]
+    fn gaps_are_found_in_each_timeline() {
+        let (dir, archive) = archive();
+        assert_eq!(archive.coverage("tank/wal", &[]).unwrap().segments, 0);
+        for number in [2, 3, 5, 6, 9] {
+            archive.push(&segment(&dir.path().join("pg_wal"), 7, number, b"")).unwrap();
+        }
+        let from = |number| (format!("from {number}"), SegmentPlace { timeline: 1, position: number });
+        let found = archive.coverage("tank/wal", &[from(1), from(2), from(3), from(9)]).unwrap();
+        assert_eq!(found.replayable_from.as_deref(), Some("from 9"));
+        assert_eq!(archive.coverage("tank/wal", &[from(4), from(10)]).unwrap().replayable_from, None);
+        let (first, last) = ("000000010000000000000002", "000000010000000000000009");
+        assert_eq!(
+            (found.segments, found.first.as_deref(), found.last.as_deref()),
+            (5, Some(first), Some(last))
+        );
+        assert_eq!(found.gaps, ["000000010000000000000004", "000000010000000000000007"]);
+        assert!(found.newest_age_s.is_some_and(|age| age < 3600));
+        let place = |timeline, position| SegmentPlace { timeline, position };
+        let two = BTreeSet::from([place(1, 0xFE), place(1, 0xFF), place(1, 1 << 32), place(2, 1 << 32)]);
+        assert_eq!(gaps(&two, 16 << 20), [""; 0]);
+    }
+}

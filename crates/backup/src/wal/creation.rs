@@ -1,0 +1,214 @@
+//! Creating a WAL archive.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use poolwright_host::quoted;
+use poolwright_pool::command::remote::command_line;
+use poolwright_tune::plan::Settings;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::header::{ControlFile, SegmentHeader};
+use super::{IDENTITY, VERSION, WalArchive, WalIdentity};
+use crate::database::{self, DatabaseKind};
+use crate::error::refused;
+use crate::manifest::{self, DestinationIdentity, StorageTier};
+use crate::observer::BackupObserver;
+use crate::{BackupDestination, Error, Result, creation};
+
+/// The properties of a WAL archive. Its files are written once, whole, and read in order.
+const DEFAULTS: [(&str, &str); 3] =
+    [("recordsize", "1M"), ("compression", "zstd"), ("logbias", "throughput")];
+/// The directory of the log in a data directory.
+const LOG: &str = "pg_wal";
+
+/// The options of creating a WAL archive.
+#[derive(Clone, Debug, Default)]
+pub struct WalArchiveOptions {
+    /// The dataset of the archive. It is created if it does not exist.
+    pub dataset: String,
+    /// Properties with which it is created, in place of the defaults.
+    pub settings: Settings,
+    /// Where it is mounted if it is created.
+    pub mountpoint: Option<PathBuf>,
+    /// The program that the server runs.
+    pub program: PathBuf,
+}
+
+/// A WAL archive, and how the server uses it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WalArchiveReport {
+    /// The dataset of the backups.
+    pub dataset: String,
+    /// The dataset of the WAL archive.
+    pub wal_archive: String,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Whether the dataset was created.
+    pub created: bool,
+    /// The user who owns the database and the archive.
+    pub owner: u32,
+    /// PostgreSQL's setting `archive_command`.
+    pub archive_command: String,
+    /// PostgreSQL's setting `restore_command`, for a recovery.
+    pub restore_command: String,
+}
+
+/// Creates the WAL archive of a dataset of backups, and records it there. If the backups have this archive already, only the report is made.
+///
+/// # Errors
+/// A refusal if the backups are not of a PostgreSQL of version 12 or newer, have another WAL archive, or the dataset cannot be used; or if
+/// the pool or the host fails.
+pub fn create(
+    dataset: &str,
+    options: &WalArchiveOptions,
+    observer: &mut dyn BackupObserver,
+) -> Result<WalArchiveReport> {
+    let mut backups = BackupDestination::open(dataset)?;
+    backups.lock()?;
+    let Some(mut identity) = backups.identity()? else {
+        return refused(format!("{dataset} is not a dataset of backups\nhint: make a backup first"));
+    };
+    check_backups(&backups, &identity, &options.dataset)?;
+    let data_dir = database::locate(&identity.paths, Some(DatabaseKind::Postgresql), false)?.root;
+    let wal_identity = describe(&data_dir, &identity)?;
+    let owner = fs::metadata(&data_dir).map_err(Error::host("inspect", &data_dir))?;
+    let created = !BackupDestination::exists(&options.dataset)?;
+    if created {
+        let mountpoint = options.mountpoint.as_ref().map(std::path::absolute).transpose();
+        let mountpoint = mountpoint.map_err(Error::host("find", &data_dir))?;
+        check_place(mountpoint.as_deref(), &backups, &identity)?;
+        creation::check(&options.dataset, mountpoint.as_deref())?;
+        creation::create(&options.dataset, &settings(&options.settings), mountpoint.as_deref(), observer)?;
+    }
+    let wal = BackupDestination::open(&options.dataset)?;
+    let dir = wal.mountpoint();
+    if dir.join(IDENTITY).exists() {
+        let present = WalArchive::open(dir)?;
+        if present.identity != wal_identity {
+            return refused(format!(
+                "{} is the WAL archive of another database, or of other backups",
+                options.dataset
+            ));
+        }
+    } else {
+        check_place(Some(dir), &backups, &identity)?;
+        wal.check_use()?;
+        claim(dir, &wal_identity, &owner)?;
+    }
+    if identity.wal_archive.is_none() {
+        identity.wal_archive = Some(options.dataset.clone());
+        manifest::write(&backups.mountpoint().join(manifest::IDENTITY), &identity)?;
+    }
+    Ok(WalArchiveReport {
+        dataset: dataset.to_owned(),
+        wal_archive: options.dataset.clone(),
+        directory: dir.to_owned(),
+        created,
+        owner: owner.uid(),
+        archive_command: archive_command(&options.program, dir),
+        restore_command: restore_command(dir),
+    })
+}
+
+fn check_backups(backups: &BackupDestination, identity: &DestinationIdentity, wal: &str) -> Result<()> {
+    let dataset = backups.dataset();
+    if identity.tier() == StorageTier::Archive {
+        return refused(format!("{dataset} is an archive\nhint: name the dataset in which backups are made"));
+    }
+    if identity.database != DatabaseKind::Postgresql {
+        return refused(format!("{dataset} has backups of {}, not of PostgreSQL", identity.database.name()));
+    }
+    match &identity.wal_archive {
+        Some(other) if other != wal => refused(format!("the WAL archive of {dataset} is {other}")),
+        _ if wal == dataset || wal.starts_with(&format!("{dataset}/")) => refused(format!(
+            "{wal} is in the dataset of the backups: their snapshots would keep its segments"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a directory that a backup would contain, or that is in the mount of the backups.
+fn check_place(
+    dir: Option<&Path>,
+    backups: &BackupDestination,
+    identity: &DestinationIdentity,
+) -> Result<()> {
+    let Some(dir) = dir else { return Ok(()) };
+    if let Some(path) = identity.paths.iter().find(|path| dir.starts_with(path) || path.starts_with(dir)) {
+        return refused(format!(
+            "{} is in the database's directory {}, or has it",
+            quoted(dir),
+            quoted(path)
+        ));
+    }
+    if dir.starts_with(backups.mountpoint()) {
+        return refused(format!("{} is in the mount of {}", quoted(dir), backups.dataset()));
+    }
+    Ok(())
+}
+
+/// What the archive of a running or stopped database is for.
+fn describe(data_dir: &Path, identity: &DestinationIdentity) -> Result<WalIdentity> {
+    let Some(control) = ControlFile::read(data_dir)? else {
+        return refused("a recovery to a point in time needs PostgreSQL 12 or newer");
+    };
+    let log = data_dir.join(LOG);
+    let entries = fs::read_dir(&log).map_err(Error::host("list", &log))?;
+    let mut headers = entries.flatten().filter_map(|entry| SegmentHeader::read(&entry.path()).ok()?);
+    let Some(header) = headers.find(|header| header.system_identifier == control.system_identifier) else {
+        return refused(format!("{} has no segment of this database's log", quoted(&log)));
+    };
+    Ok(WalIdentity {
+        version: VERSION,
+        system_identifier: control.system_identifier.to_string(),
+        segment_size: header.segment_size,
+        backups: identity.id.clone(),
+    })
+}
+
+/// Gives the directory to the owner of the database, and marks it as a WAL archive.
+fn claim(dir: &Path, identity: &WalIdentity, owner: &fs::Metadata) -> Result<()> {
+    let path = dir.join(IDENTITY);
+    manifest::write(&path, identity)?;
+    for path in [&path, dir] {
+        chown(path, Some(owner.uid()), Some(owner.gid())).map_err(Error::host("set the owner of", path))?;
+    }
+    fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(Error::host("set the mode of", dir))
+}
+
+fn settings(wanted: &Settings) -> Settings {
+    let mut settings: Settings = DEFAULTS.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    settings.extend(wanted.clone());
+    settings
+}
+
+/// The setting of the server, which replaces `%p` by the path of a segment and `%%` by `%`.
+fn archive_command(program: &Path, dir: &Path) -> String {
+    let words = [program.to_string_lossy(), "backup".into(), "wal-push".into(), dir.to_string_lossy()];
+    format!("{} \"%p\"", command_line(words.iter().map(AsRef::as_ref)).replace('%', "%%"))
+}
+
+/// The setting of a server that recovers from the archive in a directory.
+pub(crate) fn restore_command(dir: &Path) -> String {
+    let from = command_line([dir.to_string_lossy().as_ref()]).replace('%', "%%");
+    format!("cp {from}/%f \"%p\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_the_server() {
+        let dir = Path::new("/srv/it's 100%");
+        assert_eq!(
+            archive_command(Path::new("/usr/bin/poolwright"), dir),
+            r#"/usr/bin/poolwright backup wal-push '/srv/it'\''s 100%%' "%p""#
+        );
+        assert_eq!(restore_command(dir), r#"cp '/srv/it'\''s 100%%'/%f "%p""#);
+        assert_eq!(restore_command(Path::new("/tank/wal")), r#"cp /tank/wal/%f "%p""#);
+    }
+}

@@ -1,0 +1,197 @@
+//! Copying a segment into the archive.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use poolwright_host::quoted;
+use rustix::fs::{FlockOperation, flock};
+
+use super::header::SegmentHeader;
+use super::{IDENTITY, WalArchive, WalFile};
+use crate::error::refused;
+use crate::{Error, Result};
+
+/// How a file came into the archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushOutcome {
+    /// It was copied.
+    Copied,
+    /// The archive had it already, with the same content.
+    Present,
+}
+
+impl WalArchive {
+    /// Copies a file of the log into the archive. When this returns, the copy is on stable storage.
+    ///
+    /// # Errors
+    /// A refusal if the file is not one of this database's log, or the archive has another file of this name, which stays; the host's
+    /// errors. The archive has the whole file or none. PostgreSQL keeps the file, and tries again.
+    pub fn push(&self, path: &Path) -> Result<PushOutcome> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(file) = WalFile::parse(name) else {
+            return refused(format!("{} is not the name of a file of PostgreSQL's log", quoted(path)));
+        };
+        self.check(path, file)?;
+        // Two servers with one archive, or a server that was killed and started again.
+        let identity = self.dir.join(IDENTITY);
+        let lock = File::open(&identity).map_err(Error::host("open", &identity))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(Error::errno("lock", &identity))?;
+        let target = self.dir.join(name);
+        let is_present = match is_equal(path, &target)? {
+            Some(false) => {
+                return refused(format!(
+                    "{} exists and has another content\nhint: another server may use this archive; if not, keep this file elsewhere",
+                    quoted(&target)
+                ));
+            }
+            Some(true) => true,
+            None => false,
+        };
+        if is_present {
+            // The run that copied it may have ended before this.
+            self.sync(&target)?;
+            return Ok(PushOutcome::Present);
+        }
+        let new = self.dir.join(format!(".{name}.new"));
+        copy(path, &new)?;
+        fs::rename(&new, &target).map_err(Error::host("rename", &new))?;
+        self.sync(&target)?;
+        Ok(PushOutcome::Copied)
+    }
+
+    /// Refuses a segment of another database, or one that is not whole.
+    fn check(&self, path: &Path, file: WalFile) -> Result<()> {
+        let (WalFile::Segment(place) | WalFile::Partial(place)) = file else { return Ok(()) };
+        let Some(header) = SegmentHeader::read(path)? else {
+            return refused(format!("{} does not begin like a segment of PostgreSQL's log", quoted(path)));
+        };
+        if header.system_identifier.to_string() != self.identity.system_identifier {
+            return refused(format!(
+                "{} is of the database {}, and the archive in {} of {}",
+                quoted(path),
+                header.system_identifier,
+                quoted(&self.dir),
+                self.identity.system_identifier
+            ));
+        }
+        let size = fs::metadata(path).map_err(Error::host("inspect", path))?.len();
+        let wanted = self.identity.segment_size;
+        let is_whole = size == u64::from(wanted) && header.segment_size == wanted;
+        if !is_whole || header.first_byte != place.first_byte(wanted) {
+            return refused(format!(
+                "{} is not a whole segment: it has {size} bytes instead of {wanted}, and begins with byte {:#x} of the log",
+                quoted(path),
+                header.first_byte
+            ));
+        }
+        Ok(())
+    }
+
+    fn sync(&self, path: &Path) -> Result<()> {
+        for path in [path, &self.dir] {
+            File::open(path).and_then(|file| file.sync_all()).map_err(Error::host("sync", path))?;
+        }
+        Ok(())
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut source = File::open(from).map_err(Error::host("open", from))?;
+    // One that an interrupted run left is overwritten.
+    let created = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to);
+    let mut target = created.map_err(Error::host("create", to))?;
+    std::io::copy(&mut source, &mut target).map_err(Error::host("write", to))?;
+    target.sync_all().map_err(Error::host("sync", to))
+}
+
+/// Whether two files have the same content; `None` if the second does not exist.
+fn is_equal(a: &Path, b: &Path) -> Result<Option<bool>> {
+    let mut second = match File::open(b) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(Error::host("open", b))?,
+    };
+    let mut first = File::open(a).map_err(Error::host("open", a))?;
+    let (mut left, mut right) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        let (n, m) = (fill(&mut first, &mut left, a)?, fill(&mut second, &mut right, b)?);
+        if left[..n] != right[..m] {
+            return Ok(Some(false));
+        }
+        if n == 0 {
+            return Ok(Some(true));
+        }
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &mut File, buffer: &mut [u8], path: &Path) -> Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]).map_err(Error::host("read", path))? {
+            0 => break,
+            n => filled += n,
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal::SegmentPlace;
+    use crate::wal::tests::{SIZE, archive, segment};
+
+    #[test]
+    fn a_segment_is_archived_once() {
+        let (dir, archive) = archive();
+        let log = dir.path().join("pg_wal");
+        let path = segment(&log, 7, 3, b"first");
+        assert_eq!(archive.push(&path).unwrap(), PushOutcome::Copied);
+        assert_eq!(archive.push(&path).unwrap(), PushOutcome::Present);
+        let copy = archive.dir().join(path.file_name().unwrap());
+        assert_eq!(fs::read(&copy).unwrap(), fs::read(&path).unwrap());
+        segment(&log, 7, 3, b"second");
+        let refusal = archive.push(&path).unwrap_err();
+        assert!(refusal.is_refusal() && refusal.to_string().contains("another content"), "{refusal}");
+        assert!(fs::read(&copy).unwrap().ends_with(b"first"));
+        // The rest of a copy that was interrupted.
+        let path = segment(&log, 7, 4, b"x");
+        fs::write(archive.dir().join(".000000010000000000000004.new"), vec![1; 2 * SIZE as usize]).unwrap();
+        assert_eq!(archive.push(&path).unwrap(), PushOutcome::Copied);
+        assert_eq!(
+            fs::metadata(archive.dir().join("000000010000000000000004")).unwrap().len(),
+            u64::from(SIZE)
+        );
+        assert!(!archive.dir().join(".000000010000000000000004.new").exists());
+        fs::write(log.join("00000002.history"), "1\t0/3000000\tno recovery target specified\n").unwrap();
+        assert_eq!(archive.push(&log.join("00000002.history")).unwrap(), PushOutcome::Copied);
+    }
+
+    #[test]
+    fn what_is_not_of_this_log_is_refused() {
+        let (dir, archive) = archive();
+        let log = dir.path().join("pg_wal");
+        let refused = |path: &Path, why: &str| {
+            let refusal = archive.push(path).unwrap_err();
+            assert!(refusal.is_refusal() && refusal.to_string().contains(why), "{refusal}");
+        };
+        refused(&segment(&log, 8, 1, b""), "is of the database 8");
+        let path = segment(&log, 7, 5, b"");
+        let other = SegmentPlace { timeline: 1, position: 6 }.to_string();
+        fs::rename(&path, log.join(&other)).unwrap();
+        refused(&log.join(other), "begins with byte 0x500000");
+        let path = segment(&log, 7, 7, b"");
+        File::options().write(true).open(&path).unwrap().set_len(4096).unwrap();
+        refused(&path, "has 4096 bytes");
+        fs::write(&path, "").unwrap();
+        refused(&path, "does not begin like a segment");
+        fs::write(log.join("file"), "").unwrap();
+        refused(&log.join("file"), "is not the name of a file");
+        assert!(archive.push(&log.join("000000010000000000000099")).is_err_and(|why| !why.is_refusal()));
+        assert!(archive.files().unwrap().is_empty());
+        let none = WalArchive::open(dir.path()).unwrap_err();
+        assert!(none.is_refusal() && none.to_string().contains("not mounted"), "{none}");
+    }
+}
