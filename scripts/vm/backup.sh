@@ -325,6 +325,19 @@ point_in_time() {
         as_postgres "poolwright backup wal-push $WAL_MOUNT $LOG/log/${SEGMENT##*/}"
     same "nothing is written to the mount point" "$(find $WAL_MOUNT -mindepth 1)" ""
     expect "it is mounted again" zfs mount $POOL/wal-archive
+
+    # For use: into the database's own datasets, which are emptied.
+    refused "a restore over the database" "is not empty" poolwright backup restore "$TO" --until "$before"
+    rm -rf ${DATA:?}/* $LOG/log
+    same "the database's directory is empty" "$(ls -A $DATA)" ""
+    expect "the state before the mistake is restored for use" poolwright backup restore "$TO" --until "$before"
+    same "the datasets' root belongs to the owner of the database" "$(stat -c '%a %u' $DATA)" "700 1000"
+    start_database "PostgreSQL starts on it" || return
+    until [ "$(sql "SELECT pg_is_in_recovery()")" = f ]; do pause 1; done
+    same "it has the rows from before the mistake" "$(sql "SELECT count(*) FROM acked")" "$rows"
+    archive_segment
+    same "it archives a timeline of its own" "$(basename "$SEGMENT" | cut -c 1-8)" 00000002
+    stop_database
 }
 
 # listed TEXT NUMBER: `list` and `zfs list` have this number of backups.
@@ -384,7 +397,8 @@ step_backup() {
     verified "$(backups | tail -n 1)"
     point_in_time
     retention "$first"
-    same "prune tells of the WAL archive" "$(grep -c "WAL archive $POOL/wal-archive: .*needed from" /tmp/said)" 1
+    expect "prune --keep 1 once more" poolwright backup prune "$TO" --keep 1
+    same "it tells of the WAL archive" "$(grep -c "WAL archive $POOL/wal-archive: .*needed from" /tmp/said)" 1
     for pool in $POOL $OTHER; do
         expect "a scrub" zpool scrub -w "$pool"
         same "the pool has no errors" "$(zpool status -x "$pool")" "pool '$pool' is healthy"

@@ -282,7 +282,10 @@ impl BackupDestination {
                     let age_s = now.saturating_sub(manifest.created_unix_s);
                     backups.push(BackupEntry { manifest, age_s, last_restore });
                 }
-                Ok(_) => {
+                Ok(Some(manifest)) => {
+                    others.insert(name.to_owned(), format!("the backup {} was renamed", manifest.name));
+                }
+                Ok(None) => {
                     others.insert(name.to_owned(), NO_BACKUP.to_owned());
                 }
                 Err(why) => {

@@ -51,6 +51,12 @@ pub enum Error {
         /// The message of the database's client or of the hook.
         why: String,
     },
+    /// A backup could not be restored.
+    #[error("{why}")]
+    Restore {
+        /// The operation that failed, and its cause.
+        why: String,
+    },
     /// A program that checks a restored database failed to run.
     #[error("cannot run {program}: {why}")]
     Program {

@@ -15,7 +15,7 @@ pub enum BackupStage {
     Compare,
     /// The snapshot of the dataset of the backups is taken.
     Complete,
-    /// A backup is copied into a scratch directory.
+    /// A backup is copied into the directories of a database, or into a scratch directory.
     Restore,
     /// The restored database is started and checked.
     Check,
@@ -33,7 +33,7 @@ impl BackupStage {
             BackupStage::Copy => "copying",
             BackupStage::Compare => "comparing the copy",
             BackupStage::Complete => "completing the backup",
-            BackupStage::Restore => "restoring into a scratch directory",
+            BackupStage::Restore => "restoring",
             BackupStage::Check => "checking the restored database",
             BackupStage::Send => "sending",
         }

@@ -80,7 +80,7 @@ pub fn prune(
     }
     let stays = |entry: &&BackupEntry| decisions.iter().any(|of| of.kept && of.name == entry.manifest.name);
     let remaining: Vec<&BackupManifest> = list.backups.iter().filter(stays).map(|of| &of.manifest).collect();
-    let wal = remove_wal(&destination, &identity, &list, &remaining, is_dry_run);
+    let wal = remove_wal(&destination, &identity, &list, &remaining, archive, is_dry_run);
     Ok(PruneReport { dataset: dataset.to_owned(), dry_run: is_dry_run, decisions, wal })
 }
 
@@ -90,6 +90,7 @@ fn remove_wal(
     identity: &DestinationIdentity,
     list: &BackupList,
     remaining: &[&BackupManifest],
+    archive: Option<&str>,
     is_dry_run: bool,
 ) -> Option<WalRemoval> {
     let dataset = identity.wal_archive.as_ref()?;
@@ -101,8 +102,18 @@ fn remove_wal(
     if let Some((name, why)) = list.others.iter().find(|(_, why)| *why != NO_BACKUP) {
         return Some(kept(format!("the backup {name} cannot be read, and may need it: {why}")));
     }
-    let removed = WalArchive::of_backups(identity)
-        .transpose()?
-        .and_then(|archive| archive.remove_unneeded(destination, dataset, remaining, is_dry_run));
+    let removed = WalArchive::of_backups(identity).transpose()?.and_then(|wal| {
+        if wal.dataset_of_backups() != destination.dataset() {
+            return Ok(kept(format!("it belongs to the backups in {}", wal.dataset_of_backups())));
+        }
+        // Backups in the archive need their log too.
+        let archive = archive.map(BackupDestination::open).transpose()?;
+        let archived = archive.as_ref().map(BackupDestination::list).transpose()?;
+        let mut needing: Vec<_> = remaining.iter().map(|backup| (destination, *backup)).collect();
+        for (of, list) in archive.iter().zip(&archived) {
+            needing.extend(list.backups.iter().map(|entry| (of, &entry.manifest)));
+        }
+        wal.remove_unneeded(dataset, &needing, is_dry_run)
+    });
     Some(removed.unwrap_or_else(|why| kept(why.to_string())))
 }

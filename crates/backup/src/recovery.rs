@@ -6,7 +6,7 @@ use crate::Result;
 use crate::destination::{BackupDestination, BackupEntry};
 use crate::error::refused;
 use crate::manifest::BackupManifest;
-use crate::wal::{WalArchive, restore_command};
+use crate::wal::{WalArchive, history_command, restore_command};
 
 /// The backups to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,16 +26,8 @@ pub enum RecoveryTarget {
     Latest,
     /// This time, in seconds since 1970.
     Time(u64),
-}
-
-impl RecoveryTarget {
-    /// Its text: `latest`, or the time in RFC 3339.
-    pub(crate) fn text(self) -> String {
-        match self {
-            RecoveryTarget::Latest => "latest".to_owned(),
-            RecoveryTarget::Time(time) => time::rfc3339(time),
-        }
-    }
+    /// None of the archived log: the state of the backup.
+    Backup,
 }
 
 /// The archived log that is replayed after a restore.
@@ -46,16 +38,15 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    /// The recovery with the WAL archive of a dataset of backups; `None` without a target.
+    /// The recovery with the WAL archive of a dataset of backups.
     ///
     /// # Errors
     /// A refusal if it has no WAL archive; or if that cannot be read.
-    pub fn of(destination: &BackupDestination, target: Option<RecoveryTarget>) -> Result<Option<Recovery>> {
-        let Some(target) = target else { return Ok(None) };
+    pub fn of(destination: &BackupDestination, target: RecoveryTarget) -> Result<Recovery> {
         let archive =
             destination.identity()?.map(|identity| WalArchive::of_backups(&identity)).transpose()?;
         match archive.flatten() {
-            Some(archive) => Ok(Some(Recovery { archive, target })),
+            Some(archive) => Ok(Recovery { archive, target }),
             None => refused(format!(
                 "{} has no WAL archive\nhint: `poolwright backup wal-create` makes one; the log is archived from then on",
                 destination.dataset()
@@ -63,56 +54,79 @@ impl Recovery {
         }
     }
 
-    /// The text of its target.
-    pub fn until(&self) -> String {
-        self.target.text()
+    /// The text of its target: `latest`, or the time in RFC 3339; `None` if none of the log is replayed.
+    pub fn until(&self) -> Option<String> {
+        match self.target {
+            RecoveryTarget::Latest => Some("latest".to_owned()),
+            RecoveryTarget::Time(time) => Some(time::rfc3339(time)),
+            RecoveryTarget::Backup => None,
+        }
     }
 
-    /// Refuses a backup whose log was not archived: the server would end with what the backup itself has of it.
+    /// Refuses a backup whose log was not archived, or has a gap before its end: the server would end there, and report success.
     ///
     /// # Errors
     /// A refusal; or if the backup cannot be read.
     pub fn check(&self, destination: &BackupDestination, backup: &BackupManifest) -> Result<()> {
-        let first = self.archive.needed_by(&destination.root_of(&backup.name), backup)?;
-        if self.archive.has(first) {
+        if self.target == RecoveryTarget::Backup {
             return Ok(());
         }
-        refused(format!(
-            "the WAL archive does not have {first}, in which the recovery of {} begins\nhint: a backup that was made before the log was \
-             archived cannot be used, and one that was made just now can when the segment is archived",
-            backup.name
-        ))
+        let first = self.archive.needed_by(&destination.root_of(&backup.name), backup)?;
+        if !self.archive.has(first) {
+            return refused(format!(
+                "the WAL archive does not have {first}, in which the recovery of {} begins\nhint: a backup that was made before the log \
+                 was archived cannot be used, and one that was made just now can when the segment is archived",
+                backup.name
+            ));
+        }
+        let gap = match self.target {
+            RecoveryTarget::Latest => self.archive.gaps_from(first)?.into_iter().next(),
+            _ => None,
+        };
+        match gap {
+            None => Ok(()),
+            Some(gap) => refused(format!(
+                "the WAL archive does not have {gap}, so that the log after {} cannot be replayed to its end\nhint: name a time before the \
+                 gap, or a newer backup",
+                backup.name
+            )),
+        }
     }
 
-    /// The settings of a server that replays the log, and then becomes a server of its own.
+    /// The settings of a server that replays the log, and then begins a timeline of its own.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
-        let mut settings = vec![
-            ("restore_command", restore_command(self.archive.dir())),
-            ("recovery_target_action", "promote".to_owned()),
-            ("recovery_target_timeline", "latest".to_owned()),
-        ];
-        if let RecoveryTarget::Time(_) = self.target {
+        let dir = self.archive.dir();
+        let (command, timeline, time) = match self.target {
+            RecoveryTarget::Latest => (restore_command(dir), "latest", String::new()),
+            // An earlier recovery to another time has begun a newer timeline, which does not have what came after that time.
             // The server does not know abbreviations of time zones yet, such as `Z`, when it reads this.
-            settings.push(("recovery_target_time", self.until().replace('Z', "+00")));
-        }
-        settings
+            RecoveryTarget::Time(time) => {
+                (restore_command(dir), "current", time::rfc3339(time).replace('Z', "+00"))
+            }
+            RecoveryTarget::Backup => (history_command(dir), "current", String::new()),
+        };
+        vec![
+            ("restore_command", command),
+            ("recovery_target_timeline", timeline.to_owned()),
+            ("recovery_target_time", time),
+            ("recovery_target_action", "promote".to_owned()),
+        ]
     }
 }
 
-/// The chosen backups of a dataset, the oldest first. A backup contains only what was committed before it, so none that is newer than the
-/// target is chosen.
+/// The chosen backups of a dataset, the oldest first. None is chosen that can have a commit from after the target.
 ///
 /// # Errors
 /// A refusal if there is none; or if the backups cannot be listed.
 pub(crate) fn choose(
     destination: &BackupDestination,
     choice: &RestoreChoice,
-    target: Option<RecoveryTarget>,
+    target: RecoveryTarget,
 ) -> Result<Vec<BackupManifest>> {
     let mut backups = destination.list()?.backups;
     let mut before = String::new();
-    if let Some(RecoveryTarget::Time(time)) = target {
-        backups.retain(|entry| entry.manifest.created_unix_s <= time);
+    if let RecoveryTarget::Time(time) = target {
+        backups.retain(|entry| snapshot_end(&entry.manifest) <= time);
         before = format!(" that was made before {}", time::rfc3339(time));
     }
     let newest = backups.last().map(|of| of.manifest.name.clone());
@@ -130,4 +144,11 @@ pub(crate) fn choose(
         }
         _ => refused(format!("{} has no backup{before}", destination.dataset())),
     }
+}
+
+/// A time before which the snapshot of the database was complete, in seconds since 1970. The time in the manifest is the one before the
+/// snapshot, cut to seconds.
+fn snapshot_end(backup: &BackupManifest) -> u64 {
+    let quiesced_s = backup.database.quiesced_s.unwrap_or_default().ceil() as u64;
+    backup.created_unix_s + quiesced_s + 1
 }

@@ -3,33 +3,36 @@
 //! Nothing is overwritten: each directory must be missing or empty, or one that an interrupted restore of the same backup has left. Until a
 //! directory is complete, only this user can enter it, so a server cannot start there.
 
-use std::fs::{self, File, Permissions};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
+mod target;
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use poolwright_host::{quoted, room};
+use poolwright_host::{private, quoted, room};
 use poolwright_trace::format_size;
-use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::database::{self, DatabaseKind};
 use crate::destination::BackupDestination;
 use crate::error::refused;
-use crate::manifest::BackupManifest;
+use crate::manifest::{BackupManifest, DestinationIdentity};
 use crate::observer::{BackupObserver, BackupStage};
 use crate::placement::{below, turn_links};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::transfer::copier;
 use crate::{Error, Result};
 
-/// The extended attribute of a directory that is not complete: the `id` of the backup.
-const INCOMPLETE: &str = "user.poolwright.restore";
-/// What a running PostgreSQL leaves in its directory.
-const OF_SERVER: [&str; 2] = ["postmaster.pid", "postmaster.opts"];
+use target::TargetDirectory;
+
+/// What a running PostgreSQL leaves in its directory, and what belongs to another backup than the snapshot.
+const REMOVED: [&str; 3] = ["postmaster.pid", "postmaster.opts", "backup_label"];
+/// Makes PostgreSQL follow another server.
+const STANDBY_SIGNAL: &str = "standby.signal";
 /// Makes PostgreSQL recover from an archive, since version 12.
 pub(crate) const RECOVERY_SIGNAL: &str = "recovery.signal";
 /// The settings that the server itself writes.
@@ -68,7 +71,7 @@ pub struct RestoredDatabase {
     /// Up to which time PostgreSQL replays the log when it is started, RFC 3339 in UTC, or `latest`; missing if it replays none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// The settings for that, which were added to `postgresql.auto.conf`.
+    /// The settings for that, or for a new timeline, which are added to `postgresql.auto.conf`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
 }
@@ -87,6 +90,8 @@ pub struct RestoreRun {
     destination: BackupDestination,
     backup: BackupManifest,
     recovery: Option<Recovery>,
+    /// Why no new timeline is begun, although the log was archived.
+    unread_archive: Option<String>,
     options: RestoreRunOptions,
     directories: Vec<RestoredDirectory>,
 }
@@ -101,26 +106,30 @@ impl RestoreRun {
             *dir = std::path::absolute(&*dir).map_err(Error::host("find", dir))?;
         }
         let destination = BackupDestination::open(dataset)?;
-        let recovery = Recovery::of(&destination, options.until)?;
+        let target = options.until.unwrap_or(RecoveryTarget::Backup);
         let choice = options.name.clone().map_or(RestoreChoice::Newest, RestoreChoice::Named);
-        let Some(backup) = choose(&destination, &choice, options.until)?.pop() else {
+        let Some(backup) = choose(&destination, &choice, target)?.pop() else {
             return refused(format!("{dataset} has no backup"));
         };
-        if let Some(recovery) = &recovery {
-            recovery.check(&destination, &backup)?;
-        }
         let place = |path: &PathBuf| RestoredDirectory {
             path: path.clone(),
             restored_to: options.below.as_ref().map_or_else(|| path.clone(), |top| below(top, path)),
         };
         let directories: Vec<RestoredDirectory> = backup.sources.iter().map(|of| place(&of.path)).collect();
-        for directory in &directories {
-            check_place(&directory.restored_to, &backup.id)?;
-            if directory.restored_to.starts_with(destination.mountpoint()) {
-                return refused(format!("{} is in the mount of {dataset}", quoted(&directory.restored_to)));
+        let places: Vec<&Path> = directories.iter().map(|of| of.restored_to.as_path()).collect();
+        for dir in &places {
+            if dir.starts_with(destination.mountpoint()) {
+                return refused(format!("{} is in the mount of {dataset}", quoted(dir)));
             }
+            let others: Vec<&Path> = places.iter().copied().filter(|other| other != dir).collect();
+            target::check(dir, &others, &backup.id)?;
         }
-        Ok(RestoreRun { destination, backup, recovery, options, directories })
+        let (recovery, unread_archive) = match recovery(&destination, &backup, target) {
+            Ok(recovery) => (recovery, None),
+            Err(why) if target == RecoveryTarget::Backup => (None, Some(why.to_string())),
+            Err(why) => return Err(why),
+        };
+        Ok(RestoreRun { destination, backup, recovery, unread_archive, options, directories })
     }
 
     /// What the run would do, or has done.
@@ -134,7 +143,7 @@ impl RestoreRun {
             directories: self.directories.clone(),
             files: self.backup.files,
             bytes: self.backup.bytes,
-            until: self.recovery.as_ref().map(Recovery::until),
+            until: self.recovery.as_ref().and_then(Recovery::until),
             settings,
         }
     }
@@ -145,147 +154,149 @@ impl RestoreRun {
     /// The host's errors. After an error, the directories belong to this user, and the next run continues.
     pub fn execute(self, observer: &mut dyn BackupObserver) -> Result<RestoredDatabase> {
         let _reading = self.destination.lock_for_reading()?;
-        let start = Instant::now();
-        let pairs = self.pairs();
-        for (_, to) in &pairs {
-            self.begin(to, observer)?;
+        if let Some(why) = &self.unread_archive {
+            let why = why.lines().next().unwrap_or_default();
+            observer.note(&format!(
+                "no new timeline is begun, because the WAL archive cannot be read ({why}): turn archive_mode off before the start, or the \
+                 archive refuses the segments"
+            ));
         }
-        let done = pairs.iter().try_for_each(|(from, to)| self.copy(from, to, observer));
-        let done = done.and_then(|()| self.prepare_start());
-        let done = done.and_then(|()| pairs.iter().try_for_each(|(from, to)| release(from, to)));
+        let start = Instant::now();
+        let mut targets = Vec::new();
+        for directory in &self.directories {
+            let target = TargetDirectory::open(&directory.restored_to)?;
+            target.hold(&self.backup.id)?;
+            targets.push(target);
+        }
+        let done = self.fill(&targets, observer);
         done.map_err(|cause| {
-            cause.with_outcome(
-                "the restored files are not complete: do not start the database; the same command continues",
-            )
+            let outcome =
+                "the restored files are not complete: do not start the database; the same command continues";
+            readable(cause, &targets).with_outcome(outcome)
         })?;
-        let size = format_size(self.backup.bytes);
-        observer.note(&format!(
-            "{} files, {size}, in {:.1} s",
-            self.backup.files,
-            start.elapsed().as_secs_f64()
-        ));
+        let (files, size) = (self.backup.files, format_size(self.backup.bytes));
+        observer.note(&format!("{files} files, {size}, in {:.1} s", start.elapsed().as_secs_f64()));
         Ok(self.report(false))
     }
 
-    /// The copies in the backup, and the restored directories.
-    fn pairs(&self) -> Vec<(PathBuf, PathBuf)> {
+    /// Copies all directories, compares them, and releases them: the one with the database itself last, so that no server starts before.
+    fn fill(&self, targets: &[TargetDirectory], observer: &mut dyn BackupObserver) -> Result<()> {
         let root = self.destination.root_of(&self.backup.name);
         let copies = self.backup.sources.iter().map(|source| root.join(&source.copy));
-        copies.zip(self.directories.iter().map(|of| of.restored_to.clone())).collect()
+        let pairs: Vec<(PathBuf, &TargetDirectory)> = copies.zip(targets).collect();
+        for (from, to) in &pairs {
+            self.note_space(to, observer)?;
+            observer.stage(BackupStage::Restore);
+            let nested = nested(to, targets);
+            let (rate, total) = (self.options.rate, self.backup.bytes);
+            copier(observer, rate, total).except(nested.clone()).copy_contents(from, &to.at)?;
+            to.sync()?;
+            observer.stage(BackupStage::Compare);
+            copier(observer, rate, total).except(nested).compare_contents(from, &to.at)?;
+        }
+        self.prepare_start(targets)?;
+        pairs.iter().rev().try_for_each(|(from, to)| to.release(from))
     }
 
-    /// Makes a directory in which nothing can start.
-    fn begin(&self, dir: &Path, observer: &mut dyn BackupObserver) -> Result<()> {
-        if let Some(parent) = dir.parent() {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(parent);
-            made.map_err(Error::host("create", parent))?;
-        }
-        if !dir.exists() {
-            fs::DirBuilder::new().mode(0o700).create(dir).map_err(Error::host("create", dir))?;
-        }
-        self.hold(dir)?;
-        let free = room::available(dir).map_err(Error::host("inspect", dir))?;
+    fn note_space(&self, target: &TargetDirectory, observer: &mut dyn BackupObserver) -> Result<()> {
+        let free = room::available(&target.at).map_err(Error::host("inspect", &target.path))?;
         if free < self.backup.bytes {
             let (free, size) = (format_size(free), format_size(self.backup.bytes));
-            observer.note(&format!(
-                "{} has {free} for files of {size}: enough only if they are compressed",
-                quoted(dir)
-            ));
+            let dir = quoted(&target.path);
+            observer
+                .note(&format!("{dir} has {free} for files of {size}: enough only if they are compressed"));
         }
         Ok(())
-    }
-
-    /// Marks a directory as incomplete, and lets only this user enter it.
-    fn hold(&self, dir: &Path) -> Result<()> {
-        let user = rustix::process::geteuid().as_raw();
-        chown(dir, Some(user), None).map_err(Error::host("set the owner of", dir))?;
-        fs::set_permissions(dir, Permissions::from_mode(0o700))
-            .map_err(Error::host("set the mode of", dir))?;
-        // On a file system without extended attributes, a restore cannot be continued.
-        let _ = setxattr(dir, INCOMPLETE, self.backup.id.as_bytes(), XattrFlags::empty());
-        Ok(())
-    }
-
-    /// Copies a directory and compares the copy. A directory in it that is a source of its own is empty in the backup, and comes later.
-    fn copy(&self, from: &Path, to: &Path, observer: &mut dyn BackupObserver) -> Result<()> {
-        observer.stage(BackupStage::Restore);
-        copier(observer, self.options.rate, self.backup.bytes).copy(from, to)?;
-        let dir = File::open(to).map_err(Error::host("open", to))?;
-        rustix::fs::syncfs(dir).map_err(Error::errno("sync", to))?;
-        observer.stage(BackupStage::Compare);
-        copier(observer, self.options.rate, self.backup.bytes).compare(from, to)?;
-        self.hold(to)
     }
 
     /// Makes the links lead to the restored directories, and prepares PostgreSQL.
-    fn prepare_start(&self) -> Result<()> {
+    fn prepare_start(&self, targets: &[TargetDirectory]) -> Result<()> {
         let hosts: Vec<&Path> = self.directories.iter().map(|of| of.path.as_path()).collect();
         if let Some(top) = &self.options.below {
-            for directory in &self.directories {
-                turn_links(&directory.restored_to, top, &hosts)?;
+            for target in targets {
+                turn_links(&target.at, top, &hosts)?;
             }
         }
         if self.backup.database.kind != DatabaseKind::Postgresql {
             return Ok(());
         }
-        let places: Vec<PathBuf> = self.directories.iter().map(|of| of.restored_to.clone()).collect();
+        let places: Vec<PathBuf> = targets.iter().map(|of| of.at.clone()).collect();
         let data_dir = database::locate(&places, Some(DatabaseKind::Postgresql), false)?.root;
-        for name in OF_SERVER {
-            let path = data_dir.join(name);
-            if path.exists() {
-                fs::remove_file(&path).map_err(Error::host("remove", &path))?;
-            }
+        for name in REMOVED {
+            remove_file(&data_dir.join(name))?;
         }
-        let Some(recovery) = &self.recovery else { return Ok(()) };
-        let conf = data_dir.join(AUTO_CONF);
-        let opened = fs::OpenOptions::new().append(true).open(&conf);
-        let mut file = opened.map_err(Error::host("open", &conf))?;
-        let text: String = settings(recovery).into_iter().map(|line| line + "\n").collect();
-        file.write_all(text.as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(Error::host("write", &conf))?;
-        let signal = data_dir.join(RECOVERY_SIGNAL);
-        let owner = fs::metadata(&conf).map_err(Error::host("inspect", &conf))?;
-        let created = File::create(&signal).and_then(|file| file.sync_all());
-        created.map_err(Error::host("create", &signal))?;
-        chown(&signal, Some(owner.uid()), Some(owner.gid())).map_err(Error::host("set the owner of", &signal))
+        let is_standby = data_dir.join(STANDBY_SIGNAL).exists();
+        match &self.recovery {
+            // A standby that is restored without a target stays one, and archives what its primary does.
+            Some(_) if is_standby && self.options.until.is_none() => Ok(()),
+            Some(recovery) => prepare_recovery(recovery, &data_dir),
+            None => Ok(()),
+        }
     }
 }
 
-/// Gives a complete directory to its owner.
-fn release(from: &Path, to: &Path) -> Result<()> {
-    let meta = fs::metadata(from).map_err(Error::host("inspect", from))?;
-    match removexattr(to, INCOMPLETE) {
-        Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-        Err(cause) => return Err(Error::errno("remove an attribute of", to)(cause)),
+/// The recovery with the archived log. Without a target, that of a server whose log is archived begins a new timeline, because the archive
+/// has other segments of the old one than those that the restored server will write.
+fn recovery(
+    destination: &BackupDestination,
+    backup: &BackupManifest,
+    target: RecoveryTarget,
+) -> Result<Option<Recovery>> {
+    let has_archive = |identity: DestinationIdentity| identity.wal_archive.is_some();
+    if target == RecoveryTarget::Backup && !destination.identity()?.is_some_and(has_archive) {
+        return Ok(None);
     }
-    chown(to, Some(meta.uid()), Some(meta.gid())).map_err(Error::host("set the owner of", to))?;
-    fs::set_permissions(to, meta.permissions()).map_err(Error::host("set the mode of", to))?;
-    let dir = File::open(to).map_err(Error::host("open", to))?;
-    let modified = meta.modified().map_err(Error::host("inspect", from))?;
-    dir.set_modified(modified).and_then(|()| dir.sync_all()).map_err(Error::host("set the times of", to))
+    let recovery = Recovery::of(destination, target)?;
+    recovery.check(destination, backup)?;
+    Ok(Some(recovery))
+}
+
+/// The directories that are in a target and are targets of their own, by their paths through its descriptor.
+fn nested(target: &TargetDirectory, all: &[TargetDirectory]) -> Vec<PathBuf> {
+    let inside = all.iter().filter(|of| of.path != target.path);
+    inside.filter_map(|of| Some(target.at.join(of.path.strip_prefix(&target.path).ok()?))).collect()
+}
+
+/// Replaces the paths through descriptors in the text of an error by those that the user knows.
+fn readable(cause: Error, targets: &[TargetDirectory]) -> Error {
+    if matches!(cause, Error::Interrupted) {
+        return cause;
+    }
+    let text = cause.to_string();
+    let named = targets.iter().fold(text.clone(), |text, target| {
+        text.replace(&*target.at.to_string_lossy(), &target.path.to_string_lossy())
+    });
+    if named == text { cause } else { Error::Restore { why: named } }
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::host("remove", path)),
+    }
+}
+
+/// Makes the server in a data directory recover when it is started. The directory comes from the database's owner, so no link in it is
+/// followed.
+fn prepare_recovery(recovery: &Recovery, data_dir: &Path) -> Result<()> {
+    for name in [STANDBY_SIGNAL, RECOVERY_SIGNAL] {
+        remove_file(&data_dir.join(name))?;
+    }
+    let conf = data_dir.join(AUTO_CONF);
+    let opened = OpenOptions::new().append(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&conf);
+    let mut file = opened.map_err(Error::host("open", &conf))?;
+    let owner = file.metadata().map_err(Error::host("inspect", &conf))?;
+    let text: String = settings(recovery).into_iter().map(|line| line + "\n").collect();
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::host("write", &conf))?;
+    let signal = data_dir.join(RECOVERY_SIGNAL);
+    let created = private::create_new(&signal).map_err(Error::host("create", &signal))?;
+    fchown(&created, Some(owner.uid()), Some(owner.gid()))
+        .map_err(Error::host("set the owner of", &signal))?;
+    created.sync_all().map_err(Error::host("sync", &signal))
 }
 
 /// The lines of a PostgreSQL's configuration.
 fn settings(recovery: &Recovery) -> Vec<String> {
     let line = |(name, value): (&str, String)| format!("{name} = '{}'", value.replace('\'', "''"));
     recovery.settings().into_iter().map(line).collect()
-}
-
-/// Refuses a directory that has files, unless an interrupted restore of this backup has left it.
-fn check_place(dir: &Path, id: &str) -> Result<()> {
-    let entries = match fs::read_dir(dir) {
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(Error::host("list", dir))?,
-    };
-    let is_empty = entries.flatten().all(|entry| entry.file_name() == ".zfs");
-    let mut mark = [0; 64];
-    let marked = getxattr(dir, INCOMPLETE, mark.as_mut_slice()).map(|length| &mark[..length]);
-    if is_empty || marked == Ok(id.as_bytes()) {
-        return Ok(());
-    }
-    refused(format!(
-        "{} is not empty\nhint: move its files away, or restore below another directory; nothing is overwritten",
-        quoted(dir)
-    ))
 }

@@ -66,7 +66,7 @@ impl RestoreReport {
     }
 }
 
-/// Restores and checks backups, and records each result.
+/// Restores and checks backups, and records each result, unless the log is replayed.
 ///
 /// # Errors
 /// If a backup cannot be copied, or no check can be run; a refusal if there is no such backup or too little space. A check that fails
@@ -79,12 +79,15 @@ pub fn verify(
 ) -> Result<RestoreReport> {
     let destination = BackupDestination::open(dataset)?;
     let _reading = destination.lock_for_reading()?;
-    let recovery = Recovery::of(&destination, options.until)?;
-    let chosen = choose(&destination, choice, options.until)?;
+    let recovery = options.until.map(|target| Recovery::of(&destination, target)).transpose()?;
+    let chosen = choose(&destination, choice, options.until.unwrap_or(RecoveryTarget::Backup))?;
     let mut restores = Vec::new();
     for backup in &chosen {
         let result = restore(&destination, backup, options, recovery.as_ref(), observer)?;
-        destination.record(&result)?;
+        // A log that cannot be replayed says nothing about the backup itself.
+        if recovery.is_none() {
+            destination.record(&result)?;
+        }
         restores.push(result);
     }
     Ok(RestoreReport { dataset: dataset.to_owned(), restores })
@@ -141,7 +144,7 @@ fn restore(
         id: backup.id.clone(),
         time: time::rfc3339(unix_s),
         unix_s,
-        until: recovery.map(Recovery::until),
+        until: recovery.and_then(Recovery::until),
         last_transaction,
         passed: checks.iter().all(|check| check.result != CheckVerdict::Failed),
         restore_s,

@@ -11,18 +11,19 @@ mod name;
 mod push;
 mod removal;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::{quoted, regular};
 use serde::{Deserialize, Serialize};
 
 use crate::error::refused;
-use crate::manifest::{self, BackupManifest, DestinationIdentity};
+use crate::manifest::{BackupManifest, DestinationIdentity};
 use crate::{BackupDestination, Error, Result, database};
 
 pub use coverage::WalCoverage;
-pub(crate) use creation::restore_command;
 pub use creation::{WalArchiveOptions, WalArchiveReport, create};
+pub(crate) use creation::{history_command, restore_command};
 pub use name::{SegmentPlace, WalFile};
 pub use push::PushOutcome;
 pub use removal::WalRemoval;
@@ -45,6 +46,8 @@ struct WalIdentity {
     segment_size: u32,
     /// The `id` of the dataset of the backups.
     backups: String,
+    /// The name of that dataset. Replicas of it have the same `id`.
+    dataset: String,
 }
 
 /// A directory with the segments of a log.
@@ -61,11 +64,20 @@ impl WalArchive {
     /// A refusal if the directory is not one, for example because its dataset is not mounted; or if its description cannot be read.
     pub fn open(dir: &Path) -> Result<WalArchive> {
         let path = dir.join(IDENTITY);
-        let Some(identity) = manifest::read::<WalIdentity>(&path)? else {
-            return refused(format!(
-                "{} is not a WAL archive, or its dataset is not mounted\nhint: `poolwright backup wal-create` makes one",
-                quoted(dir)
-            ));
+        // The directory belongs to the owner of the database: a pipe in the place of the file must not block.
+        let identity: WalIdentity = match regular::open(&path) {
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {
+                return refused(format!(
+                    "{} is not a WAL archive, or its dataset is not mounted\nhint: `poolwright backup wal-create` makes one",
+                    quoted(dir)
+                ));
+            }
+            opened => {
+                let file = opened.map_err(Error::host("open", &path))?;
+                let damaged =
+                    |why: serde_json::Error| Error::Damaged { path: path.clone(), why: why.to_string() };
+                serde_json::from_reader(file).map_err(damaged)?
+            }
         };
         if identity.version > VERSION {
             let why =
@@ -93,9 +105,15 @@ impl WalArchive {
         &self.dir
     }
 
-    /// Whether the archive has a segment.
+    /// Whether the archive has a segment, whole.
     pub(crate) fn has(&self, place: SegmentPlace) -> bool {
-        self.dir.join(place.to_string()).is_file()
+        let meta = std::fs::symlink_metadata(self.dir.join(place.to_string()));
+        meta.is_ok_and(|meta| meta.is_file() && meta.len() == u64::from(self.identity.segment_size))
+    }
+
+    /// The name of the dataset of the backups.
+    pub(crate) fn dataset_of_backups(&self) -> &str {
+        &self.identity.dataset
     }
 
     /// The files of the log in the archive, with their names.
@@ -103,7 +121,11 @@ impl WalArchive {
         let at = |cause| Error::host("list", &self.dir)(cause);
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&self.dir).map_err(at)? {
-            let name = entry.map_err(at)?.file_name();
+            let entry = entry.map_err(at)?;
+            if !entry.file_type().map_err(at)?.is_file() {
+                continue;
+            }
+            let name = entry.file_name();
             if let Some((name, file)) = name.to_str().and_then(|name| Some((name, WalFile::parse(name)?))) {
                 found.push((name.to_owned(), file));
             }
@@ -135,6 +157,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::manifest;
 
     /// The length of the test's segments.
     pub(super) const SIZE: u32 = 1 << 20;
@@ -150,6 +173,7 @@ mod tests {
             system_identifier: "7".to_owned(),
             segment_size: SIZE,
             backups: "b".to_owned(),
+            dataset: "tank/backup".to_owned(),
         };
         manifest::write(&archive.join(IDENTITY), &identity).unwrap();
         let archive = WalArchive::open(&archive).unwrap();

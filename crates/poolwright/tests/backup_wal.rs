@@ -3,8 +3,10 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use common::mounted::until;
 use common::postgres::{Postgres, skip_without_postgres};
@@ -32,6 +34,8 @@ fn archiving() -> Postgres {
     assert!(text.contains("no segment yet"), "{text}");
     postgres.run("backup run data/db --to tank/backup");
     archive(&postgres);
+    // A backup is used for times that are at least a second later.
+    postgres.ask("SELECT pg_sleep(2.5)");
     let line = format!("backup verify tank/backup {} --until latest", name.as_str().unwrap());
     postgres.fails(&line, 3, &["refused", "the WAL archive does not have", "hint: "]);
     postgres
@@ -90,7 +94,8 @@ fn a_database_is_recovered_to_points_in_time() {
     let restore = recover(&postgres, &["--until", &first], "1");
     assert_eq!(restore["name"], oldest, "the newest backup before that time");
     assert_eq!(restore["until"], first.as_str());
-    assert!(restore["last_transaction"].as_str().unwrap() < first.as_str(), "{restore}");
+    let last = restore["last_transaction"].as_str().unwrap().trim_end_matches('Z');
+    assert!(last < first.trim_end_matches('Z'), "{restore}");
     recover(&postgres, &["--until", &second], "1,2");
     let restore = recover(&postgres, &["--until", "latest"], "");
     assert_ne!(restore["name"], oldest);
@@ -130,6 +135,11 @@ fn a_gap_in_the_log_is_found() {
     let list = postgres.json("backup list tank/backup");
     assert_eq!(list["wal"]["gaps"][0], lost.file_name().unwrap().to_str().unwrap());
     assert!(list["wal"].get("replayable_from").is_none(), "{list}");
+    postgres.fails(
+        "backup verify tank/backup --until latest",
+        3,
+        &["refused", "cannot be replayed to its end", "hint: "],
+    );
     let text = postgres.run("backup list tank/backup");
     assert!(text.contains("is missing: recoveries from before end there"), "{text}");
     let done =
@@ -141,6 +151,9 @@ fn a_gap_in_the_log_is_found() {
         (check["name"].as_str(), check["result"].as_str()),
         (Some("start and recovery"), Some("failed"))
     );
+    let list = postgres.json("backup list tank/backup");
+    let is_untested = |of: &Value| of.get("last_restore").is_none();
+    assert!(list["backups"].as_array().unwrap().iter().all(is_untested), "it is not the backup's failure");
     // The archive is not mounted: the server keeps its log, and nothing is written to the directory.
     until("the archive can be unmounted", || common::mounted::umount(&postgres.at("archive")));
     let failed = postgres.ask("SELECT failed_count FROM pg_stat_archiver");
@@ -215,13 +228,24 @@ fn a_database_is_restored_for_use() {
     }
     let planned = postgres.json(&format!("{line} --dry-run"));
     assert!(planned["dry_run"] == true && !postgres.at("data/db").exists(), "a dry run changes nothing");
-    // A run that is interrupted leaves what no server can use, and the next one continues.
-    let mut child = postgres.plain().args(line.split_whitespace()).args(["--rate", "2M"]).spawn().unwrap();
-    until("files are restored", || postgres.at("data/db/base").exists());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let held = fs::metadata(postgres.at("data/db")).unwrap();
-    assert_eq!((held.uid(), held.mode() & 0o777), (0, 0o700));
+    // Runs that are interrupted leave what no server can use, and the next one continues.
+    for (stage, file) in [("restoring", "data/db/base"), ("comparing", "data/db/global/pg_control")] {
+        let mut child = postgres
+            .plain()
+            .args(line.split_whitespace())
+            .args(["--rate", "8M"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        said.find(|line| line.starts_with(stage)).unwrap();
+        until("the file is restored", || postgres.at(file).exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let held = fs::metadata(postgres.at("data/db")).unwrap();
+        assert_eq!((held.uid(), held.mode() & 0o777), (0, 0o700), "{stage}");
+        assert!(!postgres.at("data/db/recovery.signal").exists());
+    }
     let restored = follows_schema("backup-restore", postgres.json(&line));
     assert_eq!(restored["until"], before.as_str());
     assert_eq!(restored["settings"].as_array().unwrap().len(), 4, "{restored}");
@@ -236,14 +260,40 @@ fn a_database_is_restored_for_use() {
     // It archives its own timeline beside the old one.
     let segment = archive(&postgres);
     assert!(segment.file_name().unwrap().to_str().unwrap().starts_with("00000002"));
+    // Another time on the old timeline can still be reached, and the newest timeline.
+    recover(&postgres, &["--until", &before], "1");
+    recover(&postgres, &["--until", "latest"], "1");
 
-    // Below another directory, with the links between the directories.
+    // The state of the backup itself, in a server that archives too.
+    postgres.stop();
+    for dir in ["data/db", "wal/log", "wal/space"] {
+        fs::rename(postgres.at(dir), postgres.at(&format!("{dir}.second"))).unwrap();
+    }
+    let restored = postgres.json("backup restore tank/backup");
+    assert!(
+        restored.get("until").is_none() && restored["settings"].as_array().unwrap().len() == 4,
+        "{restored}"
+    );
+    postgres.start_again();
+    until("the server has a new timeline", || postgres.ask("SELECT pg_is_in_recovery()") == "f");
+    assert_eq!(postgres.ask("SELECT count(*) FROM acked"), "0");
+    let segment = archive(&postgres);
+    assert!(segment.file_name().unwrap().to_str().unwrap().starts_with("00000003"), "{}", segment.display());
+
+    // Below another directory, with the links between the directories. A link of the database's owner is not followed.
+    let secret = postgres.at("secret");
+    fs::write(&secret, "text").unwrap();
+    std::os::unix::fs::symlink(&secret, postgres.at("data/db/recovery.signal")).unwrap();
+    postgres.run("backup run data/db --to tank/backup");
+    archive(&postgres);
     fs::create_dir(postgres.at("copy")).unwrap();
-    postgres.run("backup restore tank/backup --to copy");
+    postgres.run("backup restore tank/backup --to copy --until latest");
+    assert!(fs::read_to_string(&secret).unwrap() == "text" && fs::metadata(&secret).unwrap().uid() == 0);
     let top = postgres.at("copy").canonicalize().unwrap();
     let log = postgres.at("wal/log").canonicalize().unwrap();
     let link = top.join(postgres.at("data/db/pg_wal").strip_prefix("/").unwrap());
     assert_eq!(fs::read_link(&link).unwrap(), top.join(log.strip_prefix("/").unwrap()));
     assert!(!link.with_file_name("postmaster.pid").exists());
+    assert!(fs::symlink_metadata(link.with_file_name("recovery.signal")).unwrap().is_file());
     postgres.fails("backup restore tank/backup --to copy", 3, &["is not empty"]);
 }

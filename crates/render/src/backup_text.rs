@@ -140,10 +140,14 @@ pub fn restored(report: &RestoredDatabase) -> String {
     for directory in &report.directories {
         let _ = writeln!(text, "  {} to {}", quoted(&directory.path), quoted(&directory.restored_to));
     }
-    if let Some(until) = &report.until {
+    if !report.settings.is_empty() {
+        let does = match &report.until {
+            Some(until) => format!("replays the log until {until}"),
+            None => "begins a new timeline, for the WAL archive".to_owned(),
+        };
         let _ = writeln!(
             text,
-            "when it is started, PostgreSQL replays the log until {until}; settings in postgresql.auto.conf, to be removed afterwards:"
+            "when it is started, PostgreSQL {does}; settings in postgresql.auto.conf, to be removed afterwards:"
         );
         for setting in &report.settings {
             let _ = writeln!(text, "  {setting}");

@@ -59,6 +59,15 @@ pub struct TreeCopier<'a> {
     copies: BTreeMap<u64, PathBuf>,
     /// Inode number in the target → the inode number in the source of which it is a copy.
     owners: BTreeMap<u64, u64>,
+    /// Directories of the target that are left alone.
+    except: BTreeSet<PathBuf>,
+}
+
+/// Whether the attributes of the top directory itself belong to a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TopDirectory {
+    Included,
+    LeftAlone,
 }
 
 impl<'a> TreeCopier<'a> {
@@ -70,7 +79,15 @@ impl<'a> TreeCopier<'a> {
             contents: TreeContents::default(),
             copies: BTreeMap::new(),
             owners: BTreeMap::new(),
+            except: BTreeSet::new(),
         }
+    }
+
+    /// Leaves these directories of the target alone: they are neither written, removed nor compared.
+    #[must_use]
+    pub fn except(mut self, directories: impl IntoIterator<Item = PathBuf>) -> TreeCopier<'a> {
+        self.except.extend(directories);
+        self
     }
 
     /// Makes the directory `to` equal to `from`: creates it, writes what differs, and removes what `from` does not have. Returns what
@@ -80,8 +97,27 @@ impl<'a> TreeCopier<'a> {
     /// The host's errors; those of `proceed`.
     pub fn copy(&mut self, from: &Path, to: &Path) -> Result<TreeContents> {
         self.begin();
-        self.copy_directory(from, to)?;
+        self.copy_directory(from, to, TopDirectory::Included)?;
         Ok(std::mem::take(&mut self.contents))
+    }
+
+    /// As [`TreeCopier::copy`], but the attributes of the directory `to` itself stay as they are.
+    ///
+    /// # Errors
+    /// As [`TreeCopier::copy`].
+    pub fn copy_contents(&mut self, from: &Path, to: &Path) -> Result<TreeContents> {
+        self.begin();
+        self.copy_directory(from, to, TopDirectory::LeftAlone)?;
+        Ok(std::mem::take(&mut self.contents))
+    }
+
+    /// As [`TreeCopier::compare`], without the attributes of the two directories themselves.
+    ///
+    /// # Errors
+    /// As [`TreeCopier::compare`].
+    pub fn compare_contents(&mut self, from: &Path, to: &Path) -> Result<()> {
+        self.begin();
+        self.compare_directory(from, to, TopDirectory::LeftAlone)
     }
 
     /// Compares two trees: names, data and attributes.
@@ -90,7 +126,7 @@ impl<'a> TreeCopier<'a> {
     /// [`Error::Different`]; the host's errors; those of `proceed`.
     pub fn compare(&mut self, from: &Path, to: &Path) -> Result<()> {
         self.begin();
-        self.compare_directory(from, to)
+        self.compare_directory(from, to, TopDirectory::Included)
     }
 
     fn begin(&mut self) {
@@ -99,7 +135,7 @@ impl<'a> TreeCopier<'a> {
         self.owners.clear();
     }
 
-    fn copy_directory(&mut self, from: &Path, to: &Path) -> Result<()> {
+    fn copy_directory(&mut self, from: &Path, to: &Path, top: TopDirectory) -> Result<()> {
         (self.proceed)(0)?;
         clear_other(to, NodeKind::Directory)?;
         match private::make_dir(to) {
@@ -110,7 +146,8 @@ impl<'a> TreeCopier<'a> {
         for (name, meta) in entries(from)? {
             let (source, target) = (from.join(&name), to.join(&name));
             match NodeKind::of(&meta) {
-                NodeKind::Directory => self.copy_directory(&source, &target)?,
+                _ if self.except.contains(&target) => {}
+                NodeKind::Directory => self.copy_directory(&source, &target, TopDirectory::Included)?,
                 NodeKind::File => self.copy_file(&source, &meta, &target)?,
                 NodeKind::Link => copy_link(&source, &meta, &target)?,
                 NodeKind::Special => {
@@ -121,11 +158,12 @@ impl<'a> TreeCopier<'a> {
             wanted.insert(name);
         }
         for (name, _) in entries(to)?.into_iter().filter(|(name, _)| !wanted.contains(name)) {
-            remove(&to.join(name))?;
+            let path = to.join(name);
+            if !self.except.contains(&path) {
+                remove(&path)?;
+            }
         }
-        let (source, target) = (open(from)?, open(to)?);
-        let meta = source.metadata().map_err(Error::host("inspect", from))?;
-        attributes::copy(&source, &meta, &target).map_err(Error::host("copy the attributes of", from))
+        if top == TopDirectory::LeftAlone { Ok(()) } else { copy_directory_attributes(from, to) }
     }
 
     fn copy_file(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
@@ -148,12 +186,15 @@ impl<'a> TreeCopier<'a> {
         Ok(())
     }
 
-    fn compare_directory(&mut self, from: &Path, to: &Path) -> Result<()> {
+    fn compare_directory(&mut self, from: &Path, to: &Path, top: TopDirectory) -> Result<()> {
         (self.proceed)(0)?;
         let different = |what: String| Err(Error::Different { path: from.to_owned(), what });
         let mut wanted = entries(from)?;
         wanted.retain(|_, meta| NodeKind::of(meta) != NodeKind::Special);
-        let found = entries(to)?;
+        let mut found = entries(to)?;
+        for of in [&mut wanted, &mut found] {
+            of.retain(|name, _| !self.except.contains(&to.join(name)));
+        }
         if let Some(name) = wanted.keys().find(|name| !found.contains_key(*name)) {
             return different(format!("in {}, which is missing", name.display()));
         }
@@ -163,11 +204,16 @@ impl<'a> TreeCopier<'a> {
         for (name, meta) in &wanted {
             let (source, target, copied) = (from.join(name), to.join(name), &found[name]);
             match (NodeKind::of(meta), NodeKind::of(copied)) {
-                (NodeKind::Directory, NodeKind::Directory) => self.compare_directory(&source, &target)?,
+                (NodeKind::Directory, NodeKind::Directory) => {
+                    self.compare_directory(&source, &target, TopDirectory::Included)?;
+                }
                 (NodeKind::File, NodeKind::File) => self.compare_file(&source, meta, &target, copied)?,
                 (NodeKind::Link, NodeKind::Link) => compare_link(&source, meta, &target, copied)?,
                 _ => return different(format!("in {}, which is of another kind", name.display())),
             }
+        }
+        if top == TopDirectory::LeftAlone {
+            return Ok(());
         }
         let (a, b) = (open(from)?, open(to)?);
         let ignores_length = |what: &&str| *what != "length";
@@ -192,6 +238,16 @@ impl<'a> TreeCopier<'a> {
         }
         compare_file(from, to, &mut self.buffers, &mut *self.proceed)
     }
+}
+
+/// Copies owner, mode, times, extended attributes and ACLs of a directory, and removes attributes that `from` does not have.
+///
+/// # Errors
+/// The host's errors.
+pub fn copy_directory_attributes(from: &Path, to: &Path) -> Result<()> {
+    let (source, target) = (open(from)?, open(to)?);
+    let meta = source.metadata().map_err(Error::host("inspect", from))?;
+    attributes::copy(&source, &meta, &target).map_err(Error::host("copy the attributes of", from))
 }
 
 /// Directories have lengths of their own, so [`attributes::difference`] may have stopped at them.

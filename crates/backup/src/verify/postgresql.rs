@@ -62,6 +62,8 @@ const SETTINGS: [&str; 25] = [
 
 /// The longest path of a socket, in bytes (`unix(7)`), without the name that the server appends.
 const LONGEST_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
+/// How long a server may replay an archived log.
+const RECOVERY_TIME: Duration = Duration::from_secs(86_400);
 /// How long a question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(600);
 const START: &str = "start and recovery";
@@ -96,7 +98,7 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
         }
     }
     if context.recovery.is_some() {
-        context.tree.write_at(&context.root.join(RECOVERY_SIGNAL), "")?;
+        context.tree.create(&context.root.join(RECOVERY_SIGNAL))?;
     }
     let socket_dir = context.tree.make_dir("socket")?;
     if socket_dir.as_os_str().len() > LONGEST_SOCKET_DIR {
@@ -108,6 +110,9 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
     let log = context.tree.scratch.join("server.log");
     let program = restored.bindir.join("postgres");
     let mut server = RestoredServer::start(&program, &restored.arguments()?, context.tree.owner, &log)?;
+    if context.recovery.is_some() {
+        server.start_time = RECOVERY_TIME;
+    }
     if let Err(why) = server.wait_until(|| restored.answers(), is_interrupted)? {
         return Ok(only(failed(START, why)));
     }

@@ -3,11 +3,13 @@
 //! Each directory of the database is restored below `restored`, followed by its path on the host. So relative links stay right, and
 //! absolute ones into the database's directories are turned to the restored ones.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, fchown};
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::TreeContents;
+use poolwright_host::private;
 
 use crate::manifest::BackupManifest;
 use crate::observer::BackupObserver;
@@ -82,14 +84,17 @@ impl RestoredTree {
     /// Writes a file into the scratch directory, which belongs to the owner of the database.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.scratch.join(name);
-        self.write_at(&path, text)?;
+        let mut file = self.create(&path)?;
+        file.write_all(text.as_bytes()).map_err(Error::host("write", &path))?;
         Ok(path)
     }
 
-    /// Writes a file, which belongs to the owner of the database.
-    pub fn write_at(&self, path: &Path, text: &str) -> Result<()> {
-        fs::write(path, text).map_err(Error::host("write", path))?;
-        chown(path, Some(self.owner.0), Some(self.owner.1)).map_err(Error::host("set the owner of", path))
+    /// Creates a file, which must not exist, and gives it to the owner of the database.
+    pub fn create(&self, path: &Path) -> Result<File> {
+        let file = private::create_new(path).map_err(Error::host("create", path))?;
+        fchown(&file, Some(self.owner.0), Some(self.owner.1))
+            .map_err(Error::host("set the owner of", path))?;
+        Ok(file)
     }
 }
 

@@ -27,6 +27,8 @@ const SHOWN: usize = 6;
 pub(super) struct RestoredServer {
     child: Child,
     log: PathBuf,
+    /// How long it may take until it has recovered and answers.
+    pub start_time: Duration,
 }
 
 impl RestoredServer {
@@ -50,7 +52,7 @@ impl RestoredServer {
         command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments).process_group(0);
         command.stdin(Stdio::null()).stdout(output).stderr(stderr);
         let child = command.spawn().map_err(|why| failed(why.to_string()))?;
-        Ok(RestoredServer { child, log: log.to_owned() })
+        Ok(RestoredServer { child, log: log.to_owned(), start_time: START_TIME })
     }
 
     /// Waits until the server answers. The inner error says why it does not.
@@ -59,7 +61,7 @@ impl RestoredServer {
         mut answers: impl FnMut() -> bool,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<std::result::Result<(), String>> {
-        let end = Instant::now() + START_TIME;
+        let end = Instant::now() + self.start_time;
         loop {
             if answers() {
                 return Ok(Ok(()));
@@ -74,7 +76,7 @@ impl RestoredServer {
             if Instant::now() >= end {
                 return Ok(Err(format!(
                     "no answer within {} s: {}",
-                    START_TIME.as_secs(),
+                    self.start_time.as_secs(),
                     self.last_words()
                 )));
             }

@@ -48,11 +48,10 @@ impl WalArchive {
     /// # Errors
     /// If its directory cannot be read.
     pub fn coverage(&self, dataset: &str, recoveries: &[(String, SegmentPlace)]) -> Result<WalCoverage> {
-        let mut places = BTreeSet::new();
+        let places = self.segments()?;
         let mut newest = None;
         for (name, file) in self.files()? {
-            if let WalFile::Segment(place) = file {
-                places.insert(place);
+            if let WalFile::Segment(_) = file {
                 let archived = fs::metadata(self.dir.join(&name)).and_then(|meta| meta.modified()).ok();
                 newest = newest.max(archived);
             }
@@ -73,6 +72,25 @@ impl WalArchive {
             replayable_from,
             gaps: gaps(&places, self.identity.segment_size),
         })
+    }
+}
+
+impl WalArchive {
+    /// The whole segments.
+    fn segments(&self) -> Result<BTreeSet<SegmentPlace>> {
+        let segment = |(_, file): (String, WalFile)| match file {
+            WalFile::Segment(place) if self.has(place) => Some(place),
+            _ => None,
+        };
+        Ok(self.files()?.into_iter().filter_map(segment).collect())
+    }
+
+    /// The first missing segment of each gap after a segment.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn gaps_from(&self, first: SegmentPlace) -> Result<Vec<String>> {
+        Ok(gaps(&self.segments()?.range(first..).copied().collect(), self.identity.segment_size))
     }
 }
 
@@ -99,6 +117,8 @@ mod tests {
             archive.push(&segment(&dir.path().join("pg_wal"), 7, number, b"")).unwrap();
         }
         let from = |number| (format!("from {number}"), SegmentPlace { timeline: 1, position: number });
+        std::fs::write(archive.dir().join("000000010000000000000004"), "short").unwrap();
+        std::fs::create_dir(archive.dir().join("000000010000000000000007")).unwrap();
         let found = archive.coverage("tank/wal", &[from(1), from(2), from(3), from(9)]).unwrap();
         assert_eq!(found.replayable_from.as_deref(), Some("from 9"));
         assert_eq!(archive.coverage("tank/wal", &[from(4), from(10)]).unwrap().replayable_from, None);

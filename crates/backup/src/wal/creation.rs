@@ -1,7 +1,7 @@
 //! Creating a WAL archive.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown};
 use std::path::{Path, PathBuf};
 
 use poolwright_host::quoted;
@@ -73,7 +73,8 @@ pub fn create(
     };
     check_backups(&backups, &identity, &options.dataset)?;
     let data_dir = database::locate(&identity.paths, Some(DatabaseKind::Postgresql), false)?.root;
-    let wal_identity = describe(&data_dir, &identity)?;
+    let wal_identity = describe(&data_dir, &identity, dataset)?;
+    check_other(&identity, &options.dataset, &wal_identity)?;
     let owner = fs::metadata(&data_dir).map_err(Error::host("inspect", &data_dir))?;
     let created = !BackupDestination::exists(&options.dataset)?;
     if created {
@@ -87,7 +88,8 @@ pub fn create(
     let dir = wal.mountpoint();
     if dir.join(IDENTITY).exists() {
         let present = WalArchive::open(dir)?;
-        if present.identity != wal_identity {
+        // The dataset of the backups may have another name since.
+        if (WalIdentity { dataset: dataset.to_owned(), ..present.identity }) != wal_identity {
             return refused(format!(
                 "{} is the WAL archive of another database, or of other backups",
                 options.dataset
@@ -96,9 +98,10 @@ pub fn create(
     } else {
         check_place(Some(dir), &backups, &identity)?;
         wal.check_use()?;
-        claim(dir, &wal_identity, &owner)?;
     }
-    if identity.wal_archive.is_none() {
+    // Also if it exists: a run may have been interrupted here.
+    claim(dir, &wal_identity, &owner)?;
+    if identity.wal_archive.as_ref() != Some(&options.dataset) {
         identity.wal_archive = Some(options.dataset.clone());
         manifest::write(&backups.mountpoint().join(manifest::IDENTITY), &identity)?;
     }
@@ -121,11 +124,22 @@ fn check_backups(backups: &BackupDestination, identity: &DestinationIdentity, wa
     if identity.database != DatabaseKind::Postgresql {
         return refused(format!("{dataset} has backups of {}, not of PostgreSQL", identity.database.name()));
     }
-    match &identity.wal_archive {
-        Some(other) if other != wal => refused(format!("the WAL archive of {dataset} is {other}")),
-        _ if wal == dataset || wal.starts_with(&format!("{dataset}/")) => refused(format!(
-            "{wal} is in the dataset of the backups: their snapshots would keep its segments"
-        )),
+    if wal == dataset || wal.starts_with(&format!("{dataset}/")) {
+        return refused(format!("{wal} is in the dataset of the backups"));
+    }
+    Ok(())
+}
+
+/// Refuses a second WAL archive, unless the first one was destroyed, or is of a database that was replaced (`initdb`, `pg_upgrade`).
+fn check_other(identity: &DestinationIdentity, wal: &str, wanted: &WalIdentity) -> Result<()> {
+    let Some(other) = identity.wal_archive.as_ref().filter(|other| *other != wal) else { return Ok(()) };
+    if !BackupDestination::exists(other)? {
+        return Ok(());
+    }
+    match WalArchive::of_backups(identity)? {
+        Some(present) if present.identity.system_identifier == wanted.system_identifier => {
+            refused(format!("the WAL archive of {} is {other}", wanted.dataset))
+        }
         _ => Ok(()),
     }
 }
@@ -151,7 +165,7 @@ fn check_place(
 }
 
 /// What the archive of a running or stopped database is for.
-fn describe(data_dir: &Path, identity: &DestinationIdentity) -> Result<WalIdentity> {
+fn describe(data_dir: &Path, identity: &DestinationIdentity, dataset: &str) -> Result<WalIdentity> {
     let Some(control) = ControlFile::read(data_dir)? else {
         return refused("a recovery to a point in time needs PostgreSQL 12 or newer");
     };
@@ -166,17 +180,22 @@ fn describe(data_dir: &Path, identity: &DestinationIdentity) -> Result<WalIdenti
         system_identifier: control.system_identifier.to_string(),
         segment_size: header.segment_size,
         backups: identity.id.clone(),
+        dataset: dataset.to_owned(),
     })
 }
 
 /// Gives the directory to the owner of the database, and marks it as a WAL archive.
 fn claim(dir: &Path, identity: &WalIdentity, owner: &fs::Metadata) -> Result<()> {
+    // First for this user only, so that no other one can replace the file before it has its owner.
+    let user = rustix::process::geteuid().as_raw();
+    chown(dir, Some(user), None).map_err(Error::host("set the owner of", dir))?;
+    fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(Error::host("set the mode of", dir))?;
     let path = dir.join(IDENTITY);
     manifest::write(&path, identity)?;
     for path in [&path, dir] {
-        chown(path, Some(owner.uid()), Some(owner.gid())).map_err(Error::host("set the owner of", path))?;
+        lchown(path, Some(owner.uid()), Some(owner.gid())).map_err(Error::host("set the owner of", path))?;
     }
-    fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(Error::host("set the mode of", dir))
+    Ok(())
 }
 
 fn settings(wanted: &Settings) -> Settings {
@@ -193,8 +212,25 @@ fn archive_command(program: &Path, dir: &Path) -> String {
 
 /// The setting of a server that recovers from the archive in a directory.
 pub(crate) fn restore_command(dir: &Path) -> String {
-    let from = command_line([dir.to_string_lossy().as_ref()]).replace('%', "%%");
-    format!("cp {from}/%f \"%p\"")
+    let dir = in_setting(dir);
+    format!("{}; cp {dir}/%f \"%p\"", unless_missing(&dir))
+}
+
+/// The setting of a server that begins a new timeline without replaying the log of the archive: it gets only the descriptions of timelines,
+/// so that it takes a new number.
+pub(crate) fn history_command(dir: &Path) -> String {
+    let dir = in_setting(dir);
+    format!("{}; case %f in *.history) cp {dir}/%f \"%p\";; *) exit 1;; esac", unless_missing(&dir))
+}
+
+/// A path for the shell that the server starts, and which replaces `%%` by `%`.
+fn in_setting(dir: &Path) -> String {
+    command_line([dir.to_string_lossy().as_ref()]).replace('%', "%%")
+}
+
+/// Ends the recovery if the archive is not mounted. Otherwise the server would take it for the end of the log. A status above 125 means that.
+fn unless_missing(dir: &str) -> String {
+    format!("test -f {dir}/{IDENTITY} || exit 255")
 }
 
 #[cfg(test)]
@@ -208,7 +244,11 @@ mod tests {
             archive_command(Path::new("/usr/bin/poolwright"), dir),
             r#"/usr/bin/poolwright backup wal-push '/srv/it'\''s 100%%' "%p""#
         );
-        assert_eq!(restore_command(dir), r#"cp '/srv/it'\''s 100%%'/%f "%p""#);
-        assert_eq!(restore_command(Path::new("/tank/wal")), r#"cp /tank/wal/%f "%p""#);
+        let quoted = r"'/srv/it'\''s 100%%'";
+        assert_eq!(
+            restore_command(dir),
+            format!("test -f {quoted}/poolwright-wal.json || exit 255; cp {quoted}/%f \"%p\"")
+        );
+        assert!(restore_command(Path::new("/tank/wal")).ends_with(r#"; cp /tank/wal/%f "%p""#));
     }
 }

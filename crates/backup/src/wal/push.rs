@@ -42,7 +42,7 @@ impl WalArchive {
         let is_present = match is_equal(path, &target)? {
             Some(false) => {
                 return refused(format!(
-                    "{} exists and has another content\nhint: another server may use this archive; if not, keep this file elsewhere",
+                    "{} exists and has another content\nhint: two servers use this archive, or the database was restored without a new timeline; do not remove either file before that is clear",
                     quoted(&target)
                 ));
             }
@@ -69,7 +69,8 @@ impl WalArchive {
         };
         if header.system_identifier.to_string() != self.identity.system_identifier {
             return refused(format!(
-                "{} is of the database {}, and the archive in {} of {}",
+                "{} is of the database {}, and the archive in {} of {}\nhint: after initdb or pg_upgrade, `poolwright backup wal-create` makes an \
+                 archive for the new database, in another dataset",
                 quoted(path),
                 header.system_identifier,
                 quoted(&self.dir),

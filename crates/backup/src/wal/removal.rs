@@ -33,14 +33,13 @@ impl WalArchive {
     /// If a backup or the archive cannot be read, or a file cannot be removed.
     pub(crate) fn remove_unneeded(
         &self,
-        destination: &BackupDestination,
         dataset: &str,
-        remaining: &[&BackupManifest],
+        remaining: &[(&BackupDestination, &BackupManifest)],
         is_dry_run: bool,
     ) -> Result<WalRemoval> {
         let mut removal = WalRemoval { dataset: dataset.to_owned(), ..WalRemoval::default() };
         let mut needed: Option<SegmentPlace> = None;
-        for backup in remaining {
+        for (destination, backup) in remaining {
             let place = self.needed_by(&destination.root_of(&backup.name), backup)?;
             // As for the server: the segments of all timelines at or after this place may be needed.
             needed = needed.into_iter().chain([place]).min_by_key(|place| place.position);

@@ -153,3 +153,27 @@ fn differences_are_found() {
     let stopped = TreeCopier::new(|_| Err(Error::Interrupted)).copy(&from, &to).unwrap_err();
     assert!(matches!(stopped, Error::Interrupted));
 }
+
+#[test]
+fn a_directory_that_is_left_alone_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir_all(from.join("a/empty")).unwrap();
+    fs::write(from.join("a/file"), "x").unwrap();
+    fs::set_permissions(&from, Permissions::from_mode(0o751)).unwrap();
+    fs::create_dir_all(to.join("a/empty")).unwrap();
+    fs::set_permissions(&to, Permissions::from_mode(0o700)).unwrap();
+    fs::write(to.join("a/empty/other"), "stays").unwrap();
+    fs::set_permissions(to.join("a/empty"), Permissions::from_mode(0o711)).unwrap();
+    let copier = || TreeCopier::new(|_| Ok(())).except([to.join("./a/empty")]);
+    copier().copy_contents(&from, &to).unwrap();
+    copier().compare_contents(&from, &to).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&to), mode(&to.join("a/empty"))), (0o700, 0o711));
+    assert_eq!(fs::read_to_string(to.join("a/empty/other")).unwrap(), "stays");
+    assert!(copier().compare(&from, &to).is_err(), "the mode of the directory differs");
+    super::copy_directory_attributes(&from, &to).unwrap();
+    assert_eq!(mode(&to), 0o751);
+    copier().compare(&from, &to).unwrap();
+    assert!(compared(&from, &to).is_err());
+}
