@@ -11,7 +11,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use poolwright_host::{private, quoted, room};
+use poolwright_datasets::is_dataset;
+use poolwright_host::{mountinfo, private, quoted, room};
 use poolwright_trace::format_size;
 use rustix::fs::OFlags;
 use schemars::JsonSchema;
@@ -20,7 +21,7 @@ use serde::Serialize;
 use crate::database::{self, DatabaseKind};
 use crate::destination::BackupDestination;
 use crate::error::refused;
-use crate::manifest::{BackupManifest, DestinationIdentity};
+use crate::manifest::{BackupManifest, DestinationIdentity, SourceRecord};
 use crate::observer::{BackupObserver, BackupStage};
 use crate::placement::{below, turn_links};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
@@ -74,6 +75,9 @@ pub struct RestoredDatabase {
     /// The settings for that, or for a new timeline, which are added to `postgresql.auto.conf`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
+    /// What the user should look at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A directory of a database.
@@ -90,8 +94,7 @@ pub struct RestoreRun {
     destination: BackupDestination,
     backup: BackupManifest,
     recovery: Option<Recovery>,
-    /// Why no new timeline is begun, although the log was archived.
-    unread_archive: Option<String>,
+    notes: Vec<String>,
     options: RestoreRunOptions,
     directories: Vec<RestoredDirectory>,
 }
@@ -124,12 +127,19 @@ impl RestoreRun {
             let others: Vec<&Path> = places.iter().copied().filter(|other| other != dir).collect();
             target::check(dir, &others, &backup.id)?;
         }
-        let (recovery, unread_archive) = match recovery(&destination, &backup, target) {
-            Ok(recovery) => (recovery, None),
-            Err(why) if target == RecoveryTarget::Backup => (None, Some(why.to_string())),
+        let mut notes = match options.below {
+            None => notes_on_places(&backup.sources, &places)?,
+            Some(_) => Vec::new(),
+        };
+        let recovery = match recovery(&destination, &backup, target) {
+            Ok(recovery) => recovery,
+            Err(why) if target == RecoveryTarget::Backup => {
+                notes.push(no_timeline(&why));
+                None
+            }
             Err(why) => return Err(why),
         };
-        Ok(RestoreRun { destination, backup, recovery, unread_archive, options, directories })
+        Ok(RestoreRun { destination, backup, recovery, notes, options, directories })
     }
 
     /// What the run would do, or has done.
@@ -145,6 +155,7 @@ impl RestoreRun {
             bytes: self.backup.bytes,
             until: self.recovery.as_ref().and_then(Recovery::until),
             settings,
+            notes: self.notes.clone(),
         }
     }
 
@@ -154,13 +165,6 @@ impl RestoreRun {
     /// The host's errors. After an error, the directories belong to this user, and the next run continues.
     pub fn execute(self, observer: &mut dyn BackupObserver) -> Result<RestoredDatabase> {
         let _reading = self.destination.lock_for_reading()?;
-        if let Some(why) = &self.unread_archive {
-            let why = why.lines().next().unwrap_or_default();
-            observer.note(&format!(
-                "no new timeline is begun, because the WAL archive cannot be read ({why}): turn archive_mode off before the start, or the \
-                 archive refuses the segments"
-            ));
-        }
         let start = Instant::now();
         let mut targets = Vec::new();
         for directory in &self.directories {
@@ -251,6 +255,27 @@ fn recovery(
     Ok(Some(recovery))
 }
 
+fn no_timeline(why: &Error) -> String {
+    let why = why.to_string();
+    let why = why.lines().next().unwrap_or_default();
+    format!(
+        "no new timeline is begun, because the WAL archive cannot be read ({why}): turn archive_mode off before the start, or the archive \
+         refuses the segments"
+    )
+}
+
+/// Remarks on places that are on no dataset: a dataset that is not mounted leaves its mount point empty, on another file system.
+fn notes_on_places(sources: &[SourceRecord], places: &[&Path]) -> Result<Vec<String>> {
+    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    let note = |(dir, source): (&&Path, &SourceRecord)| {
+        let existing = dir.ancestors().find_map(|dir| dir.canonicalize().ok())?;
+        let mount = mountinfo::containing(&mounts, &existing).filter(|mount| !is_dataset(mount))?;
+        let (dir, now, was) = (quoted(dir), &mount.file_system, &source.dataset);
+        Some(format!("{dir} is on {now}, and the database was on the dataset {was}: is it not mounted?"))
+    };
+    Ok(places.iter().zip(sources).filter_map(note).collect())
+}
+
 /// The directories that are in a target and are targets of their own, by their paths through its descriptor.
 fn nested(target: &TargetDirectory, all: &[TargetDirectory]) -> Vec<PathBuf> {
     let inside = all.iter().filter(|of| of.path != target.path);
@@ -299,4 +324,21 @@ fn prepare_recovery(recovery: &Recovery, data_dir: &Path) -> Result<()> {
 fn settings(recovery: &Recovery) -> Vec<String> {
     let line = |(name, value): (&str, String)| format!("{name} = '{}'", value.replace('\'', "''"));
     recovery.settings().into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_on_no_dataset_is_noted() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("a/b");
+        let source = SourceRecord { path: place.clone(), dataset: "tank/pg".into(), copy: "files/0".into() };
+        let notes = notes_on_places(&[source], &[&place]).unwrap();
+        assert!(
+            notes.len() == 1 && notes[0].contains("on the dataset tank/pg: is it not mounted?"),
+            "{notes:?}"
+        );
+    }
 }

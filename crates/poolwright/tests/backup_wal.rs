@@ -227,6 +227,7 @@ fn a_database_is_restored_for_use() {
         fs::rename(postgres.at(dir), postgres.at(&format!("{dir}.damaged"))).unwrap();
     }
     let planned = postgres.json(&format!("{line} --dry-run"));
+    assert!(planned.get("notes").is_none(), "{planned}");
     assert!(planned["dry_run"] == true && !postgres.at("data/db").exists(), "a dry run changes nothing");
     // Runs that are interrupted leave what no server can use, and the next one continues.
     for (stage, file) in [("restoring", "data/db/base"), ("comparing", "data/db/global/pg_control")] {

@@ -153,6 +153,9 @@ pub fn restored(report: &RestoredDatabase) -> String {
             let _ = writeln!(text, "  {setting}");
         }
     }
+    for note in &report.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
     if !report.dry_run {
         let _ = writeln!(text, "next: start the database");
     }

@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, short = 'n')]
     dry_run: bool,
 
-    /// Print one JSON object: {dataset, backup, created, dry_run, directories, files, bytes, until, settings}
+    /// Print one JSON object: {dataset, backup, created, dry_run, directories, files, bytes, until, settings, notes}
     #[arg(long)]
     json: bool,
 }
