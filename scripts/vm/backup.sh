@@ -396,6 +396,8 @@ step_backup() {
     end_load
     verified "$(backups | tail -n 1)"
     point_in_time
+    # A recovery to a point in time does not count as a restore of the backup.
+    expect "the newest backup is restored" poolwright backup verify "$TO"
     retention "$first"
     expect "prune --keep 1 once more" poolwright backup prune "$TO" --keep 1
     same "it tells of the WAL archive" "$(grep -c "WAL archive $POOL/wal-archive: .*needed from" /tmp/said)" 1
