@@ -68,12 +68,17 @@ impl Mounted {
 }
 
 impl Drop for Mounted {
+    /// Removes what a test that fails leaves: the process, and the mounts of all datasets.
     fn drop(&mut self) {
         if self.is_alive() {
             umount(&self.at("m"));
             let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).status();
-            umount(&self.at("m"));
         }
+        let here = self.dir.path().canonicalize().unwrap_or_default();
+        let mounts = poolwright_host::mountinfo::read().unwrap_or_default();
+        mounts.iter().rev().filter(|mount| mount.point.starts_with(&here)).for_each(|mount| {
+            umount(&mount.point);
+        });
     }
 }
 
