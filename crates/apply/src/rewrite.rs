@@ -24,7 +24,7 @@ mod records;
 mod scan;
 mod tree;
 
-pub use compare::Buffers;
+pub use compare::{Buffers, difference as first_difference};
 pub use copies::Copies;
 pub use copy::{Proceed, copy as copy_file, verify as compare_file};
 pub use hidden_dir::HiddenDir;

@@ -5,10 +5,9 @@
 //! was interrupted leaves a copy that the next run continues. Backups are copied from the oldest to the newest, and only those that are
 //! newer than the newest in the archive, so a backup that was removed from the archive does not come back.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use poolwright_datasets::pool_of;
-use poolwright_host::quoted;
 use poolwright_tune::plan::Settings;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -110,7 +109,7 @@ impl ArchiveRun {
             check_archive(&archive, &backups, &identity)?;
             archived = archive.list()?.backups;
         } else {
-            check_place(&backups, options.mountpoint.as_deref())?;
+            options.mountpoint.as_deref().map_or(Ok(()), |dir| backups.check_outside(dir))?;
             creation::check(&options.archive, options.mountpoint.as_deref())?;
         }
         let entries = backups.list()?.backups;
@@ -276,20 +275,12 @@ fn check_archive(
     backups: &BackupDestination,
     of: &DestinationIdentity,
 ) -> Result<Option<DestinationIdentity>> {
-    check_place(backups, Some(archive.mountpoint()))?;
+    backups.check_outside(archive.mountpoint())?;
     match archive.check_use()? {
         Some(identity) if identity.archive_of.as_ref() != Some(&of.id) => {
             refused(format!("{} is not an archive of {}", archive.dataset(), backups.dataset()))
         }
         identity => Ok(identity),
-    }
-}
-
-/// Refuses a mount point in the mount of the backups: their dataset must have no other one in it.
-fn check_place(backups: &BackupDestination, dir: Option<&Path>) -> Result<()> {
-    match dir.filter(|dir| dir.starts_with(backups.mountpoint())) {
-        Some(dir) => refused(format!("{} is in the mount of {}", quoted(dir), backups.dataset())),
-        None => Ok(()),
     }
 }
 

@@ -151,6 +151,17 @@ impl BackupDestination {
         &self.mountpoint
     }
 
+    /// Refuses a directory in the mount of the backups: their snapshots must contain nothing else.
+    ///
+    /// # Errors
+    /// A refusal.
+    pub(crate) fn check_outside(&self, dir: &Path) -> Result<()> {
+        match dir.starts_with(&self.mountpoint) {
+            true => refused(format!("{} is in the mount of {}", quoted(dir), self.dataset)),
+            false => Ok(()),
+        }
+    }
+
     /// Access to its pool.
     pub fn admin(&self) -> &dyn DatasetAdmin {
         &*self.admin

@@ -98,6 +98,11 @@ impl Error {
         }
     }
 
+    /// The error without the hint that may follow it.
+    pub(crate) fn first_line(&self) -> String {
+        self.to_string().lines().next().unwrap_or_default().to_owned()
+    }
+
     /// Makes an error of the host from its cause.
     pub(crate) fn host(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();

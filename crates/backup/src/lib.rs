@@ -3,9 +3,9 @@
 //! [`run`] quiesces the database ([`quiesce`]), takes one atomic snapshot of all its datasets, releases the database, copies the
 //! snapshot into the dataset of the backups ([`transfer`]), compares the copy, and takes a snapshot of that dataset: the backup.
 //! [`verify`] restores a backup into a scratch directory, starts the database on it and runs the database's own checks.
-//! [`restore`] puts it into the database's own directories. [`archive`] copies backups into a dataset with larger records and a stronger codec. [`send`] replicates them, as they are, to another
-//! pool or host. [`retention`] decides which backups may go, and [`prune`] removes them. [`wal`] archives PostgreSQL's log, for a recovery
-//! to a point in time. [`summary`] is what a monitor reads of all this.
+//! [`restore`] copies it into the database's own directories. [`archive`] copies backups into a dataset with larger records and a stronger
+//! codec. [`send`] replicates them, as they are, to another pool or host. [`retention`] decides which backups may go, and [`prune`]
+//! removes them. [`wal`] archives PostgreSQL's log, for a recovery to a point in time. [`summary`] is what a monitor reads of all this.
 //!
 //! A backup is a snapshot, so nothing that happens later changes it; consecutive backups share their unchanged blocks.
 

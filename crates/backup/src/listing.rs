@@ -17,21 +17,24 @@ pub struct BackupListing {
     pub wal: Option<WalCoverage>,
 }
 
-/// Lists the backups in a dataset. A WAL archive that cannot be read is no error: the result has the reason.
+/// Lists the backups in a dataset. If the WAL archive cannot be read, the result has the reason.
 ///
 /// # Errors
 /// A refusal if the dataset is not mounted; or if it cannot be read.
 pub fn list(dataset: &str) -> Result<BackupListing> {
     let destination = BackupDestination::open(dataset)?;
     let backups = destination.list()?;
-    let Some(identity) = destination.identity()? else { return Ok(BackupListing { backups, wal: None }) };
-    let Some(dataset) = &identity.wal_archive else { return Ok(BackupListing { backups, wal: None }) };
+    let identity = destination.identity()?;
+    let Some((identity, dataset)) = identity.as_ref().and_then(|of| Some((of, of.wal_archive.as_ref()?)))
+    else {
+        return Ok(BackupListing { backups, wal: None });
+    };
     let unreadable = |why: Error| WalCoverage {
         dataset: dataset.clone(),
-        problem: Some(why.to_string().lines().next().unwrap_or_default().to_owned()),
+        problem: Some(why.first_line()),
         ..WalCoverage::default()
     };
-    let coverage = WalArchive::of_backups(&identity).transpose().map(|archive| {
+    let coverage = WalArchive::of_backups(identity).transpose().map(|archive| {
         let archive = archive?;
         let recovery = |entry: &BackupEntry| {
             let backup = &entry.manifest;

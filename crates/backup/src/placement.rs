@@ -1,6 +1,7 @@
 //! Where the directories of a database are restored.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -29,4 +30,12 @@ pub(crate) fn turn_links(dir: &Path, top: &Path, hosts: &[&Path]) -> Result<()> 
         }
     }
     Ok(())
+}
+
+/// Removes a file, if it exists. A link is removed itself.
+pub(crate) fn remove_if_present(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::host("remove", path)),
+    }
 }

@@ -96,7 +96,7 @@ fn remove_wal(
     let dataset = identity.wal_archive.as_ref()?;
     let kept = |reason: String| WalRemoval {
         dataset: dataset.clone(),
-        reason: Some(reason.lines().next().unwrap_or_default().to_owned()),
+        reason: Some(reason),
         ..WalRemoval::default()
     };
     if let Some((name, why)) = list.others.iter().find(|(_, why)| *why != NO_BACKUP) {
@@ -115,5 +115,5 @@ fn remove_wal(
         }
         wal.remove_unneeded(dataset, &needing, is_dry_run)
     });
-    Some(removed.unwrap_or_else(|why| kept(why.to_string())))
+    Some(removed.unwrap_or_else(|why| kept(why.first_line())))
 }

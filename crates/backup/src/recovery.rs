@@ -80,7 +80,7 @@ impl Recovery {
             ));
         }
         let gap = match self.target {
-            RecoveryTarget::Latest => self.archive.gaps_from(first)?.into_iter().next(),
+            RecoveryTarget::Latest => self.archive.gap_after(first)?,
             _ => None,
         };
         match gap {

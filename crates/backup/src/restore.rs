@@ -5,8 +5,8 @@
 
 mod target;
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::manifest::{BackupManifest, DestinationIdentity, SourceRecord};
 use crate::observer::{BackupObserver, BackupStage};
-use crate::placement::{below, turn_links};
+use crate::placement::{below, remove_if_present, turn_links};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::transfer::copier;
 use crate::{Error, Result};
@@ -121,9 +121,7 @@ impl RestoreRun {
         let directories: Vec<RestoredDirectory> = backup.sources.iter().map(|of| place(&of.path)).collect();
         let places: Vec<&Path> = directories.iter().map(|of| of.restored_to.as_path()).collect();
         for dir in &places {
-            if dir.starts_with(destination.mountpoint()) {
-                return refused(format!("{} is in the mount of {dataset}", quoted(dir)));
-            }
+            destination.check_outside(dir)?;
             let others: Vec<&Path> = places.iter().copied().filter(|other| other != dir).collect();
             target::check(dir, &others, &backup.id)?;
         }
@@ -227,7 +225,7 @@ impl RestoreRun {
         let places: Vec<PathBuf> = targets.iter().map(|of| of.at.clone()).collect();
         let data_dir = database::locate(&places, Some(DatabaseKind::Postgresql), false)?.root;
         for name in REMOVED {
-            remove_file(&data_dir.join(name))?;
+            remove_if_present(&data_dir.join(name))?;
         }
         let is_standby = data_dir.join(STANDBY_SIGNAL).exists();
         match &self.recovery {
@@ -256,8 +254,7 @@ fn recovery(
 }
 
 fn no_timeline(why: &Error) -> String {
-    let why = why.to_string();
-    let why = why.lines().next().unwrap_or_default();
+    let why = why.first_line();
     format!(
         "no new timeline is begun, because the WAL archive cannot be read ({why}): turn archive_mode off before the start, or the archive \
          refuses the segments"
@@ -294,18 +291,11 @@ fn readable(cause: Error, targets: &[TargetDirectory]) -> Error {
     if named == text { cause } else { Error::Restore { why: named } }
 }
 
-fn remove_file(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(Error::host("remove", path)),
-    }
-}
-
 /// Makes the server in a data directory recover when it is started. The directory comes from the database's owner, so no link in it is
 /// followed.
 fn prepare_recovery(recovery: &Recovery, data_dir: &Path) -> Result<()> {
     for name in [STANDBY_SIGNAL, RECOVERY_SIGNAL] {
-        remove_file(&data_dir.join(name))?;
+        remove_if_present(&data_dir.join(name))?;
     }
     let conf = data_dir.join(AUTO_CONF);
     let opened = OpenOptions::new().append(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&conf);

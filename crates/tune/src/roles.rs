@@ -38,12 +38,12 @@ pub(crate) struct Inventory {
 /// Walks `dir` (on one file system) and the directories behind the database's symbolic links, and adds the I/O in the trace.
 pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
     let mut inventory = Inventory { found: layout::locate(dir), ..Inventory::default() };
-    inventory.linked = inventory.found.as_ref().map(linked_roles).unwrap_or_default();
+    let found = inventory.found.as_ref();
+    let links = found.map(|found| layout::linked_directories(&found.root)).unwrap_or_default();
+    inventory.linked = found.map(|found| linked_roles(found, &links)).unwrap_or_default();
     let by_path: BTreeMap<&str, &str> =
         trace.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
     let mut seen = BTreeSet::new();
-    let links =
-        inventory.found.as_ref().map(|found| layout::linked_directories(&found.root)).unwrap_or_default();
     // The names of the links first: a recording has the files by these names, and the layout gives them roles.
     for dir in links.iter().map(PathBuf::as_path).chain([dir]) {
         let device = std::fs::metadata(dir).map(|m| m.dev()).ok();
@@ -158,8 +158,7 @@ fn walk(
 }
 
 /// The roles whose directory is a symbolic link to a directory outside of the database's.
-fn linked_roles(found: &LocatedLayout) -> BTreeMap<String, PathBuf> {
-    let links = layout::linked_directories(&found.root);
+fn linked_roles(found: &LocatedLayout, links: &[PathBuf]) -> BTreeMap<String, PathBuf> {
     let linked = |own: &SeparableRole| {
         let path = found.root.join(own.link.filter(|_| own.layout == found.layout.name)?);
         let target = path.canonicalize().ok().filter(|_| links.contains(&path))?;

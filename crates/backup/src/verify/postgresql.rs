@@ -16,6 +16,7 @@ use super::{CheckContext, OwnChecks, failed, interruption, not_run, passed};
 use crate::client::{ClientSession, command_as};
 use crate::error::refused;
 use crate::manifest::RestoreCheck;
+use crate::placement::remove_if_present;
 use crate::restore::RECOVERY_SIGNAL;
 use crate::{Error, Result};
 
@@ -91,11 +92,7 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
         return refused("PostgreSQL does not run as root, which owns the files of the backup");
     }
     for name in REMOVED {
-        let path = context.root.join(name);
-        match fs::remove_file(&path) {
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}
-            removed => removed.map_err(Error::host("remove", &path))?,
-        }
+        remove_if_present(&context.root.join(name))?;
     }
     if context.recovery.is_some() {
         context.tree.create(&context.root.join(RECOVERY_SIGNAL))?;

@@ -1,14 +1,15 @@
 //! Which segments the archive has.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::time::SystemTime;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{SegmentPlace, WalArchive, WalFile};
-use crate::Result;
+use crate::{Error, Result};
 
 /// The most gaps that are named.
 const NAMED_GAPS: usize = 20;
@@ -48,60 +49,59 @@ impl WalArchive {
     /// # Errors
     /// If its directory cannot be read.
     pub fn coverage(&self, dataset: &str, recoveries: &[(String, SegmentPlace)]) -> Result<WalCoverage> {
-        let places = self.segments()?;
-        let mut newest = None;
-        for (name, file) in self.files()? {
-            if let WalFile::Segment(_) = file {
-                let archived = fs::metadata(self.dir.join(&name)).and_then(|meta| meta.modified()).ok();
-                newest = newest.max(archived);
-            }
-        }
+        let segments = self.segments()?;
+        let gaps = gaps(&segments, self.identity.segment_size);
         let is_whole = |(_, first): &&(String, SegmentPlace)| {
-            places.contains(first)
-                && gaps(&places.range(first..).copied().collect(), self.identity.segment_size).is_empty()
+            segments.contains_key(first) && gaps.last().is_none_or(|gap| *first >= gap.end)
         };
-        let replayable_from = recoveries.iter().find(is_whole).map(|(name, _)| name.clone());
-        let age = newest.map(|time| SystemTime::now().duration_since(time).unwrap_or_default());
+        let newest = segments.values().max();
+        let age = newest.map(|time| SystemTime::now().duration_since(*time).unwrap_or_default());
         Ok(WalCoverage {
             dataset: dataset.to_owned(),
             problem: None,
-            segments: places.len() as u64,
-            first: places.first().map(SegmentPlace::to_string),
-            last: places.last().map(SegmentPlace::to_string),
+            segments: segments.len() as u64,
+            first: segments.first_key_value().map(|(place, _)| place.to_string()),
+            last: segments.last_key_value().map(|(place, _)| place.to_string()),
             newest_age_s: age.map(|age| age.as_secs()),
-            replayable_from,
-            gaps: gaps(&places, self.identity.segment_size),
+            replayable_from: recoveries.iter().find(is_whole).map(|(name, _)| name.clone()),
+            gaps: gaps.iter().take(NAMED_GAPS).map(|gap| gap.start.to_string()).collect(),
         })
     }
-}
 
-impl WalArchive {
-    /// The whole segments.
-    fn segments(&self) -> Result<BTreeSet<SegmentPlace>> {
-        let segment = |(_, file): (String, WalFile)| match file {
-            WalFile::Segment(place) if self.has(place) => Some(place),
-            _ => None,
-        };
-        Ok(self.files()?.into_iter().filter_map(segment).collect())
-    }
-
-    /// The first missing segment of each gap after a segment.
+    /// The first missing segment after a segment; `None` if the archive has all of them.
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub(crate) fn gaps_from(&self, first: SegmentPlace) -> Result<Vec<String>> {
-        Ok(gaps(&self.segments()?.range(first..).copied().collect(), self.identity.segment_size))
+    pub(crate) fn gap_after(&self, first: SegmentPlace) -> Result<Option<SegmentPlace>> {
+        let gaps = gaps(&self.segments()?, self.identity.segment_size);
+        Ok(gaps.into_iter().map(|gap| gap.start).find(|missing| *missing > first))
+    }
+
+    /// The whole segments, and when each was archived.
+    fn segments(&self) -> Result<BTreeMap<SegmentPlace, SystemTime>> {
+        let mut segments = BTreeMap::new();
+        for (name, file) in self.files()? {
+            if let WalFile::Segment(place) = file
+                && self.has(place)
+            {
+                let path = self.dir.join(name);
+                let archived = fs::metadata(&path).and_then(|meta| meta.modified());
+                segments.insert(place, archived.map_err(Error::host("inspect", &path))?);
+            }
+        }
+        Ok(segments)
     }
 }
 
-/// The first missing segment of each gap. A timeline continues another one in the segment in which it began, so each is looked at by itself.
-fn gaps(places: &BTreeSet<SegmentPlace>, segment_size: u32) -> Vec<String> {
-    let pairs = places.iter().zip(places.iter().skip(1));
-    let missing = pairs.filter(|(a, b)| a.timeline == b.timeline).filter_map(|(a, b)| {
+/// The gaps: the first missing segment, and the one after the gap. A timeline continues another one in the segment in which it began, so
+/// each is looked at by itself.
+fn gaps(segments: &BTreeMap<SegmentPlace, SystemTime>, segment_size: u32) -> Vec<Range<SegmentPlace>> {
+    let pairs = segments.keys().zip(segments.keys().skip(1));
+    let gap = |(a, b): (&SegmentPlace, &SegmentPlace)| {
         let next = a.next(segment_size);
-        (next != *b).then(|| next.to_string())
-    });
-    missing.take(NAMED_GAPS).collect()
+        (a.timeline == b.timeline && next != *b).then_some(next..*b)
+    };
+    pairs.filter_map(gap).collect()
 }
 
 #[cfg(test)]
@@ -130,7 +130,9 @@ mod tests {
         assert_eq!(found.gaps, ["000000010000000000000004", "000000010000000000000007"]);
         assert!(found.newest_age_s.is_some_and(|age| age < 3600));
         let place = |timeline, position| SegmentPlace { timeline, position };
-        let two = BTreeSet::from([place(1, 0xFE), place(1, 0xFF), place(1, 1 << 32), place(2, 1 << 32)]);
-        assert_eq!(gaps(&two, 16 << 20), [""; 0]);
+        let two = [place(1, 0xFE), place(1, 0xFF), place(1, 1 << 32), place(2, 1 << 32)];
+        assert_eq!(gaps(&two.map(|place| (place, SystemTime::now())).into(), 16 << 20), []);
+        assert_eq!(archive.gap_after(place(1, 4)).unwrap(), Some(place(1, 7)));
+        assert_eq!(archive.gap_after(place(1, 9)).unwrap(), None);
     }
 }

@@ -18,9 +18,6 @@ use crate::manifest::{self, DestinationIdentity, StorageTier};
 use crate::observer::BackupObserver;
 use crate::{BackupDestination, Error, Result, creation};
 
-/// The properties of a WAL archive. Its files are written once, whole, and read in order.
-const DEFAULTS: [(&str, &str); 3] =
-    [("recordsize", "1M"), ("compression", "zstd"), ("logbias", "throughput")];
 /// The directory of the log in a data directory.
 const LOG: &str = "pg_wal";
 
@@ -56,7 +53,8 @@ pub struct WalArchiveReport {
     pub restore_command: String,
 }
 
-/// Creates the WAL archive of a dataset of backups, and records it there. If the backups have this archive already, only the report is made.
+/// Creates the WAL archive of a dataset of backups, and records it there. If the backups have this archive already, only its owner and its
+/// description are set again.
 ///
 /// # Errors
 /// A refusal if the backups are not of a PostgreSQL of version 12 or newer, have another WAL archive, or the dataset cannot be used; or if
@@ -82,7 +80,10 @@ pub fn create(
         let mountpoint = mountpoint.map_err(Error::host("find", &data_dir))?;
         check_place(mountpoint.as_deref(), &backups, &identity)?;
         creation::check(&options.dataset, mountpoint.as_deref())?;
-        creation::create(&options.dataset, &settings(&options.settings), mountpoint.as_deref(), observer)?;
+        // A segment is written once, whole, as the files of a backup are.
+        let mut settings = creation::settings(None)?;
+        settings.extend(options.settings.clone());
+        creation::create(&options.dataset, &settings, mountpoint.as_deref(), observer)?;
     }
     let wal = BackupDestination::open(&options.dataset)?;
     let dir = wal.mountpoint();
@@ -158,10 +159,7 @@ fn check_place(
             quoted(path)
         ));
     }
-    if dir.starts_with(backups.mountpoint()) {
-        return refused(format!("{} is in the mount of {}", quoted(dir), backups.dataset()));
-    }
-    Ok(())
+    backups.check_outside(dir)
 }
 
 /// What the archive of a running or stopped database is for.
@@ -196,12 +194,6 @@ fn claim(dir: &Path, identity: &WalIdentity, owner: &fs::Metadata) -> Result<()>
         lchown(path, Some(owner.uid()), Some(owner.gid())).map_err(Error::host("set the owner of", path))?;
     }
     Ok(())
-}
-
-fn settings(wanted: &Settings) -> Settings {
-    let mut settings: Settings = DEFAULTS.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    settings.extend(wanted.clone());
-    settings
 }
 
 /// The setting of the server, which replaces `%p` by the path of a segment and `%%` by `%`.

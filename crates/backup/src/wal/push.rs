@@ -1,10 +1,11 @@
 //! Copying a segment into the archive.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use poolwright_apply::rewrite::{Buffers, first_difference};
 use poolwright_host::quoted;
 use rustix::fs::{FlockOperation, flock};
 
@@ -103,39 +104,27 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     // One that an interrupted run left is overwritten.
     let created = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to);
     let mut target = created.map_err(Error::host("create", to))?;
-    std::io::copy(&mut source, &mut target).map_err(Error::host("write", to))?;
+    io::copy(&mut source, &mut target).map_err(Error::host("write", to))?;
     target.sync_all().map_err(Error::host("sync", to))
 }
 
 /// Whether two files have the same content; `None` if the second does not exist.
 fn is_equal(a: &Path, b: &Path) -> Result<Option<bool>> {
-    let mut second = match File::open(b) {
+    let second = match File::open(b) {
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(Error::host("open", b))?,
     };
-    let mut first = File::open(a).map_err(Error::host("open", a))?;
-    let (mut left, mut right) = (vec![0; 1 << 16], vec![0; 1 << 16]);
-    loop {
-        let (n, m) = (fill(&mut first, &mut left, a)?, fill(&mut second, &mut right, b)?);
-        if left[..n] != right[..m] {
-            return Ok(Some(false));
-        }
-        if n == 0 {
-            return Ok(Some(true));
-        }
+    let first = File::open(a).map_err(Error::host("open", a))?;
+    let length = |file: &File, path| -> Result<u64> {
+        Ok(file.metadata().map_err(Error::host("inspect", path))?.len())
+    };
+    let bytes = length(&first, a)?;
+    if bytes != length(&second, b)? {
+        return Ok(Some(false));
     }
-}
-
-/// Reads until the buffer is full or the file ends.
-fn fill(file: &mut File, buffer: &mut [u8], path: &Path) -> Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]).map_err(Error::host("read", path))? {
-            0 => break,
-            n => filled += n,
-        }
-    }
-    Ok(filled)
+    let difference =
+        first_difference(&first, &second, bytes, &mut Buffers::default(), |_| Ok::<(), io::Error>(()));
+    Ok(Some(difference.map_err(Error::host("compare", b))?.is_none()))
 }
 
 #[cfg(test)]
