@@ -9,12 +9,14 @@
 #   replay   the engine crashes (SIGKILL); the kernel replays its intent log
 #   crash    the kernel crashes (reset); the engine replays its intent log
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
+#   newpool  a tree moves to another pool and back (poolwright apply --new-pool, undo); runs are killed
 #   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or goes back
 #   databases  the same with a PostgreSQL and a MariaDB under load
 #   backup   backups of a PostgreSQL under load are made, killed, restored and removed (poolwright backup)
 #   send     backups are sent to another pool, interrupted and continued, encrypted, through a remote shell (poolwright backup send)
 #   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
 #   trials   trials in datasets of a kernel's pool: `poolwright replay --on`, `tune --on` (records a database: requires root)
+#   lab      a campaign in datasets of a kernel's pool: `poolwright lab run --on`
 #   arc      replays of traces on the engine and in the kernel's datasets: ARC hits, bytes written (records them: requires root)
 #
 # Trees are compared name by name: object number, type, permissions, owners, size, links, device, time, block size, content
@@ -39,6 +41,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/send_part.sh"
 # shellcheck source=scripts/vm/trials_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/trials_part.sh"
+# shellcheck source=scripts/vm/lab_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/lab_part.sh"
 # shellcheck source=scripts/vm/arc_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/arc_part.sh"
 
@@ -53,7 +57,7 @@ PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash apply)
-ALL_PARTS=("${SHORT_PARTS[@]}" resets databases backup send trials space arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" newpool resets databases backup send trials lab space arc)
 PASSED=0
 FAILED=0
 
@@ -385,6 +389,13 @@ part_resets() {
     rm -f "$disk"
 }
 
+part_newpool() {
+    local disk=$WORK/newpool.disk
+    program_disk "$disk" 8G
+    GUEST_STEPS=new_pool.sh GUEST_SECONDS=3600 guest "$disk" 0 new_pool "$SEED" $((NODES / 50))
+    rm -f "$disk"
+}
+
 part_databases() {
     local disk=$WORK/apply.disk
     program_disk "$disk" 12G postgres_data
@@ -403,7 +414,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | resets | databases | backup | send | trials | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | apply | newpool | resets | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

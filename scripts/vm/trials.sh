@@ -9,83 +9,15 @@ POOL=trialpool
 ON=$POOL/scratch
 TRACE=/disk/sqlite.parquet
 
-pass() { printf 'pass\t%s\n' "$*"; }
-fail() { printf 'fail\t%s\n' "$*"; }
-
-# check TEXT COMMAND...: the command must succeed.
-check() {
-    local text=$1
-    shift
-    if "$@" >/tmp/said 2>&1; then pass "$text"; else fail "$text: $(tail -n 12 /tmp/said | tr '\n' ' ')"; fi
-}
-
-# state: the datasets and snapshots of the pool, their properties with sources, and the mounts. Not the space and the times that reading
-# changes.
-state() {
-    zfs list -H -r -t all -o name "$POOL"
-    zfs get -H -p -r -o name,property,value,source all "$POOL" |
-        grep -vE "$(printf '\t')(used|available|referenced|written|logicalused|logicalreferenced|usedby[a-z]*|compressratio|refcompressratio|objsetid|snapshots_changed)$(printf '\t')"
-    zpool get -H -p -o property,value,source all "$POOL" | grep -vE '^(allocated|free|fragmentation|capacity|freeing|bclone[a-z]*|dedup_[a-z_]*|last_scrubbed_txg)'
-    grep " zfs " /proc/mounts
-}
-
-# used: the bytes that the pool's datasets use, when all that was freed is free.
-used() {
-    local n
-    for ((n = 0; n < 10; n++)); do
-        zpool sync "$POOL"
-        [ "$(zpool get -Hp -o value freeing "$POOL")" != 0 ] || break
-        sleep 1
-    done
-    zfs get -Hp -o value used "$POOL"
-}
-
-# nothing_left TEXT: the pool must be as in /tmp/before; its datasets may use a little more space, of the pool's own metadata.
-nothing_left() {
-    local now waited=0
-    # A guardian destroys the datasets of a killed trial.
-    while zfs list -H -o name -r "$ON" | grep -q poolwright-trial && [ $waited -lt 60 ]; do
-        sleep 1
-        waited=$((waited + 1))
-    done
-    state >/tmp/after
-    now=$(used)
-    if cmp -s /tmp/before /tmp/after; then
-        pass "$1: datasets, snapshots, properties with sources and mounts are as before (after $waited s)"
-    else
-        fail "$1: $(diff /tmp/before /tmp/after | head -n 6 | tr '\n' ' ')"
-    fi
-    if [ $((now - $(cat /tmp/used))) -lt $((1 << 20)) ]; then
-        pass "$1: the pool uses $(cat /tmp/used) bytes before and $now after"
-    else
-        fail "$1: the pool used $(cat /tmp/used) bytes before and uses $now after"
-    fi
-}
-
-# expected STATUS TEXT COMMAND...: the command must end with this status.
-expected() {
-    local wanted=$1 text=$2 status=0
-    shift 2
-    "$@" >/tmp/said 2>&1 || status=$?
-    if [ $status -eq "$wanted" ]; then
-        pass "$text: status $status: $(grep -v '^$' /tmp/said | tail -n 2 | tr '\n' ' ')"
-    else
-        fail "$text: status $status instead of $wanted: $(tail -n 4 /tmp/said | tr '\n' ' ')"
-    fi
-}
+# shellcheck source=scripts/vm/pool_state.sh
+. /disk/pool_state.sh
 
 # begin_replay DATABASE: starts `replay --on` in the background, and returns when a trial has its datasets.
 begin_replay() {
     # A process group of its own, so that Ctrl-C can be sent as a terminal sends it.
     setsid poolwright replay "$TRACE" --data "$1" --on "$ON" --application -o recordsize=16K --repeat 50 >/tmp/replay.out 2>&1 &
     REPLAY=$!
-    local waited=0
-    while ! zfs list -H -o name -r "$ON" | grep -q 'poolwright-trial-[0-9]*/'; do
-        sleep 0.3
-        waited=$((waited + 1))
-        [ $waited -lt 400 ] || { fail "no trial began: $(tail -n 3 /tmp/replay.out)"; return 1; }
-    done
-    sleep 2
+    await_trial /tmp/replay.out
 }
 
 check_interruptions() {
@@ -125,12 +57,12 @@ step_trials() {
     zpool sync "$POOL"
     state >/tmp/before
     used >/tmp/used
-    check "a pool of the kernel is a target like the others (conformance)" env RUST_BACKTRACE=0 "POOLWRIGHT_TEST_DATASET=$ON" targets --exact a_pool_of_the_kernel_conforms
+    expect "a pool of the kernel is a target like the others (conformance)" env RUST_BACKTRACE=0 "POOLWRIGHT_TEST_DATASET=$ON" targets --exact a_pool_of_the_kernel_conforms
     nothing_left "conformance"
     expected 2 "a dataset that does not exist" poolwright replay "$TRACE" --data "$place" --on "$POOL/none"
     expected 2 "without privilege" /disk/bin/setpriv --reuid 65534 --clear-groups poolwright replay "$TRACE" --data "$place" --on "$ON" --scratch /tmp
-    check "replay --on, two settings" sh -c "poolwright replay $TRACE --data $place --on $ON --application --first 15s -o recordsize=8K,128K --json >/tmp/replay.json"
-    check "each setting has a result" grep -q '"pool_load".*"pool_load"' /tmp/replay.json
+    expect "replay --on, two settings" sh -c "poolwright replay $TRACE --data $place --on $ON --application --first 15s -o recordsize=8K,128K --json >/tmp/replay.json"
+    expect "each setting has a result" grep -q '"pool_load".*"pool_load"' /tmp/replay.json
     nothing_left "replay"
     check_interruptions "$place"
     if poolwright tune "$place" --trace "$TRACE" --on "$ON" --budget 400s --plan /disk/plan.json --report /scratch/report.html --force --verbose >/disk/tune.out 2>/tmp/said; then
@@ -139,7 +71,7 @@ step_trials() {
     else
         fail "tune --on ended with status $?: $(tail -n 4 /tmp/said | tr '\n' ' ')"
     fi
-    check "the plan says where its trials ran" grep -q "\"dataset\": *\"$ON\"" /disk/plan.json
+    expect "the plan says where its trials ran" grep -q "\"dataset\": *\"$ON\"" /disk/plan.json
     nothing_left "tune"
     expected 1 "tune ends when it has written as much as it may" poolwright tune "$place" --trace "$TRACE" --on "$ON" --budget 60s --max-bytes 1M --plan /scratch/p.json --report /scratch/r.html
     zpool export "$POOL"

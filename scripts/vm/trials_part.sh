@@ -28,23 +28,24 @@ arc_load.run_sqlite(Path(sys.argv[1]))' "$TRIALS_DATABASE" &
 trials_stage() {
     cp "$WORK/trials/sqlite.parquet" "$1/"
     cp -r "$TRIALS_DATABASE" "$1/data"
+    cp "$POOLWRIGHT_ROOT/scripts/vm/pool_state.sh" "$1/"
     # That of busybox cannot change the user.
     cp -L "$(command -v setpriv)" "$1/bin/setpriv"
     strip -o "$1/bin/targets" "$WORK/trials/targets"
     add_libraries "$1/lib" "$1/bin/targets" "$1/bin/setpriv"
 }
 
-# targets_program: the newest program of the conformance tests of targets.
-targets_program() {
-    cargo test --release --locked -p poolwright-replay --test targets --no-run --message-format json |
-        sed -n 's|.*"executable":"\([^"]*/targets-[^"]*\)".*|\1|p'
+# test_program PACKAGE TEST: builds the program of a package's test, and prints its path.
+test_program() {
+    cargo test --release --locked -p "$1" --test "$2" --no-run --message-format json |
+        sed -n "s|.*\"executable\":\"\([^\"]*/$2-[^\"]*\)\".*|\1|p"
 }
 
 part_trials() {
     local disk=$WORK/trials.disk targets=${POOLWRIGHT_TARGETS:-}
     [ "$(id -u)" -eq 0 ] || { fail "part trials records a database, which requires root"; return 0; }
     trials_record || return 0
-    [ -n "$targets" ] || targets=$(targets_program)
+    [ -n "$targets" ] || targets=$(test_program poolwright-replay targets)
     cp "$targets" "$WORK/trials/targets"
     program_disk "$disk" 12G trials_stage
     GUEST_STEPS=trials.sh GUEST_SECONDS=3600 guest "$disk" 0 trials "$TRIALS_DATABASE"

@@ -31,4 +31,4 @@ pub use hidden_dir::HiddenDir;
 pub use rate::Rate;
 pub use records::{CopyRecord, CopyRecords};
 pub use scan::{DirectoryEntry, FileEntry, FileIdentity, FileScan};
-pub use tree::{TreeContents, TreeCopier, copy_directory_attributes};
+pub use tree::{CopiedSnapshot, TreeContents, TreeCopier, copy_directory_attributes};

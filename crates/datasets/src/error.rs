@@ -36,6 +36,12 @@ pub enum Error {
     /// A change that the user-space engine cannot make.
     #[error("the user-space engine has no bookmarks: {0}")]
     NoBookmarks(String),
+    /// A change that the user-space engine cannot make.
+    #[error("the user-space engine cannot rename {0}")]
+    NoRename(String),
+    /// A change that the user-space engine cannot make.
+    #[error("{0} has no mount point of its own: the user-space engine has no such property")]
+    NoMountPoint(String),
 }
 
 impl Error {
@@ -43,7 +49,12 @@ impl Error {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Error::NotMounted(_) | Error::NotSnapshot(_) | Error::NotDataset(_) | Error::NoBookmarks(_)
+            Error::NotMounted(_)
+                | Error::NotSnapshot(_)
+                | Error::NotDataset(_)
+                | Error::NoBookmarks(_)
+                | Error::NoRename(_)
+                | Error::NoMountPoint(_)
         )
     }
 }

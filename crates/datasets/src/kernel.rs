@@ -33,6 +33,10 @@ impl DatasetAdmin for KernelDatasets {
         Ok(self.commands.properties_of(dataset)?.map(|found| found.properties).unwrap_or_default())
     }
 
+    fn placed_properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>> {
+        Ok(self.commands.placed_properties(dataset)?.map(|found| found.properties).unwrap_or_default())
+    }
+
     fn user_property(&self, dataset: &str, property: &str) -> Result<Option<String>> {
         Ok(self.commands.local_value(dataset, property)?)
     }

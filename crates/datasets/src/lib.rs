@@ -52,6 +52,13 @@ pub trait DatasetAdmin {
     /// If the pool cannot be asked.
     fn properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>>;
 
+    /// As [`DatasetAdmin::properties`]; on the kernel, with those that say where the dataset is mounted and that it has for ever
+    /// ([`PLACED`](poolwright_pool::command::property::PLACED)).
+    ///
+    /// # Errors
+    /// If the pool cannot be asked.
+    fn placed_properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>>;
+
     /// The value of a user property (`module:name`) that the dataset has itself; `None` if it has none. The user-space engine has no
     /// user properties.
     ///

@@ -36,6 +36,10 @@ impl DatasetAdmin for UserDatasets {
         Ok(values.into_iter().map(sourced).collect())
     }
 
+    fn placed_properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>> {
+        self.properties(dataset)
+    }
+
     fn user_property(&self, _: &str, _: &str) -> Result<Option<String>> {
         Ok(None)
     }
@@ -91,6 +95,8 @@ impl DatasetAdmin for UserDatasets {
                 dataset,
                 Request::Create { dataset: dataset.clone(), settings: settings.clone(), parents: false },
             ),
+            DatasetChange::Mount { dataset } => Err(Error::NoMountPoint(dataset.clone())),
+            DatasetChange::Rename { dataset, .. } => Err(Error::NoRename(dataset.clone())),
             DatasetChange::Unmount { dataset } => self.unmount(dataset),
             DatasetChange::DestroyDataset { dataset } => {
                 // Without this character, the request would destroy the root dataset.
@@ -98,6 +104,12 @@ impl DatasetAdmin for UserDatasets {
                     return Err(Error::NotDataset(dataset.clone()));
                 }
                 of(dataset, Request::Destroy { name: dataset.clone(), recursive: true })
+            }
+            DatasetChange::DestroyLeaf { dataset } => {
+                if !dataset.contains('/') || dataset.contains('@') {
+                    return Err(Error::NotDataset(dataset.clone()));
+                }
+                of(dataset, Request::Destroy { name: dataset.clone(), recursive: false })
             }
             DatasetChange::Snapshot { name } => {
                 of(name, Request::Snapshot { name: name.clone(), recursive: false })

@@ -1,5 +1,7 @@
 //! CPU time of the whole host, from `/proc/stat` (`proc_stat(5)`).
 
+use crate::process;
+
 /// CPU time of all CPUs since boot, in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
@@ -71,6 +73,18 @@ impl HostCpu {
         host.times = times?;
         Some(host)
     }
+}
+
+/// Returns the clock ticks of kernel threads and of interrupts: those of the host without those of all other processes. `with` are
+/// processes that are included. `None` if the host's time cannot be read.
+///
+/// OpenZFS compresses and checks blocks in threads that come and go, so their own counters do not add up. The time of processes that
+/// ended without being waited for is included.
+pub fn kernel_ticks(with: &[i32]) -> Option<u64> {
+    let host = HostCpu::read()?;
+    let others = process::all().into_iter().filter(|of| !of.is_kernel_thread() && !with.contains(&of.pid));
+    let others: u64 = others.map(|of| of.own.total() + of.waited.total()).sum();
+    Some(host.times.used().saturating_sub(others))
 }
 
 fn parse_times(fields: &str) -> Option<CpuTimes> {

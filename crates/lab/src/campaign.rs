@@ -231,6 +231,14 @@ impl Study {
         self.scales.is_empty() || self.scales.iter().any(|s| s == scale)
     }
 
+    /// Whether a level sets a field of the pool or a module parameter.
+    pub fn varies_pool(&self) -> bool {
+        let of_pool = |(path, _): &(ParameterPath, _)| {
+            matches!(path, ParameterPath::Pool(_) | ParameterPath::Tunable(_))
+        };
+        self.factors.iter().flat_map(|f| &f.levels).flat_map(|l| &l.set).any(of_pool)
+    }
+
     /// Whether a level or a live change sets a property or a field of the pool.
     pub fn needs_pool(&self) -> bool {
         let places = self.factors.iter().flat_map(|f| &f.levels).flat_map(|l| &l.set);

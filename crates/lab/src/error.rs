@@ -53,14 +53,19 @@ pub enum Error {
     /// Something that a run requires is missing.
     #[error("{0}")]
     Missing(String),
-    /// The chosen studies vary properties, which a directory does not have.
-    #[error("study {study:?} varies properties, which a directory does not have")]
-    NeedsPool {
+    /// Some of the chosen studies cannot run on the target.
+    #[error("study {study:?} {why}")]
+    UnfitTarget {
         /// Name of the first of these studies.
         study: String,
-        /// Names of the studies that can run on a directory.
+        /// What the target lacks, after the name of the study.
+        why: &'static str,
+        /// Names of the studies that can run on the target.
         others: Vec<String>,
     },
+    /// The datasets of a trial cannot be used.
+    #[error(transparent)]
+    Datasets(#[from] poolwright_replay::Error),
     /// An ordinary user can mount only with a program that is not there.
     #[error(
         "fusermount3 is not in the PATH, and without it only root can mount a dataset\n\

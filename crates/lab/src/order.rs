@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use poolwright_replay::KernelPoolOptions;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
@@ -15,6 +16,7 @@ use serde_json::Value as Json;
 use crate::assets::Assets;
 use crate::campaign::{Campaign, Case, ParameterPath, Parameters, PoolSpec, Study};
 pub use crate::campaign::{cases, matches};
+use crate::run_target::RunTarget;
 use crate::{TargetSpec, TrialKey, TrialSpec};
 
 /// Returns the cases of a block in the order in which they run.
@@ -105,8 +107,10 @@ pub struct Plan<'a> {
     pub scale: &'a str,
     /// Seed of the order and of the workloads.
     pub seed: u64,
-    /// A directory for the datasets, instead of a pool.
-    pub directory: Option<PathBuf>,
+    /// The storage of the datasets.
+    pub target: &'a RunTarget,
+    /// The bytes that a trial may use.
+    pub space: u64,
     /// Location of the drivers.
     pub assets: &'a Assets,
 }
@@ -121,9 +125,14 @@ impl Plan<'_> {
             driver: self.assets.driver(&study.driver),
             driver_words: Vec::new(),
             parameters: conditions.parameters,
-            target: match &self.directory {
-                Some(dir) => TargetSpec::Directory(dir.clone()),
-                None => TargetSpec::Pool(conditions.pool),
+            target: match self.target {
+                RunTarget::Pool => TargetSpec::Pool(conditions.pool),
+                RunTarget::Dataset { options, .. } => TargetSpec::Dataset(KernelPoolOptions {
+                    mount_dir: scratch.join("target"),
+                    quota: self.space,
+                    ..options.clone()
+                }),
+                RunTarget::Directory(dir) => TargetSpec::Directory(dir.clone()),
             },
             datasets: conditions.datasets,
             places: BTreeMap::new(),
@@ -167,7 +176,9 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poolwright/tests/fixtures/smoke.toml");
         let (campaign, _) = Campaign::load(&path).unwrap();
         let assets = Assets::at(Path::new("/home"));
-        let mut plan = Plan { campaign: &campaign, scale: "long", seed: 3, directory: None, assets: &assets };
+        let target = RunTarget::Pool;
+        let mut plan =
+            Plan { campaign: &campaign, scale: "long", seed: 3, target: &target, space: 7, assets: &assets };
         let study = &campaign.studies[1];
         let case = Case::from([("compression".into(), "off".into())]);
         let spec = plan.spec(study, &case, 1, "/scratch/t0".into());
@@ -179,10 +190,26 @@ mod tests {
         assert!(matches!(&spec.target, TargetSpec::Pool(pool) if pool.arc == "64M"));
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<TrialSpec>(&text).unwrap(), spec);
-        plan.directory = Some("/data".into());
+        let directory = RunTarget::Directory("/data".into());
+        plan.target = &directory;
         assert_eq!(
             plan.spec(study, &case, 1, "/scratch/t0".into()).target,
             TargetSpec::Directory("/data".into())
         );
+        let options = KernelPoolOptions {
+            parent: "tank/lab".into(),
+            mount_dir: PathBuf::new(),
+            properties: BTreeMap::new(),
+            quota: 0,
+            fill_rate: None,
+            latency_limit_ns: 5,
+        };
+        let dataset = RunTarget::Dataset { options, max_bytes: 0, available: 0 };
+        plan.target = &dataset;
+        let TargetSpec::Dataset(of) = plan.spec(study, &case, 1, "/scratch/t0".into()).target else {
+            panic!()
+        };
+        assert_eq!((of.parent.as_str(), of.quota, of.latency_limit_ns), ("tank/lab", 7, 5));
+        assert_eq!(of.mount_dir, Path::new("/scratch/t0/target"));
     }
 }

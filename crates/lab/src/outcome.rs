@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_replay::PoolLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,33 @@ pub struct Outcome {
     /// Program → version, as reported by the driver and the target: `openzfs`, `mariadb` …
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
+    /// The load of the kernel's pool; missing on other targets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<LabPoolLoad>,
+}
+
+/// The load of a kernel's pool during trials.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabPoolLoad {
+    /// Bytes that the pool's devices wrote: for the trial and for others.
+    pub device_written_bytes: u64,
+    /// What others did, and the times of the devices.
+    #[serde(flatten)]
+    pub load: PoolLoad,
+}
+
+impl LabPoolLoad {
+    /// Returns the load of several trials together; `None` without one.
+    pub fn sum(loads: impl Iterator<Item = LabPoolLoad>) -> Option<LabPoolLoad> {
+        loads.reduce(|a, b| LabPoolLoad {
+            device_written_bytes: a.device_written_bytes + b.device_written_bytes,
+            load: PoolLoad {
+                others_read_bytes: a.load.others_read_bytes + b.load.others_read_bytes,
+                others_written_bytes: a.load.others_written_bytes + b.load.others_written_bytes,
+                worst_device_ns: a.load.worst_device_ns.max(b.load.worst_device_ns),
+            },
+        })
+    }
 }
 
 impl Outcome {

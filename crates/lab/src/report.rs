@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::LabPoolLoad;
 use crate::campaign::{Campaign, Case, MeasureInfo, Study, StudyTable};
 use crate::order::cases;
 use crate::store::{Run, Trial};
@@ -56,8 +57,11 @@ pub struct Report {
     pub scale: String,
     /// Seed of the order and of the workloads.
     pub seed: u64,
-    /// The storage of the datasets: `pool` or `directory PATH`.
+    /// The storage of the datasets: `pool`, `dataset NAME` or `directory PATH`.
     pub target: String,
+    /// The load of the kernel's pool during the trials; missing on other targets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<LabPoolLoad>,
     /// Start of the run, RFC 3339 in UTC.
     pub started: String,
     /// The machine on which the run took place.
@@ -154,6 +158,7 @@ impl Report {
             scale: run.scale.clone(),
             seed: run.seed,
             target: run.target.clone(),
+            pool: LabPoolLoad::sum(outcomes().filter_map(|of| of.pool)),
             started: run.started.clone(),
             machine: run.machine.clone(),
             versions: outcomes().flat_map(|o| o.versions.clone()).collect(),

@@ -21,6 +21,7 @@ pub use progress_text::{RunProgress, Update, phase};
 
 use crate::campaign::{Campaign, Study};
 use crate::order::{self, Plan};
+use crate::run_target::RunTarget;
 use crate::statistics;
 use crate::store::{Run, Store, Trial};
 use crate::{Assets, Error, Outcome, Result, TrialKey};
@@ -41,8 +42,8 @@ pub struct Options {
     pub repeats: Option<u32>,
     /// Names of the studies to run; an empty list means all.
     pub only: Vec<String>,
-    /// A directory for the datasets, instead of a pool.
-    pub directory: Option<PathBuf>,
+    /// The storage of the datasets.
+    pub target: RunTarget,
     /// Parent of the scratch directory.
     pub scratch: PathBuf,
     /// Whether to keep the trials' scratch directories.
@@ -141,7 +142,8 @@ pub fn run(
             campaign,
             scale: &options.scale,
             seed: options.seed,
-            directory: options.directory.clone(),
+            target: &options.target,
+            space: campaign.space(&options.scale),
             assets: &options.assets,
         },
         options,
@@ -152,8 +154,15 @@ pub fn run(
         summary: Summary { run: id, ..Summary::default() },
         expected: 0,
         waiting: &studies,
+        written: PoolWrites::default(),
     };
     work.begin(&studies, changed(&before, id, &run), watch);
+    if let RunTarget::Dataset { options, .. } = &options.target {
+        let pool = options.pool();
+        watch(Event::Note(format!(
+            "vdevs, ashift, ARC and module parameters are those of {pool}, not the campaign's"
+        )));
+    }
     for (number, study) in studies.iter().enumerate() {
         work.waiting = &studies[number..];
         match work.study(study, interrupted, watch) {
@@ -172,8 +181,7 @@ pub fn run(
 /// Returns the studies that are run.
 ///
 /// # Errors
-/// Returns [`Error::Usage`] for an unknown scale or study, and [`Error::NeedsPool`] for a study that requires a pool if the
-/// target is a directory.
+/// Returns [`Error::Usage`] for an unknown scale or study, and [`Error::UnfitTarget`] for a study that cannot run on the target.
 pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a Study>> {
     if !campaign.scale.contains_key(&options.scale) {
         let known: Vec<&str> = campaign.scale.keys().map(String::as_str).collect();
@@ -198,12 +206,11 @@ pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a S
     }
     let studies: Vec<&Study> =
         of_scale.into_iter().filter(|s| options.only.is_empty() || options.only.contains(&s.name)).collect();
-    if options.directory.is_some() {
-        let (no, yes): (Vec<&Study>, Vec<&Study>) = studies.iter().partition(|s| s.needs_pool());
-        if let Some(first) = no.first() {
-            let others = yes.iter().map(|s| s.name.clone()).collect();
-            return Err(Error::NeedsPool { study: first.name.clone(), others });
-        }
+    let unfit = studies.iter().find_map(|study| Some((study, options.target.unfit(study)?)));
+    if let Some((study, why)) = unfit {
+        let others = studies.iter().filter(|study| options.target.unfit(study).is_none());
+        let others = others.map(|study| study.name.clone()).collect();
+        return Err(Error::UnfitTarget { study: study.name.clone(), why, others });
     }
     Ok(studies)
 }
@@ -219,19 +226,24 @@ fn largest_arc(campaign: &Campaign, options: &Options, studies: &[&Study]) -> u6
 
 fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result<ScratchDir> {
     checks::drivers(&options.assets, campaign, &options.scale, studies)?;
-    match &options.directory {
-        None => {
+    let needed = campaign.space(&options.scale);
+    match &options.target {
+        RunTarget::Pool => {
             checks::fuse()?;
             checks::memory(largest_arc(campaign, options, studies), memory::total().unwrap_or(0))?;
         }
-        Some(dir) => checks::space(dir, campaign.space(&options.scale))?,
+        RunTarget::Dataset { options, available, .. } if *available < needed => {
+            return Err(Error::NoSpace { path: PathBuf::from(&options.parent), free: *available, needed });
+        }
+        RunTarget::Dataset { .. } => {}
+        RunTarget::Directory(dir) => checks::space(dir, needed)?,
     }
     for dir in [options.assets.tools(), options.assets.cache(&campaign.name)] {
         poolwright_host::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
     }
     let scratch_dir = ScratchDir::take(&options.scratch)?;
-    if options.directory.is_none() {
-        checks::space(scratch_dir.root(), campaign.space(&options.scale))?;
+    if options.target == RunTarget::Pool {
+        checks::space(scratch_dir.root(), needed)?;
     }
     Ok(scratch_dir)
 }
@@ -247,10 +259,7 @@ fn new_run(campaign: &Campaign, text: &str, options: &Options) -> Run {
         text: text.to_owned(),
         scale: options.scale.clone(),
         seed: options.seed,
-        target: match &options.directory {
-            None => "pool".into(),
-            Some(dir) => format!("directory {}", dir.display()),
-        },
+        target: options.target.text(),
         started: now(),
         machine,
     }
@@ -279,6 +288,32 @@ struct Work<'a> {
     expected: usize,
     /// The current study and those after it.
     waiting: &'a [&'a Study],
+    written: PoolWrites,
+}
+
+/// The bytes that the devices of a kernel's pool wrote during the trials.
+#[derive(Debug, Default)]
+struct PoolWrites {
+    all: u64,
+    /// In the trial with the most.
+    most: u64,
+}
+
+impl PoolWrites {
+    /// Refuses another trial if it would write more than the limit.
+    fn check(&self, target: &RunTarget) -> Result<()> {
+        match target {
+            RunTarget::Dataset { max_bytes: limit, .. } if self.all + self.most > *limit => {
+                Err(poolwright_replay::Error::WroteEnough { next: self.most, limit: *limit }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.all += bytes;
+        self.most = self.most.max(bytes);
+    }
 }
 
 impl Work<'_> {
@@ -346,6 +381,7 @@ impl Work<'_> {
         if interrupted() {
             return Err(Error::Interrupted);
         }
+        self.written.check(&self.options.target)?;
         let number = self.summary.trials;
         watch(Event::Trial { key: &key, number, of: self.expected, left: self.left() });
         let position = self.trials.iter().map(|t| t.position + 1).max().unwrap_or(0);
@@ -356,6 +392,8 @@ impl Work<'_> {
         let ran =
             child::run(&self.options.program, &spec, position, self.scratch_dir, interrupted, &mut report);
         let ran = self.tidy(ran, position, watch)?;
+        let load = ran.as_ref().ok().and_then(|outcome| outcome.pool.as_ref());
+        self.written.add(load.map_or(0, |pool| pool.device_written_bytes));
         let trial = Trial { key, position, started, outcome: ran };
         self.store.save(self.run, &trial)?;
         match &trial.outcome {

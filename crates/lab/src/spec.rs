@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use poolwright_openzfs::property::Settings;
+use poolwright_replay::KernelPoolOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,8 @@ use crate::campaign::{Parameters, Phase, PoolSpec};
 pub enum TargetSpec {
     /// A pool of the engine in user space, created and mounted for the trial.
     Pool(PoolSpec),
+    /// Datasets of the kernel's OpenZFS, created for the trial.
+    Dataset(KernelPoolOptions),
     /// Directories below this one, on the host's file system; properties do not apply.
     Directory(PathBuf),
 }

@@ -60,6 +60,7 @@ pub const EXAMPLES: &[VerbExamples] = &[
             "poolwright apply plan.json --dry-run",
             "poolwright apply plan.json --unit mariadb.service --online --max-downtime 30s",
             "poolwright apply plan.json --stop './stop-db' --start './start-db'",
+            "poolwright apply plan.json --new-pool fast --online --unit postgresql@15-main.service",
         ],
     ),
     entry(

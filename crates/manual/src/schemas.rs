@@ -16,6 +16,7 @@ use poolwright_backup::wal::WalArchiveReport;
 use poolwright_estimate::Estimate;
 use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary};
 use poolwright_lab::{Outcome, TrialSpec};
+use poolwright_migration::run::MigrationReport;
 use poolwright_monitor::server::ApiReadings;
 use poolwright_record::RecordingSummary;
 use poolwright_render::mrc_text::MrcOutput;
@@ -39,6 +40,7 @@ use serde_json::Value;
 pub fn all() -> Vec<(&'static str, Value)> {
     let outputs = [
         ("apply", of::<ApplyReport>()),
+        ("apply-new-pool", of::<MigrationReport>()),
         ("backup-archive", of::<ArchiveReport>()),
         ("backup-list", of::<BackupListing>()),
         ("backup-prune", of::<PruneReport>()),

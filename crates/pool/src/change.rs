@@ -35,6 +35,18 @@ pub enum DatasetChange {
         /// Its own properties, in the spelling of `zfs create -o`; the others are inherited.
         settings: BTreeMap<String, String>,
     },
+    /// Gives a dataset another name in its pool.
+    Rename {
+        /// The dataset.
+        dataset: String,
+        /// The new name. Its parent exists.
+        to: String,
+    },
+    /// Mounts a dataset where its property `mountpoint` says.
+    Mount {
+        /// The dataset.
+        dataset: String,
+    },
     /// Unmounts a dataset. Refused if a program uses it.
     Unmount {
         /// The dataset.
@@ -42,6 +54,11 @@ pub enum DatasetChange {
     },
     /// Destroys a dataset and the datasets and snapshots below it. Never the root dataset of a pool.
     DestroyDataset {
+        /// The dataset.
+        dataset: String,
+    },
+    /// Destroys a dataset that has neither snapshots nor datasets below it; `zfs` refuses others. Never the root dataset of a pool.
+    DestroyLeaf {
         /// The dataset.
         dataset: String,
     },
@@ -106,8 +123,11 @@ impl DatasetChange {
                 arguments.push(dataset.clone());
                 ("zfs", arguments)
             }
+            DatasetChange::Rename { dataset, to } => zfs(&["rename", dataset, to]),
+            DatasetChange::Mount { dataset } => zfs(&["mount", dataset]),
             DatasetChange::Unmount { dataset } => zfs(&["unmount", dataset]),
             DatasetChange::DestroyDataset { dataset } => zfs(&["destroy", "-r", dataset]),
+            DatasetChange::DestroyLeaf { dataset } => zfs(&["destroy", dataset]),
             DatasetChange::Snapshot { name } => zfs(&["snapshot", name]),
             DatasetChange::SnapshotAll { names } => (
                 "zfs",
@@ -132,10 +152,12 @@ impl DatasetChange {
         let (name, is_snapshot) = match self {
             DatasetChange::Set { dataset, .. }
             | DatasetChange::Inherit { dataset, .. }
+            | DatasetChange::Mount { dataset }
             | DatasetChange::Unmount { dataset }
             | DatasetChange::Create { dataset, .. } => (dataset, false),
-            DatasetChange::DestroyDataset { dataset } if !dataset.contains('/') => return true,
-            DatasetChange::DestroyDataset { dataset } => (dataset, false),
+            DatasetChange::DestroyDataset { dataset } | DatasetChange::DestroyLeaf { dataset } => {
+                return !dataset.contains('/') || is_malformed_name(dataset, false);
+            }
             DatasetChange::SnapshotAll { names } => {
                 let pool = |name: &String| name.split(['/', '@']).next().unwrap_or_default().to_owned();
                 let distinct: BTreeSet<&String> = names.iter().collect();
@@ -148,6 +170,11 @@ impl DatasetChange {
                 return is_malformed_name(snapshot, true) || is_malformed_bookmark(name);
             }
             DatasetChange::DestroyBookmark { name } => return is_malformed_bookmark(name),
+            DatasetChange::Rename { dataset, to } => {
+                return [dataset, to]
+                    .iter()
+                    .any(|name| !name.contains('/') || is_malformed_name(name, false));
+            }
             DatasetChange::Snapshot { name }
             | DatasetChange::Rollback { name }
             | DatasetChange::DestroySnapshot { name } => (name, true),
@@ -235,6 +262,12 @@ mod tests {
             (destroy, "zfs destroy tank@s"),
             (create, "zfs create -o mountpoint=/mnt/a -o recordsize=8K tank/a"),
             (DatasetChange::DestroyDataset { dataset: name("tank/a") }, "zfs destroy -r tank/a"),
+            (DatasetChange::DestroyLeaf { dataset: name("tank/a") }, "zfs destroy tank/a"),
+            (DatasetChange::Mount { dataset: name("tank/a") }, "zfs mount tank/a"),
+            (
+                DatasetChange::Rename { dataset: name("tank/a"), to: name("tank/b") },
+                "zfs rename tank/a tank/b",
+            ),
             (DatasetChange::Sync { pool: name("tank") }, "zpool sync tank"),
             (
                 DatasetChange::Bookmark { snapshot: name("tank/a@s"), name: name("tank/a#b") },

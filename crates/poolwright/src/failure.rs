@@ -81,6 +81,7 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
         poolwright_poolserver::Error,
         poolwright_apply::Error,
         poolwright_backup::Error,
+        poolwright_migration::Error,
         poolwright_verify::Error
     )
 }
@@ -160,10 +161,11 @@ fn replay_advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static s
 fn run_advice(error: &poolwright_lab::Error) -> Option<String> {
     use poolwright_lab::Error;
     match error {
-        Error::NeedsPool { others, .. } if others.is_empty() => {
-            Some("none of the campaign's studies can run on a directory".to_owned())
+        Error::UnfitTarget { others, .. } if others.is_empty() => {
+            Some("none of the campaign's studies can run there".to_owned())
         }
-        Error::NeedsPool { others, .. } => Some(format!("these studies can: --only {}", others.join(","))),
+        Error::UnfitTarget { others, .. } => Some(format!("these studies can: --only {}", others.join(","))),
+        Error::Datasets(error) => replay_advice(error).map(str::to_owned),
         Error::NoResults { campaign, .. } => Some(format!("`poolwright lab run {campaign}` makes them")),
         Error::NoRun { campaign, known, .. } if known.is_empty() => {
             Some(format!("`poolwright lab run {campaign}` makes one"))

@@ -298,3 +298,20 @@ fn a_database_is_restored_for_use() {
     assert!(fs::symlink_metadata(link.with_file_name("recovery.signal")).unwrap().is_file());
     postgres.fails("backup restore tank/backup --to copy", 3, &["is not empty"]);
 }
+
+/// The log that a backup in an archive needs stays, although the newer backups beside it need none of it.
+#[test]
+fn backups_in_an_archive_keep_their_segments() {
+    skip_without_fuse!();
+    skip_without_postgres!();
+    let postgres = archiving();
+    postgres.run("backup archive tank/backup --to tank/old --mountpoint old -o compression=lz4");
+    insert(&postgres, 1);
+    let segment = archive(&postgres);
+    postgres.run("backup run data/db --to tank/backup");
+    let pruned = postgres.json("backup prune tank/backup --keep 1 --unverified --archive tank/old");
+    assert_eq!(pruned["decisions"].as_array().unwrap().iter().filter(|of| of["kept"] == true).count(), 1);
+    assert_eq!((&pruned["wal"]["files"], segment.exists()), (&Value::from(0), true), "{pruned}");
+    let pruned = postgres.json("backup prune tank/backup --keep 1 --unverified");
+    assert!(pruned["wal"]["files"].as_u64() > Some(0) && !segment.exists(), "without the archive: {pruned}");
+}

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use poolwright_lab::campaign::PoolSpec;
 use poolwright_lab::trial::Setting;
-use poolwright_lab::trial::target::{Directory, PoolTarget, Target};
-use poolwright_openzfs::property::Settings;
+use poolwright_lab::trial::target::{DatasetTarget, Directory, PoolTarget, Target};
+use poolwright_openzfs::property::{self, Settings};
+use poolwright_replay::KernelPoolOptions;
 
 fn settings(pairs: &[(&str, &str)]) -> Settings {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -36,8 +37,20 @@ fn noise(len: usize) -> Vec<u8> {
 
 const SIZE: usize = 4 << 20;
 
+/// What a target can do.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// It has neither properties nor counters, and cannot record.
+    Directory,
+    /// It has properties and counters, but caches that it cannot empty.
+    Dataset,
+    /// It can do everything.
+    Pool,
+}
+
 /// The checks for all targets, in the order of a trial.
-fn suite(mut target: Box<dyn Target>, properties: bool) {
+fn suite(mut target: Box<dyn Target>, kind: Kind) {
+    let properties = kind != Kind::Directory;
     let (db, wal) = (target.path("db"), target.path("wal"));
     for dir in [&db, &wal] {
         assert!(dir.is_absolute());
@@ -56,16 +69,23 @@ fn suite(mut target: Box<dyn Target>, properties: bool) {
     assert_eq!(before.is_some(), properties, "only targets with properties have counters");
     set_one(&*target, properties);
 
-    target.prepare(true, false).unwrap();
+    if kind == Kind::Dataset {
+        let why = target.prepare(true, false).unwrap_err().to_string();
+        assert!(why.contains("requires a pool"), "{why}");
+    } else {
+        target.prepare(true, false).unwrap();
+    }
     assert_eq!(fs::read(db.join("table")).unwrap(), content, "the content is the same after a cold start");
     assert_eq!(target.counters().unwrap().is_some(), properties);
     if let Some(counters) = target.counters().unwrap() {
         let read: u64 = counters.vdevs.values().map(|vdev| vdev.read_bytes).sum();
-        assert!(read >= SIZE as u64, "{read}");
+        assert!(read >= SIZE as u64 || kind == Kind::Dataset, "{read}");
+        let written: u64 = counters.vdevs.values().map(|vdev| vdev.write_bytes).sum();
+        assert!(written >= SIZE as u64 || kind == Kind::Pool, "{written}");
         assert_eq!(counters.zils.len(), 2);
     }
-    recording(&mut *target, &db, properties);
-    assert_eq!(target.engine().is_some(), properties);
+    recording(&mut *target, &db, kind == Kind::Pool);
+    assert_eq!(target.server().is_some(), properties);
     assert!(target.trouble().is_none());
     assert!(target.location().exists());
     target.versions().unwrap();
@@ -126,7 +146,7 @@ fn recording(target: &mut dyn Target, db: &Path, able: bool) {
 #[test]
 fn a_directory() {
     let dir = tempfile::tempdir().unwrap();
-    suite(Box::new(Directory::create(dir.path(), ["db", "wal"].into_iter()).unwrap()), false);
+    suite(Box::new(Directory::create(dir.path(), ["db", "wal"].into_iter()).unwrap()), Kind::Directory);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -145,5 +165,27 @@ fn a_pool() {
         say: |_| (),
     };
     let target = PoolTarget::create(&spec, &datasets(), &BTreeMap::new(), dir.path(), &setting).unwrap();
-    suite(Box::new(target), true);
+    suite(Box::new(target), Kind::Pool);
+}
+
+/// Runs in the virtual machine of `scripts/test-kernel.sh trials`: the variable names a dataset of the kernel.
+#[test]
+fn a_dataset_of_the_kernel() {
+    let Ok(parent) = std::env::var("POOLWRIGHT_TEST_DATASET") else {
+        eprintln!("skipped: POOLWRIGHT_TEST_DATASET names no dataset of the kernel");
+        return;
+    };
+    let mounts = tempfile::tempdir().unwrap();
+    let options = KernelPoolOptions {
+        parent,
+        mount_dir: mounts.path().to_owned(),
+        properties: property::defaults(),
+        quota: 256 << 20,
+        fill_rate: None,
+        latency_limit_ns: u64::MAX,
+    };
+    let create = || DatasetTarget::create(&options, &datasets(), &BTreeMap::new());
+    suite(Box::new(create().unwrap()), Kind::Dataset);
+    // The suite ended the first one, so its name is free.
+    create().unwrap().tear_down().unwrap();
 }

@@ -10,6 +10,7 @@ pub mod backup_text;
 pub mod dataset_list;
 pub mod estimate_text;
 pub mod listing;
+pub mod migration_text;
 pub mod mrc_page;
 pub mod mrc_text;
 pub mod plan_page;

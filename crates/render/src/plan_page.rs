@@ -204,7 +204,9 @@ fn pool(section: &mut Section, plan: &Plan) {
     let today = match pool.current {
         Some(current) if current == pool.ashift => "; the pool has this value today".to_owned(),
         Some(current) => {
-            format!("; the pool has `ashift={current}` today, and changing it requires a new pool")
+            format!(
+                "; the pool has `ashift={current}` today, and another value requires another pool (`poolwright apply --new-pool`)"
+            )
         }
         None => String::new(),
     };

@@ -337,7 +337,7 @@ impl<W: Write> Text<'_, W> {
     fn pool(&mut self, plan: &Plan) -> io::Result<()> {
         let today = match plan.pool.current {
             Some(now) if now != plan.pool.ashift => {
-                format!(" (today {now}; changing it requires a new pool)")
+                format!(" (today {now}; another value requires another pool: `poolwright apply --new-pool`)")
             }
             _ => String::new(),
         };

@@ -2,26 +2,25 @@
 //!
 //! A trial creates the datasets; its parent process destroys them when the trial has ended ([`PoolWatch`]).
 
+mod datasets;
 mod meter;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
 use poolwright_pool::command::dataset::DatasetSpace;
-use poolwright_pool::{CommandError, CommandOptions, DatasetChange, ZfsCommands};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host_files::HostFiles;
 use crate::{Counters, Result, Target};
 
-use meter::PoolMeter;
-pub use watch::PoolLoad;
-pub(crate) use watch::PoolWatch;
+pub use datasets::TrialDatasets;
+pub use watch::{PoolLoad, PoolWatch};
 
 /// The last part of the name of a trial's dataset, before the process ID of the trial.
 const PREFIX: &str = "poolwright-trial-";
@@ -65,19 +64,12 @@ impl KernelPoolOptions {
     }
 }
 
-/// The commands of trials.
-fn commands() -> ZfsCommands {
-    ZfsCommands::new(CommandOptions { deadline: DEADLINE, ..CommandOptions::default() })
-}
-
 /// The files of a trace in datasets of the kernel.
 #[derive(Debug)]
 pub struct KernelPoolTarget {
-    commands: ZfsCommands,
-    options: KernelPoolOptions,
-    dataset: String,
+    datasets: TrialDatasets,
     files: HostFiles,
-    meter: PoolMeter,
+    fill_rate: Option<u64>,
     /// Whether the rate is limited.
     filling: AtomicBool,
     /// The bytes written while it is, since then.
@@ -96,28 +88,13 @@ impl KernelPoolTarget {
         roles: &[String],
         settings: &BTreeMap<String, Settings>,
     ) -> Result<KernelPoolTarget> {
-        let commands = commands();
-        let trial = std::process::id();
-        let (dataset, mountpoint) = (options.dataset_of(trial), options.mountpoint_of(trial));
-        let mut own = supported(&commands, &options.parent, &options.properties)?;
-        own.insert("mountpoint".to_owned(), mountpoint.to_string_lossy().into_owned());
-        own.insert("canmount".to_owned(), "on".to_owned());
-        own.insert("quota".to_owned(), options.quota.to_string());
-        own.insert(MARK.to_owned(), trial.to_string());
-        commands.change(&DatasetChange::Create { dataset: dataset.clone(), settings: own })?;
-        let none = Settings::new();
-        for role in roles.iter().collect::<BTreeSet<_>>() {
-            let settings = settings.get(role).unwrap_or(&none).clone();
-            commands.change(&DatasetChange::Create { dataset: format!("{dataset}/{role}"), settings })?;
-        }
-        let directories: Vec<PathBuf> = roles.iter().map(|role| mountpoint.join(role)).collect();
-        let meter = PoolMeter::of(&commands, options.pool(), &dataset)?;
+        let of_role = |role: &String| (role.clone(), settings.get(role).cloned().unwrap_or_default());
+        let datasets = TrialDatasets::create(options, &roles.iter().map(of_role).collect())?;
+        let directories: Vec<PathBuf> = roles.iter().map(|role| datasets.mountpoint().join(role)).collect();
         Ok(KernelPoolTarget {
-            commands,
-            options: options.clone(),
-            dataset,
+            datasets,
             files: HostFiles::new(directories.iter().map(PathBuf::as_path)),
-            meter,
+            fill_rate: options.fill_rate,
             filling: AtomicBool::new(true),
             filled: AtomicU64::new(0),
             began: Instant::now(),
@@ -138,10 +115,8 @@ impl KernelPoolTarget {
     }
 
     fn each(&self, value: impl Fn(&DatasetSpace) -> Option<u64>) -> Result<BTreeMap<String, u64>> {
-        let tree = self.commands.tree_of(&self.dataset)?;
-        let below = format!("{}/", self.dataset);
-        let of_role = |of: &DatasetSpace| Some((of.name.strip_prefix(&below)?.to_owned(), value(of)?));
-        Ok(tree.iter().filter_map(of_role).collect())
+        let space = self.datasets.space()?;
+        Ok(space.into_iter().filter_map(|(role, of)| Some((role, value(&of)?))).collect())
     }
 
     /// Waits until the bytes written so far are no more than the rate allows.
@@ -149,26 +124,12 @@ impl KernelPoolTarget {
         if !self.filling.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(rate) = self.options.fill_rate {
+        if let Some(rate) = self.fill_rate {
             let filled = self.filled.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
             let due = Duration::from_secs_f64(filled as f64 / rate.max(1) as f64);
             std::thread::sleep(due.saturating_sub(self.began.elapsed()));
         }
     }
-}
-
-/// The properties without those that the release of OpenZFS does not have.
-fn supported(commands: &ZfsCommands, parent: &str, properties: &Settings) -> Result<Settings> {
-    let known = commands.properties_of(parent)?.ok_or_else(|| missing(parent))?.properties;
-    Ok(properties.iter().filter(|(name, _)| known.contains_key(*name)).map(owned).collect())
-}
-
-fn owned((name, value): (&String, &String)) -> (String, String) {
-    (name.clone(), value.clone())
-}
-
-fn missing(dataset: &str) -> CommandError {
-    CommandError::NoSuchPool { pool: dataset.to_owned() }
 }
 
 impl Target for KernelPoolTarget {
@@ -208,11 +169,11 @@ impl Target for KernelPoolTarget {
 
     fn settle(&self) -> Result<()> {
         self.files.settle()?;
-        Ok(self.commands.change(&DatasetChange::Sync { pool: self.options.pool().to_owned() })?)
+        self.datasets.sync()
     }
 
     fn counters(&self) -> Result<Counters> {
-        self.meter.read(&self.commands)
+        self.datasets.counters()
     }
 
     fn allocated_bytes(&self) -> Result<u64> {

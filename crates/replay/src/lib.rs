@@ -38,7 +38,7 @@ pub use directory::Directory;
 pub use drive::{Pace, drive};
 pub use engine::{EngineOptions, EngineTarget};
 pub use error::{Error, Result};
-pub use kernel_pool::{KernelPoolOptions, KernelPoolTarget, PoolLoad};
+pub use kernel_pool::{KernelPoolOptions, KernelPoolTarget, PoolLoad, PoolWatch, TrialDatasets};
 pub use missing_files::MissingFiles;
 pub use result::{Replay, StoppedTrial};
 pub use schedule::Schedule;

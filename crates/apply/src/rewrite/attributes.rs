@@ -6,9 +6,13 @@ use std::collections::BTreeMap;
 use std::fs::{File, FileTimes, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{IFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, ioctl_getflags};
+use rustix::fs::{
+    IFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, ioctl_getflags, lgetxattr,
+    llistxattr, lremovexattr, lsetxattr,
+};
 use rustix::io::Errno;
 
 /// Extended attributes: name → value.
@@ -22,15 +26,30 @@ const LARGEST_VALUE: usize = 64 << 10;
 /// # Errors
 /// The host's errors.
 pub fn extended(file: &File) -> io::Result<ExtendedAttributes> {
+    read(|names| flistxattr(file, names), |name, value| fgetxattr(file, name, value))
+}
+
+/// As [`extended`], of a symbolic link itself.
+///
+/// # Errors
+/// The host's errors.
+pub fn extended_of_link(link: &Path) -> io::Result<ExtendedAttributes> {
+    read(|names| llistxattr(link, names), |name, value| lgetxattr(link, name, value))
+}
+
+fn read(
+    list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
+    get: impl Fn(&[u8], &mut [u8]) -> rustix::io::Result<usize>,
+) -> io::Result<ExtendedAttributes> {
     let mut names = vec![0; LARGEST_VALUE];
-    let length = match flistxattr(file, names.as_mut_slice()) {
+    let length = match list(names.as_mut_slice()) {
         Err(Errno::NOTSUP) => return Ok(ExtendedAttributes::new()),
         length => length?,
     };
     let mut attributes = ExtendedAttributes::new();
     let mut value = vec![0; LARGEST_VALUE];
     for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        match fgetxattr(file, name, value.as_mut_slice()) {
+        match get(name, value.as_mut_slice()) {
             // Removed since it was listed.
             Err(Errno::NODATA) => {}
             length => {
@@ -39,6 +58,21 @@ pub fn extended(file: &File) -> io::Result<ExtendedAttributes> {
         }
     }
     Ok(attributes)
+}
+
+/// Gives the symbolic link `to` the extended attributes of the symbolic link `from`. Only some namespaces, such as `trusted`, allow them.
+///
+/// # Errors
+/// The host's errors.
+pub fn copy_extended_of_link(from: &Path, to: &Path) -> io::Result<()> {
+    let (wanted, found) = (extended_of_link(from)?, extended_of_link(to)?);
+    for name in found.keys().filter(|name| !wanted.contains_key(*name)) {
+        lremovexattr(to, name.as_slice())?;
+    }
+    for (name, value) in wanted.iter().filter(|(name, value)| found.get(*name) != Some(value)) {
+        lsetxattr(to, name.as_slice(), value, XattrFlags::empty())?;
+    }
+    Ok(())
 }
 
 /// Gives `to` the attributes of `from`, whose other attributes are `meta`. The times come last, because the others change them.

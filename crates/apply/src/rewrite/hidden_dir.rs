@@ -49,7 +49,15 @@ impl HiddenDir {
         let meta = self.inspect_mountpoint()?;
         directories::save(&self.times, &[DirectoryEntry::of(&self.mountpoint, &meta)])?;
         DirBuilder::new().mode(private::DIR).create(&self.path).map_err(Error::host("create", &self.path))?;
-        set_times(&self.mountpoint, attributes::times(&meta))
+        self.set_times_durably(attributes::times(&meta))
+    }
+
+    /// Sets the times of the mount point, and syncs it. OpenZFS puts the creation and the removal of a directory into its intent log as soon
+    /// as any file is synced, but a time only when its own file is: after a crash, the mount point would have the time of the import.
+    fn set_times_durably(&self, times: FileTimes) -> Result<()> {
+        set_times(&self.mountpoint, times)?;
+        let synced = File::open(&self.mountpoint).and_then(|dir| dir.sync_all());
+        synced.map_err(Error::host("sync", &self.mountpoint))
     }
 
     /// Restores the times of the mount point if a crash came right after the creation of the directory.
@@ -62,7 +70,7 @@ impl HiddenDir {
         let apart = modified.duration_since(created).unwrap_or_else(|before| before.duration());
         let saved = directories::load(&self.times).ok().and_then(|saved| saved.into_iter().next());
         match saved.filter(|_| apart < SAME_TIME) {
-            Some(saved) => set_times(&self.mountpoint, saved.times()),
+            Some(saved) => self.set_times_durably(saved.times()),
             None => Ok(()),
         }
     }
@@ -97,7 +105,7 @@ impl HiddenDir {
             Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
             removed => {
                 removed.map_err(Error::host("remove", &self.path))?;
-                set_times(&self.mountpoint, attributes::times(&meta))
+                self.set_times_durably(attributes::times(&meta))
             }
         }
     }

@@ -201,6 +201,27 @@ impl FileScan {
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// As [`FileScan::digest`], with the paths below `root` and without inode numbers: that of a snapshot is equal to that of its dataset,
+    /// wherever both are mounted, while nothing was written since.
+    pub fn digest_below(&self, root: &Path) -> String {
+        let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes().to_owned();
+        let mut lines = Vec::new();
+        for file in self.files.values() {
+            let FileIdentity { inode: _, length, modified_ns, changed_ns } = file.identity;
+            let names: Vec<Vec<u8>> = file.paths.iter().map(|path| below(path)).collect();
+            lines.push(
+                [names.join(&0), format!("\0{length} {modified_ns} {changed_ns}\n").into_bytes()].concat(),
+            );
+        }
+        for of in &self.directories {
+            let times = format!("\0{:?} {:?}\n", of.modified, of.changed).into_bytes();
+            lines.push([below(&of.path), times].concat());
+        }
+        lines.sort_unstable();
+        let hash = lines.iter().fold(Sha256::new(), |hash, line| hash.chain_update(line));
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The sum of the files' lengths in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.values().map(|file| file.identity.length).sum()

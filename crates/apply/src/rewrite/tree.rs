@@ -15,6 +15,7 @@ use poolwright_host::private;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 
 use super::compare::Buffers;
+use super::scan::FileIdentity;
 use super::{Proceed, attributes, compare_file, copy_file};
 use crate::{Error, Result};
 
@@ -61,6 +62,20 @@ pub struct TreeCopier<'a> {
     owners: BTreeMap<u64, u64>,
     /// Directories of the target that are left alone.
     except: BTreeSet<PathBuf>,
+    /// The snapshot that was copied and compared before.
+    copied: Option<CopiedSnapshot>,
+}
+
+/// A snapshot that was copied and compared before, and a later one of the same dataset.
+#[derive(Clone, Debug)]
+pub struct CopiedSnapshot {
+    /// The root directory of the one that was copied.
+    pub earlier: PathBuf,
+    /// That of the one that is copied now.
+    pub later: PathBuf,
+    /// A time before the earlier one was taken, in nanoseconds since 1970. Files that were changed since are copied and compared again: the
+    /// clock of a file system has ticks, and what is written through a mapping arrives later than its time.
+    pub before_ns: i64,
 }
 
 /// Whether the attributes of the top directory itself belong to a copy.
@@ -80,7 +95,29 @@ impl<'a> TreeCopier<'a> {
             copies: BTreeMap::new(),
             owners: BTreeMap::new(),
             except: BTreeSet::new(),
+            copied: None,
         }
+    }
+
+    /// Neither copies nor compares the data of files that are the same in a snapshot that was copied to the same target and compared before.
+    #[must_use]
+    pub fn since(self, copied: CopiedSnapshot) -> TreeCopier<'a> {
+        TreeCopier { copied: Some(copied), ..self }
+    }
+
+    /// Whether a file was copied before and is unchanged. A copy gets its modification time last, so one that was interrupted has another.
+    fn is_copied(&self, from: &Path, meta: &Metadata, to: &Path) -> bool {
+        let Some(of) = &self.copied else { return false };
+        let earlier = from.strip_prefix(&of.later).ok().map(|path| of.earlier.join(path));
+        let before = earlier.and_then(|path| fs::symlink_metadata(path).ok());
+        let (Some(before), Ok(copy)) = (before, fs::symlink_metadata(to)) else { return false };
+        let identity = FileIdentity::of(meta);
+        let time = |of: &Metadata| (of.len(), of.mtime(), of.mtime_nsec());
+        before.is_file()
+            && FileIdentity::of(&before) == identity
+            && identity.changed_ns < of.before_ns
+            && copy.is_file()
+            && time(&copy) == time(meta)
     }
 
     /// Leaves these directories of the target alone: they are neither written, removed nor compared.
@@ -177,7 +214,9 @@ impl<'a> TreeCopier<'a> {
         if present.is_some_and(|present| self.owners.get(&present).is_some_and(|owner| *owner != inode)) {
             remove(to)?;
         }
-        copy_file(from, to, &mut self.buffers, &mut *self.proceed)?;
+        if !self.is_copied(from, meta, to) {
+            copy_file(from, to, &mut self.buffers, &mut *self.proceed)?;
+        }
         let copied = fs::symlink_metadata(to).map_err(Error::host("inspect", to))?;
         self.owners.insert(copied.ino(), inode);
         self.copies.insert(inode, to.to_owned());
@@ -233,7 +272,7 @@ impl<'a> TreeCopier<'a> {
             let what = "in its hard links".to_owned();
             return Err(Error::Different { path: from.to_owned(), what });
         }
-        if known {
+        if known || self.is_copied(from, meta, to) {
             return Ok(());
         }
         compare_file(from, to, &mut self.buffers, &mut *self.proceed)
@@ -316,6 +355,7 @@ fn copy_link(from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
         symlink(&target, to).map_err(Error::host("create", to))?;
     }
     lchown(to, Some(meta.uid()), Some(meta.gid())).map_err(Error::host("set the owner of", to))?;
+    attributes::copy_extended_of_link(from, to).map_err(Error::host("copy the attributes of", from))?;
     let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
     let times = Timestamps {
         last_access: time(meta.atime(), meta.atime_nsec() as _),
@@ -327,7 +367,8 @@ fn copy_link(from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
 fn compare_link(from: &Path, meta: &Metadata, to: &Path, copied: &Metadata) -> Result<()> {
     let target = |path: &Path| fs::read_link(path).map_err(Error::host("read", path));
     let key = |of: &Metadata| (of.uid(), of.gid(), of.mtime(), of.mtime_nsec());
-    if target(from)? == target(to)? && key(meta) == key(copied) {
+    let extended = |path: &Path| attributes::extended_of_link(path).map_err(Error::host("inspect", path));
+    if target(from)? == target(to)? && key(meta) == key(copied) && extended(from)? == extended(to)? {
         return Ok(());
     }
     Err(Error::Different { path: from.to_owned(), what: "in its target or its attributes".to_owned() })

@@ -15,6 +15,8 @@ pub enum Stage {
     Commit,
     /// The datasets are rolled back.
     RollBack,
+    /// Datasets are mounted in the places of others.
+    Switch,
     /// The database is started.
     Start,
 }
@@ -29,6 +31,7 @@ impl Stage {
             Stage::Update => "copying what has changed",
             Stage::Commit => "replacing files",
             Stage::RollBack => "rolling back",
+            Stage::Switch => "mounting the datasets in their new places",
             Stage::Start => "starting the database",
         }
     }

@@ -83,8 +83,7 @@ impl Run<'_> {
             _ => {}
         }
         if is_missing {
-            let settings = relocation.settings.clone();
-            self.change(&*of.admin, &DatasetChange::Create { dataset: dataset.clone(), settings })?;
+            self.create_with_properties(of, relocation)?;
         } else {
             check_own(of, relocation)?;
         }
@@ -94,6 +93,29 @@ impl Run<'_> {
         match of.is_mounted(relocation)? {
             true => Ok(()),
             false => refused(format!("{dataset} is not mounted on {}\nhint: mount it", quoted(mountpoint))),
+        }
+    }
+
+    /// Creates a dataset with all its properties, or none. OpenZFS creates a dataset first, and then sets its properties: after a crash
+    /// in between, one of the kernel would be mounted over the directory that moves, and would not have the mark of the plan. So it gets its
+    /// name at the end.
+    fn create_with_properties(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {
+        let (dataset, settings) = (relocation.dataset.clone(), relocation.settings.clone());
+        let Some(temporary) = temporary_name(relocation) else {
+            return self.change(&*of.admin, &DatasetChange::Create { dataset, settings });
+        };
+        self.destroy_temporary(of, relocation)?;
+        self.change(&*of.admin, &DatasetChange::Create { dataset: temporary.clone(), settings })?;
+        self.change(&*of.admin, &DatasetChange::Rename { dataset: temporary, to: dataset })
+    }
+
+    /// Destroys what a crash in [`Run::create_with_properties`] left. It is empty.
+    fn destroy_temporary(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {
+        match temporary_name(relocation) {
+            Some(dataset) if !of.admin.properties(&dataset)?.is_empty() => {
+                self.change(&*of.admin, &DatasetChange::DestroyDataset { dataset })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -163,6 +185,7 @@ impl Run<'_> {
 
     fn destroy_dataset(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {
         let dataset = relocation.dataset.clone();
+        self.destroy_temporary(of, relocation)?;
         if of.admin.properties(&dataset)?.is_empty() {
             return Ok(());
         }
@@ -202,6 +225,13 @@ impl Run<'_> {
         };
         relocations.filter(is_mounted).map(|of| of.mountpoint.clone()).collect()
     }
+}
+
+/// The name that a dataset of the kernel has until it has its properties.
+fn temporary_name(relocation: &Relocation) -> Option<String> {
+    let plan = relocation.settings.get(PLAN_PROPERTY)?;
+    let (parent, name) = relocation.dataset.rsplit_once('/')?;
+    Some(format!("{parent}/poolwright-{plan}-{name}"))
 }
 
 /// Refuses a dataset of the kernel that has the name of a new one, but was not created for this plan.

@@ -63,7 +63,9 @@ impl Run<'_> {
         self.set_properties(Direction::Undo, &datasets)?;
         let state = self.state();
         self.destroy_snapshots(&datasets, &state)?;
-        self.destroy_relocated(&datasets)
+        self.destroy_relocated(&datasets)?;
+        // The journal must not be ahead of the pool.
+        self.sync(&datasets)
     }
 
     /// Refuses to undo if properties were changed since the plan was applied: undoing would overwrite that.

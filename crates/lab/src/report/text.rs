@@ -1,12 +1,13 @@
 //! Formats a run's results as text for the terminal, and the introduction of Markdown and of the page.
 
-use poolwright_report::Terminal;
 use poolwright_report::escape::line;
+use poolwright_report::{Terminal, Unit};
 
 use super::advice::Advice;
 use super::claims::ClaimVerdict;
 use super::compare::Comparison;
 use super::{Report, format, tables};
+use crate::LabPoolLoad;
 
 /// Width of a study's table in characters if the terminal's width is unknown: a campaign may have dozens of
 /// measures.
@@ -177,6 +178,7 @@ pub fn warnings(report: &Report) -> Vec<String> {
             format::counted(report.failed.len(), "trial")
         ));
     }
+    all.extend(report.pool.map(|pool| pool_load(&pool)));
     let figures = || report.studies.iter().flat_map(|s| &s.rows).flat_map(|r| r.figures.iter().flatten());
     let (noisy, figures) = (figures().filter(|f| f.noisy).count(), figures().count());
     if noisy > 0 {
@@ -187,4 +189,16 @@ pub fn warnings(report: &Report) -> Vec<String> {
         ));
     }
     all
+}
+/// Says what others did in the pool of the trials.
+fn pool_load(pool: &LabPoolLoad) -> String {
+    let bytes = |bytes: u64| Unit::Bytes.format(bytes as f64);
+    let worst = Unit::Nanoseconds.format(pool.load.worst_device_ns as f64);
+    format!(
+        "During the trials, the devices of the pool wrote {}. Others read {} and wrote {} in its datasets meanwhile: bytes on devices and \
+         ARC hits include theirs. In the slowest second, half of the I/O of the devices took up to {worst}.",
+        bytes(pool.device_written_bytes),
+        bytes(pool.load.others_read_bytes),
+        bytes(pool.load.others_written_bytes)
+    )
 }

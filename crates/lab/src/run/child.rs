@@ -9,12 +9,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use poolwright_host::private;
+use poolwright_replay::PoolWatch;
 use poolwright_replay::child::{PARENT, last_words};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::Deserialize;
 
 use super::scratch_dir::{MARK, ScratchDir};
-use crate::{Error, Outcome, Result, TrialSpec};
+use crate::{Error, LabPoolLoad, Outcome, Result, TargetSpec, TrialSpec};
 
 /// Progress of a trial, parsed from a line of its standard error.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -44,7 +45,8 @@ const LAST_LINES: usize = 40;
 /// Runs `program trial SPEC` in its own process group. A failed trial returns `Ok(Err(cause))`.
 ///
 /// # Errors
-/// Fails if the trial cannot be started, or if the user interrupts the run.
+/// Fails if the trial cannot be started, if the user interrupts the run, or if the trial slows down other users of a pool of the kernel
+/// or its datasets cannot be destroyed.
 pub fn run(
     program: &Path,
     spec: &TrialSpec,
@@ -57,7 +59,51 @@ pub fn run(
     let text = serde_json::to_vec_pretty(spec).map_err(|e| Error::Trial(e.to_string()))?;
     private::write(&path, &text).map_err(Error::host("writing", &path))?;
     let mut child = start(program, &path, scratch_dir)?;
-    let (out, lines) = listen(&mut child, &scratch_dir.beside(position, "log"))?;
+    let mut watch = match watch(spec, &child) {
+        Ok(watch) => watch,
+        Err(why) => {
+            end(&mut child);
+            return Err(why);
+        }
+    };
+    let log = scratch_dir.beside(position, "log");
+    let ran = supervise(&mut child, spec, &log, watch.as_mut(), interrupted, progress);
+    if ran.is_err() {
+        end(&mut child);
+    }
+    // The trial has ended; now its datasets can be destroyed.
+    match watch.map(finish) {
+        None => ran,
+        Some(Ok(pool)) => ran.map(|outcome| outcome.map(|outcome| Outcome { pool: Some(pool), ..outcome })),
+        Some(Err(why)) => ran.and(Err(why)),
+    }
+}
+
+/// Starts to watch the kernel's pool; `None` on other targets.
+fn watch<'a>(spec: &'a TrialSpec, trial: &Child) -> Result<Option<PoolWatch<'a>>> {
+    match &spec.target {
+        TargetSpec::Dataset(options) => Ok(Some(PoolWatch::start(options, trial.id())?)),
+        TargetSpec::Pool(_) | TargetSpec::Directory(_) => Ok(None),
+    }
+}
+
+/// Destroys the datasets of a trial that has ended, and returns the load of its pool.
+fn finish(watch: PoolWatch<'_>) -> Result<LabPoolLoad> {
+    let written = watch.device_written_bytes();
+    let load = watch.finish()?;
+    Ok(LabPoolLoad { device_written_bytes: written?, load })
+}
+
+/// Waits until the trial ends, or a reason to stop it.
+fn supervise(
+    child: &mut Child,
+    spec: &TrialSpec,
+    log: &Path,
+    mut watch: Option<&mut PoolWatch<'_>>,
+    interrupted: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<std::result::Result<Outcome, String>> {
+    let (out, lines) = listen(child, log)?;
     let limit: Duration =
         spec.phases.iter().map(|p| Duration::from_nanos(p.limit_ns)).sum::<Duration>() + SLACK;
     let mut last = VecDeque::new();
@@ -75,15 +121,17 @@ pub fn run(
         if let Ok(line) = lines.recv_timeout(Duration::from_millis(100)) {
             handle_line(line);
         }
-        if let Some(status) = child.try_wait().map_err(Error::host("waiting for", program))? {
+        if let Some(status) = child.try_wait().map_err(Error::host("waiting for", Path::new("trial")))? {
             break status;
         }
         if interrupted() {
-            end(&mut child);
             return Err(Error::Interrupted);
         }
+        if let Some(why) = watch.as_mut().and_then(|watch| watch.overstepped()) {
+            return Err(why.into());
+        }
         if began.elapsed() > limit {
-            end(&mut child);
+            end(child);
             return Ok(Err(format!(
                 "the trial exceeded {} s, the sum of its phases' limits and a reserve",
                 limit.as_secs()

@@ -12,7 +12,7 @@ use super::driver::{Driver, Received};
 use super::figures::{self, add_point, put, since};
 use super::protocol::{self, DriverMessage, Edge, Latency, Progress};
 use super::sampler::{Sampler, Snapshot};
-use super::target::{Recorded, Target};
+use super::target::{DatasetServer, Recorded, Target};
 use super::{Logs, Setting, histogram, processes};
 use crate::campaign::{Change, Phase};
 use crate::{Error, PhaseOutcome, Result, TrialSpec};
@@ -96,7 +96,7 @@ fn with_driver(
     let input = serde_json::json!({
         "protocol": protocol::VERSION, "phase": phase.name, "parameters": spec.parameters, "paths": paths,
         "scratch": logs.driver, "cache": spec.cache, "tools": spec.tools, "seed": spec.seed,
-        "engine_pid": target.engine(),
+        "engine_pid": target.server().and_then(DatasetServer::process),
     });
     let mut notes = PhaseRecorder::new(phase, EdgeSnapshot::of(sampler.snapshot()));
     let mut driver =

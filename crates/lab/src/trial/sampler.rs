@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use poolwright_host::block::{DiskStats, device_below};
-use poolwright_host::cpu::{CpuTimes, HostCpu};
+use poolwright_host::cpu::{CpuTimes, HostCpu, kernel_ticks};
 use poolwright_host::device::Device;
 use poolwright_host::memory;
 use poolwright_host::process::{CpuTicks, clock_ticks_per_second};
 
 use super::processes;
-use super::target::{Counters, Target};
+use super::target::{Counters, DatasetServer, Target};
 
 /// Interval between two samples.
 const EVERY: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub struct Snapshot {
     pub disk: Option<DiskStats>,
     /// CPU time of the driver and its descendants, including those that have ended.
     pub driver: CpuTicks,
-    /// CPU time of the process that serves the datasets.
+    /// CPU time of what serves the datasets.
     pub engine: Option<CpuTicks>,
     /// The pool.
     pub counters: Option<Counters>,
@@ -41,18 +41,18 @@ pub struct Snapshot {
 pub struct Sampler<'a> {
     target: &'a dyn Target,
     disk: Option<Device>,
-    engine: Option<i32>,
+    server: Option<DatasetServer>,
 }
 
 impl<'a> Sampler<'a> {
     /// Creates a sampler for a target that stays mounted while the sampler exists.
     pub fn new(target: &'a dyn Target) -> Sampler<'a> {
-        Sampler { target, disk: device_below(target.location()), engine: target.engine() }
+        Sampler { target, disk: device_below(target.location()), server: target.server() }
     }
 
     /// Returns the processes that must not be ended or counted with the driver's.
     pub fn except(&self) -> Vec<i32> {
-        self.engine.into_iter().collect()
+        self.server.and_then(DatasetServer::process).into_iter().collect()
     }
 
     /// Reads all counters.
@@ -66,7 +66,7 @@ impl<'a> Sampler<'a> {
             memory: memory::available(),
             disk: self.disk.and_then(DiskStats::read),
             driver: processes::used(&self.except()),
-            engine: self.engine.and_then(processes::used_by),
+            engine: self.server.and_then(cpu_time_of),
             counters: self.target.counters().ok().flatten(),
         }
     }
@@ -93,6 +93,13 @@ impl<'a> Sampler<'a> {
             }
         }
         snapshots
+    }
+}
+
+fn cpu_time_of(server: DatasetServer) -> Option<CpuTicks> {
+    match server {
+        DatasetServer::Process(id) => processes::used_by(id),
+        DatasetServer::Kernel => kernel_ticks(&[]).map(|system| CpuTicks { user: 0, system }),
     }
 }
 
@@ -129,7 +136,7 @@ impl Delta<'_> {
         (since(before.user, after.user), since(before.system, after.system))
     }
 
-    /// CPU time of the mount's process in seconds.
+    /// CPU time in seconds of what serves the datasets.
     pub fn engine(&self) -> Option<f64> {
         let (before, after) = (self.0.engine?, self.1.engine?);
         Some(seconds((after.user + after.system).checked_sub(before.user + before.system)?))

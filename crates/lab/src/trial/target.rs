@@ -1,9 +1,9 @@
 //! The storage for a trial's datasets.
 //!
-//! There are two implementations: [`PoolTarget`], a pool of the engine in user space, and [`Directory`].
-//! `crates/poolwright/tests/lab_targets.rs` runs the same test suite on both. The interface also fits kernel pools:
-//! roles are datasets `POOL/ROLE`, and properties have the spelling of `zfs`.
+//! There are three implementations: [`PoolTarget`], a pool of the engine in user space, [`DatasetTarget`], datasets of the kernel's
+//! OpenZFS, and [`Directory`]. `crates/poolwright/tests/lab_targets.rs` runs the same test suite on all of them.
 
+mod dataset;
 mod directory;
 mod pool;
 
@@ -14,6 +14,7 @@ use std::time::Instant;
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 
+pub use dataset::DatasetTarget;
 pub use directory::Directory;
 pub use pool::PoolTarget;
 
@@ -55,8 +56,8 @@ pub trait Target: Sync {
     /// # Errors
     /// If a dataset cannot be unmounted to complete its trace, or not mounted again.
     fn recorded(&mut self) -> Result<BTreeMap<String, Recorded>>;
-    /// Returns the ID of the process that serves the datasets, if it is a separate one.
-    fn engine(&self) -> Option<i32>;
+    /// Returns what serves the datasets, if its CPU time can be told from that of the driver.
+    fn server(&self) -> Option<DatasetServer>;
     /// Returns why the target can no longer be used, or `None` if it can.
     fn trouble(&self) -> Option<String>;
     /// Returns a path on the device that contains all data.
@@ -72,6 +73,25 @@ pub trait Target: Sync {
     /// # Errors
     /// If a dataset cannot be unmounted, the process does not end in time, or a file cannot be removed.
     fn tear_down(&mut self) -> Result<()>;
+}
+
+/// What reads and writes the blocks of the datasets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatasetServer {
+    /// The process with this ID.
+    Process(i32),
+    /// The kernel's threads.
+    Kernel,
+}
+
+impl DatasetServer {
+    /// Returns the process, if it is one.
+    pub fn process(self) -> Option<i32> {
+        match self {
+            DatasetServer::Process(id) => Some(id),
+            DatasetServer::Kernel => None,
+        }
+    }
 }
 
 /// The size of a dataset in bytes.
@@ -111,6 +131,9 @@ pub fn create(spec: &TrialSpec, setting: &Setting) -> Result<Box<dyn Target>> {
     Ok(match &spec.target {
         TargetSpec::Pool(pool) => {
             Box::new(PoolTarget::create(pool, &spec.datasets, &spec.places, &spec.scratch, setting)?)
+        }
+        TargetSpec::Dataset(options) => {
+            Box::new(DatasetTarget::create(options, &spec.datasets, &spec.places)?)
         }
         TargetSpec::Directory(parent) => {
             Box::new(Directory::create(parent, spec.datasets.keys().map(String::as_str))?)

@@ -12,6 +12,11 @@ use super::number::Row;
 pub const TUNED: &str = "recordsize,volblocksize,compression,primarycache,secondarycache,logbias,sync,atime,\
                          redundant_metadata,special_small_blocks,dnodesize,xattr,checksum,copies,dedup";
 
+/// The properties that a copy of a dataset in another place needs: where it is mounted, what it is, and what it has or inherits.
+pub const PLACED: &str = "mountpoint,canmount,guid,encryption,casesensitivity,normalization,utf8only,quota,refquota,recordsize,\
+                          compression,checksum,copies,dedup,atime,relatime,logbias,sync,primarycache,secondarycache,\
+                          redundant_metadata,special_small_blocks,dnodesize,xattr,acltype,exec,setuid,devices,snapdir";
+
 /// Where the value of a property comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]

@@ -214,10 +214,26 @@ impl ZfsCommands {
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
     pub fn properties_of(&self, dataset: &str) -> Result<Option<DatasetProperties>, CommandError> {
+        self.listed_properties(dataset, property::TUNED)
+    }
+
+    /// As [`ZfsCommands::properties_of`], with the properties that a copy of the dataset in another place needs ([`property::PLACED`]).
+    ///
+    /// # Errors
+    /// As [`ZfsCommands::properties_of`].
+    pub fn placed_properties(&self, dataset: &str) -> Result<Option<DatasetProperties>, CommandError> {
+        self.listed_properties(dataset, property::PLACED)
+    }
+
+    fn listed_properties(
+        &self,
+        dataset: &str,
+        names: &str,
+    ) -> Result<Option<DatasetProperties>, CommandError> {
         if check_name(dataset).is_err() {
             return Ok(None);
         }
-        let arguments = ["get", "-Hp", "-o", "name,property,value,source", property::TUNED, dataset];
+        let arguments = ["get", "-Hp", "-o", "name,property,value,source", names, dataset];
         match self.parsed(&self.invocation(ZFS, &arguments)?, property::parse_properties) {
             Ok(datasets) => Ok(datasets.into_iter().find(|found| found.dataset == dataset)),
             Err(CommandError::NoSuchPool { .. }) => Ok(None),

@@ -67,6 +67,43 @@ impl PoolTrialOptions {
     /// If the user is not root, the dataset does not exist, its pool is not healthy or has too little space, or its release of OpenZFS
     /// does not count the I/O of vdevs.
     pub fn below(&self, dataset: &str, scratch: &Path, sample_bytes: u64) -> anyhow::Result<PoolForTrials> {
+        let pool = ExaminedPool::of(dataset)?;
+        let quota = sample_bytes.saturating_mul(4).saturating_add(SPARE).min(pool.available);
+        let arcstats = Kstats::default().arcstats().with_context(|| format!("--on {dataset}"))?;
+        let arc_bytes = arcstats.and_then(|arc| arc.unsigned("c_max")).unwrap_or(0);
+        let dirty = std::fs::read_to_string(DIRTY_MAX).ok().and_then(|text| text.trim().parse().ok());
+        let options = KernelPoolOptions {
+            parent: dataset.to_owned(),
+            mount_dir: scratch.to_owned(),
+            properties: properties(),
+            quota,
+            fill_rate: Some(self.fill_rate.max(1)),
+            latency_limit_ns: self.max_io_time.as_nanos() as u64,
+        };
+        Ok(PoolForTrials {
+            trials: PoolTrials { options, ashift: pool.ashift, max_bytes: self.max_bytes },
+            arc_bytes,
+            dirty_bytes: dirty.unwrap_or_else(poolwright_openzfs::limits::default_dirty_bytes),
+        })
+    }
+}
+
+/// What a pool of the kernel offers to trials below a dataset.
+#[derive(Clone, Copy, Debug)]
+pub struct ExaminedPool {
+    /// The largest ashift of the vdevs.
+    pub ashift: u32,
+    /// The bytes that a trial may use.
+    pub available: u64,
+}
+
+impl ExaminedPool {
+    /// Examines the pool of the dataset that `--on` names.
+    ///
+    /// # Errors
+    /// If the user is not root, the dataset does not exist, its pool is not healthy, or its release of OpenZFS does not count the I/O of
+    /// vdevs.
+    pub fn of(dataset: &str) -> anyhow::Result<ExaminedPool> {
         let failed = || format!("--on {dataset}");
         if !rustix::process::geteuid().is_root() {
             return Err(anyhow!("only root can create and mount datasets").context(failed()).context(Usage));
@@ -81,24 +118,7 @@ impl PoolTrialOptions {
                 .context(Usage));
         };
         let ashift = check_pool(&commands, dataset).with_context(failed)?;
-        let available = found.available.unwrap_or(0) / SHARE;
-        let quota = sample_bytes.saturating_mul(4).saturating_add(SPARE).min(available);
-        let arcstats = Kstats::default().arcstats().with_context(failed)?;
-        let arc_bytes = arcstats.and_then(|arc| arc.unsigned("c_max")).unwrap_or(0);
-        let dirty = std::fs::read_to_string(DIRTY_MAX).ok().and_then(|text| text.trim().parse().ok());
-        let options = KernelPoolOptions {
-            parent: dataset.to_owned(),
-            mount_dir: scratch.to_owned(),
-            properties: properties(),
-            quota,
-            fill_rate: Some(self.fill_rate.max(1)),
-            latency_limit_ns: self.max_io_time.as_nanos() as u64,
-        };
-        Ok(PoolForTrials {
-            trials: PoolTrials { options, ashift, max_bytes: self.max_bytes },
-            arc_bytes,
-            dirty_bytes: dirty.unwrap_or_else(poolwright_openzfs::limits::default_dirty_bytes),
-        })
+        Ok(ExaminedPool { ashift, available: found.available.unwrap_or(0) / SHARE })
     }
 }
 
@@ -115,7 +135,7 @@ fn check_pool(commands: &ZfsCommands, dataset: &str) -> anyhow::Result<u32> {
 
 /// The properties that a trial's datasets must not inherit from the scratch dataset, with OpenZFS's defaults; the database's values
 /// replace them.
-fn properties() -> Settings {
+pub fn properties() -> Settings {
     let mut all = property::defaults();
     all.remove("snapdir");
     all.insert("atime".to_owned(), "on".to_owned());

@@ -7,7 +7,8 @@ use poolwright_apply::{Journal, plan_id};
 use poolwright_render::assessment_text;
 use poolwright_tune::plan::Plan;
 
-use super::apply::{ConversionArgs, Reporter, journals};
+use super::conversion::{ConversionArgs, Reporter, journals};
+use super::new_pool;
 use super::pool_connection::print_json;
 use crate::interrupt;
 
@@ -15,7 +16,7 @@ use crate::interrupt;
 ///
 /// Restores the properties with their sources, and rewrites the files with them. If nothing was written since the plan was
 /// applied, the datasets are rolled back to their snapshots instead. Also removes what an interrupted `poolwright apply` has
-/// left. Exit code 3 means that the plan cannot be undone.
+/// left. If it has moved the database to another pool, it moves it back. Exit code 3 means that the plan cannot be undone.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The plan
@@ -37,6 +38,9 @@ pub struct Args {
 /// Undoes and returns the exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let plan = Plan::read(&args.plan).map_err(poolwright_apply::Error::from)?;
+    if let Some(code) = new_pool::undo(&plan, &args.plan, args.discard, &args.how, args.json)? {
+        return Ok(code);
+    }
     let journal = Journal::open(&journals(), &plan_id(&plan))?;
     if journal.state().is_some_and(|state| !state.is_undone()) {
         args.how.confirm(if args.discard { "Destroy the snapshots?" } else { "Undo?" })?;

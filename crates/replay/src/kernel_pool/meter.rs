@@ -1,6 +1,8 @@
 //! The counters of a trial on a pool of the kernel.
 
-use poolwright_host::cpu::HostCpu;
+use std::collections::BTreeMap;
+
+use poolwright_host::cpu::kernel_ticks;
 use poolwright_host::process;
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 use poolwright_pool::kstat::NamedKstat;
@@ -50,16 +52,28 @@ impl PoolMeter {
     }
 
     fn zil(&self) -> Result<ZilStats> {
-        let below = format!("{}/", self.dataset);
         let mut sum = ZilStats::default();
+        self.for_each_zil(|_, counters| add(&mut sum, counters))?;
+        Ok(sum)
+    }
+
+    /// The counters of the intent log of each role's dataset.
+    pub fn zil_by_role(&self) -> Result<BTreeMap<String, ZilStats>> {
+        let mut all: BTreeMap<String, ZilStats> = BTreeMap::new();
+        self.for_each_zil(|role, counters| add(all.entry(role.to_owned()).or_default(), counters))?;
+        Ok(all)
+    }
+
+    fn for_each_zil(&self, mut take: impl FnMut(&str, [u64; ZIL.len()])) -> Result<()> {
+        let below = format!("{}/", self.dataset);
         for pool in self.kstats.pools()?.iter().filter(|pool| pool.name() == self.pool) {
             pool.for_each_objset(ZIL, |dataset, counters| {
-                if dataset.starts_with(&below) {
-                    add(&mut sum, counters.map(|value| value.unwrap_or(0)));
+                if let Some(role) = dataset.strip_prefix(&below) {
+                    take(role, counters.map(|value| value.unwrap_or(0)));
                 }
             })?;
         }
-        Ok(sum)
+        Ok(())
     }
 }
 
@@ -135,14 +149,10 @@ fn arc_stats(kstat: &NamedKstat) -> ArcStats {
     }
 }
 
-/// CPU time in seconds of this process, of the kernel's threads and of interrupts. OpenZFS compresses and checks blocks in threads that
-/// come and go, so the time of all other processes is subtracted from that of the host.
+/// CPU time in seconds of this process, of the kernel's threads and of interrupts.
 fn cpu_seconds() -> f64 {
-    let host = HostCpu::read().map_or(0, |host| host.times.used());
-    let own = std::process::id() as i32;
-    let others = process::all().into_iter().filter(|of| !of.is_kernel_thread() && of.pid != own);
-    let others: u64 = others.map(|of| of.own.total() + of.waited.total()).sum();
-    host.saturating_sub(others) as f64 / process::clock_ticks_per_second() as f64
+    let ticks = kernel_ticks(&[std::process::id() as i32]).unwrap_or(0);
+    ticks as f64 / process::clock_ticks_per_second() as f64
 }
 
 #[cfg(test)]

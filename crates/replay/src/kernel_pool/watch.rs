@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_host::Guardian;
 use poolwright_pool::command::histogram::{HistogramKind, VdevHistogram};
-use poolwright_pool::{CommandOptions, Kstats, ZfsCommands};
+use poolwright_pool::{CommandOptions, Kstats, PoolLeaves, ZfsCommands};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,14 +44,17 @@ pub struct PoolLoad {
     pub worst_device_ns: u64,
 }
 
-/// Watches a trial.
+/// Watches a trial, and destroys its datasets when it has ended, also if this process is killed.
 #[derive(Debug)]
-pub(crate) struct PoolWatch<'a> {
+pub struct PoolWatch<'a> {
     options: &'a KernelPoolOptions,
     dataset: String,
     guardian: Option<Guardian>,
     commands: ZfsCommands,
     kstats: Kstats,
+    leaves: PoolLeaves,
+    /// Bytes that the pool's devices had written at the start.
+    written_before: u64,
     seen: Seen,
     next: Instant,
     above: u32,
@@ -71,15 +74,23 @@ struct Seen {
 
 impl<'a> PoolWatch<'a> {
     /// Starts to watch the trial that runs in the process `trial`.
+    ///
+    /// # Errors
+    /// If the shell that destroys the datasets cannot be started, or the pool's counters cannot be read.
     pub fn start(options: &'a KernelPoolOptions, trial: u32) -> Result<PoolWatch<'a>> {
         let dataset = options.dataset_of(trial);
         let arguments = [dataset.clone(), MARK.to_owned(), trial.to_string()];
         let guardian = Guardian::start(DESTROY, arguments).map_err(host("start", "/bin/sh"))?;
+        let commands = ZfsCommands::of_pool(CommandOptions::default(), options.pool());
+        let not_counted = || Error::NoVdevCounters { pool: options.pool().to_owned() };
+        let leaves = PoolLeaves::of(&commands, options.pool())?.ok_or_else(not_counted)?;
         let mut watch = PoolWatch {
             options,
             dataset,
             guardian: Some(guardian),
-            commands: ZfsCommands::of_pool(CommandOptions::default(), options.pool()),
+            written_before: leaves.totals(&commands)?.ok_or_else(not_counted)?.write_bytes,
+            leaves,
+            commands,
             kstats: Kstats::default(),
             seen: Seen::default(),
             next: Instant::now() + INTERVAL,
@@ -145,6 +156,16 @@ impl<'a> PoolWatch<'a> {
             })?;
         }
         Ok(seen)
+    }
+
+    /// The bytes that the pool's devices have written since the start: those of the trial and of others.
+    ///
+    /// # Errors
+    /// If the pool's counters cannot be read.
+    pub fn device_written_bytes(&self) -> Result<u64> {
+        let totals = self.leaves.totals(&self.commands)?;
+        let totals = totals.ok_or_else(|| Error::NoVdevCounters { pool: self.options.pool().to_owned() })?;
+        Ok(totals.write_bytes.saturating_sub(self.written_before))
     }
 
     /// Destroys the trial's datasets, after its process has ended; returns the load during the trial.

@@ -177,3 +177,75 @@ fn a_directory_that_is_left_alone_stays_as_it_is() {
     copier().compare(&from, &to).unwrap();
     assert!(compared(&from, &to).is_err());
 }
+
+/// Files that are the same in the snapshot that was copied before are neither read nor compared; all others are.
+#[test]
+fn only_what_has_changed_since_a_copied_snapshot_is_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let (earlier, later, to) = (at("earlier"), at("later"), at("to"));
+    fs::create_dir(&earlier).unwrap();
+    for name in ["same", "changed", "recent", "damaged"] {
+        fs::write(earlier.join(name), name.repeat(1000)).unwrap();
+    }
+    copied(&earlier, &to);
+    // As in a later snapshot of the same dataset, an unchanged file is the same file.
+    fs::create_dir(&later).unwrap();
+    for name in ["same", "recent", "damaged"] {
+        fs::hard_link(earlier.join(name), later.join(name)).unwrap();
+    }
+    fs::write(later.join("changed"), "other").unwrap();
+    // The copies are changed so that it shows which ones are copied again, with the times of their files.
+    let spoil = |name: &str| {
+        let meta = fs::metadata(to.join(name)).unwrap();
+        fs::write(to.join(name), vec![b'x'; meta.len() as usize]).unwrap();
+        let time = if name == "damaged" { attributes::time(7, 7) } else { meta.modified().unwrap() };
+        File::options().write(true).open(to.join(name)).unwrap().set_modified(time).unwrap();
+    };
+    ["same", "recent", "damaged"].into_iter().for_each(spoil);
+    let changed_ns = |name: &str| FileIdentity::of(&fs::metadata(later.join(name)).unwrap()).changed_ns;
+    let newest = ["same", "damaged"].into_iter().map(changed_ns).max().unwrap();
+    // Linking has changed it after the time before which files count as unchanged.
+    while changed_ns("recent") <= newest {
+        fs::remove_file(later.join("recent")).unwrap();
+        fs::hard_link(earlier.join("recent"), later.join("recent")).unwrap();
+    }
+    let of = CopiedSnapshot { earlier, later: later.clone(), before_ns: newest + 1 };
+    let mut read = 0;
+    let mut copier = TreeCopier::new(|bytes| {
+        read += bytes;
+        Ok(())
+    })
+    .since(of);
+    copier.copy(&later, &to).unwrap();
+    copier.compare(&later, &to).unwrap();
+    drop(copier);
+    assert!(read > 0, "some files are read");
+    let text = |name: &str| fs::read_to_string(to.join(name)).unwrap();
+    assert!(text("same").starts_with("xx"), "it counts as copied");
+    assert_eq!(
+        (text("changed"), text("recent"), text("damaged")),
+        ("other".to_owned(), "recent".repeat(1000), "damaged".repeat(1000))
+    );
+}
+
+#[test]
+fn links_keep_their_extended_attributes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    symlink("somewhere", from.join("link")).unwrap();
+    let set =
+        |path: &Path| rustix::fs::lsetxattr(path, "trusted.one", b"value", rustix::fs::XattrFlags::empty());
+    if let Err(why) = set(&from.join("link")) {
+        println!("skipped: {why}");
+        return;
+    }
+    copied(&from, &to);
+    compared(&from, &to).unwrap();
+    assert_eq!(attributes::extended_of_link(&to.join("link")).unwrap().len(), 1);
+    rustix::fs::lremovexattr(from.join("link"), "trusted.one").unwrap();
+    assert!(compared(&from, &to).is_err());
+    copied(&from, &to);
+    compared(&from, &to).unwrap();
+}

@@ -9,7 +9,7 @@ use poolwright_host::{Scratch, private};
 use poolwright_openzfs::property::Settings;
 use rustix::fs::{Advice, SeekFrom};
 
-use super::{Counters, Recorded, Size, Target};
+use super::{Counters, DatasetServer, Recorded, Size, Target};
 use crate::{Error, Result};
 
 const PREFIX: &str = "poolwright-trial-";
@@ -139,7 +139,7 @@ impl Target for Directory {
         Ok(BTreeMap::new())
     }
 
-    fn engine(&self) -> Option<i32> {
+    fn server(&self) -> Option<DatasetServer> {
         None
     }
 

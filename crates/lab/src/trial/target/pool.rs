@@ -20,7 +20,7 @@ use poolwright_userpool::{Client, Counters as PoolCounters, Mounted, PoolInfo, R
 use serde::de::DeserializeOwned;
 
 use super::directory::forget_pages;
-use super::{Counters, Recorded, Size, Target};
+use super::{Counters, DatasetServer, Recorded, Size, Target};
 use crate::campaign::PoolSpec;
 use crate::trial::Setting;
 use crate::trial::driver::bound;
@@ -452,8 +452,8 @@ impl Target for PoolTarget {
         Ok(recorded)
     }
 
-    fn engine(&self) -> Option<i32> {
-        self.owner.as_ref().map(|owner| owner.pid)
+    fn server(&self) -> Option<DatasetServer> {
+        self.owner.as_ref().map(|owner| DatasetServer::Process(owner.pid))
     }
 
     fn trouble(&self) -> Option<String> {

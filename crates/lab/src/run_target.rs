@@ -1,0 +1,56 @@
+//! Where a run creates the datasets of its trials.
+
+use std::path::PathBuf;
+
+use poolwright_replay::KernelPoolOptions;
+
+use crate::campaign::Study;
+
+/// The storage of the datasets in all trials of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunTarget {
+    /// A pool of the engine in user space for each trial.
+    Pool,
+    /// Datasets of the kernel's OpenZFS, which each trial creates.
+    Dataset {
+        /// Where they are created, and their limits. The directory of the mounts and the quota are those of each trial.
+        options: KernelPoolOptions,
+        /// The bytes that the pool's devices may write during all trials together.
+        max_bytes: u64,
+        /// The bytes that a trial may use.
+        available: u64,
+    },
+    /// Directories of the host's file system.
+    Directory(PathBuf),
+}
+
+impl RunTarget {
+    /// Returns the words for the results, by which runs are told apart.
+    pub fn text(&self) -> String {
+        match self {
+            RunTarget::Pool => "pool".to_owned(),
+            RunTarget::Dataset { options, .. } => format!("dataset {}", options.parent),
+            RunTarget::Directory(dir) => format!("directory {}", dir.display()),
+        }
+    }
+
+    /// Returns why a study cannot run on this target, after the study's name.
+    pub(crate) fn unfit(&self, study: &Study) -> Option<&'static str> {
+        match self {
+            RunTarget::Pool => None,
+            RunTarget::Dataset { .. } if study.varies_pool() => {
+                Some("varies the pool itself, which trials on an existing pool cannot change")
+            }
+            RunTarget::Dataset { .. } if study.phases.iter().any(|phase| phase.cold) => Some(
+                "has a phase that begins with empty caches, for which an existing pool cannot be exported",
+            ),
+            RunTarget::Dataset { .. } if study.phases.iter().any(|phase| phase.record) => {
+                Some("records its reads and writes, which requires a pool in user space")
+            }
+            RunTarget::Dataset { .. } => None,
+            RunTarget::Directory(_) => {
+                study.needs_pool().then_some("varies properties, which a directory does not have")
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! Moving the datasets, and going back.
+
+mod copying;
+mod switching;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use poolwright_apply::rewrite::FileScan;
+use poolwright_apply::run::Options;
+use poolwright_apply::{RunObserver, Stage, service};
+use poolwright_datasets::pool_of;
+use poolwright_host::quoted;
+use poolwright_host::writers::find_writer_of_mounts;
+use poolwright_pool::DatasetChange;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::assessment::MigrationAssessment;
+use crate::error::refused;
+use crate::mounting::{PlacedDataset, remove_dir};
+use crate::state::{MigrationPhase, MigrationState, SideDigests, StateFile};
+use crate::work::{DatasetMove, Direction, MigrationWork};
+use crate::{Error, Result};
+
+/// The result of a run.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct MigrationOutcome {
+    /// Whether the database is on the new pool.
+    pub moved: bool,
+    /// Number of files that were copied and compared.
+    pub files: u64,
+    /// Sum of their lengths in bytes.
+    pub bytes: u64,
+    /// Whether nothing was written since the database moved, so that going back copied nothing.
+    pub unchanged: bool,
+    /// How long the database was stopped, in seconds. Missing if it was not running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub downtime_s: Option<f64>,
+    /// How long it was expected to be stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_downtime_s: Option<f64>,
+    /// The datasets that the database is not on any more. They are not mounted.
+    pub unused: Vec<String>,
+}
+
+/// What was to be done, and what was done.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct MigrationReport {
+    /// What moving the database would do, or would have done. Missing if a run is continued or undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assessment: Option<MigrationAssessment>,
+    /// What was done. Missing after a dry run.
+    pub outcome: Option<MigrationOutcome>,
+}
+
+/// A run. The caller has the lock of the plan's journal.
+pub struct MigrationRun<'a> {
+    file: StateFile,
+    options: Options,
+    observer: &'a mut dyn RunObserver,
+    outcome: MigrationOutcome,
+    /// Whether the command that stops the database has failed.
+    is_stop_failed: bool,
+}
+
+impl<'a> MigrationRun<'a> {
+    /// A run with the state of a plan's migration.
+    pub fn new(file: StateFile, options: Options, observer: &'a mut dyn RunObserver) -> MigrationRun<'a> {
+        MigrationRun { file, options, observer, outcome: MigrationOutcome::default(), is_stop_failed: false }
+    }
+
+    /// Moves the database to the new pool, or continues to. `work` is used if the plan's database is not being moved already.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it is being moved back, or going on could lose data; the errors of the host, the pools and the database's
+    /// commands. [`Error::WithOutcome`] says what holds then.
+    pub fn execute(mut self, work: Option<MigrationWork>) -> Result<MigrationOutcome> {
+        match (self.file.state(), work) {
+            (Some(state), _) if state.has_moved() => {
+                self.outcome.moved = true;
+                self.outcome.unused = state.work.moves.iter().map(|of| of.source.clone()).collect();
+                return Ok(self.outcome);
+            }
+            (Some(state), _) if !state.is_undone() && state.direction == Direction::Back => {
+                return refused(
+                    "the database is being moved back\nhint: finish that first, with `poolwright undo`",
+                );
+            }
+            (Some(state), _) if !state.is_undone() => {}
+            (_, Some(work)) => self.file.write(MigrationState::new(work))?,
+            (_, None) => return refused("there is nothing to continue"),
+        }
+        self.convert(Direction::Forth)
+    }
+
+    /// Moves the database back to the datasets that it was on, or gives up moving it.
+    ///
+    /// # Errors
+    /// As [`MigrationRun::execute`]; [`Error::Refused`] also if the database was never moved.
+    pub fn undo(mut self) -> Result<MigrationOutcome> {
+        let Some(state) = self.file.state().cloned() else {
+            return refused("the database was not moved to another pool");
+        };
+        if state.is_undone() {
+            return Ok(self.outcome);
+        }
+        if state.direction == Direction::Forth {
+            self.check_identities()?;
+            if self.phase() == MigrationPhase::Switching {
+                // All datasets have the same files. The one way to know where they are mounted is to finish.
+                self.continue_switch(Direction::Forth)?;
+            }
+            if self.phase() < MigrationPhase::Switching {
+                self.give_up()?;
+                return Ok(self.outcome);
+            }
+            let phase = MigrationPhase::Copying;
+            self.enter(|state| MigrationState { direction: Direction::Back, phase, copied: None, ..state })?;
+        }
+        self.convert(Direction::Back)
+    }
+
+    fn convert(mut self, direction: Direction) -> Result<MigrationOutcome> {
+        match self.run(direction) {
+            Ok(()) => Ok(self.outcome),
+            Err(error) => Err(self.recover(direction, error)),
+        }
+    }
+
+    fn run(&mut self, direction: Direction) -> Result<()> {
+        self.check_identities()?;
+        if self.phase() == MigrationPhase::Switching {
+            self.continue_switch(direction)?;
+        }
+        let mut since = None;
+        if self.phase() < MigrationPhase::Switching {
+            since = self.copy(direction)?;
+            self.switch(direction)?;
+        }
+        self.start_if_stopped()?;
+        self.outcome.downtime_s = since.map(|since| since.elapsed().as_secs_f64());
+        self.clear(direction)
+    }
+
+    /// Copies all files, stops the database, copies what it has changed, and unmounts the datasets. Returns since when it is stopped, if it
+    /// was running.
+    fn copy(&mut self, direction: Direction) -> Result<Option<Instant>> {
+        self.check_pools()?;
+        self.prepare(direction)?;
+        if self.options.online && self.options.service.is_running(&self.state().work.roots()) {
+            self.copy_online(direction)?;
+        }
+        let since = self.stop()?;
+        self.check_unused()?;
+        if direction == Direction::Back && since.is_none() && self.is_unchanged()? {
+            self.outcome.unchanged = true;
+        } else {
+            self.copy_stopped(direction)?;
+            self.check_snapshot_is_present(direction)?;
+        }
+        let before_switch = match direction {
+            Direction::Forth => Some(self.digests(direction)?),
+            Direction::Back => None,
+        };
+        self.check_unused()?;
+        self.unmount_all(direction)?;
+        // A dataset that is mounted would be mounted anew when this is taken back.
+        self.hold_back(direction)?;
+        self.enter(|state| MigrationState { phase: MigrationPhase::Switching, before_switch, ..state })?;
+        Ok(since)
+    }
+
+    /// Removes what is not needed any more.
+    fn clear(&mut self, direction: Direction) -> Result<()> {
+        self.remove_snapshots()?;
+        if direction == Direction::Back {
+            self.destroy_targets()?;
+        }
+        self.remove_staging()?;
+        self.outcome.moved = direction == Direction::Forth;
+        if self.outcome.moved {
+            self.outcome.unused = self.state().work.moves.into_iter().map(|of| of.source).collect();
+        }
+        self.enter(|state| MigrationState { phase: MigrationPhase::Done, ..state })
+    }
+
+    /// Removes everything that was made in the new pool, and starts the database.
+    fn give_up(&mut self) -> Result<()> {
+        self.mount_places(Direction::Forth)?;
+        self.start_if_stopped()?;
+        self.enter(|state| MigrationState {
+            direction: Direction::Back,
+            phase: MigrationPhase::Switched,
+            ..state
+        })?;
+        self.clear(Direction::Back)
+    }
+
+    /// Whether nothing was written on either side since the database moved.
+    fn is_unchanged(&mut self) -> Result<bool> {
+        let before = self.state().before_switch;
+        Ok(before.is_some() && before == Some(self.digests(Direction::Back)?))
+    }
+
+    /// The state of all files: of those in their places, and of those in the staging directory.
+    fn digests(&self, direction: Direction) -> Result<SideDigests> {
+        let placed = self.digest(|of| of.mountpoint.clone())?;
+        let staged = self.digest(|of| of.staging.clone())?;
+        Ok(match direction {
+            Direction::Forth => SideDigests { source: placed, target: staged },
+            Direction::Back => SideDigests { source: staged, target: placed },
+        })
+    }
+
+    /// The state of all files of the datasets, which are below these directories.
+    fn digest(&self, root: impl Fn(&DatasetMove) -> PathBuf) -> Result<String> {
+        let work = self.state().work;
+        let digest = |of: &DatasetMove| {
+            let root = root(of);
+            // Where other datasets are mounted, only some of these directories show it.
+            let inner =
+                work.moves.iter().filter_map(|other| other.mountpoint.strip_prefix(&of.mountpoint).ok());
+            let except: Vec<PathBuf> =
+                inner.filter(|path| !path.as_os_str().is_empty()).map(|path| root.join(path)).collect();
+            Ok(FileScan::of(&root, &except)?.digest_below(&root))
+        };
+        let digests: Result<Vec<String>> = work.moves.iter().map(digest).collect();
+        Ok(digests?.join(" "))
+    }
+
+    fn state(&self) -> MigrationState {
+        self.file.state().cloned().expect("a run has a state")
+    }
+
+    fn phase(&self) -> MigrationPhase {
+        self.state().phase
+    }
+
+    /// Writes the next state.
+    fn enter(&mut self, next: impl FnOnce(MigrationState) -> MigrationState) -> Result<()> {
+        let next = next(self.state());
+        self.file.write(next)
+    }
+
+    /// Refuses datasets that have the names of those of this migration, but are other ones.
+    fn check_identities(&self) -> Result<()> {
+        let work = self.state().work;
+        for of in &work.moves {
+            let source = PlacedDataset::open(&of.source)?;
+            let target = PlacedDataset::open(&of.target)?;
+            if source.engine != work.engine || target.engine != work.engine {
+                let pools = [&of.source, &of.target].map(|name| pool_of(name)).join(" or ");
+                return refused(format!(
+                    "the pool {pools} is not mounted or imported\nhint: import it, or mount it"
+                ));
+            }
+            if !source.exists()? || source.guid()? != of.source_guid {
+                return refused(format!("{} does not exist any more, or is another dataset", of.source));
+            }
+            if target.exists()? {
+                self.check_own(of, &target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_pools(&self) -> Result<()> {
+        for of in &self.state().work.moves {
+            for name in [&of.source, &of.target] {
+                let placed = PlacedDataset::open(name)?;
+                if let Some(problem) = placed.admin.pool_problem(name)? {
+                    return refused(format!("{problem}\nhint: repair the pool first"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the database. Returns since when it is stopped, if it was running.
+    fn stop(&mut self) -> Result<Option<Instant>> {
+        let roots = self.state().work.roots();
+        let is_running = self.options.service.is_running(&roots);
+        let start = Instant::now();
+        // Before the command: after a crash, the database is started again.
+        let is_stopped = self.state().is_stopped || (is_running && self.options.service.is_known());
+        self.enter(|state| MigrationState { phase: MigrationPhase::Stopped, is_stopped, ..state })?;
+        if !is_running {
+            return Ok(None);
+        }
+        self.observer.stage(Stage::Stop);
+        if let Some(command) = self.options.service.stop_command() {
+            self.observer.command(&command);
+        }
+        let observer = &self.observer;
+        let stopped = self.options.service.stop(&roots, &|| observer.is_interrupted());
+        self.is_stop_failed = stopped.is_err();
+        stopped?;
+        Ok(Some(start))
+    }
+
+    /// Refuses if a process has opened a file for writing although the database is stopped.
+    fn check_unused(&self) -> Result<()> {
+        match find_writer_of_mounts(&self.state().work.roots()) {
+            Some(writer) => refused(service::describe(&writer)),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts the database if this run or an interrupted one has stopped it.
+    fn start_if_stopped(&mut self) -> Result<()> {
+        let state = self.state();
+        let writer = || find_writer_of_mounts(&state.work.roots());
+        // It may still run, or be about to end: the next run starts it.
+        if !state.is_stopped || (self.is_stop_failed && writer().is_some()) {
+            return Ok(());
+        }
+        self.observer.stage(Stage::Start);
+        match self.options.service.start_command() {
+            Some(command) => {
+                self.observer.command(&command);
+                match (self.options.service.start(), writer()) {
+                    // It may have been started by others in the meantime.
+                    (Err(error), Some(writer)) => {
+                        self.observer
+                            .note(&format!("{error}; {} (process {}) runs", writer.name, writer.pid));
+                    }
+                    (started, _) => started?,
+                }
+            }
+            None => self.observer.note("the database was stopped by an interrupted run; start it now"),
+        }
+        self.enter(|state| MigrationState { is_stopped: false, ..state })
+    }
+
+    /// Starts the database after an error, if the datasets are in their places, and says what holds.
+    fn recover(&mut self, direction: Direction, error: Error) -> Error {
+        let (command, pool) = match direction {
+            Direction::Forth => ("apply", "the new pool"),
+            Direction::Back => ("undo", "the datasets that it was on before"),
+        };
+        match self.phase() {
+            MigrationPhase::Switching => {
+                return error.with_outcome(format!(
+                    "all files are copied and compared; the datasets may be between their places, and the database may be stopped\nhint: \
+                     run `poolwright {command}` again; it continues. Do not start the database before"
+                ));
+            }
+            MigrationPhase::Switched | MigrationPhase::Done => {
+                return error.with_outcome(format!(
+                    "the database's files are on {pool}\nhint: run `poolwright {command}` again; it continues"
+                ));
+            }
+            MigrationPhase::Copying | MigrationPhase::Stopped => {}
+        }
+        let restarted = self.mount_places(direction).and_then(|()| self.start_if_stopped());
+        let phase = MigrationPhase::Copying;
+        let restarted = restarted.and_then(|()| self.enter(|state| MigrationState { phase, ..state }));
+        let hint = match direction {
+            Direction::Forth => {
+                "run `poolwright apply` again to continue, or `poolwright undo` to remove the copies"
+            }
+            Direction::Back => "run `poolwright undo` again to continue",
+        };
+        match restarted {
+            Ok(()) => {
+                error.with_outcome(format!("the database is on the datasets that it was on\nhint: {hint}"))
+            }
+            Err(other) => {
+                error.with_outcome(format!("the database could not be started again: {other}\nhint: {hint}"))
+            }
+        }
+    }
+
+    /// Destroys the datasets of the new pool, the inner ones first. One with snapshots stays.
+    fn destroy_targets(&mut self) -> Result<()> {
+        for of in self.state().work.moves.iter().rev() {
+            self.destroy_unnamed(of)?;
+            let placed = PlacedDataset::open(&of.target)?;
+            if !placed.exists()? {
+                continue;
+            }
+            self.check_own(of, &placed)?;
+            placed.unmount(self.observer)?;
+            if !placed.admin.snapshots(&of.target)?.is_empty() || placed.admin.tree(&of.target)?.len() != 1 {
+                self.observer.note(&format!("{} stays: it has snapshots or datasets below it", of.target));
+                continue;
+            }
+            placed.change(&DatasetChange::DestroyLeaf { dataset: of.target.clone() }, self.observer)?;
+        }
+        Ok(())
+    }
+
+    fn remove_staging(&mut self) -> Result<()> {
+        let work = self.state().work;
+        for of in &work.moves {
+            remove_dir(&of.staging)?;
+        }
+        remove_dir(&work.staging)
+    }
+}
+
+/// The message that a downtime is too long.
+fn too_long(expected: Duration, most: Duration) -> String {
+    format!(
+        "the database would be stopped for about {:.1} s, longer than the {:.1} s allowed\nhint: try again when it writes less",
+        expected.as_secs_f64(),
+        most.as_secs_f64()
+    )
+}
+
+/// The message about a file that cannot be copied.
+fn not_copied(skipped: &[PathBuf]) -> Option<String> {
+    let first = skipped.first()?;
+    let others = if skipped.len() > 1 { " and others" } else { "" };
+    Some(format!("not copied: {}{others} (a socket, a fifo or a device node)", quoted(first)))
+}

@@ -1,0 +1,122 @@
+//! The steps that exchange the places of the datasets.
+
+use std::path::Path;
+
+use poolwright_apply::{Stage, service};
+use poolwright_host::writers::find_writer_of_mounts;
+use poolwright_host::{mountinfo, unmount_command};
+
+use super::MigrationRun;
+use crate::error::refused;
+use crate::mounting::{CANMOUNT, PlacedDataset};
+use crate::state::{MigrationPhase, MigrationState};
+use crate::work::Direction;
+use crate::{Error, Result};
+
+/// Unmounts the snapshots that the kernel has mounted below `.zfs` of a mount: they keep it from being unmounted.
+fn unmount_snapshots(mountpoint: &Path) -> Result<()> {
+    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    for mount in mountinfo::below(&mounts, &mountpoint.join(".zfs")) {
+        // If it is in use, unmounting the dataset fails.
+        let _ = unmount_command(&mount.point, false).output();
+    }
+    Ok(())
+}
+
+impl MigrationRun<'_> {
+    /// Unmounts all datasets, the inner ones first. If one is in use, those that were in their places are mounted there again.
+    pub(super) fn unmount_all(&mut self, direction: Direction) -> Result<()> {
+        for of in self.state().work.moves.iter().rev() {
+            let (from, to) = of.ends(direction);
+            unmount_snapshots(&of.mountpoint)?;
+            for name in [to, from] {
+                if let Err(busy) = PlacedDataset::open(name)?.unmount(self.observer) {
+                    self.mount_places(direction)?;
+                    return refused(format!(
+                        "{busy}\nhint: a program uses it, for example as its working directory; `fuser -vm {}` shows which",
+                        poolwright_host::quoted(&of.mountpoint)
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the datasets that are in their places from being mounted when their pools are imported, the outer ones first: after a crash of
+    /// the host, no database starts on them.
+    pub(super) fn hold_back(&mut self, direction: Direction) -> Result<()> {
+        let work = self.state().work;
+        work.moves
+            .iter()
+            .try_for_each(|of| PlacedDataset::open(of.ends(direction).0)?.hold_back(self.observer))
+    }
+
+    /// Continues an exchange of places that was interrupted. If a dataset was mounted since, it may have been written to: then all is copied
+    /// again, unless the others are in use already.
+    pub(super) fn continue_switch(&mut self, direction: Direction) -> Result<()> {
+        let work = self.state().work;
+        let (mut in_place, mut used) = (Vec::new(), Vec::new());
+        for of in &work.moves {
+            let (from, to) = of.ends(direction);
+            let (from, to) = (PlacedDataset::open(from)?, PlacedDataset::open(to)?);
+            if from.is_mounted()? {
+                in_place.push(from.name.to_owned());
+            }
+            if to.is_on(&of.mountpoint)? {
+                used.push(of.mountpoint.clone());
+            }
+        }
+        // Nothing may be mounted into the directories of a database that runs.
+        if used.len() < work.moves.len()
+            && let Some(writer) = find_writer_of_mounts(&used)
+        {
+            return refused(service::describe(&writer));
+        }
+        match (in_place.first(), !used.is_empty()) {
+            (None, _) => self.switch(direction),
+            (Some(_), false) => {
+                self.enter(|state| MigrationState { phase: MigrationPhase::Copying, ..state })
+            }
+            (Some(name), true) => refused(format!(
+                "{name} was mounted while its place was exchanged, and may have been written to\nhint: compare it with what is mounted in \
+                 its place, and unmount it"
+            )),
+        }
+    }
+
+    /// Exchanges the places: the datasets that were in use are not mounted any more, and the others are mounted where they were. Every
+    /// step can be repeated. If the host crashes, the dataset with the database's directory is not mounted before all others are in their
+    /// places.
+    pub(super) fn switch(&mut self, direction: Direction) -> Result<()> {
+        self.observer.stage(Stage::Switch);
+        let work = self.state().work;
+        for of in work.moves.iter().rev() {
+            PlacedDataset::open(of.ends(direction).0)?.park(&of.staging, self.observer)?;
+        }
+        match direction {
+            Direction::Forth => {
+                for of in &work.moves {
+                    PlacedDataset::open(&of.target)?.settle(of, self.observer)?;
+                }
+                self.release_targets()?;
+            }
+            Direction::Back => {
+                // Before they are mounted, because `zfs inherit` mounts a dataset anew, and changes the directory on which it is mounted.
+                for of in work.moves.iter().filter(|of| !work.is_holder(of)) {
+                    PlacedDataset::open(&of.source)?.restore(of, CANMOUNT, self.observer)?;
+                }
+                for of in &work.moves {
+                    PlacedDataset::open(&of.source)?.resettle(of, self.observer)?;
+                }
+                for of in work.moves.iter().filter(|of| work.is_holder(of)) {
+                    PlacedDataset::open(&of.source)?.restore(of, CANMOUNT, self.observer)?;
+                }
+                // That of the directory was mounted anew, and the others with it.
+                for of in &work.moves {
+                    PlacedDataset::open(&of.source)?.mount(&of.mountpoint, self.observer)?;
+                }
+            }
+        }
+        self.enter(|state| MigrationState { phase: MigrationPhase::Switched, ..state })
+    }
+}

@@ -1,0 +1,142 @@
+//! `poolwright apply --new-pool`: moves the database to another pool, and `undo` after it.
+
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+use poolwright_apply::{Journal, plan_id};
+use poolwright_host::quoted;
+use poolwright_migration::run::MigrationReport;
+use poolwright_migration::{MigrationAssessor, MigrationOutcome, MigrationRun, StateFile, state};
+use poolwright_render::migration_text;
+use poolwright_tune::plan::Plan;
+
+use super::conversion::{ConversionArgs, Reporter, journals};
+use super::pool_connection::print_json;
+use crate::failure::{Refused, hint};
+use crate::interrupt;
+
+/// What the user asked for.
+pub struct NewPoolRequest<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its file.
+    pub path: &'a Path,
+    /// The dataset below which the new ones are.
+    pub parent: &'a str,
+    /// Whether only to show what would be done.
+    pub is_dry_run: bool,
+    /// Whether to print JSON.
+    pub is_json: bool,
+}
+
+/// Moves the database, or continues to; returns the exit code.
+pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result<u8> {
+    let id = plan_id(request.plan);
+    let begun = state::read(&journals(), &id)?.filter(|state| !state.is_undone());
+    if let Some(other) = begun.as_ref().filter(|state| state.work.parent != request.parent) {
+        let why = format!("the database is on {} or being moved there", other.work.parent);
+        return Err(anyhow!(why).context(Refused).context(hint("finish or undo that first")));
+    }
+    let assessment = match begun {
+        Some(_) => None,
+        None => Some(
+            MigrationAssessor::new(request.plan, &id, request.parent, &journals()).assess(request.path)?,
+        ),
+    };
+    if let Some(assessment) = assessment.as_ref().filter(|_| !request.is_json) {
+        print!("{}", migration_text::assessment(assessment));
+    }
+    if request.is_dry_run {
+        let report = MigrationReport { assessment, outcome: None };
+        if request.is_json {
+            print_json(&report)?;
+        } else if report.assessment.is_none() {
+            println!("a run was begun; the same command without --dry-run continues it");
+        }
+        return Ok(0);
+    }
+    let options = how.options();
+    let journal = Journal::open(&journals(), &id)?;
+    if journal.state().is_some_and(|state| !state.is_undone()) {
+        let why = "the plan is applied to the present datasets";
+        return Err(anyhow!(why).context(Refused).context(hint("`poolwright undo` goes back")));
+    }
+    if let Some(assessment) = &assessment {
+        if let Some(running) = assessment.running.as_ref().filter(|_| !options.service.is_known()) {
+            let unit =
+                running.unit.as_ref().map_or_else(String::new, |unit| format!(" (its unit is {unit})"));
+            let todo = format!("name its unit with --unit{unit}, or the commands with --stop and --start");
+            bail!(
+                anyhow!("{} (process {}) is running", running.name, running.pid)
+                    .context(Refused)
+                    .context(hint(todo))
+            );
+        }
+        assessment.check_space()?;
+        how.confirm(&format!("Move the database to {}?", request.parent))?;
+    }
+    interrupt::watch_patiently()?;
+    let mut reporter = Reporter::new(request.is_json);
+    let work = assessment.as_ref().map(|of| of.work.clone());
+    let run = MigrationRun::new(StateFile::open(&journals(), &id)?, options, &mut reporter);
+    let outcome = run.execute(work);
+    reporter.end();
+    show(request.is_json, MigrationReport { assessment, outcome: Some(outcome?) }, request.path)
+}
+
+/// Refuses to apply a plan to the present datasets while its database moves to another pool, or has moved.
+pub fn check_not_begun(id: &str) -> anyhow::Result<()> {
+    match state::read(&journals(), id)?.filter(|state| !state.is_undone()) {
+        None => Ok(()),
+        Some(state) => {
+            let why = format!("the database is on {} or being moved there", state.work.parent);
+            let todo =
+                format!("continue with --new-pool {}, or go back with `poolwright undo`", state.work.parent);
+            Err(anyhow!(why).context(Refused).context(hint(todo)))
+        }
+    }
+}
+
+/// Moves the database back, if it was moved; `None` if it was not.
+pub fn undo(
+    plan: &Plan,
+    path: &Path,
+    discard: bool,
+    how: &ConversionArgs,
+    is_json: bool,
+) -> anyhow::Result<Option<u8>> {
+    let id = plan_id(plan);
+    let Some(state) = state::read(&journals(), &id)? else { return Ok(None) };
+    let journal = Journal::open(&journals(), &id)?;
+    if state.is_undone() && journal.state().is_some() {
+        return Ok(None);
+    }
+    if discard && !state.is_undone() {
+        let old: Vec<String> =
+            state.work.moves.iter().map(|of| format!("zfs destroy -r {}", of.source)).collect();
+        let why =
+            format!("{} is on another pool, and no snapshot keeps old blocks", quoted(&state.work.directory));
+        let todo = format!("`{}` frees the space of the datasets that it was on", old.join("; "));
+        return Err(anyhow!(why).context(Refused).context(hint(todo)));
+    }
+    if !state.is_undone() {
+        how.confirm("Move the database back?")?;
+    }
+    interrupt::watch_patiently()?;
+    let mut reporter = Reporter::new(is_json);
+    let outcome = MigrationRun::new(StateFile::open(&journals(), &id)?, how.options(), &mut reporter).undo();
+    reporter.end();
+    drop(journal);
+    show(is_json, MigrationReport { assessment: None, outcome: Some(outcome?) }, path).map(Some)
+}
+
+fn show(is_json: bool, report: MigrationReport, plan: &Path) -> anyhow::Result<u8> {
+    match is_json {
+        true => print_json(&report)?,
+        false => {
+            let outcome: MigrationOutcome = report.outcome.unwrap_or_default();
+            print!("{}", migration_text::outcome(&outcome, &plan.display().to_string()));
+        }
+    }
+    Ok(0)
+}

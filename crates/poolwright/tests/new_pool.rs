@@ -1,0 +1,414 @@
+//! `poolwright apply --new-pool` and `undo` after it, with two mounted pools.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::mounted::{Mounted, umount, until};
+use common::postgres::{Postgres, skip_without_postgres};
+use common::{TestDir, follows_schema, skip_without_fuse};
+use poolwright_host::mountinfo;
+use serde_json::{Value, json};
+
+/// Attributes and content of everything below a directory, by relative path. Directories on which another file system is mounted are
+/// those of that file system.
+type Tree = BTreeMap<PathBuf, (u32, u32, i64, i64, u64, Vec<u8>)>;
+
+fn tree(root: &Path) -> Tree {
+    let (mut found, mut rest) = (Tree::new(), vec![root.to_owned()]);
+    while let Some(path) = rest.pop() {
+        let meta = fs::symlink_metadata(&path).unwrap();
+        let (mut links, mut content) = (0, Vec::new());
+        if meta.is_dir() {
+            rest.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if meta.is_file() {
+            links = meta.nlink();
+            content = fs::read(&path).unwrap();
+        } else {
+            content = fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes();
+        }
+        let relative = path.strip_prefix(root).unwrap().to_owned();
+        found.insert(relative, (meta.mode(), meta.uid(), meta.mtime(), meta.mtime_nsec(), links, content));
+    }
+    found
+}
+
+/// The dataset that is mounted on a directory.
+fn dataset_on(dir: &Path) -> Option<String> {
+    let dir = dir.canonicalize().unwrap();
+    let mounts = mountinfo::read().unwrap();
+    mountinfo::on(&mounts, &dir).map(|mount| mount.source.to_string_lossy().into_owned())
+}
+
+/// Writes the plan of documentation for a directory, with these recommendations for the dataset mounted on `mountpoint`.
+fn write_plan(
+    test_dir: &TestDir,
+    database: Option<&str>,
+    directory: &Path,
+    mountpoint: &Path,
+    recommended: Value,
+) {
+    let page = include_str!("../../../docs/plan-format.md");
+    let (_, rest) = page.split_once("```json\n").unwrap();
+    let mut plan: Value = serde_json::from_str(rest.split_once("\n```").unwrap().0).unwrap();
+    plan["subject"] = json!({"directory": directory, "file_system": "fuse.poolwright", "dataset": "tank/db",
+        "files": 1, "bytes": 1, "allocated_bytes": 1});
+    if let Some(database) = database {
+        plan["subject"]["database"] = json!(database);
+    }
+    let role = &mut plan["roles"][0];
+    role["place"] = json!({"mountpoint": mountpoint, "separable": true});
+    (role["paths"], role["path"]) = (json!([directory]), json!(directory));
+    role["current"] = json!({"recordsize": "128K", "compression": "on"});
+    role["recommended"] = recommended;
+    plan["roles"].as_array_mut().unwrap().truncate(1);
+    plan.as_object_mut().unwrap().remove("confirmation");
+    fs::write(test_dir.at("plan.json"), plan.to_string()).unwrap();
+}
+
+/// Makes a second pool, `fast`, with another ashift.
+fn add_fast(mounted: &TestDir) -> u64 {
+    mounted.run("pool create fast b.img:8G -o ashift=13");
+    fs::create_dir(mounted.at("f")).unwrap();
+    mounted.json("mount fast f --background --arc 64M")["pid"].as_u64().unwrap()
+}
+
+/// Files on `tank/db`, which is mounted on `db`, and a log on `tank/db/log`, which is mounted in it.
+struct Files {
+    mounted: Mounted,
+    fast: u64,
+}
+
+impl std::ops::Deref for Files {
+    type Target = Mounted;
+
+    fn deref(&self) -> &Mounted {
+        &self.mounted
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // Mounts of the second pool are removed with those of the first one.
+        let _ = Command::new("kill").args(["-KILL", &self.fast.to_string()]).status();
+    }
+}
+
+impl Files {
+    fn new() -> Files {
+        let mounted = Mounted::on("a.img:4G");
+        let fast = add_fast(&mounted);
+        let files = Files { mounted, fast };
+        files.run("dataset create tank/db -o logbias=throughput");
+        files.run("dataset create tank/db/log");
+        fs::create_dir(files.at("db")).unwrap();
+        files.run("mount tank/db db");
+        fs::create_dir_all(files.at("db/log")).unwrap();
+        files.run("mount tank/db/log db/log");
+        fs::create_dir_all(files.at("db/base/1")).unwrap();
+        for i in 0..24_u32 {
+            let row = format!("{i} row of a table that compresses well; ");
+            let size = [100, 9_000, 200_000, 1_500_000][i as usize % 4];
+            fs::write(files.at(&format!("db/base/1/{i}")), row.repeat(size / row.len())).unwrap();
+            fs::write(files.at(&format!("db/log/{i}")), format!("record {i} ").repeat(9_000)).unwrap();
+        }
+        fs::hard_link(files.at("db/base/1/2"), files.at("db/base/link")).unwrap();
+        std::os::unix::fs::symlink("base/1", files.at("db/symlink")).unwrap();
+        fs::write(files.at("db/empty"), "").unwrap();
+        let sparse = fs::File::create(files.at("db/sparse")).unwrap();
+        sparse.write_all_at(&[9; 100], 20 << 20).unwrap();
+        touch(&files.at("db/base/1/2"), "1999-12-31 23:59:59.123456789");
+        let db = files.at("db").canonicalize().unwrap();
+        write_plan(&files, None, &db, &db, json!({"recordsize": "16K", "compression": "zstd-3"}));
+        files
+    }
+
+    /// Runs `apply --new-pool` or `undo`, and returns its report.
+    fn report(&self, line: &str) -> Value {
+        report(&self.mounted, line)
+    }
+
+    fn tree(&self) -> Tree {
+        tree(&self.at("db"))
+    }
+
+    /// The datasets on the two directories.
+    fn places(&self) -> [Option<String>; 2] {
+        [dataset_on(&self.at("db")), dataset_on(&self.at("db/log"))]
+    }
+
+    fn datasets(&self, pool: &str) -> Vec<String> {
+        let list = self.json(&format!("dataset list -r {pool}"));
+        list["datasets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|of| of["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// That nothing is left of a move in either direction but the datasets of `tank`.
+    fn is_on_tank(&self) {
+        assert_eq!(self.places(), [Some("tank/db".to_owned()), Some("tank/db/log".to_owned())]);
+        assert_eq!(self.datasets("fast"), ["fast"]);
+        assert_eq!(self.datasets("tank"), ["tank", "tank/db", "tank/db/log"], "no snapshot is left");
+        assert!(!self.has_staging());
+    }
+
+    fn is_on_fast(&self) {
+        assert_eq!(self.places(), [Some("fast/db".to_owned()), Some("fast/db/log".to_owned())]);
+        assert_eq!(self.datasets("fast"), ["fast", "fast/db", "fast/db/log"], "no snapshot is left");
+        assert_eq!(self.datasets("tank"), ["tank", "tank/db", "tank/db/log"], "no snapshot is left");
+        assert!(!self.has_staging());
+    }
+
+    fn has_staging(&self) -> bool {
+        let names = fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.into_iter().any(|name| name.to_string_lossy().starts_with(".poolwright-"))
+    }
+
+    fn block_size(&self, name: &str) -> u64 {
+        fs::metadata(self.at("db").join(name)).unwrap().blksize()
+    }
+}
+
+/// Runs a command with `--json`, and returns the report of a migration.
+fn report(test_dir: &TestDir, line: &str) -> Value {
+    let done = test_dir.command(&format!("{line} --json")).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{line}: {said}");
+    follows_schema("apply-new-pool", serde_json::from_slice(&done.stdout).unwrap())
+}
+
+/// Sets the modification time of a file.
+fn touch(path: &Path, time: &str) {
+    assert!(Command::new("touch").args(["-d", time]).arg(path).status().unwrap().success());
+}
+
+#[test]
+fn files_move_to_another_pool_and_back() {
+    skip_without_fuse!();
+    let files = Files::new();
+    let before = files.tree();
+    let planned = files.report("apply plan.json --new-pool fast --dry-run");
+    let moves = planned["assessment"]["datasets"].as_array().unwrap();
+    assert_eq!((moves.len(), &moves[1]["target"]), (2, &json!("fast/db/log")));
+    assert_eq!(
+        (&moves[0]["settings"]["recordsize"], &moves[0]["settings"]["logbias"]),
+        (&json!("16K"), &json!("throughput"))
+    );
+    assert_eq!(
+        moves[1]["settings"]["recordsize"], "131072",
+        "the plan recommends nothing for the log: {planned}"
+    );
+    files.is_on_tank();
+
+    let done = files.report("apply plan.json --new-pool fast --yes");
+    assert_eq!((&done["outcome"]["moved"], &done["outcome"]["files"]), (&json!(true), &json!(50)), "{done}");
+    assert!(files.tree() == before, "content and attributes are the same");
+    files.is_on_fast();
+    assert_eq!((files.block_size("base/1/3"), files.block_size("sparse")), (16 << 10, 16 << 10));
+    assert!(fs::metadata(files.at("db/sparse")).unwrap().blocks() < 1000, "holes stay holes");
+    let again = files.report("apply plan.json --new-pool fast --yes");
+    assert_eq!((&again["outcome"]["moved"], &again["outcome"]["files"]), (&json!(true), &json!(0)));
+    files.fails("apply plan.json --yes", 3, &["refused", "is on fast", "hint: "]);
+    files.fails("apply plan.json --new-pool other --yes", 3, &["refused", "is on fast", "hint: "]);
+    files.fails("undo plan.json --discard --yes", 3, &["refused", "zfs destroy -r tank/db"]);
+
+    let undone = files.report("undo plan.json --yes");
+    assert_eq!((&undone["outcome"]["moved"], &undone["outcome"]["unchanged"]), (&json!(false), &json!(true)));
+    assert!(files.tree() == before);
+    files.is_on_tank();
+
+    // What is written on the new pool comes back.
+    files.run("apply plan.json --new-pool fast --yes");
+    fs::write(files.at("db/base/1/3"), vec![7; 300_000]).unwrap();
+    fs::remove_file(files.at("db/base/1/5")).unwrap();
+    fs::write(files.at("db/log/new"), vec![8; 300_000]).unwrap();
+    fs::rename(files.at("db/base"), files.at("db/moved")).unwrap();
+    let changed = files.tree();
+    let undone = files.report("undo plan.json --yes");
+    assert_eq!(
+        (&undone["outcome"]["unchanged"], &undone["outcome"]["files"]),
+        (&json!(false), &json!(50)),
+        "{undone}"
+    );
+    assert!(files.tree() == changed);
+    files.is_on_tank();
+    assert_eq!(files.block_size("moved/1/2"), 128 << 10);
+}
+
+/// Runs that are killed after each message that they print, and then continued or undone.
+#[test]
+fn a_move_that_is_killed_continues_or_is_undone() {
+    skip_without_fuse!();
+    let files = Files::new();
+    let before = files.tree();
+    let kill_after = |line: &str, text: &str| -> bool {
+        let mut command = files.plain();
+        command.args(line.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let is_said = said.any(|line| line.contains(text));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        is_said
+    };
+    let forth = "apply plan.json --new-pool fast --yes";
+    let steps = [
+        "zfs create",
+        "copying what has changed",
+        "zfs snapshot",
+        "mounting the datasets",
+        "zfs unmount tank/db/log",
+        "zfs unmount tank/db",
+        "zfs destroy",
+    ];
+    let mut killed = 0;
+    for (at, step) in steps.iter().enumerate() {
+        killed += u32::from(kill_after(forth, step));
+        if at % 2 == 0 {
+            files.run("undo plan.json --yes");
+        } else {
+            files.run(forth);
+            assert!(files.tree() == before, "after {step:?}");
+            files.is_on_fast();
+            fs::write(files.at("db/log/3"), format!("written after {step}")).unwrap();
+            let changed = files.tree();
+            killed += u32::from(kill_after("undo plan.json --yes", step));
+            files.run("undo plan.json --yes");
+            assert!(files.tree() == changed, "after {step:?}");
+            fs::write(files.at("db/log/3"), "record 3 ".repeat(9_000)).unwrap();
+            let (_, _, seconds, nanoseconds, ..) = before[Path::new("log/3")];
+            touch(&files.at("db/log/3"), &format!("@{seconds}.{nanoseconds:09}"));
+        }
+        assert!(files.tree() == before, "after {step:?}");
+        files.is_on_tank();
+    }
+    assert!(killed >= 7, "{killed} runs were killed");
+}
+
+#[test]
+fn refusals_to_move() {
+    skip_without_fuse!();
+    let files = Files::new();
+    let before = files.tree();
+    let refused = |line: &str, words: &[&str]| {
+        files.fails(line, 3, &[&["refused"], words].concat());
+        assert!(files.tree() == before);
+    };
+    let line = "apply plan.json --new-pool fast --yes";
+    refused("apply plan.json --new-pool tank --yes", &["is in the pool tank already", "hint: "]);
+    refused("apply plan.json --new-pool fast/none --yes", &["fast/none does not exist", "hint: "]);
+    files.run("dataset create fast/db");
+    refused(line, &["fast/db exists", "hint: "]);
+    files.run("dataset destroy fast/db");
+    files.run("dataset create tank/db/other");
+    refused(line, &["tank/db/other is below tank/db", "hint: "]);
+    files.run("dataset destroy tank/db/other");
+    files.run("dataset create fast/small -o quota=1M");
+    refused("apply plan.json --new-pool fast/small --yes", &["available, but the files take", "hint: "]);
+    files.run("dataset destroy fast/small");
+    let open = fs::OpenOptions::new().append(true).open(files.at("db/base/1/0")).unwrap();
+    refused(line, &["is running", "--unit"]);
+    drop(open);
+
+    // A program that only reads keeps the dataset from being unmounted.
+    let reading = fs::File::open(files.at("db/base/1/0")).unwrap();
+    refused(line, &["hint: a program uses it", "the database is on the datasets that it was on"]);
+    assert_eq!(files.places(), [Some("tank/db".to_owned()), Some("tank/db/log".to_owned())]);
+    drop(reading);
+    files.run("undo plan.json --yes");
+    files.is_on_tank();
+    assert_eq!(
+        files.report("undo plan.json --yes")["outcome"]["moved"],
+        json!(false),
+        "a second time, there is nothing to do"
+    );
+    files.fails("apply plan.json --new-pool fast --no-move", 2, &["cannot be used with"]);
+    assert!(files.tree() == before);
+}
+
+/// A PostgreSQL under load moves nearly online, and back.
+#[test]
+fn a_running_postgresql_moves_to_another_pool_and_back() {
+    skip_without_fuse!();
+    skip_without_postgres!();
+    let mut postgres = Postgres::start();
+    let fast = add_fast(&postgres);
+    let db = postgres.at("data/db").canonicalize().unwrap();
+    write_plan(
+        &postgres,
+        Some("PostgreSQL"),
+        &db,
+        db.parent().unwrap(),
+        json!({"recordsize": "8K", "compression": "lz4"}),
+    );
+    let log = postgres.at("again.log");
+    let bin = common::postgres::bindir().unwrap();
+    let ctl = |verb: &str| {
+        let ctl = bin.join("pg_ctl");
+        format!("setpriv --reuid nobody --clear-groups -- {} -D {} -w {verb}", ctl.display(), db.display())
+    };
+    fs::write(&log, "").unwrap();
+    assert!(Command::new("chown").arg("nobody").arg(&log).status().unwrap().success());
+    let options =
+        format!("-k {} -c listen_addresses= -c full_page_writes=off", postgres.at("socket").display());
+    fs::write(postgres.at("stop.sh"), ctl("stop -m fast")).unwrap();
+    fs::write(postgres.at("start.sh"), ctl(&format!("start -l {} -o '{options}'", log.display()))).unwrap();
+    for n in 1..=100 {
+        postgres.ask(&format!("INSERT INTO acked VALUES ({n})"));
+    }
+    // It ends with the server.
+    let load = || {
+        let mut pgbench = postgres.client("pgbench");
+        pgbench.args(["-n", "-c", "2", "-T", "7200", "postgres"]).stdout(Stdio::null()).stderr(Stdio::null());
+        pgbench.spawn().unwrap()
+    };
+    let run = |line: &str| {
+        let mut command = postgres.plain();
+        command.args(line.split_whitespace()).args(["--stop", "sh stop.sh", "--start", "sh start.sh"]);
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+        follows_schema("apply-new-pool", serde_json::from_slice(&done.stdout).unwrap())
+    };
+    let mut pgbench = load();
+    until("pgbench writes", || postgres.ask("SELECT count(*) > 50 FROM pgbench_history") == "t");
+    let report = run("apply plan.json --new-pool fast --yes --json --online");
+    pgbench.wait().unwrap();
+    assert!(report["outcome"]["downtime_s"].as_f64().is_some(), "{report}");
+    assert_eq!(report["assessment"]["running"]["name"], "postgres");
+    assert_eq!(dataset_on(&postgres.at("data")).as_deref(), Some("fast/data"));
+    assert_eq!(dataset_on(&postgres.at("wal")).as_deref(), Some("fast/wal"));
+    let checked = || {
+        let mut check = Command::new("sh");
+        check
+            .args(["-c", &Postgres::check(100)])
+            .env("PGHOST", postgres.at("socket"))
+            .env("PGUSER", "nobody");
+        assert!(check.status().unwrap().success(), "the invariants of the tables hold");
+    };
+    checked();
+    let count = || postgres.ask("SELECT count(*) FROM pgbench_history").parse::<u64>().unwrap();
+    let moved = count();
+    let mut pgbench = load();
+    until("pgbench writes on the new pool", || count() > moved + 50);
+    run("undo plan.json --yes --json --online");
+    pgbench.wait().unwrap();
+    assert!(count() > moved + 50, "what was written on the new pool is there");
+    assert_eq!(dataset_on(&postgres.at("data")).as_deref(), Some("tank/data"));
+    checked();
+    let stopped = Command::new("sh").arg("stop.sh").current_dir(postgres.dir.path()).status().unwrap();
+    assert!(stopped.success());
+    let checksums =
+        Command::new(bin.join("pg_checksums")).arg("-D").arg(&db).stdout(Stdio::null()).status().unwrap();
+    assert!(checksums.success());
+    postgres.stop();
+    umount(&postgres.at("f"));
+    let _ = Command::new("kill").arg(fast.to_string()).status();
+}

@@ -1,0 +1,73 @@
+//! What moving a database to another pool would do, and what a run has done, as terminal text.
+
+use std::fmt::Write as _;
+
+use poolwright_host::quoted;
+use poolwright_migration::{MigrationAssessment, MigrationOutcome};
+use poolwright_trace::{counted, format_size};
+use poolwright_tune::spelled_setting;
+
+/// The assessment as text.
+pub fn assessment(assessment: &MigrationAssessment) -> String {
+    let mut text = String::new();
+    for of in &assessment.datasets {
+        let _ = writeln!(text, "{} on {} moves to {}", of.source, quoted(&of.mountpoint), of.target);
+        for (name, value) in &of.settings {
+            let _ = writeln!(text, "  {name}={}", spelled_setting(name, value));
+        }
+    }
+    let _ = writeln!(
+        text,
+        "space: {} today, {} without compression; {} available in {}",
+        format_size(assessment.referenced),
+        format_size(assessment.logical),
+        format_size(assessment.available),
+        assessment.parent
+    );
+    if let Some(running) = &assessment.running {
+        let unit = running.unit.as_ref().map_or_else(String::new, |unit| format!(" ({unit})"));
+        let _ = writeln!(
+            text,
+            "{} (process {}{unit}) has files open for writing: it is stopped while the datasets are exchanged",
+            running.name, running.pid
+        );
+    }
+    for note in &assessment.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+/// The outcome as text. `plan` is the plan's file.
+pub fn outcome(outcome: &MigrationOutcome, plan: &str) -> String {
+    let mut text = match (outcome.moved, outcome.unchanged) {
+        (true, _) if outcome.files == 0 => "the database is on the new pool\n".to_owned(),
+        (true, _) => format!(
+            "moved: {} copied and compared, {}\n",
+            counted(outcome.files, "file"),
+            format_size(outcome.bytes)
+        ),
+        (false, true) => "moved back: nothing was written since, so nothing was copied\n".to_owned(),
+        (false, false) if outcome.files == 0 => "the database is where it was\n".to_owned(),
+        (false, false) => format!(
+            "moved back: {} copied and compared, {}\n",
+            counted(outcome.files, "file"),
+            format_size(outcome.bytes)
+        ),
+    };
+    if let Some(downtime) = outcome.downtime_s {
+        let expected = outcome.expected_downtime_s.map_or_else(String::new, |of| {
+            format!(" (expected: {of:.1} s, and the time to stop and start it)")
+        });
+        let _ = writeln!(text, "the database was stopped for {downtime:.1} s{expected}");
+    }
+    if !outcome.unused.is_empty() {
+        let _ = writeln!(
+            text,
+            "kept for undo, not mounted: {}\n`poolwright undo {plan}` goes back. To free their space, destroy them (zfs destroy -r); then the \
+             database cannot go back",
+            outcome.unused.join(", ")
+        );
+    }
+    text
+}

@@ -1,0 +1,182 @@
+# shellcheck shell=bash
+# The guest's part of the part `newpool`: scripts/test-kernel.sh runs this script in the guest. It moves a tree to another pool and back
+# (`poolwright apply --new-pool`, `undo`), kills both at random times, and checks what must be refused. Each result is a line that starts
+# with "pass" or "fail".
+#
+# usage: new_pool.sh new_pool SEED NODES
+set -u
+umask 022
+
+export PATH=$PATH:/disk/bin LD_LIBRARY_PATH=/disk/lib POOLWRIGHT_STATE_DIR=/disk/state HOME=/root
+MOUNT=/srv/db
+KILLS=8
+
+# shellcheck source=scripts/vm/guest.sh
+. /guest.sh
+
+# manifest FILE: files, directories and links of both datasets without object numbers and block sizes. Sockets, fifos and device nodes are not
+# copied, so directories have other sizes.
+manifest() {
+    { tree list "db=$MOUNT"; tree list "log=$MOUNT/log"; } \
+        | awk -F '\t' -v OFS='\t' '$3 == "file" || $3 ~ /link/ || $3 ~ /^dir/ { if ($3 ~ /^dir/) { $7 = "-"; $8 = "-" } $2 = "-"; $11 = "-"; print }' \
+        | sort >"$1"
+}
+
+# unchanged TEXT: the tree must be the one of /tmp/before.
+unchanged() {
+    manifest /tmp/now
+    if cmp -s /tmp/before /tmp/now && [ -s /tmp/now ]; then
+        pass "$1: $(wc -l </tmp/now) names with content and attributes unchanged"
+    else
+        fail "$1: $(diff /tmp/before /tmp/now | grep '^[-+]' | head -n 6 | cut -c 1-300 | tr '\n' '|')"
+    fi
+}
+
+# block_sizes BYTES: the number of files of more than one block that have another block size.
+block_sizes() { find "$MOUNT" -xdev -type f -exec stat -c '%o %s' {} + | awk -v size="$1" '$2 > size && $1 != size' | wc -l; }
+
+properties() { zfs get -Hp -r -o name,property,value,source mountpoint,canmount,recordsize,compression,xattr,acltype tank; }
+
+# places: the datasets that are mounted on the two directories.
+places() { awk -v a="$MOUNT" -v b="$MOUNT/log" '$2 == a || $2 == b { print $1 }' /proc/mounts | sort | tr '\n' ' '; }
+
+move() { poolwright apply /disk/plan.json --new-pool fast --yes "$@"; }
+undo() { poolwright undo /disk/plan.json --yes "$@"; }
+
+# on_tank TEXT: the database is on its old datasets, and nothing is left of the move.
+on_tank() {
+    unchanged "$1"
+    same "$1: the datasets are in their places" "$(places)" "tank/db tank/db/log "
+    same "$1: properties and sources are as before" "$(properties)" "$BEFORE"
+    same "$1: nothing is left" "$(zfs list -H -t all -o name | tr '\n' ' ') $(find /disk/state -name mnt)" "$EVERYTHING "
+}
+
+make_pools() {
+    # The kernel mounts a snapshot below .zfs with `/usr/bin/env mount`.
+    mkdir -p /usr/bin $MOUNT
+    ln -sf /bin/busybox /usr/bin/env
+    truncate -s 3G /disk/pool /disk/other
+    expect "a pool with ashift 9" zpool create -f -o ashift=9 -O mountpoint=none -O compression=lz4 -O xattr=sa -O acltype=posix tank /disk/pool
+    expect "a pool with ashift 12" zpool create -f -o ashift=12 -O mountpoint=none fast /disk/other
+    zfs create -o mountpoint=$MOUNT -o logbias=throughput tank/db
+    zfs create tank/db/log
+    expect "a tree of $2 nodes" tree make $MOUNT "$1" "$2"
+    dd if=/dev/zero of=$MOUNT/holes bs=1 count=1 seek=5G 2>/dev/null
+    yes "a row of a table" | head -c 20000000 >$MOUNT/table
+    for n in $(seq 1 20); do yes "record $n" | head -c $((n * 40000)) >"$MOUNT/log/$n"; done
+    touch -d '2003-04-05 06:07:08' $MOUNT/log/3 $MOUNT/log
+    sed 's|@RECOMMENDED@|"recordsize":"16K","compression":"zstd-3"|' /disk/plan.template >/disk/plan.json
+    BEFORE=$(properties)
+    EVERYTHING=$(zfs list -H -t all -o name | tr '\n' ' ')
+    manifest /tmp/before
+}
+
+check_refusals() {
+    refused "a DATASET in the same pool" "is in the pool tank already" poolwright apply /disk/plan.json --new-pool tank --yes
+    zfs create -o mountpoint=/srv/elsewhere tank/db/other
+    refused "a dataset below that is not the database's" "tank/db/other is below tank/db" move
+    zfs destroy tank/db/other
+    zfs create -o mountpoint=legacy tank/old
+    mkdir -p /srv/old
+    mount -t zfs tank/old /srv/old
+    sed "s|$MOUNT|/srv/old|g; s|tank/db|tank/old|g" /disk/plan.json >/disk/old.json
+    refused "a dataset that /etc/fstab mounts" "its property mountpoint is legacy" poolwright apply /disk/old.json --new-pool fast --yes
+    umount /srv/old
+    zfs destroy tank/old
+    (
+        cd $MOUNT || exit 1
+        refused "a dataset that is a working directory" "a program uses it" move
+    )
+    same "it is mounted again" "$(places)" "tank/db tank/db/log "
+    expect "what it has left is removed" undo
+    on_tank "after the refusals"
+}
+
+check_encryption() {
+    printf 'password' >/tmp/key
+    zfs create -o encryption=on -o keyformat=passphrase -o keylocation=file:///tmp/key -o mountpoint=/srv/secret tank/secret
+    sed "s|$MOUNT|/srv/secret|g; s|tank/db|tank/secret|g" /disk/plan.json >/disk/secret.json
+    refused "an encrypted dataset into one that is not" "is encrypted, and fast is not" poolwright apply /disk/secret.json --new-pool fast --yes
+    zfs create -o encryption=on -o keyformat=passphrase -o keylocation=file:///tmp/key fast/vault
+    echo row >/srv/secret/table
+    expect "into an encrypted one" poolwright apply /disk/secret.json --new-pool fast/vault --yes
+    same "it is encrypted there" "$(zfs get -H -o value encryptionroot fast/vault/secret) $(cat /srv/secret/table)" "fast/vault row"
+    expect "and back" poolwright undo /disk/secret.json --yes
+    zfs destroy -r tank/secret
+    zfs destroy -r fast/vault
+}
+
+# kill_at MILLISECONDS COMMAND...: kills a run after this time.
+kill_at() {
+    local after=$1 pid
+    shift
+    setsid "$@" >/tmp/killed 2>&1 &
+    pid=$!
+    pause "$((after / 1000)).$(printf %03d $((after % 1000)))"
+    kill -9 -- -$pid 2>/dev/null
+    wait $pid 2>/dev/null
+}
+
+# check_kills MILLISECONDS: kills runs that take this time, and continues or undoes them.
+check_kills() {
+    local n after whole=0
+    for ((n = 1; n <= KILLS; n++)); do
+        after=$((RANDOM * 31 % $1))
+        kill_at $after poolwright apply /disk/plan.json --new-pool fast --yes --online
+        if [ $((n % 2)) -eq 0 ]; then
+            if expect "move, killed after $after ms ($(tail -n 1 /tmp/killed)), goes on" move && [ "$(places)" = "fast/db fast/db/log " ]; then
+                unchanged "on the new pool"
+            else
+                fail "it is on $(places)"
+            fi
+            [ $((n % 4)) -ne 0 ] || touch -d '2001-01-01 00:00:00' $MOUNT/log/3
+            manifest /tmp/before
+            after=$((RANDOM * 31 % $1))
+            kill_at $after poolwright undo /disk/plan.json --yes
+        fi
+        expect "undo, killed or after a kill at $after ms ($(tail -n 1 /tmp/killed))" undo
+        on_tank "round $n"
+        whole=$((whole + 1))
+    done
+    pass "$whole rounds"
+}
+
+step_new_pool() {
+    local start took
+    make_pools "$1" "$2"
+    expect "a dry run" poolwright apply /disk/plan.json --new-pool fast --dry-run
+    on_tank "a dry run"
+    check_refusals
+    start=${EPOCHREALTIME/./}
+    expect "move" move --online
+    took=$(((${EPOCHREALTIME/./} - start) / 1000))
+    unchanged "on the new pool (after $took ms)"
+    same "the new datasets are in their places" "$(places)" "fast/db fast/db/log "
+    same "every file has blocks of 16K" "$(block_sizes 16384)" 0
+    same "the new dataset has the properties" \
+        "$(zfs get -H -o value,source recordsize,compression,logbias,canmount fast/db | tr '\t\n' '= ')" \
+        "16K=local zstd-3=local throughput=local on=local "
+    zpool export tank fast 2>/tmp/said || fail "export: $(cat /tmp/said)"
+    zpool import -d /disk -a 2>/tmp/said || fail "import: $(cat /tmp/said)"
+    same "after both pools were imported, the new datasets are mounted" "$(places)" "fast/db fast/db/log "
+    unchanged "after both pools were imported"
+    expect "undo, with nothing written" undo
+    same "nothing was copied" "$(grep -c 'so nothing was copied' /tmp/said)" 1
+    on_tank "after undo"
+    expect "move again" move
+    echo later >$MOUNT/later
+    echo later >$MOUNT/log/3
+    manifest /tmp/before
+    expect "undo, with what was written" undo
+    same "files were copied" "$(grep -c 'copied and compared' /tmp/said)" 1
+    on_tank "after undo of what was written"
+    same "every file has blocks of 128K" "$(block_sizes 131072)" 0
+    check_encryption
+    check_kills "$took"
+    zpool scrub -w tank
+    same "the pool is healthy" "$(zpool status -x tank)" "pool 'tank' is healthy"
+}
+
+step=$1
+shift
+"step_$step" "$@"
