@@ -55,7 +55,7 @@ make_pools() {
     # The kernel mounts a snapshot below .zfs with `/usr/bin/env mount`.
     mkdir -p /usr/bin $MOUNT
     ln -sf /bin/busybox /usr/bin/env
-    truncate -s 3G /disk/pool /disk/other
+    truncate -s 3G /disk/pool /disk/other /disk/third
     expect "a pool with ashift 9" zpool create -f -o ashift=9 -O mountpoint=none -O compression=lz4 -O xattr=sa -O acltype=posix tank /disk/pool
     expect "a pool with ashift 12" zpool create -f -o ashift=12 -O mountpoint=none fast /disk/other
     zfs create -o mountpoint=$MOUNT -o logbias=throughput tank/db
@@ -104,6 +104,41 @@ check_encryption() {
     expect "and back" poolwright undo /disk/secret.json --yes
     zfs destroy -r tank/secret
     zfs destroy -r fast/vault
+}
+
+# check_own_mountpoint: an inner dataset that does not inherit its mount point, and a dataset that was made after the move.
+check_own_mountpoint() {
+    local before
+    zfs set mountpoint=$MOUNT/log tank/db/log
+    before=$(properties)
+    manifest /tmp/before
+    expect "with a mount point of its own, the log moves" move
+    unchanged "on the new pool, with a mount point of its own"
+    echo later >$MOUNT/later2
+    zfs create fast/db/later
+    refused "a dataset that was made after the move" "fast/db/later is in the database's datasets" undo
+    same "the database is on the new pool" "$(places)" "fast/db fast/db/log "
+    zfs destroy fast/db/later
+    rmdir $MOUNT/later 2>/dev/null
+    manifest /tmp/before
+    expect "undo, with a mount point of its own" undo
+    unchanged "after undo, with a mount point of its own"
+    same "properties and sources are as before, with a mount point of its own" "$(properties)" "$before"
+    expect "move for another plan" move
+    zpool create -f -o ashift=12 -O mountpoint=none third /disk/third || fail "zpool create third"
+    sed "s|tank/db|fast/db|g; s|\"created\": *\"[^\"]*\"|\"created\":\"2026-01-02T03:04:05Z\"|" /disk/plan.json >/disk/next.json
+    expect "a second plan moves it on" poolwright apply /disk/next.json --new-pool third --yes
+    refused "undo of the first plan meanwhile" "third/db is mounted on" undo
+    same "the database is where the second plan has put it" "$(places)" "third/db third/db/log "
+    expect "undo of the second plan" poolwright undo /disk/next.json --yes
+    expect "undo of the first plan" undo
+    unchanged "after both"
+    same "properties and sources are as before, after both" "$(properties)" "$before"
+    zpool destroy third
+    zfs inherit mountpoint tank/db/log
+    zfs mount tank/db/log 2>/dev/null
+    manifest /tmp/before
+    BEFORE=$(properties)
 }
 
 # kill_at MILLISECONDS COMMAND...: kills a run after this time.
@@ -172,6 +207,7 @@ step_new_pool() {
     on_tank "after undo of what was written"
     same "every file has blocks of 128K" "$(block_sizes 131072)" 0
     check_encryption
+    check_own_mountpoint
     check_kills "$took"
     zpool scrub -w tank
     same "the pool is healthy" "$(zpool status -x tank)" "pool 'tank' is healthy"

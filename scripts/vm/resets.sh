@@ -122,7 +122,7 @@ describe() {
 differences() {
     local of
     for of in tree accessed block-sizes properties datasets temporary; do
-        cmp -s "$1/$of" "$2/$of" || { printf '%s differ: ' "$of"; diff "$1/$of" "$2/$of" | head -n 5 | cut -c 1-250 | tr '\n' '|'; }
+        cmp -s "$1/$of" "$2/$of" || { printf '%s differ: ' "$of"; diff "$1/$of" "$2/$of" | grep '^[-+][^-+]' | head -n 4 | cut -c 1-250 | tr '\n' '|'; }
     done
     [ -s "$2/tree" ] || printf 'the tree is empty '
     # Indirect blocks are compressed too, so that the space of equal files may differ by some sectors.

@@ -200,7 +200,7 @@ impl Trials<'_> {
             child::run(&self.options.program, &spec, number, self.scratch_dir, interrupted, &mut progress);
         let log = last_lines(&scratch);
         self.scratch_dir.clear()?;
-        let outcome = match ran? {
+        let outcome = match ran?.outcome {
             Ok(outcome) => outcome,
             Err(why) => return Ok(Err(failure(&why, &log))),
         };

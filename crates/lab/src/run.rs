@@ -389,11 +389,11 @@ impl Work<'_> {
         let spec = self.plan.spec(study, &key.case, key.block, scratch);
         let started = now();
         let mut report = |progress: Progress| watch(Event::Progress(&progress));
-        let ran =
+        let ended =
             child::run(&self.options.program, &spec, position, self.scratch_dir, interrupted, &mut report);
-        let ran = self.tidy(ran, position, watch)?;
-        let load = ran.as_ref().ok().and_then(|outcome| outcome.pool.as_ref());
-        self.written.add(load.map_or(0, |pool| pool.device_written_bytes));
+        let (pool, killed) = ended.as_ref().map_or((None, 0), |ended| (ended.pool, ended.killed));
+        self.written.add(pool.map_or(0, |pool| pool.device_written_bytes));
+        let ran = self.tidy(ended.map(|ended| ended.outcome), position, killed, watch)?;
         let trial = Trial { key, position, started, outcome: ran };
         self.store.save(self.run, &trial)?;
         match &trial.outcome {
@@ -407,18 +407,19 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Ends what the trial left running, and removes or keeps its scratch directory.
+    /// Ends what the trial left running, and removes or keeps its scratch directory. `killed` processes were ended already.
     fn tidy(
         &self,
         ran: Result<std::result::Result<Outcome, String>>,
         position: u32,
+        killed: usize,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<std::result::Result<Outcome, String>> {
         if self.options.keep && ran.is_ok() {
             let kept = self.scratch_dir.keep(position)?;
             watch(Event::Note(format!("kept: {}", quoted(&kept))));
         }
-        let left = self.scratch_dir.clear()?;
+        let left = killed + self.scratch_dir.clear()?;
         if left > 0 && matches!(ran, Ok(Ok(_))) {
             watch(Event::Note(match left {
                 1 => "the trial left 1 process running, which was killed".to_owned(),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use poolwright_apply::RunObserver;
 use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
-use poolwright_host::{private, quoted};
+use poolwright_host::{mountinfo, private, quoted};
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 
@@ -66,6 +66,7 @@ impl<'a> PlacedDataset<'a> {
         if self.is_on(dir)? {
             return Ok(());
         }
+        self.check_free(dir)?;
         // The owner of the directory above could have put a link there.
         if fs::symlink_metadata(dir).is_ok_and(|meta| !meta.is_dir()) {
             return refused(format!(
@@ -89,6 +90,20 @@ impl<'a> PlacedDataset<'a> {
         }
         self.unmount(observer)?;
         refused(format!("{} is not mounted on {}\nhint: mount it", self.name, quoted(&dir)))
+    }
+
+    /// Refuses a directory on which something else is mounted: `zfs` would mount over it.
+    pub fn check_free(&self, dir: &Path) -> Result<()> {
+        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        match mountinfo::on(&mounts, dir).filter(|mount| mount.source.to_string_lossy() != self.name) {
+            Some(other) => refused(format!(
+                "{} is mounted on {}, the place of {}\nhint: unmount it, or undo what has mounted it there",
+                other.source.to_string_lossy(),
+                quoted(&dir),
+                self.name
+            )),
+            None => Ok(()),
+        }
     }
 
     fn set(&self, property: &str, value: &str, observer: &mut dyn RunObserver) -> Result<()> {
@@ -115,14 +130,15 @@ impl<'a> PlacedDataset<'a> {
 
     /// Mounts a dataset of the new pool in its place.
     pub fn settle(&self, of: &DatasetMove, observer: &mut dyn RunObserver) -> Result<()> {
+        self.check_free(&of.mountpoint)?;
         self.set(MOUNTPOINT, &of.mountpoint.to_string_lossy(), observer)?;
         self.mount(&of.mountpoint, observer)
     }
 
-    /// Mounts the dataset that the database was on in its place again: the mount point has its value and its source from before.
-    pub fn resettle(&self, of: &DatasetMove, observer: &mut dyn RunObserver) -> Result<()> {
-        self.restore(of, MOUNTPOINT, observer)?;
-        self.mount(&of.mountpoint, observer)
+    /// Whether the properties that say where and when it is mounted are as before.
+    pub fn is_restored(&self, of: &DatasetMove) -> Result<bool> {
+        let present = self.admin.placed_properties(self.name)?;
+        Ok(of.mounting.iter().all(|(property, before)| present.get(property) == Some(before)))
     }
 
     /// Lets a dataset of the new pool be mounted when its pool is imported, if the one in whose place it is was.

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use poolwright_apply::rewrite::FileScan;
 use poolwright_apply::run::Options;
-use poolwright_apply::{RunObserver, Stage, service};
+use poolwright_apply::{RunObserver, Service, Stage, service};
 use poolwright_datasets::pool_of;
-use poolwright_host::quoted;
-use poolwright_host::writers::find_writer_of_mounts;
+use poolwright_host::writers::{Writer, find_writer, find_writer_of_mounts};
+use poolwright_host::{mountinfo, quoted};
 use poolwright_pool::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -91,6 +91,7 @@ impl<'a> MigrationRun<'a> {
             (_, Some(work)) => self.file.write(MigrationState::new(work))?,
             (_, None) => return refused("there is nothing to continue"),
         }
+        self.check_identities()?;
         self.convert(Direction::Forth)
     }
 
@@ -105,8 +106,8 @@ impl<'a> MigrationRun<'a> {
         if state.is_undone() {
             return Ok(self.outcome);
         }
+        self.check_identities()?;
         if state.direction == Direction::Forth {
-            self.check_identities()?;
             if self.phase() == MigrationPhase::Switching {
                 // All datasets have the same files. The one way to know where they are mounted is to finish.
                 self.continue_switch(Direction::Forth)?;
@@ -129,7 +130,6 @@ impl<'a> MigrationRun<'a> {
     }
 
     fn run(&mut self, direction: Direction) -> Result<()> {
-        self.check_identities()?;
         if self.phase() == MigrationPhase::Switching {
             self.continue_switch(direction)?;
         }
@@ -148,6 +148,7 @@ impl<'a> MigrationRun<'a> {
     fn copy(&mut self, direction: Direction) -> Result<Option<Instant>> {
         self.check_pools()?;
         self.prepare(direction)?;
+        self.check_below(direction)?;
         if self.options.online && self.options.service.is_running(&self.state().work.roots()) {
             self.copy_online(direction)?;
         }
@@ -164,6 +165,7 @@ impl<'a> MigrationRun<'a> {
             Direction::Back => None,
         };
         self.check_unused()?;
+        self.check_below(direction)?;
         self.unmount_all(direction)?;
         // A dataset that is mounted would be mounted anew when this is taken back.
         self.hold_back(direction)?;
@@ -187,6 +189,13 @@ impl<'a> MigrationRun<'a> {
 
     /// Removes everything that was made in the new pool, and starts the database.
     fn give_up(&mut self) -> Result<()> {
+        let mut is_mounted = true;
+        for of in &self.state().work.moves {
+            is_mounted &= PlacedDataset::open(&of.source)?.is_on(&of.mountpoint)?;
+        }
+        if !is_mounted {
+            self.check_stopped()?;
+        }
         self.mount_places(Direction::Forth)?;
         self.start_if_stopped()?;
         self.enter(|state| MigrationState {
@@ -260,9 +269,36 @@ impl<'a> MigrationRun<'a> {
             }
             if target.exists()? {
                 self.check_own(of, &target)?;
+            } else if self.state().direction == Direction::Back || self.phase() >= MigrationPhase::Switching {
+                return refused(format!(
+                    "{}, to which the database was moved, does not exist any more\nhint: to use the datasets that it was on before, as they \
+                     were when it was moved: {}",
+                    of.target,
+                    commands_back(&work)
+                ));
             }
         }
         Ok(())
+    }
+
+    /// A process that has a file of the database open for writing: by its file system where a dataset is mounted, elsewhere by its path.
+    fn writer(&self) -> Option<Writer> {
+        let mounts = mountinfo::read().unwrap_or_default();
+        let roots = self.state().work.roots();
+        let (mounted, others): (Vec<PathBuf>, Vec<PathBuf>) =
+            roots.into_iter().partition(|root| mountinfo::on(&mounts, root).is_some());
+        find_writer_of_mounts(&mounted).or_else(|| find_writer(&others))
+    }
+
+    /// Refuses if the database runs.
+    fn check_stopped(&self) -> Result<()> {
+        if let Some(writer) = self.writer() {
+            return refused(service::describe(&writer));
+        }
+        match self.options.service.is_running(&[]) {
+            true => refused("the database is running, on an empty directory perhaps\nhint: stop it"),
+            false => Ok(()),
+        }
     }
 
     fn check_pools(&self) -> Result<()> {
@@ -285,7 +321,8 @@ impl<'a> MigrationRun<'a> {
         // Before the command: after a crash, the database is started again.
         let is_stopped = self.state().is_stopped || (is_running && self.options.service.is_known());
         self.enter(|state| MigrationState { phase: MigrationPhase::Stopped, is_stopped, ..state })?;
-        if !is_running {
+        // A unit that is just being started again by systemd does not run, but would soon.
+        if !is_running && !matches!(self.options.service, Service::Unit(_)) {
             return Ok(None);
         }
         self.observer.stage(Stage::Stop);
@@ -296,12 +333,12 @@ impl<'a> MigrationRun<'a> {
         let stopped = self.options.service.stop(&roots, &|| observer.is_interrupted());
         self.is_stop_failed = stopped.is_err();
         stopped?;
-        Ok(Some(start))
+        Ok(is_running.then_some(start))
     }
 
     /// Refuses if a process has opened a file for writing although the database is stopped.
     fn check_unused(&self) -> Result<()> {
-        match find_writer_of_mounts(&self.state().work.roots()) {
+        match self.writer() {
             Some(writer) => refused(service::describe(&writer)),
             None => Ok(()),
         }
@@ -309,17 +346,15 @@ impl<'a> MigrationRun<'a> {
 
     /// Starts the database if this run or an interrupted one has stopped it.
     fn start_if_stopped(&mut self) -> Result<()> {
-        let state = self.state();
-        let writer = || find_writer_of_mounts(&state.work.roots());
         // It may still run, or be about to end: the next run starts it.
-        if !state.is_stopped || (self.is_stop_failed && writer().is_some()) {
+        if !self.state().is_stopped || (self.is_stop_failed && self.writer().is_some()) {
             return Ok(());
         }
         self.observer.stage(Stage::Start);
         match self.options.service.start_command() {
             Some(command) => {
                 self.observer.command(&command);
-                match (self.options.service.start(), writer()) {
+                match (self.options.service.start(), self.writer()) {
                     // It may have been started by others in the meantime.
                     (Err(error), Some(writer)) => {
                         self.observer
@@ -398,6 +433,15 @@ impl<'a> MigrationRun<'a> {
         }
         remove_dir(&work.staging)
     }
+}
+
+/// The commands that mount the datasets that a database was on where they were.
+fn commands_back(work: &MigrationWork) -> String {
+    let command = |of: &DatasetMove| {
+        let point = quoted(&of.mountpoint);
+        format!("zfs set canmount=on mountpoint={point} {}; zfs mount {}", of.source, of.source)
+    };
+    work.moves.iter().map(command).collect::<Vec<_>>().join("; ")
 }
 
 /// The message that a downtime is too long.

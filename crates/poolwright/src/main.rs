@@ -5,7 +5,9 @@
 macro_rules! tell {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($words)*);
+        // In one piece: another process that reads the pipe, such as that of a log, must not find a part of a line.
+        let line = format!($($words)*) + "\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
     }};
 }
 

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use crate::directory::Directory;
 use crate::error::host;
-use crate::kernel_pool::PoolWatch;
+use crate::kernel_pool::{KernelPoolOptions, PoolWatch};
 use crate::result::Replay;
 use crate::{Error, Result, Spec, TargetSpec};
 
@@ -59,14 +59,7 @@ pub fn run(
         TargetSpec::Engine(_) | TargetSpec::KernelPool(_) => None,
     };
     let mut watch = match &spec.target {
-        TargetSpec::KernelPool(options) => match PoolWatch::start(options, child.id()) {
-            Ok(watch) => Some(watch),
-            Err(why) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(why);
-            }
-        },
+        TargetSpec::KernelPool(options) => Some(watch(options, &mut child)?),
         TargetSpec::Engine(_) | TargetSpec::Directory(_) => None,
     };
     let stop = Stop { began, limit, interrupted, guard, watch: watch.as_mut() };
@@ -77,6 +70,19 @@ pub fn run(
         Some(Ok(load)) => result.map(|replay| Replay { pool_load: Some(load), ..replay }),
         Some(Err(left)) => result.and(Err(left)),
     }
+}
+
+/// Starts to watch a trial in datasets of a pool of the kernel. If that fails, ends the trial before its datasets are destroyed.
+fn watch<'a>(options: &'a KernelPoolOptions, child: &mut Child) -> Result<PoolWatch<'a>> {
+    let started = PoolWatch::start(options, child.id()).map(|mut watch| (watch.begin(), watch));
+    let (why, _watch) = match started {
+        Ok((Ok(()), watch)) => return Ok(watch),
+        Ok((Err(why), watch)) => (why, Some(watch)),
+        Err(why) => (why, None),
+    };
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(why)
 }
 
 /// What stops a trial.

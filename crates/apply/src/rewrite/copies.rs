@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::quoted;
 
+use super::attributes;
 use super::compare::Buffers;
 use super::copy::{self, Proceed};
 use super::hidden_dir::{HiddenDir, set_times};
@@ -175,6 +176,7 @@ impl Copies {
             return refused(format!("{} was changed while the database was stopped", quoted(path)));
         }
         file.check_links()?;
+        restore_access_time(&copy, &present)?;
         let second = self.second_name(file);
         for other in others {
             self.remove(&second)?;
@@ -225,6 +227,16 @@ impl Copies {
             removed => removed.map_err(Error::host("remove", path)),
         }
     }
+}
+
+/// Gives a copy the access time of its file. It has another one if the file was read since. After resets of the kernel, copies that were made
+/// shortly before had the right modification time, but the access time of their creation.
+fn restore_access_time(copy: &Path, file: &fs::Metadata) -> Result<()> {
+    let found = fs::symlink_metadata(copy).map_err(Error::host("inspect", copy))?;
+    if (found.atime(), found.atime_nsec()) == (file.atime(), file.atime_nsec()) {
+        return Ok(());
+    }
+    set_times(copy, attributes::times(file))
 }
 
 #[cfg(test)]

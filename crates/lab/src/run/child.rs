@@ -42,7 +42,18 @@ const SLACK: Duration = Duration::from_secs(900);
 /// Number of last lines of standard error that the message of a failure may quote.
 const LAST_LINES: usize = 40;
 
-/// Runs `program trial SPEC` in its own process group. A failed trial returns `Ok(Err(cause))`.
+/// A trial that has ended.
+#[derive(Debug)]
+pub struct EndedTrial {
+    /// Its outcome, or why it failed.
+    pub outcome: std::result::Result<Outcome, String>,
+    /// The load of the kernel's pool, also of a trial that failed; `None` on other targets.
+    pub pool: Option<LabPoolLoad>,
+    /// The number of processes that it left running and that were ended.
+    pub killed: usize,
+}
+
+/// Runs `program trial SPEC` in its own process group.
 ///
 /// # Errors
 /// Fails if the trial cannot be started, if the user interrupts the run, or if the trial slows down other users of a pool of the kernel
@@ -54,37 +65,32 @@ pub fn run(
     scratch_dir: &ScratchDir,
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<std::result::Result<Outcome, String>> {
+) -> Result<EndedTrial> {
     let path = scratch_dir.beside(position, "json");
     let text = serde_json::to_vec_pretty(spec).map_err(|e| Error::Trial(e.to_string()))?;
     private::write(&path, &text).map_err(Error::host("writing", &path))?;
     let mut child = start(program, &path, scratch_dir)?;
-    let mut watch = match watch(spec, &child) {
-        Ok(watch) => watch,
-        Err(why) => {
-            end(&mut child);
-            return Err(why);
-        }
+    let mut watch = match &spec.target {
+        TargetSpec::Dataset(options) => Some(PoolWatch::start(options, child.id())).transpose(),
+        TargetSpec::Pool(_) | TargetSpec::Directory(_) => Ok(None),
     };
     let log = scratch_dir.beside(position, "log");
-    let ran = supervise(&mut child, spec, &log, watch.as_mut(), interrupted, progress);
+    let ran = match &mut watch {
+        Ok(watch) => supervise(&mut child, spec, &log, watch.as_mut(), interrupted, progress),
+        // Its error is returned below, after the trial has ended.
+        Err(_) => Err(Error::Interrupted),
+    };
     if ran.is_err() {
         end(&mut child);
     }
-    // The trial has ended; now its datasets can be destroyed.
-    match watch.map(finish) {
-        None => ran,
-        Some(Ok(pool)) => ran.map(|outcome| outcome.map(|outcome| Outcome { pool: Some(pool), ..outcome })),
-        Some(Err(why)) => ran.and(Err(why)),
-    }
-}
-
-/// Starts to watch the kernel's pool; `None` on other targets.
-fn watch<'a>(spec: &'a TrialSpec, trial: &Child) -> Result<Option<PoolWatch<'a>>> {
-    match &spec.target {
-        TargetSpec::Dataset(options) => Ok(Some(PoolWatch::start(options, trial.id())?)),
-        TargetSpec::Pool(_) | TargetSpec::Directory(_) => Ok(None),
-    }
+    // What the trial left running uses its datasets, which can be destroyed only afterwards.
+    let killed = if matches!(spec.target, TargetSpec::Dataset(_)) { scratch_dir.end_processes() } else { 0 };
+    let pool = match watch?.map(finish) {
+        Some(Err(why)) => return ran.and(Err(why)),
+        pool => pool.transpose()?,
+    };
+    let outcome = ran?.map(|outcome| Outcome { pool, ..outcome });
+    Ok(EndedTrial { outcome, pool, killed })
 }
 
 /// Destroys the datasets of a trial that has ended, and returns the load of its pool.
@@ -104,6 +110,9 @@ fn supervise(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<std::result::Result<Outcome, String>> {
     let (out, lines) = listen(child, log)?;
+    if let Some(watch) = &mut watch {
+        watch.begin()?;
+    }
     let limit: Duration =
         spec.phases.iter().map(|p| Duration::from_nanos(p.limit_ns)).sum::<Duration>() + SLACK;
     let mut last = VecDeque::new();

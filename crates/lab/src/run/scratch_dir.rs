@@ -127,7 +127,7 @@ impl ScratchDir {
     }
 
     /// Kills the processes until none is left: a process may start another one during the search.
-    fn end_processes(&self) -> usize {
+    pub fn end_processes(&self) -> usize {
         let mut ended = BTreeSet::new();
         for _ in 0..100 {
             let left = self.processes();

@@ -60,23 +60,71 @@ impl MigrationRun<'_> {
         Ok(())
     }
 
-    /// Mounts the datasets in their places again, the outer ones first, and lets them be mounted when their pools are imported.
+    /// Mounts the datasets in their places again, and lets them be mounted when their pools are imported.
     pub(super) fn mount_places(&mut self, direction: Direction) -> Result<()> {
-        let work = self.state().work;
-        // First, because `zfs inherit` mounts a dataset anew.
-        for of in work.moves.iter().rev().filter(|_| direction == Direction::Forth) {
-            PlacedDataset::open(&of.source)?.restore(of, CANMOUNT, self.observer)?;
+        match direction {
+            Direction::Forth => self.resettle_sources(),
+            Direction::Back => self.settle_targets(),
         }
+    }
+
+    /// Mounts the datasets of the new pool in their places, the outer ones first.
+    pub(super) fn settle_targets(&mut self) -> Result<()> {
+        let work = self.state().work;
         for of in &work.moves {
-            match direction {
-                Direction::Forth => PlacedDataset::open(&of.source)?.resettle(of, self.observer)?,
-                Direction::Back => PlacedDataset::open(&of.target)?.settle(of, self.observer)?,
+            self.uncover(of, Direction::Back)?;
+            PlacedDataset::open(&of.target)?.settle(of, self.observer)?;
+        }
+        self.release_targets()
+    }
+
+    /// Mounts the datasets that the database was on in their places again, with the properties from before. These are restored while nothing
+    /// is mounted, because `zfs inherit` unmounts a dataset, which fails if another one is mounted in it, and changes the directory on which
+    /// it is mounted. The one with the database's directory is the last that can be mounted at start.
+    pub(super) fn resettle_sources(&mut self) -> Result<()> {
+        let work = self.state().work;
+        let mut is_restored = true;
+        for of in &work.moves {
+            is_restored &= PlacedDataset::open(&of.source)?.is_restored(of)?;
+        }
+        if !is_restored {
+            for of in work.moves.iter().rev() {
+                PlacedDataset::open(&of.source)?.unmount(self.observer)?;
+            }
+            for of in &work.moves {
+                let placed = PlacedDataset::open(&of.source)?;
+                placed.check_free(&of.mountpoint)?;
+                placed.hold_back(self.observer)?;
+                placed.restore(of, MOUNTPOINT, self.observer)?;
+            }
+            let (holders, others): (Vec<_>, Vec<_>) = work.moves.iter().partition(|of| work.is_holder(of));
+            for of in others.into_iter().chain(holders) {
+                PlacedDataset::open(&of.source)?.restore(of, CANMOUNT, self.observer)?;
             }
         }
-        match direction {
-            Direction::Forth => Ok(()),
-            Direction::Back => self.release_targets(),
+        for of in &work.moves {
+            self.uncover(of, Direction::Forth)?;
+            PlacedDataset::open(&of.source)?.mount(&of.mountpoint, self.observer)?;
         }
+        Ok(())
+    }
+
+    /// Before an outer dataset is mounted, unmounts those that were mounted in its directories when their pool was imported: it would be
+    /// mounted over them.
+    fn uncover(&mut self, outer: &DatasetMove, direction: Direction) -> Result<()> {
+        if PlacedDataset::open(outer.ends(direction).0)?.is_on(&outer.mountpoint)? {
+            return Ok(());
+        }
+        let is_inner = |of: &&DatasetMove| {
+            of.mountpoint != outer.mountpoint && of.mountpoint.starts_with(&outer.mountpoint)
+        };
+        for of in self.state().work.moves.iter().rev().filter(is_inner) {
+            let placed = PlacedDataset::open(of.ends(direction).0)?;
+            if placed.is_on(&of.mountpoint)? {
+                placed.unmount(self.observer)?;
+            }
+        }
+        Ok(())
     }
 
     /// Lets the datasets of the new pool be mounted when it is imported, the one with the database's directory last.

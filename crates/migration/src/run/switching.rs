@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use poolwright_apply::{Stage, service};
-use poolwright_host::writers::find_writer_of_mounts;
-use poolwright_host::{mountinfo, unmount_command};
+use poolwright_apply::Stage;
+use poolwright_datasets::is_dataset;
+use poolwright_host::{mountinfo, quoted, unmount_command};
 
 use super::MigrationRun;
 use crate::error::refused;
-use crate::mounting::{CANMOUNT, PlacedDataset};
+use crate::mounting::PlacedDataset;
 use crate::state::{MigrationPhase, MigrationState};
 use crate::work::Direction;
 use crate::{Error, Result};
@@ -34,9 +34,39 @@ impl MigrationRun<'_> {
                     self.mount_places(direction)?;
                     return refused(format!(
                         "{busy}\nhint: a program uses it, for example as its working directory; `fuser -vm {}` shows which",
-                        poolwright_host::quoted(&of.mountpoint)
+                        quoted(&of.mountpoint)
                     ));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses datasets below those from which files are copied, and mounts in their directories, that do not move with them: they were made
+    /// later, and files of the database could be in them.
+    pub(super) fn check_below(&self, direction: Direction) -> Result<()> {
+        let work = self.state().work;
+        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let moves = |name: &str| work.moves.iter().any(|of| of.ends(direction).0 == name);
+        for of in &work.moves {
+            let (from, _) = of.ends(direction);
+            let tree = PlacedDataset::open(from)?.admin.tree(from)?;
+            let below = tree.into_iter().map(|of| of.name).find(|name| !moves(name));
+            // The kernel mounts a snapshot below `.zfs` of its dataset.
+            let is_other = |mount: &&mountinfo::MountEntry| {
+                let source = mount.source.to_string_lossy();
+                !source.contains('@') && !moves(&source)
+            };
+            let mounted = mountinfo::below(&mounts, &of.mountpoint).find(is_other);
+            let mounted = mounted.map(|mount| match is_dataset(mount) {
+                true => mount.source.to_string_lossy().into_owned(),
+                false => mount.point.display().to_string(),
+            });
+            if let Some(name) = below.or(mounted) {
+                return refused(format!(
+                    "{name} is in the database's datasets, but was made after they were moved\nhint: move its files into {}, and remove it",
+                    quoted(&of.mountpoint)
+                ));
             }
         }
         Ok(())
@@ -66,11 +96,9 @@ impl MigrationRun<'_> {
                 used.push(of.mountpoint.clone());
             }
         }
-        // Nothing may be mounted into the directories of a database that runs.
-        if used.len() < work.moves.len()
-            && let Some(writer) = find_writer_of_mounts(&used)
-        {
-            return refused(service::describe(&writer));
+        // Nothing may be mounted into or over the directories of a database that runs, on an empty directory for example.
+        if used.len() < work.moves.len() {
+            self.check_stopped()?;
         }
         match (in_place.first(), !used.is_empty()) {
             (None, _) => self.switch(direction),
@@ -94,28 +122,8 @@ impl MigrationRun<'_> {
             PlacedDataset::open(of.ends(direction).0)?.park(&of.staging, self.observer)?;
         }
         match direction {
-            Direction::Forth => {
-                for of in &work.moves {
-                    PlacedDataset::open(&of.target)?.settle(of, self.observer)?;
-                }
-                self.release_targets()?;
-            }
-            Direction::Back => {
-                // Before they are mounted, because `zfs inherit` mounts a dataset anew, and changes the directory on which it is mounted.
-                for of in work.moves.iter().filter(|of| !work.is_holder(of)) {
-                    PlacedDataset::open(&of.source)?.restore(of, CANMOUNT, self.observer)?;
-                }
-                for of in &work.moves {
-                    PlacedDataset::open(&of.source)?.resettle(of, self.observer)?;
-                }
-                for of in work.moves.iter().filter(|of| work.is_holder(of)) {
-                    PlacedDataset::open(&of.source)?.restore(of, CANMOUNT, self.observer)?;
-                }
-                // That of the directory was mounted anew, and the others with it.
-                for of in &work.moves {
-                    PlacedDataset::open(&of.source)?.mount(&of.mountpoint, self.observer)?;
-                }
-            }
+            Direction::Forth => self.settle_targets()?,
+            Direction::Back => self.resettle_sources()?,
         }
         self.enter(|state| MigrationState { phase: MigrationPhase::Switched, ..state })
     }

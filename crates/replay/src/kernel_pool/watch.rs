@@ -52,7 +52,7 @@ pub struct PoolWatch<'a> {
     guardian: Option<Guardian>,
     commands: ZfsCommands,
     kstats: Kstats,
-    leaves: PoolLeaves,
+    leaves: Option<PoolLeaves>,
     /// Bytes that the pool's devices had written at the start.
     written_before: u64,
     seen: Seen,
@@ -73,33 +73,47 @@ struct Seen {
 }
 
 impl<'a> PoolWatch<'a> {
-    /// Starts to watch the trial that runs in the process `trial`.
+    /// From now on, the datasets of the trial that runs in the process `trial` are destroyed when this is dropped, which must not be before
+    /// the trial has ended.
     ///
     /// # Errors
-    /// If the shell that destroys the datasets cannot be started, or the pool's counters cannot be read.
+    /// If the shell that destroys the datasets cannot be started.
     pub fn start(options: &'a KernelPoolOptions, trial: u32) -> Result<PoolWatch<'a>> {
         let dataset = options.dataset_of(trial);
         let arguments = [dataset.clone(), MARK.to_owned(), trial.to_string()];
         let guardian = Guardian::start(DESTROY, arguments).map_err(host("start", "/bin/sh"))?;
-        let commands = ZfsCommands::of_pool(CommandOptions::default(), options.pool());
-        let not_counted = || Error::NoVdevCounters { pool: options.pool().to_owned() };
-        let leaves = PoolLeaves::of(&commands, options.pool())?.ok_or_else(not_counted)?;
-        let mut watch = PoolWatch {
+        Ok(PoolWatch {
             options,
             dataset,
             guardian: Some(guardian),
-            written_before: leaves.totals(&commands)?.ok_or_else(not_counted)?.write_bytes,
-            leaves,
-            commands,
+            commands: ZfsCommands::of_pool(CommandOptions::default(), options.pool()),
             kstats: Kstats::default(),
+            leaves: None,
+            written_before: 0,
             seen: Seen::default(),
             next: Instant::now() + INTERVAL,
             above: 0,
             failed: 0,
             load: PoolLoad::default(),
-        };
-        watch.seen = watch.look()?;
-        Ok(watch)
+        })
+    }
+
+    /// Reads the counters from which the load is counted.
+    ///
+    /// # Errors
+    /// If the pool's counters cannot be read.
+    pub fn begin(&mut self) -> Result<()> {
+        self.leaves = PoolLeaves::of(&self.commands, self.options.pool())?;
+        self.written_before = self.device_written()?;
+        self.seen = self.look()?;
+        self.next = Instant::now() + INTERVAL;
+        Ok(())
+    }
+
+    fn device_written(&self) -> Result<u64> {
+        let totals = self.leaves.as_ref().map(|leaves| leaves.totals(&self.commands)).transpose()?.flatten();
+        let not_counted = || Error::NoVdevCounters { pool: self.options.pool().to_owned() };
+        Ok(totals.ok_or_else(not_counted)?.write_bytes)
     }
 
     /// Looks at the pool once in a while. Returns an error if the trial must be stopped.
@@ -158,14 +172,12 @@ impl<'a> PoolWatch<'a> {
         Ok(seen)
     }
 
-    /// The bytes that the pool's devices have written since the start: those of the trial and of others.
+    /// The bytes that the pool's devices have written since [`PoolWatch::begin`]: those of the trial and of others.
     ///
     /// # Errors
     /// If the pool's counters cannot be read.
     pub fn device_written_bytes(&self) -> Result<u64> {
-        let totals = self.leaves.totals(&self.commands)?;
-        let totals = totals.ok_or_else(|| Error::NoVdevCounters { pool: self.options.pool().to_owned() })?;
-        Ok(totals.write_bytes.saturating_sub(self.written_before))
+        Ok(self.device_written()?.saturating_sub(self.written_before))
     }
 
     /// Destroys the trial's datasets, after its process has ended; returns the load during the trial.
