@@ -78,10 +78,22 @@ fn add_fast(mounted: &TestDir) -> u64 {
     mounted.json("mount fast f --background --arc 64M")["pid"].as_u64().unwrap()
 }
 
+/// The process that has the second pool. It is killed when a test ends, after what uses the pool.
+struct FastPool(u64);
+
+impl Drop for FastPool {
+    fn drop(&mut self) {
+        if self.0 != 0 {
+            let _ = Command::new("kill").args(["-KILL", &self.0.to_string()]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
 /// Files on `tank/db`, which is mounted on `db`, and a log on `tank/db/log`, which is mounted in it.
 struct Files {
+    // Its mounts are removed with those of the second pool, after this one's process was killed.
+    _fast: FastPool,
     mounted: Mounted,
-    fast: u64,
 }
 
 impl std::ops::Deref for Files {
@@ -92,18 +104,11 @@ impl std::ops::Deref for Files {
     }
 }
 
-impl Drop for Files {
-    fn drop(&mut self) {
-        // Mounts of the second pool are removed with those of the first one.
-        let _ = Command::new("kill").args(["-KILL", &self.fast.to_string()]).status();
-    }
-}
-
 impl Files {
     fn new() -> Files {
         let mounted = Mounted::on("a.img:4G");
-        let fast = add_fast(&mounted);
-        let files = Files { mounted, fast };
+        let _fast = FastPool(add_fast(&mounted));
+        let files = Files { _fast, mounted };
         files.run("dataset create tank/db -o logbias=throughput");
         files.run("dataset create tank/db/log");
         fs::create_dir(files.at("db")).unwrap();
@@ -339,8 +344,9 @@ fn refusals_to_move() {
 fn a_running_postgresql_moves_to_another_pool_and_back() {
     skip_without_fuse!();
     skip_without_postgres!();
+    let mut fast = FastPool(0);
     let mut postgres = Postgres::start();
-    let fast = add_fast(&postgres);
+    fast.0 = add_fast(&postgres);
     let db = postgres.at("data/db").canonicalize().unwrap();
     write_plan(
         &postgres,
@@ -409,6 +415,5 @@ fn a_running_postgresql_moves_to_another_pool_and_back() {
         Command::new(bin.join("pg_checksums")).arg("-D").arg(&db).stdout(Stdio::null()).status().unwrap();
     assert!(checksums.success());
     postgres.stop();
-    umount(&postgres.at("f"));
-    let _ = Command::new("kill").arg(fast.to_string()).status();
+    until("the second pool can be unmounted", || umount(&postgres.at("f")));
 }
