@@ -11,7 +11,7 @@ use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
-use poolwright_openzfs::property::{self, Settings};
+use poolwright_openzfs::property::{self, Settings, canonical};
 use poolwright_pool::ZfsCommands;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 use poolwright_trace::format_size;
@@ -82,6 +82,8 @@ pub struct MoveAssessment {
     pub mountpoint: PathBuf,
     /// The properties with which the new one is created.
     pub settings: Settings,
+    /// Those of them that the present one has not, with its values.
+    pub differing: Settings,
     /// The space that it refers to, in bytes.
     pub referenced: u64,
     /// The snapshots of the present dataset, which do not move.
@@ -140,6 +142,7 @@ impl<'a> MigrationAssessor<'a> {
                 source: source.clone(),
                 target: name.clone(),
                 mountpoint: mount.point.clone(),
+                differing: differing(&placed, &settings)?,
                 settings: settings.clone(),
                 referenced: used,
                 snapshots: placed.admin.snapshots(&source)?.len() as u64,
@@ -292,6 +295,16 @@ impl MigrationAssessment {
             format_size(self.referenced)
         ))
     }
+}
+
+/// The present values of the properties that are other ones in these settings.
+fn differing(source: &PlacedDataset<'_>, settings: &Settings) -> Result<Settings> {
+    let present = source.admin.placed_properties(source.name)?;
+    let other = |(name, value): (&String, &String)| {
+        let of = present.get(name)?;
+        (canonical(name, &of.value) != canonical(name, value)).then(|| (name.clone(), of.value.clone()))
+    };
+    Ok(settings.iter().filter_map(other).collect())
 }
 
 /// The mounts of the datasets that the database is on, an outer one before those in it.

@@ -211,6 +211,8 @@ fn files_move_to_another_pool_and_back() {
         moves[1]["settings"]["recordsize"], "131072",
         "the plan recommends nothing for the log: {planned}"
     );
+    let text = files.run("apply plan.json --new-pool fast --dry-run");
+    assert!(text.contains("recordsize  128K → 16K") && text.contains("tank/db on "), "{text}");
     files.is_on_tank();
 
     let done = files.report("apply plan.json --new-pool fast --yes");

@@ -12,9 +12,13 @@ pub fn assessment(assessment: &MigrationAssessment) -> String {
     let mut text = String::new();
     for of in &assessment.datasets {
         let _ = writeln!(text, "{} on {} moves to {}", of.source, quoted(&of.mountpoint), of.target);
-        for (name, value) in &of.settings {
-            let _ = writeln!(text, "  {name}={}", spelled_setting(name, value));
+        for (name, now) in &of.differing {
+            let then = of.settings.get(name).map_or(now, |value| value);
+            let _ =
+                writeln!(text, "  {name}  {} → {}", spelled_setting(name, now), spelled_setting(name, then));
         }
+        let same = of.settings.len() - of.differing.len();
+        let _ = writeln!(text, "  {} as today", counted_properties(same));
     }
     let _ = writeln!(
         text,
@@ -36,6 +40,13 @@ pub fn assessment(assessment: &MigrationAssessment) -> String {
         let _ = writeln!(text, "note: {note}");
     }
     text
+}
+
+fn counted_properties(number: usize) -> String {
+    match number {
+        1 => "1 property".to_owned(),
+        number => format!("{number} properties"),
+    }
 }
 
 /// The outcome as text. `plan` is the plan's file.
