@@ -254,7 +254,12 @@ impl<'a> MigrationRun<'a> {
 
     /// Refuses datasets that have the names of those of this migration, but are other ones.
     fn check_identities(&self) -> Result<()> {
-        let work = self.state().work;
+        let MigrationState { work, direction, phase, .. } = self.state();
+        // After the database was moved back, the datasets of the new pool are destroyed one by one.
+        let is_needed = match direction {
+            Direction::Forth => phase >= MigrationPhase::Switching,
+            Direction::Back => phase < MigrationPhase::Switched,
+        };
         for of in &work.moves {
             let source = PlacedDataset::open(&of.source)?;
             let target = PlacedDataset::open(&of.target)?;
@@ -269,7 +274,7 @@ impl<'a> MigrationRun<'a> {
             }
             if target.exists()? {
                 self.check_own(of, &target)?;
-            } else if self.state().direction == Direction::Back || self.phase() >= MigrationPhase::Switching {
+            } else if is_needed {
                 return refused(format!(
                     "{}, to which the database was moved, does not exist any more\nhint: to use the datasets that it was on before, as they \
                      were when it was moved: {}",
