@@ -63,6 +63,18 @@ pub struct RunningDatabase {
     pub unit: Option<String>,
 }
 
+impl RunningDatabase {
+    /// Finds a process that has a file of these mount points open for writing.
+    pub fn find(roots: &[PathBuf]) -> Option<RunningDatabase> {
+        find_writer_of_mounts(roots).map(|writer| RunningDatabase {
+            unit: service::unit_of(writer.pid),
+            pid: writer.pid,
+            name: writer.name,
+            path: writer.path,
+        })
+    }
+}
+
 /// What would happen to one dataset. Sizes are bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DatasetAssessment {
@@ -182,12 +194,7 @@ impl<'a> Assessor<'a> {
         let datasets = examined.collect::<Result<Vec<_>>>()?;
         work.datasets = found.into_iter().map(|of| of.work).collect();
         drop_pins(&mut work.datasets);
-        let running = find_writer_of_mounts(&work.roots()).map(|writer| RunningDatabase {
-            unit: service::unit_of(writer.pid),
-            pid: writer.pid,
-            name: writer.name,
-            path: writer.path,
-        });
+        let running = RunningDatabase::find(&work.roots());
         Ok(Assessment {
             plan: id.to_owned(),
             directory: work.directory.clone(),

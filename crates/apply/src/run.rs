@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
+use poolwright_host::writers::Writer;
 use poolwright_pool::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,6 +37,52 @@ pub struct Options {
     pub rate: Option<u64>,
     /// The database is not stopped if it would be stopped for longer.
     pub max_downtime: Option<Duration>,
+}
+
+impl Options {
+    /// Tells the user how long the database is expected to be stopped, and refuses if that is longer than allowed.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub fn announce_downtime(&self, expected: Duration, observer: &mut dyn RunObserver) -> Result<()> {
+        let expected_s = expected.as_secs_f64();
+        observer.note(&format!(
+            "the database will be stopped for about {expected_s:.1} s, and the time that it takes to stop and start"
+        ));
+        match self.max_downtime {
+            Some(most) if expected > most => refused(format!(
+                "the database would be stopped for about {expected_s:.1} s, longer than the {:.1} s allowed\nhint: try again when it \
+                 writes less",
+                most.as_secs_f64()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts the database that this run or an interrupted one has stopped. `writer` finds a process that has its files open for writing.
+    ///
+    /// # Errors
+    /// [`Error::Service`] if the command fails, unless the database runs.
+    pub fn start_service(
+        &self,
+        observer: &mut dyn RunObserver,
+        writer: impl Fn() -> Option<Writer>,
+    ) -> Result<()> {
+        observer.stage(Stage::Start);
+        let Some(command) = self.service.start_command() else {
+            observer.note("the database was stopped by an interrupted run; start it now");
+            return Ok(());
+        };
+        observer.command(&command);
+        match (self.service.start(), writer()) {
+            // It may have been started by others in the meantime.
+            (Err(error), Some(writer)) => {
+                observer.note(&format!("{error}; {} (process {}) runs", writer.name, writer.pid));
+                Ok(())
+            }
+            (started, _) => started,
+        }
+    }
 }
 
 /// What was done.

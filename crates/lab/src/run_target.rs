@@ -25,7 +25,7 @@ pub enum RunTarget {
 }
 
 impl RunTarget {
-    /// Returns the words for the results, by which runs are told apart.
+    /// Returns the text that identifies the target in the results.
     pub fn text(&self) -> String {
         match self {
             RunTarget::Pool => "pool".to_owned(),

@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::assessment::RunningDatabase;
-use poolwright_apply::service;
+use poolwright_apply::assessment::{RESERVE, RunningDatabase};
 use poolwright_backup::database::{DatabaseKind, LocatedDatabase};
 use poolwright_backup::sources::BackupSources;
 use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
-use poolwright_host::writers::find_writer_of_mounts;
 use poolwright_openzfs::property::{self, Settings, canonical};
 use poolwright_pool::ZfsCommands;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
@@ -26,7 +24,7 @@ use crate::work::{DatasetMove, MigrationWork};
 use crate::{Error, Result};
 
 /// Properties that a dataset of the kernel has for ever, and others besides those that trials vary: the new one has today's values.
-const KEPT: [&str; 14] = [
+const KEPT: [&str; 13] = [
     "casesensitivity",
     "normalization",
     "utf8only",
@@ -40,10 +38,7 @@ const KEPT: [&str; 14] = [
     "devices",
     "special_small_blocks",
     "dedup",
-    "snapdir",
 ];
-/// Space that must stay free in the new pool, in bytes.
-const RESERVE: u64 = 64 << 20;
 
 /// What moving a database would do. Sizes are bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -167,12 +162,7 @@ impl<'a> MigrationAssessor<'a> {
             staging: self.staging.clone(),
             moves,
         };
-        let running = find_writer_of_mounts(&work.roots()).map(|writer| RunningDatabase {
-            unit: service::unit_of(writer.pid),
-            pid: writer.pid,
-            name: writer.name,
-            path: writer.path,
-        });
+        let running = RunningDatabase::find(&work.roots());
         Ok(MigrationAssessment {
             plan: self.id.to_owned(),
             directory,

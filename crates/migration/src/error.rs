@@ -58,15 +58,6 @@ impl Error {
         }
     }
 
-    /// Whether the user interrupted the run.
-    pub fn is_interruption(&self) -> bool {
-        match self {
-            Error::Apply(poolwright_apply::Error::Interrupted) => true,
-            Error::WithOutcome { cause, .. } => cause.is_interruption(),
-            _ => false,
-        }
-    }
-
     /// Makes an error of the host from its cause.
     pub(crate) fn host(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();

@@ -4,7 +4,7 @@ mod copying;
 mod switching;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use poolwright_apply::rewrite::FileScan;
 use poolwright_apply::run::Options;
@@ -158,7 +158,7 @@ impl<'a> MigrationRun<'a> {
             self.outcome.unchanged = true;
         } else {
             self.copy_stopped(direction)?;
-            self.check_snapshot_is_present(direction)?;
+            self.check_unwritten(direction)?;
         }
         let before_switch = match direction {
             Direction::Forth => Some(self.digests(direction)?),
@@ -286,20 +286,9 @@ impl<'a> MigrationRun<'a> {
         Ok(())
     }
 
-    /// A process that has a file of the database open for writing: by its file system where a dataset is mounted, elsewhere by its path.
-    fn writer(&self) -> Option<Writer> {
-        let mounts = mountinfo::read().unwrap_or_default();
-        let roots = self.state().work.roots();
-        let (mounted, others): (Vec<PathBuf>, Vec<PathBuf>) =
-            roots.into_iter().partition(|root| mountinfo::on(&mounts, root).is_some());
-        find_writer_of_mounts(&mounted).or_else(|| find_writer(&others))
-    }
-
     /// Refuses if the database runs.
     fn check_stopped(&self) -> Result<()> {
-        if let Some(writer) = self.writer() {
-            return refused(service::describe(&writer));
-        }
+        self.check_unused()?;
         match self.options.service.is_running(&[]) {
             true => refused("the database is running, on an empty directory perhaps\nhint: stop it"),
             false => Ok(()),
@@ -343,7 +332,7 @@ impl<'a> MigrationRun<'a> {
 
     /// Refuses if a process has opened a file for writing although the database is stopped.
     fn check_unused(&self) -> Result<()> {
-        match self.writer() {
+        match writer(&self.state().work) {
             Some(writer) => refused(service::describe(&writer)),
             None => Ok(()),
         }
@@ -351,25 +340,12 @@ impl<'a> MigrationRun<'a> {
 
     /// Starts the database if this run or an interrupted one has stopped it.
     fn start_if_stopped(&mut self) -> Result<()> {
+        let MigrationState { work, is_stopped, .. } = self.state();
         // It may still run, or be about to end: the next run starts it.
-        if !self.state().is_stopped || (self.is_stop_failed && self.writer().is_some()) {
+        if !is_stopped || (self.is_stop_failed && writer(&work).is_some()) {
             return Ok(());
         }
-        self.observer.stage(Stage::Start);
-        match self.options.service.start_command() {
-            Some(command) => {
-                self.observer.command(&command);
-                match (self.options.service.start(), self.writer()) {
-                    // It may have been started by others in the meantime.
-                    (Err(error), Some(writer)) => {
-                        self.observer
-                            .note(&format!("{error}; {} (process {}) runs", writer.name, writer.pid));
-                    }
-                    (started, _) => started?,
-                }
-            }
-            None => self.observer.note("the database was stopped by an interrupted run; start it now"),
-        }
+        self.options.start_service(self.observer, || writer(&work))?;
         self.enter(|state| MigrationState { is_stopped: false, ..state })
     }
 
@@ -440,6 +416,14 @@ impl<'a> MigrationRun<'a> {
     }
 }
 
+/// A process that has a file of the database open for writing: by its file system where a dataset is mounted, elsewhere by its path.
+fn writer(work: &MigrationWork) -> Option<Writer> {
+    let mounts = mountinfo::read().unwrap_or_default();
+    let (mounted, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        work.roots().into_iter().partition(|root| mountinfo::on(&mounts, root).is_some());
+    find_writer_of_mounts(&mounted).or_else(|| find_writer(&others))
+}
+
 /// The commands that mount the datasets that a database was on where they were.
 fn commands_back(work: &MigrationWork) -> String {
     let command = |of: &DatasetMove| {
@@ -447,15 +431,6 @@ fn commands_back(work: &MigrationWork) -> String {
         format!("zfs set canmount=on mountpoint={point} {}; zfs mount {}", of.source, of.source)
     };
     work.moves.iter().map(command).collect::<Vec<_>>().join("; ")
-}
-
-/// The message that a downtime is too long.
-fn too_long(expected: Duration, most: Duration) -> String {
-    format!(
-        "the database would be stopped for about {:.1} s, longer than the {:.1} s allowed\nhint: try again when it writes less",
-        expected.as_secs_f64(),
-        most.as_secs_f64()
-    )
 }
 
 /// The message about a file that cannot be copied.

@@ -99,12 +99,7 @@ pub fn outcome(outcome: &Outcome, plan: &str) -> String {
         Action::Undone => format!("undone: {}\n{}", rewritten(outcome), moved(outcome)),
         Action::Discarded => "the snapshots are destroyed; the plan stays applied\n".to_owned(),
     };
-    if let Some(downtime) = outcome.downtime_s {
-        let expected = outcome.expected_downtime_s.map_or_else(String::new, |of| {
-            format!(" (expected: {of:.1} s, and the time to stop and start it)")
-        });
-        let _ = writeln!(text, "the database was stopped for {downtime:.1} s{expected}");
-    }
+    text += &downtime(outcome.downtime_s, outcome.expected_downtime_s);
     if !outcome.snapshots.is_empty() {
         let _ = writeln!(
             text,
@@ -113,6 +108,14 @@ pub fn outcome(outcome: &Outcome, plan: &str) -> String {
         );
     }
     text
+}
+
+/// A line about how long the database was stopped, and was expected to be; nothing if it was not.
+pub(crate) fn downtime(downtime_s: Option<f64>, expected_s: Option<f64>) -> String {
+    let Some(downtime) = downtime_s else { return String::new() };
+    let expected = expected_s
+        .map_or_else(String::new, |of| format!(" (expected: {of:.1} s, and the time to stop and start it)"));
+    format!("the database was stopped for {downtime:.1} s{expected}\n")
 }
 
 /// A line for each directory that moved.

@@ -7,6 +7,8 @@ use poolwright_migration::{MigrationAssessment, MigrationOutcome};
 use poolwright_trace::{counted, format_size};
 use poolwright_tune::spelled_setting;
 
+use crate::assessment_text::downtime;
+
 /// The assessment as text.
 pub fn assessment(assessment: &MigrationAssessment) -> String {
     let mut text = String::new();
@@ -66,12 +68,7 @@ pub fn outcome(outcome: &MigrationOutcome, plan: &str) -> String {
             format_size(outcome.bytes)
         ),
     };
-    if let Some(downtime) = outcome.downtime_s {
-        let expected = outcome.expected_downtime_s.map_or_else(String::new, |of| {
-            format!(" (expected: {of:.1} s, and the time to stop and start it)")
-        });
-        let _ = writeln!(text, "the database was stopped for {downtime:.1} s{expected}");
-    }
+    text += &downtime(outcome.downtime_s, outcome.expected_downtime_s);
     if !outcome.unused.is_empty() {
         let _ = writeln!(
             text,

@@ -116,19 +116,7 @@ impl Run<'_> {
             }
         }
         self.outcome.expected_downtime_s = Some(expected.as_secs_f64());
-        self.observer.note(&format!(
-            "the database will be stopped for about {:.1} s, and the time that it takes to stop and start",
-            expected.as_secs_f64()
-        ));
-        match self.options.max_downtime {
-            Some(most) if expected > most => refused(format!(
-                "the database would be stopped for about {:.1} s, longer than the {:.1} s allowed\nhint: try again when it \
-                 writes less",
-                expected.as_secs_f64(),
-                most.as_secs_f64()
-            )),
-            _ => Ok(()),
-        }
+        self.options.announce_downtime(expected, self.observer)
     }
 
     /// Stops the database. Returns since when it is stopped, if it was running.
@@ -241,20 +229,7 @@ impl Run<'_> {
         if !self.state().is_stopped || (self.is_stop_failed && find_writer_of_mounts(&roots).is_some()) {
             return Ok(());
         }
-        self.observer.stage(Stage::Start);
-        let Some(command) = self.options.service.start_command() else {
-            self.observer.note("the database was stopped by an interrupted run; start it now");
-            return Ok(());
-        };
-        self.observer.command(&command);
-        match (self.options.service.start(), find_writer_of_mounts(&roots)) {
-            // It may have been started by others in the meantime.
-            (Err(error), Some(writer)) => {
-                self.observer.note(&format!("{error}; {} (process {}) runs", writer.name, writer.pid));
-                Ok(())
-            }
-            (started, _) => started,
-        }
+        self.options.start_service(self.observer, || find_writer_of_mounts(&roots))
     }
 
     fn take_snapshots(&mut self, datasets: &[OpenDataset]) -> Result<()> {

@@ -5,32 +5,29 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use poolwright_apply::Stage;
+use poolwright_apply::assessment::RESERVE;
+use poolwright_apply::relocation::PLAN_PROPERTY;
 use poolwright_apply::rewrite::{CopiedSnapshot, Rate, TreeContents, TreeCopier};
+use poolwright_backup::sources::SNAPSHOTS;
 use poolwright_datasets::pool_of;
 use poolwright_host::{mountinfo, quoted, room, time};
 use poolwright_pool::DatasetChange;
 
-use super::{MigrationRun, not_copied, too_long};
+use super::{MigrationRun, not_copied};
 use crate::error::refused;
 use crate::mounting::{CANMOUNT, MOUNTPOINT, PlacedDataset, make_dir};
 use crate::state::{CopiedRound, MigrationState};
 use crate::work::{DatasetMove, Direction, MigrationWork, PoolEngine, SnapshotSlot};
 use crate::{Error, Result};
 
-/// The hidden directory of a mounted dataset with its snapshots.
-const SNAPSHOTS: &str = ".zfs/snapshot";
 /// The rounds of copying while the database runs.
 const ROUNDS: usize = 4;
 /// A further round is not worth it if the last one took less than this.
 const SHORT: Duration = Duration::from_secs(2);
-/// Space that must stay free while files are copied, in bytes.
-const RESERVE: u64 = 64 << 20;
 /// How many bytes are copied between two checks of the free space.
 const SPACE_EVERY: u64 = 32 << 20;
 /// How long before a snapshot a file must have been changed for its copy to be kept, in nanoseconds.
 const MARGIN_NS: i64 = 1_000_000_000;
-/// The user property that marks a dataset as one that was created for a plan. Its value is the plan's identifier.
-const PLAN_PROPERTY: &str = "poolwright:plan";
 
 impl MigrationRun<'_> {
     /// Mounts the datasets from which files are copied in their places, and those to which they are copied in the staging directory; those
@@ -196,14 +193,7 @@ impl MigrationRun<'_> {
         self.copy_round(direction, Stage::Copy, None)?;
         let expected = start.elapsed();
         self.outcome.expected_downtime_s = Some(expected.as_secs_f64());
-        self.observer.note(&format!(
-            "the database will be stopped for about {:.1} s, and the time that it takes to stop and start",
-            expected.as_secs_f64()
-        ));
-        match self.options.max_downtime {
-            Some(most) if expected > most => refused(too_long(expected, most)),
-            _ => Ok(()),
-        }
+        Ok(self.options.announce_downtime(expected, self.observer)?)
     }
 
     /// Copies what has changed since the last round, while the database is stopped.
@@ -249,7 +239,7 @@ impl MigrationRun<'_> {
     }
 
     /// Refuses if a file was written since the last snapshot, by a program that has closed it again.
-    pub(super) fn check_snapshot_is_present(&self, direction: Direction) -> Result<()> {
+    pub(super) fn check_unwritten(&self, direction: Direction) -> Result<()> {
         let state = self.state();
         let Some(copied) = state.copied else { return refused("nothing was copied") };
         let name = state.work.snapshot(copied.slot);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use poolwright_apply::journal::interrupted;
 use poolwright_apply::run::{ApplyReport, Outcome, Run};
 use poolwright_apply::{Assessment, Assessor, Journal, plan_id};
@@ -100,18 +100,8 @@ fn apply(args: &Args, id: &str, assessment: &Assessment) -> anyhow::Result<Outco
     let journal = Journal::open(&journals(), id)?;
     let is_begun = journal.state().is_some_and(|state| !state.is_undone() && !state.is_applied());
     if !assessment.is_empty() || is_begun {
-        if let Some(running) = &assessment.running
-            && assessment.datasets.iter().any(|of| of.rewritten_files > 0 || !of.relocations.is_empty())
-            && !options.service.is_known()
-        {
-            let unit =
-                running.unit.as_ref().map_or_else(String::new, |unit| format!(" (its unit is {unit})"));
-            let todo = format!("name its unit with --unit{unit}, or the commands with --stop and --start");
-            bail!(
-                anyhow!("{} (process {}) is running", running.name, running.pid)
-                    .context(Refused)
-                    .context(hint(todo))
-            );
+        if assessment.datasets.iter().any(|of| of.rewritten_files > 0 || !of.relocations.is_empty()) {
+            args.how.check_stoppable(assessment.running.as_ref())?;
         }
         assessment.check_space()?;
         args.how.confirm("Apply?")?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use poolwright_apply::Service;
+use poolwright_apply::assessment::RunningDatabase;
 use poolwright_apply::run::{Options, RunObserver, Stage};
 use poolwright_lab::run::Update;
 use poolwright_trace::format_size;
@@ -56,6 +57,18 @@ impl ConversionArgs {
             _ => Service::None,
         };
         Options { service, online: self.online, rate: self.rate, max_downtime: self.max_downtime }
+    }
+
+    /// Refuses a running database that the options do not stop.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn check_stoppable(&self, running: Option<&RunningDatabase>) -> anyhow::Result<()> {
+        let Some(running) = running.filter(|_| !self.options().service.is_known()) else { return Ok(()) };
+        let unit = running.unit.as_ref().map_or_else(String::new, |unit| format!(" (its unit is {unit})"));
+        let todo = format!("name its unit with --unit{unit}, or the commands with --stop and --start");
+        let why = anyhow!("{} (process {}) is running", running.name, running.pid);
+        Err(why.context(Refused).context(hint(todo)))
     }
 
     /// Asks the user on the terminal.

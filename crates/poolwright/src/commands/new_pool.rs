@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use poolwright_apply::{Journal, plan_id};
 use poolwright_host::quoted;
 use poolwright_migration::run::MigrationReport;
@@ -62,16 +62,7 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
         return Err(anyhow!(why).context(Refused).context(hint("`poolwright undo` goes back")));
     }
     if let Some(assessment) = &assessment {
-        if let Some(running) = assessment.running.as_ref().filter(|_| !options.service.is_known()) {
-            let unit =
-                running.unit.as_ref().map_or_else(String::new, |unit| format!(" (its unit is {unit})"));
-            let todo = format!("name its unit with --unit{unit}, or the commands with --stop and --start");
-            bail!(
-                anyhow!("{} (process {}) is running", running.name, running.pid)
-                    .context(Refused)
-                    .context(hint(todo))
-            );
-        }
+        how.check_stoppable(assessment.running.as_ref())?;
         assessment.check_space()?;
         how.confirm(&format!("Move the database to {}?", request.parent))?;
     }
