@@ -209,7 +209,7 @@ pub(crate) fn read_end(messages: &File) -> String {
 }
 
 /// A command that runs a program as the owner of a file, if this process is root and the file is another user's.
-pub(crate) fn command_as(owner: (u32, u32), program: &std::path::Path) -> Command {
+pub fn command_as(owner: (u32, u32), program: &std::path::Path) -> Command {
     let mut command = Command::new(program);
     if owner.0 != 0 && rustix::process::geteuid().is_root() {
         // Also drops the supplementary groups.

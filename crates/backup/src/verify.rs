@@ -6,9 +6,7 @@
 mod files;
 mod mariadb;
 mod postgresql;
-mod program;
 mod restored;
-mod server;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -24,10 +22,10 @@ use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::manifest::{BackupManifest, CheckVerdict, RestoreCheck, RestoreResult};
 use crate::observer::{BackupObserver, BackupStage};
+use crate::program::{ProgramOutput, run_program, run_shell};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::{Error, Result};
 
-use program::{ProgramOutput, run_program, run_shell};
 use restored::RestoredTree;
 
 /// Starts the names of the scratch directories.
@@ -234,11 +232,11 @@ fn compare_contents(backup: &BackupManifest, restored: &TreeContents) -> Restore
     }
 }
 
-fn passed(name: &str) -> RestoreCheck {
+pub(crate) fn passed(name: &str) -> RestoreCheck {
     RestoreCheck { name: name.to_owned(), result: CheckVerdict::Passed, detail: None }
 }
 
-fn failed(name: &str, why: impl Into<String>) -> RestoreCheck {
+pub(crate) fn failed(name: &str, why: impl Into<String>) -> RestoreCheck {
     RestoreCheck { name: name.to_owned(), result: CheckVerdict::Failed, detail: Some(why.into()) }
 }
 

@@ -209,6 +209,21 @@ pub fn open_for_writing(pid: i32) -> impl Iterator<Item = PathBuf> {
     writable_descriptors(pid).filter_map(|link| std::fs::read_link(link).ok())
 }
 
+/// The path of the program that the process runs; `None` if it has ended, or is another user's. It does not exist if the file was
+/// replaced since.
+pub fn program(pid: i32) -> Option<PathBuf> {
+    std::fs::read_link(directory(pid).join("exe")).ok()
+}
+
+/// Whether the process has the mounts of this one. If that cannot be told, it counts as such.
+pub fn shares_mounts(pid: i32) -> bool {
+    let namespace = |of: &Path| std::fs::read_link(of.join("ns/mnt")).ok();
+    match (namespace(&directory(pid)), namespace(Path::new("/proc/self"))) {
+        (Some(of), Some(own)) => of == own,
+        _ => true,
+    }
+}
+
 /// The device numbers (`st_dev`) of the files that the process has open for writing, with their paths. Unlike a path, the device
 /// is the same in other mount namespaces and for other mounts of the file system.
 pub fn devices_open_for_writing(pid: i32) -> impl Iterator<Item = (u64, PathBuf)> {

@@ -24,6 +24,16 @@ pub fn available(dir: &Path) -> io::Result<u64> {
     Ok(free)
 }
 
+/// Bytes that the file system of a directory has in use; of a dataset, those that it refers to.
+///
+/// # Errors
+/// The errors of `statfs(2)`.
+pub fn used(dir: &Path) -> io::Result<u64> {
+    let found = statfs(dir)?;
+    let blocks = (found.f_blocks as u64).saturating_sub(found.f_bfree as u64);
+    Ok(blocks.saturating_mul(found.f_frsize.max(1) as u64))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +44,7 @@ mod tests {
         if memory_fs.is_dir() {
             assert!(available(memory_fs).unwrap() <= memory::total().unwrap());
         }
+        assert!(used(&std::env::temp_dir()).unwrap() < u64::MAX / 2);
         assert!(available(&std::env::temp_dir()).unwrap() < u64::MAX);
         assert_eq!(available(Path::new("/missing/directory")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }

@@ -5,6 +5,9 @@
 //! what has changed, while it is stopped. They are written anew, so they have the records and the codec of their new datasets. Then the
 //! new datasets are mounted in the places of the old ones, which stay as they are, unmounted.
 //!
+//! For PostgreSQL, a standby server can be built on the new datasets instead, which follows the database while it runs and then takes its
+//! place.
+//!
 //! A state file ([`state`]) makes it resumable: each step can be repeated, and before each step that could not be told from the datasets,
 //! the state is written.
 
@@ -12,11 +15,13 @@ pub mod assessment;
 mod error;
 mod mounting;
 pub mod run;
+mod standby;
 pub mod state;
 pub mod work;
 
 pub use assessment::{MigrationAssessment, MigrationAssessor};
 pub use error::{Error, Result};
 pub use run::{MigrationOutcome, MigrationRun};
+pub use standby::check_standby;
 pub use state::{MigrationState, StateFile};
 pub use work::{DatasetMove, MigrationWork};

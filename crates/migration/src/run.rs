@@ -1,6 +1,7 @@
 //! Moving the datasets, and going back.
 
 mod copying;
+mod replicating;
 mod switching;
 
 use std::path::PathBuf;
@@ -34,6 +35,8 @@ pub struct MigrationOutcome {
     pub bytes: u64,
     /// Whether nothing was written since the database moved, so that going back copied nothing.
     pub unchanged: bool,
+    /// Whether a standby server has taken the database's place, so that no files were copied.
+    pub standby: bool,
     /// How long the database was stopped, in seconds. Missing if it was not running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub downtime_s: Option<f64>,
@@ -60,6 +63,8 @@ pub struct MigrationRun<'a> {
     options: Options,
     observer: &'a mut dyn RunObserver,
     outcome: MigrationOutcome,
+    /// Whether the database moves by a standby server.
+    is_standby: bool,
     /// Whether the command that stops the database has failed.
     is_stop_failed: bool,
 }
@@ -67,7 +72,20 @@ pub struct MigrationRun<'a> {
 impl<'a> MigrationRun<'a> {
     /// A run with the state of a plan's migration.
     pub fn new(file: StateFile, options: Options, observer: &'a mut dyn RunObserver) -> MigrationRun<'a> {
-        MigrationRun { file, options, observer, outcome: MigrationOutcome::default(), is_stop_failed: false }
+        MigrationRun {
+            file,
+            options,
+            observer,
+            outcome: MigrationOutcome::default(),
+            is_standby: false,
+            is_stop_failed: false,
+        }
+    }
+
+    /// Moves a PostgreSQL to the new pool by a standby server that takes its place, instead of copying files.
+    #[must_use]
+    pub fn by_standby(self) -> MigrationRun<'a> {
+        MigrationRun { is_standby: true, ..self }
     }
 
     /// Moves the database to the new pool, or continues to. `work` is used if the plan's database is not being moved already.
@@ -143,10 +161,29 @@ impl<'a> MigrationRun<'a> {
         self.clear(direction)
     }
 
-    /// Copies all files, stops the database, copies what it has changed, and unmounts the datasets. Returns since when it is stopped, if it
-    /// was running.
+    /// Makes the other datasets equal to those that the database is on, stops the database, and unmounts all. Returns since when it is
+    /// stopped, if it was running.
     fn copy(&mut self, direction: Direction) -> Result<Option<Instant>> {
         self.check_pools()?;
+        let since = match self.is_standby && direction == Direction::Forth {
+            true => self.replicate()?,
+            false => self.copy_files(direction)?,
+        };
+        let before_switch = match direction {
+            Direction::Forth => Some(self.digests(direction)?),
+            Direction::Back => None,
+        };
+        self.check_unused()?;
+        self.check_below(direction)?;
+        self.unmount_all(direction)?;
+        // A dataset that is mounted would be mounted anew when this is taken back.
+        self.hold_back(direction)?;
+        self.enter(|state| MigrationState { phase: MigrationPhase::Switching, before_switch, ..state })?;
+        Ok(since)
+    }
+
+    /// Copies all files, stops the database, and copies what it has changed.
+    fn copy_files(&mut self, direction: Direction) -> Result<Option<Instant>> {
         self.prepare(direction)?;
         self.check_below(direction)?;
         if self.options.online && self.options.service.is_running(&self.state().work.roots()) {
@@ -160,16 +197,6 @@ impl<'a> MigrationRun<'a> {
             self.copy_stopped(direction)?;
             self.check_unwritten(direction)?;
         }
-        let before_switch = match direction {
-            Direction::Forth => Some(self.digests(direction)?),
-            Direction::Back => None,
-        };
-        self.check_unused()?;
-        self.check_below(direction)?;
-        self.unmount_all(direction)?;
-        // A dataset that is mounted would be mounted anew when this is taken back.
-        self.hold_back(direction)?;
-        self.enter(|state| MigrationState { phase: MigrationPhase::Switching, before_switch, ..state })?;
         Ok(since)
     }
 

@@ -9,10 +9,9 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::mounted::{Mounted, umount, until};
-use common::postgres::{Postgres, skip_without_postgres};
+use common::mounted::Mounted;
+use common::second_pool::{FastPool, add_fast, dataset_on, write_plan};
 use common::{TestDir, follows_schema, skip_without_fuse};
-use poolwright_host::mountinfo;
 use serde_json::{Value, json};
 
 /// Attributes and content of everything below a directory, by relative path. Directories on which another file system is mounted are
@@ -36,57 +35,6 @@ fn tree(root: &Path) -> Tree {
         found.insert(relative, (meta.mode(), meta.uid(), meta.mtime(), meta.mtime_nsec(), links, content));
     }
     found
-}
-
-/// The dataset that is mounted on a directory.
-fn dataset_on(dir: &Path) -> Option<String> {
-    let dir = dir.canonicalize().unwrap();
-    let mounts = mountinfo::read().unwrap();
-    mountinfo::on(&mounts, &dir).map(|mount| mount.source.to_string_lossy().into_owned())
-}
-
-/// Writes the plan of documentation for a directory, with these recommendations for the dataset mounted on `mountpoint`.
-fn write_plan(
-    test_dir: &TestDir,
-    database: Option<&str>,
-    directory: &Path,
-    mountpoint: &Path,
-    recommended: Value,
-) {
-    let page = include_str!("../../../docs/plan-format.md");
-    let (_, rest) = page.split_once("```json\n").unwrap();
-    let mut plan: Value = serde_json::from_str(rest.split_once("\n```").unwrap().0).unwrap();
-    plan["subject"] = json!({"directory": directory, "file_system": "fuse.poolwright", "dataset": "tank/db",
-        "files": 1, "bytes": 1, "allocated_bytes": 1});
-    if let Some(database) = database {
-        plan["subject"]["database"] = json!(database);
-    }
-    let role = &mut plan["roles"][0];
-    role["place"] = json!({"mountpoint": mountpoint, "separable": true});
-    (role["paths"], role["path"]) = (json!([directory]), json!(directory));
-    role["current"] = json!({"recordsize": "128K", "compression": "on"});
-    role["recommended"] = recommended;
-    plan["roles"].as_array_mut().unwrap().truncate(1);
-    plan.as_object_mut().unwrap().remove("confirmation");
-    fs::write(test_dir.at("plan.json"), plan.to_string()).unwrap();
-}
-
-/// Makes a second pool, `fast`, with another ashift.
-fn add_fast(mounted: &TestDir) -> u64 {
-    mounted.run("pool create fast b.img:8G -o ashift=13");
-    fs::create_dir(mounted.at("f")).unwrap();
-    mounted.json("mount fast f --background --arc 64M")["pid"].as_u64().unwrap()
-}
-
-/// The process that has the second pool. It is killed when a test ends, after what uses the pool.
-struct FastPool(u64);
-
-impl Drop for FastPool {
-    fn drop(&mut self) {
-        if self.0 != 0 {
-            let _ = Command::new("kill").args(["-KILL", &self.0.to_string()]).stderr(Stdio::null()).status();
-        }
-    }
 }
 
 /// Files on `tank/db`, which is mounted on `db`, and a log on `tank/db/log`, which is mounted in it.
@@ -341,83 +289,4 @@ fn refusals_to_move() {
     );
     files.fails("apply plan.json --new-pool fast --no-move", 2, &["cannot be used with"]);
     assert!(files.tree() == before);
-}
-
-/// A PostgreSQL under load moves nearly online, and back.
-#[test]
-fn a_running_postgresql_moves_to_another_pool_and_back() {
-    skip_without_fuse!();
-    skip_without_postgres!();
-    let mut fast = FastPool(0);
-    let mut postgres = Postgres::start();
-    fast.0 = add_fast(&postgres);
-    let db = postgres.at("data/db").canonicalize().unwrap();
-    write_plan(
-        &postgres,
-        Some("PostgreSQL"),
-        &db,
-        db.parent().unwrap(),
-        json!({"recordsize": "8K", "compression": "lz4"}),
-    );
-    let log = postgres.at("again.log");
-    let bin = common::postgres::bindir().unwrap();
-    let ctl = |verb: &str| {
-        let ctl = bin.join("pg_ctl");
-        format!("setpriv --reuid nobody --clear-groups -- {} -D {} -w {verb}", ctl.display(), db.display())
-    };
-    fs::write(&log, "").unwrap();
-    assert!(Command::new("chown").arg("nobody").arg(&log).status().unwrap().success());
-    let options =
-        format!("-k {} -c listen_addresses= -c full_page_writes=off", postgres.at("socket").display());
-    fs::write(postgres.at("stop.sh"), ctl("stop -m fast")).unwrap();
-    fs::write(postgres.at("start.sh"), ctl(&format!("start -l {} -o '{options}'", log.display()))).unwrap();
-    for n in 1..=100 {
-        postgres.ask(&format!("INSERT INTO acked VALUES ({n})"));
-    }
-    // It ends with the server.
-    let load = || {
-        let mut pgbench = postgres.client("pgbench");
-        pgbench.args(["-n", "-c", "2", "-T", "7200", "postgres"]).stdout(Stdio::null()).stderr(Stdio::null());
-        pgbench.spawn().unwrap()
-    };
-    let run = |line: &str| {
-        let mut command = postgres.plain();
-        command.args(line.split_whitespace()).args(["--stop", "sh stop.sh", "--start", "sh start.sh"]);
-        let done = command.output().unwrap();
-        assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
-        follows_schema("apply-new-pool", serde_json::from_slice(&done.stdout).unwrap())
-    };
-    let mut pgbench = load();
-    until("pgbench writes", || postgres.ask("SELECT count(*) > 50 FROM pgbench_history") == "t");
-    let report = run("apply plan.json --new-pool fast --yes --json --online");
-    pgbench.wait().unwrap();
-    assert!(report["outcome"]["downtime_s"].as_f64().is_some(), "{report}");
-    assert_eq!(report["assessment"]["running"]["name"], "postgres");
-    assert_eq!(dataset_on(&postgres.at("data")).as_deref(), Some("fast/data"));
-    assert_eq!(dataset_on(&postgres.at("wal")).as_deref(), Some("fast/wal"));
-    let checked = || {
-        let mut check = Command::new("sh");
-        check
-            .args(["-c", &Postgres::check(100)])
-            .env("PGHOST", postgres.at("socket"))
-            .env("PGUSER", "nobody");
-        assert!(check.status().unwrap().success(), "the invariants of the tables hold");
-    };
-    checked();
-    let count = || postgres.ask("SELECT count(*) FROM pgbench_history").parse::<u64>().unwrap();
-    let moved = count();
-    let mut pgbench = load();
-    until("pgbench writes on the new pool", || count() > moved + 50);
-    run("undo plan.json --yes --json --online");
-    pgbench.wait().unwrap();
-    assert!(count() > moved + 50, "what was written on the new pool is there");
-    assert_eq!(dataset_on(&postgres.at("data")).as_deref(), Some("tank/data"));
-    checked();
-    let stopped = Command::new("sh").arg("stop.sh").current_dir(postgres.dir.path()).status().unwrap();
-    assert!(stopped.success());
-    let checksums =
-        Command::new(bin.join("pg_checksums")).arg("-D").arg(&db).stdout(Stdio::null()).status().unwrap();
-    assert!(checksums.success());
-    postgres.stop();
-    until("the second pool can be unmounted", || umount(&postgres.at("f")));
 }

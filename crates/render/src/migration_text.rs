@@ -54,6 +54,7 @@ fn counted_properties(number: usize) -> String {
 /// The outcome as text. `plan` is the plan's file.
 pub fn outcome(outcome: &MigrationOutcome, plan: &str) -> String {
     let mut text = match (outcome.moved, outcome.unchanged) {
+        (true, _) if outcome.standby => "moved: a standby server has taken the database's place\n".to_owned(),
         (true, _) if outcome.files == 0 => "the database is on the new pool\n".to_owned(),
         (true, _) => format!(
             "moved: {} copied and compared, {}\n",

@@ -15,6 +15,10 @@ pub enum Stage {
     Commit,
     /// The datasets are rolled back.
     RollBack,
+    /// A copy of the database is compared with checksums of the server.
+    Verify,
+    /// A standby receives what the database writes.
+    CatchUp,
     /// Datasets are mounted in the places of others.
     Switch,
     /// The database is started.
@@ -31,6 +35,8 @@ impl Stage {
             Stage::Update => "copying what has changed",
             Stage::Commit => "replacing files",
             Stage::RollBack => "rolling back",
+            Stage::Verify => "comparing the copy with the server's checksums",
+            Stage::CatchUp => "waiting until the standby has caught up",
             Stage::Switch => "mounting the datasets in their new places",
             Stage::Start => "starting the database",
         }

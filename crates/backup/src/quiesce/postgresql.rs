@@ -4,21 +4,17 @@
 //! recovers as after a crash from that checkpoint. It must be restored without the text of `backup_label`: with it, PostgreSQL waits
 //! for the end of the online backup, which is written after the snapshot.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{QuiesceFacts, QuiesceOptions, QuiesceSession, START_TIME};
-use crate::client::{ClientFailure, ClientSession, command_as};
+use crate::client::{ClientFailure, ClientSession};
+use crate::postgresql::{PRINT, PostgresqlServer};
 
 /// The first version with `pg_backup_start`.
 const NEW_NAMES: i64 = 150_000;
-/// Prints the mark that ends an answer.
-const PRINT: &str = "\\echo MARK";
 /// How long a question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(60);
 
@@ -40,13 +36,13 @@ pub(super) fn begin(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<OnlineBackup>, ClientFailure> {
     let failed = |why: String| ClientFailure::Ended(why);
-    let Some(server) = Server::of(root) else {
+    let Some(server) = PostgresqlServer::of(root) else {
         return match options.connect {
             None => Ok(None),
             Some(_) => Err(failed(format!("no server runs on {}", poolwright_host::quoted(root)))),
         };
     };
-    let mut session = ClientSession::start(psql(root, &server, options))?;
+    let mut session = ClientSession::start(server.psql(options.connect.as_deref()))?;
     let answer = session.ask(QUESTION, PRINT, QUESTION_TIME, is_interrupted)?;
     let found: Value = answer.first().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
@@ -85,56 +81,12 @@ impl QuiesceSession for OnlineBackup {
     }
 }
 
-/// The server that `postmaster.pid` describes: its port and the directory of its socket.
-#[derive(Debug, PartialEq, Eq)]
-struct Server {
-    port: String,
-    socket_dir: String,
-}
-
-impl Server {
-    /// The running server on a data directory.
-    fn of(root: &Path) -> Option<Server> {
-        let text = fs::read_to_string(root.join("postmaster.pid")).ok()?;
-        let pid: i32 = text.lines().next()?.trim().parse().ok()?;
-        poolwright_host::process::is_running(pid.abs()).then(|| Server::parse(&text))?
-    }
-
-    fn parse(text: &str) -> Option<Server> {
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let [_, _, _, port, socket_dir, ..] = lines[..] else { return None };
-        Some(Server { port: port.to_owned(), socket_dir: socket_dir.to_owned() })
-    }
-}
-
-/// The client: as the owner of the data directory, whom a server usually lets in through its socket.
-fn psql(root: &Path, server: &Server, options: &QuiesceOptions) -> Command {
-    let owner = fs::metadata(root).map_or((0, 0), |meta| (meta.uid(), meta.gid()));
-    let mut command = command_as(owner, Path::new("psql"));
-    command.args(["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1"]);
-    command.env("PGAPPNAME", "poolwright").env_remove("PGOPTIONS");
-    match &options.connect {
-        Some(connect) => command.args(["-d", connect]),
-        None => {
-            if !server.socket_dir.is_empty() {
-                command.args(["-h", &server.socket_dir]);
-            }
-            command.args(["-p", &server.port, "-d", "postgres"])
-        }
-    };
-    command
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_server_is_found_by_its_file() {
-        let text = "1234\n/srv/db\n1700000000\n5433\n/run/postgresql\n*\n  5433001    32768\nready   \n";
-        let expected = Server { port: "5433".to_owned(), socket_dir: "/run/postgresql".to_owned() };
-        assert_eq!(Server::parse(text), Some(expected));
-        assert_eq!(Server::parse("1234\n/srv/db\n"), None);
+    fn a_directory_without_a_server_has_no_session() {
         let dir = tempfile::tempdir().unwrap();
         let options = QuiesceOptions { connect: None, hook: None, limit: Duration::from_secs(1) };
         assert!(begin(dir.path(), &options, &|| false).is_ok_and(|begun| begun.is_none()));

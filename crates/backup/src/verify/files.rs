@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::program::{ProgramOutput, find_program, run_program};
 use super::{CheckContext, failed, not_run, passed};
 use crate::Result;
 use crate::client::command_as;
 use crate::database::sqlite_files;
 use crate::manifest::RestoreCheck;
+use crate::program::{ProgramOutput, find_program, run_program};
 
 const INTEGRITY: &str = "PRAGMA integrity_check";
 const DUMP: &str = "mdb_dump";

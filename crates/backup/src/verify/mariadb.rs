@@ -6,11 +6,11 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::program::{ProgramOutput, find_program, run_program};
-use super::server::RestoredServer;
 use super::{CheckContext, failed, not_run, passed};
 use crate::Result;
 use crate::manifest::RestoreCheck;
+use crate::program::{ProgramOutput, find_program, run_program};
+use crate::server::ChildServer;
 
 /// Settings of the restored server: no network, no privileges (their tables may be damaged), no replication, no jobs.
 const SETTINGS: [&str; 8] = [
@@ -46,7 +46,7 @@ pub(super) fn check(
     let socket = context.tree.make_dir("socket")?.join("s");
     let log = context.tree.scratch.join("server.log");
     let arguments = arguments(context, &socket)?;
-    let mut server = RestoredServer::start(&server, &arguments, context.tree.owner, &log)?;
+    let mut server = ChildServer::start(&server, &arguments, context.tree.owner, &log)?;
     let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
     if let Err(why) = server.wait_until(answers, is_interrupted)? {
         return Ok(vec![failed(START, why)]);

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::program::{ProgramOutput, find_program, run_program};
-use super::server::RestoredServer;
 use super::{CheckContext, OwnChecks, failed, interruption, not_run, passed};
 use crate::client::{ClientSession, command_as};
 use crate::error::refused;
 use crate::manifest::RestoreCheck;
 use crate::placement::remove_if_present;
+use crate::program::{ProgramOutput, find_program, run_program};
 use crate::restore::RECOVERY_SIGNAL;
+use crate::server::ChildServer;
 use crate::{Error, Result};
 
 /// Files of the running server, and those that would make the restored one follow another server or wait for an archive. A
@@ -106,7 +106,7 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
     let restored = Restored { context, bindir, socket_dir, superuser };
     let log = context.tree.scratch.join("server.log");
     let program = restored.bindir.join("postgres");
-    let mut server = RestoredServer::start(&program, &restored.arguments()?, context.tree.owner, &log)?;
+    let mut server = ChildServer::start(&program, &restored.arguments()?, context.tree.owner, &log)?;
     if context.recovery.is_some() {
         server.start_time = RECOVERY_TIME;
     }

@@ -306,7 +306,7 @@ impl MigrationRun<'_> {
     }
 
     /// Writes what the host has cached for the datasets, and waits until it is on disk in both pools.
-    fn sync(&self, direction: Direction) -> Result<()> {
+    pub(super) fn sync(&self, direction: Direction) -> Result<()> {
         for of in &self.state().work.moves {
             let (from, to) = of.ends(direction);
             for (dataset, dir) in [(from, &of.mountpoint), (to, &of.staging)] {

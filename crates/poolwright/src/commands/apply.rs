@@ -10,7 +10,7 @@ use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_render::assessment_text;
 use poolwright_tune::plan::{Plan, Verdict};
 
-use super::conversion::{ConversionArgs, Reporter, journals};
+use super::conversion::{ConversionArgs, RUNNING, Reporter, journals};
 use super::new_pool::{self, NewPoolRequest};
 use super::pool_connection::{parse_dataset, print_json};
 use crate::failure::{Refused, hint};
@@ -48,6 +48,11 @@ pub struct Args {
     #[arg(long, value_name = "DATASET", value_parser = parse_dataset, conflicts_with_all = ["no_move"])]
     new_pool: Option<String>,
 
+    /// With --new-pool, for PostgreSQL: build a standby server there (pg_basebackup, streaming replication), which takes the database's
+    /// place, instead of copying files. The database is stopped for seconds, whatever its size
+    #[arg(long, group = RUNNING, requires = "new_pool")]
+    standby: bool,
+
     #[command(flatten)]
     how: ConversionArgs,
 
@@ -70,7 +75,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     }
     if let Some(parent) = &args.new_pool {
         let (is_dry_run, is_json) = (args.dry_run, args.json);
-        let request = NewPoolRequest { plan: &plan, path: &args.plan, parent, is_dry_run, is_json };
+        let is_standby = args.standby;
+        let request =
+            NewPoolRequest { plan: &plan, path: &args.plan, parent, is_standby, is_dry_run, is_json };
         return new_pool::run(&request, &args.how);
     }
     let id = plan_id(&plan);

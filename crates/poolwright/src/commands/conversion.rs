@@ -16,6 +16,9 @@ use crate::failure::{Refused, hint};
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
 
+/// The group of the options that copy while the database runs; one excludes the others.
+pub const RUNNING: &str = "running";
+
 /// Options of `apply` and `undo`.
 #[derive(Debug, clap::Args)]
 pub struct ConversionArgs {
@@ -36,15 +39,15 @@ pub struct ConversionArgs {
     start: Option<String>,
 
     /// Copy files while the database runs; stop it only to copy what it has changed since
-    #[arg(long)]
+    #[arg(long, group = RUNNING)]
     online: bool,
 
-    /// With --online: limit of the copying, in bytes a second
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "online")]
+    /// Limit of the copying while the database runs, in bytes a second
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = RUNNING)]
     rate: Option<u64>,
 
-    /// With --online: do not stop the database if that is expected to take longer
-    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "online")]
+    /// Do not stop the database if that is expected to take longer
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = RUNNING)]
     max_downtime: Option<Duration>,
 }
 

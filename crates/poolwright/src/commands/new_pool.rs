@@ -6,7 +6,9 @@ use anyhow::anyhow;
 use poolwright_apply::{Journal, plan_id};
 use poolwright_host::quoted;
 use poolwright_migration::run::MigrationReport;
-use poolwright_migration::{MigrationAssessor, MigrationOutcome, MigrationRun, StateFile, state};
+use poolwright_migration::{
+    MigrationAssessor, MigrationOutcome, MigrationRun, StateFile, check_standby, state,
+};
 use poolwright_render::migration_text;
 use poolwright_tune::plan::Plan;
 
@@ -23,6 +25,8 @@ pub struct NewPoolRequest<'a> {
     pub path: &'a Path,
     /// The dataset below which the new ones are.
     pub parent: &'a str,
+    /// Whether a standby server takes the database's place.
+    pub is_standby: bool,
     /// Whether only to show what would be done.
     pub is_dry_run: bool,
     /// Whether to print JSON.
@@ -43,6 +47,9 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
             MigrationAssessor::new(request.plan, &id, request.parent, &journals()).assess(request.path)?,
         ),
     };
+    if let Some(assessment) = assessment.as_ref().filter(|_| request.is_standby) {
+        check_standby(&assessment.work)?;
+    }
     if let Some(assessment) = assessment.as_ref().filter(|_| !request.is_json) {
         print!("{}", migration_text::assessment(assessment));
     }
@@ -70,6 +77,7 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
     let mut reporter = Reporter::new(request.is_json);
     let work = assessment.as_ref().map(|of| of.work.clone());
     let run = MigrationRun::new(StateFile::open(&journals(), &id)?, options, &mut reporter);
+    let run = if request.is_standby { run.by_standby() } else { run };
     let outcome = run.execute(work);
     reporter.end();
     show(request.is_json, MigrationReport { assessment, outcome: Some(outcome?) }, request.path)

@@ -5,6 +5,7 @@
 pub mod backups;
 pub mod mounted;
 pub mod postgres;
+pub mod second_pool;
 
 use std::path::{Path, PathBuf};
 

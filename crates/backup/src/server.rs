@@ -1,4 +1,4 @@
-//! A server on a restored database.
+//! A database server as a child process.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::program::find_program;
 use crate::client::command_as;
+use crate::program::find_program;
 use crate::{Error, Result};
 
 /// How often the server is asked.
@@ -24,38 +24,46 @@ const SHOWN: usize = 6;
 
 /// A running server. It is killed if this process ends.
 #[derive(Debug)]
-pub(super) struct RestoredServer {
+pub struct ChildServer {
     child: Child,
     log: PathBuf,
     /// How long it may take until it has recovered and answers.
     pub start_time: Duration,
 }
 
-impl RestoredServer {
-    /// Starts a server as a user, with its output in a log. `setpriv` makes the kernel send `SIGKILL` to it if this process ends.
+impl ChildServer {
+    /// Starts a server as a user, with its output in a log.
+    ///
+    /// # Errors
+    /// [`Error::Program`] if it cannot be started; the host's errors.
     pub fn start(
         program: &Path,
         arguments: &[OsString],
         owner: (u32, u32),
         log: &Path,
-    ) -> Result<RestoredServer> {
-        let failed = |why: String| Error::Program { program: program.display().to_string(), why };
-        // That of BusyBox has no such option. Its message must not be taken for one of the server.
-        let Some(setpriv) = find_program(None, "setpriv").filter(|setpriv| ties_to_parent(setpriv)) else {
-            return Err(failed(
-                "setpriv of util-linux, with the option --pdeathsig, is not installed".to_owned(),
-            ));
-        };
+    ) -> Result<ChildServer> {
+        let mut command = command_as(owner, &tie_to_parent()?);
+        command.args(TIED).arg(program).args(arguments);
+        ChildServer::spawn(command, log)
+    }
+
+    /// Starts a server by a command that ends with it ([`tie_to_parent`]), with its output in a log.
+    ///
+    /// # Errors
+    /// As [`ChildServer::start`].
+    pub fn spawn(mut command: Command, log: &Path) -> Result<ChildServer> {
+        let program = command.get_program().to_string_lossy().into_owned();
         let output = File::create(log).map_err(Error::host("create", log))?;
         let stderr = output.try_clone().map_err(Error::host("open", log))?;
-        let mut command = command_as(owner, &setpriv);
-        command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments).process_group(0);
-        command.stdin(Stdio::null()).stdout(output).stderr(stderr);
-        let child = command.spawn().map_err(|why| failed(why.to_string()))?;
-        Ok(RestoredServer { child, log: log.to_owned(), start_time: START_TIME })
+        command.process_group(0).stdin(Stdio::null()).stdout(output).stderr(stderr);
+        let child = command.spawn().map_err(|why| Error::Program { program, why: why.to_string() })?;
+        Ok(ChildServer { child, log: log.to_owned(), start_time: START_TIME })
     }
 
     /// Waits until the server answers. The inner error says why it does not.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]; the host's errors.
     pub fn wait_until(
         &mut self,
         mut answers: impl FnMut() -> bool,
@@ -85,6 +93,9 @@ impl RestoredServer {
     }
 
     /// Stops the server by a signal. The inner error says why it did not stop in order.
+    ///
+    /// # Errors
+    /// The host's errors.
     pub fn stop(mut self, signal: Signal) -> Result<std::result::Result<(), String>> {
         let status = self.end(signal)?;
         Ok(match status {
@@ -112,8 +123,13 @@ impl RestoredServer {
         Ok(None)
     }
 
+    /// Whether it runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// The last lines of the log.
-    fn last_words(&self) -> String {
+    pub fn last_words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -121,15 +137,29 @@ impl RestoredServer {
     }
 }
 
+/// The arguments of `setpriv` before the program that is to end with its parent.
+pub const TIED: [&str; 3] = ["--pdeathsig", "KILL", "--"];
+
+/// The `setpriv` that makes the kernel send `SIGKILL` to its program if this process ends.
+///
+/// # Errors
+/// [`Error::Program`] if it is not installed. That of BusyBox has no such option, and its message must not be taken for one of the server.
+pub fn tie_to_parent() -> Result<PathBuf> {
+    find_program(None, "setpriv").filter(|setpriv| ties_to_parent(setpriv)).ok_or_else(|| Error::Program {
+        program: "setpriv".to_owned(),
+        why: "setpriv of util-linux, with the option --pdeathsig, is not installed".to_owned(),
+    })
+}
+
 /// Whether this `setpriv` can make the kernel send a signal to its program when the parent ends.
 fn ties_to_parent(setpriv: &Path) -> bool {
     let mut command = Command::new(setpriv);
-    command.args(["--pdeathsig", "KILL", "--", "/bin/sh", "-c", ":"]);
+    command.args(TIED).args(["/bin/sh", "-c", ":"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-impl Drop for RestoredServer {
+impl Drop for ChildServer {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();

@@ -9,9 +9,9 @@ use std::time::Duration;
 use poolwright_host::memory_file;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{failed, passed};
 use crate::client::read_end;
 use crate::manifest::RestoreCheck;
+use crate::verify::{failed, passed};
 use crate::{Error, Result};
 
 /// How often the end of a program and an interruption are looked for.
@@ -19,7 +19,8 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// How a program ended.
 #[derive(Debug)]
-pub(super) struct ProgramEnd {
+pub struct ProgramEnd {
+    /// Its exit status, or the signal that ended it.
     pub status: ExitStatus,
     /// The end of its output and its messages.
     pub said: String,
@@ -27,7 +28,7 @@ pub(super) struct ProgramEnd {
 
 impl ProgramEnd {
     /// The check that passed if the program ended with status 0.
-    pub fn into_check(self, name: &str) -> RestoreCheck {
+    pub(crate) fn into_check(self, name: &str) -> RestoreCheck {
         if self.status.success() {
             passed(name)
         } else {
@@ -38,7 +39,7 @@ impl ProgramEnd {
 
 /// Whether a program's standard output is thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProgramOutput {
+pub enum ProgramOutput {
     /// It is kept with the messages.
     Kept,
     /// It is thrown away.
@@ -46,7 +47,10 @@ pub(super) enum ProgramOutput {
 }
 
 /// Runs a program. It is ended if the user interrupts the run.
-pub(super) fn run_program(
+///
+/// # Errors
+/// [`Error::Program`] if it cannot be started; [`Error::Interrupted`].
+pub fn run_program(
     mut command: Command,
     output: ProgramOutput,
     is_interrupted: &dyn Fn() -> bool,
@@ -79,7 +83,7 @@ pub(super) fn run_program(
 }
 
 /// Runs a command of the shell with these variables.
-pub(super) fn run_shell(
+pub(crate) fn run_shell(
     command: &str,
     variables: &[(&str, &Path)],
     is_interrupted: &dyn Fn() -> bool,
@@ -90,7 +94,7 @@ pub(super) fn run_shell(
 }
 
 /// Finds a program in this directory, or else in those of `PATH`.
-pub(super) fn find_program(dir: Option<&Path>, name: &str) -> Option<PathBuf> {
+pub fn find_program(dir: Option<&Path>, name: &str) -> Option<PathBuf> {
     let search = std::env::var_os("PATH").unwrap_or_default();
     let more = [Path::new("/usr/sbin"), Path::new("/usr/local/sbin")].map(Path::to_owned);
     let dirs = dir.map(Path::to_owned).into_iter().chain(std::env::split_paths(&search)).chain(more);

@@ -1,0 +1,174 @@
+//! Programs that see the new datasets in the places of the present ones.
+//!
+//! A standby server uses the same paths as its primary: those of its tablespaces are in the database, and it makes the directories of new
+//! ones. On the same host, both would write the same files. So its programs run in a mount namespace of their own, in which the new datasets
+//! are mounted where the database is, and everything else that can keep files is read-only.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use poolwright_backup::program::find_program;
+use poolwright_backup::server::{TIED, tie_to_parent};
+use poolwright_host::mountinfo;
+
+use crate::error::refused;
+use crate::work::MigrationWork;
+use crate::{Error, Result};
+
+/// Arguments: the number of pairs of directories, the pairs, the number of read-only mounts, these, and a command. A mount that has ended in
+/// the meantime is left out.
+const SCRIPT: &str = r#"
+set -e
+count=$1
+shift
+while [ "$count" -gt 0 ]; do
+    mount -o bind "$1" "$2"
+    shift 2
+    count=$((count - 1))
+done
+count=$1
+shift
+while [ "$count" -gt 0 ]; do
+    if ! said=$(mount -o remount,bind,ro "$1" 2>&1) && mountpoint -q "$1"; then
+        echo "$said" >&2
+        exit 1
+    fi
+    shift
+    count=$((count - 1))
+done
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+exec "$@"
+"#;
+
+/// File systems that keep no files of programs; they stay as they are.
+const OF_THE_KERNEL: [&str; 18] = [
+    "proc",
+    "sysfs",
+    "cgroup",
+    "cgroup2",
+    "devtmpfs",
+    "devpts",
+    "mqueue",
+    "securityfs",
+    "debugfs",
+    "tracefs",
+    "bpf",
+    "pstore",
+    "efivarfs",
+    "configfs",
+    "fusectl",
+    "hugetlbfs",
+    "binfmt_misc",
+    "autofs",
+];
+
+/// Where programs see what.
+#[derive(Clone, Debug)]
+pub(super) struct Namespace {
+    /// A directory, and where it is mounted.
+    bound: Vec<(PathBuf, PathBuf)>,
+    /// User and group of the programs.
+    owner: (u32, u32),
+}
+
+impl Namespace {
+    /// The new datasets in the places of the present ones. `scratch` can be written too.
+    pub fn new(work: &MigrationWork, scratch: &Path, owner: (u32, u32)) -> Namespace {
+        let mut bound: Vec<(PathBuf, PathBuf)> =
+            work.moves.iter().map(|of| (of.staging.clone(), of.mountpoint.clone())).collect();
+        bound.push((scratch.to_owned(), scratch.to_owned()));
+        Namespace { bound, owner }
+    }
+
+    /// The mounts that can keep files, and are not the new datasets.
+    fn read_only(&self) -> Result<Vec<PathBuf>> {
+        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let is_kept = |mount: &&mountinfo::MountEntry| {
+            !OF_THE_KERNEL.contains(&mount.file_system.as_str())
+                && mount.point != Path::new("/dev/shm")
+                && !self.bound.iter().any(|(_, to)| mount.point.starts_with(to))
+        };
+        let mut points: Vec<PathBuf> = mounts.iter().filter(is_kept).map(|of| of.point.clone()).collect();
+        points.sort();
+        points.dedup();
+        Ok(points)
+    }
+
+    /// A command that runs a program there, as the owner. It is killed if this process ends.
+    pub fn command(&self, program: &Path) -> Result<Command> {
+        let Some(unshare) = find_program(None, "unshare") else {
+            return refused("unshare of util-linux is not installed\nhint: install it");
+        };
+        let mut command = Command::new(unshare);
+        command.args(["--mount", "--ipc", "--propagation", "private", "--", "/bin/sh", "-c", SCRIPT, "sh"]);
+        command.arg(self.bound.len().to_string());
+        command.args(self.bound.iter().flat_map(|(from, to)| [from, to]));
+        let read_only = self.read_only()?;
+        command.arg(read_only.len().to_string()).args(&read_only);
+        let (user, group) = self.owner;
+        let as_owner: [OsString; 5] = [
+            "--reuid".into(),
+            user.to_string().into(),
+            "--regid".into(),
+            group.to_string().into(),
+            "--clear-groups".into(),
+        ];
+        command.arg(tie_to_parent()?).args(as_owner).args(TIED).arg(program);
+        command.current_dir("/").env("HOME", "/").env("LC_ALL", "C");
+        for name in ["PGOPTIONS", "PGSERVICE", "PGDATABASE", "PGHOST", "PGPORT", "PGDATA"] {
+            command.env_remove(name);
+        }
+        Ok(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::work::{DatasetMove, PoolEngine};
+
+    #[test]
+    fn programs_see_the_new_directory_in_the_old_place_and_write_nothing_else() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can make a mount namespace");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
+        for name in ["old", "new", "scratch"] {
+            fs::create_dir(at(name)).unwrap();
+            fs::write(at(name).join("name"), name).unwrap();
+        }
+        let of = DatasetMove {
+            source: "tank/db".to_owned(),
+            source_guid: None,
+            target: "fast/db".to_owned(),
+            mountpoint: at("old"),
+            staging: at("new"),
+            settings: Default::default(),
+            mounting: Default::default(),
+        };
+        let work = MigrationWork {
+            plan: "0123".to_owned(),
+            path: "/plan".into(),
+            directory: at("old"),
+            parent: "fast".to_owned(),
+            engine: PoolEngine::Kernel,
+            staging: at("mnt"),
+            moves: vec![of],
+        };
+        let namespace = Namespace::new(&work, &at("scratch"), (0, 0));
+        let mut command = namespace.command(Path::new("/bin/sh")).unwrap();
+        let script = "cat \"$1/old/name\"; echo written >\"$1/old/file\"; echo written >\"$1/scratch/file\"; \
+                      echo written >\"$1/outside\" || echo ' read-only'";
+        let done = command.args(["-c", script, "sh"]).arg(at("")).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(String::from_utf8_lossy(&done.stdout), "new read-only\n", "{said}");
+        assert_eq!(fs::read(at("new/file")).unwrap(), b"written\n");
+        assert_eq!(fs::read(at("scratch/file")).unwrap(), b"written\n");
+        assert!(!at("old/file").exists() && !at("outside").exists());
+    }
+}

@@ -1,0 +1,296 @@
+//! The running server, of which a standby is built.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use poolwright_backup::client::{ClientFailure, ClientSession};
+use poolwright_backup::postgresql::{PRINT, PostgresqlServer};
+use poolwright_host::{mountinfo, process, quoted};
+use serde::Deserialize;
+
+use super::control::Lsn;
+use super::server_dirs::ServerDirs;
+use crate::error::refused;
+use crate::{Error, Result};
+
+/// The first version that has a manifest of base backups, and `pg_verifybackup`.
+const OLDEST: u32 = 130_000;
+/// How long a statement may take: a checkpoint can take long.
+const STATEMENT_TIME: Duration = Duration::from_secs(3600);
+/// The programs that are needed.
+const PROGRAMS: [&str; 4] = ["postgres", "pg_basebackup", "pg_verifybackup", "pg_controldata"];
+
+/// Asks the server for everything that a standby depends on. A standby needs at least the primary's limits (documentation of PostgreSQL,
+/// "Hot Standby", "Administrator's Overview"), and the libraries that can be in its log.
+const QUESTION: &str = "SELECT json_build_object('data_directory', current_setting('data_directory'), \
+     'version', current_setting('server_version_num')::int, 'user', current_user::text, \
+     'is_standby', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'), \
+     'synchronous', current_setting('synchronous_standby_names'), 'config_file', current_setting('config_file'), \
+     'slots', (SELECT coalesce(json_agg(slot_name), '[]') FROM pg_replication_slots WHERE NOT temporary), \
+     'settings', (SELECT json_object_agg(name, current_setting(name)) FROM pg_settings WHERE name IN ('max_connections', \
+     'max_worker_processes', 'max_wal_senders', 'max_prepared_transactions', 'max_locks_per_transaction', 'shared_preload_libraries')));";
+
+/// The server's answer.
+#[derive(Clone, Debug, Deserialize)]
+struct Answer {
+    data_directory: PathBuf,
+    version: u32,
+    user: String,
+    is_standby: bool,
+    wal_level: String,
+    synchronous: String,
+    config_file: PathBuf,
+    slots: Vec<String>,
+    settings: BTreeMap<String, String>,
+}
+
+/// The running server.
+#[derive(Debug)]
+pub(super) struct Primary {
+    pub server: PostgresqlServer,
+    /// The directory of its programs.
+    pub bindir: PathBuf,
+    /// `server_version_num`.
+    pub version: u32,
+    pub user: String,
+    pub config_file: PathBuf,
+    /// Settings that a standby must share.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Primary {
+    /// The server that runs on a data directory.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if none runs, it cannot be asked, or a standby would not have everything that it has.
+    pub fn find(dirs: &ServerDirs, is_interrupted: &dyn Fn() -> bool) -> Result<Primary> {
+        let root = quoted(&dirs.root);
+        let Some(server) = PostgresqlServer::of(&dirs.root) else {
+            return refused(format!("no server runs on {root}\nhint: start it, or leave out --standby"));
+        };
+        if server.owner().0 == 0 {
+            return refused("PostgreSQL does not run as root, which owns its data directory");
+        }
+        let bindir = bindir(&server)?;
+        let said = ask(server.psql(None), QUESTION, is_interrupted)?;
+        let found: std::result::Result<Answer, _> = serde_json::from_str(&said);
+        let Ok(found) = found else { return refused(format!("unexpected answer of the server: {said}")) };
+        if found.data_directory.canonicalize().ok().as_ref() != Some(&dirs.root) {
+            let other = quoted(&found.data_directory);
+            return refused(format!("the server's data directory is {other}, not {root}"));
+        }
+        found.check()?;
+        let Answer { version, user, config_file, settings, .. } = found;
+        Ok(Primary { server, bindir, version, user, config_file, settings })
+    }
+
+    /// The first line of its answer to a statement.
+    pub fn ask(&self, statement: &str, is_interrupted: &dyn Fn() -> bool) -> Result<String> {
+        ask(self.server.psql(None), statement, is_interrupted)
+    }
+
+    /// How far its log is written.
+    pub fn position(&self, is_interrupted: &dyn Fn() -> bool) -> Result<Lsn> {
+        position(&self.ask("SELECT pg_current_wal_flush_lsn();", is_interrupted)?)
+    }
+
+    /// The host to which clients connect.
+    pub fn host(&self) -> &str {
+        match self.server.socket_dir.as_str() {
+            "" => "localhost",
+            dir => dir,
+        }
+    }
+}
+
+impl Answer {
+    /// Refuses what a standby would not have.
+    fn check(&self) -> Result<()> {
+        if self.version < OLDEST {
+            return refused(
+                "--standby needs PostgreSQL 13 or later\nhint: leave it out; files are copied then",
+            );
+        }
+        if self.is_standby {
+            return refused(
+                "the server is a standby itself\nhint: leave out --standby; files are copied then",
+            );
+        }
+        if self.wal_level == "minimal" {
+            return refused("wal_level is minimal\nhint: set it to replica, or leave out --standby");
+        }
+        if self.synchronous.contains('*') {
+            return refused(
+                "synchronous_standby_names contains *, so commits would wait for the standby\nhint: name the standbys there, or leave out \
+                 --standby",
+            );
+        }
+        if let Some(slot) = self.slots.first() {
+            return refused(format!(
+                "the server has the replication slot {slot}, which a standby does not get\nhint: drop it and create it again after the move, \
+                 or leave out --standby"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The directory of the programs of a running server.
+fn bindir(server: &PostgresqlServer) -> Result<PathBuf> {
+    let program = process::program(server.pid);
+    let Some(dir) = program.as_deref().filter(|path| path.is_file()).and_then(Path::parent) else {
+        return refused(format!(
+            "the program of the server (process {}) was replaced or removed since it started\nhint: start it again",
+            server.pid
+        ));
+    };
+    match PROGRAMS.iter().find(|name| !dir.join(name).is_file()) {
+        None => Ok(dir.to_owned()),
+        Some(name) => {
+            refused(format!("{} has no {name}\nhint: install it, or leave out --standby", quoted(dir)))
+        }
+    }
+}
+
+/// The first line of a server's answer.
+pub(super) fn ask(psql: Command, statement: &str, is_interrupted: &dyn Fn() -> bool) -> Result<String> {
+    let mut session = ClientSession::start(psql).map_err(unanswered)?;
+    let lines = session.ask(statement, PRINT, STATEMENT_TIME, is_interrupted).map_err(unanswered)?;
+    session.end();
+    Ok(lines.into_iter().next().unwrap_or_default())
+}
+
+/// A position in an answer.
+pub(super) fn position(text: &str) -> Result<Lsn> {
+    match Lsn::parse(text) {
+        Some(lsn) => Ok(lsn),
+        None => refused(format!("unexpected answer of the server: {text:?} is not a position in its log")),
+    }
+}
+
+fn unanswered(failure: ClientFailure) -> Error {
+    match failure {
+        ClientFailure::Interrupted => poolwright_apply::Error::Interrupted.into(),
+        failure => Error::Refused(format!("the server cannot be asked: {}", failure.describe())),
+    }
+}
+
+/// Refuses tables whose content is not in the log (`CREATE UNLOGGED TABLE`): a standby has them, but empty. Each has a file that ends with
+/// `_init`.
+pub(super) fn check_logged(dirs: &ServerDirs) -> Result<()> {
+    // base/DATABASE/FILE, and TABLESPACE/PG_VERSION/DATABASE/FILE.
+    let bases = [(dirs.root.join("base"), 2)].into_iter();
+    for (dir, depth) in bases.chain(dirs.tablespaces.iter().map(|dir| (dir.clone(), 3))) {
+        if let Some(path) = init_fork(&dir, depth)? {
+            return refused(format!(
+                "{} belongs to an unlogged table, which would be empty on the standby\nhint: in each database, `SELECT oid::regclass FROM \
+                 pg_class WHERE relpersistence = 'u'` names them; make them logged, or leave out --standby",
+                quoted(&path)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn init_fork(dir: &Path, depth: usize) -> Result<Option<PathBuf>> {
+    let entries = match fs::read_dir(dir) {
+        // It was dropped in the meantime.
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        entries => entries.map_err(Error::host("list", dir))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(Error::host("list", dir))?;
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_dir && depth > 1 {
+            if let Some(found) = init_fork(&entry.path(), depth - 1)? {
+                return Ok(Some(found));
+            }
+        } else if depth == 1 && is_init_fork(&entry.file_name().to_string_lossy()) {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
+fn is_init_fork(name: &str) -> bool {
+    name.strip_suffix("_init")
+        .is_some_and(|of| !of.is_empty() && of.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
+/// Refuses a replication slot that was made in the meantime: it is lost with the old directory. The server does not run.
+pub(super) fn check_slots(dirs: &ServerDirs) -> Result<()> {
+    let dir = dirs.root.join("pg_replslot");
+    let mut entries = fs::read_dir(&dir).map_err(Error::host("list", &dir))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => {
+            refused("the server has a replication slot, which the standby does not get\nhint: drop it")
+        }
+    }
+}
+
+/// The mount points must be those of the datasets that move: [`ServerDirs::staged`] depends on it.
+pub(super) fn check_places(dirs: &ServerDirs, roots: &[PathBuf]) -> Result<()> {
+    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    for dir in dirs.all() {
+        let mount = mountinfo::containing(&mounts, dir);
+        if mount.is_none_or(|mount| !roots.contains(&mount.point)) {
+            return refused(format!("{} is not on a dataset that moves", quoted(dir)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer() -> Answer {
+        let settings = BTreeMap::from([("max_connections".to_owned(), "100".to_owned())]);
+        Answer {
+            data_directory: "/db".into(),
+            version: 150_004,
+            user: "postgres".to_owned(),
+            is_standby: false,
+            wal_level: "replica".to_owned(),
+            synchronous: "east, west".to_owned(),
+            config_file: "/db/postgresql.conf".into(),
+            slots: Vec::new(),
+            settings,
+        }
+    }
+
+    #[test]
+    fn what_a_standby_would_not_have_is_refused() {
+        answer().check().unwrap();
+        let refusal = |of: Answer| of.check().unwrap_err().to_string();
+        assert!(refusal(Answer { version: 120_017, ..answer() }).contains("PostgreSQL 13"));
+        assert!(refusal(Answer { is_standby: true, ..answer() }).contains("standby itself"));
+        assert!(refusal(Answer { wal_level: "minimal".to_owned(), ..answer() }).contains("wal_level"));
+        assert!(refusal(Answer { synchronous: "ANY 1 (*)".to_owned(), ..answer() }).contains("would wait"));
+        assert!(refusal(Answer { slots: vec!["east".to_owned()], ..answer() }).contains("slot east"));
+    }
+
+    #[test]
+    fn unlogged_tables_are_found_by_their_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["db/base/1", "db/base/pgsql_tmp", "db/pg_replslot", "space/PG_15_202209061/5"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        for name in ["db/base/1/1259", "db/base/1/1259_vm", "db/base/1/_init", "db/base/1/x_init"] {
+            fs::write(at(name), "").unwrap();
+        }
+        let dirs = ServerDirs { root: at("db"), log: None, tablespaces: vec![at("space")] };
+        check_logged(&dirs).unwrap();
+        fs::write(at("space/PG_15_202209061/5/16385_init"), "").unwrap();
+        let why = check_logged(&dirs).unwrap_err();
+        assert!(why.is_refusal() && why.to_string().contains("16385_init"), "{why}");
+        check_slots(&dirs).unwrap();
+        fs::create_dir(at("db/pg_replslot/east")).unwrap();
+        assert!(check_slots(&dirs).unwrap_err().is_refusal());
+    }
+}
