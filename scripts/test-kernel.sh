@@ -10,6 +10,7 @@
 #   crash    the kernel crashes (reset); the engine replays its intent log
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
 #   newpool  a tree moves to another pool and back (poolwright apply --new-pool, undo); runs are killed
+#   standby  a PostgreSQL under load moves to another pool by a standby server (poolwright apply --new-pool --standby), and back
 #   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or goes back
 #   databases  the same with a PostgreSQL and a MariaDB under load
 #   backup   backups of a PostgreSQL under load are made, killed, restored and removed (poolwright backup)
@@ -43,6 +44,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/trials_part.sh"
 # shellcheck source=scripts/vm/lab_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/lab_part.sh"
+# shellcheck source=scripts/vm/standby_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/standby_part.sh"
 # shellcheck source=scripts/vm/arc_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/arc_part.sh"
 
@@ -57,7 +60,7 @@ PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash apply)
-ALL_PARTS=("${SHORT_PARTS[@]}" newpool resets databases backup send trials lab space arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets databases backup send trials lab space arc)
 PASSED=0
 FAILED=0
 
@@ -334,6 +337,7 @@ postgres_data() {
     postgres_make
     mkdir -p "$1/usr/lib/postgresql" "$1/usr/share/postgresql"
     tar -C "$WORK/postgres/db" -cf "$1/postgres.tar" .
+    cp "$POOLWRIGHT_ROOT/scripts/vm/database.sh" "$1/"
     # The server finds both directories relative to its program.
     cp -rL "${bin%/bin}" "$1/usr/lib/postgresql/"
     cp -rL "/usr/share/postgresql/$(basename "${bin%/bin}")" "$1/usr/share/postgresql/"
@@ -355,6 +359,7 @@ mariadb_make() {
 mariadb_data() {
     mariadb_make
     tar -C "$WORK/mariadb" -cf "$1/mariadb.tar" .
+    cp "$POOLWRIGHT_ROOT/scripts/vm/database.sh" "$1/"
     mkdir -p "$1/usr/share"
     cp -rL /usr/share/mysql "$1/usr/share/"
     cp -L "$(command -v mariadbd)" "$(command -v mariadb)" "$1/bin/"
@@ -414,7 +419,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | newpool | resets | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | apply | newpool | standby | resets | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

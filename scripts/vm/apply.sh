@@ -159,77 +159,28 @@ step_cases() {
     same "blocks of 16K" "$(block_sizes 16384)" 0
 }
 
-# as_database COMMAND: runs a command as the user of the database.
-as_database() { su -s /bin/bash database -c "export LD_LIBRARY_PATH=/disk/lib PATH=$PATH:$(echo /disk/usr/lib/postgresql/*/bin); $1"; }
-
-# database NAME: unpacks the data directory of a database into a dataset.
+# database RECORDSIZE: unpacks the data directory of a database into a dataset.
 database() {
     make_pool 6G
-    echo 'database:x:1000:1000::/tmp:/bin/bash' >>/etc/passwd
-    echo 'database:x:1000:' >>/etc/group
-    chmod 1777 /tmp
-    mkdir -p /dev/shm
-    mount -t tmpfs tmpfs /dev/shm
-    ip link set lo up
+    database_system
     zfs create -o mountpoint=$MOUNT "$DATASET"
-    tar -xf "/disk/$1.tar" -C $MOUNT
-    chown -R 1000:1000 $MOUNT
-    sed "s|@RECOMMENDED@|\"recordsize\":\"$2\",\"compression\":\"zstd-3\"|" "/disk/$1.template" >/disk/plan.json
-}
-
-# sql STATEMENTS: of the running database.
-sql() {
-    case $SYSTEM in
-        postgres) as_database "psql -h /tmp -U postgres -Atqc \"$1\" postgres" ;;
-        mariadb) mariadb --no-defaults -u root -S /tmp/socket -N -e "$1" test ;;
-    esac
-}
-
-# The rows that were committed, in order: the client has written each number after its commit.
-load() {
-    n=1000000
-    while [ ! -e /tmp/enough ]; do
-        n=$((n + 1))
-        if sql "INSERT INTO t VALUES ($n, repeat('row ', 50))" >/dev/null 2>&1; then echo $n >>/tmp/committed; fi
-        sleep 0.5
-    done
-}
-
-# intact TEXT: the database checks itself, and has every row.
-intact() {
-    local check missing
-    case $SYSTEM in
-        postgres) check=$(sql "SET enable_indexscan=off; SELECT count(*) = count(DISTINCT id) FROM t") ;;
-        mariadb) check=$(sql "CHECK TABLE t EXTENDED" | awk '{ print $NF }') ;;
-    esac
-    case $check in
-        t | OK) pass "$1: the database's own check" ;;
-        *) fail "$1: the database's own check: $check" ;;
-    esac
-    # A row that is committed from here on may be missing in the answer.
-    sort -n /tmp/committed >/tmp/committed.before
-    sql "SELECT id FROM t WHERE id > 1000000 ORDER BY id" >/tmp/present
-    missing=$(awk 'NR == FNR { present[$1]; next } !($1 in present)' /tmp/present /tmp/committed.before | wc -l)
-    same "$1: of $(wc -l </tmp/committed.before) rows committed meanwhile, missing" "$missing" 0
-    same "$1: rows of before" "$(sql "SELECT count(*) FROM t WHERE id <= 1000000")" "$ROWS"
+    database_files $MOUNT
+    sed "s|@RECOMMENDED@|\"recordsize\":\"$1\",\"compression\":\"zstd-3\"|" "/disk/$SYSTEM.template" >/disk/plan.json
 }
 
 # A running database: applied offline and nearly online, undone, twice.
 step_database() {
+    # shellcheck source=scripts/vm/database.sh
+    . /disk/database.sh
     SYSTEM=$1
-    database "$SYSTEM" "$2"
-    case $SYSTEM in
-        postgres)
-            start="as_database 'pg_ctl -w -t 300 -D $MOUNT -l /tmp/log -o \"-k /tmp -h \\\"\\\"\" start'"
-            stop="as_database 'pg_ctl -w -t 300 -D $MOUNT -m fast stop'"
-            ;;
-        mariadb)
-            start="as_database 'mariadbd --no-defaults --datadir=$MOUNT --socket=/tmp/socket --skip-networking --pid-file=/tmp/pid --lc-messages-dir=/disk/usr/share/mysql --lc-messages=en_US --character-sets-dir=/disk/usr/share/mysql/charsets --innodb-buffer-pool-size=64M >/tmp/log 2>&1 &'; for n in \$(seq 600); do mariadb --no-defaults -u root -S /tmp/socket -e 'SELECT 1' >/dev/null 2>&1 && exit 0; sleep 0.5; done; exit 1"
-            stop="kill \$(cat /tmp/pid); for n in \$(seq 600); do [ -e /tmp/pid ] || exit 0; sleep 0.2; done; exit 1"
-            ;;
-    esac
-    { declare -f as_database; echo "$start"; } >/tmp/start.sh
-    { declare -f as_database; echo "$stop"; } >/tmp/stop.sh
+    database "$2"
+    postgres_service $MOUNT
+    if [ "$SYSTEM" = mariadb ]; then
+        start="as_database 'mariadbd --no-defaults --datadir=$MOUNT --socket=/tmp/socket --skip-networking --pid-file=/tmp/pid --lc-messages-dir=/disk/usr/share/mysql --lc-messages=en_US --character-sets-dir=/disk/usr/share/mysql/charsets --innodb-buffer-pool-size=64M >/tmp/log 2>&1 &'; for n in \$(seq 600); do mariadb --no-defaults -u root -S /tmp/socket -e 'SELECT 1' >/dev/null 2>&1 && exit 0; sleep 0.5; done; exit 1"
+        stop="kill \$(cat /tmp/pid); for n in \$(seq 600); do [ -e /tmp/pid ] || exit 0; sleep 0.2; done; exit 1"
+        { declare -f as_database; echo "$start"; } >/tmp/start.sh
+        echo "$stop" >/tmp/stop.sh
+    fi
     : >/tmp/committed
     expect "$SYSTEM starts" bash /tmp/start.sh || { tail -n 5 /tmp/log; return; }
     ROWS=$(sql "SELECT count(*) FROM t")

@@ -128,13 +128,23 @@ impl ChildServer {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The last lines of the log.
+    /// The first error in the log, and its last lines.
     pub fn last_words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        lines[lines.len().saturating_sub(SHOWN)..].join("; ")
+        last_words(&String::from_utf8_lossy(&text))
     }
+}
+
+/// The first error in a log that is not an answer to a client (`the database system is starting up`), and its last lines.
+fn last_words(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    let end = lines.len().saturating_sub(SHOWN);
+    let is_error = |line: &&&str| {
+        ["FATAL:", "PANIC:", "[ERROR]"].iter().any(|mark| line.contains(mark))
+            && !line.contains("the database system is")
+    };
+    let first = lines[..end].iter().find(is_error);
+    first.into_iter().chain(&lines[end..]).copied().collect::<Vec<_>>().join("; ")
 }
 
 /// The arguments of `setpriv` before the program that is to end with its parent.
@@ -173,6 +183,17 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn the_first_error_of_a_server_is_shown() {
+        let end: Vec<String> = (1..=SHOWN).map(|n| format!("LOG:  line {n}")).collect();
+        let end = end.join("\n");
+        let log =
+            format!("LOG:  begin\nFATAL:  the database system is starting up\nFATAL:  no space\n\n{end}\n");
+        assert_eq!(last_words(&log), format!("FATAL:  no space; {}", end.replace('\n', "; ")));
+        assert_eq!(last_words("LOG:  begin\nFATAL:  no space\n"), "LOG:  begin; FATAL:  no space");
+        assert_eq!(last_words(""), "");
+    }
 
     #[test]
     fn a_setpriv_without_the_option_is_not_used() {

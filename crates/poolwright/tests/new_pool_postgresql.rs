@@ -162,6 +162,8 @@ fn a_standby_loses_nothing() {
         assert!(words.iter().all(|word| said.contains(word)), "{said}");
         assert_eq!(server.places(), on("tank"));
     };
+    server.fails("apply plan.json --new-pool fast --standby --online --yes", 2, &["cannot be used with"]);
+    server.fails("apply plan.json --standby --yes", 2, &["--new-pool"]);
     server.ask("CREATE UNLOGGED TABLE volatile (n int)");
     refused(&["unlogged table", "hint: "]);
     server.ask("DROP TABLE volatile");
@@ -170,10 +172,24 @@ fn a_standby_loses_nothing() {
     server.ask("SELECT pg_create_physical_replication_slot('other')");
     refused(&["replication slot other", "hint: "]);
     server.ask("SELECT pg_drop_replication_slot('other')");
-    server.fails("apply plan.json --new-pool fast --standby --online --yes", 2, &["cannot be used with"]);
-    server.fails("apply plan.json --standby --yes", 2, &["--new-pool"]);
 
     server.ask("ALTER SYSTEM SET work_mem = '5MB'");
+
+    // The standby would write into the directory of a new tablespace, which is the primary's: it fails, and the database goes on.
+    let elsewhere = server.at("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    assert!(Command::new("chown").arg("nobody").arg(&elsewhere).status().unwrap().success());
+    let mut command = server.command_with_service(line);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("pg_verifybackup")));
+    server.ask(&format!("CREATE TABLESPACE elsewhere LOCATION '{}'", elsewhere.display()));
+    let said: Vec<String> = said.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(3), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("Read-only file system")), "{said:?}");
+    assert_eq!(server.places(), on("tank"));
+    server.ask("DROP TABLESPACE elsewhere");
+
     for step in ["pg_basebackup", "pg_verifybackup", "will be stopped", "zfs unmount tank/data"] {
         let mut command = server.command_with_service(line);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
