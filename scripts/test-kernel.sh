@@ -12,7 +12,8 @@
 #   newpool  a tree moves to another pool and back (poolwright apply --new-pool, undo); runs are killed
 #   standby  a PostgreSQL under load moves to another pool by a standby server (poolwright apply --new-pool --standby), and back
 #   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or goes back
-#   databases  the same with a PostgreSQL and a MariaDB under load
+#   newpoolresets  the guest is reset at random points of apply --new-pool and of undo after it, boots again, and continues or goes back
+#   databases  a plan is applied and undone with a PostgreSQL and a MariaDB under load
 #   backup   backups of a PostgreSQL under load are made, killed, restored and removed (poolwright backup)
 #   send     backups are sent to another pool, interrupted and continued, encrypted, through a remote shell (poolwright backup send)
 #   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
@@ -60,7 +61,7 @@ PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash apply)
-ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets databases backup send trials lab space arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets newpoolresets databases backup send trials lab space arc)
 PASSED=0
 FAILED=0
 
@@ -383,21 +384,38 @@ resets_programs() {
     python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db --log wal >"$1/plan.template"
 }
 
+no_kernel_failure() {
+    if grep -qE 'Kernel panic|VERIFY|Oops|BUG:' "$WORK/console"; then
+        fail "the guest's kernel failed: $(grep -m 3 -E 'Kernel panic|VERIFY|Oops|BUG:' "$WORK/console" | tr '\n' ' ')"
+    fi
+}
+
 part_resets() {
     local disk=$WORK/resets.disk
     say "  seed $SEED, $RESETS resets of apply and $RESETS of undo"
     program_disk "$disk" 12G resets_programs
     GUEST_STEPS=resets.sh GUEST_REBOOTS=yes GUEST_SECONDS=$((900 + RESETS * 2 * 180)) guest "$disk" 0 resets "$SEED" $((NODES / 200)) "$RESETS"
-    if grep -qE 'Kernel panic|VERIFY|Oops|BUG:' "$WORK/console"; then
-        fail "the guest's kernel failed: $(grep -m 3 -E 'Kernel panic|VERIFY|Oops|BUG:' "$WORK/console" | tr '\n' ' ')"
-    fi
+    no_kernel_failure
     rm -f "$disk"
 }
 
+# moved_tree DIR: the functions for a tree that moves.
+moved_tree() { cp "$POOLWRIGHT_ROOT/scripts/vm/moved_tree.sh" "$1/"; }
+
 part_newpool() {
     local disk=$WORK/newpool.disk
-    program_disk "$disk" 8G
+    program_disk "$disk" 8G moved_tree
     GUEST_STEPS=new_pool.sh GUEST_SECONDS=3600 guest "$disk" 0 new_pool "$SEED" $((NODES / 50))
+    rm -f "$disk"
+}
+
+part_newpoolresets() {
+    local disk=$WORK/newpoolresets.disk rounds=$(((RESETS + 1) / 2))
+    say "  seed $SEED, $rounds resets of apply --new-pool and $rounds of undo"
+    program_disk "$disk" 8G moved_tree
+    GUEST_STEPS=new_pool_resets.sh GUEST_REBOOTS=yes GUEST_SECONDS=$((900 + rounds * 2 * 180)) \
+        guest "$disk" 0 resets "$SEED" $((NODES / 200)) "$rounds"
+    no_kernel_failure
     rm -f "$disk"
 }
 
@@ -419,7 +437,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | newpool | standby | resets | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | apply | newpool | standby | resets | newpoolresets | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

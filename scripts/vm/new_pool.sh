@@ -8,68 +8,13 @@ set -u
 umask 022
 
 export PATH=$PATH:/disk/bin LD_LIBRARY_PATH=/disk/lib POOLWRIGHT_STATE_DIR=/disk/state HOME=/root
-MOUNT=/srv/db
 KILLS=8
 
 # shellcheck source=scripts/vm/guest.sh
 . /guest.sh
 
-# manifest FILE: files, directories and links of both datasets without object numbers and block sizes. Sockets, fifos and device nodes are not
-# copied, so directories have other sizes.
-manifest() {
-    { tree list "db=$MOUNT"; tree list "log=$MOUNT/log"; } \
-        | awk -F '\t' -v OFS='\t' '$3 == "file" || $3 ~ /link/ || $3 ~ /^dir/ { if ($3 ~ /^dir/) { $7 = "-"; $8 = "-" } $2 = "-"; $11 = "-"; print }' \
-        | sort >"$1"
-}
-
-# unchanged TEXT: the tree must be the one of /tmp/before.
-unchanged() {
-    manifest /tmp/now
-    if cmp -s /tmp/before /tmp/now && [ -s /tmp/now ]; then
-        pass "$1: $(wc -l </tmp/now) names with content and attributes unchanged"
-    else
-        fail "$1: $(diff /tmp/before /tmp/now | grep '^[-+]' | head -n 6 | cut -c 1-300 | tr '\n' '|')"
-    fi
-}
-
-# block_sizes BYTES: the number of files of more than one block that have another block size.
-block_sizes() { find "$MOUNT" -xdev -type f -exec stat -c '%o %s' {} + | awk -v size="$1" '$2 > size && $1 != size' | wc -l; }
-
-properties() { zfs get -Hp -r -o name,property,value,source mountpoint,canmount,recordsize,compression,xattr,acltype tank; }
-
-# places: the datasets that are mounted on the two directories.
-places() { awk -v a="$MOUNT" -v b="$MOUNT/log" '$2 == a || $2 == b { print $1 }' /proc/mounts | sort | tr '\n' ' '; }
-
-move() { poolwright apply /disk/plan.json --new-pool fast --yes "$@"; }
-undo() { poolwright undo /disk/plan.json --yes "$@"; }
-
-# on_tank TEXT: the database is on its old datasets, and nothing is left of the move.
-on_tank() {
-    unchanged "$1"
-    same "$1: the datasets are in their places" "$(places)" "tank/db tank/db/log "
-    same "$1: properties and sources are as before" "$(properties)" "$BEFORE"
-    same "$1: nothing is left" "$(zfs list -H -t all -o name | tr '\n' ' ') $(find /disk/state -name mnt)" "$EVERYTHING "
-}
-
-make_pools() {
-    # The kernel mounts a snapshot below .zfs with `/usr/bin/env mount`.
-    mkdir -p /usr/bin $MOUNT
-    ln -sf /bin/busybox /usr/bin/env
-    truncate -s 3G /disk/pool /disk/other /disk/third
-    expect "a pool with ashift 9" zpool create -f -o ashift=9 -O mountpoint=none -O compression=lz4 -O xattr=sa -O acltype=posix tank /disk/pool
-    expect "a pool with ashift 12" zpool create -f -o ashift=12 -O mountpoint=none fast /disk/other
-    zfs create -o mountpoint=$MOUNT -o logbias=throughput tank/db
-    zfs create tank/db/log
-    expect "a tree of $2 nodes" tree make $MOUNT "$1" "$2"
-    dd if=/dev/zero of=$MOUNT/holes bs=1 count=1 seek=5G 2>/dev/null
-    yes "a row of a table" | head -c 20000000 >$MOUNT/table
-    for n in $(seq 1 20); do yes "record $n" | head -c $((n * 40000)) >"$MOUNT/log/$n"; done
-    touch -d '2003-04-05 06:07:08' $MOUNT/log/3 $MOUNT/log
-    sed 's|@RECOMMENDED@|"recordsize":"16K","compression":"zstd-3"|' /disk/plan.template >/disk/plan.json
-    BEFORE=$(properties)
-    EVERYTHING=$(zfs list -H -t all -o name | tr '\n' ' ')
-    manifest /tmp/before
-}
+# shellcheck source=scripts/vm/moved_tree.sh
+. /disk/moved_tree.sh
 
 check_refusals() {
     refused "a DATASET in the same pool" "is in the pool tank already" poolwright apply /disk/plan.json --new-pool tank --yes
@@ -111,7 +56,7 @@ check_own_mountpoint() {
     local before
     zfs set mountpoint=$MOUNT/log tank/db/log
     before=$(properties)
-    manifest /tmp/before
+    manifest "$KEPT/before"
     expect "with a mount point of its own, the log moves" move
     unchanged "on the new pool, with a mount point of its own"
     echo later >$MOUNT/later2
@@ -120,11 +65,12 @@ check_own_mountpoint() {
     same "the database is on the new pool" "$(places)" "fast/db fast/db/log "
     zfs destroy fast/db/later
     rmdir $MOUNT/later 2>/dev/null
-    manifest /tmp/before
+    manifest "$KEPT/before"
     expect "undo, with a mount point of its own" undo
     unchanged "after undo, with a mount point of its own"
     same "properties and sources are as before, with a mount point of its own" "$(properties)" "$before"
     expect "move for another plan" move
+    truncate -s 3G /disk/third
     zpool create -f -o ashift=12 -O mountpoint=none third /disk/third || fail "zpool create third"
     sed "s|tank/db|fast/db|g; s|\"created\": *\"[^\"]*\"|\"created\":\"2026-01-02T03:04:05Z\"|" /disk/plan.json >/disk/next.json
     expect "a second plan moves it on" poolwright apply /disk/next.json --new-pool third --yes
@@ -137,7 +83,7 @@ check_own_mountpoint() {
     zpool destroy third
     zfs inherit mountpoint tank/db/log
     zfs mount tank/db/log 2>/dev/null
-    manifest /tmp/before
+    manifest "$KEPT/before"
     BEFORE=$(properties)
 }
 
@@ -165,7 +111,7 @@ check_kills() {
                 fail "it is on $(places)"
             fi
             [ $((n % 4)) -ne 0 ] || touch -d '2001-01-01 00:00:00' $MOUNT/log/3
-            manifest /tmp/before
+            manifest "$KEPT/before"
             after=$((RANDOM * 31 % $1))
             kill_at $after poolwright undo /disk/plan.json --yes
         fi
@@ -192,7 +138,7 @@ step_new_pool() {
         "$(zfs get -H -o value,source recordsize,compression,logbias,canmount fast/db | tr '\t\n' '= ')" \
         "16K=local zstd-3=local throughput=local on=local "
     zpool export tank fast 2>/tmp/said || fail "export: $(cat /tmp/said)"
-    zpool import -d /disk -a 2>/tmp/said || fail "import: $(cat /tmp/said)"
+    zpool import -d /disk/live -a 2>/tmp/said || fail "import: $(cat /tmp/said)"
     same "after both pools were imported, the new datasets are mounted" "$(places)" "fast/db fast/db/log "
     unchanged "after both pools were imported"
     expect "undo, with nothing written" undo
@@ -201,7 +147,7 @@ step_new_pool() {
     expect "move again" move
     echo later >$MOUNT/later
     echo later >$MOUNT/log/3
-    manifest /tmp/before
+    manifest "$KEPT/before"
     expect "undo, with what was written" undo
     same "files were copied" "$(grep -c 'copied and compared' /tmp/said)" 1
     on_tank "after undo of what was written"

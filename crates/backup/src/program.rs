@@ -10,8 +10,6 @@ use poolwright_host::memory_file;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::client::read_end;
-use crate::manifest::RestoreCheck;
-use crate::verify::{failed, passed};
 use crate::{Error, Result};
 
 /// How often the end of a program and an interruption are looked for.
@@ -24,17 +22,6 @@ pub struct ProgramEnd {
     pub status: ExitStatus,
     /// The end of its output and its messages.
     pub said: String,
-}
-
-impl ProgramEnd {
-    /// The check that passed if the program ended with status 0.
-    pub(crate) fn into_check(self, name: &str) -> RestoreCheck {
-        if self.status.success() {
-            passed(name)
-        } else {
-            failed(name, format!("{}: {}", self.status, self.said))
-        }
-    }
 }
 
 /// Whether a program's standard output is thrown away.

@@ -22,7 +22,7 @@ use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::manifest::{BackupManifest, CheckVerdict, RestoreCheck, RestoreResult};
 use crate::observer::{BackupObserver, BackupStage};
-use crate::program::{ProgramOutput, run_program, run_shell};
+use crate::program::{ProgramEnd, ProgramOutput, run_program, run_shell};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::{Error, Result};
 
@@ -215,7 +215,7 @@ impl CheckContext<'_> {
         let root = [("POOLWRIGHT_RESTORED", self.root.as_path())];
         let variables: Vec<_> = root.iter().chain(variables).copied().collect();
         let done = run_shell(command, &variables, is_interrupted)?;
-        Ok(vec![done.into_check(command)])
+        Ok(vec![check_of(done, command)])
     }
 }
 
@@ -232,11 +232,19 @@ fn compare_contents(backup: &BackupManifest, restored: &TreeContents) -> Restore
     }
 }
 
-pub(crate) fn passed(name: &str) -> RestoreCheck {
+/// The check that passed if a program ended with status 0.
+fn check_of(end: ProgramEnd, name: &str) -> RestoreCheck {
+    match end.status.success() {
+        true => passed(name),
+        false => failed(name, format!("{}: {}", end.status, end.said)),
+    }
+}
+
+fn passed(name: &str) -> RestoreCheck {
     RestoreCheck { name: name.to_owned(), result: CheckVerdict::Passed, detail: None }
 }
 
-pub(crate) fn failed(name: &str, why: impl Into<String>) -> RestoreCheck {
+fn failed(name: &str, why: impl Into<String>) -> RestoreCheck {
     RestoreCheck { name: name.to_owned(), result: CheckVerdict::Failed, detail: Some(why.into()) }
 }
 

@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use poolwright_apply::{RunObserver, Stage};
-use poolwright_backup::client::command_as;
+use poolwright_backup::client::{ClientSession, command_as};
 use poolwright_backup::database::{DatabaseKind, locate};
 use poolwright_backup::program::{ProgramOutput, run_program};
 use poolwright_backup::server::ChildServer;
@@ -100,6 +100,8 @@ pub(crate) struct Standby {
     namespace: Namespace,
     scratch: Scratch,
     server: Option<ChildServer>,
+    /// While it exists, the primary keeps the log that the standby has not received.
+    kept_log: Option<ClientSession>,
 }
 
 impl Standby {
@@ -109,13 +111,13 @@ impl Standby {
     /// [`Error::Refused`] if there is none, or a standby would not have everything that it has; the host's errors.
     pub fn prepare(work: &MigrationWork, is_interrupted: &dyn Fn() -> bool) -> Result<Standby> {
         if !rustix::process::geteuid().is_root() {
-            return refused("--standby requires root: the standby has mounts of its own");
+            return refused("a standby requires root: it has mounts of its own");
         }
         let database = locate(std::slice::from_ref(&work.directory), None, true)?;
         if database.kind != DatabaseKind::Postgresql {
             let dir = quoted(&work.directory);
             return refused(format!(
-                "{dir} is not a data directory of PostgreSQL\nhint: leave out --standby"
+                "{dir} is not a data directory of PostgreSQL\nhint: move it without a standby"
             ));
         }
         let dirs = ServerDirs::of(&database.root)?;
@@ -129,7 +131,8 @@ impl Standby {
         let open = fs::Permissions::from_mode(0o711);
         fs::set_permissions(path, open).map_err(Error::host("set the mode of", path))?;
         let namespace = Namespace::new(work, path, primary.server.owner());
-        let standby = Standby { work: work.clone(), dirs, primary, namespace, scratch, server: None };
+        let standby =
+            Standby { work: work.clone(), dirs, primary, namespace, scratch, server: None, kept_log: None };
         let socket_dir = standby.socket_dir();
         poolwright_host::private::make_dir(&socket_dir).map_err(Error::host("create", &socket_dir))?;
         let (user, group) = standby.primary.server.owner();
@@ -145,7 +148,7 @@ impl Standby {
     ///
     /// # Errors
     /// [`Error::Refused`] with the messages of a program that failed; the host's errors.
-    pub fn build(&self, rate: Option<u64>, observer: &SharedObserver<'_, '_>) -> Result<()> {
+    pub fn build(&mut self, rate: Option<u64>, observer: &SharedObserver<'_, '_>) -> Result<()> {
         observer.borrow_mut().stage(Stage::Copy);
         self.dirs.create(&self.work)?;
         let root = &self.dirs.root;
@@ -164,6 +167,8 @@ impl Standby {
             arguments.extend([option.into(), value.into()]);
         }
         self.run("pg_basebackup", &arguments, observer)?;
+        // From here on, only until the standby receives it: the comparison can take long.
+        self.kept_log = Some(self.primary.keep_log(&|| observer.borrow().is_interrupted())?);
         observer.borrow_mut().stage(Stage::Verify);
         self.run("pg_verifybackup", &["--no-parse-wal".into(), root.into()], observer)?;
         self.dirs.mark_standby(&self.work, self.primary.server.owner())
@@ -291,6 +296,8 @@ impl Standby {
             let start = Instant::now();
             let goal = self.primary.position(is_interrupted)?;
             self.reach(goal, is_interrupted)?;
+            // Its receiver has a temporary slot too.
+            self.kept_log = None;
             if start.elapsed() < CLOSE {
                 break;
             }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{CheckContext, failed, not_run, passed};
+use super::{CheckContext, check_of, failed, not_run, passed};
 use crate::Result;
 use crate::client::command_as;
 use crate::database::sqlite_files;
@@ -56,7 +56,7 @@ pub(super) fn check_lmdb(
                 let mut command = Command::new(&program);
                 command.arg("-a").arg(&dir);
                 let end = run_program(command, ProgramOutput::Discarded, is_interrupted)?;
-                checks.push(end.into_check(&name));
+                checks.push(check_of(end, &name));
             }
         }
     }

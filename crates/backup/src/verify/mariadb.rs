@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::{CheckContext, failed, not_run, passed};
+use super::{CheckContext, check_of, failed, not_run, passed};
 use crate::Result;
 use crate::manifest::RestoreCheck;
 use crate::program::{ProgramOutput, find_program, run_program};
@@ -99,6 +99,6 @@ fn check_tables(client: &Path, socket: &Path, is_interrupted: &dyn Fn() -> bool)
     });
     Ok(match complaint {
         Some(line) => failed(TABLES, format!("{}: {}", line.trim(), end.said)),
-        None => end.into_check(TABLES),
+        None => check_of(end, TABLES),
     })
 }

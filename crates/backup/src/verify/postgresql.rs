@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{CheckContext, OwnChecks, failed, interruption, not_run, passed};
+use super::{CheckContext, OwnChecks, check_of, failed, interruption, not_run, passed};
 use crate::client::{ClientSession, command_as};
 use crate::error::refused;
 use crate::manifest::RestoreCheck;
@@ -208,7 +208,7 @@ impl Restored<'_> {
         }
         let mut command = self.command(program);
         command.args(arguments);
-        Ok(run_program(command, ProgramOutput::Discarded, is_interrupted)?.into_check(program))
+        Ok(check_of(run_program(command, ProgramOutput::Discarded, is_interrupted)?, program))
     }
 
     /// Checks tables and indexes, and that each index has all rows of its table.
@@ -224,7 +224,7 @@ impl Restored<'_> {
         let mut command = self.command(name);
         command.args(["--all", "--install-missing", "--heapallindexed", "--no-password"]);
         let end = run_program(command, ProgramOutput::Kept, is_interrupted)?;
-        Ok(end.into_check(name))
+        Ok(check_of(end, name))
     }
 
     /// Verifies the checksums of all pages, after the server was shut down.
@@ -239,7 +239,7 @@ impl Restored<'_> {
         }
         let mut command = command_as(self.context.tree.owner, &program);
         command.arg("--check").arg("-D").arg(&self.context.root);
-        Ok(run_program(command, ProgramOutput::Kept, is_interrupted)?.into_check(name))
+        Ok(check_of(run_program(command, ProgramOutput::Kept, is_interrupted)?, name))
     }
 }
 

@@ -69,7 +69,9 @@ impl Primary {
     pub fn find(dirs: &ServerDirs, is_interrupted: &dyn Fn() -> bool) -> Result<Primary> {
         let root = quoted(&dirs.root);
         let Some(server) = PostgresqlServer::of(&dirs.root) else {
-            return refused(format!("no server runs on {root}\nhint: start it, or leave out --standby"));
+            return refused(format!(
+                "no server runs on {root}\nhint: start it, or move it without a standby"
+            ));
         };
         if server.owner().0 == 0 {
             return refused("PostgreSQL does not run as root, which owns its data directory");
@@ -92,6 +94,15 @@ impl Primary {
         ask(self.server.psql(None), statement, is_interrupted)
     }
 
+    /// Makes it keep the segments of its log from now on, until the session ends: by a temporary replication slot.
+    pub fn keep_log(&self, is_interrupted: &dyn Fn() -> bool) -> Result<ClientSession> {
+        let mut session = ClientSession::start(self.server.psql(None)).map_err(unanswered)?;
+        let slot = format!("poolwright_{}", std::process::id());
+        let statement = format!("SELECT pg_create_physical_replication_slot('{slot}', true, true);");
+        session.ask(&statement, PRINT, STATEMENT_TIME, is_interrupted).map_err(unanswered)?;
+        Ok(session)
+    }
+
     /// How far its log is written.
     pub fn position(&self, is_interrupted: &dyn Fn() -> bool) -> Result<Lsn> {
         position(&self.ask("SELECT pg_current_wal_flush_lsn();", is_interrupted)?)
@@ -110,28 +121,24 @@ impl Answer {
     /// Refuses what a standby would not have.
     fn check(&self) -> Result<()> {
         if self.version < OLDEST {
-            return refused(
-                "--standby needs PostgreSQL 13 or later\nhint: leave it out; files are copied then",
-            );
+            return refused("a standby needs PostgreSQL 13 or later\nhint: move it without a standby");
         }
         if self.is_standby {
-            return refused(
-                "the server is a standby itself\nhint: leave out --standby; files are copied then",
-            );
+            return refused("the server is a standby itself\nhint: move it without a standby");
         }
         if self.wal_level == "minimal" {
-            return refused("wal_level is minimal\nhint: set it to replica, or leave out --standby");
+            return refused("wal_level is minimal\nhint: set it to replica, or move it without a standby");
         }
         if self.synchronous.contains('*') {
             return refused(
-                "synchronous_standby_names contains *, so commits would wait for the standby\nhint: name the standbys there, or leave out \
-                 --standby",
+                "synchronous_standby_names contains *, so commits would wait for the standby\nhint: name the standbys there, or move it \
+                 without a standby",
             );
         }
         if let Some(slot) = self.slots.first() {
             return refused(format!(
                 "the server has the replication slot {slot}, which a standby does not get\nhint: drop it and create it again after the move, \
-                 or leave out --standby"
+                 or move it without a standby"
             ));
         }
         Ok(())
@@ -150,7 +157,7 @@ fn bindir(server: &PostgresqlServer) -> Result<PathBuf> {
     match PROGRAMS.iter().find(|name| !dir.join(name).is_file()) {
         None => Ok(dir.to_owned()),
         Some(name) => {
-            refused(format!("{} has no {name}\nhint: install it, or leave out --standby", quoted(dir)))
+            refused(format!("{} has no {name}\nhint: install it, or move it without a standby", quoted(dir)))
         }
     }
 }
@@ -187,7 +194,7 @@ pub(super) fn check_logged(dirs: &ServerDirs) -> Result<()> {
         if let Some(path) = init_fork(&dir, depth)? {
             return refused(format!(
                 "{} belongs to an unlogged table, which would be empty on the standby\nhint: in each database, `SELECT oid::regclass FROM \
-                 pg_class WHERE relpersistence = 'u'` names them; make them logged, or leave out --standby",
+                 pg_class WHERE relpersistence = 'u'` names them; make them logged, or move it without a standby",
                 quoted(&path)
             ));
         }
