@@ -19,10 +19,31 @@ pub fn host_name() -> String {
     line("/proc/sys/kernel/hostname").unwrap_or_default()
 }
 
+/// When the kernel was started, by the present clock; `None` if `/proc/stat` does not say.
+pub fn start_time() -> Option<std::time::SystemTime> {
+    boot_time(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// The line `btime` of `/proc/stat` (`proc_stat(5)`): seconds since 1970.
+fn boot_time(stat: &str) -> Option<std::time::SystemTime> {
+    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds))
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
     fn this_kernel() {
         assert!(super::release().starts_with(|c: char| c.is_ascii_digit()));
+    }
+
+    #[test]
+    fn the_kernel_was_started_before_now() {
+        assert!(super::start_time().unwrap() < std::time::SystemTime::now());
+        assert_eq!(
+            super::boot_time("cpu 1 2\nbtime 5\n"),
+            Some(std::time::UNIX_EPOCH + std::time::Duration::from_secs(5))
+        );
+        assert_eq!(super::boot_time("cpu 1 2\n"), None);
     }
 }

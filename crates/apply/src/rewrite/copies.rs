@@ -49,6 +49,14 @@ impl Copies {
         })
     }
 
+    /// Restores the times of the mount point after a crash ([`HiddenDir::restore_times`]).
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn restore_mount_point(&self) -> Result<()> {
+        self.dir.restore_times()
+    }
+
     /// Lists the files of the dataset without the copies.
     ///
     /// # Errors

@@ -145,6 +145,12 @@ impl Run<'_> {
     /// The part during which the database is stopped.
     fn rewrite(&mut self, direction: Direction, datasets: &mut [OpenDataset]) -> Result<()> {
         let is_resumed = self.phase() >= JournalPhase::Committing;
+        if !is_resumed {
+            for of in datasets.iter() {
+                of.copies.restore_mount_point()?;
+                of.moving.restore_times()?;
+            }
+        }
         self.sync(datasets)?;
         if direction == Direction::Apply {
             self.take_snapshots(datasets)?;
