@@ -55,6 +55,16 @@ settled() {
     intact "$1"
 }
 
+# returned: the snapshots of the datasets as they were when the database moved are kept, and named.
+returned() {
+    local name number=0
+    for name in $(zfs list -H -t snapshot -o name); do
+        grep -q "$name" /tmp/undone && number=$((number + 1))
+        zfs destroy "$name"
+    done
+    same "two snapshots were kept, and named" $number 2
+}
+
 # killed SECONDS: runs that are killed at five times of an undisturbed one, which took so long.
 killed() {
     local tenth
@@ -69,7 +79,9 @@ killed() {
     expect "a run after five that were killed" "${move[@]}"
     settled "moved after five kills" fast
     expect "undo" "${undo[@]}"
+    cp /tmp/said /tmp/undone
     settled "undone" tank
+    returned
 }
 
 step_standby() {
@@ -97,9 +109,11 @@ step_standby() {
     same "the pool has ashift 12" "$(zpool get -H -o value ashift fast)" 12
     same "the table in the tablespace" "$(sql 'SELECT count(*) FROM s')" "$ROWS"
     expect "it goes back" "${undo[@]}"
+    cp /tmp/said /tmp/undone
     pass "$(grep 'was stopped for' /tmp/said)"
     settled "moved back" tank
     same "properties and sources are as before" "$(zfs get -Hp -r -o name,property,value,source mountpoint,canmount,recordsize,compression tank)" "$before"
+    returned
     same "nothing is left" "$(zfs list -H -t all -o name | tr '\n' ' ')" "$everything"
     killed $seconds
     touch /tmp/enough

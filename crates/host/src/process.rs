@@ -248,18 +248,24 @@ fn is_writable(fdinfo: &str) -> bool {
     flags.is_some_and(|flags| flags & 0o3 != 0)
 }
 
-/// The files that the process has mapped such that writes to the memory change the file.
-pub fn mapped_for_writing(pid: i32) -> Vec<PathBuf> {
+/// The files that the process has mapped such that writes to the memory change the file, with the device numbers of their file systems.
+pub fn mapped_for_writing(pid: i32) -> impl Iterator<Item = (u64, PathBuf)> {
     let maps = std::fs::read(directory(pid).join("maps")).unwrap_or_default();
-    maps.split(|byte| *byte == b'\n').filter_map(shared_writable).map(Path::to_owned).collect()
+    let files: Vec<(u64, PathBuf)> = maps.split(|byte| *byte == b'\n').filter_map(shared_writable).collect();
+    files.into_iter()
 }
 
-/// The file of one line of `/proc/PID/maps` (`proc_pid_maps(5)`), if the mapping is shared and writable.
-fn shared_writable(line: &[u8]) -> Option<&Path> {
-    let mode = line.split(|byte| *byte == b' ').nth(1)?;
+/// The device number and the file of one line of `/proc/PID/maps` (`proc_pid_maps(5)`), if the mapping is shared and writable.
+fn shared_writable(line: &[u8]) -> Option<(u64, PathBuf)> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let mode = fields.nth(1)?;
+    let device = std::str::from_utf8(fields.nth(1)?).ok()?;
+    let (major, minor) = device.split_once(':')?;
+    let number = |digits| u32::from_str_radix(digits, 16).ok();
+    let device = rustix::fs::makedev(number(major)?, number(minor)?);
     let path = line.iter().position(|byte| *byte == b'/').map(|at| &line[at..])?;
     let is_shared_writable = mode.get(1) == Some(&b'w') && mode.last() == Some(&b's');
-    is_shared_writable.then(|| Path::new(std::ffi::OsStr::from_bytes(path)))
+    is_shared_writable.then(|| (device, PathBuf::from(std::ffi::OsStr::from_bytes(path))))
 }
 
 /// The effective capabilities of this process, as a bit mask (`capabilities(7)`); 0 if the kernel does not report them.

@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::device::Device;
 use crate::{mountinfo, process};
 
 /// A process with a file open for writing.
@@ -17,30 +18,38 @@ pub struct Writer {
 }
 
 /// The first process that has a file below one of `roots` open, or mapped, for writing. Only root sees the processes of other
-/// users. In a process with other mounts (in a container, for example), the same path can lead to another file, so the file must also be
-/// on one of the file systems that are at or below `roots` here.
+/// users. In a process with other mounts (in a container, for example), the same path can lead to another file: one that is on a file
+/// system that is mounted here, but not at or below `roots`, does not count.
 pub fn find_writer(roots: &[PathBuf]) -> Option<Writer> {
-    let is_below = |path: &PathBuf| roots.iter().any(|root| Path::new(path).starts_with(root));
-    let mut devices = None;
+    let is_below = |path: &Path| roots.iter().any(|root| path.starts_with(root));
+    let mut elsewhere = None;
     process::ids().unwrap_or_default().into_iter().find_map(|pid| {
-        let open = match process::shares_mounts(pid) {
-            true => process::open_for_writing(pid).find(is_below),
+        let path = match process::shares_mounts(pid) {
+            true => {
+                let mut open = process::open_for_writing(pid);
+                open.find(|path| is_below(path)).or_else(|| {
+                    process::mapped_for_writing(pid).map(|(_, path)| path).find(|path| is_below(path))
+                })
+            }
             false => {
-                let here = devices.get_or_insert_with(|| devices_below(roots));
-                let mut open = process::devices_open_for_writing(pid);
-                open.find(|(device, path)| here.contains(device) && is_below(path)).map(|(_, path)| path)
+                let elsewhere = elsewhere.get_or_insert_with(|| devices_elsewhere(roots));
+                let files = process::devices_open_for_writing(pid).chain(process::mapped_for_writing(pid));
+                let mut files = files.filter(|(device, _)| !elsewhere.contains(&Device::from_raw(*device)));
+                files.find(|(_, path)| is_below(path)).map(|(_, path)| path)
             }
         };
-        let path = open.or_else(|| process::mapped_for_writing(pid).into_iter().find(is_below))?;
-        Some(Writer { pid, name: process::name(pid), path })
+        Some(Writer { pid, name: process::name(pid), path: path? })
     })
 }
 
-/// The device numbers (`st_dev`) of the file systems of these directories, and of those that are mounted below them.
-fn devices_below(roots: &[PathBuf]) -> Vec<u64> {
+/// The file systems that are mounted here, but neither contain these directories nor are mounted below them. `stat(2)` could wait for a
+/// network file system, so the table of mounts is used.
+fn devices_elsewhere(roots: &[PathBuf]) -> Vec<Device> {
     let mounts = mountinfo::read().unwrap_or_default();
-    let inner = roots.iter().flat_map(|root| mountinfo::below(&mounts, root)).map(|mount| &mount.point);
-    roots.iter().chain(inner).filter_map(|dir| Some(std::fs::metadata(dir).ok()?.dev())).collect()
+    let holders = roots.iter().filter_map(|root| mountinfo::containing(&mounts, root));
+    let inner = roots.iter().flat_map(|root| mountinfo::below(&mounts, root));
+    let here: Vec<Device> = holders.chain(inner).map(|mount| mount.device).collect();
+    mounts.iter().map(|mount| mount.device).filter(|device| !here.contains(device)).collect()
 }
 
 /// As [`find_writer`], and also a process that has a file of the same file systems open by another path: in a container, or

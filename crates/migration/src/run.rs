@@ -4,8 +4,9 @@ mod copying;
 mod replicating;
 mod switching;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use poolwright_apply::rewrite::FileScan;
 use poolwright_apply::run::Options;
@@ -20,9 +21,13 @@ use serde::Serialize;
 use crate::assessment::MigrationAssessment;
 use crate::error::refused;
 use crate::mounting::{PlacedDataset, remove_dir};
+use crate::standby::Standby;
 use crate::state::{MigrationPhase, MigrationState, SideDigests, StateFile};
 use crate::work::{DatasetMove, Direction, MigrationWork};
 use crate::{Error, Result};
+
+/// How long a database that was told to stop may take to end after its standby has ended.
+const END_TIME: Duration = Duration::from_secs(30);
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -45,6 +50,9 @@ pub struct MigrationOutcome {
     pub expected_downtime_s: Option<f64>,
     /// The datasets that the database is not on any more. They are not mounted.
     pub unused: Vec<String>,
+    /// Snapshots of the datasets that the database was on, as they were when it moved. They are kept after it has moved back from a standby,
+    /// whose files were not compared with those of the datasets.
+    pub kept_snapshots: Vec<String>,
 }
 
 /// What was to be done, and what was done.
@@ -65,6 +73,8 @@ pub struct MigrationRun<'a> {
     outcome: MigrationOutcome,
     /// Whether the database moves by a standby server.
     is_standby: bool,
+    /// Paths on the new datasets that are not copied, because the standby has them itself.
+    except: BTreeSet<PathBuf>,
     /// Whether the command that stops the database has failed.
     is_stop_failed: bool,
 }
@@ -78,6 +88,7 @@ impl<'a> MigrationRun<'a> {
             observer,
             outcome: MigrationOutcome::default(),
             is_standby: false,
+            except: BTreeSet::new(),
             is_stop_failed: false,
         }
     }
@@ -106,10 +117,18 @@ impl<'a> MigrationRun<'a> {
                 );
             }
             (Some(state), _) if !state.is_undone() => {}
-            (_, Some(work)) => self.file.write(MigrationState::new(work))?,
+            (_, Some(work)) => {
+                check_none_kept(&work)?;
+                self.file.write(MigrationState::new(work))?;
+            }
             (_, None) => return refused("there is nothing to continue"),
         }
         self.check_identities()?;
+        if self.state().standby && !self.is_standby && self.phase() < MigrationPhase::Switching {
+            return refused(
+                "the run was begun with a standby server\nhint: continue it so, or give it up with `poolwright undo`",
+            );
+        }
         self.convert(Direction::Forth)
     }
 
@@ -169,10 +188,11 @@ impl<'a> MigrationRun<'a> {
             true => self.replicate()?,
             false => self.copy_files(direction)?,
         };
-        let before_switch = match direction {
-            Direction::Forth => Some(self.digests(direction)?),
-            Direction::Back => None,
-        };
+        let digests = self.digests(direction)?;
+        if !self.outcome.unchanged {
+            self.check_unwritten(direction, &digests)?;
+        }
+        let before_switch = Some(digests).filter(|_| direction == Direction::Forth);
         self.check_unused()?;
         self.check_below(direction)?;
         self.unmount_all(direction)?;
@@ -195,7 +215,6 @@ impl<'a> MigrationRun<'a> {
             self.outcome.unchanged = true;
         } else {
             self.copy_stopped(direction)?;
-            self.check_unwritten(direction)?;
         }
         Ok(since)
     }
@@ -216,6 +235,7 @@ impl<'a> MigrationRun<'a> {
 
     /// Removes everything that was made in the new pool, and starts the database.
     fn give_up(&mut self) -> Result<()> {
+        Standby::end_others(&self.state().work)?;
         let mut is_mounted = true;
         for of in &self.state().work.moves {
             is_mounted &= PlacedDataset::open(&of.source)?.is_on(&of.mountpoint)?;
@@ -368,12 +388,30 @@ impl<'a> MigrationRun<'a> {
     /// Starts the database if this run or an interrupted one has stopped it.
     fn start_if_stopped(&mut self) -> Result<()> {
         let MigrationState { work, is_stopped, .. } = self.state();
-        // It may still run, or be about to end: the next run starts it.
-        if !is_stopped || (self.is_stop_failed && writer(&work).is_some()) {
+        if !is_stopped {
+            return Ok(());
+        }
+        if self.is_stop_failed && self.is_still_running(&work) {
+            // The next run starts it, if it ends.
+            let what =
+                "the database was told to stop, and still runs; if it ends, start it, or run this again";
+            self.observer.note(what);
             return Ok(());
         }
         self.options.start_service(self.observer, || writer(&work))?;
         self.enter(|state| MigrationState { is_stopped: false, ..state })
+    }
+
+    /// Whether the database still runs after a while. It may be about to end: that of a standby waits for it.
+    fn is_still_running(&self, work: &MigrationWork) -> bool {
+        let end = Instant::now() + if self.is_standby { END_TIME } else { Duration::ZERO };
+        while writer(work).is_some() {
+            if Instant::now() >= end {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        false
     }
 
     /// Starts the database after an error, if the datasets are in their places, and says what holds.
@@ -449,6 +487,19 @@ fn writer(work: &MigrationWork) -> Option<Writer> {
     let (mounted, others): (Vec<PathBuf>, Vec<PathBuf>) =
         work.roots().into_iter().partition(|root| mountinfo::on(&mounts, root).is_some());
     find_writer_of_mounts(&mounted).or_else(|| find_writer(&others))
+}
+
+/// Refuses to move a database again while snapshots from its last return are kept: they would be taken for those of the next one.
+fn check_none_kept(work: &MigrationWork) -> Result<()> {
+    for of in &work.moves {
+        let name = format!("{}@{}", of.source, work.before_return());
+        if PlacedDataset::open(&of.source)?.admin.snapshots(&of.source)?.iter().any(|of| of.name == name) {
+            return refused(format!(
+                "{name} is kept since the database moved back\nhint: destroy it, if the database is as it should be"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The commands that mount the datasets that a database was on where they were.

@@ -4,16 +4,19 @@
 //! themselves, so the database is stopped for seconds, whatever its size. `pg_basebackup` copies the database while it runs, and
 //! `pg_verifybackup` compares each file with the checksums that the server has sent. The standby follows the primary until that is stopped in
 //! order, replays its last record, which is the checkpoint of the shutdown, and is stopped too. Both directories then have the same
-//! database: the same system identifier, timeline and last checkpoint. So the new one starts like the old one, without a promotion.
+//! database: the same system identifier, timeline and last checkpoint. The new one gets the primary's `pg_control`, and so starts as the old
+//! one would, without a promotion and without a recovery.
 //!
 //! The primary is not changed: no setting, role or permanent replication slot is created.
 
 mod control;
+mod directory;
 mod namespace;
 mod primary;
 mod server_dirs;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -21,13 +24,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use poolwright_apply::assessment::RESERVE;
 use poolwright_apply::{RunObserver, Stage};
 use poolwright_backup::client::{ClientSession, command_as};
 use poolwright_backup::database::{DatabaseKind, locate};
 use poolwright_backup::program::{ProgramOutput, run_program};
 use poolwright_backup::server::ChildServer;
-use poolwright_host::writers::find_writer_of_mounts;
-use poolwright_host::{Scratch, quoted, room};
+use poolwright_host::{Scratch, private, quoted, room};
 use rustix::process::Signal;
 
 use crate::error::refused;
@@ -40,27 +43,38 @@ use server_dirs::ServerDirs;
 
 /// Starts the names of the scratch directories.
 const SCRATCH_PREFIX: &str = "poolwright-standby-";
+/// The directory of the socket in the scratch directory.
+const SOCKET: &str = "socket";
+/// The longest path of a socket's directory, in bytes (`unix(7)`).
+const LONGEST_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
 /// The standby's port, which only names its socket.
 const PORT: &str = "5432";
 /// The program that prints the state of a data directory.
 const CONTROLDATA: &str = "pg_controldata";
 /// How often positions are compared.
 const POLL: Duration = Duration::from_millis(100);
-/// A standby that has replayed nothing for so long, although there is something to replay, has failed.
-const STALLED: Duration = Duration::from_secs(120);
+/// A standby that has replayed nothing for so long, although there is something to replay, has failed. One record can take long, for
+/// example that of a database that is copied from another one.
+const STALLED: Duration = Duration::from_secs(3600);
+/// The same after the primary was stopped.
+const STALLED_STOPPED: Duration = Duration::from_secs(60);
+/// How long the standby may take to start: it replays everything that was written during the base backup.
+const START_TIME: Duration = Duration::from_secs(7 * 86_400);
+/// The free space of the primary's pool, in bytes, below which a run ends, because the primary keeps its log for the standby; or half of what
+/// was free at the beginning, if that is less.
+const PRIMARY_RESERVE: u64 = 1 << 30;
 /// The standby has caught up if it takes less than this to reach the position that the primary had.
 const CLOSE: Duration = Duration::from_secs(1);
 /// How often it may try to.
 const ROUNDS: usize = 20;
-/// How long processes may have files open after their server has ended.
-const EXIT_TIME: Duration = Duration::from_secs(30);
 /// The limits of the option `--max-rate` of `pg_basebackup`, in KiB a second.
 const RATES_KIB: std::ops::RangeInclusive<u64> = 32..=1_048_576;
 
 /// Settings of the standby, which override those of the primary's configuration: it is reached by its socket only, archives nothing, and
 /// needs little memory beside the primary.
-const SETTINGS: [&str; 24] = [
+const SETTINGS: [&str; 26] = [
     "listen_addresses=",
+    "unix_socket_group=",
     "unix_socket_permissions=0700",
     "ssl=off",
     "hot_standby=on",
@@ -81,6 +95,7 @@ const SETTINGS: [&str; 24] = [
     "fsync=on",
     "shared_buffers=128MB",
     "huge_pages=off",
+    "dynamic_shared_memory_type=posix",
     "logging_collector=off",
     "log_destination=stderr",
     "external_pid_file=",
@@ -88,6 +103,8 @@ const SETTINGS: [&str; 24] = [
 /// Settings that later versions do not have: the first such version, and the setting.
 const FORMER: [(u32, &str); 2] =
     [(150_000, "stats_temp_directory=pg_stat_tmp"), (160_000, "promote_trigger_file=")];
+/// Settings that earlier versions do not have: the first version with it, and the setting.
+const LATER: [(u32, &str); 2] = [(140_000, "min_dynamic_shared_memory=0"), (170_000, "event_triggers=off")];
 
 /// A run's observer, which also programs that are waited for report to.
 pub(crate) type SharedObserver<'a, 'o> = RefCell<&'a mut (dyn RunObserver + 'o)>;
@@ -102,6 +119,8 @@ pub(crate) struct Standby {
     server: Option<ChildServer>,
     /// While it exists, the primary keeps the log that the standby has not received.
     kept_log: Option<ClientSession>,
+    /// The free space of the primary's pool below which the run ends.
+    reserve: u64,
 }
 
 impl Standby {
@@ -123,25 +142,69 @@ impl Standby {
         let dirs = ServerDirs::of(&database.root)?;
         primary::check_places(&dirs, &work.roots())?;
         let primary = Primary::find(&dirs, is_interrupted)?;
-        primary::check_logged(&dirs)?;
-        let parent = std::env::temp_dir();
-        let scratch = Scratch::create(&parent, SCRATCH_PREFIX)
-            .map_err(Error::host("create a directory in", &parent))?;
-        let path = scratch.path();
-        let open = fs::Permissions::from_mode(0o711);
-        fs::set_permissions(path, open).map_err(Error::host("set the mode of", path))?;
-        let namespace = Namespace::new(work, path, primary.server.owner());
-        let standby =
-            Standby { work: work.clone(), dirs, primary, namespace, scratch, server: None, kept_log: None };
-        let socket_dir = standby.socket_dir();
-        poolwright_host::private::make_dir(&socket_dir).map_err(Error::host("create", &socket_dir))?;
-        let (user, group) = standby.primary.server.owner();
-        chown(&socket_dir, Some(user), Some(group)).map_err(Error::host("set the owner of", &socket_dir))?;
-        for (name, text) in [("pg_hba.conf", "local all all trust\n"), ("pg_ident.conf", "")] {
-            let path = standby.scratch.path().join(name);
-            fs::write(&path, text).map_err(Error::host("write", &path))?;
+        primary::check_outside(&primary, &work.roots())?;
+        namespace::check()?;
+        let scratch = scratch(primary.server.owner())?;
+        let namespace = Namespace::new(work, scratch.path(), primary.server.owner());
+        let free = room_of(work.moves.iter().map(|of| &of.mountpoint));
+        Ok(Standby {
+            work: work.clone(),
+            dirs,
+            primary,
+            namespace,
+            scratch,
+            server: None,
+            kept_log: None,
+            reserve: PRIMARY_RESERVE.min(free / 2),
+        })
+    }
+
+    /// Ends the processes of a standby whose run was killed.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if one does not end; the host's errors.
+    pub fn end_others(work: &MigrationWork) -> Result<()> {
+        namespace::end_processes(work)
+    }
+
+    /// The paths on the new datasets that are not copied, because the standby has them itself: while it runs, and after it was stopped.
+    ///
+    /// # Errors
+    /// None in practice: all directories are on datasets that move.
+    pub fn own(&self, is_running: bool) -> Result<BTreeSet<PathBuf>> {
+        let name = &self.primary.space_name;
+        match is_running {
+            true => self.dirs.own_while_running(&self.work, name),
+            false => self.dirs.own(&self.work, name),
         }
-        Ok(standby)
+    }
+
+    /// Refuses what was created since the run began, and what the standby has not.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub fn check_again(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
+        self.primary.check_again(&self.dirs, is_interrupted)
+    }
+
+    /// Why the run cannot go on: too little space. The primary keeps log for the standby, and must not be stopped by that.
+    fn shortage(&self) -> Option<String> {
+        let low = |dirs: &mut dyn Iterator<Item = &PathBuf>, least: u64| room_of(dirs) < least;
+        let hint = "hint: free space";
+        if low(&mut self.work.moves.iter().map(|of| &of.mountpoint), self.reserve) {
+            let least = poolwright_trace::format_size(self.reserve);
+            return Some(format!("the pool of the database has less than {least} left\n{hint}"));
+        }
+        low(&mut self.work.moves.iter().map(|of| &of.staging), RESERVE)
+            .then(|| format!("the new pool has no space left\n{hint}, or undo this and name another pool"))
+    }
+
+    /// The result of a step, which was interrupted if there was too little space.
+    fn unless_short<T>(&self, result: Result<T>) -> Result<T> {
+        match (result, self.shortage()) {
+            (Err(_), Some(why)) => refused(why),
+            (result, _) => result,
+        }
     }
 
     /// Copies the database into the new datasets, which are empty, and compares the copy with the server's checksums.
@@ -153,7 +216,10 @@ impl Standby {
         self.dirs.create(&self.work)?;
         let root = &self.dirs.root;
         let mut arguments: Vec<OsString> = vec!["-D".into(), root.into()];
-        arguments.extend(["-X", "stream", "-c", "fast", "-w", "-l", "poolwright"].map(OsString::from));
+        // The run syncs the pool later.
+        arguments.extend(
+            ["-X", "stream", "-c", "fast", "--no-sync", "-w", "-l", "poolwright"].map(OsString::from),
+        );
         if let Some(log) = &self.dirs.log {
             arguments.extend(["--waldir".into(), log.into()]);
         }
@@ -185,12 +251,16 @@ impl Standby {
             let mut observer = observer.borrow_mut();
             // Each byte counts twice.
             observer.progress(2 * done.min(total), 2 * total);
-            observer.is_interrupted()
+            observer.is_interrupted() || self.shortage().is_some()
         };
-        let end = run_program(command, ProgramOutput::Kept, &watch).map_err(interruption)?;
+        let end =
+            self.unless_short(run_program(command, ProgramOutput::Kept, &watch).map_err(interruption))?;
         match end.status.success() {
             true => Ok(()),
-            false => refused(format!("{name} failed ({}): {}", end.status, end.said)),
+            false => self.unless_short(refused(format!(
+                "{name}, which sees the new datasets in the places of the present ones, failed ({}): {}",
+                end.status, end.said
+            ))),
         }
     }
 
@@ -210,8 +280,11 @@ impl Standby {
             let answer = primary::ask(self.psql(), "SELECT pg_is_in_recovery();", &|| false);
             answer.is_ok_and(|answer| answer == "t")
         };
-        let started = server.wait_until(answers, is_interrupted).map_err(interruption)?;
+        server.start_time = START_TIME;
+        let halt = || is_interrupted() || self.shortage().is_some();
+        let started = server.wait_until(answers, &halt).map_err(interruption);
         self.server = Some(server);
+        let started = self.unless_short(started)?;
         started.or_else(|why| refused(format!("the standby did not start: {why}")))
     }
 
@@ -221,6 +294,9 @@ impl Standby {
         let mut settings: Vec<String> = SETTINGS.map(str::to_owned).to_vec();
         settings
             .extend(FORMER.iter().filter(|(end, _)| primary.version < *end).map(|(_, of)| (*of).to_owned()));
+        settings.extend(
+            LATER.iter().filter(|(first, _)| primary.version >= *first).map(|(_, of)| (*of).to_owned()),
+        );
         settings.extend(primary.settings.iter().map(|(name, value)| format!("{name}={value}")));
         settings.extend([
             format!("port={PORT}"),
@@ -246,7 +322,7 @@ impl Standby {
     }
 
     fn socket_dir(&self) -> PathBuf {
-        self.scratch.path().join("socket")
+        self.scratch.path().join(SOCKET)
     }
 
     /// The client of the standby.
@@ -265,7 +341,7 @@ impl Standby {
     }
 
     /// Waits until the standby has replayed the log to a position.
-    fn reach(&mut self, goal: Lsn, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
+    fn reach(&mut self, goal: Lsn, stalled: Duration, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
         let (mut last, mut moved) = (None, Instant::now());
         loop {
             let replayed = self.replayed(is_interrupted);
@@ -276,9 +352,12 @@ impl Standby {
                 (last, moved) = (replayed.ok(), Instant::now());
             }
             let is_running = self.server.as_mut().is_some_and(ChildServer::is_running);
-            if !is_running || moved.elapsed() > STALLED {
+            if !is_running || moved.elapsed() > stalled {
                 let said = self.server.as_ref().map_or_else(String::new, ChildServer::last_words);
                 return refused(format!("the standby does not follow the primary: {said}"));
+            }
+            if let Some(why) = self.shortage() {
+                return refused(why);
             }
             if is_interrupted() {
                 return Err(poolwright_apply::Error::Interrupted.into());
@@ -295,7 +374,7 @@ impl Standby {
         for _ in 0..ROUNDS {
             let start = Instant::now();
             let goal = self.primary.position(is_interrupted)?;
-            self.reach(goal, is_interrupted)?;
+            self.reach(goal, STALLED, is_interrupted)?;
             // Its receiver has a temporary slot too.
             self.kept_log = None;
             if start.elapsed() < CLOSE {
@@ -312,17 +391,16 @@ impl Standby {
     pub fn flush(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
         self.primary.ask("CHECKPOINT;", is_interrupted)?;
         let goal = self.primary.position(is_interrupted)?;
-        self.reach(goal, is_interrupted)?;
+        self.reach(goal, STALLED, is_interrupted)?;
         primary::ask(self.psql(), "CHECKPOINT;", is_interrupted).map(|_| ())
     }
 
-    /// After the primary was stopped: waits until the standby has everything, stops it, and gives it the primary's other files. Returns the
-    /// number of segments of the log that the primary has not archived; the new server will.
+    /// After the primary was stopped: waits until the standby has everything, and stops it. Both directories have the same database then.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the two directories do not have the same database; the host's errors.
-    pub fn finish(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<usize> {
-        primary::check_logged(&self.dirs)?;
+    /// [`Error::Refused`] if they do not; the host's errors.
+    pub fn finish(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
+        primary::check_logged(&self.dirs, &self.primary.space_name)?;
         primary::check_slots(&self.dirs)?;
         let before = self.primary_control()?;
         if before.state != ControlData::SHUT_DOWN {
@@ -332,19 +410,28 @@ impl Standby {
             ));
         }
         // The checkpoint of the shutdown is the last record, and begins there.
-        self.reach(Lsn(before.checkpoint.0 + 1), is_interrupted)?;
+        self.reach(Lsn(before.checkpoint.0 + 1), STALLED_STOPPED, is_interrupted)?;
         self.stop()?;
         let after = self.standby_control()?;
         let expected = ControlData { state: ControlData::SHUT_DOWN_IN_RECOVERY.to_owned(), ..before.clone() };
-        if after != expected {
-            return refused(format!(
+        match after == expected {
+            true => Ok(()),
+            false => refused(format!(
                 "the standby has not become equal to the primary: {after:?}, but {expected:?} was expected"
-            ));
+            )),
         }
-        let owner = self.primary.server.owner();
-        self.dirs.copy_others(&self.work, || !is_interrupted())?;
-        let unarchived = self.dirs.keep_unarchived(&self.work, owner)?;
-        match self.primary_control()? == before {
+    }
+
+    /// After everything else was copied: lets the server start on the new datasets as after its own shutdown, and archive what the primary
+    /// has not archived. Returns how many segments these are.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the primary was started again; the host's errors.
+    pub fn take_over(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<usize> {
+        let unarchived =
+            self.dirs.keep_unarchived(&self.work, self.primary.server.owner(), is_interrupted)?;
+        self.dirs.adopt_control(&self.work)?;
+        match self.primary_control()? == self.standby_control()? {
             true => Ok(unarchived),
             false => refused("the primary was started again while the standby took its place"),
         }
@@ -357,16 +444,7 @@ impl Standby {
         if let Err(why) = server.stop(Signal::INT)? {
             return refused(format!("the standby did not stop: {why}"));
         }
-        self.wait_for_end();
-        Ok(())
-    }
-
-    fn wait_for_end(&self) {
-        let staging: Vec<PathBuf> = self.work.moves.iter().map(|of| of.staging.clone()).collect();
-        let end = Instant::now() + EXIT_TIME;
-        while find_writer_of_mounts(&staging).is_some() && Instant::now() < end {
-            std::thread::sleep(POLL);
-        }
+        namespace::end_processes(&self.work)
     }
 
     /// The state of the primary's directory.
@@ -404,10 +482,48 @@ pub fn check_standby(work: &MigrationWork) -> Result<()> {
 
 impl Drop for Standby {
     fn drop(&mut self) {
-        if self.server.take().is_some() {
-            self.wait_for_end();
+        drop(self.server.take());
+        // If they do not end, the datasets stay in use, and the next step says so.
+        let _ = namespace::end_processes(&self.work);
+    }
+}
+
+/// A directory that the owner of the database can enter, with a directory for the socket and the standby's files for authentication. It is
+/// short enough for the path of a socket.
+fn scratch(owner: (u32, u32)) -> Result<Scratch> {
+    for parent in [std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/run")] {
+        let Ok(scratch) = Scratch::create(&parent, SCRATCH_PREFIX) else { continue };
+        let path = scratch.path();
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))
+                .map_err(Error::host("set the mode of", path))
+        };
+        mode(path, 0o711)?;
+        let socket_dir = path.join(SOCKET);
+        private::make_dir(&socket_dir).map_err(Error::host("create", &socket_dir))?;
+        chown(&socket_dir, Some(owner.0), Some(owner.1))
+            .map_err(Error::host("set the owner of", &socket_dir))?;
+        for (name, text) in [("pg_hba.conf", "local all all trust\n"), ("pg_ident.conf", "")] {
+            let path = path.join(name);
+            fs::write(&path, text).map_err(Error::host("write", &path))?;
+            mode(&path, 0o644)?;
+        }
+        let mut test = command_as(owner, Path::new("test"));
+        test.arg("-w").arg(&socket_dir);
+        if socket_dir.as_os_str().len() <= LONGEST_SOCKET_DIR
+            && test.status().is_ok_and(|status| status.success())
+        {
+            return Ok(scratch);
         }
     }
+    refused(
+        "the owner of the database can enter neither the temporary directory, /tmp nor /run\nhint: set TMPDIR",
+    )
+}
+
+/// The least free space of the file systems of these directories, in bytes.
+fn room_of<'p>(dirs: impl Iterator<Item = &'p PathBuf>) -> u64 {
+    dirs.filter_map(|dir| room::available(dir).ok()).min().unwrap_or(u64::MAX)
 }
 
 /// The bytes that the file systems of these directories have in use.

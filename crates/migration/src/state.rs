@@ -45,6 +45,9 @@ pub struct MigrationState {
     /// Whether the database was stopped and not started again.
     #[serde(default)]
     pub is_stopped: bool,
+    /// Whether a standby server takes the database's place.
+    #[serde(default)]
+    pub standby: bool,
     /// The snapshot whose files were copied and compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<CopiedRound>,
@@ -80,6 +83,7 @@ impl MigrationState {
             direction: Direction::Forth,
             phase: MigrationPhase::Copying,
             is_stopped: false,
+            standby: false,
             copied: None,
             before_switch: None,
         }

@@ -31,7 +31,8 @@ impl std::ops::Deref for Server {
 impl Server {
     fn start() -> Server {
         let mut _fast = FastPool(0);
-        let postgres = Postgres::start();
+        let mut postgres = Postgres::start();
+        postgres.set(&[("max_prepared_transactions", "5")]);
         _fast.0 = add_fast(&postgres);
         let server = Server { _fast, postgres, bin: common::postgres::bindir().unwrap() };
         let recommended = json!({"recordsize": "8K", "compression": "lz4"});
@@ -113,6 +114,7 @@ fn on(pool: &str) -> [Option<String>; 2] {
 /// A PostgreSQL under load moves in this way, and back nearly online.
 fn moves_under_load(way: &str) {
     let server = Server::start();
+    server.ask("BEGIN; INSERT INTO acked VALUES (1000000); PREPARE TRANSACTION 'prepared'");
     let mut pgbench = server.load();
     until("pgbench writes", || server.history() > 50);
     let report = server.report(&format!("apply plan.json --new-pool fast --yes --json {way}"));
@@ -122,12 +124,24 @@ fn moves_under_load(way: &str) {
     assert_eq!(outcome["standby"], json!(way == "--standby"));
     assert_eq!(report["assessment"]["running"]["name"], "postgres");
     assert_eq!(server.places(), on("fast"));
+    server.ask("COMMIT PREPARED 'prepared'");
+    assert_eq!(server.ask("DELETE FROM acked WHERE n = 1000000 RETURNING n"), "1000000");
     server.check();
+    let log = fs::read_to_string(server.at("again.log")).unwrap();
+    assert!(log.contains("database system was shut down at") && !log.contains("not properly"), "{log}");
     let moved = server.history();
     let mut pgbench = server.load();
     until("pgbench writes on the new pool", || server.history() > moved + 50);
-    server.report("undo plan.json --yes --json --online");
+    let undone = server.report("undo plan.json --yes --json --online");
     pgbench.wait().unwrap();
+    let kept = undone["outcome"]["kept_snapshots"].as_array().unwrap();
+    assert_eq!(kept.len(), if way == "--standby" { 2 } else { 0 }, "{undone}");
+    if let Some(name) = kept.first().and_then(Value::as_str) {
+        let again = format!("apply plan.json --new-pool fast --yes {way}");
+        let done = server.command_with_service(&again).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.code() == Some(3) && said.contains(name) && said.contains("is kept"), "{said}");
+    }
     assert!(server.history() > moved + 50, "what was written on the new pool is there");
     assert_eq!(server.places(), on("tank"));
     server.check();
@@ -198,6 +212,9 @@ fn a_standby_loses_nothing() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
+    let without = line.replace("--standby", "--online");
+    let done = server.command_with_service(&without).output().unwrap();
+    assert!(String::from_utf8_lossy(&done.stderr).contains("begun with a standby"), "{done:?}");
     // The last run was killed when the server was stopped, so this one starts it first.
     server.report(&format!("{line} --json"));
     assert_eq!(server.places(), on("fast"));

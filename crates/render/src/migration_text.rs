@@ -70,6 +70,13 @@ pub fn outcome(outcome: &MigrationOutcome, plan: &str) -> String {
         ),
     };
     text += &downtime(outcome.downtime_s, outcome.expected_downtime_s);
+    if !outcome.kept_snapshots.is_empty() {
+        let _ = writeln!(
+            text,
+            "kept, as the datasets were when the database moved: {}\nIf the database is as it should be, destroy them (zfs destroy)",
+            outcome.kept_snapshots.join(", ")
+        );
+    }
     if !outcome.unused.is_empty() {
         let _ = writeln!(
             text,

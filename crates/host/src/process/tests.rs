@@ -33,7 +33,10 @@ fn an_exiting_thread_does_not_run() {
 fn lines_of_maps_and_fdinfo() {
     let line =
         |mode: &str| format!("7f00-7f01 {mode} 00000000 fd:01 1234    /srv/my db/data.mdb").into_bytes();
-    assert_eq!(shared_writable(&line("rw-s")), Some(Path::new("/srv/my db/data.mdb")));
+    assert_eq!(
+        shared_writable(&line("rw-s")),
+        Some((rustix::fs::makedev(0xfd, 1), PathBuf::from("/srv/my db/data.mdb")))
+    );
     for mode in ["rw-p", "r--s", "r-xp"] {
         assert_eq!(shared_writable(&line(mode)), None, "{mode}");
     }

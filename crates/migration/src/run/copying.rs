@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use poolwright_apply::Stage;
 use poolwright_apply::assessment::RESERVE;
 use poolwright_apply::relocation::PLAN_PROPERTY;
-use poolwright_apply::rewrite::{CopiedSnapshot, Rate, TreeContents, TreeCopier};
+use poolwright_apply::rewrite::{CopiedSnapshot, Rate, TreeContents, TreeCopier, copy_directory_attributes};
 use poolwright_backup::sources::SNAPSHOTS;
 use poolwright_datasets::pool_of;
 use poolwright_host::{mountinfo, quoted, room, time};
@@ -16,7 +16,7 @@ use poolwright_pool::DatasetChange;
 use super::{MigrationRun, not_copied};
 use crate::error::refused;
 use crate::mounting::{CANMOUNT, MOUNTPOINT, PlacedDataset, make_dir};
-use crate::state::{CopiedRound, MigrationState};
+use crate::state::{CopiedRound, MigrationState, SideDigests};
 use crate::work::{DatasetMove, Direction, MigrationWork, PoolEngine, SnapshotSlot};
 use crate::{Error, Result};
 
@@ -207,7 +207,12 @@ impl MigrationRun<'_> {
     }
 
     /// Takes snapshots, and copies what differs from the last one that was copied and compared.
-    fn copy_round(&mut self, direction: Direction, stage: Stage, rate: Option<u64>) -> Result<TreeContents> {
+    pub(super) fn copy_round(
+        &mut self,
+        direction: Direction,
+        stage: Stage,
+        rate: Option<u64>,
+    ) -> Result<TreeContents> {
         self.observer.stage(stage);
         let state = self.state();
         let slot = state.copied.map_or(SnapshotSlot::A, |copied| copied.slot.other());
@@ -238,8 +243,8 @@ impl MigrationRun<'_> {
         Ok(sum)
     }
 
-    /// Refuses if a file was written since the last snapshot, by a program that has closed it again.
-    pub(super) fn check_unwritten(&self, direction: Direction) -> Result<()> {
+    /// Refuses if a file was written since the last snapshot, by a program that has closed it again. `digests` is the present state.
+    pub(super) fn check_unwritten(&self, direction: Direction, digests: &SideDigests) -> Result<()> {
         let state = self.state();
         let Some(copied) = state.copied else { return refused("nothing was copied") };
         let name = state.work.snapshot(copied.slot);
@@ -251,7 +256,11 @@ impl MigrationRun<'_> {
             .collect::<Result<_>>()?;
         let of_snapshot = self.digest(|of| of.mountpoint.join(SNAPSHOTS).join(&name))?;
         open.iter().try_for_each(OpenSnapshot::check)?;
-        match self.digest(|of| of.mountpoint.clone())? == of_snapshot {
+        let present = match direction {
+            Direction::Forth => &digests.source,
+            Direction::Back => &digests.target,
+        };
+        match *present == of_snapshot {
             true => Ok(()),
             false => refused(
                 "a program has written files of the database while it was stopped\nhint: stop that program too",
@@ -286,8 +295,21 @@ impl MigrationRun<'_> {
             self.destroy_snapshots(Direction::Forth, slot)?;
             self.destroy_snapshots(Direction::Back, slot)?;
         }
-        let work = self.state().work;
-        work.moves.iter().try_for_each(|of| self.destroy_snapshot(&of.source, &work.before_return()))
+        let MigrationState { work, standby, .. } = self.state();
+        if !standby {
+            return work
+                .moves
+                .iter()
+                .try_for_each(|of| self.destroy_snapshot(&of.source, &work.before_return()));
+        }
+        for of in &work.moves {
+            let name = format!("{}@{}", of.source, work.before_return());
+            let snapshots = PlacedDataset::open(&of.source)?.admin.snapshots(&of.source)?;
+            self.outcome
+                .kept_snapshots
+                .extend(snapshots.into_iter().map(|of| of.name).filter(|of| *of == name));
+        }
+        Ok(())
     }
 
     fn destroy_snapshots(&mut self, direction: Direction, slot: SnapshotSlot) -> Result<()> {
@@ -342,12 +364,18 @@ impl Copying<'_, '_> {
             later: from.root.clone(),
             before_ns: *before_ns,
         });
+        if self.run.except.contains(to) {
+            copy_directory_attributes(&from.root, to)?;
+            return Ok(TreeContents::default());
+        }
         let contents = self.copier(to, copied.clone()).copy(&from.root, to)?;
         self.copier(to, copied).compare(&from.root, to)?;
         Ok(contents)
     }
 
     fn copier<'c>(&'c mut self, to: &Path, copied: Option<CopiedSnapshot>) -> TreeCopier<'c> {
+        let except: Vec<PathBuf> =
+            self.run.except.iter().filter(|path| path.starts_with(to)).cloned().collect();
         let observer = &mut *self.run.observer;
         let (rate, done, checked, total) = (&mut self.rate, &mut self.done, &mut self.checked, self.total);
         let target = to.to_owned();
@@ -364,6 +392,7 @@ impl Copying<'_, '_> {
             }
             Ok(())
         });
+        let copier = copier.except(except);
         match copied {
             Some(copied) => copier.since(copied),
             None => copier,

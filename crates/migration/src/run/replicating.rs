@@ -7,6 +7,8 @@ use poolwright_apply::Stage;
 
 use super::MigrationRun;
 use crate::Result;
+use crate::error::refused;
+use crate::mounting::PlacedDataset;
 use crate::standby::Standby;
 use crate::state::MigrationState;
 use crate::work::Direction;
@@ -19,28 +21,34 @@ impl MigrationRun<'_> {
         // An interrupted run may have stopped it.
         self.start_if_stopped()?;
         let work = self.state().work;
+        Standby::end_others(&work)?;
         let mut standby = Standby::prepare(&work, &|| self.observer.is_interrupted())?;
-        // The datasets may have files from an interrupted run.
-        self.enter(|state| MigrationState { copied: None, ..state })?;
-        self.destroy_targets()?;
-        self.prepare(Direction::Forth)?;
-        self.check_below(Direction::Forth)?;
+        self.begin_with_empty_datasets()?;
         standby.build(self.options.rate, &RefCell::new(&mut *self.observer))?;
+        self.except = standby.own(true)?;
+        self.copy_round(Direction::Forth, Stage::Copy, self.options.rate)?;
         self.observer.stage(Stage::CatchUp);
         standby.start(&|| self.observer.is_interrupted())?;
         standby.catch_up(&|| self.observer.is_interrupted())?;
         standby.flush(&|| self.observer.is_interrupted())?;
-        // While the database is stopped, both servers write what has changed since, and all files are listed.
+        // While the database is stopped, both servers write what has changed since, all files are listed, and those that are not the server's
+        // own are copied if they have changed.
         let start = Instant::now();
+        self.copy_round(Direction::Forth, Stage::Copy, None)?;
         self.digests(Direction::Forth)?;
+        self.observer.stage(Stage::CatchUp);
         standby.flush(&|| self.observer.is_interrupted())?;
         let expected = start.elapsed();
         self.outcome.expected_downtime_s = Some(expected.as_secs_f64());
         self.options.announce_downtime(expected, self.observer)?;
+        standby.check_again(&|| self.observer.is_interrupted())?;
         let since = self.stop()?;
         self.check_unused()?;
         self.observer.stage(Stage::CatchUp);
-        let unarchived = standby.finish(&|| self.observer.is_interrupted())?;
+        standby.finish(&|| self.observer.is_interrupted())?;
+        self.except = standby.own(false)?;
+        self.copy_stopped(Direction::Forth)?;
+        let unarchived = standby.take_over(&|| self.observer.is_interrupted())?;
         drop(standby);
         if unarchived > 0 {
             let what =
@@ -50,5 +58,21 @@ impl MigrationRun<'_> {
         self.sync(Direction::Forth)?;
         self.outcome.standby = true;
         Ok(since)
+    }
+
+    /// Creates the new datasets again: they may have files from an interrupted run.
+    fn begin_with_empty_datasets(&mut self) -> Result<()> {
+        self.enter(|state| MigrationState { copied: None, standby: true, ..state })?;
+        self.destroy_targets()?;
+        for of in self.state().work.moves {
+            let target = &of.target;
+            if PlacedDataset::open(target)?.exists()? {
+                return refused(format!(
+                    "{target} has files of an earlier run\nhint: destroy it (zfs destroy -r {target})"
+                ));
+            }
+        }
+        self.prepare(Direction::Forth)?;
+        self.check_below(Direction::Forth)
     }
 }

@@ -7,10 +7,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use poolwright_backup::program::find_program;
 use poolwright_backup::server::{TIED, tie_to_parent};
-use poolwright_host::mountinfo;
+use poolwright_host::{mountinfo, process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::refused;
 use crate::work::MigrationWork;
@@ -63,6 +65,11 @@ const OF_THE_KERNEL: [&str; 18] = [
     "autofs",
 ];
 
+/// How long killed processes may take to end.
+const EXIT_TIME: Duration = Duration::from_secs(30);
+/// How often they are looked for.
+const POLL: Duration = Duration::from_millis(50);
+
 /// Where programs see what.
 #[derive(Clone, Debug)]
 pub(super) struct Namespace {
@@ -100,8 +107,20 @@ impl Namespace {
         let Some(unshare) = find_program(None, "unshare") else {
             return refused("unshare of util-linux is not installed\nhint: install it");
         };
-        let mut command = Command::new(unshare);
-        command.args(["--mount", "--ipc", "--propagation", "private", "--", "/bin/sh", "-c", SCRIPT, "sh"]);
+        let setpriv = tie_to_parent()?;
+        // Once more before the program, because another user's processes lose it.
+        let mut command = Command::new(&setpriv);
+        command.args(TIED).arg(unshare).args([
+            "--mount",
+            "--ipc",
+            "--propagation",
+            "private",
+            "--",
+            "/bin/sh",
+            "-c",
+            SCRIPT,
+            "sh",
+        ]);
         command.arg(self.bound.len().to_string());
         command.args(self.bound.iter().flat_map(|(from, to)| [from, to]));
         let read_only = self.read_only()?;
@@ -114,12 +133,65 @@ impl Namespace {
             group.to_string().into(),
             "--clear-groups".into(),
         ];
-        command.arg(tie_to_parent()?).args(as_owner).args(TIED).arg(program);
+        command.arg(&setpriv).args(as_owner).args(TIED).arg(program);
         command.current_dir("/").env("HOME", "/").env("LC_ALL", "C");
         for name in ["PGOPTIONS", "PGSERVICE", "PGDATABASE", "PGHOST", "PGPORT", "PGDATA"] {
             command.env_remove(name);
         }
         Ok(command)
+    }
+}
+
+/// Refuses if this process cannot make a mount namespace: in a container, for example.
+pub(super) fn check() -> Result<()> {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--ipc", "--propagation", "private", "true"]);
+    let said = match command.output() {
+        Ok(done) if done.status.success() => return Ok(()),
+        Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+        Err(why) => why.to_string(),
+    };
+    refused(format!("no mount namespace can be made: {said}\nhint: move it without a standby"))
+}
+
+/// The processes in whose mount namespace a new dataset is mounted in the place of a present one: those of a standby, also of one whose run
+/// was killed.
+pub(super) fn processes(work: &MigrationWork) -> Result<Vec<Pid>> {
+    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    let staged: Vec<_> = work
+        .moves
+        .iter()
+        .filter_map(|of| Some((mountinfo::on(&mounts, &of.staging)?.device, &of.mountpoint)))
+        .collect();
+    let is_inside = |pid: &i32| {
+        let path = Path::new("/proc").join(pid.to_string()).join("mountinfo");
+        let table = std::fs::read(path).unwrap_or_default();
+        let mounts = mountinfo::parse(&table);
+        staged
+            .iter()
+            .any(|(device, point)| mountinfo::on(&mounts, point).is_some_and(|of| of.device == *device))
+    };
+    let ids = process::ids().map_err(Error::host("list", Path::new("/proc")))?;
+    let others = ids.into_iter().filter(|pid| !process::shares_mounts(*pid));
+    Ok(others.filter(is_inside).filter_map(Pid::from_raw).collect())
+}
+
+/// Ends these processes, and waits until they have ended: they keep the new datasets in use.
+pub(super) fn end_processes(work: &MigrationWork) -> Result<()> {
+    let end = Instant::now() + EXIT_TIME;
+    loop {
+        let running = processes(work)?;
+        if running.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            let pid = running[0].as_raw_nonzero();
+            return refused(format!("the process {pid} uses the new datasets, and does not end"));
+        }
+        for pid in running {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(POLL);
     }
 }
 

@@ -27,11 +27,21 @@ const PROGRAMS: [&str; 4] = ["postgres", "pg_basebackup", "pg_verifybackup", "pg
 /// "Hot Standby", "Administrator's Overview"), and the libraries that can be in its log.
 const QUESTION: &str = "SELECT json_build_object('data_directory', current_setting('data_directory'), \
      'version', current_setting('server_version_num')::int, 'user', current_user::text, \
+     'catalog', (SELECT catalog_version_no::text FROM pg_control_system()), \
      'is_standby', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'), \
      'synchronous', current_setting('synchronous_standby_names'), 'config_file', current_setting('config_file'), \
-     'slots', (SELECT coalesce(json_agg(slot_name), '[]') FROM pg_replication_slots WHERE NOT temporary), \
+     'free_senders', current_setting('max_wal_senders')::int - (SELECT count(*) FROM pg_stat_replication), \
+     'free_slots', current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_replication_slots), \
      'settings', (SELECT json_object_agg(name, current_setting(name)) FROM pg_settings WHERE name IN ('max_connections', \
      'max_worker_processes', 'max_wal_senders', 'max_prepared_transactions', 'max_locks_per_transaction', 'shared_preload_libraries')));";
+/// A replication slot that does not end with its session.
+const SLOT: &str = "SELECT coalesce(min(slot_name::text), '') FROM pg_replication_slots WHERE NOT temporary;";
+/// Lets statements and idle sessions take as long as they need. Not all versions have all of these.
+const NO_LIMITS: &str = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('statement_timeout', \
+     'idle_session_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout');";
+/// How many connections of a standby and slots must be free: `pg_basebackup` has two connections, the standby one of each, this program
+/// a slot.
+const FREE: i64 = 2;
 
 /// The server's answer.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,7 +53,9 @@ struct Answer {
     wal_level: String,
     synchronous: String,
     config_file: PathBuf,
-    slots: Vec<String>,
+    catalog: String,
+    free_senders: i64,
+    free_slots: i64,
     settings: BTreeMap<String, String>,
 }
 
@@ -56,6 +68,8 @@ pub(super) struct Primary {
     /// `server_version_num`.
     pub version: u32,
     pub user: String,
+    /// The name of the directories of this server in those of tablespaces.
+    pub space_name: String,
     pub config_file: PathBuf,
     /// Settings that a standby must share.
     pub settings: BTreeMap<String, String>,
@@ -85,8 +99,22 @@ impl Primary {
             return refused(format!("the server's data directory is {other}, not {root}"));
         }
         found.check()?;
-        let Answer { version, user, config_file, settings, .. } = found;
-        Ok(Primary { server, bindir, version, user, config_file, settings })
+        let Answer { version, user, catalog, config_file, settings, .. } = found;
+        let space_name = format!("PG_{}_{catalog}", version / 10_000);
+        let primary = Primary { server, bindir, version, user, space_name, config_file, settings };
+        primary.check_again(dirs, is_interrupted)?;
+        Ok(primary)
+    }
+
+    /// Refuses what can be created at any time, and what a standby would not have: replication slots and unlogged tables.
+    pub fn check_again(&self, dirs: &ServerDirs, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
+        let slot = self.ask(SLOT, is_interrupted)?;
+        if !slot.is_empty() {
+            return refused(format!(
+                "the server has the replication slot {slot}, which a standby does not get\nhint: move it without a standby"
+            ));
+        }
+        check_logged(dirs, &self.space_name)
     }
 
     /// The first line of its answer to a statement.
@@ -96,7 +124,7 @@ impl Primary {
 
     /// Makes it keep the segments of its log from now on, until the session ends: by a temporary replication slot.
     pub fn keep_log(&self, is_interrupted: &dyn Fn() -> bool) -> Result<ClientSession> {
-        let mut session = ClientSession::start(self.server.psql(None)).map_err(unanswered)?;
+        let mut session = session(self.server.psql(None), is_interrupted)?;
         let slot = format!("poolwright_{}", std::process::id());
         let statement = format!("SELECT pg_create_physical_replication_slot('{slot}', true, true);");
         session.ask(&statement, PRINT, STATEMENT_TIME, is_interrupted).map_err(unanswered)?;
@@ -135,11 +163,14 @@ impl Answer {
                  without a standby",
             );
         }
-        if let Some(slot) = self.slots.first() {
-            return refused(format!(
-                "the server has the replication slot {slot}, which a standby does not get\nhint: drop it and create it again after the move, \
-                 or move it without a standby"
-            ));
+        for (name, free) in
+            [("max_wal_senders", self.free_senders), ("max_replication_slots", self.free_slots)]
+        {
+            if free < FREE {
+                return refused(format!(
+                    "{name} leaves {free} free, and a standby needs {FREE}\nhint: increase it, or move it without a standby"
+                ));
+            }
         }
         Ok(())
     }
@@ -162,9 +193,16 @@ fn bindir(server: &PostgresqlServer) -> Result<PathBuf> {
     }
 }
 
+/// A session without limits of time.
+fn session(psql: Command, is_interrupted: &dyn Fn() -> bool) -> Result<ClientSession> {
+    let mut session = ClientSession::start(psql).map_err(unanswered)?;
+    session.ask(NO_LIMITS, PRINT, STATEMENT_TIME, is_interrupted).map_err(unanswered)?;
+    Ok(session)
+}
+
 /// The first line of a server's answer.
 pub(super) fn ask(psql: Command, statement: &str, is_interrupted: &dyn Fn() -> bool) -> Result<String> {
-    let mut session = ClientSession::start(psql).map_err(unanswered)?;
+    let mut session = session(psql, is_interrupted)?;
     let lines = session.ask(statement, PRINT, STATEMENT_TIME, is_interrupted).map_err(unanswered)?;
     session.end();
     Ok(lines.into_iter().next().unwrap_or_default())
@@ -187,11 +225,11 @@ fn unanswered(failure: ClientFailure) -> Error {
 
 /// Refuses tables whose content is not in the log (`CREATE UNLOGGED TABLE`): a standby has them, but empty. Each has a file that ends with
 /// `_init`.
-pub(super) fn check_logged(dirs: &ServerDirs) -> Result<()> {
-    // base/DATABASE/FILE, and TABLESPACE/PG_VERSION/DATABASE/FILE.
-    let bases = [(dirs.root.join("base"), 2)].into_iter();
-    for (dir, depth) in bases.chain(dirs.tablespaces.iter().map(|dir| (dir.clone(), 3))) {
-        if let Some(path) = init_fork(&dir, depth)? {
+pub(super) fn check_logged(dirs: &ServerDirs, space_name: &str) -> Result<()> {
+    let spaces = dirs.tablespaces.iter().map(|dir| dir.join(space_name));
+    for dir in [dirs.root.join("base")].into_iter().chain(spaces) {
+        // In it are DATABASE/FILE.
+        if let Some(path) = init_fork(&dir, 2)? {
             return refused(format!(
                 "{} belongs to an unlogged table, which would be empty on the standby\nhint: in each database, `SELECT oid::regclass FROM \
                  pg_class WHERE relpersistence = 'u'` names them; make them logged, or move it without a standby",
@@ -239,13 +277,35 @@ pub(super) fn check_slots(dirs: &ServerDirs) -> Result<()> {
     }
 }
 
-/// The mount points must be those of the datasets that move: [`ServerDirs::staged`] depends on it.
+/// Refuses directories for which a mount namespace cannot be made, or in which the programs would miss something.
 pub(super) fn check_places(dirs: &ServerDirs, roots: &[PathBuf]) -> Result<()> {
     let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
     for dir in dirs.all() {
         let mount = mountinfo::containing(&mounts, dir);
         if mount.is_none_or(|mount| !roots.contains(&mount.point)) {
             return refused(format!("{} is not on a dataset that moves", quoted(dir)));
+        }
+    }
+    let is_inner = |dir: &&PathBuf| roots.iter().any(|outer| outer != *dir && dir.starts_with(outer));
+    match roots.iter().find(is_inner) {
+        None => Ok(()),
+        Some(dir) => refused(format!(
+            "{} is mounted in another dataset of the database, where a standby cannot be built\nhint: move it without a standby",
+            quoted(dir)
+        )),
+    }
+}
+
+/// Refuses a server whose programs or socket are on the datasets that move: the programs that build a standby see the new ones there.
+pub(super) fn check_outside(primary: &Primary, roots: &[PathBuf]) -> Result<()> {
+    let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
+    let socket_dir = Path::new(&primary.server.socket_dir);
+    for (what, dir) in [("programs", primary.bindir.as_path()), ("socket", socket_dir)] {
+        if inside(&dir.canonicalize().unwrap_or_else(|_| dir.to_owned())) {
+            return refused(format!(
+                "the server's {what} in {} would move with its datasets\nhint: move it without a standby",
+                quoted(&dir)
+            ));
         }
     }
     Ok(())
@@ -265,7 +325,9 @@ mod tests {
             wal_level: "replica".to_owned(),
             synchronous: "east, west".to_owned(),
             config_file: "/db/postgresql.conf".into(),
-            slots: Vec::new(),
+            catalog: "202209061".to_owned(),
+            free_senders: 10,
+            free_slots: 2,
             settings,
         }
     }
@@ -278,23 +340,34 @@ mod tests {
         assert!(refusal(Answer { is_standby: true, ..answer() }).contains("standby itself"));
         assert!(refusal(Answer { wal_level: "minimal".to_owned(), ..answer() }).contains("wal_level"));
         assert!(refusal(Answer { synchronous: "ANY 1 (*)".to_owned(), ..answer() }).contains("would wait"));
-        assert!(refusal(Answer { slots: vec!["east".to_owned()], ..answer() }).contains("slot east"));
+        assert!(refusal(Answer { free_senders: 1, ..answer() }).contains("max_wal_senders leaves 1 free"));
+        assert!(
+            refusal(Answer { free_slots: 0, ..answer() }).contains("max_replication_slots leaves 0 free")
+        );
     }
 
     #[test]
     fn unlogged_tables_are_found_by_their_files() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        for name in ["db/base/1", "db/base/pgsql_tmp", "db/pg_replslot", "space/PG_15_202209061/5"] {
+        for name in [
+            "db/base/1",
+            "db/base/pgsql_tmp",
+            "db/pg_replslot",
+            "space/PG_15_202209061/5",
+            "space/PG_13_202007201/5",
+        ] {
             fs::create_dir_all(at(name)).unwrap();
         }
         for name in ["db/base/1/1259", "db/base/1/1259_vm", "db/base/1/_init", "db/base/1/x_init"] {
             fs::write(at(name), "").unwrap();
         }
         let dirs = ServerDirs { root: at("db"), log: None, tablespaces: vec![at("space")] };
-        check_logged(&dirs).unwrap();
+        // Of another server, which pg_upgrade has left.
+        fs::write(at("space/PG_13_202007201/5/16385_init"), "").unwrap();
+        check_logged(&dirs, "PG_15_202209061").unwrap();
         fs::write(at("space/PG_15_202209061/5/16385_init"), "").unwrap();
-        let why = check_logged(&dirs).unwrap_err();
+        let why = check_logged(&dirs, "PG_15_202209061").unwrap_err();
         assert!(why.is_refusal() && why.to_string().contains("16385_init"), "{why}");
         check_slots(&dirs).unwrap();
         fs::create_dir(at("db/pg_replslot/east")).unwrap();

@@ -1,15 +1,14 @@
 //! The directories of a server, and the files in the datasets that are not the server's own.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::rewrite::{TreeCopier, copy_directory_attributes};
+use poolwright_apply::rewrite::copy_directory_attributes;
 use poolwright_host::{private, quoted};
 
+use super::directory::Directory;
 use crate::error::refused;
 use crate::work::{DatasetMove, MigrationWork};
 use crate::{Error, Result};
@@ -33,10 +32,28 @@ const OF_THE_SERVER: [&str; 15] = [
     "pg_wal",
     "pg_xact",
 ];
+/// Those that a server has while it runs, or a standby until it is made equal to its primary.
+const WHILE_RUNNING: [&str; 13] = [
+    STANDBY_SIGNAL,
+    "backup_label",
+    "backup_label.old",
+    "backup_manifest",
+    "current_logfiles",
+    "pg_internal.init",
+    "pg_replslot",
+    "pg_stat",
+    "pg_stat_tmp",
+    "postmaster.opts",
+    "postmaster.pid",
+    "tablespace_map",
+    "tablespace_map.old",
+];
 /// Makes a server a standby when it starts.
 const STANDBY_SIGNAL: &str = "standby.signal";
 /// The directory with the marks of segments that are to be archived (`.ready`), or were (`.done`).
 const ARCHIVE_STATUS: &str = "archive_status";
+/// The state of the server, in the directory `global`.
+const CONTROL: &str = "pg_control";
 
 /// The directories of a server: absolute, without symbolic links.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,10 +95,21 @@ impl ServerDirs {
         self.log.clone().unwrap_or_else(|| self.root.join("pg_wal"))
     }
 
-    /// What the standby has itself, in the places of the present datasets.
-    fn own(&self) -> BTreeSet<PathBuf> {
+    /// What the standby has itself, on the new datasets; everything else is copied. `space_name` is the name of the server's directories in
+    /// those of tablespaces, in which other servers can have some too.
+    pub fn own(&self, work: &MigrationWork, space_name: &str) -> Result<BTreeSet<PathBuf>> {
         let own = OF_THE_SERVER.iter().map(|name| self.root.join(name));
-        own.chain(self.log.clone()).chain(self.tablespaces.iter().cloned()).collect()
+        let spaces = self.tablespaces.iter().map(|dir| dir.join(space_name));
+        own.chain(self.log.clone()).chain(spaces).map(|path| staged(work, &path)).collect()
+    }
+
+    /// The same while the standby runs: also the files that it has only then.
+    pub fn own_while_running(&self, work: &MigrationWork, space_name: &str) -> Result<BTreeSet<PathBuf>> {
+        let mut own = self.own(work, space_name)?;
+        for name in WHILE_RUNNING {
+            own.insert(staged(work, &self.root.join(name))?);
+        }
+        Ok(own)
     }
 
     /// Creates empty directories for the standby in the new datasets, with the attributes of the present ones and of those above them.
@@ -105,57 +133,54 @@ impl ServerDirs {
 
     /// Makes the server on the new datasets a standby when it starts.
     pub fn mark_standby(&self, work: &MigrationWork, owner: (u32, u32)) -> Result<()> {
-        create_empty(&staged(work, &self.root)?.join(STANDBY_SIGNAL), owner)
-    }
-
-    /// Copies everything that the standby has not itself from the present datasets, and compares it. Removes what only the standby has: its
-    /// mark, for example. Both servers are stopped.
-    pub fn copy_others(&self, work: &MigrationWork, proceed: impl Fn() -> bool) -> Result<()> {
-        let own = self.own();
-        for of in &work.moves {
-            let inside = |path: &&PathBuf| path.starts_with(&of.mountpoint);
-            let except: BTreeSet<PathBuf> =
-                own.iter().filter(inside).map(|path| staged(work, path)).collect::<Result<_>>()?;
-            if except.contains(&of.staging) {
-                copy_directory_attributes(&of.mountpoint, &of.staging)?;
-                continue;
-            }
-            let copier = || {
-                let proceed = |_| if proceed() { Ok(()) } else { Err(poolwright_apply::Error::Interrupted) };
-                TreeCopier::new(proceed).except(except.iter().cloned())
-            };
-            copier().copy(&of.mountpoint, &of.staging)?;
-            copier().compare(&of.mountpoint, &of.staging)?;
-        }
-        Ok(())
+        let root = Directory::open(holder(work, &self.root)?.staging.clone(), &staged(work, &self.root)?)?;
+        root.create_empty(STANDBY_SIGNAL, owner)
     }
 
     /// Segments of the log that the stopped primary has not archived yet are to be archived by the new server: a standby takes those that it
-    /// receives for archived. Returns how many.
-    pub fn keep_unarchived(&self, work: &MigrationWork, owner: (u32, u32)) -> Result<usize> {
-        let log = self.log_dir();
-        let new = staged(work, &log)?;
-        let (marks, new_marks) = (log.join(ARCHIVE_STATUS), new.join(ARCHIVE_STATUS));
+    /// receives for archived. Returns how many. The database's user controls the directories, so no link in them is followed.
+    pub fn keep_unarchived(
+        &self,
+        work: &MigrationWork,
+        owner: (u32, u32),
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<usize> {
+        let path = self.log_dir();
+        let log = Directory::open(holder(work, &path)?.mountpoint.clone(), &path)?;
+        let marks = log.sub(ARCHIVE_STATUS)?;
+        let staged_path = staged(work, &path)?;
+        let new = Directory::open(holder(work, &path)?.staging.clone(), &staged_path)?;
+        let new_marks = new.sub(ARCHIVE_STATUS)?;
         let mut unarchived = 0;
-        for entry in fs::read_dir(&marks).map_err(Error::host("list", &marks))? {
-            let name = entry.map_err(Error::host("list", &marks))?.file_name();
-            let mark = Path::new(&name);
-            let (Some(segment), true) = (mark.file_stem(), mark.extension() == Some(OsStr::new("ready")))
-            else {
+        for name in marks.names()? {
+            if is_interrupted() {
+                return Err(poolwright_apply::Error::Interrupted.into());
+            }
+            let Some(segment) = name.strip_suffix(".ready").filter(|segment| is_archivable(segment)) else {
                 continue;
             };
-            if !new.join(segment).exists() {
-                copy_segment(&log.join(segment), &new.join(segment), owner)?;
+            if !new.has(segment) {
+                // A crash can leave a mark whose segment was removed.
+                let Some(source) = log.file(segment)? else { continue };
+                new.copy_in(segment, source, owner)?;
             }
-            let done = new_marks.join(segment).with_added_extension("done");
-            match fs::remove_file(&done) {
-                Err(cause) if cause.kind() == ErrorKind::NotFound => {}
-                removed => removed.map_err(Error::host("remove", &done))?,
-            }
-            create_empty(&new_marks.join(&name), owner)?;
+            new_marks.remove(&format!("{segment}.done"))?;
+            new_marks.create_empty(&name, owner)?;
             unarchived += 1;
         }
         Ok(unarchived)
+    }
+
+    /// Gives the new directory the primary's file `global/pg_control`, so that the server starts on it as after its own shutdown. Both servers
+    /// are stopped, and have the same last checkpoint.
+    pub fn adopt_control(&self, work: &MigrationWork) -> Result<()> {
+        let path = self.root.join("global");
+        let present = Directory::open(holder(work, &path)?.mountpoint.clone(), &path)?;
+        let new = Directory::open(holder(work, &path)?.staging.clone(), &staged(work, &path)?)?;
+        match present.file(CONTROL)? {
+            Some(source) => new.overwrite(CONTROL, source),
+            None => refused(format!("{} has no {CONTROL}", quoted(&path))),
+        }
     }
 }
 
@@ -175,23 +200,16 @@ fn holder<'w>(work: &'w MigrationWork, path: &Path) -> Result<&'w DatasetMove> {
     }
 }
 
-fn create_empty(path: &Path, (user, group): (u32, u32)) -> Result<()> {
-    let file = match private::create_new(path) {
-        Err(cause) if cause.kind() == ErrorKind::AlreadyExists => return Ok(()),
-        made => made.map_err(Error::host("create", path))?,
-    };
-    fchown(&file, Some(user), Some(group)).map_err(Error::host("set the owner of", path))
-}
-
-/// Copies a file of the log to a name that does not exist.
-fn copy_segment(from: &Path, to: &Path, (user, group): (u32, u32)) -> Result<()> {
-    let mut source = fs::File::open(from).map_err(Error::host("open", from))?;
-    let mut target = private::create_new(to).map_err(Error::host("create", to))?;
-    std::io::copy(&mut source, &mut target).map_err(Error::host("copy", from))?;
-    let mode = source.metadata().map_err(Error::host("inspect", from))?.mode() & 0o777;
-    fchown(&target, Some(user), Some(group)).map_err(Error::host("set the owner of", to))?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
-    target.set_permissions(mode).map_err(Error::host("set the mode of", to))
+/// Whether this is the name of a segment, or of a file about a timeline or a backup.
+fn is_archivable(name: &str) -> bool {
+    let is_hex =
+        |part: &str, digits: usize| part.len() == digits && part.bytes().all(|of| of.is_ascii_hexdigit());
+    match name.split('.').collect::<Vec<_>>()[..] {
+        [segment] => is_hex(segment, 24),
+        [timeline, "history"] => is_hex(timeline, 8),
+        [segment, offset, "backup"] => is_hex(segment, 24) && is_hex(offset, 8),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -264,26 +282,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_servers_is_copied() {
+    fn everything_else_is_copied() {
         let places = Places::new();
-        places.dirs.create(&places.work).unwrap();
-        fs::write(places.at("pg/15/main/postgresql.auto.conf"), "work_mem = '1MB'\n").unwrap();
-        fs::write(places.at("pg/15/main/base/1/1259"), "old").unwrap();
-        fs::write(places.at("pg/notes"), "of the user").unwrap();
-        let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        places.dirs.mark_standby(&places.work, owner).unwrap();
-        fs::create_dir_all(places.at("new/0/15/main/base/1")).unwrap();
-        fs::write(places.at("new/0/15/main/base/1/1259"), "replicated").unwrap();
-        fs::write(places.at("new/0/15/main/backup_label.old"), "").unwrap();
-        assert!(places.at("new/0/15/main/standby.signal").exists());
-        places.dirs.copy_others(&places.work, || true).unwrap();
-        let text = |name: &str| fs::read_to_string(places.at(name)).ok();
-        assert_eq!(text("new/0/15/main/postgresql.auto.conf").as_deref(), Some("work_mem = '1MB'\n"));
-        assert_eq!(text("new/0/15/main/base/1/1259").as_deref(), Some("replicated"));
-        assert_eq!(text("new/0/notes").as_deref(), Some("of the user"));
-        for gone in ["standby.signal", "backup_label.old"] {
-            assert!(!places.at("new/0/15/main").join(gone).exists(), "{gone}");
+        let own = places.dirs.own(&places.work, "PG_15_202209061").unwrap();
+        for name in ["new/0/15/main/base", "new/0/15/main/pg_wal", "new/1/wal", "new/1/space/PG_15_202209061"]
+        {
+            assert!(own.contains(&places.at(name)), "{name}");
         }
+        for name in ["new/0/15/main", "new/0/15/main/postgresql.conf", "new/0/15/main/pg_stat", "new/1/space"]
+        {
+            assert!(!own.contains(&places.at(name)), "{name}");
+        }
+        let running = places.dirs.own_while_running(&places.work, "PG_15_202209061").unwrap();
+        assert!(running.is_superset(&own) && running.contains(&places.at("new/0/15/main/postmaster.pid")));
+    }
+
+    #[test]
+    fn the_new_server_has_the_state_of_the_old_one() {
+        let places = Places::new();
+        fs::create_dir(places.at("pg/15/main/global")).unwrap();
+        fs::write(places.at("pg/15/main/global/pg_control"), "shut down").unwrap();
+        fs::create_dir_all(places.at("new/0/15/main/global")).unwrap();
+        fs::write(places.at("new/0/15/main/global/pg_control"), "in recovery").unwrap();
+        places.dirs.adopt_control(&places.work).unwrap();
+        assert_eq!(fs::read(places.at("new/0/15/main/global/pg_control")).unwrap(), b"shut down");
+        fs::remove_file(places.at("pg/15/main/global/pg_control")).unwrap();
+        symlink("/etc/passwd", places.at("pg/15/main/global/pg_control")).unwrap();
+        assert!(places.dirs.adopt_control(&places.work).is_err());
     }
 
     #[test]
@@ -298,8 +323,19 @@ mod tests {
         }
         fs::write(places.at("new/1/wal").join(b), b).unwrap();
         fs::write(places.at("new/1/wal/archive_status").join(format!("{b}.done")), "").unwrap();
+        // A mark without its segment, a link, and a name that is no segment's.
+        let (gone, link) = ("000000010000000000000003", "000000010000000000000004");
+        symlink("/etc/passwd", places.at("log/wal").join(link)).unwrap();
+        fs::write(places.at("log/wal/x"), "").unwrap();
+        for name in [gone, "x"] {
+            fs::write(places.at("log/wal/archive_status").join(format!("{name}.ready")), "").unwrap();
+        }
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        assert_eq!(places.dirs.keep_unarchived(&places.work, owner).unwrap(), 2);
+        assert_eq!(places.dirs.keep_unarchived(&places.work, owner, &|| false).unwrap(), 2);
+        assert!(!places.at("new/1/wal/x").exists());
+        fs::write(places.at("log/wal/archive_status").join(format!("{link}.ready")), "").unwrap();
+        assert!(places.dirs.keep_unarchived(&places.work, owner, &|| false).is_err());
+        assert!(!places.at("new/1/wal").join(link).exists());
         for segment in [a, b] {
             assert_eq!(fs::read_to_string(places.at("new/1/wal").join(segment)).unwrap(), segment);
             let mark = |kind: &str| places.at("new/1/wal/archive_status").join(format!("{segment}.{kind}"));

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use poolwright_apply::assessment::RunningDatabase;
 use poolwright_apply::{Journal, plan_id};
 use poolwright_host::quoted;
 use poolwright_migration::run::MigrationReport;
+use poolwright_migration::state::MigrationPhase;
 use poolwright_migration::{
     MigrationAssessor, MigrationOutcome, MigrationRun, StateFile, check_standby, state,
 };
@@ -41,7 +43,7 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
         let why = format!("the database is on {} or being moved there", other.work.parent);
         return Err(anyhow!(why).context(Refused).context(hint("finish or undo that first")));
     }
-    let assessment = match begun {
+    let assessment = match &begun {
         Some(_) => None,
         None => Some(
             MigrationAssessor::new(request.plan, &id, request.parent, &journals()).assess(request.path)?,
@@ -67,6 +69,9 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
     if journal.state().is_some_and(|state| !state.is_undone()) {
         let why = "the plan is applied to the present datasets";
         return Err(anyhow!(why).context(Refused).context(hint("`poolwright undo` goes back")));
+    }
+    if let Some(state) = begun.as_ref().filter(|state| state.phase < MigrationPhase::Switching) {
+        how.check_stoppable(RunningDatabase::find(&state.work.roots()).as_ref())?;
     }
     if let Some(assessment) = &assessment {
         how.check_stoppable(assessment.running.as_ref())?;
