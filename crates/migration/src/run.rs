@@ -2,32 +2,29 @@
 
 mod copying;
 mod replicating;
+mod service;
 mod switching;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use poolwright_apply::RunObserver;
 use poolwright_apply::rewrite::FileScan;
 use poolwright_apply::run::Options;
-use poolwright_apply::{RunObserver, Service, Stage, service};
 use poolwright_datasets::pool_of;
-use poolwright_host::writers::{Writer, find_writer, find_writer_of_mounts};
-use poolwright_host::{mountinfo, quoted};
+use poolwright_host::quoted;
 use poolwright_pool::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::Result;
 use crate::assessment::MigrationAssessment;
 use crate::error::refused;
 use crate::mounting::{PlacedDataset, remove_dir};
 use crate::standby::Standby;
 use crate::state::{MigrationPhase, MigrationState, SideDigests, StateFile};
 use crate::work::{DatasetMove, Direction, MigrationWork};
-use crate::{Error, Result};
-
-/// How long a database that was told to stop may take to end after its standby has ended.
-const END_TIME: Duration = Duration::from_secs(30);
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -354,105 +351,6 @@ impl<'a> MigrationRun<'a> {
         Ok(())
     }
 
-    /// Stops the database. Returns since when it is stopped, if it was running.
-    fn stop(&mut self) -> Result<Option<Instant>> {
-        let roots = self.state().work.roots();
-        let is_running = self.options.service.is_running(&roots);
-        let start = Instant::now();
-        // Before the command: after a crash, the database is started again.
-        let is_stopped = self.state().is_stopped || (is_running && self.options.service.is_known());
-        self.enter(|state| MigrationState { phase: MigrationPhase::Stopped, is_stopped, ..state })?;
-        // A unit that is just being started again by systemd does not run, but would soon.
-        if !is_running && !matches!(self.options.service, Service::Unit(_)) {
-            return Ok(None);
-        }
-        self.observer.stage(Stage::Stop);
-        if let Some(command) = self.options.service.stop_command() {
-            self.observer.command(&command);
-        }
-        let observer = &self.observer;
-        let stopped = self.options.service.stop(&roots, &|| observer.is_interrupted());
-        self.is_stop_failed = stopped.is_err();
-        stopped?;
-        Ok(is_running.then_some(start))
-    }
-
-    /// Refuses if a process has opened a file for writing although the database is stopped.
-    fn check_unused(&self) -> Result<()> {
-        match writer(&self.state().work) {
-            Some(writer) => refused(service::describe(&writer)),
-            None => Ok(()),
-        }
-    }
-
-    /// Starts the database if this run or an interrupted one has stopped it.
-    fn start_if_stopped(&mut self) -> Result<()> {
-        let MigrationState { work, is_stopped, .. } = self.state();
-        if !is_stopped {
-            return Ok(());
-        }
-        if self.is_stop_failed && self.is_still_running(&work) {
-            // The next run starts it, if it ends.
-            let what =
-                "the database was told to stop, and still runs; if it ends, start it, or run this again";
-            self.observer.note(what);
-            return Ok(());
-        }
-        self.options.start_service(self.observer, || writer(&work))?;
-        self.enter(|state| MigrationState { is_stopped: false, ..state })
-    }
-
-    /// Whether the database still runs after a while. It may be about to end: that of a standby waits for it.
-    fn is_still_running(&self, work: &MigrationWork) -> bool {
-        let end = Instant::now() + if self.is_standby { END_TIME } else { Duration::ZERO };
-        while writer(work).is_some() {
-            if Instant::now() >= end {
-                return true;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        false
-    }
-
-    /// Starts the database after an error, if the datasets are in their places, and says what holds.
-    fn recover(&mut self, direction: Direction, error: Error) -> Error {
-        let (command, pool) = match direction {
-            Direction::Forth => ("apply", "the new pool"),
-            Direction::Back => ("undo", "the datasets that it was on before"),
-        };
-        match self.phase() {
-            MigrationPhase::Switching => {
-                return error.with_outcome(format!(
-                    "all files are copied and compared; the datasets may be between their places, and the database may be stopped\nhint: \
-                     run `poolwright {command}` again; it continues. Do not start the database before"
-                ));
-            }
-            MigrationPhase::Switched | MigrationPhase::Done => {
-                return error.with_outcome(format!(
-                    "the database's files are on {pool}\nhint: run `poolwright {command}` again; it continues"
-                ));
-            }
-            MigrationPhase::Copying | MigrationPhase::Stopped => {}
-        }
-        let restarted = self.mount_places(direction).and_then(|()| self.start_if_stopped());
-        let phase = MigrationPhase::Copying;
-        let restarted = restarted.and_then(|()| self.enter(|state| MigrationState { phase, ..state }));
-        let hint = match direction {
-            Direction::Forth => {
-                "run `poolwright apply` again to continue, or `poolwright undo` to remove the copies"
-            }
-            Direction::Back => "run `poolwright undo` again to continue",
-        };
-        match restarted {
-            Ok(()) => {
-                error.with_outcome(format!("the database is on the datasets that it was on\nhint: {hint}"))
-            }
-            Err(other) => {
-                error.with_outcome(format!("the database could not be started again: {other}\nhint: {hint}"))
-            }
-        }
-    }
-
     /// Destroys the datasets of the new pool, the inner ones first. One with snapshots stays.
     fn destroy_targets(&mut self) -> Result<()> {
         for of in self.state().work.moves.iter().rev() {
@@ -479,14 +377,6 @@ impl<'a> MigrationRun<'a> {
         }
         remove_dir(&work.staging)
     }
-}
-
-/// A process that has a file of the database open for writing: by its file system where a dataset is mounted, elsewhere by its path.
-fn writer(work: &MigrationWork) -> Option<Writer> {
-    let mounts = mountinfo::read().unwrap_or_default();
-    let (mounted, others): (Vec<PathBuf>, Vec<PathBuf>) =
-        work.roots().into_iter().partition(|root| mountinfo::on(&mounts, root).is_some());
-    find_writer_of_mounts(&mounted).or_else(|| find_writer(&others))
 }
 
 /// Refuses to move a database again while snapshots from its last return are kept: they would be taken for those of the next one.

@@ -13,13 +13,13 @@ mod control;
 mod directory;
 mod namespace;
 mod primary;
+mod scratch;
 mod server_dirs;
+mod settings;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ use poolwright_backup::client::{ClientSession, command_as};
 use poolwright_backup::database::{DatabaseKind, locate};
 use poolwright_backup::program::{ProgramOutput, run_program};
 use poolwright_backup::server::ChildServer;
-use poolwright_host::{Scratch, private, quoted, room};
+use poolwright_host::{Scratch, quoted, room};
 use rustix::process::Signal;
 
 use crate::error::refused;
@@ -41,14 +41,6 @@ use namespace::Namespace;
 use primary::Primary;
 use server_dirs::ServerDirs;
 
-/// Starts the names of the scratch directories.
-const SCRATCH_PREFIX: &str = "poolwright-standby-";
-/// The directory of the socket in the scratch directory.
-const SOCKET: &str = "socket";
-/// The longest path of a socket's directory, in bytes (`unix(7)`).
-const LONGEST_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
-/// The standby's port, which only names its socket.
-const PORT: &str = "5432";
 /// The program that prints the state of a data directory.
 const CONTROLDATA: &str = "pg_controldata";
 /// How often positions are compared.
@@ -69,42 +61,6 @@ const CLOSE: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 20;
 /// The limits of the option `--max-rate` of `pg_basebackup`, in KiB a second.
 const RATES_KIB: std::ops::RangeInclusive<u64> = 32..=1_048_576;
-
-/// Settings of the standby, which override those of the primary's configuration: it is reached by its socket only, archives nothing, and
-/// needs little memory beside the primary.
-const SETTINGS: [&str; 26] = [
-    "listen_addresses=",
-    "unix_socket_group=",
-    "unix_socket_permissions=0700",
-    "ssl=off",
-    "hot_standby=on",
-    "max_standby_streaming_delay=0",
-    "archive_mode=off",
-    "restore_command=",
-    "archive_cleanup_command=",
-    "recovery_end_command=",
-    "recovery_min_apply_delay=0",
-    "recovery_target=",
-    "recovery_target_lsn=",
-    "recovery_target_name=",
-    "recovery_target_time=",
-    "recovery_target_xid=",
-    "primary_slot_name=",
-    "wal_receiver_create_temp_slot=on",
-    "synchronous_standby_names=",
-    "fsync=on",
-    "shared_buffers=128MB",
-    "huge_pages=off",
-    "dynamic_shared_memory_type=posix",
-    "logging_collector=off",
-    "log_destination=stderr",
-    "external_pid_file=",
-];
-/// Settings that later versions do not have: the first such version, and the setting.
-const FORMER: [(u32, &str); 2] =
-    [(150_000, "stats_temp_directory=pg_stat_tmp"), (160_000, "promote_trigger_file=")];
-/// Settings that earlier versions do not have: the first version with it, and the setting.
-const LATER: [(u32, &str); 2] = [(140_000, "min_dynamic_shared_memory=0"), (170_000, "event_triggers=off")];
 
 /// A run's observer, which also programs that are waited for report to.
 pub(crate) type SharedObserver<'a, 'o> = RefCell<&'a mut (dyn RunObserver + 'o)>;
@@ -144,7 +100,7 @@ impl Standby {
         let primary = Primary::find(&dirs, is_interrupted)?;
         primary::check_outside(&primary, &work.roots())?;
         namespace::check()?;
-        let scratch = scratch(primary.server.owner())?;
+        let scratch = scratch::create(primary.server.owner())?;
         let namespace = Namespace::new(work, scratch.path(), primary.server.owner());
         let free = room_of(work.moves.iter().map(|of| &of.mountpoint));
         Ok(Standby {
@@ -271,7 +227,8 @@ impl Standby {
     pub fn start(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
         let mut command = self.namespace.command(&self.primary.bindir.join("postgres"))?;
         command.arg("-D").arg(&self.dirs.root);
-        for setting in self.settings() {
+        let settings = settings::of(&self.primary, &self.dirs.root, self.scratch.path());
+        for setting in settings {
             command.args(["-c", &setting]);
         }
         let log = self.scratch.path().join("server.log");
@@ -288,48 +245,15 @@ impl Standby {
         started.or_else(|why| refused(format!("the standby did not start: {why}")))
     }
 
-    fn settings(&self) -> Vec<String> {
-        let primary = &self.primary;
-        let path = |name: &str| self.scratch.path().join(name).display().to_string();
-        let mut settings: Vec<String> = SETTINGS.map(str::to_owned).to_vec();
-        settings
-            .extend(FORMER.iter().filter(|(end, _)| primary.version < *end).map(|(_, of)| (*of).to_owned()));
-        settings.extend(
-            LATER.iter().filter(|(first, _)| primary.version >= *first).map(|(_, of)| (*of).to_owned()),
-        );
-        settings.extend(primary.settings.iter().map(|(name, value)| format!("{name}={value}")));
-        settings.extend([
-            format!("port={PORT}"),
-            format!("config_file={}", primary.config_file.display()),
-            format!("data_directory={}", self.dirs.root.display()),
-            format!("hba_file={}", path("pg_hba.conf")),
-            format!("ident_file={}", path("pg_ident.conf")),
-            format!("unix_socket_directories={}", self.socket_dir().display()),
-            format!("primary_conninfo={}", self.primary_conninfo()),
-        ]);
-        settings
-    }
-
-    fn primary_conninfo(&self) -> String {
-        let quote = |value: &str| format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"));
-        let Primary { server, user, .. } = &self.primary;
-        format!(
-            "host={} port={} user={} application_name=poolwright",
-            quote(self.primary.host()),
-            quote(&server.port),
-            quote(user)
-        )
-    }
-
     fn socket_dir(&self) -> PathBuf {
-        self.scratch.path().join(SOCKET)
+        self.scratch.path().join(scratch::SOCKET)
     }
 
     /// The client of the standby.
     fn psql(&self) -> Command {
         let mut server = self.primary.server.clone();
         server.socket_dir = self.socket_dir().display().to_string();
-        server.port = PORT.to_owned();
+        server.port = settings::PORT.to_owned();
         let mut psql = server.psql(None);
         psql.env("PGUSER", &self.primary.user);
         psql
@@ -486,39 +410,6 @@ impl Drop for Standby {
         // If they do not end, the datasets stay in use, and the next step says so.
         let _ = namespace::end_processes(&self.work);
     }
-}
-
-/// A directory that the owner of the database can enter, with a directory for the socket and the standby's files for authentication. It is
-/// short enough for the path of a socket.
-fn scratch(owner: (u32, u32)) -> Result<Scratch> {
-    for parent in [std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/run")] {
-        let Ok(scratch) = Scratch::create(&parent, SCRATCH_PREFIX) else { continue };
-        let path = scratch.path();
-        let mode = |path: &Path, mode| {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode))
-                .map_err(Error::host("set the mode of", path))
-        };
-        mode(path, 0o711)?;
-        let socket_dir = path.join(SOCKET);
-        private::make_dir(&socket_dir).map_err(Error::host("create", &socket_dir))?;
-        chown(&socket_dir, Some(owner.0), Some(owner.1))
-            .map_err(Error::host("set the owner of", &socket_dir))?;
-        for (name, text) in [("pg_hba.conf", "local all all trust\n"), ("pg_ident.conf", "")] {
-            let path = path.join(name);
-            fs::write(&path, text).map_err(Error::host("write", &path))?;
-            mode(&path, 0o644)?;
-        }
-        let mut test = command_as(owner, Path::new("test"));
-        test.arg("-w").arg(&socket_dir);
-        if socket_dir.as_os_str().len() <= LONGEST_SOCKET_DIR
-            && test.status().is_ok_and(|status| status.success())
-        {
-            return Ok(scratch);
-        }
-    }
-    refused(
-        "the owner of the database can enter neither the temporary directory, /tmp nor /run\nhint: set TMPDIR",
-    )
 }
 
 /// The least free space of the file systems of these directories, in bytes.
