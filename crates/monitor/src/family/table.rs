@@ -87,6 +87,8 @@ resources! {
     PLAN_PROPERTY = "plan property" ["plan", "role", "path", "dataset", "property", "planned", "present"];
     /// A figure of a plan's role, and its present value. `metric` is `space_ratio` (bytes of the files per allocated byte), `mean_read_bytes` or `mean_write_bytes` (size of a read or write by programs since the last reading).
     PLAN_PROMISE = "plan promise" ["plan", "role", "path", "dataset", "metric"];
+    /// A figure that a plan promises, and that `poolwright verify` has measured in operation. `metric` is that of the plan. Changes are relative: -0.25 is a quarter less.
+    PLAN_VERIFIED = "verified promise" ["plan", "metric"];
     /// The backups in one dataset. `tier` is `backup`, or `archive` for a dataset into which backups are copied; `database` is the kind of the database.
     BACKUPS = "backups" ["dataset", "tier", "database"];
     /// A source that the exporter reads. `pool` is empty for a source that concerns all pools.
@@ -341,6 +343,18 @@ families! {
 
     /// The time at which the plan was made.
     PLAN_CREATED = Gauge Seconds of PLAN "poolwright_plan_created_time_seconds";
+    /// The time at which the last recording of `poolwright verify` ended; missing if the plan was not verified since it was applied.
+    PLAN_VERIFIED_AT = Gauge Seconds of PLAN "poolwright_plan_verified_time_seconds";
+    /// Whether the last verification has found a broken promise of the plan's goal (1), or none (0); missing if the plan was not verified since it was applied.
+    PLAN_BROKEN = Gauge None of PLAN "poolwright_plan_broken";
+    /// The promised change.
+    VERIFIED_PROMISED = Gauge None of PLAN_VERIFIED "poolwright_plan_verified_promised_change";
+    /// The measured change; missing if it could not be measured.
+    VERIFIED_CHANGE = Gauge None of PLAN_VERIFIED "poolwright_plan_verified_change";
+    /// Lower end of its 95 % interval.
+    VERIFIED_LOW = Gauge None of PLAN_VERIFIED "poolwright_plan_verified_change_low";
+    /// Upper end of its 95 % interval.
+    VERIFIED_HIGH = Gauge None of PLAN_VERIFIED "poolwright_plan_verified_change_high";
     /// Whether the dataset has the planned value of the property (1), or another (0). Sizes are compared as numbers.
     PLAN_PROPERTY_KEPT = Gauge None of PLAN_PROPERTY "poolwright_plan_property_kept";
     /// Number of examined files of the role that are larger than their dataset's recordsize. At most 10,000 files of a role are examined.

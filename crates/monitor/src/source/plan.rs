@@ -12,7 +12,9 @@ use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
 use poolwright_pool::{CommandOptions, ZfsCommands};
-use poolwright_tune::plan::{CurrentSource, Measured, Outcome, Plan, Role, RoleIo, Settings};
+use poolwright_tune::plan::{
+    CurrentSource, Measured, Outcome, Plan, Role, RoleIo, Settings, VerificationVerdict,
+};
 
 use self::dataset::{IoCounters, PresentDataset};
 use crate::family::*;
@@ -62,7 +64,7 @@ impl Source for PlanFile {
         let mounts = mountinfo::read().map_err(|cause| Error::Mounts { cause })?;
         let mut readings = Readings::default();
         let file = self.path.to_string_lossy().into_owned();
-        readings.add(&PLAN, [&file]).count(&PLAN_CREATED, created(&plan));
+        add_plan(&mut readings, &file, &plan);
         let mut now = BTreeMap::new();
         // Roles often share a dataset.
         let mut datasets: HashMap<&Path, Option<PresentDataset>> = HashMap::new();
@@ -113,6 +115,27 @@ impl PlanFile {
 /// The time at which a plan was made, in seconds since 1970.
 fn created(plan: &Plan) -> Option<u64> {
     poolwright_host::time::parse_rfc3339(&plan.created)
+}
+
+/// The plan as a whole, and what `poolwright verify` has measured since it was applied.
+fn add_plan(readings: &mut Readings, file: &str, plan: &Plan) {
+    let verified = plan.verification.as_ref().filter(|of| of.after.is_some());
+    let ended = verified.and_then(|of| of.after.as_ref()?.created.as_deref());
+    let is_broken = verified.map(|of| of.verdict == VerificationVerdict::Broken);
+    readings
+        .add(&PLAN, [file])
+        .count(&PLAN_CREATED, created(plan))
+        .count(&PLAN_VERIFIED_AT, ended.and_then(poolwright_host::time::parse_rfc3339))
+        .set(&PLAN_BROKEN, is_broken.map(|broken| f64::from(u8::from(broken))));
+    for promise in verified.iter().flat_map(|of| &of.promises) {
+        let measured = promise.measured;
+        readings
+            .add(&PLAN_VERIFIED, [file, promise.metric.as_str()])
+            .set(&VERIFIED_PROMISED, Some(promise.promised.change))
+            .set(&VERIFIED_CHANGE, measured.map(|of| of.change))
+            .set(&VERIFIED_LOW, measured.map(|of| of.ci95.0))
+            .set(&VERIFIED_HIGH, measured.map(|of| of.ci95.1));
+    }
 }
 
 /// The mount that holds a file or directory now.
