@@ -128,6 +128,11 @@ step_cases() {
     expect "chattr +i" chattr +i $MOUNT/table
     refused "an immutable file" "is immutable" apply
     expect "chattr -i" chattr -i $MOUNT/table
+    expect "chattr -p" chattr -p 7 $MOUNT/table
+    zpool sync
+    refused "a file with a project ID" "have project IDs (7)" apply
+    expect "chattr -p 0" chattr -p 0 $MOUNT/table
+    zpool sync
     exec 7>>$MOUNT/log
     refused "a process that writes" "is running" apply
     exec 7>&-

@@ -337,7 +337,26 @@ impl<'a> Assessor<'a> {
         }
         let has_exact_block_sizes = poolwright_datasets::has_exact_block_sizes(mount);
         let mountpoint = mount.point.clone();
-        Ok(DatasetWork { dataset, mountpoint, changes, relocations: Vec::new(), has_exact_block_sizes })
+        let work =
+            DatasetWork { dataset, mountpoint, changes, relocations: Vec::new(), has_exact_block_sizes };
+        if work.rewrites() {
+            check_projects(&*admin, &work.dataset)?;
+        }
+        Ok(work)
+    }
+}
+
+/// Refuses a dataset whose files have project IDs: copies would not have them.
+///
+/// # Errors
+/// [`Error::Refused`]; the errors of the pool.
+pub fn check_projects(admin: &dyn DatasetAdmin, dataset: &str) -> Result<()> {
+    match admin.project_ids(dataset)?.first() {
+        None => Ok(()),
+        Some(id) => refused(format!(
+            "files of {dataset} have project IDs ({id}), which their copies would not have\nhint: remove them (chattr -p 0), and set them again \
+             afterwards"
+        )),
     }
 }
 

@@ -62,6 +62,10 @@ impl DatasetAdmin for KernelDatasets {
         Ok(snapshots.into_iter().map(summary).collect())
     }
 
+    fn project_ids(&self, dataset: &str) -> Result<Vec<u64>> {
+        Ok(self.commands.project_ids(dataset)?)
+    }
+
     fn pool_problem(&self, dataset: &str) -> Result<Option<String>> {
         let pool = pool_of(dataset);
         let pools = self.commands.list()?;

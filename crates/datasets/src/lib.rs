@@ -78,6 +78,12 @@ pub trait DatasetAdmin {
     /// If the pool cannot be asked.
     fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotSummary>>;
 
+    /// The project IDs of the dataset's files other than 0. A copy of a file has that of its directory.
+    ///
+    /// # Errors
+    /// If the pool cannot be asked.
+    fn project_ids(&self, dataset: &str) -> Result<Vec<u64>>;
+
     /// Why the dataset's pool should not be changed now; `None` if it is healthy.
     ///
     /// # Errors

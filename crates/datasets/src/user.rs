@@ -68,6 +68,11 @@ impl DatasetAdmin for UserDatasets {
         Ok(of.map(|of| SnapshotSummary { name: of.name, clones: Vec::new(), holds: 0 }).collect())
     }
 
+    /// No program can set one through a mount of the user-space engine.
+    fn project_ids(&self, _dataset: &str) -> Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+
     fn pool_problem(&self, dataset: &str) -> Result<Option<String>> {
         let status: PoolInfo = ask(dataset, &Request::Status)?;
         let pool = &status.pool;

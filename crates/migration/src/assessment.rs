@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::assessment::{RESERVE, RunningDatabase};
+use poolwright_apply::assessment::{RESERVE, RunningDatabase, check_projects};
 use poolwright_backup::database::{DatabaseKind, LocatedDatabase};
 use poolwright_backup::sources::BackupSources;
 use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
@@ -123,6 +123,7 @@ impl<'a> MigrationAssessor<'a> {
             let placed = PlacedDataset::open(&source)?;
             check_mount(&placed, mount)?;
             check_below(&placed, &mounts)?;
+            check_projects(&*placed.admin, &source)?;
             if !target.properties(&name)?.is_empty() {
                 return refused(format!(
                     "{name} exists\nhint: rename or destroy it, or name another dataset"

@@ -53,6 +53,16 @@ pub struct DatasetProperties {
     pub properties: BTreeMap<String, SourcedValue>,
 }
 
+/// Parses the output of `zfs projectspace -Hp -o name`: a project ID in each line. Leaves out 0.
+///
+/// # Errors
+/// If a line is no number.
+pub fn parse_project_ids(text: &str) -> Result<Vec<u64>, MalformedOutput> {
+    let rows: Vec<Option<u64>> =
+        Row::all(text, 1).map(|row| row?.number(0)).collect::<Result<_, MalformedOutput>>()?;
+    Ok(rows.into_iter().flatten().filter(|id| *id != 0).collect())
+}
+
 /// Parses the output of `zfs get -Hp -t filesystem,volume -o name,property,value,source` [`TUNED`].
 ///
 /// # Errors
@@ -159,5 +169,12 @@ mod tests {
         assert_eq!(value(2, "atime"), sourced("on", PropertySource::Temporary));
         assert!(parse_properties("tank\tsync\ton\tsomewhere\n").is_err());
         assert!(parse_properties("tank\tsync\ton\n").is_err());
+    }
+
+    #[test]
+    fn project_ids_without_that_of_no_project() {
+        assert_eq!(parse_project_ids("0\n7\n4294967295\n").unwrap(), [7, 4_294_967_295]);
+        assert_eq!(parse_project_ids("").unwrap(), []);
+        assert!(parse_project_ids("used\n").is_err());
     }
 }

@@ -304,6 +304,20 @@ impl ZfsCommands {
         }
     }
 
+    /// The project IDs of a dataset's files other than 0, which is that of files without a project. None if the pool has no projects.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, or prints something unexpected.
+    pub fn project_ids(&self, dataset: &str) -> Result<Vec<u64>, CommandError> {
+        check_name(dataset)?;
+        let arguments = ["projectspace", "-Hp", "-o", "name", dataset];
+        match self.parsed(&self.invocation(ZFS, &arguments)?, property::parse_project_ids) {
+            // The feature `project_quota` is off.
+            Err(CommandError::Failed { .. }) => Ok(Vec::new()),
+            result => result,
+        }
+    }
+
     /// A dataset and all file systems and volumes below it, the dataset first. Empty if it does not exist.
     ///
     /// # Errors
