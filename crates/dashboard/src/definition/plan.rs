@@ -44,7 +44,7 @@ pub(super) fn board() -> Board {
             },
             shared::TOP,
         ],
-        rows: vec![overview(), promises(), properties(), files(), single()],
+        rows: vec![overview(), promises(), verified(), properties(), files(), single()],
     }
 }
 
@@ -83,11 +83,36 @@ fn overview() -> PanelRow {
                 of(&PLAN_FILES_OTHER_SIZE).sum_by(&[]) / of(&PLAN_FILES).sum_by(&[])
             })
             .limits(PanelThresholds::Above(0.05, 0.5)),
+            Panel::stat("Plans that were verified and are broken", PanelUnit::Count, {
+                of(&PLAN_BROKEN).sum_by(&[])
+            })
+            .limits(warn),
             Panel::stat(
                 "Mean size of requests, of the recorded",
                 PanelUnit::Percent,
                 size_change().avg_by(&[]),
             ),
+        ],
+    )
+}
+
+/// What `poolwright verify` has measured in operation.
+fn verified() -> PanelRow {
+    let labels = ["instance", "plan", "metric"];
+    let value = |family| of(family).max_by(&labels);
+    let table = Panel::table("Verified promises")
+        .note("Changes in operation, measured by `poolwright verify` before the plan was applied and afterwards: 50 % is half as much again.")
+        .column("Promised", PanelUnit::Percent, value(&VERIFIED_PROMISED))
+        .column("Measured", PanelUnit::Percent, value(&VERIFIED_CHANGE))
+        .column("From", PanelUnit::Percent, value(&VERIFIED_LOW))
+        .column("To", PanelUnit::Percent, value(&VERIFIED_HIGH));
+    let age = (now() - of(&PLAN_VERIFIED_AT)).max_by(&["instance", "plan"]);
+    row(
+        "Verification",
+        [
+            table,
+            Panel::graph("Time since the last verification", PanelUnit::Seconds)
+                .show(age, "{{instance}} {{plan}}"),
         ],
     )
 }

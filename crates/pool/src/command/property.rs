@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn project_ids_without_that_of_no_project() {
         assert_eq!(parse_project_ids("0\n7\n4294967295\n").unwrap(), [7, 4_294_967_295]);
-        assert_eq!(parse_project_ids("").unwrap(), []);
+        assert!(parse_project_ids("").unwrap().is_empty());
         assert!(parse_project_ids("used\n").is_err());
     }
 }
