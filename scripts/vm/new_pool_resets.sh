@@ -114,7 +114,7 @@ after_reset() {
         exit 1
     fi
     text="round $number: reset $resets (${phase:-before the state}; $(tail -n 1 /disk/said | cut -c 1-60)), mounted: $(places)then $way"
-    if [ $((number % 3)) -eq 0 ] && [ "$resets" -eq 1 ]; then
+    if [ $((number % 3)) -eq 0 ] && [ "$resets" -eq 1 ] && [ -n "$phase" ]; then
         pass "$text"
         RANDOM=$(((SEED * 7919 + number + 10000) % 32768))
         echo "$number 2" >/disk/round

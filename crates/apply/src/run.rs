@@ -6,7 +6,7 @@ mod relocate;
 mod way_back;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
@@ -25,6 +25,11 @@ use crate::{Error, Result};
 use poolwright_datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 
 pub use observer::{RunObserver, Stage};
+
+/// How long a database that does not start may still be ending.
+const END_TIME: Duration = Duration::from_secs(30);
+/// How often this is checked.
+const POLL: Duration = Duration::from_millis(100);
 
 /// How to apply or undo a plan.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +79,16 @@ impl Options {
             return Ok(());
         };
         observer.command(&command);
-        match (self.service.start(), writer()) {
+        let mut started = self.service.start();
+        // It may still be ending, and only then can it be started.
+        let end = Instant::now() + END_TIME;
+        while started.is_err() && writer().is_some() && Instant::now() < end {
+            std::thread::sleep(POLL);
+            if writer().is_none() {
+                started = self.service.start();
+            }
+        }
+        match (started, writer()) {
             // It may have been started by others in the meantime.
             (Err(error), Some(writer)) => {
                 observer.note(&format!("{error}; {} (process {}) runs", writer.name, writer.pid));

@@ -19,6 +19,11 @@ pub fn host_name() -> String {
     line("/proc/sys/kernel/hostname").unwrap_or_default()
 }
 
+/// Identifies this start of the host: it has another value after the next one (`proc_sys_kernel(5)`); empty if it cannot be read.
+pub fn boot_id() -> String {
+    line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
 /// When the kernel was started, by the present clock; `None` if `/proc/stat` does not say.
 pub fn start_time() -> Option<std::time::SystemTime> {
     boot_time(&std::fs::read_to_string("/proc/stat").ok()?)

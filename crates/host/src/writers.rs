@@ -19,10 +19,11 @@ pub struct Writer {
 
 /// The first process that has a file below one of `roots` open, or mapped, for writing. Only root sees the processes of other
 /// users. In a process with other mounts (in a container, for example), the same path can lead to another file: one that is on a file
-/// system that is mounted here, but not at or below `roots`, does not count.
+/// system that is mounted here, but not at or below `roots`, does not count, nor does one that is no dataset and not mounted here.
 pub fn find_writer(roots: &[PathBuf]) -> Option<Writer> {
     let is_below = |path: &Path| roots.iter().any(|root| path.starts_with(root));
     let mut elsewhere = None;
+    let mounts = mountinfo::read().unwrap_or_default();
     process::ids().unwrap_or_default().into_iter().find_map(|pid| {
         let path = match process::shares_mounts(pid) {
             true => {
@@ -35,7 +36,11 @@ pub fn find_writer(roots: &[PathBuf]) -> Option<Writer> {
                 let elsewhere = elsewhere.get_or_insert_with(|| devices_elsewhere(roots));
                 let files = process::devices_open_for_writing(pid).chain(process::mapped_for_writing(pid));
                 let mut files = files.filter(|(device, _)| !elsewhere.contains(&Device::from_raw(*device)));
-                files.find(|(_, path)| is_below(path)).map(|(_, path)| path)
+                files
+                    .find(|(device, path)| {
+                        is_below(path) && may_be_here(pid, Device::from_raw(*device), &mounts)
+                    })
+                    .map(|(_, path)| path)
             }
         };
         Some(Writer { pid, name: process::name(pid), path: path? })
@@ -50,6 +55,18 @@ fn devices_elsewhere(roots: &[PathBuf]) -> Vec<Device> {
     let inner = roots.iter().flat_map(|root| mountinfo::below(&mounts, root));
     let here: Vec<Device> = holders.chain(inner).map(|mount| mount.device).collect();
     mounts.iter().map(|mount| mount.device).filter(|device| !here.contains(device)).collect()
+}
+
+/// Whether a file system of another mount namespace can be one that belongs at these directories: it is mounted here too, or is a dataset,
+/// which may be mounted only there. The root file systems of many containers are mounted only there.
+fn may_be_here(pid: i32, device: Device, mounts: &[mountinfo::MountEntry]) -> bool {
+    if mounts.iter().any(|mount| mount.device == device) {
+        return true;
+    }
+    let table = std::fs::read(Path::new("/proc").join(pid.to_string()).join("mountinfo")).unwrap_or_default();
+    let there = mountinfo::parse(&table).into_iter().find(|mount| mount.device == device);
+    // What is not known may be.
+    there.is_none_or(|mount| mount.file_system == "zfs" || mount.file_system.starts_with("fuse"))
 }
 
 /// As [`find_writer`], and also a process that has a file of the same file systems open by another path: in a container, or

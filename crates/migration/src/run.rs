@@ -22,7 +22,7 @@ use crate::Result;
 use crate::assessment::MigrationAssessment;
 use crate::error::refused;
 use crate::mounting::{PlacedDataset, remove_dir};
-use crate::standby::Standby;
+use crate::standby::{SpaceReserve, Standby};
 use crate::state::{MigrationPhase, MigrationState, SideDigests, StateFile};
 use crate::work::{DatasetMove, Direction, MigrationWork};
 
@@ -37,7 +37,7 @@ pub struct MigrationOutcome {
     pub bytes: u64,
     /// Whether nothing was written since the database moved, so that going back copied nothing.
     pub unchanged: bool,
-    /// Whether a standby server has taken the database's place, so that no files were copied.
+    /// Whether a standby server has taken the database's place. Only files that are not the server's own were copied.
     pub standby: bool,
     /// How long the database was stopped, in seconds. Missing if it was not running.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +72,8 @@ pub struct MigrationRun<'a> {
     is_standby: bool,
     /// Paths on the new datasets that are not copied, because the standby has them itself.
     except: BTreeSet<PathBuf>,
+    /// Free space that is left in the pool of the database.
+    reserve: Option<SpaceReserve>,
     /// Whether the command that stops the database has failed.
     is_stop_failed: bool,
 }
@@ -86,6 +88,7 @@ impl<'a> MigrationRun<'a> {
             outcome: MigrationOutcome::default(),
             is_standby: false,
             except: BTreeSet::new(),
+            reserve: None,
             is_stop_failed: false,
         }
     }
@@ -232,7 +235,8 @@ impl<'a> MigrationRun<'a> {
 
     /// Removes everything that was made in the new pool, and starts the database.
     fn give_up(&mut self) -> Result<()> {
-        Standby::end_others(&self.state().work)?;
+        // Nothing that the database needs waits for these processes.
+        let ended = Standby::end_others(&self.state().work);
         let mut is_mounted = true;
         for of in &self.state().work.moves {
             is_mounted &= PlacedDataset::open(&of.source)?.is_on(&of.mountpoint)?;
@@ -242,6 +246,7 @@ impl<'a> MigrationRun<'a> {
         }
         self.mount_places(Direction::Forth)?;
         self.start_if_stopped()?;
+        ended?;
         self.enter(|state| MigrationState {
             direction: Direction::Back,
             phase: MigrationPhase::Switched,

@@ -77,6 +77,8 @@ pub(crate) struct Standby {
     kept_log: Option<ClientSession>,
     /// The free space of the primary's pool below which the run ends.
     reserve: u64,
+    /// The state in which the primary was stopped.
+    stopped: Option<ControlData>,
 }
 
 impl Standby {
@@ -97,6 +99,8 @@ impl Standby {
         }
         let dirs = ServerDirs::of(&database.root)?;
         primary::check_places(&dirs, &work.roots())?;
+        // Old kernels cannot open it so.
+        directory::Directory::open(PathBuf::from("/"), &dirs.root)?;
         let primary = Primary::find(&dirs, is_interrupted)?;
         primary::check_outside(&primary, &work.roots())?;
         namespace::check()?;
@@ -112,6 +116,7 @@ impl Standby {
             server: None,
             kept_log: None,
             reserve: PRIMARY_RESERVE.min(free / 2),
+            stopped: None,
         })
     }
 
@@ -143,13 +148,25 @@ impl Standby {
         self.primary.check_again(&self.dirs, is_interrupted)
     }
 
+    /// Bytes of the primary's log that it has not archived, and that the standby has not.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn unarchived_bytes(&self) -> Result<u64> {
+        self.dirs.unarchived_bytes(&self.work)
+    }
+
+    /// The mount points of the database, and the free space below which a run ends.
+    pub fn reserve(&self) -> SpaceReserve {
+        SpaceReserve { dirs: self.work.roots(), least: self.reserve }
+    }
+
     /// Why the run cannot go on: too little space. The primary keeps log for the standby, and must not be stopped by that.
     fn shortage(&self) -> Option<String> {
         let low = |dirs: &mut dyn Iterator<Item = &PathBuf>, least: u64| room_of(dirs) < least;
         let hint = "hint: free space";
-        if low(&mut self.work.moves.iter().map(|of| &of.mountpoint), self.reserve) {
-            let least = poolwright_trace::format_size(self.reserve);
-            return Some(format!("the pool of the database has less than {least} left\n{hint}"));
+        if let Some(why) = self.reserve().shortage() {
+            return Some(why);
         }
         low(&mut self.work.moves.iter().map(|of| &of.staging), RESERVE)
             .then(|| format!("the new pool has no space left\n{hint}, or undo this and name another pool"))
@@ -233,13 +250,19 @@ impl Standby {
         }
         let log = self.scratch.path().join("server.log");
         let mut server = ChildServer::spawn(command, &log)?;
+        let mut kept_log = self.kept_log.take();
         let answers = || {
+            // Its receiver keeps the log from here on, by a temporary slot.
+            if kept_log.is_some() && self.primary.has_standby() {
+                kept_log = None;
+            }
             let answer = primary::ask(self.psql(), "SELECT pg_is_in_recovery();", &|| false);
             answer.is_ok_and(|answer| answer == "t")
         };
         server.start_time = START_TIME;
         let halt = || is_interrupted() || self.shortage().is_some();
         let started = server.wait_until(answers, &halt).map_err(interruption);
+        self.kept_log = kept_log;
         self.server = Some(server);
         let started = self.unless_short(started)?;
         started.or_else(|why| refused(format!("the standby did not start: {why}")))
@@ -299,7 +322,6 @@ impl Standby {
             let start = Instant::now();
             let goal = self.primary.position(is_interrupted)?;
             self.reach(goal, STALLED, is_interrupted)?;
-            // Its receiver has a temporary slot too.
             self.kept_log = None;
             if start.elapsed() < CLOSE {
                 break;
@@ -316,7 +338,11 @@ impl Standby {
         self.primary.ask("CHECKPOINT;", is_interrupted)?;
         let goal = self.primary.position(is_interrupted)?;
         self.reach(goal, STALLED, is_interrupted)?;
-        primary::ask(self.psql(), "CHECKPOINT;", is_interrupted).map(|_| ())
+        // It only saves time, and a conflict with what is replayed can cancel it.
+        match primary::ask(self.psql(), "CHECKPOINT;", is_interrupted) {
+            Err(error) if is_interrupted() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// After the primary was stopped: waits until the standby has everything, and stops it. Both directories have the same database then.
@@ -324,8 +350,6 @@ impl Standby {
     /// # Errors
     /// [`Error::Refused`] if they do not; the host's errors.
     pub fn finish(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
-        primary::check_logged(&self.dirs, &self.primary.space_name)?;
-        primary::check_slots(&self.dirs)?;
         let before = self.primary_control()?;
         if before.state != ControlData::SHUT_DOWN {
             return refused(format!(
@@ -333,11 +357,14 @@ impl Standby {
                 before.state
             ));
         }
+        primary::check_logged(&self.dirs, &self.primary.space_name)?;
+        primary::check_slots(&self.dirs)?;
         // The checkpoint of the shutdown is the last record, and begins there.
         self.reach(Lsn(before.checkpoint.0 + 1), STALLED_STOPPED, is_interrupted)?;
         self.stop()?;
         let after = self.standby_control()?;
         let expected = ControlData { state: ControlData::SHUT_DOWN_IN_RECOVERY.to_owned(), ..before.clone() };
+        self.stopped = Some(before);
         match after == expected {
             true => Ok(()),
             false => refused(format!(
@@ -352,12 +379,16 @@ impl Standby {
     /// # Errors
     /// [`Error::Refused`] if the primary was started again; the host's errors.
     pub fn take_over(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<usize> {
+        let started_again = "the primary was started again while the standby took its place";
+        if Some(self.primary_control()?) != self.stopped {
+            return refused(started_again);
+        }
         let unarchived =
             self.dirs.keep_unarchived(&self.work, self.primary.server.owner(), is_interrupted)?;
         self.dirs.adopt_control(&self.work)?;
-        match self.primary_control()? == self.standby_control()? {
+        match Some(self.standby_control()?) == self.stopped {
             true => Ok(unarchived),
-            false => refused("the primary was started again while the standby took its place"),
+            false => refused(started_again),
         }
     }
 
@@ -379,7 +410,7 @@ impl Standby {
 
     /// That of the standby's.
     fn standby_control(&self) -> Result<ControlData> {
-        self.control(self.namespace.command(&self.primary.bindir.join(CONTROLDATA))?)
+        self.control(self.namespace.reading_command(&self.primary.bindir.join(CONTROLDATA))?)
     }
 
     fn control(&self, mut command: Command) -> Result<ControlData> {
@@ -402,6 +433,22 @@ impl Standby {
 /// As the run: [`Error::Refused`] if no server runs, or a standby would not have everything that it has; the host's errors.
 pub fn check_standby(work: &MigrationWork) -> Result<()> {
     Standby::prepare(work, &|| false).map(drop)
+}
+
+/// Free space that a run leaves in the pool of the database.
+#[derive(Clone, Debug)]
+pub(crate) struct SpaceReserve {
+    dirs: Vec<PathBuf>,
+    least: u64,
+}
+
+impl SpaceReserve {
+    /// Why a run cannot go on; `None` if there is enough.
+    pub fn shortage(&self) -> Option<String> {
+        let least = poolwright_trace::format_size(self.least);
+        (room_of(self.dirs.iter()) < self.least)
+            .then(|| format!("the pool of the database has less than {least} left\nhint: free space"))
+    }
 }
 
 impl Drop for Standby {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, DirEntryExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use poolwright_host::{Part, kernel, private, quoted, time};
+use poolwright_host::{Part, kernel, private, quoted};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -25,8 +25,8 @@ const PREFIX: &[u8] = b".poolwright-";
 /// What the mount point was like before the directory was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SavedMountPoint {
-    /// When this was saved, in seconds since 1970.
-    at: u64,
+    /// The identifier of the start of the host since which this was saved.
+    boot: String,
     /// Its modification time: seconds since 1970, and nanoseconds.
     modified: (i64, i64),
     /// Its access time.
@@ -122,13 +122,13 @@ impl HiddenDir {
     /// the creation or the removal of the directory was done once more from the intent log.
     fn is_replayed(&self, saved: &SavedMountPoint, modified: SystemTime) -> Result<bool> {
         let Some(started) = kernel::start_time() else { return Ok(false) };
-        let is_crashed = attributes::time(saved.at as i64, 0) < started && modified >= started;
+        let is_crashed = saved.boot != kernel::boot_id() && modified >= started;
         Ok(is_crashed && saved.entries == self.entries()?)
     }
 
     fn save(&self, meta: &Metadata) -> Result<()> {
         let saved = SavedMountPoint {
-            at: time::unix_seconds() as u64,
+            boot: kernel::boot_id(),
             modified: (meta.mtime(), meta.mtime_nsec()),
             accessed: (meta.atime(), meta.atime_nsec()),
             entries: self.entries()?,
@@ -255,12 +255,12 @@ mod tests {
             again(&hidden).unwrap();
             assert_eq!(modified(), old);
         }
-        // As after a crash of the host, when the creation or the removal was replayed. The host has started after `at`.
+        // As after a crash of the host, when the creation or the removal was replayed.
         for again in [HiddenDir::make, HiddenDir::remove] {
             hidden.make().unwrap();
             let text = fs::read_to_string(&hidden.times).unwrap();
             let mut saved: SavedMountPoint = serde_json::from_str(&text).unwrap();
-            saved.at = 1_000_000_000;
+            saved.boot = "another".to_owned();
             fs::write(&hidden.times, serde_json::to_vec(&saved).unwrap()).unwrap();
             let replayed = SystemTime::now() + Duration::from_secs(5);
             let touch = || set_times(dir.path(), FileTimes::new().set_modified(replayed)).unwrap();

@@ -16,6 +16,7 @@ use poolwright_pool::DatasetChange;
 use super::{MigrationRun, not_copied};
 use crate::error::refused;
 use crate::mounting::{CANMOUNT, MOUNTPOINT, PlacedDataset, make_dir};
+use crate::standby::SpaceReserve;
 use crate::state::{CopiedRound, MigrationState, SideDigests};
 use crate::work::{DatasetMove, Direction, MigrationWork, PoolEngine, SnapshotSlot};
 use crate::{Error, Result};
@@ -26,6 +27,8 @@ const ROUNDS: usize = 4;
 const SHORT: Duration = Duration::from_secs(2);
 /// How many bytes are copied between two checks of the free space.
 const SPACE_EVERY: u64 = 32 << 20;
+/// How often the free space of the database's pool is checked.
+const RESERVE_EVERY: Duration = Duration::from_secs(1);
 /// How long before a snapshot a file must have been changed for its copy to be kept, in nanoseconds.
 const MARGIN_NS: i64 = 1_000_000_000;
 
@@ -291,10 +294,7 @@ impl MigrationRun<'_> {
 
     /// Destroys all snapshots that were taken.
     pub(super) fn remove_snapshots(&mut self) -> Result<()> {
-        for slot in SnapshotSlot::ALL {
-            self.destroy_snapshots(Direction::Forth, slot)?;
-            self.destroy_snapshots(Direction::Back, slot)?;
-        }
+        self.remove_slots()?;
         let MigrationState { work, standby, .. } = self.state();
         if !standby {
             return work
@@ -308,6 +308,15 @@ impl MigrationRun<'_> {
             self.outcome
                 .kept_snapshots
                 .extend(snapshots.into_iter().map(|of| of.name).filter(|of| *of == name));
+        }
+        Ok(())
+    }
+
+    /// Destroys the snapshots from which files were copied.
+    pub(super) fn remove_slots(&mut self) -> Result<()> {
+        for slot in SnapshotSlot::ALL {
+            self.destroy_snapshots(Direction::Forth, slot)?;
+            self.destroy_snapshots(Direction::Back, slot)?;
         }
         Ok(())
     }
@@ -376,6 +385,8 @@ impl Copying<'_, '_> {
     fn copier<'c>(&'c mut self, to: &Path, copied: Option<CopiedSnapshot>) -> TreeCopier<'c> {
         let except: Vec<PathBuf> =
             self.run.except.iter().filter(|path| path.starts_with(to)).cloned().collect();
+        let reserve = self.run.reserve.clone();
+        let mut reserve_checked = Instant::now();
         let observer = &mut *self.run.observer;
         let (rate, done, checked, total) = (&mut self.rate, &mut self.done, &mut self.checked, self.total);
         let target = to.to_owned();
@@ -386,6 +397,12 @@ impl Copying<'_, '_> {
             *done += bytes;
             observer.progress(*done, total);
             rate.wait(bytes);
+            if reserve_checked.elapsed() >= RESERVE_EVERY {
+                reserve_checked = Instant::now();
+                if let Some(why) = reserve.as_ref().and_then(SpaceReserve::shortage) {
+                    return Err(poolwright_apply::Error::Refused(why));
+                }
+            }
             if *done >= *checked + SPACE_EVERY {
                 *checked = *done;
                 check_space(&target)?;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 use poolwright_apply::Stage;
+use poolwright_trace::format_size;
 
 use super::MigrationRun;
 use crate::Result;
@@ -12,6 +13,9 @@ use crate::mounting::PlacedDataset;
 use crate::standby::Standby;
 use crate::state::MigrationState;
 use crate::work::Direction;
+
+/// Bytes of the log that are copied while the server is stopped, because it has not archived them.
+const MOST_UNARCHIVED: u64 = 1 << 30;
 
 impl MigrationRun<'_> {
     /// Builds a standby on the new datasets, waits until it has caught up, stops the database, and makes both equal. Returns since when the
@@ -26,7 +30,8 @@ impl MigrationRun<'_> {
         self.begin_with_empty_datasets()?;
         standby.build(self.options.rate, &RefCell::new(&mut *self.observer))?;
         self.except = standby.own(true)?;
-        self.copy_round(Direction::Forth, Stage::Copy, self.options.rate)?;
+        self.reserve = Some(standby.reserve());
+        self.copy_running(self.options.rate)?;
         self.observer.stage(Stage::CatchUp);
         standby.start(&|| self.observer.is_interrupted())?;
         standby.catch_up(&|| self.observer.is_interrupted())?;
@@ -34,14 +39,23 @@ impl MigrationRun<'_> {
         // While the database is stopped, both servers write what has changed since, all files are listed, and those that are not the server's
         // own are copied if they have changed.
         let start = Instant::now();
-        self.copy_round(Direction::Forth, Stage::Copy, None)?;
+        self.copy_running(None)?;
+        // One of the listings is of the snapshot.
         self.digests(Direction::Forth)?;
+        self.digest(|of| of.mountpoint.clone())?;
         self.observer.stage(Stage::CatchUp);
         standby.flush(&|| self.observer.is_interrupted())?;
         let expected = start.elapsed();
         self.outcome.expected_downtime_s = Some(expected.as_secs_f64());
         self.options.announce_downtime(expected, self.observer)?;
         standby.check_again(&|| self.observer.is_interrupted())?;
+        let unarchived = standby.unarchived_bytes()?;
+        if unarchived > MOST_UNARCHIVED {
+            return refused(format!(
+                "the server has not archived {} of its log yet, which would be copied while it is stopped\nhint: let archive_command catch up",
+                format_size(unarchived)
+            ));
+        }
         let since = self.stop()?;
         self.check_unused()?;
         self.observer.stage(Stage::CatchUp);
@@ -60,9 +74,23 @@ impl MigrationRun<'_> {
         Ok(since)
     }
 
+    /// Copies everything that is not the server's own while the standby runs. A file can be changed in the standby's directory meanwhile, by an
+    /// extension for example, so an error counts when it comes twice.
+    fn copy_running(&mut self, rate: Option<u64>) -> Result<()> {
+        match self.copy_round(Direction::Forth, Stage::Copy, rate) {
+            Err(error) if !error.is_refusal() && !self.observer.is_interrupted() => {
+                self.observer.note(&format!("copying once more: {error}"));
+                self.copy_round(Direction::Forth, Stage::Copy, rate).map(drop)
+            }
+            copied => copied.map(drop),
+        }
+    }
+
     /// Creates the new datasets again: they may have files from an interrupted run.
     fn begin_with_empty_datasets(&mut self) -> Result<()> {
         self.enter(|state| MigrationState { copied: None, standby: true, ..state })?;
+        // They would keep what the database overwrites.
+        self.remove_slots()?;
         self.destroy_targets()?;
         for of in self.state().work.moves {
             let target = &of.target;

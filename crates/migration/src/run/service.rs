@@ -97,7 +97,11 @@ impl MigrationRun<'_> {
             }
             MigrationPhase::Copying | MigrationPhase::Stopped => {}
         }
-        let restarted = self.mount_places(direction).and_then(|()| self.start_if_stopped());
+        let mut restarted = self.mount_places(direction).and_then(|()| self.start_if_stopped());
+        if self.state().standby && direction == Direction::Forth {
+            // The next run begins again. They would keep what the database overwrites.
+            restarted = restarted.and(self.remove_slots());
+        }
         let phase = MigrationPhase::Copying;
         let restarted = restarted.and_then(|()| self.enter(|state| MigrationState { phase, ..state }));
         let hint = match direction {

@@ -18,8 +18,8 @@ use crate::error::refused;
 use crate::work::MigrationWork;
 use crate::{Error, Result};
 
-/// Arguments: the number of pairs of directories, the pairs, the number of read-only mounts, these, and a command. A mount that has ended in
-/// the meantime is left out.
+/// Arguments: the number of pairs of directories, the pairs; the number of mounts that are not needed, these; the number of read-only
+/// mounts, these; and a command. A mount that has ended in the meantime is left out.
 const SCRIPT: &str = r#"
 set -e
 count=$1
@@ -27,6 +27,13 @@ shift
 while [ "$count" -gt 0 ]; do
     mount -o bind "$1" "$2"
     shift 2
+    count=$((count - 1))
+done
+count=$1
+shift
+while [ "$count" -gt 0 ]; do
+    umount -l "$1" 2>/dev/null || :
+    shift
     count=$((count - 1))
 done
 count=$1
@@ -93,6 +100,7 @@ impl Namespace {
         let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
         let is_kept = |mount: &&mountinfo::MountEntry| {
             !OF_THE_KERNEL.contains(&mount.file_system.as_str())
+                && !mount.source.to_string_lossy().contains('@')
                 && mount.point != Path::new("/dev/shm")
                 && !self.bound.iter().any(|(_, to)| mount.point.starts_with(to))
         };
@@ -102,8 +110,26 @@ impl Namespace {
         Ok(points)
     }
 
+    /// The mounts of snapshots, which the kernel makes when they are read. A further mount would keep a snapshot from being destroyed.
+    fn snapshots() -> Result<Vec<PathBuf>> {
+        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let is_snapshot = |mount: &&mountinfo::MountEntry| {
+            mount.file_system == "zfs" && mount.source.to_string_lossy().contains('@')
+        };
+        Ok(mounts.iter().filter(is_snapshot).map(|of| of.point.clone()).collect())
+    }
+
     /// A command that runs a program there, as the owner. It is killed if this process ends.
     pub fn command(&self, program: &Path) -> Result<Command> {
+        self.command_with(program, &self.read_only()?)
+    }
+
+    /// As [`Namespace::command`], for a program that writes nothing.
+    pub fn reading_command(&self, program: &Path) -> Result<Command> {
+        self.command_with(program, &[])
+    }
+
+    fn command_with(&self, program: &Path, read_only: &[PathBuf]) -> Result<Command> {
         let Some(unshare) = find_program(None, "unshare") else {
             return refused("unshare of util-linux is not installed\nhint: install it");
         };
@@ -123,8 +149,10 @@ impl Namespace {
         ]);
         command.arg(self.bound.len().to_string());
         command.args(self.bound.iter().flat_map(|(from, to)| [from, to]));
-        let read_only = self.read_only()?;
-        command.arg(read_only.len().to_string()).args(&read_only);
+        let snapshots = Namespace::snapshots()?;
+        for points in [&snapshots[..], read_only] {
+            command.arg(points.len().to_string()).args(points);
+        }
         let (user, group) = self.owner;
         let as_owner: [OsString; 5] = [
             "--reuid".into(),

@@ -122,6 +122,13 @@ impl Primary {
         ask(self.server.psql(None), statement, is_interrupted)
     }
 
+    /// Whether the standby receives its log.
+    pub fn has_standby(&self) -> bool {
+        let question = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'poolwright' AND state IN ('catchup', \
+             'streaming');";
+        self.ask(question, &|| false).is_ok_and(|count| count != "0")
+    }
+
     /// Makes it keep the segments of its log from now on, until the session ends: by a temporary replication slot.
     pub fn keep_log(&self, is_interrupted: &dyn Fn() -> bool) -> Result<ClientSession> {
         let mut session = session(self.server.psql(None), is_interrupted)?;

@@ -171,6 +171,22 @@ impl ServerDirs {
         Ok(unarchived)
     }
 
+    /// Bytes of the segments that are to be archived, and that the standby has not.
+    pub fn unarchived_bytes(&self, work: &MigrationWork) -> Result<u64> {
+        let path = self.log_dir();
+        let log = Directory::open(holder(work, &path)?.mountpoint.clone(), &path)?;
+        let new = Directory::open(holder(work, &path)?.staging.clone(), &staged(work, &path)?)?;
+        let mut bytes = 0;
+        for name in log.sub(ARCHIVE_STATUS)?.names()? {
+            let segment =
+                name.strip_suffix(".ready").filter(|segment| is_archivable(segment) && !new.has(segment));
+            if let Some(file) = segment.map(|segment| log.file(segment)).transpose()?.flatten() {
+                bytes += file.metadata().map_err(Error::host("inspect", &path))?.len();
+            }
+        }
+        Ok(bytes)
+    }
+
     /// Gives the new directory the primary's file `global/pg_control`, so that the server starts on it as after its own shutdown. Both servers
     /// are stopped, and have the same last checkpoint.
     pub fn adopt_control(&self, work: &MigrationWork) -> Result<()> {
@@ -207,6 +223,7 @@ fn is_archivable(name: &str) -> bool {
     match name.split('.').collect::<Vec<_>>()[..] {
         [segment] => is_hex(segment, 24),
         [timeline, "history"] => is_hex(timeline, 8),
+        [segment, "partial"] => is_hex(segment, 24),
         [segment, offset, "backup"] => is_hex(segment, 24) && is_hex(offset, 8),
         _ => false,
     }

@@ -10,7 +10,7 @@ pub(super) const PORT: &str = "5432";
 
 /// Settings of the standby, which override those of the primary's configuration: it is reached by its socket only, archives nothing, and
 /// needs little memory beside the primary.
-const SETTINGS: [&str; 26] = [
+const SETTINGS: [&str; 28] = [
     "listen_addresses=",
     "unix_socket_group=",
     "unix_socket_permissions=0700",
@@ -23,6 +23,7 @@ const SETTINGS: [&str; 26] = [
     "recovery_end_command=",
     "recovery_min_apply_delay=0",
     "recovery_target=",
+    "recovery_target_timeline=latest",
     "recovery_target_lsn=",
     "recovery_target_name=",
     "recovery_target_time=",
@@ -37,6 +38,8 @@ const SETTINGS: [&str; 26] = [
     "logging_collector=off",
     "log_destination=stderr",
     "external_pid_file=",
+    // It writes a file into the data directory.
+    "pg_prewarm.autoprewarm=off",
 ];
 /// Settings that later versions do not have: the first such version, and the setting.
 const FORMER: [(u32, &str); 2] =
