@@ -40,7 +40,8 @@ make_database() {
     database_files $MOUNT/main
     mv $MOUNT/main/pg_wal $LOG/wal
     ln -s $LOG/wal $MOUNT/main/pg_wal
-    install -d -o 1000 -g 1000 -m 0700 $LOG/space
+    mkdir -m 0700 $LOG/space
+    chown 1000:1000 $LOG/space
     chown -h 1000:1000 $MOUNT/main/pg_wal
     echo "of the user" >$MOUNT/notes
     sed 's|@RECOMMENDED@|"recordsize":"8K","compression":"zstd-3"|' /disk/plan.template >/disk/plan.json

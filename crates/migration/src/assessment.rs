@@ -12,7 +12,7 @@ use poolwright_host::quoted;
 use poolwright_openzfs::property::{self, Settings, canonical};
 use poolwright_pool::ZfsCommands;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
-use poolwright_trace::format_size;
+use poolwright_trace::{format_size, layout};
 use poolwright_tune::plan::{self, Plan};
 use poolwright_tune::repeat::other_database;
 use schemars::JsonSchema;
@@ -300,7 +300,9 @@ fn differing(source: &PlacedDataset<'_>, settings: &Settings) -> Result<Settings
 
 /// The mounts of the datasets that the database is on, an outer one before those in it.
 fn mounts_of(directory: &Path) -> Result<Vec<MountEntry>> {
-    let database = LocatedDatabase { kind: DatabaseKind::None, root: directory.to_owned() };
+    // Its links are in its own directory, which may be below the plan's.
+    let root = layout::locate(directory).map_or_else(|| directory.to_owned(), |found| found.root);
+    let database = LocatedDatabase { kind: DatabaseKind::None, root };
     let sources = BackupSources::find(&[directory.to_owned()], &database)?;
     sources.check_mounts()?;
     let mut mounts: BTreeMap<PathBuf, MountEntry> = BTreeMap::new();
