@@ -32,6 +32,10 @@ prepare() {
     make_pools "$SEED" "$NODES"
     poolwright apply /disk/plan.json --new-pool fast --dry-run >/dev/null
     duration move
+    duration undo
+    # Nothing was written, so it only exchanges the mounts.
+    echo "$TOOK" >"$KEPT/exchange"
+    duration move
     echo "$TOOK" >"$KEPT/move"
     echo later >$MOUNT/log/later
     duration undo
@@ -50,11 +54,12 @@ import() {
     zpool import -f -d /disk/live tank && zpool import -f -d /disk/live fast
 }
 
-# reset_during COMMAND: starts a run, and resets the guest at a random point of it. Returns if the run has ended before.
+# reset_during COMMAND [DURATION]: starts a run, and resets the guest at a random point of it. The file DURATION (or else COMMAND) has the
+# milliseconds that an undisturbed run takes. Returns if the run has ended before.
 reset_during() {
     local pid after syncer='' until
     after=$((RANDOM * 32768 + RANDOM))
-    after=$((after % $(cat "$KEPT/$1")))
+    after=$((after % $(cat "$KEPT/${2:-$1}")))
     if [ $((RANDOM % 2)) -eq 0 ]; then
         # So a reset leaves more than what a transaction group has collected.
         while :; do zpool sync; pause 0.0$((RANDOM % 9 + 1)); done >/dev/null 2>&1 &
@@ -73,9 +78,11 @@ reset_during() {
     [ -z "$syncer" ] || { kill $syncer; wait $syncer 2>/dev/null; }
 }
 
-# written: a file that is written on the new pool comes back with it.
+# written: a file that is written on the new pool comes back with it. Sets KIND to the file with the duration of the undo.
 written() {
+    KIND=exchange
     [ $(($1 % 4)) -eq 0 ] || return 0
+    KIND=undo
     echo "written in round $1" >$MOUNT/table.later
     touch -d '2011-12-13 14:15:16' $MOUNT/table.later $MOUNT
     manifest "$KEPT/before"
@@ -84,6 +91,7 @@ written() {
 # round NUMBER: odd rounds interrupt a move, even ones its undo. Ends with a reset.
 round() {
     local run=move
+    KIND=move
     RANDOM=$(((SEED * 7919 + $1) % 32768))
     import || { fail "round $1: the pools cannot be imported"; exit 1; }
     for _ in 1 2 3 4 5 6 7 8; do
@@ -94,7 +102,7 @@ round() {
         fi
         echo "$1 1" >/disk/round
         sync
-        reset_during $run
+        reset_during $run $KIND
         rm /disk/round
         [ $run = undo ] || undo >/tmp/said 2>&1 || fail "round $1: undo: $(tail -n 4 /tmp/said | tr '\n' ' ')"
     done

@@ -10,6 +10,9 @@ use crate::client::command_as;
 /// The statement of `psql` that prints the mark that ends an answer ([`ClientSession::ask`](crate::client::ClientSession::ask)).
 pub const PRINT: &str = "\\echo MARK";
 
+/// The name of the client.
+const CLIENT: &str = "psql";
+
 /// The server that a file `postmaster.pid` describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresqlServer {
@@ -21,13 +24,19 @@ pub struct PostgresqlServer {
     pub port: String,
     /// The directory of its socket; empty if it has none.
     pub socket_dir: String,
+    /// The client: the one beside the server's program, or else the one in `PATH`.
+    client: PathBuf,
 }
 
 impl PostgresqlServer {
     /// The running server on a data directory.
     pub fn of(root: &Path) -> Option<PostgresqlServer> {
         let text = fs::read_to_string(root.join("postmaster.pid")).ok()?;
-        let server = PostgresqlServer::parse(root, &text)?;
+        let mut server = PostgresqlServer::parse(root, &text)?;
+        let program = poolwright_host::process::program(server.pid);
+        if let Some(beside) = program.map(|path| path.with_file_name(CLIENT)).filter(|path| path.is_file()) {
+            server.client = beside;
+        }
         poolwright_host::process::is_running(server.pid).then_some(server)
     }
 
@@ -37,7 +46,7 @@ impl PostgresqlServer {
         // That of a server that runs for a single user is negative.
         let pid = pid.parse::<i32>().ok()?.abs();
         let (root, port, socket_dir) = (root.to_owned(), port.to_owned(), socket_dir.to_owned());
-        Some(PostgresqlServer { root, pid, port, socket_dir })
+        Some(PostgresqlServer { root, pid, port, socket_dir, client: PathBuf::from(CLIENT) })
     }
 
     /// User and group of the data directory's owner, as whom the server runs.
@@ -48,7 +57,7 @@ impl PostgresqlServer {
     /// The client: as the owner of the data directory, whom a server usually lets in through its socket. `connect` is a connection string
     /// in place of that.
     pub fn psql(&self, connect: Option<&str>) -> Command {
-        let mut command = command_as(self.owner(), Path::new("psql"));
+        let mut command = command_as(self.owner(), &self.client);
         command.args(["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1"]);
         command.env("PGAPPNAME", "poolwright").env_remove("PGOPTIONS");
         match connect {

@@ -295,13 +295,17 @@ impl Standby {
             if matches!(replayed, Ok(at) if at >= goal) {
                 return Ok(());
             }
-            if matches!(replayed, Ok(at) if Some(at) != last) {
-                (last, moved) = (replayed.ok(), Instant::now());
+            if let Some(at) = replayed.as_ref().ok().copied().filter(|at| Some(*at) != last) {
+                (last, moved) = (Some(at), Instant::now());
             }
             let is_running = self.server.as_mut().is_some_and(ChildServer::is_running);
             if !is_running || moved.elapsed() > stalled {
                 let said = self.server.as_ref().map_or_else(String::new, ChildServer::last_words);
-                return refused(format!("the standby does not follow the primary: {said}"));
+                let at = match replayed {
+                    Ok(at) => format!("it is at {at}, not at {goal}"),
+                    Err(why) => why.to_string(),
+                };
+                return refused(format!("the standby does not follow the primary: {at}; {said}"));
             }
             if let Some(why) = self.shortage() {
                 return refused(why);
