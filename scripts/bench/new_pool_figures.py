@@ -6,6 +6,7 @@ usage: new_pool_figures.py PLAN-SCRIPT     (in a scratch directory, as root; the
 import json
 import os
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -129,7 +130,9 @@ def measure(command):
 def move(way):
     service = ["--stop", ctl("stop"), "--start", ctl("start")]
     gap = measure(lambda: poolwright("apply", "plan.json", "--new-pool", "fast", way, "--yes", *service))
-    poolwright("undo", "plan.json", "--online", "--yes", *service)
+    undone = json.loads(poolwright("undo", "plan.json", "--online", "--yes", "--json", *service))
+    for snapshot in undone["outcome"]["kept_snapshots"]:
+        poolwright("dataset", "destroy", snapshot)
     return gap
 
 
@@ -147,6 +150,7 @@ def end():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     gaps = {"a restart": [], "--online": [], "--standby": []}
     try:
         size = prepare(sys.argv[1])
