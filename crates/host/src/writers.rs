@@ -19,11 +19,11 @@ pub struct Writer {
 
 /// The first process that has a file below one of `roots` open, or mapped, for writing. Only root sees the processes of other
 /// users. In a process with other mounts (in a container, for example), the same path can lead to another file: one that is on a file
-/// system that is mounted here, but not at or below `roots`, does not count, nor does one that is no dataset and not mounted here.
+/// system that is mounted here, but not at or below `roots`, does not count. Neither does a file system that is not mounted here, unless it is a
+/// dataset.
 pub fn find_writer(roots: &[PathBuf]) -> Option<Writer> {
     let is_below = |path: &Path| roots.iter().any(|root| path.starts_with(root));
     let mut elsewhere = None;
-    let mounts = mountinfo::read().unwrap_or_default();
     process::ids().unwrap_or_default().into_iter().find_map(|pid| {
         let path = match process::shares_mounts(pid) {
             true => {
@@ -33,12 +33,16 @@ pub fn find_writer(roots: &[PathBuf]) -> Option<Writer> {
                 })
             }
             false => {
-                let elsewhere = elsewhere.get_or_insert_with(|| devices_elsewhere(roots));
+                let (mounts, elsewhere) = elsewhere.get_or_insert_with(|| {
+                    let mounts = mountinfo::read().unwrap_or_default();
+                    let devices = devices_elsewhere(roots, &mounts);
+                    (mounts, devices)
+                });
                 let files = process::devices_open_for_writing(pid).chain(process::mapped_for_writing(pid));
                 let mut files = files.filter(|(device, _)| !elsewhere.contains(&Device::from_raw(*device)));
                 files
                     .find(|(device, path)| {
-                        is_below(path) && may_be_here(pid, Device::from_raw(*device), &mounts)
+                        is_below(path) && may_be_here(pid, Device::from_raw(*device), mounts)
                     })
                     .map(|(_, path)| path)
             }
@@ -49,10 +53,9 @@ pub fn find_writer(roots: &[PathBuf]) -> Option<Writer> {
 
 /// The file systems that are mounted here, but neither contain these directories nor are mounted below them. `stat(2)` could wait for a
 /// network file system, so the table of mounts is used.
-fn devices_elsewhere(roots: &[PathBuf]) -> Vec<Device> {
-    let mounts = mountinfo::read().unwrap_or_default();
-    let holders = roots.iter().filter_map(|root| mountinfo::containing(&mounts, root));
-    let inner = roots.iter().flat_map(|root| mountinfo::below(&mounts, root));
+fn devices_elsewhere(roots: &[PathBuf], mounts: &[mountinfo::MountEntry]) -> Vec<Device> {
+    let holders = roots.iter().filter_map(|root| mountinfo::containing(mounts, root));
+    let inner = roots.iter().flat_map(|root| mountinfo::below(mounts, root));
     let here: Vec<Device> = holders.chain(inner).map(|mount| mount.device).collect();
     mounts.iter().map(|mount| mount.device).filter(|device| !here.contains(device)).collect()
 }

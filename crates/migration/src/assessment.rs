@@ -7,7 +7,7 @@ use poolwright_apply::assessment::{RESERVE, RunningDatabase, check_projects};
 use poolwright_backup::database::{DatabaseKind, LocatedDatabase};
 use poolwright_backup::sources::BackupSources;
 use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::mountinfo::MountEntry;
 use poolwright_host::quoted;
 use poolwright_openzfs::property::{self, Settings, canonical};
 use poolwright_pool::ZfsCommands;
@@ -18,10 +18,10 @@ use poolwright_tune::repeat::other_database;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::Result;
 use crate::error::refused;
-use crate::mounting::{MOUNTPOINT, PlacedDataset};
+use crate::mounting::{MOUNTPOINT, PlacedDataset, table_of_mounts};
 use crate::work::{DatasetMove, MigrationWork};
-use crate::{Error, Result};
 
 /// Properties that a dataset of the kernel has for ever, and others besides those that trials vary: the new one has today's values.
 const KEPT: [&str; 13] = [
@@ -320,7 +320,7 @@ fn check_mount(source: &PlacedDataset<'_>, mount: &MountEntry) -> Result<()> {
             "{point} is on {name}, which is not a dataset below the root dataset of its pool"
         ));
     }
-    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    let mounts = table_of_mounts()?;
     if let Some(twice) = mounts.iter().find(|of| of.device == mount.device && of.point != mount.point) {
         return refused(format!("{name} is mounted on {} too\nhint: unmount that", quoted(&twice.point)));
     }

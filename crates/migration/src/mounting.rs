@@ -7,7 +7,8 @@ use std::path::Path;
 
 use poolwright_apply::RunObserver;
 use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
-use poolwright_host::{mountinfo, private, quoted};
+use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::{private, quoted};
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 
@@ -94,7 +95,7 @@ impl<'a> PlacedDataset<'a> {
 
     /// Refuses a directory on which something else is mounted: `zfs` would mount over it.
     pub fn check_free(&self, dir: &Path) -> Result<()> {
-        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let mounts = table_of_mounts()?;
         match mountinfo::on(&mounts, dir).filter(|mount| mount.source.to_string_lossy() != self.name) {
             Some(other) => refused(format!(
                 "{} is mounted on {}, the place of {}\nhint: unmount it, or undo what has mounted it there",
@@ -182,6 +183,11 @@ impl<'a> PlacedDataset<'a> {
     pub fn guid(&self) -> Result<Option<String>> {
         Ok(self.admin.placed_properties(self.name)?.remove("guid").map(|of| of.value))
     }
+}
+
+/// The mounts that this process sees.
+pub(crate) fn table_of_mounts() -> Result<Vec<MountEntry>> {
+    mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))
 }
 
 /// Creates a directory for a mount, private until something is mounted on it.

@@ -15,7 +15,7 @@ use poolwright_pool::DatasetChange;
 
 use super::{MigrationRun, not_copied};
 use crate::error::refused;
-use crate::mounting::{CANMOUNT, MOUNTPOINT, PlacedDataset, make_dir};
+use crate::mounting::{CANMOUNT, MOUNTPOINT, PlacedDataset, make_dir, table_of_mounts};
 use crate::standby::SpaceReserve;
 use crate::state::{CopiedRound, MigrationState, SideDigests};
 use crate::work::{DatasetMove, Direction, MigrationWork, PoolEngine, SnapshotSlot};
@@ -440,7 +440,7 @@ impl OpenSnapshot {
     /// Refuses a snapshot that the kernel could not mount: it would look like an empty directory.
     fn check(&self) -> Result<()> {
         let Some(name) = &self.mounted else { return Ok(()) };
-        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let mounts = table_of_mounts()?;
         let mount = mountinfo::on(&mounts, &self.root);
         match mount.is_some_and(|mount| mount.source.to_string_lossy() == name.as_str()) {
             true => Ok(()),

@@ -13,7 +13,7 @@ use crate::state::{MigrationPhase, MigrationState};
 use crate::work::{Direction, MigrationWork};
 use crate::{Error, Result};
 
-/// How long a database that was told to stop may take to end after its standby has ended.
+/// Time limit for the database to end after a failed stop command, once its standby has ended.
 const END_TIME: Duration = Duration::from_secs(30);
 
 impl MigrationRun<'_> {

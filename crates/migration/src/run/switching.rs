@@ -7,15 +7,15 @@ use poolwright_datasets::is_dataset;
 use poolwright_host::{mountinfo, quoted, unmount_command};
 
 use super::MigrationRun;
+use crate::Result;
 use crate::error::refused;
-use crate::mounting::PlacedDataset;
+use crate::mounting::{PlacedDataset, table_of_mounts};
 use crate::state::{MigrationPhase, MigrationState};
 use crate::work::Direction;
-use crate::{Error, Result};
 
 /// Unmounts the snapshots that the kernel has mounted below `.zfs` of a mount: they keep it from being unmounted.
 fn unmount_snapshots(mountpoint: &Path) -> Result<()> {
-    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    let mounts = table_of_mounts()?;
     for mount in mountinfo::below(&mounts, &mountpoint.join(".zfs")) {
         // If it is in use, unmounting the dataset fails.
         let _ = unmount_command(&mount.point, false).output();
@@ -46,7 +46,7 @@ impl MigrationRun<'_> {
     /// later, and files of the database could be in them.
     pub(super) fn check_below(&self, direction: Direction) -> Result<()> {
         let work = self.state().work;
-        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let mounts = table_of_mounts()?;
         let moves = |name: &str| work.moves.iter().any(|of| of.ends(direction).0 == name);
         for of in &work.moves {
             let (from, _) = of.ends(direction);

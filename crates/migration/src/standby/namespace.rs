@@ -15,6 +15,7 @@ use poolwright_host::{mountinfo, process};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::refused;
+use crate::mounting::table_of_mounts;
 use crate::work::MigrationWork;
 use crate::{Error, Result};
 
@@ -97,7 +98,7 @@ impl Namespace {
 
     /// The mounts that can keep files, and are not the new datasets.
     fn read_only(&self) -> Result<Vec<PathBuf>> {
-        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let mounts = table_of_mounts()?;
         let is_kept = |mount: &&mountinfo::MountEntry| {
             !OF_THE_KERNEL.contains(&mount.file_system.as_str())
                 && !mount.source.to_string_lossy().contains('@')
@@ -112,7 +113,7 @@ impl Namespace {
 
     /// The mounts of snapshots, which the kernel makes when they are read. A further mount would keep a snapshot from being destroyed.
     fn snapshots() -> Result<Vec<PathBuf>> {
-        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let mounts = table_of_mounts()?;
         let is_snapshot = |mount: &&mountinfo::MountEntry| {
             mount.file_system == "zfs" && mount.source.to_string_lossy().contains('@')
         };
@@ -185,7 +186,7 @@ pub(super) fn check() -> Result<()> {
 /// The processes in whose mount namespace a new dataset is mounted in the place of a present one: those of a standby, also of one whose run
 /// was killed.
 pub(super) fn processes(work: &MigrationWork) -> Result<Vec<Pid>> {
-    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    let mounts = table_of_mounts()?;
     let staged: Vec<_> = work
         .moves
         .iter()

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::control::Lsn;
 use super::server_dirs::ServerDirs;
 use crate::error::refused;
+use crate::mounting::table_of_mounts;
 use crate::{Error, Result};
 
 /// The first version that has a manifest of base backups, and `pg_verifybackup`.
@@ -286,7 +287,7 @@ pub(super) fn check_slots(dirs: &ServerDirs) -> Result<()> {
 
 /// Refuses directories for which a mount namespace cannot be made, or in which the programs would miss something.
 pub(super) fn check_places(dirs: &ServerDirs, roots: &[PathBuf]) -> Result<()> {
-    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    let mounts = table_of_mounts()?;
     for dir in dirs.all() {
         let mount = mountinfo::containing(&mounts, dir);
         if mount.is_none_or(|mount| !roots.contains(&mount.point)) {

@@ -56,7 +56,7 @@ pub struct DatasetProperties {
 /// Parses the output of `zfs projectspace -Hp -o name`: a project ID in each line. Leaves out 0.
 ///
 /// # Errors
-/// If a line is no number.
+/// If a line is not a number.
 pub fn parse_project_ids(text: &str) -> Result<Vec<u64>, MalformedOutput> {
     let rows: Vec<Option<u64>> =
         Row::all(text, 1).map(|row| row?.number(0)).collect::<Result<_, MalformedOutput>>()?;
