@@ -381,6 +381,7 @@ part_apply() {
 resets_programs() {
     cp -L "$(command -v cp)" "$(command -v stat)" "$1/bin/"
     add_libraries "$1/lib" "$1/bin/cp" "$1/bin/stat"
+    cp "$POOLWRIGHT_ROOT"/scripts/vm/{reset_rounds,described_tree}.sh "$1/"
     python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /srv/db tank/db --log wal >"$1/plan.template"
 }
 
@@ -399,8 +400,8 @@ part_resets() {
     rm -f "$disk"
 }
 
-# moved_tree DIR: the functions for a tree that moves.
-moved_tree() { cp "$POOLWRIGHT_ROOT/scripts/vm/moved_tree.sh" "$1/"; }
+# moved_tree DIR: the functions for a tree that moves, and for resets while it does.
+moved_tree() { cp "$POOLWRIGHT_ROOT"/scripts/vm/{moved_tree,reset_rounds}.sh "$1/"; }
 
 part_newpool() {
     local disk=$WORK/newpool.disk

@@ -14,17 +14,17 @@ KEPT=/disk/kept
 
 # shellcheck source=scripts/vm/guest.sh
 . /guest.sh
+# shellcheck source=scripts/vm/reset_rounds.sh
+. /disk/reset_rounds.sh
 # shellcheck source=scripts/vm/moved_tree.sh
 . /disk/moved_tree.sh
 
-milliseconds() { echo $((${EPOCHREALTIME/./} / 1000)); }
-
-# duration COMMAND: sets TOOK to the milliseconds that an undisturbed run takes.
+# duration COMMAND: sets TOOK to the microseconds that an undisturbed run takes.
 duration() {
     local start
-    start=$(milliseconds)
+    start=$(now)
     expect "an undisturbed run ($1)" "$1" || exit 1
-    TOOK=$(($(milliseconds) - start))
+    TOOK=$(($(now) - start))
 }
 
 prepare() {
@@ -55,27 +55,16 @@ import() {
 }
 
 # reset_during COMMAND [DURATION]: starts a run, and resets the guest at a random point of it. The file DURATION (or else COMMAND) has the
-# milliseconds that an undisturbed run takes. Returns if the run has ended before.
+# microseconds that an undisturbed run takes. Returns if the run has ended before.
 reset_during() {
-    local pid after syncer='' until
-    after=$((RANDOM * 32768 + RANDOM))
-    after=$((after % $(cat "$KEPT/${2:-$1}")))
-    if [ $((RANDOM % 2)) -eq 0 ]; then
-        # So a reset leaves more than what a transaction group has collected.
-        while :; do zpool sync; pause 0.0$((RANDOM % 9 + 1)); done >/dev/null 2>&1 &
-        syncer=$!
-    fi
+    local pid
+    [ $((RANDOM % 2)) -eq 1 ] || sync_always
+    random "$(cat "$KEPT/${2:-$1}")"
     "$1" >/disk/said 2>&1 &
     pid=$!
-    until=$(($(milliseconds) + after))
-    while [ "$(milliseconds)" -lt $until ] && kill -0 $pid 2>/dev/null; do pause 0.002; done
-    if kill -0 $pid 2>/dev/null; then
-        echo b >/proc/sysrq-trigger
-        # The reset is immediate.
-        while :; do pause 1; done
-    fi
+    reset_after "$R" $pid
     wait $pid || fail "$1 without a reset: $(tail -n 4 /disk/said | tr '\n' ' ')"
-    [ -z "$syncer" ] || { kill $syncer; wait $syncer 2>/dev/null; }
+    stop_sync
 }
 
 # written: a file that is written on the new pool comes back with it. Sets KIND to the file with the duration of the undo.
@@ -148,24 +137,7 @@ after_reset() {
     sync
 }
 
-step_resets() {
-    local number
-    if [ ! -e /disk/next ]; then
-        prepare
-    elif [ -e /disk/round ]; then
-        after_reset
-    fi
-    number=$(cat /disk/next)
-    if [ "$number" -le $((2 * RESETS)) ]; then
-        round "$number"
-        exit 1
-    fi
-    pass "$RESETS rounds in each direction"
-}
-
-# Otherwise SEEK_HOLE waits for a transaction group, in an emulated guest for long. The rounds have transaction groups enough.
-echo 0 >/sys/module/zfs/parameters/zfs_dmu_offset_next_sync
-echo 1 >/sys/module/zfs/parameters/zfs_txg_timeout
+conclude() { pass "$RESETS rounds in each direction"; }
 
 step=$1
 SEED=$2

@@ -23,15 +23,10 @@ WITHOUT_OBJECTS=1,3-
 
 # shellcheck source=scripts/vm/guest.sh
 . /guest.sh
-
-# now: microseconds since 1970.
-now() { echo "${EPOCHREALTIME/./}"; }
-
-# seconds MICROSECONDS
-seconds() { printf '%d.%03d' $(($1 / 1000000)) $(($1 / 1000 % 1000)); }
-
-# random BELOW: sets R. RANDOM has 15 bits.
-random() { R=$((((RANDOM << 30) | (RANDOM << 15) | RANDOM) % $1)); }
+# shellcheck source=scripts/vm/reset_rounds.sh
+. /disk/reset_rounds.sh
+# shellcheck source=scripts/vm/described_tree.sh
+. /disk/described_tree.sh
 
 # poolwright_run RUN [PREFIX...]: performs a run, by a command with this prefix.
 poolwright_run() {
@@ -82,71 +77,6 @@ save() {
     mkdir -p "$SAVED/$1"
     /disk/bin/cp --sparse=always /disk/live/pool "$SAVED/$1/pool"
     [ ! -e /disk/state ] || /disk/bin/cp -a /disk/state "$SAVED/$1/state"
-}
-
-# tree_of_database: a line for each name. A directory that has moved is listed where it was.
-tree_of_database() {
-    if [ -L $MOUNT/wal ]; then
-        tree list "db=$MOUNT" | grep -v '^db:/wal	'
-        tree list "wal=$WAL_MOUNT" | sed 's|^wal:/|db:/wal/|; s|^db:/wal/\t|db:/wal\t|'
-    else
-        tree list "db=$MOUNT"
-    fi
-}
-
-# for_all FORMAT TEST...: a line of stat for each name, or for those for which a test of find is true.
-for_all() {
-    local format=$1
-    shift
-    (cd $MOUNT && find . -xdev "$@" ! -path ./wal ! -path './wal/*' -exec /disk/bin/stat -c "$format" {} +)
-    (cd $MOUNT/wal/ && find . -xdev "$@" -exec /disk/bin/stat -c "$format" {} + | sed 's|^\./|./wal/|; s|^\.\t|./wal\t|')
-}
-
-# describe DIR: everything that must be as after an undisturbed run. The time of change and the object numbers are not in it.
-describe() {
-    rm -rf "$1"
-    mkdir -p "$1"
-    zpool sync "$POOL"
-    tree_of_database | sort >"$1/full"
-    cut -f "$WITHOUT_OBJECTS" "$1/full" >"$1/tree"
-    # The block size of files of one block, and the times of access, are not in the manifest.
-    for_all '%n	%.9X' | sort >"$1/accessed"
-    for_all '%n	%o' -type f | sort >"$1/block-sizes"
-    for_all '%n	%b' -type f | sort >"$1/allocated"
-    zfs get -Hp -r -t filesystem -o name,property,value,source all "$POOL" | awk -F '\t' '$4 != "-"' | sort >"$1/properties"
-    zfs list -H -t all -o name | sort >"$1/datasets"
-    find /disk/state -name '*.part-*' >"$1/temporary" 2>/dev/null
-}
-
-# differences EXPECTED FOUND: prints what differs, or nothing.
-differences() {
-    local of
-    for of in tree accessed block-sizes properties datasets temporary; do
-        cmp -s "$1/$of" "$2/$of" || { printf '%s differ: ' "$of"; diff "$1/$of" "$2/$of" | grep '^[-+][^-+]' | head -n 4 | cut -c 1-250 | tr '\n' '|'; }
-    done
-    [ -s "$2/tree" ] || printf 'the tree is empty '
-    # Indirect blocks are compressed too, so that the space of equal files may differ by some sectors.
-    awk -F '\t' 'NR == FNR { was[$1] = $2; next }
-        { d = $2 - was[$1]; if (d < 0) d = -d; if (d > 32 + was[$1] / 50 && ++n <= 3) printf "%s has %d sectors instead of %d ", $1, $2, was[$1] }' \
-        "$1/allocated" "$2/allocated"
-}
-
-# without_counts_of_root: replaces the number, the size and the links of the root directory.
-without_counts_of_root() { awk -F '\t' -v OFS='\t' '$1 == "db:/" { $2 = $7 = $8 = "-" } { print }'; }
-
-# snapshot_differences: the plan's snapshot must have the old files themselves.
-snapshot_differences() {
-    local name
-    name=$(zfs list -H -t snapshot -o name)
-    mkdir -p /mnt/snapshot
-    mount -t zfs "$name" /mnt/snapshot || { printf 'the snapshot "%s" cannot be mounted ' "$name"; return; }
-    # The hidden directory with copies may be in it, if an earlier run was interrupted: the root directory has an entry and a link more.
-    # The root directory of a mounted snapshot has another number.
-    tree list db=/mnt/snapshot | grep -v '^db:/\.poolwright-' | without_counts_of_root | sort >/tmp/snapshot
-    umount /mnt/snapshot
-    without_counts_of_root <"$SAVED/base/expected/full" | sort >/tmp/snapshot.expected
-    cmp -s /tmp/snapshot.expected /tmp/snapshot \
-        || { printf 'the snapshot differs: '; diff /tmp/snapshot.expected /tmp/snapshot | grep '^[-+][^-+]' | head -n 4 | cut -c 1-250 | tr '\n' '|'; }
 }
 
 # watch RUN: performs a run, and writes the time at which each of its phases began, and its end, to $SAVED/RUN.times.
@@ -308,28 +238,18 @@ choose_second() {
 
 # reset_during RUN: starts a run and resets the guest at the chosen point. Returns if the run has ended before.
 reset_during() {
-    local pid before started until syncer='' status=0
+    local pid before status=0
     entries
     before=${#ENTRIES[@]}
     echo "$1 $before $WAIT_ENTRIES $WAIT $SYNCS" >/disk/point
     sync
-    if [ "$SYNCS" -eq 1 ]; then
-        while :; do zpool sync "$POOL"; pause 0.0$((RANDOM % 9 + 1)); done >/dev/null 2>&1 &
-        syncer=$!
-    fi
+    [ "$SYNCS" -eq 0 ] || sync_always
     poolwright_run "$1" >/tmp/said 2>&1 &
     pid=$!
     while kill -0 $pid 2>/dev/null; do
         entries
         if [ $((${#ENTRIES[@]} - before)) -ge "$WAIT_ENTRIES" ]; then
-            started=$(now)
-            until=$((started + WAIT))
-            while [ "$(now)" -lt $until ] && kill -0 $pid 2>/dev/null; do pause 0.002; done
-            if kill -0 $pid 2>/dev/null; then
-                echo b >/proc/sysrq-trigger
-                # The reset is immediate.
-                while :; do pause 1; done
-            fi
+            reset_after "$WAIT" $pid
         fi
         pause 0.002
     done
@@ -338,7 +258,7 @@ reset_during() {
     if [ $status -ne 0 ] && ! { [ "$1" = undo ] && [ "$before" -eq 0 ] && grep -q 'was not applied' /tmp/said; }; then
         fail "$1 without a reset gave $status: $(tail -n 8 /tmp/said | tr '\n' ' ')"
     fi
-    [ -z "$syncer" ] || { kill $syncer; wait $syncer 2>/dev/null; }
+    stop_sync
 }
 
 # look KIND: describes what the reset left, in LEFT, and in the log.
@@ -472,8 +392,8 @@ after_reset() {
     sync
 }
 
-# table: how the resets were spread.
-table() {
+# conclude: how the resets were spread.
+conclude() {
     local kind
     for kind in apply rollback rewrite second; do
         pass "resets ($kind) by phase: $(awk -F '\t' -v kind=$kind '$1 == kind { n[$2]++; all++ }
@@ -481,25 +401,6 @@ table() {
     done
     pass "$(awk -F '\t' '$3 > 0 && $4 > 0' /disk/log | wc -l) of $(wc -l </disk/log) resets left some files replaced and others not, $(awk -F '\t' '$5 > 0' /disk/log | wc -l) came between two names of a file"
 }
-
-step_resets() {
-    local number
-    if [ ! -e /disk/next ]; then
-        prepare
-    elif [ -e /disk/round ]; then
-        after_reset
-    fi
-    number=$(cat /disk/next)
-    if [ "$number" -le $((2 * RESETS)) ]; then
-        round "$number"
-        exit 1
-    fi
-    table
-}
-
-# Otherwise SEEK_HOLE waits for a transaction group, in an emulated guest for long. The rounds have transaction groups enough.
-echo 0 >/sys/module/zfs/parameters/zfs_dmu_offset_next_sync
-echo 1 >/sys/module/zfs/parameters/zfs_txg_timeout
 
 step=$1
 SEED=$2

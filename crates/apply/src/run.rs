@@ -64,6 +64,18 @@ impl Options {
         }
     }
 
+    /// Stops the database, and waits until no process has a file of these mount points open for writing.
+    ///
+    /// # Errors
+    /// Those of [`Service::stop`].
+    pub fn stop_service(&self, observer: &mut dyn RunObserver, roots: &[PathBuf]) -> Result<()> {
+        observer.stage(Stage::Stop);
+        if let Some(command) = self.service.stop_command() {
+            observer.command(&command);
+        }
+        self.service.stop(roots, &|| observer.is_interrupted())
+    }
+
     /// Starts the database that this run or an interrupted one has stopped. `writer` finds a process that has its files open for writing.
     ///
     /// # Errors

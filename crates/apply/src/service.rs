@@ -62,12 +62,14 @@ impl Service {
     }
 
     /// Whether the database runs: systemd says so, or a process has a file of these mount points open for writing.
+    ///
+    /// A unit that is being started, or that systemd is about to start again after a failure, counts as running.
     pub fn is_running(&self, roots: &[PathBuf]) -> bool {
         let is_active = || match self {
             Service::Unit(unit) => {
                 let mut command = Command::new("systemctl");
-                command.args(["is-active", "--quiet", unit]).stdin(Stdio::null()).stderr(Stdio::null());
-                command.status().is_ok_and(|status| status.success())
+                command.args(["is-active", unit]).stdin(Stdio::null()).stderr(Stdio::null());
+                command.output().is_ok_and(|output| is_active_state(&output.stdout))
             }
             _ => false,
         };
@@ -128,6 +130,11 @@ fn unit_in(text: &str) -> Option<String> {
     (!unit.starts_with("user@")).then(|| unit.to_owned())
 }
 
+/// Whether the state that `systemctl is-active` prints is that of a unit which runs or soon will.
+fn is_active_state(printed: &[u8]) -> bool {
+    matches!(printed.trim_ascii(), b"active" | b"activating" | b"reloading" | b"refreshing")
+}
+
 fn shell(command: &str, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
     let failed = |why: String| Error::Service { command: command.to_owned(), why };
     let host = |why: std::io::Error| failed(why.to_string());
@@ -181,6 +188,17 @@ mod tests {
         assert_eq!(unit("0::/user.slice/user-0.slice/user@0.service/app.slice/run.scope\n"), None);
         assert_eq!(unit("0::/\n"), None);
         assert_eq!(unit(""), None);
+    }
+
+    #[test]
+    fn states_of_units() {
+        // An automatic restart after a failure is a part of `activating`.
+        for printed in [&b"active\n"[..], b"activating\n", b"reloading\n"] {
+            assert!(is_active_state(printed));
+        }
+        for printed in [&b"inactive\n"[..], b"failed\n", b"deactivating\n", b""] {
+            assert!(!is_active_state(printed));
+        }
     }
 
     #[test]

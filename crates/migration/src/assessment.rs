@@ -206,10 +206,19 @@ impl<'a> MigrationAssessor<'a> {
                     "{source} is in the pool {pool} already\nhint: name a dataset of another pool"
                 ));
             }
-            if is_user_pool(pool_of(&source))? != is_user_pool(pool)? {
-                return refused(
-                    "one of the pools is of the kernel's OpenZFS, and the other of the user-space engine",
-                );
+            match (is_user_pool(pool_of(&source))?, is_user_pool(pool)?) {
+                (true, false) => {
+                    return refused(format!(
+                        "{source} is in a pool of the user-space engine, and no pool named {pool} is mounted by it\nhint: mount the \
+                         pool first"
+                    ));
+                }
+                (false, true) => {
+                    return refused(format!(
+                        "{source} is in a pool of the kernel's OpenZFS, and {pool} is one of the user-space engine"
+                    ));
+                }
+                _ => {}
             }
             if let Some(problem) = PlacedDataset::open(&source)?.admin.pool_problem(&source)? {
                 return refused(format!("{problem}\nhint: repair the pool first"));

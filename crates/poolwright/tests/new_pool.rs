@@ -262,6 +262,7 @@ fn refusals_to_move() {
     let line = "apply plan.json --new-pool fast --yes";
     refused("apply plan.json --new-pool tank --yes", &["is in the pool tank already", "hint: "]);
     refused("apply plan.json --new-pool fast/none --yes", &["fast/none does not exist", "hint: "]);
+    refused("apply plan.json --new-pool absent --yes", &["no pool named absent is mounted", "hint: "]);
     files.run("dataset create fast/db");
     refused(line, &["fast/db exists", "hint: "]);
     files.run("dataset destroy fast/db");

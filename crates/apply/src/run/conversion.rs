@@ -130,12 +130,7 @@ impl Run<'_> {
         // Before the command: after a crash, the database is started again.
         self.journal.enter_stopped(direction, is_running && self.options.service.is_known())?;
         if is_running {
-            self.observer.stage(Stage::Stop);
-            if let Some(command) = self.options.service.stop_command() {
-                self.observer.command(&command);
-            }
-            let observer = &self.observer;
-            let stopped = self.options.service.stop(&roots, &|| observer.is_interrupted());
+            let stopped = self.options.stop_service(self.observer, &roots);
             self.is_stop_failed = stopped.is_err();
             stopped?;
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use poolwright_apply::{Service, Stage, service};
+use poolwright_apply::service;
 use poolwright_host::mountinfo;
 use poolwright_host::writers::{Writer, find_writer, find_writer_of_mounts};
 
@@ -25,19 +25,13 @@ impl MigrationRun<'_> {
         // Before the command: after a crash, the database is started again.
         let is_stopped = self.state().is_stopped || (is_running && self.options.service.is_known());
         self.enter(|state| MigrationState { phase: MigrationPhase::Stopped, is_stopped, ..state })?;
-        // A unit that is just being started again by systemd does not run, but would soon.
-        if !is_running && !matches!(self.options.service, Service::Unit(_)) {
+        if !is_running {
             return Ok(None);
         }
-        self.observer.stage(Stage::Stop);
-        if let Some(command) = self.options.service.stop_command() {
-            self.observer.command(&command);
-        }
-        let observer = &self.observer;
-        let stopped = self.options.service.stop(&roots, &|| observer.is_interrupted());
+        let stopped = self.options.stop_service(self.observer, &roots);
         self.is_stop_failed = stopped.is_err();
         stopped?;
-        Ok(is_running.then_some(start))
+        Ok(Some(start))
     }
 
     /// Refuses if a process has opened a file for writing although the database is stopped.
