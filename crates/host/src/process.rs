@@ -53,6 +53,8 @@ pub struct ProcessStat {
     pub own: CpuTicks,
     /// CPU time of the children for which it has waited, and of their children.
     pub waited: CpuTicks,
+    /// Its start, in clock ticks since the boot. Together with the ID, it identifies the process until the next boot.
+    pub start_ticks: u64,
 }
 
 /// Set when a thread begins to exit, before the tracepoint `sched_process_exit` (`include/linux/sched.h`).
@@ -88,6 +90,7 @@ impl ProcessStat {
             flags: fields.get(6)?.parse().ok()?,
             own: ticks(11)?,
             waited: ticks(13)?,
+            start_ticks: fields.get(19)?.parse().ok()?,
         })
     }
 

@@ -127,6 +127,14 @@ pub enum Error {
         /// What is invalid.
         why: Box<Error>,
     },
+    /// The scheduler of a cluster cannot be used.
+    #[error("{program}: {why}")]
+    Scheduler {
+        /// Its program.
+        program: String,
+        /// The program's message.
+        why: String,
+    },
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,

@@ -170,6 +170,11 @@ impl Report {
         }
     }
 
+    /// Whether a node of a trial is the machine of the run itself, and not one of a cluster.
+    pub(crate) fn runs_on(&self, node: &str) -> bool {
+        node.is_empty() || self.machine.get("host").is_some_and(|host| host == node)
+    }
+
     /// Returns the claims of all studies.
     pub fn claims(&self) -> impl Iterator<Item = &ClaimResult> {
         self.studies.iter().flat_map(|s| &s.claims)

@@ -2,29 +2,38 @@
 
 pub mod checks;
 pub mod child;
+mod cluster;
+mod coordinator;
+mod executor;
+mod launcher;
 mod progress_text;
 pub mod scratch_dir;
+mod work;
+mod worker;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use poolwright_host::machine::MachineInfo;
 use poolwright_host::memory;
-use poolwright_host::quoted;
 use poolwright_host::time::now;
 use poolwright_openzfs::{Engine, property};
 use poolwright_trace::{counted, format_duration};
 
 pub use child::Progress;
-pub use progress_text::{RunProgress, Update, phase};
+pub use executor::{Cluster, Executor, KubernetesOptions, SchedulerKind, SlurmOptions};
+pub use progress_text::{RunProgress, Update, phase, trial_name};
+pub use work::{Worked, work};
 
 use crate::campaign::{Campaign, Study};
 use crate::order::{self, Plan};
 use crate::run_target::RunTarget;
-use crate::statistics;
 use crate::store::{Run, Store, Trial};
-use crate::{Assets, Error, Outcome, Result, TrialKey};
+use crate::{Assets, Error, Result, TrialKey};
+use cluster::ClusterLauncher;
+use coordinator::Coordinator;
+use launcher::{Launcher, LocalLauncher};
 use scratch_dir::ScratchDir;
 
 /// The options of a run.
@@ -48,6 +57,10 @@ pub struct Options {
     pub scratch: PathBuf,
     /// Whether to keep the trials' scratch directories.
     pub keep: bool,
+    /// A worker that does not renew its lease for so long is given up, and another one runs its trial.
+    pub lease: Duration,
+    /// What runs the trials.
+    pub executor: Executor,
 }
 
 /// A step of the run, for display.
@@ -75,6 +88,17 @@ pub enum Event<'a> {
     },
     /// Progress of the current trial.
     Progress(&'a Progress),
+    /// The trials that run on a cluster have changed.
+    Workers {
+        /// The nodes with the trials that run on them.
+        running: &'a [(String, TrialKey)],
+        /// Number of trials that have ended.
+        ended: usize,
+        /// Number of trials expected so far.
+        of: usize,
+        /// Estimated time until the end of the run.
+        left: Option<Duration>,
+    },
     /// A trial ended and is saved.
     Ended(&'a Trial),
     /// A remark, one line.
@@ -132,50 +156,87 @@ pub fn run(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Summary> {
     let studies = chosen(campaign, options)?;
-    let scratch_dir = prepare(campaign, options, &studies)?;
+    let mut launcher: Box<dyn Launcher + '_> = match &options.executor {
+        Executor::Local => {
+            let scratch_dir = prepare(campaign, options, &studies, "poolwright-lab")?;
+            Box::new(LocalLauncher::new(plan(campaign, options), options, scratch_dir))
+        }
+        Executor::Cluster(cluster) => Box::new(ClusterLauncher::new(cluster, options)?),
+    };
     let began = Instant::now();
-    let run = new_run(campaign, text, options);
+    let run = new_run(campaign, text, options, launcher.as_ref());
     let before = store.runs()?;
     let id = store.begin(&run)?;
-    let mut work = Work {
-        plan: Plan {
-            campaign,
-            scale: &options.scale,
-            seed: options.seed,
-            target: &options.target,
-            space: campaign.space(&options.scale),
-            assets: &options.assets,
-        },
-        options,
-        scratch_dir: &scratch_dir,
-        trials: store.trials(id)?,
-        store,
-        run: id,
-        summary: Summary { run: id, ..Summary::default() },
-        expected: 0,
-        waiting: &studies,
-        written: PoolWrites::default(),
-    };
-    work.begin(&studies, changed(&before, id, &run), watch);
+    let mut coordinator = Coordinator::begin(store, id, &studies, options)?;
+    coordinator.announce(changed(&before, id, &run), watch);
     if let RunTarget::Dataset { options, .. } = &options.target {
         let pool = options.pool();
         watch(Event::Note(format!(
             "vdevs, ashift, ARC and module parameters are those of {pool}, not the campaign's"
         )));
     }
-    for (number, study) in studies.iter().enumerate() {
-        work.waiting = &studies[number..];
-        match work.study(study, interrupted, watch) {
-            Err(Error::Interrupted) => {
-                work.summary.interrupted = true;
-                break;
-            }
-            other => other?,
-        }
+    let ended = until_complete(&mut coordinator, launcher.as_mut(), interrupted, watch);
+    if ended.is_err() {
+        launcher.cancel()?;
     }
-    let mut summary = work.summary;
+    let mut summary = coordinator.summary;
+    match ended {
+        Err(Error::Interrupted) => summary.interrupted = true,
+        other => other?,
+    }
     summary.seconds = began.elapsed().as_secs_f64();
     Ok(summary)
+}
+
+/// Creates or finds the run, and returns what would be submitted to the scheduler for its missing trials, for the user to read or to
+/// submit by other means. Nothing is submitted.
+///
+/// # Errors
+/// As [`run`]; [`Error::Usage`] if the trials do not run on a cluster.
+pub fn job(campaign: &Campaign, text: &str, options: &Options, store: &mut dyn Store) -> Result<String> {
+    let Executor::Cluster(cluster) = &options.executor else {
+        return Err(Error::Usage("trials in this process are not a job".to_owned()));
+    };
+    let studies = chosen(campaign, options)?;
+    let launcher = ClusterLauncher::new(cluster, options)?;
+    let id = store.begin(&new_run(campaign, text, options, &launcher))?;
+    let coordinator = Coordinator::begin(store, id, &studies, options)?;
+    Ok(launcher.job(id, coordinator.missing()).unwrap_or_default())
+}
+
+fn new_run(campaign: &Campaign, text: &str, options: &Options, launcher: &dyn Launcher) -> Run {
+    Run {
+        campaign: campaign.name.clone(),
+        text: text.to_owned(),
+        scale: options.scale.clone(),
+        seed: options.seed,
+        target: options.target.text(),
+        started: now(),
+        machine: launcher.machine().clone(),
+    }
+}
+
+fn until_complete(
+    coordinator: &mut Coordinator<'_>,
+    launcher: &mut dyn Launcher,
+    interrupted: &dyn Fn() -> bool,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<()> {
+    while !coordinator.is_complete()? {
+        launcher.advance(coordinator, interrupted, watch)?;
+    }
+    Ok(())
+}
+
+fn plan<'a>(campaign: &'a Campaign, options: &'a Options) -> Plan<'a> {
+    Plan {
+        campaign,
+        scale: &options.scale,
+        seed: options.seed,
+        target: &options.target,
+        space: campaign.space(&options.scale),
+        assets: &options.assets,
+    }
 }
 
 /// Returns the studies that are run.
@@ -224,7 +285,8 @@ fn largest_arc(campaign: &Campaign, options: &Options, studies: &[&Study]) -> u6
     arcs.filter_map(|arc| property::parse_size(&arc).ok()).max().unwrap_or(0)
 }
 
-fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result<ScratchDir> {
+/// Checks the requirements of the studies on this machine, and locks its scratch directory of this name.
+fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study], name: &str) -> Result<ScratchDir> {
     checks::drivers(&options.assets, campaign, &options.scale, studies)?;
     let needed = campaign.space(&options.scale);
     match &options.target {
@@ -241,28 +303,26 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study]) -> Result
     for dir in [options.assets.tools(), options.assets.cache(&campaign.name)] {
         poolwright_host::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
     }
-    let scratch_dir = ScratchDir::take(&options.scratch)?;
+    let scratch_dir = ScratchDir::take_named(&options.scratch, name)?;
     if options.target == RunTarget::Pool {
         checks::space(scratch_dir.root(), needed)?;
     }
     Ok(scratch_dir)
 }
 
-fn new_run(campaign: &Campaign, text: &str, options: &Options) -> Run {
+/// The name of this machine.
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// What is known of this machine.
+fn local_machine(scratch: &Path) -> BTreeMap<String, String> {
     let mut machine = MachineInfo::read().fields();
     machine.insert("openzfs".into(), Engine::version());
     machine.insert("poolwright".into(), env!("CARGO_PKG_VERSION").to_owned());
-    machine.insert("host".into(), rustix::system::uname().nodename().to_string_lossy().into_owned());
-    machine.insert("scratch".into(), options.scratch.display().to_string());
-    Run {
-        campaign: campaign.name.clone(),
-        text: text.to_owned(),
-        scale: options.scale.clone(),
-        seed: options.seed,
-        target: options.target.text(),
-        started: now(),
-        machine,
-    }
+    machine.insert("host".into(), host_name());
+    machine.insert("scratch".into(), scratch.display().to_string());
+    machine
 }
 
 /// Whether an earlier run differs only in the text of the campaign.
@@ -272,213 +332,4 @@ fn changed(before: &[(i64, Run)], id: i64, run: &Run) -> bool {
             == (&run.campaign, &run.scale, run.seed, &run.target, run.host())
     };
     !before.iter().any(|(other, _)| *other == id) && before.iter().any(|(_, r)| alike(r))
-}
-
-/// A run in progress.
-struct Work<'a> {
-    plan: Plan<'a>,
-    options: &'a Options,
-    scratch_dir: &'a ScratchDir,
-    store: &'a mut dyn Store,
-    run: i64,
-    /// All known trials, including those of earlier runs.
-    trials: Vec<Trial>,
-    summary: Summary,
-    /// Number of trials expected so far.
-    expected: usize,
-    /// The current study and those after it.
-    waiting: &'a [&'a Study],
-    written: PoolWrites,
-}
-
-/// The bytes that the devices of a kernel's pool wrote during the trials.
-#[derive(Debug, Default)]
-struct PoolWrites {
-    all: u64,
-    /// In the trial with the most.
-    most: u64,
-}
-
-impl PoolWrites {
-    /// Refuses another trial if it would write more than the limit.
-    fn check(&self, target: &RunTarget) -> Result<()> {
-        match target {
-            RunTarget::Dataset { max_bytes: limit, .. } if self.all + self.most > *limit => {
-                Err(poolwright_replay::Error::WroteEnough { next: self.most, limit: *limit }.into())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn add(&mut self, bytes: u64) {
-        self.all += bytes;
-        self.most = self.most.max(bytes);
-    }
-}
-
-impl Work<'_> {
-    fn begin(&mut self, studies: &[&Study], changed: bool, watch: &mut dyn FnMut(Event<'_>)) {
-        let keys: Vec<TrialKey> = studies.iter().flat_map(|s| self.keys(s)).collect();
-        self.expected = keys.len();
-        self.summary.skipped = keys.iter().filter(|k| self.is_done(k)).count();
-        watch(Event::Begun { trials: self.expected, skipped: self.summary.skipped, changed });
-    }
-
-    fn blocks(&self, study: &Study) -> u32 {
-        self.options.repeats.unwrap_or(study.repeats)
-    }
-
-    /// Returns the keys of a study's trials, without those that a stop rule adds.
-    fn keys(&self, study: &Study) -> Vec<TrialKey> {
-        (0..self.blocks(study)).flat_map(|block| self.block(study, block)).collect()
-    }
-
-    fn block(&self, study: &Study, block: u32) -> Vec<TrialKey> {
-        let cases = order::block(study, self.plan.seed, block).into_iter();
-        cases.map(|case| TrialKey { study: study.name.clone(), case, block }).collect()
-    }
-
-    fn is_done(&self, key: &TrialKey) -> bool {
-        self.trials.iter().any(|t| t.key == *key && t.outcome.is_ok())
-    }
-
-    fn study(
-        &mut self,
-        study: &Study,
-        interrupted: &dyn Fn() -> bool,
-        watch: &mut dyn FnMut(Event<'_>),
-    ) -> Result<()> {
-        let mut block = 0;
-        loop {
-            let planned = self.blocks(study);
-            let most =
-                study.stop.filter(|_| self.options.repeats.is_none()).map_or(planned, |stop| stop.most);
-            if block >= most || (block >= planned && is_precise_enough(study, &self.trials)) {
-                return Ok(());
-            }
-            let keys = self.block(study, block);
-            if block >= planned {
-                self.expected += keys.len();
-                self.summary.skipped += keys.iter().filter(|k| self.is_done(k)).count();
-            }
-            for key in keys {
-                self.summary.trials += 1;
-                if !self.is_done(&key) {
-                    self.trial(study, key, interrupted, watch)?;
-                }
-            }
-            block += 1;
-        }
-    }
-
-    fn trial(
-        &mut self,
-        study: &Study,
-        key: TrialKey,
-        interrupted: &dyn Fn() -> bool,
-        watch: &mut dyn FnMut(Event<'_>),
-    ) -> Result<()> {
-        if interrupted() {
-            return Err(Error::Interrupted);
-        }
-        self.written.check(&self.options.target)?;
-        let number = self.summary.trials;
-        watch(Event::Trial { key: &key, number, of: self.expected, left: self.left() });
-        let position = self.trials.iter().map(|t| t.position + 1).max().unwrap_or(0);
-        let scratch = self.scratch_dir.trial(position)?;
-        let spec = self.plan.spec(study, &key.case, key.block, scratch);
-        let started = now();
-        let mut report = |progress: Progress| watch(Event::Progress(&progress));
-        let ended =
-            child::run(&self.options.program, &spec, position, self.scratch_dir, interrupted, &mut report);
-        let (pool, killed) = ended.as_ref().map_or((None, 0), |ended| (ended.pool, ended.killed));
-        self.written.add(pool.map_or(0, |pool| pool.device_written_bytes));
-        let ran = self.tidy(ended.map(|ended| ended.outcome), position, killed, watch)?;
-        let trial = Trial { key, position, started, outcome: ran };
-        self.store.save(self.run, &trial)?;
-        match &trial.outcome {
-            Ok(_) => self.summary.done += 1,
-            Err(why) => self.summary.failed.push((trial.key.clone(), why.clone())),
-        }
-        watch(Event::Ended(&trial));
-        self.warn_of_measures(study, &trial, watch);
-        self.trials.retain(|t| t.key != trial.key);
-        self.trials.push(trial);
-        Ok(())
-    }
-
-    /// Ends what the trial left running, and removes or keeps its scratch directory. `killed` processes were ended already.
-    fn tidy(
-        &self,
-        ran: Result<std::result::Result<Outcome, String>>,
-        position: u32,
-        killed: usize,
-        watch: &mut dyn FnMut(Event<'_>),
-    ) -> Result<std::result::Result<Outcome, String>> {
-        if self.options.keep && ran.is_ok() {
-            let kept = self.scratch_dir.keep(position)?;
-            watch(Event::Note(format!("kept: {}", quoted(&kept))));
-        }
-        let left = killed + self.scratch_dir.clear()?;
-        if left > 0 && matches!(ran, Ok(Ok(_))) {
-            watch(Event::Note(match left {
-                1 => "the trial left 1 process running, which was killed".to_owned(),
-                left => format!("the trial left {left} processes running, which were killed"),
-            }));
-        }
-        ran
-    }
-
-    /// Warns of measures that the first trial of a study does not have, or has in another unit: only the driver knows what it
-    /// reports.
-    fn warn_of_measures(&self, study: &Study, trial: &Trial, watch: &mut dyn FnMut(Event<'_>)) {
-        let first = !self.trials.iter().any(|t| t.key.study == study.name && t.outcome.is_ok());
-        let Some(outcome) = trial.outcome.as_ref().ok().filter(|_| first) else { return };
-        let named = study.measures.iter().chain(study.claims.iter().map(|c| &c.measure));
-        let criteria = study.recommend.iter().flat_map(|r| r.criteria.iter().map(|c| &c.measure));
-        for measure in named.chain(criteria) {
-            let (unit, study) = (study.info(measure).unit, &study.name);
-            match outcome.measure(measure) {
-                None => {
-                    watch(Event::Note(format!("study {study:?}: the first trial has no measure {measure:?}")))
-                }
-                Some(found) if found.unit != unit => watch(Event::Note(format!(
-                    "study {study:?}: {measure:?} is reported in {:?}, but the campaign declares {unit:?}",
-                    found.unit
-                ))),
-                Some(_) => {}
-            }
-        }
-    }
-
-    /// Estimates the remaining time from the mean duration of each study's trials, or of all trials.
-    fn left(&self) -> Option<Duration> {
-        let mut by_study: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for trial in &self.trials {
-            if let Ok(outcome) = &trial.outcome {
-                by_study.entry(&trial.key.study).or_default().push(outcome.seconds);
-            }
-        }
-        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
-        let all: Vec<f64> = by_study.values().flatten().copied().collect();
-        if all.is_empty() {
-            return None;
-        }
-        let missing = |s: &Study| self.keys(s).iter().filter(|k| !self.is_done(k)).count().max(1) as f64;
-        let of = |s: &Study| by_study.get(s.name.as_str()).map_or_else(|| mean(&all), |v| mean(v));
-        // Earlier studies are complete, except for failed trials.
-        let seconds = self.waiting.iter().map(|s| missing(s) * of(s)).sum();
-        Some(Duration::from_secs_f64(seconds))
-    }
-}
-
-/// Whether every cell's interval of the leading measure is as narrow as the stop rule requires. A case that never
-/// succeeded does not count.
-fn is_precise_enough(study: &Study, trials: &[Trial]) -> bool {
-    let (Some(stop), Some(measure)) = (study.stop, study.measures.first()) else { return true };
-    let cells = statistics::cells(study, trials, measure);
-    cells.iter().filter(|c| !c.values.is_empty()).all(|cell| match cell.interval {
-        Some((low, high)) => high - low <= 2.0 * stop.interval * cell.median.abs(),
-        None => false,
-    })
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use poolwright_replay::KernelPoolOptions;
 
 use crate::campaign::Study;
+use crate::{Error, Result};
 
 /// The storage of the datasets in all trials of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,18 @@ impl RunTarget {
             RunTarget::Pool => "pool".to_owned(),
             RunTarget::Dataset { options, .. } => format!("dataset {}", options.parent),
             RunTarget::Directory(dir) => format!("directory {}", dir.display()),
+        }
+    }
+
+    /// Parses the text of a target, for a worker on a cluster.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a worker cannot use such a target.
+    pub fn parse(text: &str) -> Result<RunTarget> {
+        match text.split_once(' ') {
+            None if text == "pool" => Ok(RunTarget::Pool),
+            Some(("directory", path)) => Ok(RunTarget::Directory(path.into())),
+            _ => Err(Error::Usage(format!("workers of a cluster cannot use the target {text:?}"))),
         }
     }
 

@@ -103,15 +103,19 @@ pub fn claim_pairs(study: &Study, trials: &[Trial], claim: &Claim) -> Vec<(f64, 
     }
 }
 
+/// Trials that can be compared: those of one block on one machine. A block on a cluster is split between machines if one of them is lost.
+pub type ComparableBlock = (u32, String);
+
 /// A measure of a study's trials, by case and block.
-pub fn by_block(study: &Study, trials: &[Trial], measure: &str) -> BTreeMap<(Case, u32), f64> {
+pub fn by_block(study: &Study, trials: &[Trial], measure: &str) -> BTreeMap<(Case, ComparableBlock), f64> {
     let values = Values::of(study, trials, measure).values.into_iter();
-    values.map(|((case, block), value)| ((case.clone(), block), value)).collect()
+    values.map(|((case, (block, node)), value)| ((case.clone(), (block, node.to_owned())), value)).collect()
 }
 
 /// A measure of a study's trials.
 struct Values<'a> {
-    values: BTreeMap<(&'a Case, u32), f64>,
+    /// By case, and by block and machine.
+    values: BTreeMap<(&'a Case, (u32, &'a str)), f64>,
     unit: &'a str,
 }
 
@@ -120,16 +124,16 @@ impl<'a> Values<'a> {
         let mut found = Values { values: BTreeMap::new(), unit: "" };
         for trial in trials.iter().filter(|t| t.key.study == study.name) {
             let Some(figure) = trial.outcome.as_ref().ok().and_then(|o| o.measure(measure)) else { continue };
-            found.values.insert((&trial.key.case, trial.key.block), figure.value);
+            found.values.insert((&trial.key.case, (trial.key.block, &trial.node)), figure.value);
             found.unit = &figure.unit;
         }
         found
     }
 
-    /// (first, second) of each block, of cases that differ only in what `first` and `second` name.
+    /// (first, second) of each block on each machine, of cases that differ only in what `first` and `second` name.
     fn pairs(&self, first: &Case, second: &Case) -> Vec<(f64, f64)> {
         let matching = self.values.iter().filter(|((case, _), _)| matches(case, first));
-        let pair = |((case, block), value): (&(&Case, u32), &f64)| {
+        let pair = |((case, block), value): (&(&Case, (u32, &str)), &f64)| {
             let mut other = (*case).clone();
             other.extend(second.clone());
             Some((*value, *self.values.get(&(&other, *block))?))

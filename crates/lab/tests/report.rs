@@ -263,7 +263,7 @@ fn every_measure(campaign: &Campaign) -> Vec<Trial> {
                 }
                 let key = TrialKey { study: study.name.clone(), case: case.clone(), block };
                 let outcome = Ok(Outcome { phases, ..Outcome::default() });
-                trials.push(Trial { key, position: 0, started: String::new(), outcome });
+                trials.push(Trial { key, position: 0, started: String::new(), node: String::new(), outcome });
             }
         }
     }

@@ -195,7 +195,14 @@ pub const EXAMPLES: &[VerbExamples] = &[
         ],
     ),
     entry(&["lab", "list"], &["poolwright lab list"]),
-    entry(&["lab", "run"], &["poolwright lab run ldap-import"]),
+    entry(
+        &["lab", "run"],
+        &[
+            "poolwright lab run ldap-import",
+            "poolwright lab run ldap-import --executor slurm --results postgres://lab@db/lab --sbatch=--constraint=nvme",
+        ],
+    ),
+    entry(&["lab", "work"], &["poolwright lab work 7 --results postgres://lab@db/lab --node node3"]),
     entry(&["lab", "report"], &["poolwright lab report ldap-import -o ldap.html"]),
 ];
 

@@ -3,9 +3,10 @@
 mod common;
 
 use std::path::Path;
+use std::time::Duration;
 
 use assert_cmd::Command;
-use poolwright_lab::store;
+use poolwright_lab::store::{self, Claimant, Process};
 use predicates::prelude::*;
 
 #[path = "../../lab/tests/made_up/mod.rs"]
@@ -18,8 +19,14 @@ fn results(seeds: &[u64]) -> tempfile::TempDir {
     for seed in seeds.iter().rev() {
         let (_, run, trials) = made_up::run(*seed);
         let id = store.begin(&run).unwrap();
+        let keys: Vec<_> = trials.iter().map(|trial| trial.key.clone()).collect();
+        store.enqueue(id, 0, &keys).unwrap();
+        let worker =
+            Claimant { node: String::new(), process: Process::current(), lease: Duration::from_secs(600) };
         for trial in &trials {
-            store.save(id, trial).unwrap();
+            let claim = store.claim(id, &worker).unwrap().unwrap();
+            assert_eq!(claim.key, trial.key, "one block after another");
+            assert!(store.save(id, &claim, trial).unwrap());
         }
     }
     dir

@@ -182,8 +182,9 @@ fn ran_on(section: &mut Section, report: &Report, campaign: &Campaign, trials: &
             Ok(outcome) => format!("{:.1} s", outcome.seconds),
             Err(_) => "failed".to_owned(),
         };
+        let node = if report.runs_on(&t.node) { String::new() } else { format!("  on {}", t.node) };
         format!(
-            "{:4}  {}  {}, block {}: {case}  {took}\n",
+            "{:4}  {}  {}, block {}: {case}  {took}{node}\n",
             t.position + 1,
             t.started,
             t.key.study,

@@ -1,5 +1,6 @@
 //! A run from the results, with its report.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Report;
@@ -33,14 +34,28 @@ impl StoredRun {
         runs.retain(|(_, run)| run.campaign == name);
         let known: Vec<i64> = runs.iter().map(|(id, _)| *id).collect();
         runs.retain(|(id, _)| wanted.is_none_or(|wanted| wanted == *id));
-        let Some((id, run)) = runs.pop() else {
+        let Some((id, mut run)) = runs.pop() else {
             let (location, campaign) = (store::shown(location), name.to_owned());
             return Err(Error::NoRun { location, campaign, wanted, known });
         };
         let campaign = Campaign::parse_stored(&PathBuf::from(format!("{name}.toml")), &run.text)
             .map_err(|why| Error::StoredCampaign { run: id, why: Box::new(why) })?;
         let trials = store.trials(id)?;
+        for (node, machine) in store.nodes(id)? {
+            run.machine.insert(format!("node {node}"), described(&machine));
+        }
         let report = Report::new(&campaign, id, &run, &trials);
         Ok(StoredRun { campaign, run, trials, report })
     }
+}
+
+/// What distinguishes a machine of a cluster from the others, in one line.
+fn described(machine: &BTreeMap<String, String>) -> String {
+    let other = |name: &&String| !matches!(name.as_str(), "host" | "poolwright" | "scratch");
+    machine
+        .iter()
+        .filter(|(name, _)| other(name))
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

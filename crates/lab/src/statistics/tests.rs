@@ -13,6 +13,7 @@ fn trial(study: &str, levels: &[(&str, &str)], block: u32, value: f64) -> Trial 
             block,
         },
         position: 0,
+        node: String::new(),
         started: String::new(),
         outcome: Ok(Outcome { phases: vec![phase], ..Default::default() }),
     }
@@ -84,4 +85,32 @@ fn cells_effects_and_claims_pair_within_blocks() {
     assert!((least.ratio - 4.0).abs() < 1e-9 && least.pairs == 3, "20 s against 5");
     assert_eq!(study.claims[1].report, Some([9.0, 5.0]));
     assert!(super::cells(study, &trials, "run/nothing")[0].median.is_nan());
+}
+
+#[test]
+fn trials_of_different_machines_are_not_compared() {
+    let campaign = crate::Campaign::parse(std::path::Path::new("x.toml"), CAMPAIGN).unwrap();
+    let study = &campaign.studies[0];
+    let mut trials = Vec::new();
+    for block in 0..4 {
+        for (at, (cache, n)) in
+            [("all", "1"), ("none", "1"), ("all", "2"), ("none", "2")].into_iter().enumerate()
+        {
+            let effect = if cache == "none" { 2.0 } else { 1.0 };
+            // The second machine takes ten times as long, and goes on with the last two blocks after their first three trials.
+            let (node, slow) = if block >= 2 && at == 3 { ("b", 10.0) } else { ("a", 1.0) };
+            let trial = trial("s", &[("cache", cache), ("n", n)], block, effect * slow);
+            trials.push(Trial { node: node.to_owned(), ..trial });
+        }
+    }
+    let effects = effects(study, &trials, "wall_s");
+    let cache = effects
+        .iter()
+        .find(|effect| effect.factor == "cache")
+        .and_then(|effect| effect.ratio.as_ref())
+        .unwrap();
+    assert_eq!((cache.ratio, cache.pairs), (2.0, 6), "8 pairs, 2 of them on two machines");
+    let n =
+        effects.iter().find(|effect| effect.factor == "n").and_then(|effect| effect.ratio.as_ref()).unwrap();
+    assert_eq!((n.ratio, n.pairs), (1.0, 6));
 }

@@ -1,13 +1,9 @@
 //! The parts that SQLite and PostgreSQL share: tables, statements, and the store that uses them.
-//!
-//! `lab_measure` repeats the outcomes' figures for SQL queries by users; the store itself reads
-//! `lab_trial.outcome`.
 
 use std::collections::BTreeMap;
 
-use serde::de::DeserializeOwned;
-
-use super::{Run, Store, Trial};
+use super::statements::{Done, Statements, Value, json, parsed, text, whole};
+use super::{Claim, Claimant, Run, Store, Task, Trial, queue_sql, trial_sql};
 use crate::{Error, Result, TrialKey};
 
 /// Version of the tables; a higher one was created by a later release.
@@ -49,6 +45,26 @@ CREATE TABLE IF NOT EXISTS lab_measure (
     unit TEXT NOT NULL,
     PRIMARY KEY (run, study, levels, block, phase, measure)
 );
+CREATE TABLE IF NOT EXISTS lab_task (
+    run BIGINT NOT NULL REFERENCES lab_run (id),
+    study TEXT NOT NULL,
+    levels TEXT NOT NULL,
+    block BIGINT NOT NULL,
+    rank BIGINT NOT NULL,
+    state TEXT NOT NULL,
+    node TEXT NOT NULL,
+    owner TEXT,
+    token BIGINT NOT NULL,
+    attempts BIGINT NOT NULL,
+    until_ms BIGINT NOT NULL,
+    PRIMARY KEY (run, study, levels, block)
+);
+CREATE TABLE IF NOT EXISTS lab_node (
+    run BIGINT NOT NULL REFERENCES lab_run (id),
+    node TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    PRIMARY KEY (run, node)
+);
 ";
 
 const FIND_RUN: &str = "SELECT id FROM lab_run WHERE campaign = $1 AND text = $2 AND scale = $3 AND seed = $4 \
@@ -57,34 +73,13 @@ const ADD_RUN: &str = "INSERT INTO lab_run (campaign, text, scale, seed, target,
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id";
 const ALL_RUNS: &str =
     "SELECT id, campaign, text, scale, seed, target, started, machine FROM lab_run ORDER BY id";
-const DROP_FAILED: &str = "DELETE FROM lab_trial WHERE run = $1 AND study = $2 AND levels = $3 AND block = $4 \
-    AND failed IS NOT NULL";
-const ADD_TRIAL: &str = "INSERT INTO lab_trial (run, study, levels, block, position, started, failed, outcome) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
-const ADD_MEASURE: &str = "INSERT INTO lab_measure (run, study, levels, block, phase, measure, value, unit) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-const ALL_TRIALS: &str = "SELECT study, levels, block, position, started, failed, outcome FROM lab_trial \
-    WHERE run = $1 ORDER BY position, study, levels, block";
-
-/// A value of a row or a parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
-    Null,
-    Whole(i64),
-    Real(f64),
-    Text(String),
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Value {
-        Value::Text(text.to_owned())
-    }
-}
 
 /// A database. All work is done in transactions that do not overlap.
 pub(super) trait Database {
     /// The type of automatic row numbers.
     const IDENTITY: &'static str;
+    /// An expression for the present time in milliseconds since 1970. All workers use the clock of the database.
+    const NOW_MS: &'static str;
 
     /// Returns the path or URL for messages, without a password.
     fn location(&self) -> String;
@@ -94,18 +89,6 @@ pub(super) trait Database {
 
     /// Runs `work` in a transaction, completely or not at all.
     fn transaction(&mut self, work: &mut dyn FnMut(&mut dyn Statements) -> Done) -> Done;
-}
-
-/// Success, or the database's error message.
-pub(super) type Done = std::result::Result<(), String>;
-
-/// The statements of a transaction. Parameters are `$1` …
-pub(super) trait Statements {
-    /// Runs a statement; returns the number of changed rows.
-    fn execute(&mut self, sql: &str, values: &[Value]) -> std::result::Result<u64, String>;
-
-    /// Runs a query; returns the rows.
-    fn query(&mut self, sql: &str, values: &[Value]) -> std::result::Result<Vec<Vec<Value>>, String>;
 }
 
 /// A store of results in a database.
@@ -143,6 +126,20 @@ impl<D: Database> SqlStore<D> {
         let location = self.0.location();
         self.0.transaction(work).map_err(|why| Error::Store { location, why })
     }
+
+    /// Runs `work` in a transaction, and returns its value.
+    fn returning<T>(
+        &mut self,
+        work: &mut dyn FnMut(&mut dyn Statements) -> std::result::Result<T, String>,
+    ) -> Result<T> {
+        let mut value = None;
+        self.within(&mut |statements| {
+            value = Some(work(statements)?);
+            Ok(())
+        })?;
+        let location = self.0.location();
+        value.ok_or(Error::Store { location, why: "the transaction was not run".to_owned() })
+    }
 }
 
 impl<D: Database> Store for SqlStore<D> {
@@ -155,78 +152,72 @@ impl<D: Database> Store for SqlStore<D> {
             run.target.as_str().into(),
             run.host().into(),
         ];
-        let mut id = 0;
-        self.within(&mut |statements| {
+        self.returning(&mut |statements| {
             if let Some(row) = statements.query(FIND_RUN, &same)?.first() {
-                id = whole(row, 0);
-                return Ok(());
+                return Ok(whole(row, 0));
             }
             let mut all = same.clone();
             all.extend([run.started.as_str().into(), Value::Text(json(&run.machine)?)]);
-            id = whole(statements.query(ADD_RUN, &all)?.first().ok_or("no row was added")?, 0);
-            Ok(())
-        })?;
-        Ok(id)
+            Ok(whole(statements.query(ADD_RUN, &all)?.first().ok_or("no row was added")?, 0))
+        })
     }
 
-    fn save(&mut self, run: i64, trial: &Trial) -> Result<()> {
-        self.within(&mut |statements| save(statements, run, trial))
+    fn enqueue(&mut self, run: i64, first: i64, trials: &[TrialKey]) -> Result<()> {
+        self.within(&mut |statements| queue_sql::enqueue(statements, run, first, trials))
+    }
+
+    fn clear_queue(&mut self, run: i64) -> Result<()> {
+        self.within(&mut |statements| queue_sql::clear(statements, run))
+    }
+
+    fn queue(&mut self, run: i64) -> Result<Vec<Task>> {
+        self.returning(&mut |statements| queue_sql::tasks(statements, D::NOW_MS, run))
+    }
+
+    fn claim(&mut self, run: i64, worker: &Claimant) -> Result<Option<Claim>> {
+        self.returning(&mut |statements| queue_sql::claim(statements, D::NOW_MS, run, worker))
+    }
+
+    fn renew(&mut self, run: i64, worker: &Claimant, claim: &Claim) -> Result<bool> {
+        self.returning(&mut |statements| queue_sql::renew(statements, D::NOW_MS, run, worker, claim))
+    }
+
+    fn release(&mut self, run: i64, claim: &Claim) -> Result<()> {
+        self.within(&mut |statements| queue_sql::release(statements, run, claim))
+    }
+
+    fn save(&mut self, run: i64, claim: &Claim, trial: &Trial) -> Result<bool> {
+        self.returning(&mut |statements| {
+            let holds = queue_sql::end(statements, D::NOW_MS, run, claim, trial.outcome.is_ok())?;
+            if holds {
+                trial_sql::save(statements, run, trial)?;
+            }
+            Ok(holds)
+        })
+    }
+
+    fn save_node(&mut self, run: i64, node: &str, machine: &BTreeMap<String, String>) -> Result<()> {
+        self.within(&mut |statements| queue_sql::save_node(statements, run, node, machine))
+    }
+
+    fn nodes(&mut self, run: i64) -> Result<BTreeMap<String, BTreeMap<String, String>>> {
+        self.returning(&mut |statements| queue_sql::nodes(statements, run))
+    }
+
+    fn trial(&mut self, run: i64, key: &TrialKey) -> Result<Option<Trial>> {
+        self.returning(&mut |statements| trial_sql::one(statements, run, key))
     }
 
     fn trials(&mut self, run: i64) -> Result<Vec<Trial>> {
-        let mut trials = Vec::new();
-        self.within(&mut |statements| {
-            trials = statements
-                .query(ALL_TRIALS, &[Value::Whole(run)])?
-                .iter()
-                .map(|r| trial(r))
-                .collect::<std::result::Result<_, _>>()?;
-            Ok(())
-        })?;
-        Ok(trials)
+        self.returning(&mut |statements| trial_sql::all(statements, run))
     }
 
     fn runs(&mut self) -> Result<Vec<(i64, Run)>> {
-        let mut runs = Vec::new();
-        self.within(&mut |statements| {
+        self.returning(&mut |statements| {
             let rows = statements.query(ALL_RUNS, &[])?;
-            runs = rows
-                .iter()
-                .map(|row| Ok((whole(row, 0), a_run(row)?)))
-                .collect::<std::result::Result<_, String>>()?;
-            Ok(())
-        })?;
-        Ok(runs)
+            rows.iter().map(|row| Ok((whole(row, 0), a_run(row)?))).collect()
+        })
     }
-}
-
-fn save(statements: &mut dyn Statements, run: i64, trial: &Trial) -> Done {
-    let key = vec![
-        Value::Whole(run),
-        trial.key.study.as_str().into(),
-        Value::Text(json(&trial.key.case)?),
-        Value::Whole(trial.key.block.into()),
-    ];
-    let with = |more: Vec<Value>| [key.clone(), more].concat();
-    statements.execute(DROP_FAILED, &key)?;
-    let (failed, outcome) = match &trial.outcome {
-        Ok(outcome) => (Value::Null, Value::Text(json(outcome)?)),
-        Err(why) => (why.as_str().into(), Value::Null),
-    };
-    let row = with(vec![Value::Whole(trial.position.into()), trial.started.as_str().into(), failed, outcome]);
-    let added = statements.execute(ADD_TRIAL, &row)?;
-    for phase in trial.outcome.iter().flat_map(|o| &o.phases).filter(|p| added > 0 && p.measured) {
-        for (name, figure) in &phase.measures {
-            let figure = [
-                phase.name.as_str().into(),
-                name.as_str().into(),
-                Value::Real(figure.value),
-                figure.unit.as_str().into(),
-            ];
-            statements.execute(ADD_MEASURE, &with(figure.to_vec()))?;
-        }
-    }
-    Ok(())
 }
 
 fn a_run(row: &[Value]) -> std::result::Result<Run, String> {
@@ -239,34 +230,4 @@ fn a_run(row: &[Value]) -> std::result::Result<Run, String> {
         started: text(row, 6),
         machine: parsed::<BTreeMap<String, String>>(&text(row, 7))?,
     })
-}
-
-fn trial(row: &[Value]) -> std::result::Result<Trial, String> {
-    let small = |i| u32::try_from(whole(row, i)).map_err(|_| "a number is out of range".to_owned());
-    Ok(Trial {
-        key: TrialKey { study: text(row, 0), case: parsed(&text(row, 1))?, block: small(2)? },
-        position: small(3)?,
-        started: text(row, 4),
-        outcome: if row.get(5) == Some(&Value::Null) {
-            Ok(parsed(&text(row, 6))?)
-        } else {
-            Err(text(row, 5))
-        },
-    })
-}
-
-fn whole(row: &[Value], i: usize) -> i64 {
-    if let Some(Value::Whole(value)) = row.get(i) { *value } else { 0 }
-}
-
-fn text(row: &[Value], i: usize) -> String {
-    if let Some(Value::Text(value)) = row.get(i) { value.clone() } else { String::new() }
-}
-
-fn json(value: &impl serde::Serialize) -> std::result::Result<String, String> {
-    serde_json::to_string(value).map_err(|e| e.to_string())
-}
-
-fn parsed<T: DeserializeOwned>(text: &str) -> std::result::Result<T, String> {
-    serde_json::from_str(text).map_err(|e| format!("invalid row: {e}"))
 }

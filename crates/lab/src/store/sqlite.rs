@@ -8,7 +8,8 @@ use poolwright_host::quoted;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior};
 
-use super::sql::{Database, Done, SqlStore, Statements, Value};
+use super::sql::{Database, SqlStore};
+use super::statements::{Done, Statements, Value};
 use crate::{Error, Result};
 
 pub(super) struct Sqlite {
@@ -31,6 +32,7 @@ pub(super) fn open(path: &Path) -> Result<SqlStore<Sqlite>> {
 
 impl Database for Sqlite {
     const IDENTITY: &'static str = "INTEGER PRIMARY KEY";
+    const NOW_MS: &'static str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
 
     fn location(&self) -> String {
         self.path.display().to_string()

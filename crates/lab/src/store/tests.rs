@@ -4,6 +4,7 @@
 mod postgres;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::*;
 use crate::{Measure, PhaseOutcome};
@@ -30,8 +31,76 @@ fn trial(level: &str, block: u32, outcome: std::result::Result<f64, &str>) -> Tr
         key: TrialKey { study: "s".into(), case: BTreeMap::from([("f".into(), level.into())]), block },
         position: block,
         started: "2026-01-02T03:04:06Z".into(),
+        node: "here".into(),
         outcome: outcome.map(whole).map_err(str::to_owned),
     }
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+fn claimant(node: &str, lease: Duration) -> Claimant {
+    // Of another system, so that its end is not noticed.
+    let process = Process { boot: "another".into(), namespace: String::new(), pid: 1, start_ticks: 1 };
+    Claimant { node: node.into(), process, lease }
+}
+
+/// Saves a trial as a worker does. Its position is the next one.
+fn put(store: &mut dyn Store, run: i64, trial: Trial) {
+    store.clear_queue(run).unwrap();
+    store.enqueue(run, 0, std::slice::from_ref(&trial.key)).unwrap();
+    let claim = store.claim(run, &claimant("here", LONG)).unwrap().unwrap();
+    assert_eq!(claim.key, trial.key);
+    assert!(store.save(run, &claim, &Trial { position: claim.position, ..trial }).unwrap());
+}
+
+/// The required behaviour of a queue.
+fn queues(store: &mut dyn Store, run: i64) {
+    let key = |level: &str, block| trial(level, block, Ok(0.0)).key;
+    let all = [key("a", 0), key("b", 0), key("a", 1)];
+    store.enqueue(run, 0, &all).unwrap();
+    store.enqueue(run, 5, &all).unwrap();
+    assert_eq!(store.queue(run).unwrap().iter().map(|task| task.rank).collect::<Vec<_>>(), [0, 1, 2]);
+
+    // A worker that dies: its lease expires.
+    let dead = store.claim(run, &claimant("one", Duration::ZERO)).unwrap().unwrap();
+    assert_eq!((&dead.key, dead.position), (&all[0], 0));
+    std::thread::sleep(Duration::from_millis(20));
+    let one = claimant("one", LONG);
+    let heir = store.claim(run, &one).unwrap().unwrap();
+    assert_eq!((&heir.key, heir.position), (&all[0], 1));
+    assert!(!store.renew(run, &one, &dead).unwrap() && store.renew(run, &one, &heir).unwrap());
+    store.release(run, &dead).unwrap();
+    let result = |value: f64, claim: &Claim| Trial {
+        key: claim.key.clone(),
+        position: claim.position,
+        ..trial("x", 0, Ok(value))
+    };
+    assert!(!store.save(run, &dead, &result(1.0, &dead)).unwrap(), "the claim was lost");
+    assert!(store.trials(run).unwrap().is_empty());
+    assert!(store.save(run, &heir, &result(2.0, &heir)).unwrap());
+    assert!(!store.save(run, &heir, &result(3.0, &heir)).unwrap(), "only once");
+
+    // Another node takes another block, and the first one goes on with its own.
+    let other = store.claim(run, &claimant("two", LONG)).unwrap().unwrap();
+    assert_eq!(other.key, all[2]);
+    assert_eq!(store.claim(run, &claimant("three", LONG)).unwrap(), None);
+    let second = store.claim(run, &one).unwrap().unwrap();
+    assert_eq!(second.key, all[1]);
+    store.clear_queue(run).unwrap();
+    assert_eq!(store.queue(run).unwrap().len(), 3, "claimed trials stay");
+
+    // A worker gives its trial back; another one kills each of its workers.
+    store.release(run, &second).unwrap();
+    assert!(!store.save(run, &second, &result(1.0, &second)).unwrap());
+    for _ in 0..MOST_ATTEMPTS {
+        assert_eq!(store.claim(run, &claimant("one", Duration::ZERO)).unwrap().unwrap().key, all[1]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(store.claim(run, &claimant("one", Duration::ZERO)).unwrap(), None);
+    let failed = store.trial(run, &all[1]).unwrap().unwrap().outcome.unwrap_err();
+    assert!(failed.contains("5 workers ended without a result"), "{failed}");
+    let ended: Vec<TaskState> = store.queue(run).unwrap().iter().map(|task| task.state).collect();
+    assert_eq!(ended, [TaskState::Ended, TaskState::Failed, TaskState::Claimed]);
 }
 
 /// The required behaviour of every store; `open` opens the same database again each time.
@@ -47,21 +116,34 @@ fn conforms(open: &dyn Fn() -> Box<dyn Store>) {
     let later = Run { started: "2027-01-01T00:00:00Z".into(), ..run(1) };
     assert_eq!(store.begin(&later).unwrap(), first, "the start time does not distinguish runs");
 
-    store.save(first, &trial("b", 1, Err("no room"))).unwrap();
-    store.save(first, &trial("a", 0, Ok(1.5))).unwrap();
-    store.save(second, &trial("a", 0, Ok(9.0))).unwrap();
+    put(&mut *store, first, trial("a", 0, Ok(1.5)));
+    put(&mut *store, first, trial("b", 1, Err("no room")));
+    put(&mut *store, second, trial("a", 0, Ok(9.0)));
     assert_eq!(store.trials(first).unwrap(), [trial("a", 0, Ok(1.5)), trial("b", 1, Err("no room"))]);
-    store.save(first, &trial("b", 1, Err("no room again"))).unwrap();
-    store.save(first, &trial("b", 1, Ok(2.5))).unwrap();
-    store.save(first, &trial("a", 0, Ok(7.0))).unwrap();
-    store.save(first, &trial("a", 0, Err("later"))).unwrap();
-    let expected = [trial("a", 0, Ok(1.5)), trial("b", 1, Ok(2.5))];
+    put(&mut *store, first, trial("b", 1, Err("no room again")));
+    put(&mut *store, first, trial("b", 1, Ok(2.5)));
+    let again = trial("a", 0, Ok(7.0)).key;
+    store.enqueue(first, 0, std::slice::from_ref(&again)).unwrap();
+    assert_eq!(
+        store.claim(first, &claimant("here", LONG)).unwrap(),
+        None,
+        "a trial that has ended is not repeated"
+    );
+    let expected = [trial("a", 0, Ok(1.5)), Trial { position: 3, ..trial("b", 1, Ok(2.5)) }];
     assert_eq!(store.trials(first).unwrap(), expected, "a failed trial is replaced, a finished one is not");
+    assert_eq!(store.trial(first, &again).unwrap(), Some(trial("a", 0, Ok(1.5))));
+    assert_eq!(store.trial(third, &again).unwrap(), None);
+    queues(&mut *store, third);
+    let node = BTreeMap::from([("cpu".to_owned(), "x".to_owned())]);
+    store.save_node(third, "b", &BTreeMap::new()).unwrap();
+    store.save_node(third, "b", &node).unwrap();
+    assert_eq!(store.nodes(third).unwrap(), BTreeMap::from([("b".to_owned(), node)]));
+    assert!(store.nodes(first).unwrap().is_empty());
     drop(store);
 
     let mut store = open();
     assert_eq!(store.trials(first).unwrap(), expected);
-    assert!(store.trials(third).unwrap().is_empty());
+    assert_eq!(store.trials(third).unwrap().len(), 2);
     let runs = store.runs().unwrap();
     assert_eq!(runs.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [first, second, third]);
     assert_eq!(runs[0].1, run(1));
@@ -104,6 +186,15 @@ fn a_password_is_never_shown() {
     assert_eq!(shown("postgres://me:se?cret@db/x"), "postgres://me@db/x");
     assert_eq!(shown("postgres://me:s@e?cret@db/x?a=b@c"), "postgres://me@db/x");
     assert_eq!(shown("postgres://db/x?user=a@b"), "postgres://db/x");
+    assert_eq!(shown("postgres://db:5432/x?user=a@b"), "postgres://db:5432/x");
+    assert!(!shown("postgres://me:se/cret@db/x").contains("se"), "{}", shown("postgres://me:se/cret@db/x"));
+    let has = |location| super::has_password(location);
+    assert!(
+        has("postgres://me:secret@db/x")
+            && has("postgres://db/x?a=b&password=c")
+            && has("postgres://me:s/t@db/x")
+    );
+    assert!(!has("postgres://me@db/x") && !has("postgres://db:5432/x?user=a") && !has("lab:x@y.db"));
     assert_eq!(shown("postgresql:///lab?host=%2Frun"), "postgresql:///lab");
     assert_eq!(shown("lab:x@y.db"), "lab:x@y.db");
 }

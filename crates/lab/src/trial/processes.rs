@@ -110,6 +110,7 @@ mod tests {
 
     fn one(pid: i32, parent: i32) -> ProcessStat {
         ProcessStat {
+            start_ticks: 0,
             pid,
             name: String::new(),
             state: 'S',

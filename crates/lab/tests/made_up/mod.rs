@@ -36,7 +36,7 @@ pub fn run(seed: u64) -> (Campaign, Run, Vec<Trial>) {
                 let outcome = outcome(study, &case, block, drift, &mut rng);
                 let key = TrialKey { study: study.name.clone(), case, block };
                 let started = format!("2026-01-02T03:{:02}:00Z", 4 + position % 50);
-                trials.push(Trial { key, position, started, outcome });
+                trials.push(Trial { key, position, started, node: String::new(), outcome });
             }
         }
     }

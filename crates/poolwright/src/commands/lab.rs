@@ -1,8 +1,10 @@
 //! `poolwright lab`: experiments with real databases.
 
+mod executor;
 mod list;
 mod report;
 mod run;
+mod work;
 
 use clap::Subcommand;
 use poolwright_lab::{Assets, Campaign, Error};
@@ -22,16 +24,18 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     List(list::Args),
-    Run(run::Args),
+    Run(Box<run::Args>),
     Report(report::Args),
+    Work(work::Args),
 }
 
 /// Runs; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     match args.verb {
         Verb::List(args) => list::run(args),
-        Verb::Run(args) => run::run(args),
+        Verb::Run(args) => run::run(*args),
         Verb::Report(args) => report::run(args),
+        Verb::Work(args) => work::run(args),
     }
 }
 

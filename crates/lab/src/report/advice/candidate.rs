@@ -16,7 +16,7 @@ use super::super::figure::Figure;
 use super::safety;
 use crate::campaign::{Case, Recommend, Study};
 use crate::order::{cases, matches};
-use crate::statistics;
+use crate::statistics::{self, ComparableBlock};
 use crate::store::Trial;
 
 /// A smaller relative difference of a metric is none, whatever the noise, as for `tune`.
@@ -30,7 +30,7 @@ pub(super) struct Candidate {
     /// A figure for each criterion; `None` if it was not measured.
     pub figures: Vec<Option<Figure>>,
     /// Block → metrics of the trial, in which a reciprocal replaces a measure of the opposite direction.
-    metrics: BTreeMap<u32, Metrics>,
+    metrics: BTreeMap<ComparableBlock, Metrics>,
 }
 
 /// A question with its goal.
@@ -66,11 +66,11 @@ impl<'a> Contest<'a> {
             only.iter().all(|(factor, levels)| case.get(factor).is_some_and(|l| levels.contains(l)))
         };
         let candidate = |case: Case| {
-            let mut metrics: BTreeMap<u32, Metrics> = BTreeMap::new();
+            let mut metrics: BTreeMap<ComparableBlock, Metrics> = BTreeMap::new();
             for (criterion, values) in criteria.iter().zip(&values) {
                 for ((_, block), value) in values.iter().filter(|((of, _), _)| *of == case) {
                     let value = if criterion.inverse { 1.0 / value } else { *value };
-                    metrics.entry(*block).or_default().insert(criterion.metric.clone(), value);
+                    metrics.entry(block.clone()).or_default().insert(criterion.metric.clone(), value);
                 }
             }
             let figure =

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{conforms, run, trial};
+use super::{conforms, put, run, trial};
 use crate::store;
 
 /// A server used only by this test, on a Unix socket.
@@ -78,6 +78,6 @@ fn postgresql_conforms() {
     let mut store = store::open(&server.url()).unwrap();
     let id = store.begin(&run(5)).unwrap();
     server.control("restart");
-    store.save(id, &trial("a", 0, Ok(1.0))).unwrap();
+    put(&mut *store, id, trial("a", 0, Ok(1.0)));
     assert_eq!(store.trials(id).unwrap().len(), 1, "reconnects to a restarted server");
 }

@@ -11,6 +11,7 @@ use poolwright_lab::run::{self, Options, RunProgress, Summary};
 use poolwright_lab::{Campaign, RunTarget, Store, store};
 use poolwright_replay::KernelPoolOptions;
 
+use super::executor::ExecutorOptions;
 use crate::commands::options::{Usage, parse_size, parse_time, this_program};
 use crate::commands::pool_trials::{self, ExaminedPool};
 use crate::interrupt;
@@ -42,6 +43,9 @@ pub struct Args {
     #[arg(long, value_name = "STUDY,…", value_delimiter = ',')]
     only: Vec<String>,
 
+    #[command(flatten)]
+    cluster: ExecutorOptions,
+
     /// Storage of the datasets: pool (the engine in user space) or directory:PATH (the host's file system, unchanged)
     #[arg(long, value_name = "TARGET", default_value = "pool", value_parser = parse_target)]
     target: RunTarget,
@@ -71,7 +75,7 @@ pub struct Args {
 struct KernelOptions {
     /// Run the trials below this dataset of the kernel's OpenZFS, on the vdevs of its pool. Each trial creates datasets and destroys them.
     /// Requires root. Not for a pool whose users cannot bear the load
-    #[arg(long, value_name = "DATASET", conflicts_with = "target")]
+    #[arg(long, value_name = "DATASET", conflicts_with_all = ["target", "executor"])]
     on: Option<String>,
 
     /// With --on: start no further trial when the pool's devices have written this much during the trials
@@ -125,7 +129,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let assets = super::assets()?;
     let (campaign, text) = super::campaign(&assets, &args.campaign)?;
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    if !scratch.is_dir() {
+    let location = super::results(args.results.clone(), &campaign.name);
+    let executor = args.cluster.executor(&campaign.name, &location, args.scratch.as_ref())?;
+    if args.cluster.is_local() && !scratch.is_dir() {
         bail!("--scratch {}: there is no such directory", quoted(&scratch));
     }
     let options = Options {
@@ -138,12 +144,17 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         target: args.kernel.target()?.unwrap_or_else(|| args.target.clone()),
         scratch,
         keep: args.keep,
+        lease: args.cluster.lease(),
+        executor,
     };
     if let Err(error) = run::chosen(&campaign, &options) {
         return Err(anyhow::Error::new(error).context(Usage));
     }
-    let location = super::results(args.results.clone(), &campaign.name);
     let mut store = store::open(&location)?;
+    if args.cluster.print_job {
+        print!("{}", run::job(&campaign, &text, &options, store.as_mut())?);
+        return Ok(0);
+    }
     let location = store::shown(&location);
     let summary = run_shown(&campaign, &text, &options, store.as_mut())?;
     if args.json {
@@ -156,7 +167,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     if summary.interrupted {
         eprintln!(
-            "poolwright: interrupted; the running trial was discarded, and all others are kept. The same command continues the run"
+            "poolwright: interrupted; running trials were discarded, and all others are kept. The same command continues the run"
         );
         return Ok(130);
     }

@@ -1,0 +1,92 @@
+//! Launchers: what makes workers run the trials of a queue.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::coordinator::Coordinator;
+use super::scratch_dir::ScratchDir;
+use super::worker::TrialWorker;
+use super::{Event, Options, host_name, local_machine};
+use crate::order::Plan;
+use crate::{Error, Result};
+
+/// How long a launcher waits if it has nothing to do.
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
+
+/// Makes workers run the trials of a queue.
+pub(super) trait Launcher {
+    /// What is known of the machine or the cluster; `host` is its name. Trials of different ones are not in the same run.
+    fn machine(&self) -> &BTreeMap<String, String>;
+
+    /// Gets on with the trials of the queue, while it has some that have not ended. Returns when one has ended or after a while.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]; whatever prevents further trials.
+    fn advance(
+        &mut self,
+        coordinator: &mut Coordinator<'_>,
+        interrupted: &dyn Fn() -> bool,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()>;
+
+    /// What it would submit for so many trials; `None` if it does not use a scheduler.
+    fn job(&self, run: i64, workers: usize) -> Option<String>;
+
+    /// Ends its workers after an error or an interruption.
+    fn cancel(&mut self) -> Result<()>;
+}
+
+/// Runs the trials in this process, one after another.
+pub(super) struct LocalLauncher<'a> {
+    worker: TrialWorker<'a>,
+    machine: BTreeMap<String, String>,
+    is_waiting: bool,
+}
+
+impl<'a> LocalLauncher<'a> {
+    /// The requirements of the studies are met.
+    pub(super) fn new(plan: Plan<'a>, options: &'a Options, scratch_dir: ScratchDir) -> LocalLauncher<'a> {
+        let worker = TrialWorker::new(plan, options, scratch_dir, &host_name(), Duration::ZERO);
+        LocalLauncher { worker, machine: local_machine(&options.scratch), is_waiting: false }
+    }
+}
+
+impl Launcher for LocalLauncher<'_> {
+    fn machine(&self) -> &BTreeMap<String, String> {
+        &self.machine
+    }
+
+    fn advance(
+        &mut self,
+        coordinator: &mut Coordinator<'_>,
+        interrupted: &dyn Fn() -> bool,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        if interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let run = coordinator.run;
+        let Some(claim) = self.worker.claim(coordinator.store, run)? else {
+            if !self.is_waiting {
+                self.is_waiting = true;
+                watch(Event::Note("waiting for trials that another process runs".to_owned()));
+            }
+            std::thread::sleep(PAUSE);
+            return coordinator.collect(watch);
+        };
+        coordinator.begun(&claim.key, watch);
+        match self.worker.run(coordinator.store, run, &claim, interrupted, watch)? {
+            Some(trial) => coordinator.ended(trial, watch),
+            None => watch(Event::Note("another process has taken over the trial".to_owned())),
+        }
+        Ok(())
+    }
+
+    fn job(&self, _: i64, _: usize) -> Option<String> {
+        None
+    }
+
+    fn cancel(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
