@@ -1,6 +1,6 @@
 # `make run` shows Poolwright on a live database; `make test` runs the tests. The scripts do the work.
 
-.PHONY: help run lab check-lab build install uninstall deb check-deb docs test test-kernel test-kernel-all test-mount web test-web fuzz sanitize bench lint ci clean
+.PHONY: help run lab check-lab build install uninstall deb check-deb docs test test-cluster test-kernel test-kernel-all test-mount web test-web fuzz sanitize bench lint ci clean
 .DEFAULT_GOAL := help
 
 # rustup's directory, also if the shell has not read the login files.
@@ -49,6 +49,9 @@ test-kernel: ## exchange pools between the engine and a kernel's OpenZFS in a vi
 
 test-kernel-all: ## the same, and databases, estimates of space and replays against the kernel (two hours)
 	@scripts/test-kernel.sh --all
+
+test-cluster: ## run a campaign on a private Slurm of three nodes on this machine, while a node and the controller are killed
+	@scripts/test-cluster.sh
 
 web: ## build the web page of `poolwright serve` again, into crates/monitor/page (Node.js)
 	@scripts/web.sh

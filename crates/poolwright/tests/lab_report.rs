@@ -60,7 +60,7 @@ fn other_formats_are_printed_and_leave_no_page() {
         .stdout(predicate::str::starts_with("# A campaign"));
     let csv = report(dir.path(), &["made-up", "--csv"]).success();
     let csv = String::from_utf8(csv.get_output().stdout.clone()).unwrap();
-    let head = "study,primarycache,compression,recordsize,sync,block,phase,measure,value,unit\n";
+    let head = "study,primarycache,compression,recordsize,sync,block,node,phase,measure,value,unit\n";
     assert!(csv.starts_with(head), "{csv}");
     let json = report(dir.path(), &["made-up", "--json"]).success();
     let json = common::json_output("lab-report", &json.get_output().stdout);
