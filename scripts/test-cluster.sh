@@ -79,16 +79,19 @@ until_ended() {
     done
 }
 
-# The number of the node that runs a trial which has just begun.
-busy_node() {
-    local limit=$((SECONDS + PATIENCE)) node
+# kill_busy_node: kills the node of the trial that has begun last. Sets NODE. A trial may end in the moment before; then it is another one's
+# turn, and the node is started again.
+kill_busy_node() {
+    local limit=$((SECONDS + PATIENCE)) token node
     while :; do
-        node=$(query "SELECT node FROM lab_task WHERE state = 'claimed' LIMIT 1")
-        [ -z "$node" ] || break
         [ $SECONDS -lt $limit ] || fail "no trial runs"
-        sleep 0.1
+        IFS='|' read -r token node < <(query "SELECT token, node FROM lab_task WHERE state = 'claimed' ORDER BY token DESC LIMIT 1") || true
+        [ -n "${node:-}" ] || { sleep 0.1; continue; }
+        NODE=${node#node}
+        "$CLUSTER" kill-node "$DIR/c" "$NODE"
+        [ "$(query "SELECT count(*) FROM lab_task WHERE state = 'claimed' AND token = $token")" -eq 0 ] || break
+        "$CLUSTER" start-node "$DIR/c" "$NODE"
     done
-    echo "${node#node}"
 }
 
 check() {
@@ -134,8 +137,7 @@ BEGAN=$SECONDS
 ) >"$DIR/run.json" 2>"$DIR/run.log" &
 RUN_PID=$!
 until_ended 6
-NODE=$(busy_node)
-"$CLUSTER" kill-node "$DIR/c" "$NODE"
+kill_busy_node
 say "  killed node$NODE, with a trial on it"
 until_ended 20
 "$CLUSTER" restart-controller "$DIR/c"

@@ -19,6 +19,7 @@ pub mod kernel;
 pub mod machine;
 pub mod memory;
 mod memory_file;
+pub mod memory_limit;
 pub mod mountinfo;
 pub mod output;
 pub mod part;

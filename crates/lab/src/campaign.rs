@@ -145,6 +145,8 @@ pub struct PoolSpec {
     pub device: String,
     /// What the kernel may cache: `through`, `pages`, `writeback`.
     pub caching: String,
+    /// Limit for the memory of the database, of the engine and of the page cache that they fill together: a size, or `none`.
+    pub memory: String,
     /// Module parameters of the engine: name → value, as in `zfs_prefetch_disable` → `1`.
     pub tunables: BTreeMap<String, String>,
 }
@@ -157,6 +159,7 @@ impl Default for PoolSpec {
             arc: "512M".into(),
             device: "none".into(),
             caching: "through".into(),
+            memory: "none".into(),
             tunables: BTreeMap::new(),
         }
     }
@@ -177,6 +180,8 @@ pub struct Study {
     pub stop: Option<Stop>,
     /// Scales at which the study runs; an empty list means all.
     pub scales: Vec<String>,
+    /// Whether it runs only if it is named: it needs what not every machine has.
+    pub on_request: bool,
     /// Parameters that override those of the campaign's scale.
     pub parameters: Parameters,
     /// Parameters by scale, which override `parameters`.

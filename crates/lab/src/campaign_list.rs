@@ -47,6 +47,6 @@ impl CampaignList {
 
 /// The number of trials at the small scale, without those that a stop rule adds.
 fn trials(campaign: &Campaign) -> usize {
-    let studies = campaign.studies.iter().filter(|s| s.is_of(SMALL));
+    let studies = campaign.studies.iter().filter(|s| s.is_of(SMALL) && !s.on_request);
     studies.map(|s| order::cases(s).len() * s.repeats as usize).sum()
 }

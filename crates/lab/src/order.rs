@@ -92,6 +92,7 @@ impl Conditions {
                 "ashift" => self.pool.ashift = value.as_u64().unwrap_or(12) as u32,
                 "arc" => self.pool.arc = text(),
                 "device" => self.pool.device = text(),
+                "memory" => self.pool.memory = text(),
                 _ => self.pool.caching = text(),
             },
         }

@@ -147,7 +147,9 @@ impl StudyReport {
 impl Report {
     /// Computes the report.
     pub fn new(campaign: &Campaign, id: i64, run: &Run, trials: &[Trial]) -> Report {
-        let in_scale = || campaign.studies.iter().filter(|s| s.is_of(&run.scale));
+        let has_trials = |study: &Study| trials.iter().any(|trial| trial.key.study == study.name);
+        let is_shown = |study: &&Study| study.is_of(&run.scale) && (!study.on_request || has_trials(study));
+        let in_scale = || campaign.studies.iter().filter(is_shown);
         let outcomes = || trials.iter().filter_map(|t| t.outcome.as_ref().ok());
         Report {
             campaign: campaign.name.clone(),

@@ -6,6 +6,7 @@ mod cluster;
 mod coordinator;
 mod executor;
 mod launcher;
+mod lease;
 mod progress_text;
 pub mod scratch_dir;
 mod work;
@@ -36,6 +37,9 @@ use coordinator::Coordinator;
 use launcher::{Launcher, LocalLauncher};
 use scratch_dir::ScratchDir;
 
+/// For how long a worker tries to save its result, and a coordinator to read results, if the store cannot be reached.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -57,6 +61,8 @@ pub struct Options {
     pub scratch: PathBuf,
     /// Whether to keep the trials' scratch directories.
     pub keep: bool,
+    /// Location of the results.
+    pub results: String,
     /// A worker that does not renew its lease for so long is given up, and another one runs its trial.
     pub lease: Duration,
     /// What runs the trials.
@@ -167,7 +173,8 @@ pub fn run(
     let run = new_run(campaign, text, options, launcher.as_ref());
     let before = store.runs()?;
     let id = store.begin(&run)?;
-    let mut coordinator = Coordinator::begin(store, id, &studies, options)?;
+    store.clear_queue(id)?;
+    let mut coordinator = Coordinator::begin(store, id, campaign, &studies, options)?;
     coordinator.announce(changed(&before, id, &run), watch);
     if let RunTarget::Dataset { options, .. } = &options.target {
         let pool = options.pool();
@@ -176,8 +183,11 @@ pub fn run(
         )));
     }
     let ended = until_complete(&mut coordinator, launcher.as_mut(), interrupted, watch);
-    if ended.is_err() {
-        launcher.cancel()?;
+    if let Err(error) = &ended
+        && !is_of_store(error)
+        && let Err(why) = launcher.cancel()
+    {
+        watch(Event::Note(format!("its workers may still run: {why}")));
     }
     let mut summary = coordinator.summary;
     match ended {
@@ -200,7 +210,7 @@ pub fn job(campaign: &Campaign, text: &str, options: &Options, store: &mut dyn S
     let studies = chosen(campaign, options)?;
     let launcher = ClusterLauncher::new(cluster, options)?;
     let id = store.begin(&new_run(campaign, text, options, &launcher))?;
-    let coordinator = Coordinator::begin(store, id, &studies, options)?;
+    let coordinator = Coordinator::begin(store, id, campaign, &studies, options)?;
     Ok(launcher.job(id, coordinator.missing()).unwrap_or_default())
 }
 
@@ -222,10 +232,36 @@ fn until_complete(
     interrupted: &dyn Fn() -> bool,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<()> {
-    while !coordinator.is_complete()? {
-        launcher.advance(coordinator, interrupted, watch)?;
+    let mut unreachable: Option<Instant> = None;
+    loop {
+        let advanced = match coordinator.is_complete() {
+            Ok(true) => return Ok(()),
+            Ok(false) => launcher.advance(coordinator, interrupted, watch),
+            Err(error) => Err(error),
+        };
+        match advanced {
+            Ok(()) if unreachable.take().is_some() => {
+                watch(Event::Note("the results can be reached again".to_owned()));
+            }
+            Ok(()) => {}
+            // Workers on other machines have the same patience.
+            Err(error) if is_of_store(&error) && launcher.has_patience() && !interrupted() => {
+                let since = *unreachable.get_or_insert_with(|| {
+                    watch(Event::Note(format!("{error}; trying again")));
+                    Instant::now()
+                });
+                if since.elapsed() > PATIENCE {
+                    return Err(error);
+                }
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(())
+}
+
+fn is_of_store(error: &Error) -> bool {
+    matches!(error, Error::Store { .. })
 }
 
 fn plan<'a>(campaign: &'a Campaign, options: &'a Options) -> Plan<'a> {
@@ -265,8 +301,10 @@ pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a S
             )));
         }
     }
-    let studies: Vec<&Study> =
-        of_scale.into_iter().filter(|s| options.only.is_empty() || options.only.contains(&s.name)).collect();
+    let studies: Vec<&Study> = of_scale
+        .into_iter()
+        .filter(|s| if options.only.is_empty() { !s.on_request } else { options.only.contains(&s.name) })
+        .collect();
     let unfit = studies.iter().find_map(|study| Some((study, options.target.unfit(study)?)));
     if let Some((study, why)) = unfit {
         let others = studies.iter().filter(|study| options.target.unfit(study).is_none());

@@ -21,8 +21,12 @@ fn results(seeds: &[u64]) -> tempfile::TempDir {
         let id = store.begin(&run).unwrap();
         let keys: Vec<_> = trials.iter().map(|trial| trial.key.clone()).collect();
         store.enqueue(id, 0, &keys).unwrap();
-        let worker =
-            Claimant { node: String::new(), process: Process::current(), lease: Duration::from_secs(600) };
+        let worker = Claimant {
+            node: String::new(),
+            process: Process::current(),
+            lease: Duration::from_secs(600),
+            studies: Vec::new(),
+        };
         for trial in &trials {
             let claim = store.claim(id, &worker).unwrap().unwrap();
             assert_eq!(claim.key, trial.key, "one block after another");

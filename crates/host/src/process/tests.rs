@@ -18,7 +18,7 @@ fn processes_with_names_of_any_kind() {
 #[test]
 fn an_exiting_thread_does_not_run() {
     let stat = |state: char, flags: u32| {
-        let line = format!("77 (a) b (c) {state} 12 77 77 0 -1 {flags} 0 0 0 0 1 2 3 4");
+        let line = format!("77 (a) b (c) {state} 12 77 77 0 -1 {flags} 0 0 0 0 1 2 3 4 20 0 1 0 5678");
         ProcessStat::parse(&line).unwrap()
     };
     assert!(stat('S', 4_194_304).is_running() && !stat('S', 4_194_304).is_kernel_thread());
@@ -26,6 +26,7 @@ fn an_exiting_thread_does_not_run() {
     // Between the tracepoint and its end a thread is running, with this flag set.
     assert!(!stat('R', 4_194_304 | PF_EXITING).is_running());
     assert!(stat('S', PF_KTHREAD).is_kernel_thread());
+    assert_eq!(stat('S', 0).start_ticks, 5678);
     assert!(is_running(std::process::id() as i32) && !is_running(-1));
 }
 

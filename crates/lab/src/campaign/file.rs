@@ -7,8 +7,8 @@ use toml::{Spanned, Table, Value};
 
 use super::value::{
     ArcLimit, Ashift, Blocks, Bound, Caching, DeviceSpec, DriverParameters, Figure, Interval, Line,
-    MeasureUnit, OneOrMany, Progress, Seconds, Size, Spelled, Time, TimesRange, Tunable, TunableName, Vdevs,
-    Word,
+    MeasureUnit, MemoryLimit, OneOrMany, Progress, Seconds, Size, Spelled, Time, TimesRange, Tunable,
+    TunableName, Vdevs, Word,
 };
 use super::{Improvement, PoolSpec};
 
@@ -83,6 +83,8 @@ pub(super) struct StudyEntry {
     #[serde(default)]
     pub scales: Vec<Spanned<String>>,
     #[serde(default)]
+    pub on_request: bool,
+    #[serde(default)]
     pub datasets: DatasetEntries,
     #[serde(default)]
     pub pool: PoolEntry,
@@ -111,6 +113,7 @@ pub(super) struct PoolEntry {
     arc: Option<ArcLimit>,
     device: Option<DeviceSpec>,
     caching: Option<Caching>,
+    memory: Option<MemoryLimit>,
     tunables: BTreeMap<TunableName, Tunable>,
 }
 
@@ -125,6 +128,7 @@ impl PoolEntry {
             arc: self.arc.as_ref().map_or(&base.arc, |arc| &arc.0).clone(),
             device: self.device.as_ref().map_or(&base.device, |device| &device.0).clone(),
             caching: self.caching.as_ref().map_or(&base.caching, |caching| &caching.0).clone(),
+            memory: self.memory.as_ref().map_or(&base.memory, |memory| &memory.0).clone(),
             tunables,
         }
     }

@@ -63,6 +63,7 @@ pub const MEASURES: &[MeasureRow] = &[
     ("engine_s", "CPU time of OpenZFS", "s", LOWER),
     ("host_cpu", "CPU load of the host", "percent", LOWER),
     ("run_queue", "runnable processes", "count", None),
+    ("memory_used", "most memory, with page cache", "bytes", LOWER),
     ("disk_busy", "load of the disk", "percent", LOWER),
     ("disk_queue", "requests in the disk's queue", "count", None),
     ("logical", "logical size", "bytes", None),

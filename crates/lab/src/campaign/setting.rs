@@ -14,7 +14,7 @@ use super::value::{self, Checked, Spelled, unknown};
 use super::{ParameterPath, Parameters, Phase, PoolSpec};
 
 /// Paths of a pool's fields.
-const POOL_KEYS: [&str; 6] = ["vdevs", "ashift", "arc", "device", "caching", "tunables.NAME"];
+const POOL_KEYS: [&str; 7] = ["vdevs", "ashift", "arc", "device", "caching", "memory", "tunables.NAME"];
 
 pub(super) type Roles = BTreeMap<String, Settings>;
 

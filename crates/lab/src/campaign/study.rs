@@ -74,6 +74,7 @@ fn outline(at: &Spanned<StudyEntry>, file: &CampaignFile, campaign: &Campaign) -
         stop: stop(entry)?,
         parameters: entry.parameters.clone().map(|parameters| parameters.0).unwrap_or_default(),
         scale: entry.scale.iter().map(scale).collect::<Result<_>>()?,
+        on_request: entry.on_request,
         scales: entry.scales.iter().map(|name| known_scale(name, &campaign.scale)).collect::<Result<_>>()?,
         pool: entry.pool.over(&campaign.pool),
         measures: Vec::new(),

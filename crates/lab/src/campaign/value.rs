@@ -62,6 +62,7 @@ checked! {
     /// A device in the spelling of `mount --device`: `KIND[,FILE=KIND…]`.
     DeviceSpec(String) = String => device;
     Caching(String) = String => caching;
+    MemoryLimit(String) = Value => memory_limit;
     /// The unit of a driver's figure.
     MeasureUnit(String) = String => unit;
     /// The name of a module parameter.
@@ -204,6 +205,14 @@ fn vdevs(words: Vec<Line>) -> Checked<Vec<String>> {
 
 fn arc(value: Value) -> Checked<String> {
     if size(&value)? < 64 << 20 { Err(expected("a size of at least 64M", &value)) } else { spelled(&value) }
+}
+
+fn memory_limit(value: Value) -> Checked<String> {
+    match value.as_str() {
+        Some("none") => Ok("none".to_owned()),
+        _ if size(&value)? < 128 << 20 => Err(expected("none or a size of at least 128M", &value)),
+        _ => spelled(&value),
+    }
 }
 
 fn device(text: String) -> Checked<String> {

@@ -8,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use poolwright_host::memory_limit::MemoryGroup;
 use poolwright_host::private;
+use poolwright_openzfs::property::parse_size;
 use poolwright_replay::PoolWatch;
 use poolwright_replay::child::{PARENT, last_words};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -69,7 +71,12 @@ pub fn run(
     let path = scratch_dir.beside(position, "json");
     let text = serde_json::to_vec_pretty(spec).map_err(|e| Error::Trial(e.to_string()))?;
     private::write(&path, &text).map_err(Error::host("writing", &path))?;
+    let group = memory_group(spec, scratch_dir)?;
     let mut child = start(program, &path, scratch_dir)?;
+    if let Some(group) = &group {
+        // A trial has not started a process yet. If it has ended, it says why.
+        let _ = group.add(child.id());
+    }
     let mut watch = match &spec.target {
         TargetSpec::Dataset(options) => Some(PoolWatch::start(options, child.id())).transpose(),
         TargetSpec::Pool(_) | TargetSpec::Directory(_) => Ok(None),
@@ -84,13 +91,44 @@ pub fn run(
         end(&mut child);
     }
     // What the trial left running uses its datasets, which can be destroyed only afterwards.
-    let killed = if matches!(spec.target, TargetSpec::Dataset(_)) { scratch_dir.end_processes() } else { 0 };
+    let is_in_use = group.is_some() || matches!(spec.target, TargetSpec::Dataset(_));
+    let killed = if is_in_use { scratch_dir.end_processes() } else { 0 };
+    let over_limit = group.and_then(end_group);
     let pool = match watch?.map(finish) {
         Some(Err(why)) => return ran.and(Err(why)),
         pool => pool.transpose()?,
     };
-    let outcome = ran?.map(|outcome| Outcome { pool, ..outcome });
+    let outcome = match over_limit {
+        Some(why) => ran.and(Ok(Err(why)))?,
+        None => ran?.map(|outcome| Outcome { pool, ..outcome }),
+    };
     Ok(EndedTrial { outcome, pool, killed })
+}
+
+/// Creates the control group of a trial whose memory is limited. A killed run leaves an empty one, which the next run replaces.
+fn memory_group(spec: &TrialSpec, scratch_dir: &ScratchDir) -> Result<Option<MemoryGroup>> {
+    let TargetSpec::Pool(pool) = &spec.target else { return Ok(None) };
+    let Ok(limit) = parse_size(&pool.memory) else { return Ok(None) };
+    let name = scratch_dir.root().to_string_lossy().replace('/', "-");
+    let group = MemoryGroup::create(&format!("poolwright{name}"), limit);
+    group.map(Some).map_err(|why| {
+        Error::Missing(format!(
+            "cannot limit the memory of a trial to {}: {why}\nhint: run as root",
+            pool.memory
+        ))
+    })
+}
+
+/// Removes the control group of a trial that has ended. Returns why the trial failed if it needed more memory than its limit.
+fn end_group(group: MemoryGroup) -> Option<String> {
+    let killed = group.killed();
+    // A group that is left is replaced by the next trial.
+    let _ = group.remove();
+    (killed > 0).then(|| {
+        format!(
+            "the trial reached the limit of its memory, and the kernel killed a process ({killed} in all)"
+        )
+    })
 }
 
 /// Destroys the datasets of a trial that has ended, and returns the load of its pool.

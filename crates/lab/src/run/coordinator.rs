@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Event, Options, Summary};
-use crate::campaign::Study;
+use crate::campaign::{Campaign, Study};
 use crate::order;
 use crate::statistics;
-use crate::store::{Store, Trial};
+use crate::store::{Store, Task, Trial};
 use crate::{Result, TrialKey};
 
 /// The most trials of a block, for ranks in the queue.
@@ -22,12 +22,16 @@ pub(super) struct Coordinator<'a> {
     pub(super) summary: Summary,
     options: &'a Options,
     studies: &'a [&'a Study],
+    /// The place of each study in the campaign.
+    places: Vec<i64>,
     /// The number of blocks of each study.
     blocks: Vec<u32>,
     /// All known trials, including those of earlier runs.
     trials: Vec<Trial>,
     /// The trials of these studies and blocks.
     wanted: BTreeSet<TrialKey>,
+    /// Those that have succeeded.
+    done: BTreeSet<TrialKey>,
     /// Those that have failed in this run. They are not repeated.
     failed: BTreeSet<TrialKey>,
 }
@@ -40,18 +44,22 @@ impl<'a> Coordinator<'a> {
     pub(super) fn begin(
         store: &'a mut dyn Store,
         run: i64,
+        campaign: &Campaign,
         studies: &'a [&'a Study],
         options: &'a Options,
     ) -> Result<Coordinator<'a>> {
         let trials = store.trials(run)?;
-        store.clear_queue(run)?;
+        let place = |study: &&Study| campaign.studies.iter().position(|other| other.name == study.name);
+        let places = studies.iter().map(|study| place(study).unwrap_or(0) as i64).collect();
         let mut coordinator = Coordinator {
             store,
             run,
             summary: Summary { run, ..Summary::default() },
             options,
             studies,
+            places,
             blocks: studies.iter().map(|study| options.repeats.unwrap_or(study.repeats)).collect(),
+            done: trials.iter().filter(|t| t.outcome.is_ok()).map(|t| t.key.clone()).collect(),
             trials,
             wanted: BTreeSet::new(),
             failed: BTreeSet::new(),
@@ -82,12 +90,15 @@ impl<'a> Coordinator<'a> {
             keys.into_iter().partition(|key| self.is_done(key));
         self.summary.skipped += done.len();
         self.summary.trials += done.len();
-        let rank = (study as i64 * BLOCKS + i64::from(block)) * BLOCK;
-        self.store.enqueue(self.run, rank, &missing)
+        self.store.enqueue(self.run, self.rank(study, block), &missing)
+    }
+
+    fn rank(&self, study: usize, block: u32) -> i64 {
+        (self.places[study] * BLOCKS + i64::from(block)) * BLOCK
     }
 
     fn is_done(&self, key: &TrialKey) -> bool {
-        self.trials.iter().any(|t| t.key == *key && t.outcome.is_ok())
+        self.done.contains(key)
     }
 
     fn has_ended(&self, key: &TrialKey) -> bool {
@@ -114,6 +125,11 @@ impl<'a> Coordinator<'a> {
         Ok(self.missing() == 0)
     }
 
+    /// Whether a trial is one of these studies and blocks.
+    pub(super) fn wants(&self, key: &TrialKey) -> bool {
+        self.wanted.contains(key)
+    }
+
     /// The number of trials that have not ended.
     pub(super) fn missing(&self) -> usize {
         self.wanted.iter().filter(|key| !self.has_ended(key)).count()
@@ -132,9 +148,16 @@ impl<'a> Coordinator<'a> {
 
     /// A trial has ended and is saved.
     pub(super) fn ended(&mut self, trial: Trial, watch: &mut dyn FnMut(Event<'_>)) {
+        if !self.wanted.contains(&trial.key) {
+            // Of another run of the same campaign, with more studies or blocks.
+            return;
+        }
         self.summary.trials += 1;
         match &trial.outcome {
-            Ok(_) => self.summary.done += 1,
+            Ok(_) => {
+                self.summary.done += 1;
+                self.done.insert(trial.key.clone());
+            }
             Err(why) => {
                 self.summary.failed.push((trial.key.clone(), why.clone()));
                 self.failed.insert(trial.key.clone());
@@ -146,12 +169,12 @@ impl<'a> Coordinator<'a> {
         self.trials.push(trial);
     }
 
-    /// Reads the trials that other processes have ended, and puts those into the queue that it has lost: another run of the same campaign
+    /// Reads the queue and the trials that other processes have ended, and puts those into the queue that it has lost: another run of the same campaign
     /// may have emptied it.
     ///
     /// # Errors
     /// Those of the store.
-    pub(super) fn collect(&mut self, watch: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    pub(super) fn collect(&mut self, watch: &mut dyn FnMut(Event<'_>)) -> Result<Vec<Task>> {
         let tasks = self.store.queue(self.run)?;
         for task in tasks.iter().filter(|task| task.has_ended()) {
             if !self.wanted.contains(&task.key) || self.has_ended(&task.key) {
@@ -162,18 +185,16 @@ impl<'a> Coordinator<'a> {
             }
         }
         let queued: BTreeSet<&TrialKey> = tasks.iter().map(|task| &task.key).collect();
-        for study in 0..self.studies.len() {
-            for block in 0..self.blocks[study] {
-                let keys = self.keys(study, block);
-                let lost: Vec<TrialKey> =
-                    keys.into_iter().filter(|key| !queued.contains(key) && !self.has_ended(key)).collect();
-                if !lost.is_empty() {
-                    let rank = (study as i64 * BLOCKS + i64::from(block)) * BLOCK;
-                    self.store.enqueue(self.run, rank, &lost)?;
+        if self.wanted.iter().any(|key| !queued.contains(key) && !self.has_ended(key)) {
+            for study in 0..self.studies.len() {
+                for block in 0..self.blocks[study] {
+                    let keys = self.keys(study, block).into_iter();
+                    let lost: Vec<TrialKey> = keys.filter(|key| !self.has_ended(key)).collect();
+                    self.store.enqueue(self.run, self.rank(study, block), &lost)?;
                 }
             }
         }
-        Ok(())
+        Ok(tasks)
     }
 
     /// Warns of measures that the first trial of a study does not have, or has in another unit: only the driver knows what it

@@ -1,6 +1,7 @@
 //! What runs the trials: this process, or the scheduler of a cluster.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What runs the trials of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub enum Executor {
     #[default]
     Local,
     /// The scheduler of a cluster.
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 /// Workers on a cluster.
@@ -52,6 +53,8 @@ pub struct SlurmOptions {
 pub struct KubernetesOptions {
     /// The image with Poolwright and the databases.
     pub image: String,
+    /// For so long, a pod stays on a node that does not answer.
+    pub lease: Duration,
     /// The namespace; `None` for that of the context of `kubectl`.
     pub namespace: Option<String>,
     /// The secret whose keys are files below `/etc/poolwright/results`: `passfile`, `root.crt`.

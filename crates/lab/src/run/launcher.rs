@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::coordinator::Coordinator;
 use super::scratch_dir::ScratchDir;
 use super::worker::TrialWorker;
-use super::{Event, Options, host_name, local_machine};
+use super::{Event, Options, PATIENCE, host_name, local_machine};
 use crate::order::Plan;
+use crate::store::{self, TaskState};
 use crate::{Error, Result};
 
 /// How long a launcher waits if it has nothing to do.
@@ -29,6 +30,9 @@ pub(super) trait Launcher {
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<()>;
 
+    /// Whether its workers go on while the results cannot be reached.
+    fn has_patience(&self) -> bool;
+
     /// What it would submit for so many trials; `None` if it does not use a scheduler.
     fn job(&self, run: i64, workers: usize) -> Option<String>;
 
@@ -46,7 +50,9 @@ pub(super) struct LocalLauncher<'a> {
 impl<'a> LocalLauncher<'a> {
     /// The requirements of the studies are met.
     pub(super) fn new(plan: Plan<'a>, options: &'a Options, scratch_dir: ScratchDir) -> LocalLauncher<'a> {
-        let worker = TrialWorker::new(plan, options, scratch_dir, &host_name(), Duration::ZERO);
+        // A file that cannot be written now cannot later.
+        let patience = if store::is_url(&options.results) { PATIENCE } else { Duration::ZERO };
+        let worker = TrialWorker::new(plan, options, scratch_dir, &host_name(), patience);
         LocalLauncher { worker, machine: local_machine(&options.scratch), is_waiting: false }
     }
 }
@@ -67,12 +73,14 @@ impl Launcher for LocalLauncher<'_> {
         }
         let run = coordinator.run;
         let Some(claim) = self.worker.claim(coordinator.store, run)? else {
-            if !self.is_waiting {
+            let tasks = coordinator.collect(watch)?;
+            let is_claimed = tasks.iter().any(|task| task.state == TaskState::Claimed);
+            if is_claimed && !self.is_waiting {
                 self.is_waiting = true;
                 watch(Event::Note("waiting for trials that another process runs".to_owned()));
             }
             std::thread::sleep(PAUSE);
-            return coordinator.collect(watch);
+            return Ok(());
         };
         coordinator.begun(&claim.key, watch);
         match self.worker.run(coordinator.store, run, &claim, interrupted, watch)? {
@@ -80,6 +88,10 @@ impl Launcher for LocalLauncher<'_> {
             None => watch(Event::Note("another process has taken over the trial".to_owned())),
         }
         Ok(())
+    }
+
+    fn has_patience(&self) -> bool {
+        false
     }
 
     fn job(&self, _: i64, _: usize) -> Option<String> {

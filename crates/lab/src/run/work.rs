@@ -1,15 +1,16 @@
 //! One trial of a queue, by a worker that a scheduler has started.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use super::worker::TrialWorker;
-use super::{Event, Options, local_machine, plan, prepare, trial_name};
-use crate::campaign::{Campaign, Study};
-use crate::store::{Run, Store, Trial};
+use super::{Event, Options, PATIENCE, chosen, local_machine, plan, prepare, trial_name};
+use crate::campaign::Campaign;
+use crate::store::{Claim, Run, Store, TaskState, Trial};
 use crate::{Error, Result};
 
-/// For how long a worker tries to save its result.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How often a worker without a trial looks again.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// The field of a machine that says why it cannot run trials.
 pub(super) const PROBLEM: &str = "problem";
@@ -41,9 +42,12 @@ pub fn work(
 ) -> Result<Worked> {
     let (id, run) = run;
     let mut machine = local_machine(&options.scratch);
-    let studies: Vec<&Study> = campaign.studies.iter().filter(|study| study.is_of(&run.scale)).collect();
-    // Two nodes may share a machine.
-    let scratch_dir = match prepare(campaign, options, &studies, &format!("poolwright-lab-{node}")) {
+    let prepared = check_version(run, &machine).and_then(|()| {
+        let studies = chosen(campaign, options)?;
+        // Two nodes may share a machine.
+        prepare(campaign, options, &studies, &format!("poolwright-lab-{node}"))
+    });
+    let scratch_dir = match prepared {
         Ok(scratch_dir) => scratch_dir,
         Err(error) => {
             machine.insert(PROBLEM.to_owned(), error.to_string());
@@ -52,14 +56,51 @@ pub fn work(
         }
     };
     let mut worker = TrialWorker::new(plan(campaign, options), options, scratch_dir, node, PATIENCE);
-    if interrupted() {
-        return Err(Error::Interrupted);
-    }
-    let Some(claim) = worker.claim(store, id)? else { return Ok(Worked::Nothing) };
+    let Some(claim) = claim(&worker, store, id, options.lease, interrupted)? else {
+        return Ok(Worked::Nothing);
+    };
     store.save_node(id, node, &machine)?;
     watch(Event::Note(format!("{node}: {} begins", trial_name(&claim.key))));
     Ok(match worker.run(store, id, &claim, interrupted, watch)? {
         Some(trial) => Worked::Ended(Box::new(trial)),
         None => Worked::Lost,
     })
+}
+
+/// Claims a trial. If there is none for this node, it waits for one for the time of a lease: another node may begin and fail.
+fn claim(
+    worker: &TrialWorker<'_>,
+    store: &mut dyn Store,
+    run: i64,
+    patience: Duration,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Option<Claim>> {
+    let begun = Instant::now();
+    loop {
+        if interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let claim = worker.claim(store, run)?;
+        if claim.is_some() || begun.elapsed() >= patience {
+            return Ok(claim);
+        }
+        if !store.queue(run)?.iter().any(|task| task.state == TaskState::Queued) {
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Refuses a run that another release of Poolwright has begun: its trials are not comparable.
+fn check_version(run: &Run, machine: &BTreeMap<String, String>) -> Result<()> {
+    let (begun, here) = (run.machine.get("poolwright"), machine.get("poolwright"));
+    if begun == here {
+        return Ok(());
+    }
+    let shown = |version: Option<&String>| version.cloned().unwrap_or_default();
+    Err(Error::Missing(format!(
+        "Poolwright {} has begun the run, and {} is on this node",
+        shown(begun),
+        shown(here)
+    )))
 }

@@ -1,11 +1,11 @@
 //! Runs single trials of a run's queue on this machine.
 
-use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use poolwright_host::quoted;
 use poolwright_host::time::now;
 
+use super::lease::LeaseKeeper;
 use super::scratch_dir::ScratchDir;
 use super::{Event, Options, child};
 use crate::campaign::Study;
@@ -66,7 +66,9 @@ impl<'a> TrialWorker<'a> {
         node: &str,
         patience: Duration,
     ) -> TrialWorker<'a> {
-        let identity = Claimant { node: node.to_owned(), process: Process::current(), lease: options.lease };
+        let studies = options.only.clone();
+        let identity =
+            Claimant { node: node.to_owned(), process: Process::current(), lease: options.lease, studies };
         TrialWorker { plan, options, scratch_dir, identity, written: PoolWrites::default(), patience }
     }
 
@@ -93,44 +95,20 @@ impl<'a> TrialWorker<'a> {
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Trial>> {
         let started = now();
-        let is_lost = Cell::new(false);
-        let outcome = match self.outcome_while_leased(store, run, claim, &is_lost, interrupted, watch) {
+        // Until the trial is saved.
+        let lease = LeaseKeeper::start(&self.options.results, run, &self.identity, claim);
+        let outcome = match self.outcome(claim, &|| lease.is_lost() || interrupted(), watch) {
             Ok(outcome) => outcome,
-            Err(_) if is_lost.get() => return Ok(None),
+            Err(_) if lease.is_lost() => return Ok(None),
             Err(error) => {
-                store.release(run, claim)?;
+                // If the store cannot be reached, the lease expires.
+                let _ = store.release(run, claim);
                 return Err(error);
             }
         };
         let node = self.identity.node.clone();
         let trial = Trial { key: claim.key.clone(), position: claim.position, started, node, outcome };
         Ok(self.save(store, run, claim, &trial)?.then_some(trial))
-    }
-
-    /// Runs the trial and renews the lease. Sets `is_lost` and stops if another worker has claimed the trial.
-    fn outcome_while_leased(
-        &mut self,
-        store: &mut dyn Store,
-        run: i64,
-        claim: &Claim,
-        is_lost: &Cell<bool>,
-        interrupted: &dyn Fn() -> bool,
-        watch: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Ran> {
-        let worker = self.identity.clone();
-        let (store, renewed) = (RefCell::new(store), Cell::new(Instant::now()));
-        // While the store cannot be reached, the trial goes on: if another worker claims it meanwhile, the result is not saved.
-        let renew = || {
-            renewed.set(Instant::now());
-            is_lost.set(!store.borrow_mut().renew(run, &worker, claim).unwrap_or(true));
-        };
-        let stop = || {
-            if !is_lost.get() && renewed.get().elapsed() >= worker.lease / 4 {
-                renew();
-            }
-            is_lost.get() || interrupted()
-        };
-        self.outcome(claim, &stop, watch)
     }
 
     fn outcome(

@@ -29,8 +29,18 @@ pub(super) struct Postgres {
 /// Connects, and creates the tables if they do not exist.
 pub(super) fn open(url: &str) -> Result<SqlStore<Postgres>> {
     let failed = |why: String| Error::Store { location: without_password(url), why };
-    let client = connection::connect(url).map_err(failed)?;
+    let client = connect(url).map_err(failed)?;
     SqlStore::new(Postgres { client, url: url.to_owned() })
+}
+
+/// A process that is stopped in the middle of a transaction must not keep the lock from all others.
+const LIMITS: &str = "SET idle_in_transaction_session_timeout = '30s'; SET lock_timeout = '30s'; SET statement_timeout = '60s'; \
+    SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3;";
+
+fn connect(url: &str) -> std::result::Result<Client, String> {
+    let mut client = connection::connect(url)?;
+    client.batch_execute(LIMITS).map_err(|e| words(&e))?;
+    Ok(client)
 }
 
 /// Returns the server's message, which the error's text omits.
@@ -62,7 +72,7 @@ impl Database for Postgres {
     fn transaction(&mut self, work: &mut dyn FnMut(&mut dyn Statements) -> Done) -> Done {
         // A trial may take hours, and the server may have been restarted in the meantime.
         if self.client.is_valid(Duration::from_secs(10)).is_err() {
-            self.client = connection::connect(&self.url)?;
+            self.client = connect(&self.url)?;
         }
         let mut transaction = self.client.transaction().map_err(|e| words(&e))?;
         let lock = format!("SELECT pg_advisory_xact_lock({LOCK})");

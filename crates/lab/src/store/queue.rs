@@ -112,6 +112,14 @@ pub struct Claimant {
     pub process: Process,
     /// The lease: a worker that does not renew it for so long is given up.
     pub lease: Duration,
+    /// Names of the studies whose trials it may run; an empty list means all.
+    pub studies: Vec<String>,
+}
+
+impl Claimant {
+    fn may_run(&self, task: &Task) -> bool {
+        self.studies.is_empty() || self.studies.contains(&task.key.study)
+    }
 }
 
 /// A trial that a worker has claimed.
@@ -168,7 +176,8 @@ pub(super) fn choose(tasks: &[Task], worker: &Claimant) -> Option<usize> {
         Some((node, _)) if seen.get(node).is_none_or(|last| *last < lost_ms) => Some(2),
         Some(_) => None,
     };
-    let free = tasks.iter().enumerate().filter(|(_, task)| task.is_free(&worker.process));
+    let is_candidate = |task: &Task| worker.may_run(task) && task.is_free(&worker.process);
+    let free = tasks.iter().enumerate().filter(|(_, task)| is_candidate(task));
     free.filter_map(|(at, task)| Some((preference(task)?, task.rank, at))).min().map(|(_, _, at)| at)
 }
 
@@ -184,7 +193,7 @@ mod tests {
     }
 
     fn claimant(node: &str) -> Claimant {
-        Claimant { node: node.into(), process: Process::current(), lease: LEASE }
+        Claimant { node: node.into(), process: Process::current(), lease: LEASE, studies: Vec::new() }
     }
 
     #[test]
@@ -204,6 +213,8 @@ mod tests {
         assert_eq!(chosen("a"), Some(1));
         assert_eq!(chosen("b"), Some(3), "not the trial that it runs");
         assert_eq!(chosen("c"), Some(4));
+        let of_another = Claimant { studies: vec!["another".into()], ..claimant("c") };
+        assert_eq!(choose(&tasks(100_000), &of_another), None);
         let begun = |now: i64| [&tasks(now)[..4], &[task(4, 2, Claimed, "c", 108_000 - now)]].concat();
         assert_eq!(choose(&begun(100_000), &claimant("d")), None, "all blocks belong to other nodes");
         // The first node has been silent for more than two leases.

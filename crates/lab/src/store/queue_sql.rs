@@ -10,8 +10,10 @@ use crate::TrialKey;
 
 const ADD: &str = "INSERT INTO lab_task (run, study, levels, block, rank, state, node, owner, token, attempts, until_ms) \
     VALUES ($1, $2, $3, $4, $5, 'queued', '', NULL, 0, 0, 0) ON CONFLICT DO NOTHING";
-/// The row of a trial that has ended says on which node.
-const CLEAR: &str = "DELETE FROM lab_task WHERE run = $1 AND state IN ('queued', 'failed')";
+/// The row of a trial that has ended says on which node. A user may have deleted the trial to repeat it.
+const CLEAR: &str = "DELETE FROM lab_task WHERE run = $1 AND (state IN ('queued', 'failed') OR (state = 'ended' AND NOT EXISTS \
+    (SELECT 1 FROM lab_trial t WHERE t.run = lab_task.run AND t.study = lab_task.study AND t.levels = lab_task.levels \
+    AND t.block = lab_task.block AND t.failed IS NULL)))";
 /// `CLOCK` is replaced with the present time.
 const ALL: &str = "SELECT study, levels, block, rank, state, node, owner, token, attempts, until_ms - CLOCK FROM lab_task \
     WHERE run = $1 ORDER BY rank, study, levels, block";
@@ -25,8 +27,12 @@ const RELEASE: &str = "UPDATE lab_task SET state = 'queued', attempts = attempts
     WHERE run = $1 AND study = $2 AND levels = $3 AND block = $4 AND state = 'claimed' AND token = $5";
 const END: &str = "UPDATE lab_task SET state = $6, owner = NULL, until_ms = $7 \
     WHERE run = $1 AND study = $2 AND levels = $3 AND block = $4 AND state = 'claimed' AND token = $5";
+const HAS_ENDED: &str = "SELECT token FROM lab_task WHERE run = $1 AND study = $2 AND levels = $3 AND block = $4 AND token = $5 \
+    AND state IN ('ended', 'failed')";
 const POSITION: &str = "SELECT CAST(COALESCE(MAX(p), -1) + 1 AS BIGINT) FROM (SELECT MAX(position) AS p FROM lab_trial WHERE run = $1 \
     UNION ALL SELECT MAX(token) - 1 AS p FROM lab_task WHERE run = $1) AS positions";
+/// What a machine lacked may be there now.
+const CLEAR_NODES: &str = "DELETE FROM lab_node WHERE run = $1 AND machine LIKE '%\"problem\":%'";
 const DROP_NODE: &str = "DELETE FROM lab_node WHERE run = $1 AND node = $2";
 const ADD_NODE: &str = "INSERT INTO lab_node (run, node, machine) VALUES ($1, $2, $3)";
 const ALL_NODES: &str = "SELECT node, machine FROM lab_node WHERE run = $1 ORDER BY node";
@@ -42,7 +48,8 @@ pub(super) fn enqueue(statements: &mut dyn Statements, run: i64, first: i64, tri
 }
 
 pub(super) fn clear(statements: &mut dyn Statements, run: i64) -> Done {
-    statements.execute(CLEAR, &[Value::Whole(run)]).map(drop)
+    statements.execute(CLEAR, &[Value::Whole(run)])?;
+    statements.execute(CLEAR_NODES, &[Value::Whole(run)]).map(drop)
 }
 
 pub(super) fn tasks(statements: &mut dyn Statements, clock: &str, run: i64) -> Answer<Vec<Task>> {
@@ -82,13 +89,15 @@ pub(super) fn claim(
 ) -> Answer<Option<Claim>> {
     let now = now_ms(statements, clock)?;
     let mut tasks = tasks(statements, clock, run)?;
-    let position = statements.query(POSITION, &[Value::Whole(run)])?.first().map_or(0, |row| whole(row, 0));
+    let mut position =
+        statements.query(POSITION, &[Value::Whole(run)])?.first().map_or(0, |row| whole(row, 0));
     while let Some(at) = choose(&tasks, worker) {
         let task = tasks.swap_remove(at);
         let key = key_values(run, &task.key)?;
         if task.attempts >= MOST_ATTEMPTS {
             statements.execute(GIVE_UP, &key)?;
             save(statements, run, &given_up(task, position)?)?;
+            position += 1;
             continue;
         }
         let token = position + 1;
@@ -135,17 +144,32 @@ pub(super) fn release(statements: &mut dyn Statements, run: i64, claim: &Claim) 
     statements.execute(RELEASE, &claim_values(run, claim, &[])?).map(drop)
 }
 
-/// Ends a claim. Returns whether it still held.
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndedClaim {
+    /// It has ended now, and its result is to be saved.
+    Now,
+    /// It had ended before: the answer of the database to that was lost.
+    Before,
+    /// Another worker has claimed the trial.
+    Lost,
+}
+
+/// Ends a claim.
 pub(super) fn end(
     statements: &mut dyn Statements,
     clock: &str,
     run: i64,
     claim: &Claim,
     succeeded: bool,
-) -> Answer<bool> {
+) -> Answer<EndedClaim> {
     let state = if succeeded { TaskState::Ended } else { TaskState::Failed };
     let values = [state.name().into(), Value::Whole(now_ms(statements, clock)?)];
-    Ok(statements.execute(END, &claim_values(run, claim, &values)?)? > 0)
+    if statements.execute(END, &claim_values(run, claim, &values)?)? > 0 {
+        return Ok(EndedClaim::Now);
+    }
+    let is_ended = !statements.query(HAS_ENDED, &claim_values(run, claim, &[])?)?.is_empty();
+    Ok(if is_ended { EndedClaim::Before } else { EndedClaim::Lost })
 }
 
 pub(super) fn save_node(

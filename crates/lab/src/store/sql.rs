@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::queue_sql::EndedClaim;
 use super::statements::{Done, Statements, Value, json, parsed, text, whole};
 use super::{Claim, Claimant, Run, Store, Task, Trial, queue_sql, trial_sql};
 use crate::{Error, Result, TrialKey};
@@ -92,7 +93,11 @@ pub(super) trait Database {
 }
 
 /// A store of results in a database.
-pub(super) struct SqlStore<D>(D);
+pub(super) struct SqlStore<D> {
+    database: D,
+    /// Whether there is a queue: a file of an earlier release that cannot be written has none.
+    has_queue: bool,
+}
 
 impl<D: Database> SqlStore<D> {
     /// Creates the tables, or checks that they have the right format.
@@ -102,7 +107,15 @@ impl<D: Database> SqlStore<D> {
     pub fn new(mut database: D) -> Result<SqlStore<D>> {
         let location = database.location();
         let failed = |why: String| Error::Store { location: location.clone(), why };
-        database.batch(&TABLES.replace("IDENTITY", D::IDENTITY)).map_err(failed)?;
+        let created = database.batch(&TABLES.replace("IDENTITY", D::IDENTITY));
+        let mut has = |table: &str| {
+            let sql = format!("SELECT 1 FROM {table} WHERE 1 = 0");
+            database.transaction(&mut |statements| statements.query(&sql, &[]).map(drop)).is_ok()
+        };
+        let has_queue = created.is_ok() || has("lab_task");
+        if !has_queue && !has("lab_trial") {
+            created.map_err(failed)?;
+        }
         let mut version = None;
         let mut check = |statements: &mut dyn Statements| {
             version =
@@ -118,13 +131,13 @@ impl<D: Database> SqlStore<D> {
             Some(other) if other != FORMAT => Err(failed(format!(
                 "their format is {other}, but this release reads {FORMAT}: use the release that wrote them, or another file or database"
             ))),
-            _ => Ok(SqlStore(database)),
+            _ => Ok(SqlStore { database, has_queue }),
         }
     }
 
     fn within(&mut self, work: &mut dyn FnMut(&mut dyn Statements) -> Done) -> Result<()> {
-        let location = self.0.location();
-        self.0.transaction(work).map_err(|why| Error::Store { location, why })
+        let location = self.database.location();
+        self.database.transaction(work).map_err(|why| Error::Store { location, why })
     }
 
     /// Runs `work` in a transaction, and returns its value.
@@ -137,7 +150,7 @@ impl<D: Database> SqlStore<D> {
             value = Some(work(statements)?);
             Ok(())
         })?;
-        let location = self.0.location();
+        let location = self.database.location();
         value.ok_or(Error::Store { location, why: "the transaction was not run".to_owned() })
     }
 }
@@ -188,11 +201,11 @@ impl<D: Database> Store for SqlStore<D> {
 
     fn save(&mut self, run: i64, claim: &Claim, trial: &Trial) -> Result<bool> {
         self.returning(&mut |statements| {
-            let holds = queue_sql::end(statements, D::NOW_MS, run, claim, trial.outcome.is_ok())?;
-            if holds {
+            let ended = queue_sql::end(statements, D::NOW_MS, run, claim, trial.outcome.is_ok())?;
+            if ended == EndedClaim::Now {
                 trial_sql::save(statements, run, trial)?;
             }
-            Ok(holds)
+            Ok(ended != EndedClaim::Lost)
         })
     }
 
@@ -201,15 +214,20 @@ impl<D: Database> Store for SqlStore<D> {
     }
 
     fn nodes(&mut self, run: i64) -> Result<BTreeMap<String, BTreeMap<String, String>>> {
+        if !self.has_queue {
+            return Ok(BTreeMap::new());
+        }
         self.returning(&mut |statements| queue_sql::nodes(statements, run))
     }
 
     fn trial(&mut self, run: i64, key: &TrialKey) -> Result<Option<Trial>> {
-        self.returning(&mut |statements| trial_sql::one(statements, run, key))
+        let has_queue = self.has_queue;
+        self.returning(&mut |statements| trial_sql::one(statements, has_queue, run, key))
     }
 
     fn trials(&mut self, run: i64) -> Result<Vec<Trial>> {
-        self.returning(&mut |statements| trial_sql::all(statements, run))
+        let has_queue = self.has_queue;
+        self.returning(&mut |statements| trial_sql::all(statements, has_queue, run))
     }
 
     fn runs(&mut self) -> Result<Vec<(i64, Run)>> {

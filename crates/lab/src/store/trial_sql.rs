@@ -13,9 +13,17 @@ const ADD_TRIAL: &str = "INSERT INTO lab_trial (run, study, levels, block, posit
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
 const ADD_MEASURE: &str = "INSERT INTO lab_measure (run, study, levels, block, phase, measure, value, unit) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-/// `lab_task` has no row of a trial that an older release has run.
-const TRIALS: &str = "SELECT t.study, t.levels, t.block, t.position, t.started, t.failed, t.outcome, q.node \
-    FROM lab_trial t LEFT JOIN lab_task q ON q.run = t.run AND q.study = t.study AND q.levels = t.levels AND q.block = t.block";
+/// A trial of an earlier release has no row in `lab_task`; it ran on the machine of the run.
+const TRIALS: &str = "SELECT t.study, t.levels, t.block, t.position, t.started, t.failed, t.outcome, COALESCE(q.node, r.host) \
+    FROM lab_trial t JOIN lab_run r ON r.id = t.run \
+    LEFT JOIN lab_task q ON q.run = t.run AND q.study = t.study AND q.levels = t.levels AND q.block = t.block";
+/// The same without `lab_task`.
+const TRIALS_WITHOUT_QUEUE: &str = "SELECT t.study, t.levels, t.block, t.position, t.started, t.failed, t.outcome, r.host \
+    FROM lab_trial t JOIN lab_run r ON r.id = t.run";
+
+fn trials_of(has_queue: bool) -> &'static str {
+    if has_queue { TRIALS } else { TRIALS_WITHOUT_QUEUE }
+}
 
 /// Saves a trial. Replaces a failed trial with the same key; keeps a successful one.
 pub(super) fn save(statements: &mut dyn Statements, run: i64, trial: &Trial) -> Done {
@@ -45,17 +53,26 @@ pub(super) fn save(statements: &mut dyn Statements, run: i64, trial: &Trial) -> 
 /// Reads one trial.
 pub(super) fn one(
     statements: &mut dyn Statements,
+    has_queue: bool,
     run: i64,
     key: &TrialKey,
 ) -> std::result::Result<Option<Trial>, String> {
-    let sql = format!("{TRIALS} WHERE t.run = $1 AND t.study = $2 AND t.levels = $3 AND t.block = $4");
+    let sql = format!(
+        "{} WHERE t.run = $1 AND t.study = $2 AND t.levels = $3 AND t.block = $4",
+        trials_of(has_queue)
+    );
     let rows = statements.query(&sql, &key_values(run, key)?)?;
     rows.first().map(|row| trial(row)).transpose()
 }
 
 /// Reads all trials of a run, in the order in which they ran.
-pub(super) fn all(statements: &mut dyn Statements, run: i64) -> std::result::Result<Vec<Trial>, String> {
-    let sql = format!("{TRIALS} WHERE t.run = $1 ORDER BY t.position, t.study, t.levels, t.block");
+pub(super) fn all(
+    statements: &mut dyn Statements,
+    has_queue: bool,
+    run: i64,
+) -> std::result::Result<Vec<Trial>, String> {
+    let sql =
+        format!("{} WHERE t.run = $1 ORDER BY t.position, t.study, t.levels, t.block", trials_of(has_queue));
     statements.query(&sql, &[Value::Whole(run)])?.iter().map(|row| trial(row)).collect()
 }
 

@@ -49,6 +49,10 @@ pub fn of_window(wall: f64, first: &Snapshot, last: &Snapshot, snapshots: &[Snap
         put(&mut all, "disk_busy", busy, "percent");
         put(&mut all, "disk_queue", queue, "count");
     }
+    let used = snapshots.iter().filter(|snapshot| (first.at..=last.at).contains(&snapshot.at));
+    if let Some(used) = used.chain([first, last]).filter_map(|snapshot| snapshot.used).max() {
+        put(&mut all, "memory_used", used as f64, "bytes");
+    }
     let inside = snapshots.iter().filter(|snapshot| snapshot.at > first.at && snapshot.at < last.at);
     // A window of less than a second has only the snapshots at its edges.
     let mut queue: Vec<u64> = inside.filter_map(|snapshot| snapshot.runnable).collect();
@@ -189,6 +193,7 @@ mod tests {
             host: Some(CpuTimes { user: 50 * n, idle: 150 * n, ..CpuTimes::default() }),
             runnable: Some(n),
             memory: Some(1 << 30),
+            used: Some(n << 20),
             disk: Some(DiskStats { busy_ms: 250 * n, queued_ms: 3000 * n }),
             driver: CpuTicks { user: 60 * n, system: 40 * n },
             engine: Some(CpuTicks { user: 10 * n, system: 10 * n }),
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!((value("user_s"), value("system_s"), value("engine_s")), (6.0, 4.0, 2.0));
         assert_eq!((value("host_cpu"), value("disk_busy"), value("disk_queue")), (25.0, 25.0, 3.0));
         assert_eq!(value("run_queue"), 10.0); // 6 to 14
+        assert_eq!(value("memory_used"), f64::from(15 << 20));
         assert_eq!((value("vdev_read_bytes"), value("flushes")), (20_000.0, 20.0));
         assert_eq!((value("zil_commits"), value("zil_bytes")), (10.0, 40_960.0));
         assert_eq!((value("arc_hit_ratio"), value("arc_size")), (0.75, (15 << 20) as f64));

@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use poolwright_host::memory_limit::MemoryGroup;
 use poolwright_host::quoted;
 
 use super::driver::{Driver, Received};
@@ -15,7 +16,7 @@ use super::sampler::{Sampler, Snapshot};
 use super::target::{DatasetServer, Recorded, Target};
 use super::{Logs, Setting, histogram, processes};
 use crate::campaign::{Change, Phase};
-use crate::{Error, PhaseOutcome, Result, TrialSpec};
+use crate::{Error, PhaseOutcome, Result, TargetSpec, TrialSpec};
 
 /// Interval for checking the driver, the mount process and Ctrl-C while the driver prints nothing.
 const LOOK: Duration = Duration::from_millis(50);
@@ -51,7 +52,7 @@ pub fn run(
     target.prepare(phase.cold, phase.record)?;
     let mut notes = watched(spec, setting, phase, &*target, logs)?;
     target.sync()?;
-    let synced = Sampler::new(&*target).snapshot();
+    let synced = Sampler::new(&*target, None).snapshot();
     let sizes = target.sizes()?;
     let traces = target.recorded()?;
     if let Some(why) = target.trouble() {
@@ -70,7 +71,8 @@ fn watched(
     target: &dyn Target,
     logs: &Logs,
 ) -> Result<PhaseRecorder> {
-    let sampler = Sampler::new(target);
+    let is_limited = matches!(&spec.target, TargetSpec::Pool(pool) if pool.memory != "none");
+    let sampler = Sampler::new(target, is_limited.then(|| MemoryGroup::current().ok()).flatten());
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watching = scope.spawn(|| sampler.watch(&stop));

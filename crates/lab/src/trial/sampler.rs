@@ -8,6 +8,7 @@ use poolwright_host::block::{DiskStats, device_below};
 use poolwright_host::cpu::{CpuTimes, HostCpu, kernel_ticks};
 use poolwright_host::device::Device;
 use poolwright_host::memory;
+use poolwright_host::memory_limit::MemoryGroup;
 use poolwright_host::process::{CpuTicks, clock_ticks_per_second};
 
 use super::processes;
@@ -27,6 +28,8 @@ pub struct Snapshot {
     pub runnable: Option<u64>,
     /// `MemAvailable` in bytes.
     pub memory: Option<u64>,
+    /// Memory of the trial in bytes, if it is limited: all of its processes, and the page cache.
+    pub used: Option<u64>,
     /// Counters of the device below the target.
     pub disk: Option<DiskStats>,
     /// CPU time of the driver and its descendants, including those that have ended.
@@ -42,12 +45,14 @@ pub struct Sampler<'a> {
     target: &'a dyn Target,
     disk: Option<Device>,
     server: Option<DatasetServer>,
+    group: Option<MemoryGroup>,
 }
 
 impl<'a> Sampler<'a> {
     /// Creates a sampler for a target that stays mounted while the sampler exists.
-    pub fn new(target: &'a dyn Target) -> Sampler<'a> {
-        Sampler { target, disk: device_below(target.location()), server: target.server() }
+    /// `group` is that of this process, if its memory is limited.
+    pub fn new(target: &'a dyn Target, group: Option<MemoryGroup>) -> Sampler<'a> {
+        Sampler { target, disk: device_below(target.location()), server: target.server(), group }
     }
 
     /// Returns the processes that must not be ended or counted with the driver's.
@@ -64,6 +69,7 @@ impl<'a> Sampler<'a> {
             // Without this thread, as `sar -q` counts.
             runnable: host.and_then(|host| host.runnable).map(|threads| threads.saturating_sub(1)),
             memory: memory::available(),
+            used: self.group.as_ref().and_then(MemoryGroup::usage),
             disk: self.disk.and_then(DiskStats::read),
             driver: processes::used(&self.except()),
             engine: self.server.and_then(cpu_time_of),

@@ -2,11 +2,19 @@
 
 use std::ffi::OsStr;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::super::{Cluster, Options};
 use crate::{Error, Result};
+
+/// Time limit for a scheduler's program.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The command line of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +32,9 @@ impl WorkerCommand {
         let mut more = vec!["--lease".to_owned(), format!("{}s", options.lease.as_secs())];
         if let Some(scratch) = &cluster.scratch {
             more.extend(["--scratch".to_owned(), scratch.display().to_string()]);
+        }
+        for study in &options.only {
+            more.extend(["--study".to_owned(), study.clone()]);
         }
         if options.keep {
             more.push("--keep".to_owned());
@@ -49,10 +60,16 @@ pub(super) fn shell_word(word: &str) -> String {
 
 /// Runs a scheduler's program with this input, and returns its output.
 pub(super) fn call(program: &str, arguments: &[&str], input: Option<&str>) -> Result<String> {
+    call_within(LIMIT, program, arguments, input)
+}
+
+fn call_within(limit: Duration, program: &str, arguments: &[&str], input: Option<&str>) -> Result<String> {
     let failed = |why: String| Error::Scheduler { program: program.to_owned(), why };
     let mut command = Command::new(program);
     command.args(arguments.iter().map(OsStr::new)).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    // Ctrl-C at the terminal must not reach it: the answer would be lost.
+    command.process_group(0);
     let mut child = command.spawn().map_err(|why| match why.kind() {
         std::io::ErrorKind::NotFound => failed("the program is not in the PATH".to_owned()),
         _ => failed(why.to_string()),
@@ -61,7 +78,14 @@ pub(super) fn call(program: &str, arguments: &[&str], input: Option<&str>) -> Re
         // A program that does not read its input has an error message.
         let _ = pipe.write_all(text.as_bytes());
     }
-    let output = child.wait_with_output().map_err(Error::host("waiting for", Path::new(program)))?;
+    let pid = Pid::from_child(&child);
+    let (ended, output) = channel();
+    std::thread::spawn(move || ended.send(child.wait_with_output()));
+    let output = output.recv_timeout(limit).map_err(|_| {
+        let _ = kill_process_group(pid, Signal::KILL);
+        failed(format!("no answer within {} s", limit.as_secs()))
+    })?;
+    let output = output.map_err(Error::host("waiting for", Path::new(program)))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -79,6 +103,8 @@ mod tests {
         assert_eq!(call("cat", &[], Some("x")).unwrap(), "x");
         let why = call("sh", &["-c", "echo no >&2; exit 3"], None).unwrap_err().to_string();
         assert_eq!(why, "sh: no");
+        let why = call_within(Duration::from_millis(50), "sleep", &["600"], None).unwrap_err().to_string();
+        assert_eq!(why, "sleep: no answer within 0 s");
         let why = call("no-such-program", &[], None).unwrap_err().to_string();
         assert_eq!(why, "no-such-program: the program is not in the PATH");
     }

@@ -17,24 +17,26 @@ const SCRATCH: &str = "/var/tmp/poolwright";
 const SECRET_DIR: &str = "/etc/poolwright/results";
 /// The label of all workers: two of them never share a node.
 const LABEL: (&str, &str) = ("app.kubernetes.io/name", "poolwright-lab");
+/// The label of the jobs of a run.
+const RUN_LABEL: &str = "poolwright/run";
 /// Seconds that a cancelled worker gets to stop its database and unmount.
 const GRACE_S: u32 = 60;
-/// Pods of an index that may fail, for example because their node is lost, before another job is submitted.
-const BACKOFF: u32 = 3;
+/// Pods of an index that may fail and are replaced. `lab run` submits further jobs for the trials that are left.
+const BACKOFF: u32 = 1;
+/// Conditions of a job that starts no further pods. `Complete` and `Failed` follow when all pods are gone, which that of a lost node is
+/// not until the node returns.
+const ENDED: [&str; 4] = ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"];
 /// Seconds for which an ended job and its logs are kept.
 const KEEP_S: u32 = 86_400;
 
 /// Jobs of Kubernetes.
 pub(super) struct Kubernetes {
     options: KubernetesOptions,
-    workers: usize,
     campaign: String,
     command: WorkerCommand,
     context: String,
-    /// Distinguishes the jobs of this process.
-    number: u32,
-    /// The name of the present job.
-    job: Option<String>,
+    /// The label of the jobs of the run, `NAME=VALUE`.
+    selector: String,
 }
 
 impl Kubernetes {
@@ -47,24 +49,22 @@ impl Kubernetes {
         let context = call("kubectl", &["config", "current-context"], None)?.trim().to_owned();
         Ok(Kubernetes {
             options: options.clone(),
-            workers: cluster.workers,
             campaign: cluster.campaign.clone(),
             command,
             context,
-            number: 0,
-            job: None,
+            selector: String::new(),
         })
     }
 
     /// Runs `kubectl` in the namespace.
     fn kubectl(&self, arguments: &[&str], input: Option<&str>) -> Result<String> {
-        let namespace = self.options.namespace.as_ref().map(|name| format!("--namespace={name}"));
-        let all: Vec<&str> = namespace.as_deref().into_iter().chain(arguments.iter().copied()).collect();
+        let namespace = self.options.namespace.iter().flat_map(|name| ["-n", name]);
+        let all: Vec<&str> = namespace.chain(arguments.iter().copied()).collect();
         call("kubectl", &all, input)
     }
 }
 
-/// The manifest of a job.
+/// The manifest of a job. The server completes its name.
 fn manifest(
     name: &str,
     options: &KubernetesOptions,
@@ -73,7 +73,7 @@ fn manifest(
     workers: usize,
     at_once: usize,
 ) -> Json {
-    let labels = json!({ LABEL.0: LABEL.1, "poolwright/job": name });
+    let labels = json!({ LABEL.0: LABEL.1, RUN_LABEL: name });
     let mut env =
         vec![json!({ "name": "NODE", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } })];
     let mut volumes = vec![
@@ -92,13 +92,25 @@ fn manifest(
     }
     let node_selector: serde_json::Map<String, Json> =
         options.node_labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    // The claim of a worker on a lost node expires meanwhile; by default, the pod would stay for five minutes.
+    let tolerations: Vec<Json> = ["not-ready", "unreachable"]
+        .iter()
+        .map(|state| {
+            json!({
+                "key": format!("node.kubernetes.io/{state}"),
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": options.lease.as_secs(),
+            })
+        })
+        .collect();
     let mut words = vec![PROGRAM.to_owned()];
     words.extend(command.arguments(run));
     words.extend(["--node", "$(NODE)", "--scratch", SCRATCH].map(str::to_owned));
     json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": { "name": name, "labels": labels },
+        "metadata": { "generateName": format!("{name}-"), "labels": labels },
         "spec": {
             "completionMode": "Indexed",
             "completions": workers,
@@ -110,9 +122,13 @@ fn manifest(
                 "spec": {
                     "restartPolicy": "Never",
                     "terminationGracePeriodSeconds": GRACE_S,
+                    "automountServiceAccountToken": false,
+                    "enableServiceLinks": false,
+                    "tolerations": tolerations,
                     "nodeSelector": node_selector,
                     "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [{
                         "labelSelector": { "matchLabels": { LABEL.0: LABEL.1 } },
+                        "namespaceSelector": {},
                         "topologyKey": "kubernetes.io/hostname",
                     }] } },
                     "containers": [{
@@ -130,26 +146,38 @@ fn manifest(
     })
 }
 
-/// A name for a job: of small letters, digits and `-`, 63 at most with the index of a pod.
-fn job_name(campaign: &str, run: i64, process: u32, number: u32) -> String {
+/// The name of the jobs of a run: of small letters, digits and `-`, and short enough for what the server adds for jobs and pods.
+fn job_name(campaign: &str, run: i64) -> String {
     let campaign: String = campaign
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
         .collect();
-    let campaign: String = campaign.chars().take(20).collect();
-    format!("poolwright-{}-{run}-{process}-{number}", campaign.trim_end_matches('-'))
+    let campaign: String = campaign.chars().take(16).collect();
+    format!("poolwright-{}-{run}", campaign.trim_end_matches('-'))
 }
 
 /// The number of pods of a job that run or will run, by its status.
 fn active(job: &Json) -> usize {
     let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
     let has_ended =
-        |of: &Json| of["status"] == "True" && matches!(of["type"].as_str(), Some("Complete" | "Failed"));
+        |of: &Json| of["status"] == "True" && of["type"].as_str().is_some_and(|kind| ENDED.contains(&kind));
     if conditions.into_iter().any(has_ended) {
         return 0;
     }
     // The controller may not have seen the job yet.
     job["status"]["active"].as_u64().unwrap_or(1).max(1) as usize
+}
+
+/// Why a pod does not start: its container waits, or no node is suitable.
+fn waiting_for(pod: &Json) -> Option<String> {
+    let waiting = pod["status"]["containerStatuses"][0]["state"]["waiting"].as_object();
+    if let Some(waiting) = waiting.filter(|waiting| waiting["reason"] != "ContainerCreating") {
+        let text = |key: &str| waiting.get(key).and_then(Json::as_str).unwrap_or_default();
+        return Some(format!("a pod waits: {} {}", text("reason"), text("message")).trim().to_owned());
+    }
+    let conditions = pod["status"]["conditions"].as_array()?;
+    let unscheduled = conditions.iter().find(|of| of["type"] == "PodScheduled" && of["status"] == "False")?;
+    Some(format!("a pod waits: {}", unscheduled["message"].as_str()?))
 }
 
 impl Scheduler for Kubernetes {
@@ -160,50 +188,54 @@ impl Scheduler for Kubernetes {
         }
     }
 
-    fn job(&self, run: i64, workers: usize) -> String {
-        let name = job_name(&self.campaign, run, std::process::id(), self.number + 1);
-        let manifest = manifest(&name, &self.options, &self.command, run, workers, self.workers);
-        format!("{manifest:#}\n")
+    fn job(&self, run: i64, workers: usize, at_once: usize) -> String {
+        let name = job_name(&self.campaign, run);
+        format!("{:#}\n", manifest(&name, &self.options, &self.command, run, workers, at_once))
     }
 
-    fn submit(&mut self, run: i64, workers: usize) -> Result<()> {
-        let text = self.job(run, workers);
-        let printed = self.kubectl(&["create", "-o", "name", "-f", "-"], Some(&text))?;
-        self.number += 1;
-        // `job.batch/NAME`
-        let name = printed.trim().rsplit('/').next().unwrap_or_default();
-        self.job = Some(name.to_owned());
+    fn adopt(&mut self, run: i64) -> Result<()> {
+        self.selector = format!("{RUN_LABEL}={}", job_name(&self.campaign, run));
         Ok(())
     }
 
+    fn submit(&mut self, run: i64, workers: usize, at_once: usize) -> Result<()> {
+        self.kubectl(&["create", "-f", "-"], Some(&self.job(run, workers, at_once))).map(drop)
+    }
+
     fn active(&mut self) -> Result<usize> {
-        let Some(job) = &self.job else { return Ok(0) };
-        let printed = self.kubectl(&["get", "job", job, "--ignore-not-found", "-o", "json"], None)?;
-        if printed.trim().is_empty() {
-            return Ok(0);
-        }
+        let printed = self.kubectl(&["get", "jobs", "-l", &self.selector, "-o", "json"], None)?;
         let invalid =
             |why: serde_json::Error| Error::Scheduler { program: "kubectl".to_owned(), why: why.to_string() };
-        Ok(active(&serde_json::from_str(&printed).map_err(invalid)?))
+        let jobs: Json = serde_json::from_str(&printed).map_err(invalid)?;
+        Ok(jobs["items"].as_array().into_iter().flatten().map(active).sum())
+    }
+
+    fn obstacle(&mut self) -> Result<Option<String>> {
+        let printed = self.kubectl(&["get", "pods", "-l", &self.selector, "-o", "json"], None)?;
+        let pods: Json = serde_json::from_str(&printed).unwrap_or_default();
+        Ok(pods["items"].as_array().into_iter().flatten().find_map(waiting_for))
     }
 
     fn cancel(&mut self) -> Result<()> {
-        let Some(job) = self.job.take() else { return Ok(()) };
-        // Its pods end first. That of a node that is lost does not.
+        if self.selector.is_empty() {
+            return Ok(());
+        }
+        // The pods end first. That of a node that is lost does not.
         self.kubectl(
-            &["delete", "job", &job, "--ignore-not-found", "--cascade=foreground", "--wait=false"],
+            &["delete", "jobs", "-l", &self.selector, "--cascade=foreground", "--wait=false"],
             None,
         )?;
         let end = Instant::now() + Duration::from_secs(u64::from(GRACE_S) + 30);
-        let is_there = || self.kubectl(&["get", "job", &job, "--ignore-not-found", "-o", "name"], None);
-        while Instant::now() < end && !is_there()?.trim().is_empty() {
+        let are_there = || self.kubectl(&["get", "jobs", "-l", &self.selector, "-o", "name"], None);
+        while Instant::now() < end && !are_there()?.trim().is_empty() {
             std::thread::sleep(Duration::from_millis(500));
         }
         Ok(())
     }
 
     fn logs(&self) -> String {
-        format!("`kubectl logs --selector={}={}`", LABEL.0, LABEL.1)
+        let namespace = self.options.namespace.as_ref().map_or(String::new(), |name| format!(" -n {name}"));
+        format!("`kubectl logs{namespace} -l {} --prefix --tail=20`", self.selector)
     }
 }
 
@@ -213,8 +245,9 @@ mod tests {
 
     #[test]
     fn names_of_jobs() {
-        assert_eq!(job_name("kv_Engines.2", 7, 12, 1), "poolwright-kv-engines-2-7-12-1");
-        assert!(job_name(&"x".repeat(200), i64::MAX, u32::MAX, 1000).len() <= 63 + 10);
+        assert_eq!(job_name("kv_Engines.2", 7), "poolwright-kv-engines-2-7");
+        // A label has 63 characters.
+        assert!(job_name(&"x".repeat(200), i64::MAX).len() <= 63);
     }
 
     #[test]
@@ -225,6 +258,19 @@ mod tests {
             active(&json!({ "status": { "active": 2, "conditions": [{ "type": kind, "status": status }] } }))
         };
         assert_eq!((with("Complete", "True"), with("Failed", "True")), (0, 0));
+        assert_eq!((with("SuccessCriteriaMet", "True"), with("FailureTarget", "True")), (0, 0));
         assert_eq!((with("Suspended", "True"), with("Failed", "False")), (2, 2));
+    }
+
+    #[test]
+    fn pods_that_do_not_start_say_why() {
+        let container = |reason: &str| json!({ "status": { "containerStatuses": [{ "state": { "waiting": { "reason": reason, "message": "no image" } } }] } });
+        assert_eq!(
+            waiting_for(&container("ErrImagePull")).as_deref(),
+            Some("a pod waits: ErrImagePull no image")
+        );
+        assert_eq!(waiting_for(&container("ContainerCreating")), None);
+        let pod = json!({ "status": { "conditions": [{ "type": "PodScheduled", "status": "False", "message": "0/3 nodes" }] } });
+        assert_eq!(waiting_for(&pod).as_deref(), Some("a pod waits: 0/3 nodes"));
     }
 }

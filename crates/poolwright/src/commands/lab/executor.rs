@@ -67,8 +67,8 @@ pub struct ExecutorOptions {
 fn parse_lease(text: &str) -> Result<Duration, String> {
     let lease = parse_time(text).map_err(|why| why.to_string())?;
     match lease.as_secs() {
-        1..=86_400 => Ok(Duration::from_secs(lease.as_secs())),
-        _ => Err("permitted: 1s to 24h".to_owned()),
+        10..=86_400 => Ok(Duration::from_secs(lease.as_secs())),
+        _ => Err("permitted: 10s to 24h".to_owned()),
     }
 }
 
@@ -103,9 +103,17 @@ impl ExecutorOptions {
             return Ok(Executor::Local);
         }
         check_results(results).map_err(|why| why.context(Usage))?;
+        let files = ["sslrootcert=", "sslcert=", "sslkey=", "passfile="];
+        if self.executor == ExecutorName::Kubernetes && files.iter().any(|file| results.contains(file)) {
+            return Err(anyhow::anyhow!(
+                "the files that --results names are not in the pods\nhint: --results-secret, and PGSSLROOTCERT and PGPASSFILE here"
+            )
+            .context(Usage));
+        }
         let scheduler = match (&self.executor, &self.image) {
             (ExecutorName::Kubernetes, Some(image)) => SchedulerKind::Kubernetes(KubernetesOptions {
                 image: image.clone(),
+                lease: self.lease,
                 namespace: self.namespace.clone(),
                 secret: self.results_secret.clone(),
                 node_labels: self.node_label.clone(),
@@ -117,14 +125,14 @@ impl ExecutorOptions {
                 )?,
             }),
         };
-        Ok(Executor::Cluster(Cluster {
+        Ok(Executor::Cluster(Box::new(Cluster {
             scheduler,
             program: std::env::current_exe()?,
             workers: self.workers as usize,
             results: results.to_owned(),
             campaign: campaign.to_owned(),
             scratch: scratch.cloned(),
-        }))
+        })))
     }
 
     /// Refuses the options of another executor.

@@ -144,6 +144,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         target: args.kernel.target()?.unwrap_or_else(|| args.target.clone()),
         scratch,
         keep: args.keep,
+        results: location.clone(),
         lease: args.cluster.lease(),
         executor,
     };

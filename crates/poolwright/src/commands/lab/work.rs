@@ -29,6 +29,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
+    /// Only trials of this study. May be repeated
+    #[arg(long, value_name = "STUDY")]
+    study: Vec<String>,
+
     /// Give up the trial if its claim cannot be renewed for so long
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
     lease: Duration,
@@ -66,14 +70,15 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         scale: run.scale.clone(),
         seed: run.seed,
         repeats: None,
-        only: Vec::new(),
+        only: args.study,
         target: RunTarget::parse(&run.target).with_context(|| format!("the target of run {id}"))?,
         scratch: args.scratch.unwrap_or_else(std::env::temp_dir),
         keep: args.keep,
+        results: args.results,
         lease: args.lease,
         executor: Executor::Local,
     };
-    std::fs::create_dir_all(&options.scratch)
+    poolwright_host::private::make_dirs(&options.scratch)
         .with_context(|| format!("--scratch {}", options.scratch.display()))?;
     let line = ProgressLine::new("poolwright: ");
     let mut progress = RunProgress::new(&campaign.name, line.is_live());
