@@ -8,7 +8,7 @@ umask 022
 
 # The programs of util-linux before those of busybox.
 export PATH=/disk/util:$PATH:/disk/bin LD_LIBRARY_PATH=/disk/lib POOLWRIGHT_STATE_DIR=/disk/state HOME=/root
-# The user of the operating system is no role of the database.
+# The user of the operating system is not a role of the database.
 export PGUSER=postgres
 MOUNT=/srv/db
 LOG=/srv/db-log

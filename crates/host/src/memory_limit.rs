@@ -37,7 +37,7 @@ impl MemoryGroup {
     /// The group of this process.
     ///
     /// # Errors
-    /// If there is no hierarchy for memory, or the process is outside of what is mounted of it.
+    /// If no hierarchy with the memory controller is mounted, or the group of the process is not in the mounted part.
     pub fn current() -> Result<MemoryGroup> {
         let groups = fs::read_to_string("/proc/self/cgroup")?;
         let mounts = mountinfo::read()?;
@@ -65,7 +65,7 @@ impl MemoryGroup {
         fs::create_dir(&dir)?;
         let group = MemoryGroup { dir, files: own.files };
         group.write(own.files.limit, &limit.to_string())?;
-        // Without swap, there is no such file.
+        // Kernels without swap accounting do not have this file.
         let _ = group.write(own.files.swap, "0");
         Ok(group)
     }

@@ -211,7 +211,7 @@ pub fn job(campaign: &Campaign, text: &str, options: &Options, store: &mut dyn S
     let launcher = ClusterLauncher::new(cluster, options)?;
     let id = store.begin(&new_run(campaign, text, options, &launcher))?;
     let coordinator = Coordinator::begin(store, id, campaign, &studies, options)?;
-    Ok(launcher.job(id, coordinator.missing()).unwrap_or_default())
+    Ok(launcher.job(id, coordinator.missing()))
 }
 
 fn new_run(campaign: &Campaign, text: &str, options: &Options, launcher: &dyn Launcher) -> Run {
@@ -236,6 +236,7 @@ fn until_complete(
     loop {
         let advanced = match coordinator.is_complete() {
             Ok(true) => return Ok(()),
+            Ok(false) if interrupted() => return Err(Error::Interrupted),
             Ok(false) => launcher.advance(coordinator, interrupted, watch),
             Err(error) => Err(error),
         };

@@ -54,7 +54,7 @@ pub(super) struct ClusterLauncher {
     machine: BTreeMap<String, String>,
     lease: Duration,
     here: Process,
-    /// What was told the user.
+    /// The trials that run, and the number of those that have ended, as last reported to the user.
     running: Vec<(String, TrialKey)>,
     told: usize,
     /// The problems of nodes that the user knows.
@@ -64,9 +64,8 @@ pub(super) struct ClusterLauncher {
     /// Since when the scheduler does not answer, and since when it refuses jobs.
     silent: Option<Instant>,
     refused: Option<Instant>,
+    /// Whether jobs of an earlier process are known. Nothing is submitted before.
     is_adopted: bool,
-    /// Whether there may be jobs.
-    has_jobs: bool,
     /// When workers were submitted.
     submitted: Option<Instant>,
     /// The last claim, when it was seen, and the last one at the submission.
@@ -101,12 +100,16 @@ impl ClusterLauncher {
             silent: None,
             refused: None,
             is_adopted: false,
-            has_jobs: false,
             submitted: None,
             claim: (0, Instant::now()),
             claim_before: 0,
             idle: 0,
         })
+    }
+
+    /// What it would submit for so many trials.
+    pub(super) fn job(&self, run: i64, workers: usize) -> String {
+        self.scheduler.job(run, workers, workers.min(self.most_workers))
     }
 
     /// Tells the user which trials run.
@@ -162,7 +165,6 @@ impl ClusterLauncher {
             Ok(()) => {
                 let is_idle = self.submitted.is_some() && self.claim.0 == self.claim_before;
                 self.idle = if is_idle { self.idle + 1 } else { 0 };
-                self.has_jobs = true;
                 self.submitted = Some(Instant::now());
                 self.claim_before = self.claim.0;
                 self.refused = None;
@@ -250,12 +252,9 @@ impl Launcher for ClusterLauncher {
     fn advance(
         &mut self,
         coordinator: &mut Coordinator<'_>,
-        interrupted: &dyn Fn() -> bool,
+        _: &dyn Fn() -> bool,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
-        if interrupted() {
-            return Err(Error::Interrupted);
-        }
         let tasks = coordinator.collect(watch)?;
         if coordinator.missing() == 0 {
             return Ok(());
@@ -271,7 +270,6 @@ impl Launcher for ClusterLauncher {
             if !self.is_adopted {
                 let run = coordinator.run;
                 self.is_adopted = self.ask(|scheduler| scheduler.adopt(run), watch)?.is_some();
-                self.has_jobs |= self.is_adopted;
             }
             let active = match self.is_adopted {
                 true => self.ask(|scheduler| scheduler.active(), watch)?,
@@ -291,11 +289,7 @@ impl Launcher for ClusterLauncher {
         true
     }
 
-    fn job(&self, run: i64, workers: usize) -> Option<String> {
-        Some(self.scheduler.job(run, workers, workers.min(self.most_workers)))
-    }
-
     fn cancel(&mut self) -> Result<()> {
-        if self.has_jobs { self.scheduler.cancel() } else { Ok(()) }
+        if self.is_adopted { self.scheduler.cancel() } else { Ok(()) }
     }
 }

@@ -7,9 +7,9 @@ use super::coordinator::Coordinator;
 use super::scratch_dir::ScratchDir;
 use super::worker::TrialWorker;
 use super::{Event, Options, PATIENCE, host_name, local_machine};
+use crate::Result;
 use crate::order::Plan;
 use crate::store::{self, TaskState};
-use crate::{Error, Result};
 
 /// How long a launcher waits if it has nothing to do.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
@@ -32,9 +32,6 @@ pub(super) trait Launcher {
 
     /// Whether its workers go on while the results cannot be reached.
     fn has_patience(&self) -> bool;
-
-    /// What it would submit for so many trials; `None` if it does not use a scheduler.
-    fn job(&self, run: i64, workers: usize) -> Option<String>;
 
     /// Ends its workers after an error or an interruption.
     fn cancel(&mut self) -> Result<()>;
@@ -68,9 +65,6 @@ impl Launcher for LocalLauncher<'_> {
         interrupted: &dyn Fn() -> bool,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
-        if interrupted() {
-            return Err(Error::Interrupted);
-        }
         let run = coordinator.run;
         let Some(claim) = self.worker.claim(coordinator.store, run)? else {
             let tasks = coordinator.collect(watch)?;
@@ -92,10 +86,6 @@ impl Launcher for LocalLauncher<'_> {
 
     fn has_patience(&self) -> bool {
         false
-    }
-
-    fn job(&self, _: i64, _: usize) -> Option<String> {
-        None
     }
 
     fn cancel(&mut self) -> Result<()> {

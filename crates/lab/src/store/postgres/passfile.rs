@@ -128,7 +128,7 @@ mod tests {
             "ends at a colon, as in libpq"
         );
         let ann = Login { user: "ann", ..login };
-        assert_eq!(found(r"*:*:*:\*:x", &ann), None, "an escaped * is no wildcard");
+        assert_eq!(found(r"*:*:*:\*:x", &ann), None, "an escaped * is not a wildcard");
     }
 
     #[test]
