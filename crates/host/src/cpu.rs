@@ -75,16 +75,33 @@ impl HostCpu {
     }
 }
 
+/// Attempts to read the times of all processes without one ending meanwhile.
+const READINGS: usize = 5;
+
 /// Returns the clock ticks of kernel threads and of interrupts: those of the host without those of all other processes. `with` are
 /// processes that are included. `None` if the host's time cannot be read.
 ///
+/// Only the difference of two results has a meaning: the kernel samples the time of the host at each clock tick and measures that of
+/// a process exactly, so that a result can be negative after days of short bursts.
+///
 /// OpenZFS compresses and checks blocks in threads that come and go, so their own counters do not add up. The time of processes that
 /// ended without being waited for is included.
-pub fn kernel_ticks(with: &[i32]) -> Option<u64> {
-    let host = HostCpu::read()?;
-    let others = process::all().into_iter().filter(|of| !of.is_kernel_thread() && !with.contains(&of.pid));
-    let others: u64 = others.map(|of| of.own.total() + of.waited.total()).sum();
-    Some(host.times.used().saturating_sub(others))
+pub fn kernel_ticks(with: &[i32]) -> Option<i64> {
+    let mut ticks = None;
+    for _ in 0..READINGS {
+        let before = process::ids().ok()?;
+        let host = HostCpu::read()?;
+        let others =
+            process::all().into_iter().filter(|of| !of.is_kernel_thread() && !with.contains(&of.pid));
+        let others: u64 = others.map(|of| of.own.total() + of.waited.total()).sum();
+        ticks = Some(host.times.used() as i64 - others as i64);
+        // The time of a process that ends is added to its parent's: it may have been read twice or not at all.
+        let after = process::ids().ok()?;
+        if before.iter().all(|pid| after.contains(pid)) {
+            break;
+        }
+    }
+    ticks
 }
 
 fn parse_times(fields: &str) -> Option<CpuTimes> {

@@ -196,7 +196,7 @@ mod tests {
             used: Some(n << 20),
             disk: Some(DiskStats { busy_ms: 250 * n, queued_ms: 3000 * n }),
             driver: CpuTicks { user: 60 * n, system: 40 * n },
-            engine: Some(CpuTicks { user: 10 * n, system: 10 * n }),
+            engine: Some(20 * n as i64),
             counters: Some(Counters {
                 arc: ArcStats { hits: 30 * n, misses: 10 * n, size: n << 20, ..ArcStats::default() },
                 vdevs: BTreeMap::from([("a".to_owned(), vdev), ("b".to_owned(), vdev)]),

@@ -34,8 +34,8 @@ pub struct Snapshot {
     pub disk: Option<DiskStats>,
     /// CPU time of the driver and its descendants, including those that have ended.
     pub driver: CpuTicks,
-    /// CPU time of what serves the datasets.
-    pub engine: Option<CpuTicks>,
+    /// CPU time of what serves the datasets, in clock ticks. Only differences have a meaning.
+    pub engine: Option<i64>,
     /// The pool.
     pub counters: Option<Counters>,
 }
@@ -102,10 +102,10 @@ impl<'a> Sampler<'a> {
     }
 }
 
-fn cpu_time_of(server: DatasetServer) -> Option<CpuTicks> {
+fn cpu_time_of(server: DatasetServer) -> Option<i64> {
     match server {
-        DatasetServer::Process(id) => processes::used_by(id),
-        DatasetServer::Kernel => kernel_ticks(&[]).map(|system| CpuTicks { user: 0, system }),
+        DatasetServer::Process(id) => processes::used_by(id).map(|ticks| ticks.total() as i64),
+        DatasetServer::Kernel => kernel_ticks(&[]),
     }
 }
 
@@ -142,10 +142,9 @@ impl Delta<'_> {
         (since(before.user, after.user), since(before.system, after.system))
     }
 
-    /// CPU time in seconds of what serves the datasets.
+    /// CPU time in seconds of what serves the datasets; 0 if it used less than the kernel's readings differ by.
     pub fn engine(&self) -> Option<f64> {
-        let (before, after) = (self.0.engine?, self.1.engine?);
-        Some(seconds((after.user + after.system).checked_sub(before.user + before.system)?))
+        Some(seconds((self.1.engine? - self.0.engine?).max(0) as u64))
     }
 
     /// Per cent of the time in which the device was busy, and its mean queue length.

@@ -149,7 +149,7 @@ fn arc_stats(kstat: &NamedKstat) -> ArcStats {
     }
 }
 
-/// CPU time in seconds of this process, of the kernel's threads and of interrupts.
+/// CPU time in seconds of this process, of the kernel's threads and of interrupts. Only differences have a meaning.
 fn cpu_seconds() -> f64 {
     let ticks = kernel_ticks(&[std::process::id() as i32]).unwrap_or(0);
     ticks as f64 / process::clock_ticks_per_second() as f64
