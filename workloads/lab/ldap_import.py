@@ -99,7 +99,12 @@ def _gained(spec, rate):
     driver.figure("rate_before", before, "1/s")
     driver.figure("rate_after", after, "1/s")
     driver.figure("gained", after / before, "ratio")
+    driver.figure("plateau_s", rate.plateau(switch, after), "s")
     driver.log(f"The switch raised the rate from {before:.1f} to {after:.1f} entries/sec: {after / before:.2f} times")
+
+
+# The new rate is reached when it is this share of its final value, over this share of the file.
+PLATEAU, WINDOW = 0.9, 0.02
 
 
 class Rate:
@@ -150,6 +155,13 @@ class Rate:
         if took <= 0:
             raise Failure("the import ended before its rate could be measured: use more entries")
         return (high - low) * self.entries / took
+
+    def plateau(self, switch, rate):
+        """Returns the seconds from the switch until the rate over the following `WINDOW` of the file is `PLATEAU` of `rate`."""
+        share = switch
+        while share + WINDOW < 0.95 and self.average(share, share + WINDOW) < PLATEAU * rate:
+            share += WINDOW / 4
+        return self._when(share) - self._when(switch)
 
     def _when(self, share):
         """Returns the time at which this share had been read, interpolated linearly between two observations."""

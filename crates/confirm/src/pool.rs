@@ -59,16 +59,18 @@ fn device(device: &plan::Device) -> String {
                 && named.flush_latency_ns == ns(device.flush_latency_ns)
                 && named.read_bytes_s == ns(device.read_bytes_s)
                 && named.write_bytes_s == ns(device.write_bytes_s)
+                && named.cache_bytes == ns(device.cache_bytes)
     });
     if named.is_some() {
         return device.profile.clone();
     }
     format!(
-        "read={}ns,write={}ns,flush={}ns,seek={}ns,read_bw={},write_bw={},iops={},depth={}",
+        "read={}ns,write={}ns,flush={}ns,seek={}ns,cache={},read_bw={},write_bw={},iops={},depth={}",
         ns(device.read_latency_ns),
         ns(device.write_latency_ns),
         ns(device.flush_latency_ns),
         ns(device.seek_ns),
+        ns(device.cache_bytes),
         ns(device.read_bytes_s),
         ns(device.write_bytes_s),
         ns(device.iops),
@@ -93,12 +95,13 @@ mod tests {
                 read_bytes_s: some(d.read_bytes_s),
                 write_bytes_s: some(d.write_bytes_s),
                 seek_ns: some(d.seek_ns),
+                cache_bytes: some(d.cache_bytes),
                 iops: some(d.iops),
                 queue_depth: Some(d.queue_depth),
             }
         };
         for text in
-            ["none", "nvme", "hdd", "4xsata-ssd", "read=80us,flush=1ms,seek=2ms,write_bw=1M,iops=900,depth=4"]
+            ["none", "nvme", "hdd", "4xsata-ssd", "read=80us,flush=1ms,seek=2ms,cache=16M,write_bw=1M,iops=900,depth=4"]
         {
             let again = Device::parse(&device(&plan(text))).unwrap();
             assert_eq!(again, Device::parse(text).unwrap(), "{text}");
@@ -106,5 +109,7 @@ mod tests {
         // A profile whose figures have changed since the plan was made.
         let old = plan::Device { read_latency_ns: Some(1), ..plan("nvme") };
         assert_eq!(Device::parse(&device(&old)).unwrap().read_latency_ns, 1);
+        let old = plan::Device { cache_bytes: None, ..plan("hdd") };
+        assert_eq!(Device::parse(&device(&old)).unwrap().cache_bytes, 0);
     }
 }

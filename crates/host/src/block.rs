@@ -13,6 +13,8 @@ pub struct DiskStats {
     pub busy_ms: u64,
     /// The sum of the durations of all requests, in milliseconds.
     pub queued_ms: u64,
+    /// Completed reads and writes.
+    pub requests: u64,
 }
 
 impl DiskStats {
@@ -29,7 +31,11 @@ impl DiskStats {
             let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
             let is_device = (number(0)?, number(1)?) == (device.major.into(), device.minor.into());
             is_device.then_some(())?;
-            Some(DiskStats { busy_ms: number(12)?, queued_ms: number(13)? })
+            Some(DiskStats {
+                busy_ms: number(12)?,
+                queued_ms: number(13)?,
+                requests: number(3)? + number(7)?,
+            })
         })
     }
 }
@@ -69,7 +75,7 @@ mod tests {
         let text = " 254       0 vda 11 2 33 4 55 6 77 8 9 1000 2000 0 0 0 0 0 0\n\
                     \x20  7       1 loop1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
         let disk = |major, minor| DiskStats::parse(text, Device { major, minor });
-        assert_eq!(disk(254, 0), Some(DiskStats { busy_ms: 1000, queued_ms: 2000 }));
+        assert_eq!(disk(254, 0), Some(DiskStats { busy_ms: 1000, queued_ms: 2000, requests: 66 }));
         assert_eq!(disk(7, 1), Some(DiskStats::default()));
         assert_eq!(disk(0, 23), None);
         let captured = include_str!("../fixtures/diskstats");

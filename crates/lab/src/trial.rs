@@ -3,9 +3,9 @@
 //! The trial ends every process that it starts: it adopts orphans, and the kernel signals its children if it dies.
 //! Therefore one process runs one trial, from its main thread.
 
+mod calls;
 pub mod driver;
 mod figures;
-mod histogram;
 mod log_tail;
 mod phase;
 pub mod processes;

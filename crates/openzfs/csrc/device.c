@@ -132,6 +132,72 @@ pw_device_become(pw_played_t *p, const pw_device_t *is)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* Returns by how much the disk has read ahead at `now`: at its rate, until the segment is full or the medium is accessed. */
+static uint64_t
+read_ahead(const pw_segment_t *segment, const pw_device_t *d, uint64_t now)
+{
+	uint64_t most = d->cache_bytes / PW_SEGMENTS;
+	if (now <= segment->read_at)
+		return (0);
+	double bytes = (double)(now - segment->read_at) * (double)d->read_bytes_s / 1e9;
+	return (bytes < (double)most ? (uint64_t)bytes : most);
+}
+
+/* Whether the disk's cache has all bytes of a read. */
+static int
+is_cached(const pw_disk_t *disk, const pw_device_t *d, uint64_t offset, uint64_t end, uint64_t now)
+{
+	for (int i = 0; d->cache_bytes != 0 && i < PW_SEGMENTS; i++) {
+		const pw_segment_t *segment = &disk->segments[i];
+		uint64_t ahead = segment == disk->ahead ? read_ahead(segment, d, now) : 0;
+		if (segment->start < segment->end && offset >= segment->start && end <= segment->end + ahead)
+			return (1);
+	}
+	return (0);
+}
+
+/* Stops reading ahead, because the heads are needed. */
+static void
+stop_ahead(pw_disk_t *disk, const pw_device_t *d, uint64_t now)
+{
+	if (disk->ahead != NULL)
+		disk->ahead->end += read_ahead(disk->ahead, d, now);
+	disk->ahead = NULL;
+}
+
+/* Removes the segments that a write changes. */
+static void
+uncache(pw_disk_t *disk, uint64_t offset, uint64_t end)
+{
+	for (int i = 0; i < PW_SEGMENTS; i++)
+		if (disk->segments[i].start < end && disk->segments[i].end > offset)
+			disk->segments[i].end = disk->segments[i].start;
+}
+
+/* Adds what was read from the medium to the segment that it continues, or replaces the oldest one. */
+static void
+cache(pw_disk_t *disk, const pw_device_t *d, uint64_t offset, uint64_t end, uint64_t done)
+{
+	uint64_t most = d->cache_bytes / PW_SEGMENTS;
+	pw_segment_t *segment = &disk->segments[0];
+
+	for (int i = 0; i < PW_SEGMENTS; i++) {
+		pw_segment_t *it = &disk->segments[i];
+		if (it->start < it->end && offset >= it->start && offset <= it->end) {
+			segment = it;
+			break;
+		}
+		if (it->read_at < segment->read_at)
+			segment = it;
+	}
+	if (segment->start == segment->end || offset < segment->start || offset > segment->end)
+		segment->start = offset;
+	segment->end = end;
+	segment->start = MAX(segment->start, end - MIN(end, most));
+	segment->read_at = done;
+	disk->ahead = segment;
+}
+
 /* Returns when a disk would complete this request if it arrived at `now`. */
 static uint64_t
 schedule(pw_disk_t *disk, const pw_device_t *d, int op, uint64_t offset, uint64_t bytes, uint64_t now)
@@ -147,7 +213,8 @@ schedule(pw_disk_t *disk, const pw_device_t *d, int op, uint64_t offset, uint64_
 		if (disk->lane_free[i] < disk->lane_free[lane])
 			lane = i;
 	uint64_t begin = MAX(now, disk->lane_free[lane]);
-	if (op != PW_OP_FLUSH) {
+	int cached = op == PW_OP_READ && is_cached(disk, d, offset, offset + bytes, begin);
+	if (op != PW_OP_FLUSH && !cached) {
 		if (offset != disk->next_offset)
 			latency += d->seek_ns;
 		disk->next_offset = offset + bytes;
@@ -155,6 +222,13 @@ schedule(pw_disk_t *disk, const pw_device_t *d, int op, uint64_t offset, uint64_
 	disk->pipe_free = MAX(disk->pipe_free, begin) + MAX(transfer, slot);
 	uint64_t done = MAX(begin + latency + transfer, disk->pipe_free);
 	disk->lane_free[lane] = done;
+	if (d->cache_bytes != 0 && op != PW_OP_FLUSH && !cached) {
+		stop_ahead(disk, d, begin);
+		if (op == PW_OP_WRITE)
+			uncache(disk, offset, offset + bytes);
+		else
+			cache(disk, d, offset, offset + bytes, done);
+	}
 	return (done);
 }
 

@@ -12,11 +12,22 @@ enum { PW_OP_READ, PW_OP_WRITE, PW_OP_FLUSH };
 /* Failures of the whole pool, and of a log that names a txg of the far future. */
 enum { PW_OP_POOL = 3, PW_OP_FUTURE = 4 };
 
+/*
+ * A segment of a disk's read cache: the bytes from `start` to `end`, and what the disk has read ahead since `read_at`. An
+ * empty segment has start == end.
+ */
+typedef struct pw_segment {
+	uint64_t start, end;
+	uint64_t read_at;
+} pw_segment_t;
+
 /* The clocks of a disk: a lane for each of its `queue_depth` concurrent requests, and a channel that they share. */
 typedef struct pw_disk {
 	uint64_t *lane_free;
 	uint64_t pipe_free;
 	uint64_t next_offset;
+	pw_segment_t segments[PW_SEGMENTS];
+	pw_segment_t *ahead;		/* the segment that grows until the next access to the medium */
 } pw_disk_t;
 
 /* All zero: no device is emulated. */

@@ -73,6 +73,7 @@ void pw_fault_on_host_error(void (*hook)(const char *path, int op, int err, int 
 typedef struct pw_device {		/* all zero: no emulation, real fsync */
 	uint64_t read_latency_ns, write_latency_ns, flush_latency_ns;
 	uint64_t seek_ns;		/* added to a request that does not continue the previous one */
+	uint64_t cache_bytes;		/* read cache of the disk, in PW_SEGMENTS segments; 0: none */
 	uint64_t read_bytes_s, write_bytes_s;
 	uint64_t iops;			/* 0: no limit */
 	uint32_t queue_depth;		/* requests served at the same time; 0: 1 */
@@ -80,7 +81,7 @@ typedef struct pw_device {		/* all zero: no emulation, real fsync */
 	uint32_t disks;			/* number of disks with these figures, striped by one controller; 0: 1 */
 } pw_device_t;
 
-enum { PW_MOST_DISKS = 24 };
+enum { PW_MOST_DISKS = 24, PW_SEGMENTS = 16 };
 
 typedef struct pw_vdev_stats {
 	uint64_t read_bytes, write_bytes, read_ops, write_ops, flushes;

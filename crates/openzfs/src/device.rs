@@ -1,7 +1,7 @@
 //! Emulated devices of vdev files.
 //!
-//! A device serves up to `queue_depth` requests at the same time. Each takes its latency, plus a seek if it does not continue the
-//! previous request, and its transfer. All share one channel with the given bandwidth and operations per second. Each vdev
+//! A device serves up to `queue_depth` requests at the same time. Each takes its latency, plus a seek if it neither continues the
+//! previous request nor reads what the disk's cache has, and its transfer. All share one channel with the given bandwidth and operations per second. Each vdev
 //! file has its own device. A device may be several disks that a RAID controller stripes and presents as one.
 //! `tests/device.rs` compares measured figures with the requested ones.
 
@@ -32,6 +32,10 @@ pub struct Device {
     pub flush_latency_ns: u64,
     /// Nanoseconds added to a request that does not start where the previous one ended.
     pub seek_ns: u64,
+    /// Bytes of the disk's read cache, in 16 segments; 0: none. A read of what a segment has needs no seek. A segment has what was
+    /// read last there, and what the disk read ahead until its heads were needed.
+    #[serde(default)]
+    pub cache_bytes: u64,
     /// Read bandwidth in bytes per second; 0: no limit.
     pub read_bytes_s: u64,
     /// Write bandwidth in bytes per second; 0: no limit.
@@ -57,40 +61,40 @@ const MIB: u64 = 1 << 20;
 /// The largest number of disks that the C side emulates behind one controller.
 const MOST_DISKS: u32 = ffi::PW_MOST_DISKS;
 
-/// Name, description, and figures in the order read latency, write latency, flush latency, seek, read rate, write rate, IOPS,
-/// queue depth. The figures are typical of the data sheets of each class; gp3 is Amazon's stated baseline (3,000 IOPS,
+/// Name, description, and figures in the order read latency, write latency, flush latency, seek, read cache, read rate, write rate,
+/// IOPS, queue depth. The figures are typical of the data sheets of each class; gp3 is Amazon's stated baseline (3,000 IOPS,
 /// 125 MiB/s) with the sub-millisecond latency measured on such volumes.
-type Row = (&'static str, &'static str, [u64; 7], u32);
+type Row = (&'static str, &'static str, [u64; 8], u32);
 const PROFILES: &[Row] = &[
     (
         "nvme",
         "datacentre NVMe with power-loss protection",
-        [80 * US, 15 * US, 10 * US, 0, 3200 * MB, 2000 * MB, 400_000],
+        [80 * US, 15 * US, 10 * US, 0, 0, 3200 * MB, 2000 * MB, 400_000],
         64,
     ),
-    ("sata-ssd", "SATA SSD", [100 * US, 50 * US, 800 * US, 0, 530 * MB, 480 * MB, 90_000], 32),
+    ("sata-ssd", "SATA SSD", [100 * US, 50 * US, 800 * US, 0, 0, 530 * MB, 480 * MB, 90_000], 32),
     (
         "hdd",
-        "7200 rpm disk: 8.5 ms seek and half a turn",
-        [100 * US, 100 * US, 8 * MS, 12_600 * US, 180 * MB, 170 * MB, 0],
+        "7200 rpm disk: 8.5 ms seek and half a turn, 64M read cache",
+        [100 * US, 100 * US, 8 * MS, 12_600 * US, 64 * MIB, 180 * MB, 170 * MB, 0],
         1,
     ),
     (
         "sas-15k",
-        "15,000 rpm SAS disk: 3.4 ms seek and half a turn, as a Cheetah 15K.6",
-        [100 * US, 100 * US, 4 * MS, 5_400 * US, 140 * MB, 140 * MB, 0],
+        "15,000 rpm SAS disk: 3.4 ms seek and half a turn, 16M read cache, as a Cheetah 15K.6",
+        [100 * US, 100 * US, 4 * MS, 5_400 * US, 16 * MIB, 140 * MB, 140 * MB, 0],
         1,
     ),
     (
         "san",
         "LUN of an array whose battery-backed cache contains all data, behind one 2 Gbit/s Fibre Channel link",
-        [200 * US, 200 * US, 200 * US, 0, 200 * MB, 200 * MB, 0],
+        [200 * US, 200 * US, 200 * US, 0, 0, 200 * MB, 200 * MB, 0],
         32,
     ),
     (
         "ebs-gp3",
         "cloud block volume, gp3 baseline",
-        [600 * US, 600 * US, 300 * US, 0, 125 * MIB, 125 * MIB, 3000],
+        [600 * US, 600 * US, 300 * US, 0, 0, 125 * MIB, 125 * MIB, 3000],
         64,
     ),
 ];
@@ -104,6 +108,7 @@ impl Device {
             write_latency_ns: 0,
             flush_latency_ns: 0,
             seek_ns: 0,
+            cache_bytes: 0,
             read_bytes_s: 0,
             write_bytes_s: 0,
             iops: 0,
@@ -118,7 +123,7 @@ impl Device {
     }
 
     /// Parses `none` (or its older name `host`), the name of a profile (`ssd` is `sata-ssd`), a profile with a number of disks
-    /// (`4xhdd`: RAID 0 of four), or `read=80us,write=20us,flush=1ms,seek=0,read_bw=3G,write_bw=2G,iops=0,depth=32`, where omitted
+    /// (`4xhdd`: RAID 0 of four), or `read=80us,write=20us,flush=1ms,seek=0,cache=0,read_bw=3G,write_bw=2G,iops=0,depth=32`, where omitted
     /// figures are those of nvme. `measured` needs a directory: see [`Device::measure`].
     ///
     /// # Errors
@@ -148,6 +153,7 @@ impl Device {
                 "write" => device.write_latency_ns = parse_time(value)?,
                 "flush" => device.flush_latency_ns = parse_time(value)?,
                 "seek" => device.seek_ns = parse_time(value)?,
+                "cache" => device.cache_bytes = parse_size(value)?,
                 "read_bw" => device.read_bytes_s = parse_size(value)?,
                 "write_bw" => device.write_bytes_s = parse_size(value)?,
                 "iops" => device.iops = parse_size(value)?,
@@ -172,13 +178,14 @@ impl Device {
     }
 
     fn from_row(row: &Row) -> Device {
-        let [read, write, flush, seek, read_bw, write_bw, iops] = row.2;
+        let [read, write, flush, seek, cache, read_bw, write_bw, iops] = row.2;
         Device {
             name: row.0.into(),
             read_latency_ns: read,
             write_latency_ns: write,
             flush_latency_ns: flush,
             seek_ns: seek,
+            cache_bytes: cache,
             read_bytes_s: read_bw,
             write_bytes_s: write_bw,
             iops,
@@ -206,6 +213,7 @@ impl Device {
             write_latency_ns: self.write_latency_ns,
             flush_latency_ns: self.flush_latency_ns,
             seek_ns: self.seek_ns,
+            cache_bytes: self.cache_bytes,
             read_bytes_s: self.read_bytes_s,
             write_bytes_s: self.write_bytes_s,
             iops: self.iops,
@@ -322,6 +330,7 @@ fn measure_in(dir: &Path) -> io::Result<Device> {
         write_latency_ns: write,
         flush_latency_ns: flush.saturating_sub(write),
         seek_ns: 0,
+        cache_bytes: 0,
         read_bytes_s,
         write_bytes_s,
         iops: 0,

@@ -54,6 +54,28 @@ fn emulated_devices_have_the_requested_figures() {
     device("hdd"); // resets its clock
     let sequential = drive(engine, 1, 1000, 65536, true).0;
     assert!(sequential > 1500.0, "sequential reads at {sequential:.0}/s pay for seeks");
+    // The read cache: what was just read, and what the disk has read ahead since, needs no seek; what was written does.
+    device("read=0,write=0,seek=5ms,cache=16M,read_bw=100M,write_bw=100M,iops=0,depth=1");
+    let mut now = 1_000_000_000;
+    let mut takes = |op: &str, at: u64, idle: u64| {
+        let began = now + idle;
+        now = Device::plan(engine, op, at, 128 << 10, began);
+        now - began
+    };
+    const SEEK: u64 = 5_000_000;
+    const FAR: u64 = 1 << 30;
+    assert!(takes("read", FAR, 0) > SEEK, "the first read");
+    assert!(takes("read", FAR, 0) < SEEK, "the same bytes again");
+    assert!(takes("read", FAR + (256 << 10), 4_000_000) < SEEK, "read ahead in 4 ms: 400 KiB");
+    assert!(takes("read", 2 * FAR, 0) > SEEK, "another place");
+    assert!(takes("read", FAR + (256 << 10), 0) < SEEK, "still cached");
+    assert!(takes("read", FAR + (900 << 10), 0) > SEEK, "not read ahead so far");
+    assert!(takes("write", FAR + (64 << 10), 0) > SEEK, "a write has no cache");
+    assert!(takes("read", FAR, 0) > SEEK, "the write changed it");
+    for other in 3..30 {
+        takes("read", other * FAR, 0);
+    }
+    assert!(takes("read", 2 * FAR, 0) > SEEK, "replaced by 16 others");
     // A stripe: four disks do four times as many seeks, and a request over all disks waits for each only once.
     device("4xhdd");
     let random = drive(engine, 64, 100, 4096, false).0 / (4e9 / 12_722_000.0);

@@ -170,6 +170,11 @@ fn a_complete_trial() {
     assert_eq!(load.histograms["db"]["write"].iter().map(|(_, calls)| calls).sum::<u64>(), 256);
     assert_eq!(load.histograms["db"]["write"][0].0, 64 << 10);
     assert!(load.histograms["wal"].is_empty());
+    assert_eq!((value("write_call_count.db"), value("write_call_count")), (256.0, 256.0));
+    assert!(value("write_call_p50.db") > 0.0 && value("write_call_p99.db") >= value("write_call_p50.db"));
+    assert!((0.0..value("wall_s")).contains(&value("write_call_s.db")), "{}", value("write_call_s.db"));
+    assert!(value("vdev_wait") > 0.0);
+    assert!(!load.measures.contains_key("write_call_s.wal") && !check.measures.contains_key("read_call_s"));
     for name in ["rate", "done", "arc_size", "vdev_write_bytes", "driver_cpu", "engine_cpu", "host_cpu"] {
         assert!(load.series.get(name).is_some_and(|series| series.points.len() >= 2), "{name}");
     }

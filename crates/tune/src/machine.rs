@@ -35,6 +35,7 @@ pub(crate) fn describe(request: &Request, load: TrialPoolLoad) -> plan::Machine 
             read_bytes_s: some(device.read_bytes_s),
             write_bytes_s: some(device.write_bytes_s),
             seek_ns: some(device.seek_ns),
+            cache_bytes: some(device.cache_bytes),
             iops: some(device.iops),
             queue_depth: (device.name != "none").then_some(device.queue_depth),
         },

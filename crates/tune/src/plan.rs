@@ -249,6 +249,9 @@ pub struct Device {
     /// Nanoseconds added to a request that does not continue the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seek_ns: Option<u64>,
+    /// Bytes of the disk's read cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_bytes: Option<u64>,
     /// Limit of operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<u64>,

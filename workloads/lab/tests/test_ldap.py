@@ -68,6 +68,17 @@ class Rates(unittest.TestCase):
         self.assertAlmostEqual(5.5, rate.seconds())
         self.assertEqual(100, rate.done)
 
+    def test_the_time_from_a_switch_to_the_new_rate(self):
+        rate = Rate(size=1000, entries=1000)
+        rate.at(0, now=0.0)
+        # 100/s up to half of the file, then 100/s for another second, then 1000/s.
+        for tenth in range(1, 61):
+            rate.at(10 * tenth, now=tenth / 10)
+        for step in range(1, 41):
+            rate.at(600 + 10 * step, now=6 + step / 100)
+        self.assertAlmostEqual(1.0, rate.plateau(0.5, 1000), delta=0.06)
+        self.assertEqual(0.0, rate.plateau(0.5, 100))
+
     def test_what_follows_the_end_changes_nothing(self):
         rate = Rate(size=10, entries=10)
         rate.at(0, now=0.0)
@@ -132,7 +143,7 @@ class Driver(unittest.TestCase):
         self.assertEqual((parameters["entries"],) * 2, (last["done"], last["of"]))
         figures = {line["figure"]["name"]: line["figure"]["value"] for line in loaded + imported if "figure" in line}
         self.assertLess(3, figures["data_gzip6_ratio"])
-        for name in ("entries_per_s", "rate_before", "rate_after", "gained"):
+        for name in ("entries_per_s", "rate_before", "rate_after", "gained", "plateau_s"):
             self.assertLess(0, figures[name], name)
 
     @unittest.skipUnless(server.find("slapadd"), "slapadd is not installed")

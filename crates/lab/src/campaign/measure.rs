@@ -62,10 +62,15 @@ pub const MEASURES: &[MeasureRow] = &[
     ("system_s", "CPU time of the database, system", "s", LOWER),
     ("engine_s", "CPU time of OpenZFS", "s", LOWER),
     ("host_cpu", "CPU load of the host", "percent", LOWER),
+    ("host_user", "CPU load of the host, user", "percent", LOWER),
+    ("host_system", "CPU load of the host, system", "percent", LOWER),
+    ("host_iowait", "CPUs idle while waiting for I/O", "percent", None),
     ("run_queue", "runnable processes", "count", None),
     ("memory_used", "most memory, with page cache", "bytes", LOWER),
     ("disk_busy", "load of the disk", "percent", LOWER),
     ("disk_queue", "requests in the disk's queue", "count", None),
+    ("disk_wait", "time of a request to the disk", "ns", LOWER),
+    ("disk_service", "busy time of the disk for a request", "ns", LOWER),
     ("logical", "logical size", "bytes", None),
     ("allocated", "space on the pool", "bytes", LOWER),
     ("ratio", "compression ratio", "ratio", HIGHER),
@@ -73,6 +78,7 @@ pub const MEASURES: &[MeasureRow] = &[
     ("vdev_write_bytes", "written to vdevs", "bytes", LOWER),
     ("vdev_reads", "reads from vdevs", "count", None),
     ("vdev_writes", "writes to vdevs", "count", None),
+    ("vdev_wait", "time of a request to a vdev", "ns", LOWER),
     ("flushes", "flushes of vdevs", "count", LOWER),
     ("synced_write_bytes", "written to vdevs until all was on disk", "bytes", LOWER),
     ("arc_hit_ratio", "ARC hit ratio", "ratio", HIGHER),
@@ -80,6 +86,14 @@ pub const MEASURES: &[MeasureRow] = &[
     ("arc_target", "ARC target", "bytes", None),
     ("zil_commits", "ZIL commits", "count", None),
     ("zil_bytes", "written to the ZIL", "bytes", LOWER),
+    ("read_call_s", "time in read calls", "s", LOWER),
+    ("read_call_p50", "read call, median", "ns", LOWER),
+    ("read_call_p99", "read call, p99", "ns", LOWER),
+    ("read_call_count", "read calls", "count", None),
+    ("write_call_s", "time in write calls", "s", LOWER),
+    ("write_call_p50", "write call, median", "ns", LOWER),
+    ("write_call_p99", "write call, p99", "ns", LOWER),
+    ("write_call_count", "write calls", "count", None),
 ];
 
 /// Suffixes of a driver's latencies, and their words.
@@ -93,7 +107,19 @@ pub(super) const QUANTILES: [(&str, &str); 6] = [
 ];
 
 /// Measures that exist for each role.
-pub(super) const BY_ROLE: [&str; 3] = ["logical", "allocated", "ratio"];
+pub(super) const BY_ROLE: [&str; 11] = [
+    "logical",
+    "allocated",
+    "ratio",
+    "read_call_s",
+    "read_call_p50",
+    "read_call_p99",
+    "read_call_count",
+    "write_call_s",
+    "write_call_p50",
+    "write_call_p99",
+    "write_call_count",
+];
 
 /// A figure that a driver reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]

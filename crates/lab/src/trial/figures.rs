@@ -45,9 +45,18 @@ pub fn of_window(wall: f64, first: &Snapshot, last: &Snapshot, snapshots: &[Snap
     if let Some(percent) = window.host_cpu() {
         put(&mut all, "host_cpu", percent, "percent");
     }
+    if let Some(modes) = window.host_modes() {
+        for (name, percent) in ["host_user", "host_system", "host_iowait"].into_iter().zip(modes) {
+            put(&mut all, name, percent, "percent");
+        }
+    }
     if let Some((busy, queue)) = window.disk() {
         put(&mut all, "disk_busy", busy, "percent");
         put(&mut all, "disk_queue", queue, "count");
+    }
+    if let Some((waited, busy)) = window.disk_requests() {
+        put(&mut all, "disk_wait", waited, "ns");
+        put(&mut all, "disk_service", busy, "ns");
     }
     let used = snapshots.iter().filter(|snapshot| (first.at..=last.at).contains(&snapshot.at));
     if let Some(used) = used.chain([first, last]).filter_map(|snapshot| snapshot.used).max() {
@@ -74,6 +83,11 @@ pub fn of_window(wall: f64, first: &Snapshot, last: &Snapshot, snapshots: &[Snap
             ("arc_target", moved.arc.target, "bytes"),
         ] {
             put(&mut all, name, value as f64, unit);
+        }
+        let requests = sums.vdevs.read_ops + sums.vdevs.write_ops;
+        if requests > 0 {
+            let waited = sums.vdevs.read_ns + sums.vdevs.write_ns;
+            put(&mut all, "vdev_wait", waited as f64 / requests as f64, "ns");
         }
         if let Some(ratio) = sums.hit_ratio {
             put(&mut all, "arc_hit_ratio", ratio, "ratio");
@@ -184,17 +198,25 @@ mod tests {
         let vdev = VdevStats {
             read_bytes: 1000 * n,
             write_bytes: 500 * n,
+            read_ops: 3 * n,
             flushes: n,
             read_ns: n * 1_500_000_000,
             ..VdevStats::default()
         };
         Snapshot {
             at: start + Duration::from_secs(second),
-            host: Some(CpuTimes { user: 50 * n, idle: 150 * n, ..CpuTimes::default() }),
+            host: Some(CpuTimes {
+                user: 30 * n,
+                system: 15 * n,
+                irq: 5 * n,
+                idle: 130 * n,
+                iowait: 20 * n,
+                ..CpuTimes::default()
+            }),
             runnable: Some(n),
             memory: Some(1 << 30),
             used: Some(n << 20),
-            disk: Some(DiskStats { busy_ms: 250 * n, queued_ms: 3000 * n }),
+            disk: Some(DiskStats { busy_ms: 250 * n, queued_ms: 3000 * n, requests: 100 * n }),
             driver: CpuTicks { user: 60 * n, system: 40 * n },
             engine: Some(20 * n as i64),
             counters: Some(Counters {
@@ -217,6 +239,8 @@ mod tests {
         assert_eq!(value("wall_s"), 10.0);
         assert_eq!((value("user_s"), value("system_s"), value("engine_s")), (6.0, 4.0, 2.0));
         assert_eq!((value("host_cpu"), value("disk_busy"), value("disk_queue")), (25.0, 25.0, 3.0));
+        assert_eq!((value("host_user"), value("host_system"), value("host_iowait")), (15.0, 10.0, 10.0));
+        assert_eq!((value("disk_wait"), value("disk_service"), value("vdev_wait")), (30e6, 2.5e6, 0.5e9));
         assert_eq!(value("run_queue"), 10.0); // 6 to 14
         assert_eq!(value("memory_used"), f64::from(15 << 20));
         assert_eq!((value("vdev_read_bytes"), value("flushes")), (20_000.0, 20.0));

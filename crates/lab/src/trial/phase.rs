@@ -14,7 +14,7 @@ use super::figures::{self, add_point, put, since};
 use super::protocol::{self, DriverMessage, Edge, Latency, Progress};
 use super::sampler::{Sampler, Snapshot};
 use super::target::{DatasetServer, Recorded, Target};
-use super::{Logs, Setting, histogram, processes};
+use super::{Logs, Setting, calls, processes};
 use crate::campaign::{Change, Phase};
 use crate::{Error, PhaseOutcome, Result, TargetSpec, TrialSpec};
 
@@ -372,7 +372,11 @@ impl PhaseRecorder {
         self.outcome.log = lines(self.log);
         self.outcome.changes = lines(self.changes);
         if phase.record {
-            self.outcome.histograms = histogram::of_traces(traces, (began, last.at))?;
+            let (histograms, measures) = calls::of_traces(traces, (began, last.at))?;
+            self.outcome.histograms = histograms;
+            for (name, measure) in measures {
+                self.outcome.measures.entry(name).or_insert(measure);
+            }
         }
         Ok(Done { outcome: self.outcome, versions: self.versions })
     }

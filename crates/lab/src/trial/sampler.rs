@@ -135,6 +135,21 @@ impl Delta<'_> {
             .map(|s| 100.0 * s)
     }
 
+    /// Shares of the host's CPU time in per cent: user mode, kernel mode with interrupts, and idle while a thread waits for I/O.
+    pub fn host_modes(&self) -> Option<[f64; 3]> {
+        let (before, after) = (self.0.host?, self.1.host?);
+        let total = after.total().checked_sub(before.total())?;
+        let modes = |times: CpuTimes| {
+            [times.user + times.nice, times.system + times.irq + times.softirq, times.iowait]
+        };
+        let (before, after) = (modes(before), modes(after));
+        let mut shares = [0.0; 3];
+        for (mode, to) in shares.iter_mut().enumerate() {
+            *to = 100.0 * share(after[mode].checked_sub(before[mode])?, total)?;
+        }
+        Some(shares)
+    }
+
     /// CPU time of the driver in seconds, in user mode and in the kernel.
     pub fn driver(&self) -> (f64, f64) {
         let (before, after) = (self.0.driver, self.1.driver);
@@ -154,6 +169,15 @@ impl Delta<'_> {
         let busy = after.busy_ms.checked_sub(before.busy_ms)? as f64 / ms;
         let queue = after.queued_ms.checked_sub(before.queued_ms)? as f64 / ms;
         (ms > 0.0).then_some(((100.0 * busy).min(100.0), queue))
+    }
+
+    /// Mean duration of the device's requests, and the part of it in which the device was busy, in nanoseconds.
+    pub fn disk_requests(&self) -> Option<(f64, f64)> {
+        let (before, after) = (self.0.disk?, self.1.disk?);
+        let requests = after.requests.checked_sub(before.requests).filter(|requests| *requests > 0)? as f64;
+        let busy = after.busy_ms.checked_sub(before.busy_ms)? as f64 * 1e6;
+        let waited = after.queued_ms.checked_sub(before.queued_ms)? as f64 * 1e6;
+        Some((waited / requests, busy / requests))
     }
 
     /// Differences of the pool's counters; the sizes of the ARC are those at the end.
@@ -194,6 +218,8 @@ impl Sums {
             sums.vdevs.read_ops += vdev.read_ops;
             sums.vdevs.write_ops += vdev.write_ops;
             sums.vdevs.flushes += vdev.flushes;
+            sums.vdevs.read_ns += vdev.read_ns;
+            sums.vdevs.write_ns += vdev.write_ns;
         }
         for zil in moved.zils.values() {
             sums.zil_commits += zil.commits;

@@ -88,6 +88,7 @@ fn device(d: &Device) -> String {
         time("write", d.write_latency_ns),
         time("flush", d.flush_latency_ns),
         time("seek", d.seek_ns),
+        d.cache_bytes.map(|n| format!("read cache {}", Unit::Bytes.format(n as f64))),
         rate("reads", d.read_bytes_s),
         rate("writes", d.write_bytes_s),
         d.iops.map(|n| format!("{} operations per second", Unit::Count.format(n as f64))),

@@ -51,13 +51,15 @@ final class Archive {
         report.figure("archive_length", of, "bytes");
     }
 
-    private static void move(Path from, Path to, Progress progress) throws IOException, InterruptedException {
+    /** Moves a file with mv; counts its bytes in {@code progress}. */
+    static void move(Path from, Path to, Progress progress) throws IOException, InterruptedException {
         Process mv = new ProcessBuilder("mv", "--", from.toString(), to.toString()).redirectErrorStream(true).start();
         // mv must not outlive an interrupted driver.
         Runtime.getRuntime().addShutdownHook(new Thread(mv::destroyForcibly));
+        long before = progress.done();
         try {
             while (!mv.waitFor(TICK_MS, TimeUnit.MILLISECONDS)) {
-                progress.add(Math.max(0, Backup.length(to) - progress.done()));
+                progress.add(Math.max(0, before + Backup.length(to) - progress.done()));
             }
         } finally {
             mv.destroyForcibly();

@@ -33,7 +33,7 @@ final class Backup {
             report.start();
             long began = System.nanoTime();
             try (Progress progress = new Progress(report, of, "bytes")) {
-                backUp(session, database.folder(), file, progress);
+                write(session, database.folder(), file, settings, progress);
                 // OrientDB omits some small files, but the work is complete.
                 progress.add(of - progress.done());
             }
@@ -46,7 +46,9 @@ final class Backup {
         }
     }
 
-    private void backUp(ODatabaseSession session, Path folder, Path file, Progress progress) throws IOException {
+    /** Writes a backup of the database in {@code folder}; counts the bytes of the database in {@code progress}. */
+    static void write(ODatabaseSession session, Path folder, Path file, Settings settings, Progress progress)
+            throws IOException {
         // OrientDB prints the name of each file when it begins it, which is when the previous one is complete.
         String[] before = {null};
         try (OutputStream out = Files.newOutputStream(file)) {

@@ -43,17 +43,22 @@ final class Import {
         }
     }
 
-    /** Returns the given file, or a generated one, created once for all trials with this seed. */
+    /** Returns the triples of the trial's seed. */
     static Triples input(Spec spec, Settings settings) throws IOException {
+        return input(spec, settings, spec.seed());
+    }
+
+    /** Returns the given file, or a generated one, created once for all trials with this seed. */
+    static Triples input(Spec spec, Settings settings, long seed) throws IOException {
         if (!settings.file().isEmpty()) {
             return new Triples(Path.of(settings.file()), settings.edges());
         }
         Path file = spec.cache().resolve(
-                "article-categories-" + settings.vertices() + "-" + settings.edges() + "-" + spec.seed() + ".nt");
+                "article-categories-" + settings.vertices() + "-" + settings.edges() + "-" + seed + ".nt");
         if (!Files.exists(file)) {
             Files.createDirectories(spec.cache());
             Path unfinished = Files.createTempFile(spec.cache(), "article-categories-", ".tmp");
-            new TripleGenerator(settings.vertices(), settings.edges(), spec.seed()).write(unfinished);
+            new TripleGenerator(settings.vertices(), settings.edges(), seed).write(unfinished);
             Folder.sync(unfinished);
             Files.move(unfinished, file, StandardCopyOption.ATOMIC_MOVE);
         }

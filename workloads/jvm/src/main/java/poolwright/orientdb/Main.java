@@ -29,11 +29,12 @@ public final class Main {
             case "import" -> new Import(spec, settings, report).run();
             case "load" -> new Load(spec, settings, report).run();
             case "backup" -> new Backup(spec, settings, report).run();
+            case "backup_during_import" -> new BackupDuringImport(spec, settings, report).run();
             case "archive" -> new Archive(spec, report).run();
             case "lucene" -> new Lucene(spec, settings, report).create();
             case "search" -> new Lucene(spec, settings, report).search();
             default -> throw new Failure("unknown phase '" + spec.phase()
-                    + "'; expected one of import, load, backup, archive, lucene and search");
+                    + "'; expected one of import, load, backup, backup_during_import, archive, lucene and search");
         }
     }
 }
