@@ -100,9 +100,13 @@ mod tests {
                 queue_depth: Some(d.queue_depth),
             }
         };
-        for text in
-            ["none", "nvme", "hdd", "4xsata-ssd", "read=80us,flush=1ms,seek=2ms,cache=16M,write_bw=1M,iops=900,depth=4"]
-        {
+        for text in [
+            "none",
+            "nvme",
+            "hdd",
+            "4xsata-ssd",
+            "read=80us,flush=1ms,seek=2ms,cache=16M,write_bw=1M,iops=900,depth=4",
+        ] {
             let again = Device::parse(&device(&plan(text))).unwrap();
             assert_eq!(again, Device::parse(text).unwrap(), "{text}");
         }

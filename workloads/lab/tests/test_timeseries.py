@@ -13,12 +13,31 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import driver  # noqa: E402
-from timeseries_parts import aged, fio, flat, series, steady  # noqa: E402
+from timeseries_parts import aged, capacity, fio, flat, series, steady  # noqa: E402
 
 
 def spec(**parameters):
     return driver.Spec({"protocol": 1, "phase": "x", "scratch": "/nowhere", "paths": {"data": "/d"}, "seed": 5,
                         "parameters": parameters})
+
+
+class TheHighestRate(unittest.TestCase):
+    def test_it_is_found_from_above_and_from_below(self):
+        for limit in (1700.0, 99_000.0, 100_000.0, 101_000.0, 12_345_678.0):
+            found = capacity.highest(100_000.0, lambda rate, limit=limit: rate <= limit)
+            self.assertLessEqual(found, limit)
+            self.assertGreater(found * capacity.CLOSE, limit)
+
+    def test_a_rate_far_below_the_first_one_is_not_searched(self):
+        tried = []
+        self.assertEqual(0.0, capacity.highest(64.0, lambda rate: tried.append(rate)))
+        self.assertEqual([64, 32, 16, 8, 4, 2, 1], tried)
+
+    def test_data_that_is_dropped_is_counted(self):
+        load = steady.Load(spec(metrics=64, seconds=100, template_s=1000))
+        discard = capacity.Discard(type("Store", (), {"due": lambda _, second, metrics, last: [(0, second, 1)]})())
+        load.feed(discard, 0, 50, driver.Progress(None, "points"), None)
+        self.assertEqual(50, discard.points)
 
 
 class TheSeries(unittest.TestCase):

@@ -50,6 +50,11 @@ class Phases(unittest.TestCase):
         figures, latencies = self.phase("steady", store="flat", every=10, **TINY)
         self.assertIn("late_s", figures)
         self.assertGreater(latencies["query"]["count"], 3)
+        # A rate that every machine holds; the bisection doubles it until it is not held.
+        figures, latencies = self.phase("capacity", store="flat", every=10, **{**TINY, "run_s": 0.3, "points_per_s": 5_000.0})
+        self.assertGreater(figures["held_per_s"], 0)
+        self.assertGreater(figures["generated_per_s"], figures["held_per_s"])
+        self.assertGreater(latencies["write"]["count"], 0)
 
     @unittest.skipUnless(shutil.which("victoria-metrics"), "victoria-metrics is not installed")
     def test_victoria_metrics_holds_what_was_ingested(self):
