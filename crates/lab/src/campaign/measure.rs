@@ -64,7 +64,7 @@ pub const MEASURES: &[MeasureRow] = &[
     ("host_cpu", "CPU load of the host", "percent", LOWER),
     ("host_user", "CPU load of the host, user", "percent", LOWER),
     ("host_system", "CPU load of the host, system", "percent", LOWER),
-    ("host_iowait", "CPUs idle while waiting for I/O", "percent", None),
+    ("host_iowait", "CPUs idle, waiting for disks", "percent", None),
     ("run_queue", "runnable processes", "count", None),
     ("memory_used", "most memory, with page cache", "bytes", LOWER),
     ("disk_busy", "load of the disk", "percent", LOWER),

@@ -1,5 +1,8 @@
 //! Checks the questions that the report answers first.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use poolwright_report::Better;
 use poolwright_tune::{Goal, metric, objective};
 use toml::Spanned;
@@ -10,7 +13,7 @@ use super::file::RecommendEntry;
 use super::level::{case, known_level, some};
 use super::setting::property_name;
 use super::value::{OneOrMany, Spelled, unknown};
-use super::{Case, Criterion, Improvement, Recommend, Study};
+use super::{Case, Criterion, Improvement, ParameterPath, Recommend, Study};
 
 /// Checks a question: what is chosen, by which goal, from which measures.
 pub(super) fn recommend(
@@ -47,7 +50,7 @@ pub(super) fn recommend(
         Some(dataset) => format!("{} of {dataset}", choices.join(" and ")),
         None => choices.join(" and "),
     };
-    Ok(Recommend {
+    let recommend = Recommend {
         question: entry.question.as_ref().map_or_else(default, |question| question.0.clone()),
         dataset,
         choices,
@@ -55,7 +58,64 @@ pub(super) fn recommend(
         criteria,
         only,
         original: entry.original.as_ref().map_or(Ok(Case::new()), |at| case(at, study))?,
-    })
+    };
+    // The report of an older run shows what that release showed.
+    match same_choice(&recommend, study).filter(|_| !columns.stored) {
+        Some((first, second)) => {
+            let why = ambiguous(&recommend, &first, &second);
+            Err(entry.only.as_ref().map_or_else(|| fault(at, why.clone()), |only| fault(only, why.clone())))
+        }
+        None => Ok(recommend),
+    }
+}
+
+/// Returns two cases that a question cannot tell apart, because they differ only in what it does not choose.
+fn same_choice(recommend: &Recommend, study: &Study) -> Option<(Case, Case)> {
+    let asked = |case: &Case| {
+        let only = &recommend.only;
+        only.iter().all(|(factor, levels)| case.get(factor).is_some_and(|level| levels.contains(level)))
+    };
+    let mut seen: BTreeMap<Vec<Option<String>>, Case> = BTreeMap::new();
+    for case in super::cases(study).into_iter().filter(asked) {
+        match seen.entry(chosen(recommend, study, &case)) {
+            Entry::Vacant(new) => _ = new.insert(case),
+            Entry::Occupied(other) => return Some((other.get().clone(), case)),
+        }
+    }
+    None
+}
+
+/// Returns the values of a case that a question chooses; `None` for a property's default.
+fn chosen(recommend: &Recommend, study: &Study, case: &Case) -> Vec<Option<String>> {
+    let Some(role) = &recommend.dataset else {
+        return recommend.choices.iter().map(|factor| case.get(factor).cloned()).collect();
+    };
+    let property = |name: &String| {
+        let levels = study.factors.iter().filter_map(|factor| {
+            let level = case.get(&factor.name)?;
+            factor.levels.iter().find(|known| known.name == *level)
+        });
+        let set = levels.flat_map(|level| &level.set).filter(|(path, _)| match path {
+            ParameterPath::Dataset(of, property) => of == role && property == name,
+            _ => false,
+        });
+        let fixed = || study.datasets.get(role)?.get(name).cloned();
+        set.last()
+            .map(|(_, value)| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            .or_else(fixed)
+    };
+    recommend.choices.iter().map(property).collect()
+}
+
+fn ambiguous(recommend: &Recommend, first: &Case, second: &Case) -> String {
+    let differs = first.iter().filter(|(factor, level)| second.get(*factor) != Some(level));
+    let levels: Vec<String> =
+        differs.map(|(factor, level)| format!("{factor} {level:?} and {:?}", second[factor])).collect();
+    format!(
+        "the cases with {} have the same {}, so that the answer would mix them; select one with `only`",
+        levels.join(", "),
+        recommend.choices.join(" and ")
+    )
 }
 
 /// Returns the dataset and its properties, or factors alone.

@@ -75,7 +75,7 @@ goal = "throughput"
 metrics = { work_rate = "wall_s", cpu_ns_per_op = "engine_s" }
 properties = ["primarycache"]
 original = { primarycache = "none" }
-only = { how = ["batched", "one by one"] }
+only = { how = ["batched"], entries = 10 }
 "#;
 
 fn parse(text: &str) -> Result<Campaign> {
@@ -211,11 +211,11 @@ const INVALID: &[(&str, &str, &str)] = &[
     ("primarycache = \"none\"", "primarycache = \"metadata\"", "expected one of all, none"),
     ("primarycache = \"none\"", "cache = \"none\"", "expected one of primarycache, how, entries"),
     (
-        "only = { how = [\"batched\", \"one by one\"] }",
+        "only = { how = [\"batched\"], entries = 10 }",
         "only = { how = [\"fast\"] }",
         "\"how\": unknown level \"fast\"",
     ),
-    ("only = { how = [\"batched\", \"one by one\"] }", "only = { how = \"fast\" }", "unknown level \"fast\""),
+    ("only = { how = [\"batched\"], entries = 10 }", "only = { how = \"fast\" }", "unknown level \"fast\""),
     ("better = { primarycache = \"all\" }", "better = { how = \"batched\" }", "the same factors"),
     ("limit = \"30m\"", "limit = \"soon\"", "30s, 5m or 1h"),
     ("cold = true", "cold = \"yes\"", "expected a boolean"),
@@ -245,6 +245,11 @@ const INVALID: &[(&str, &str, &str)] = &[
         "original = { primarycache = \"none\" }",
         "original = { primarycache = \"no\" }",
         "unknown level \"no\"",
+    ),
+    (
+        "only = { how = [\"batched\"], entries = 10 }",
+        "only = { entries = 10 }",
+        "the cases with how \"one by one\" and \"batched\" have the same primarycache",
     ),
     ("copies = 2", "copies = ", "invalid TOML"),
     ("copies = 2", "copies = nan", "expected text or a number, not NaN"),
@@ -321,7 +326,8 @@ fn too_many_cases_are_refused() {
             format!("[[study.factor]]\nname = \"f{n}\"\npath = \"workload.f{n}\"\nlevels = [1, 2]\n")
         };
         let more: String = (0..factors).map(factor).collect();
-        GOOD.replace("[[study.exclude]]", &format!("{more}[[study.exclude]]"))
+        let (good, _) = GOOD.split_once("[[study.recommend]]").unwrap();
+        good.replace("[[study.exclude]]", &format!("{more}[[study.exclude]]"))
     };
     assert_eq!(order::cases(&parse(&with(3)).unwrap().studies[0]).len(), 6 * 8);
     let why = parse(&with(11)).unwrap_err().to_string();
