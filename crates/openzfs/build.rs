@@ -16,6 +16,7 @@ const SOURCES: &[&str] = &[
     "engine",
     "seam",
     "pool",
+    "vdev",
     "health",
     "dataset",
     "layout",
@@ -170,12 +171,13 @@ fn sanitize(build: &mut cc::Build) {
     cc::Build::new().file("csrc/aio.c").link_lib_modifier("+whole-archive,-bundle").compile("poolwright_aio");
 }
 
-/// Signatures that changed within 2.3 (2.3.2 in Debian 12's backports, a later release in Debian 13): header, function, an
+/// Signatures that changed within or after 2.3 (2.3.2 in Debian 12's backports, a later release in Debian 13): header, function, an
 /// argument of the later form, and the define for that form.
 const SIGNATURES: &[(&str, &str, &str, &str)] = &[
     ("sys/zfs_file.h", "zfs_file_open(", "cred_t", "PW_FILE_OPEN_HAS_CRED"),
     ("sys/zfs_file.h", "zfs_file_pwrite(", "ashift", "PW_FILE_PWRITE_HAS_ASHIFT"),
     ("sys/dmu.h", "dmu_tx_hold_clone_by_dnode(", "blksz", "PW_HOLD_CLONE_HAS_BLKSZ"),
+    ("sys/dsl_dataset.h", "dsl_dataset_clone(", "origin", "PW_HAS_DSL_DATASET_CLONE"),
 ];
 
 /// Returns the defines for the signatures in the installed headers.

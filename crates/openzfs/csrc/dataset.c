@@ -108,6 +108,46 @@ pw_dataset_rollback(const char *name, const char *snapshot)
 	return (error);
 }
 
+int
+pw_dataset_clone(const char *name, const char *origin)
+{
+#ifdef PW_HAS_DSL_DATASET_CLONE
+	return (dsl_dataset_clone(name, origin));
+#else
+	return (dmu_objset_clone(name, origin));
+#endif
+}
+
+int
+pw_dataset_origin(const char *name, char *out, size_t len)
+{
+	dsl_pool_t *dp;
+	dsl_dataset_t *ds, *origin;
+	char full[ZFS_MAX_DATASET_NAME_LEN];
+
+	int error = dsl_pool_hold(name, FTAG, &dp);
+	if (error != 0)
+		return (error);
+	if ((error = dsl_dataset_hold(dp, name, FTAG, &ds)) == 0) {
+		if (!dsl_dir_is_clone(ds->ds_dir)) {
+			error = ENOENT;
+		} else if ((error = dsl_dataset_hold_obj(dp, dsl_dir_phys(ds->ds_dir)->dd_origin_obj, FTAG, &origin)) == 0) {
+			dsl_dataset_name(origin, full);
+			(void) strlcpy(out, full, len);
+			dsl_dataset_rele(origin, FTAG);
+		}
+		dsl_dataset_rele(ds, FTAG);
+	}
+	dsl_pool_rele(dp, FTAG);
+	return (error);
+}
+
+int
+pw_dataset_promote(const char *name, char *conflict)
+{
+	return (dsl_dataset_promote(name, conflict));
+}
+
 /* ---- properties ---- */
 
 static int

@@ -170,6 +170,33 @@ int pw_pool_vdevs(const char *name, pw_vdev_cb *each, void *arg);
 /* Faults the vdev of a file. *needed: the pool needs it, and nothing was done. ENODEV: the pool has no such file. */
 int pw_pool_fault(const char *name, const char *path, int *needed);
 
+/* ---- the vdevs of an imported pool (vdev.c) ---- */
+
+enum { PW_OTHER = 3 };			/* the use of a leaf of a special or dedup vdev, and of a hot spare */
+
+typedef struct pw_leaf {
+	uint64_t guid;
+	uint64_t top;			/* the GUID of its top-level vdev */
+	uint64_t children;		/* of that vdev; 1 if it is this leaf */
+	uint64_t size;			/* bytes of its file, or of a similar one if it is not open; at least `least` */
+	uint64_t least;			/* the least bytes of a file that can replace it, or mirror it */
+	int layout, parity, use;	/* of the top-level vdev */
+	int replacing;			/* whether it is being replaced, or replaces another leaf */
+} pw_leaf_t;
+
+typedef void pw_leaf_cb(const pw_leaf_t *leaf, const char *path, void *arg);
+
+/* Calls `each` for all leaves, those of cache vdevs last. */
+int pw_pool_leaves(const char *name, pw_leaf_cb *each, void *arg);
+/* Each returns when the change is on disk. The pool must be writable. */
+int pw_pool_add(const char *name, const pw_vdev_group_t *groups, size_t ngroups);
+/* ENODEV: no such vdev; EOVERFLOW: the file is too small; ENOTSUP: the vdev cannot be mirrored. Starts a resilver. */
+int pw_pool_attach(const char *name, uint64_t guid, const char *path, int replacing);
+/* EBUSY: no other vdev has all of its data; ENOTSUP: it is not mirrored. */
+int pw_pool_detach(const char *name, uint64_t guid);
+/* Syncs a transaction group, which continues a resilver. *running: whether that has not ended. */
+int pw_pool_resilver_step(const char *name, int *running);
+
 /* ---- datasets (dataset.c) ---- */
 
 typedef struct pw_dataset pw_dataset_t;
@@ -210,6 +237,15 @@ int pw_snapshot_destroy(const char *full_name);
 int pw_dataset_latest(const char *name, char *out, size_t len);
 /* Rolls back to the latest snapshot, by its full name. EEXIST: there are later ones; EBUSY: the dataset is open. */
 int pw_dataset_rollback(const char *name, const char *snapshot);
+/* EXDEV: the origin is in another pool; EEXIST: the name is taken. */
+int pw_dataset_clone(const char *name, const char *origin);
+/* Writes the full name of the snapshot that a dataset is a clone of. ENOENT: it is not a clone. */
+int pw_dataset_origin(const char *name, char *out, size_t len);
+/*
+ * Exchanges the roles of a clone and the dataset of its origin, whose snapshots up to the origin it takes. EINVAL: it is not a
+ * clone; EEXIST: both have the snapshot whose name is written to `conflict`, which has room for PW_NAME_BYTES.
+ */
+int pw_dataset_promote(const char *name, char *conflict);
 int pw_dataset_list(const char *root, void (*each)(const char *name, void *arg), void *arg);
 
 /* Why an intent log cannot be replayed. Unknown fields are 0. */

@@ -177,6 +177,9 @@ int pw_log_replay(pw_dataset_t *ds);
 /* fault.c: waits until the failed vdevs are faulted */
 void pw_fault_settle(void);
 
+/* vdev.c: the configuration of a root vdev of these groups, for the library */
+nvlist_t *pw_root_vdev(const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift);
+
 /* dataset.c */
 void pw_objset_disown(objset_t *os, const void *tag);
 

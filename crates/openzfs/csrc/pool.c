@@ -21,83 +21,6 @@
 #include "engine.h"
 #include "internal.h"
 
-static nvlist_t *
-file_vdev(const char *path, uint32_t ashift)
-{
-	nvlist_t *nv = fnvlist_alloc();
-	fnvlist_add_string(nv, ZPOOL_CONFIG_TYPE, VDEV_TYPE_FILE);
-	fnvlist_add_string(nv, ZPOOL_CONFIG_PATH, path);
-	if (ashift != 0)
-		fnvlist_add_uint64(nv, ZPOOL_CONFIG_ASHIFT, ashift);
-	return (nv);
-}
-
-/* Builds a mirror or raidz of a group's files. */
-static nvlist_t *
-grouped_vdev(const pw_vdev_group_t *g, uint32_t ashift)
-{
-	nvlist_t *nv = fnvlist_alloc();
-	nvlist_t **children = calloc(g->npaths, sizeof (nvlist_t *));
-	for (size_t i = 0; i < g->npaths; i++)
-		children[i] = file_vdev(g->paths[i], ashift);
-	fnvlist_add_string(nv, ZPOOL_CONFIG_TYPE, g->layout == PW_MIRROR ? VDEV_TYPE_MIRROR : VDEV_TYPE_RAIDZ);
-	if (g->layout == PW_RAIDZ)
-		fnvlist_add_uint64(nv, ZPOOL_CONFIG_NPARITY, g->parity);
-	fnvlist_add_nvlist_array(nv, ZPOOL_CONFIG_CHILDREN, (const nvlist_t **)children, g->npaths);
-	for (size_t i = 0; i < g->npaths; i++)
-		fnvlist_free(children[i]);
-	free(children);
-	return (nv);
-}
-
-static void
-add_top(nvlist_t **list, uint_t *n, nvlist_t *top, int use)
-{
-	if (use == PW_LOG) {
-		fnvlist_add_uint64(top, ZPOOL_CONFIG_IS_LOG, 1);
-		fnvlist_add_string(top, ZPOOL_CONFIG_ALLOCATION_BIAS, VDEV_ALLOC_BIAS_LOG);
-	}
-	list[(*n)++] = top;
-}
-
-static nvlist_t *
-root_vdev(const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift)
-{
-	size_t most = 0;
-	for (size_t i = 0; i < ngroups; i++)
-		most += groups[i].npaths;
-	nvlist_t **tops = calloc(most, sizeof (nvlist_t *));
-	nvlist_t **cache = calloc(most, sizeof (nvlist_t *));
-	uint_t ntops = 0, ncache = 0;
-
-	for (size_t i = 0; i < ngroups; i++) {
-		const pw_vdev_group_t *g = &groups[i];
-		if (g->use != PW_CACHE && g->layout != PW_STRIPE) {
-			add_top(tops, &ntops, grouped_vdev(g, ashift), g->use);
-			continue;
-		}
-		for (size_t j = 0; j < g->npaths; j++) {
-			if (g->use == PW_CACHE)
-				cache[ncache++] = file_vdev(g->paths[j], ashift);
-			else
-				add_top(tops, &ntops, file_vdev(g->paths[j], ashift), g->use);
-		}
-	}
-
-	nvlist_t *root = fnvlist_alloc();
-	fnvlist_add_string(root, ZPOOL_CONFIG_TYPE, VDEV_TYPE_ROOT);
-	fnvlist_add_nvlist_array(root, ZPOOL_CONFIG_CHILDREN, (const nvlist_t **)tops, ntops);
-	if (ncache != 0)
-		fnvlist_add_nvlist_array(root, ZPOOL_CONFIG_L2CACHE, (const nvlist_t **)cache, ncache);
-	for (uint_t i = 0; i < ntops; i++)
-		fnvlist_free(tops[i]);
-	for (uint_t i = 0; i < ncache; i++)
-		fnvlist_free(cache[i]);
-	free(tops);
-	free(cache);
-	return (root);
-}
-
 static int
 format_root_dataset(const char *name)
 {
@@ -123,7 +46,7 @@ format_root_dataset(const char *name)
 int
 pw_pool_create(const char *name, const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift)
 {
-	nvlist_t *root = root_vdev(groups, ngroups, ashift);
+	nvlist_t *root = pw_root_vdev(groups, ngroups, ashift);
 	nvlist_t *props = fnvlist_alloc();
 	char feature[MAXPATHLEN];
 

@@ -54,23 +54,31 @@ pub struct ChangedFile {
 /// A pool file, and its size when the pool was opened.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
+    /// Its absolute path.
+    pub(crate) path: PathBuf,
+    /// Whether it is a cache vdev.
+    pub(crate) is_cache: bool,
     file: File,
     size: u64,
 }
 
 impl OpenFile {
-    pub(crate) fn all(paths: &[PathBuf], files: Vec<File>) -> Result<Vec<OpenFile>> {
-        let one = |(path, file): (&PathBuf, File)| {
-            let size = file.metadata().map_err(|why| host("inspecting", path, why))?.len();
-            Ok(OpenFile { file, size })
+    /// Wraps files that are open and locked, with their absolute paths.
+    pub(crate) fn all(
+        (paths, files): (Vec<PathBuf>, Vec<File>),
+        is_cache: impl IntoIterator<Item = bool>,
+    ) -> Result<Vec<OpenFile>> {
+        let one = |((path, file), is_cache): ((PathBuf, File), bool)| {
+            let size = file.metadata().map_err(|why| host("inspecting", &path, why))?.len();
+            Ok(OpenFile { path, is_cache, file, size })
         };
-        paths.iter().zip(files).map(one).collect()
+        paths.into_iter().zip(files).zip(is_cache).map(one).collect()
     }
 
     /// Returns the change of the file, or `None` if it is unchanged.
-    pub(crate) fn changed(&self, path: &Path) -> Option<ChangedFile> {
-        let change = self.change(path)?;
-        Some(ChangedFile { path: path.to_owned(), change, descriptor: self.file.as_raw_fd() })
+    pub(crate) fn changed(&self) -> Option<ChangedFile> {
+        let change = self.change(&self.path)?;
+        Some(ChangedFile { path: self.path.clone(), change, descriptor: self.file.as_raw_fd() })
     }
 
     fn change(&self, path: &Path) -> Option<FileChange> {

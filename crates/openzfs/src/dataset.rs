@@ -159,11 +159,7 @@ impl Dataset {
             ffi::pw_dataset_get(name, property.as_ptr(), value, room, source)
         };
         check("reading a property of", self.name(), errno)?;
-        let text = |bytes: &[u8]| {
-            let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-            String::from_utf8_lossy(&bytes[..end]).into_owned()
-        };
-        Ok((text(&value), text(&source)))
+        Ok((text_of(&value), text_of(&source)))
     }
 
     /// Clears a property, which is then inherited from the parent, or has its default.
@@ -258,6 +254,12 @@ fn snapshot_all(names: &[CString]) -> Result<()> {
     let errno = unsafe { ffi::pw_dataset_snapshot(raw.as_ptr(), raw.len(), &mut failed) };
     let on = names.get(failed).map_or_else(Default::default, |name| name.to_string_lossy());
     check("taking the snapshot", on, errno)
+}
+
+/// Returns the text before the first NUL.
+fn text_of(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 /// Describes why a log cannot be replayed.
@@ -361,9 +363,7 @@ impl Pool {
             return Ok(None);
         }
         check("finding the snapshots of", c.to_string_lossy(), errno)?;
-        let end = out.iter().position(|b| *b == 0).unwrap_or(out.len());
-        let full = String::from_utf8_lossy(&out[..end]);
-        Ok(full.split_once('@').map(|(_, snapshot)| snapshot.to_owned()))
+        Ok(text_of(&out).split_once('@').map(|(_, snapshot)| snapshot.to_owned()))
     }
 
     /// Rolls a dataset back to its latest snapshot. All later changes are lost.
@@ -375,6 +375,56 @@ impl Pool {
         // SAFETY: two C strings; the library refuses an open dataset.
         let errno = unsafe { ffi::pw_dataset_rollback(name.as_ptr(), to.as_ptr()) };
         check("rolling back", to.to_string_lossy(), errno)
+    }
+
+    /// Creates a dataset with the content of a snapshot, whose blocks it shares. Neither name includes the pool's.
+    ///
+    /// # Errors
+    /// [`Error::Engine`]: `ENOENT` if the snapshot or the parent does not exist, `EEXIST` if the dataset exists.
+    pub fn clone_snapshot(&self, snapshot: &str, name: &str) -> Result<()> {
+        let (origin, c) = (full(self, snapshot)?, full(self, name)?);
+        // SAFETY: two C strings.
+        let errno = unsafe { ffi::pw_dataset_clone(c.as_ptr(), origin.as_ptr()) };
+        check("cloning", format_args!("{} to {}", origin.to_string_lossy(), c.to_string_lossy()), errno)
+    }
+
+    /// Returns the full name of the snapshot that a dataset is a clone of, or `None` if it is not a clone.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
+    pub fn origin(&self, dataset: &str) -> Result<Option<String>> {
+        let c = full(self, dataset)?;
+        let mut out = [0u8; NAME_BYTES];
+        // SAFETY: a C string and room for a name.
+        let errno = unsafe { ffi::pw_dataset_origin(c.as_ptr(), out.as_mut_ptr().cast(), out.len()) };
+        if errno == libc::ENOENT {
+            return Ok(None);
+        }
+        check("reading the origin of", c.to_string_lossy(), errno)?;
+        Ok(Some(text_of(&out)))
+    }
+
+    /// Makes a clone the owner of its origin and of the snapshots before it; the dataset that had them becomes a clone of
+    /// it. `name` does not include the pool's name.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the dataset is not a clone, or if both have a snapshot of the same name; [`Error::Engine`] if the
+    /// library refuses.
+    pub fn promote(&self, name: &str) -> Result<()> {
+        let c = full(self, name)?;
+        let mut conflict = [0u8; NAME_BYTES];
+        // SAFETY: a C string and room for the name of a snapshot.
+        let errno = unsafe { ffi::pw_dataset_promote(c.as_ptr(), conflict.as_mut_ptr().cast()) };
+        let dataset = c.to_string_lossy();
+        match (errno, text_of(&conflict)) {
+            (libc::EINVAL, _) => Err(Error::Invalid(format!("promoting {dataset}: it is not a clone"))),
+            (libc::EEXIST, snapshot) if !snapshot.is_empty() => {
+                let why =
+                    format!("promoting {dataset}: its origin's dataset has a snapshot @{snapshot}, too");
+                Err(Error::Invalid(why))
+            }
+            _ => check("promoting", dataset, errno),
+        }
     }
 
     /// Destroys a dataset or, with `@`, a snapshot. `name` does not include the pool's name.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::quoted;
 
+use crate::VdevError;
+
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -33,8 +35,8 @@ pub enum Error {
     /// Another process has the pool open.
     #[error("{} is in use by another process: only one process at a time can open a pool file", quoted(.0))]
     Locked(PathBuf),
-    /// The file for a new pool exists and is not empty. A new pool never overwrites a file.
-    #[error("{} exists and is not empty, and a new pool would overwrite it\nhint: remove it, or name another file", quoted(.0))]
+    /// The file for a new pool or vdev exists and is not empty. No command overwrites a file.
+    #[error("{} exists and is not empty, and a new pool or vdev would overwrite it\nhint: remove it, or name another file", quoted(.0))]
     Exists(PathBuf),
     /// An invalid property, value or specification.
     #[error("{0}")]
@@ -100,6 +102,16 @@ pub enum Error {
         /// The error number of Linux.
         errno: i32,
     },
+    /// A change of the pool's vdevs was refused.
+    #[error("{what} {pool}: {why}")]
+    Vdev {
+        /// The operation.
+        what: &'static str,
+        /// The pool's name.
+        pool: String,
+        /// The cause.
+        why: VdevError,
+    },
     /// A dataset or file of the pool is still open.
     #[error("{0} is busy: a dataset or file of it is still open")]
     Busy(String),
@@ -132,6 +144,7 @@ impl Error {
             Error::Host { why, .. } => why.raw_os_error(),
             Error::LimitBelowUse { .. } => Some(libc::ENOSPC),
             Error::Log { errno, .. } => Some(*errno),
+            Error::Vdev { why, .. } => Some(why.errno()),
             _ => None,
         }
     }

@@ -26,12 +26,17 @@ pub mod inject;
 mod label;
 mod library;
 pub mod limits;
+mod new_files;
 pub mod node;
 mod pool;
 #[cfg(feature = "fault-injection")]
 pub mod power;
 pub mod property;
+mod raw_groups;
 mod stats;
+mod vdev_error;
+mod vdev_spec;
+mod vdevs;
 
 pub use changed::{ChangedFile, FileChange};
 pub use codec::{Compression, Geometry};
@@ -42,5 +47,7 @@ pub use error::{Error, Result};
 pub use file::{Blocks, File};
 pub use health::{Scan, ScanKind, ScanState, VdevHealth};
 pub use node::{Errno, Node, NodeResult};
-pub use pool::{DEFAULT_VDEV_BYTES, Import, Layout, Pool, Spec, Use, VdevGroup};
+pub use pool::{Import, Pool};
 pub use stats::{ArcSizes, ArcStats, DatasetStats, PoolStats, VdevStats, ZilStats};
+pub use vdev_error::VdevError;
+pub use vdev_spec::{DEFAULT_VDEV_BYTES, Layout, Spec, Use, VdevGroup};
