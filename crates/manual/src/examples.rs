@@ -134,6 +134,19 @@ pub const EXAMPLES: &[VerbExamples] = &[
             "poolwright pool create tank mirror /srv/a.img:50G /srv/b.img:50G",
         ],
     ),
+    entry(
+        &["pool", "add"],
+        &[
+            "poolwright pool add tank mirror /srv/c.img:50G /srv/d.img:50G",
+            "poolwright pool add tank log /srv/log.img:4G cache /ssd/cache.img:20G",
+        ],
+    ),
+    entry(&["pool", "attach"], &["poolwright pool attach -w tank /srv/a.img /disk2/b.img"]),
+    entry(&["pool", "detach"], &["poolwright pool detach tank /srv/a.img"]),
+    entry(
+        &["pool", "replace"],
+        &["poolwright pool replace tank /srv/a.img /disk2/a.img", "poolwright pool replace tank /srv/a.img"],
+    ),
     entry(&["pool", "destroy"], &["poolwright pool destroy tank"]),
     entry(
         &["pool", "import"],
@@ -166,6 +179,11 @@ pub const EXAMPLES: &[VerbExamples] = &[
     },
     entry(&["dataset", "list"], &["poolwright dataset list -r -t all tank"]),
     entry(&["dataset", "snapshot"], &["poolwright dataset snapshot -r tank/db@before"]),
+    entry(
+        &["dataset", "clone"],
+        &["poolwright dataset clone tank/db@before tank/experiment -o compression=zstd"],
+    ),
+    entry(&["dataset", "promote"], &["poolwright dataset promote tank/experiment"]),
     entry(&["dataset", "rollback"], &["poolwright dataset rollback tank/db@before"]),
     entry(&["dataset", "destroy"], &["poolwright dataset destroy tank/db@before"]),
     entry(

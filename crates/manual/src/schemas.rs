@@ -29,8 +29,9 @@ use poolwright_trace::import::ImportSummary;
 use poolwright_trace::stats::Stats;
 use poolwright_tune::plan::{Plan, Verification};
 use poolwright_userpool::json_output::{
-    ChangedDatasets, ClosedPool, CompletedRollback, CreatedDataset, CreatedPool, DatasetList,
-    DestroyedDatasets, ImportResult, InheritedProperty, NewMount, PoolScrub, PropertyValues, TakenSnapshots,
+    ChangedDatasets, ChangedPool, ClosedPool, CompletedRollback, CreatedDataset, CreatedPool, DatasetList,
+    DestroyedDatasets, ImportResult, InheritedProperty, NewMount, PoolScrub, PromotedDataset, PropertyValues,
+    TakenSnapshots,
 };
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -50,11 +51,13 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("backup-verify", of::<RestoreReport>()),
         ("backup-wal-create", of::<WalArchiveReport>()),
         ("check", of::<CheckResult>()),
+        ("dataset-clone", of::<CreatedDataset>()),
         ("dataset-create", of::<CreatedDataset>()),
         ("dataset-destroy", of::<DestroyedDatasets>()),
         ("dataset-get", of::<PropertyValues>()),
         ("dataset-inherit", of::<InheritedProperty>()),
         ("dataset-list", of::<DatasetList>()),
+        ("dataset-promote", of::<PromotedDataset>()),
         ("dataset-rollback", of::<CompletedRollback>()),
         ("dataset-set", of::<ChangedDatasets>()),
         ("dataset-snapshot", of::<TakenSnapshots>()),
@@ -65,12 +68,16 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("monitor", of::<ApiReadings>()),
         ("mount", of::<NewMount>()),
         ("mrc", of::<MrcOutput>()),
+        ("pool-add", of::<ChangedPool>()),
+        ("pool-attach", of::<ChangedPool>()),
         ("pool-create", of::<CreatedPool>()),
         ("pool-destroy", of::<ClosedPool>()),
+        ("pool-detach", of::<ChangedPool>()),
         ("pool-export", of::<ClosedPool>()),
         ("pool-import", of::<ImportResult>()),
         ("pool-iostat", of::<IoReport>()),
         ("pool-list", of::<ListOutput>()),
+        ("pool-replace", of::<ChangedPool>()),
         ("pool-scrub", of::<PoolScrub>()),
         ("pool-status", of::<StatusOutput>()),
         ("record", of::<RecordingSummary>()),

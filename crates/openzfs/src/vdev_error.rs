@@ -65,7 +65,7 @@ pub enum VdevError {
     #[error("{} is being replaced, or replaces another vdev\nhint: wait for the end of the resilver", quoted(.0))]
     BeingReplaced(PathBuf),
     /// A vdev to detach is not a part of a mirror.
-    #[error("{} is not part of a mirror, and no other vdev has its data", quoted(.0))]
+    #[error("{} is not part of a mirror, and no other file has its data", quoted(.0))]
     NotMirrored(PathBuf),
     /// No other vdev has all data of the one to detach.
     #[error(

@@ -278,6 +278,10 @@ impl Pool {
         const WHAT: &str = "detaching a vdev of";
         self.check_writable(WHAT)?;
         let leaf = self.leaf(WHAT, device)?;
+        if leaf.is_used_for(ffi::PW_CACHE) {
+            let why = VdevError::Unsuitable { device: leaf.path, kind: "a cache vdev", action: "detached" };
+            return Err(self.refusal(WHAT, why));
+        }
         if !leaf.is_in(ffi::PW_MIRROR) && leaf.raw.replacing == 0 {
             return Err(self.refusal(WHAT, VdevError::NotMirrored(leaf.path)));
         }
@@ -317,6 +321,14 @@ impl Pool {
     /// [`Error::Engine`] if the library refuses.
     pub fn is_replacing(&self) -> Result<bool> {
         Ok(self.leaves()?.iter().any(|leaf| leaf.raw.replacing != 0))
+    }
+
+    /// Returns whether a file is a vdev of the pool, also if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
+    pub fn uses_file(&self, path: &Path) -> Result<bool> {
+        Ok(self.leaves()?.iter().any(|leaf| leaf.is_at(path)))
     }
 
     /// Closes and unlocks files that the pool does not use any more, because they were detached. Returns whether there were

@@ -280,7 +280,7 @@ fn refusals_change_nothing() {
     assert!(matches!(refused(files.replace(&pool, "a", Some("b"))), VdevError::InUse(_)));
     assert!(matches!(refused(files.replace(&pool, "x", Some("c"))), VdevError::Unsuitable { .. }));
     assert!(matches!(refused(pool.detach(&files.at("z"))), VdevError::NoSuchDevice { .. }));
-    assert!(matches!(refused(pool.detach(&files.at("x"))), VdevError::NotMirrored(_)));
+    assert!(matches!(refused(pool.detach(&files.at("x"))), VdevError::Unsuitable { .. }));
 
     assert_eq!(names(), before, "no new file is left, and none is removed");
     assert_eq!(fs::read(files.at("full")).unwrap(), b"precious");

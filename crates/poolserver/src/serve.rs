@@ -88,7 +88,7 @@ fn own(pool: Pool, options: &ServeOptions, frontend: &Arc<dyn Frontend>) -> Resu
     }
     let table = Arc::new(MountTable::new(Arc::clone(frontend)));
     let mounts = Arc::clone(&table) as Arc<dyn Mounts>;
-    let pool = Arc::new(LocalPool::new(pool, options.pool.files.clone(), SystemTime::now(), mounts));
+    let pool = Arc::new(LocalPool::new(pool, SystemTime::now(), mounts));
     let server = Server::reserve(options.pool_name());
     let served = match &server {
         Ok(server) => serve(server, &pool, &table, options, &**frontend),

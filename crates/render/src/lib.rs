@@ -23,3 +23,4 @@ pub mod pool_status;
 pub mod property_list;
 pub mod replay_comparison;
 pub mod replay_table;
+pub mod vdev_change;

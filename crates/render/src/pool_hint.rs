@@ -13,6 +13,9 @@ pub fn pool_hint(kind: &FaultKind) -> Option<String> {
         FaultKind::NoParent => "-p creates parents".to_owned(),
         FaultKind::HasDependents { count: 1 } => "-r destroys it too".to_owned(),
         FaultKind::HasDependents { .. } => "-r destroys them too".to_owned(),
+        FaultKind::HasClone { clone } => format!(
+            "destroy the clone first, or let it take the snapshot over: `poolwright dataset promote {clone}`"
+        ),
         FaultKind::RootDataset { pool } => format!("`poolwright pool destroy {pool}` destroys a pool"),
         FaultKind::NewerSnapshots { snapshot } => {
             format!("-r destroys all snapshots newer than {snapshot}")

@@ -78,7 +78,7 @@ impl PoolConnection {
         Ok(match open(pool, &paths, &options.engine, how)? {
             Opened::Owned(client) => PoolConnection::Owner { client, options, answered: false },
             Opened::Here(opened) => {
-                PoolConnection::Here(Box::new(LocalPool::new(opened, paths, since, Arc::new(NoMounts))))
+                PoolConnection::Here(Box::new(LocalPool::new(opened, since, Arc::new(NoMounts))))
             }
         })
     }

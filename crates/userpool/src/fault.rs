@@ -34,6 +34,11 @@ pub enum FaultKind {
         /// Their number.
         count: usize,
     },
+    /// A snapshot to destroy has a clone.
+    HasClone {
+        /// The clone.
+        clone: String,
+    },
     /// The dataset to destroy is the pool's root dataset.
     RootDataset {
         /// The pool.
@@ -148,7 +153,8 @@ impl Fault {
         self.errno == libc::EBUSY
     }
 
-    /// Whether the request was refused for safety: the object is in use, or a mount point must not be covered.
+    /// Whether the request was refused for safety: the object is in use, a mount point must not be covered, or a file must not
+    /// be overwritten.
     pub fn is_refusal(&self) -> bool {
         matches!(self.errno, libc::EBUSY | libc::EPERM | libc::ENOTEMPTY | libc::EROFS)
     }
@@ -173,7 +179,8 @@ impl From<poolwright_openzfs::Error> for Fault {
         let errno = match &error {
             E::Locked(_) | E::Busy(_) => libc::EBUSY,
             refusal if refusal.is_refusal() => libc::EPERM,
-            E::Exists(_) => libc::EEXIST,
+            // Not EEXIST, which tells that a dataset exists: this is a refusal to overwrite a file.
+            E::Exists(_) => libc::ENOTEMPTY,
             other => other.errno().unwrap_or(libc::EINVAL),
         };
         Fault::new(errno, error.to_string())

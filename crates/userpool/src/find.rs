@@ -54,7 +54,8 @@ impl Selection {
     }
 }
 
-/// The files of a pool: `given`, ordered by [`order_files`], or if it is empty those of the registry.
+/// The files of a pool: `given`, ordered by [`order_files`], or if it is empty those of the registry without files that were
+/// detached.
 ///
 /// # Errors
 /// [`Error::Unknown`] if no files are given and the registry has no entry; as [`order_files`] and [`registry::find`].
@@ -62,7 +63,34 @@ pub fn pool_files(pool: &str, given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if !given.is_empty() {
         return order_files(given);
     }
-    Ok(registry::find(pool)?.ok_or_else(|| Error::Unknown(pool.to_owned()))?.files)
+    let entry = registry::find(pool)?.ok_or_else(|| Error::Unknown(pool.to_owned()))?;
+    Ok(without_detached(pool, entry.files))
+}
+
+/// Omits files that were detached from the pool: the process that had it open ended before it could update the registry. The
+/// label of a detached file is erased, and those of the other files show a complete pool.
+fn without_detached(pool: &str, files: Vec<PathBuf>) -> Vec<PathBuf> {
+    let labels: Vec<(PathBuf, Label)> =
+        files.iter().filter_map(|path| Some((path.clone(), Label::read(path).ok()??))).collect();
+    let is_labelled = |file: &PathBuf| labels.iter().any(|(path, _)| path == file);
+    if files.iter().all(is_labelled) {
+        return files;
+    }
+    let found = label::group(&labels);
+    let is_complete =
+        matches!(&found[..], [one] if one.pool == pool && one.missing.is_empty() && one.missing_tops == 0);
+    if !is_complete {
+        return files;
+    }
+    // A missing file after the data vdevs may be a cache vdev, which no label of another file names.
+    let is_data =
+        |file: &PathBuf| labels.iter().any(|(path, label)| path == file && label.state != State::Cache);
+    let last_data = files.iter().rposition(is_data).unwrap_or(0);
+    let files = files.into_iter().enumerate();
+    let stays = |(at, file): (usize, PathBuf)| {
+        (is_labelled(&file) || at > last_data && is_missing(&file)).then_some(file)
+    };
+    files.filter_map(stays).collect()
 }
 
 /// The files as absolute paths, with those of cache vdevs last, because their labels do not name the pool.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::label::FoundPool;
-use crate::{DatasetInfo, Mounted, Scrub, Value};
+use crate::{DatasetInfo, Mounted, Scrub, Value, VdevChange};
 
 /// A pool that was created.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -59,6 +59,23 @@ pub struct PoolScrub {
     /// Progress or result.
     #[serde(flatten)]
     pub scrub: Scrub,
+}
+
+/// A pool whose vdevs were changed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ChangedPool {
+    /// The pool's name.
+    pub pool: String,
+    /// Its files and its resilver.
+    #[serde(flatten)]
+    pub change: VdevChange,
+}
+
+/// A clone that was promoted.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PromotedDataset {
+    /// Its full name.
+    pub dataset: String,
 }
 
 /// A dataset that was created.

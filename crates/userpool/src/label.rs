@@ -115,11 +115,16 @@ impl Label {
             4 => State::Cache,
             _ => return None,
         };
+        let txg = list.number("txg").unwrap_or(0);
+        if txg == 0 && !matches!(state, State::Spare | State::Cache) {
+            // The vdev was detached, or its addition was not completed.
+            return None;
+        }
         Some(Label {
             pool: list.text("name").map(str::to_owned),
             pool_guid: list.number("pool_guid").unwrap_or(0),
             state,
-            txg: list.number("txg").unwrap_or(0),
+            txg,
             guid: list.number("guid")?,
             host: list.text("hostname").map(str::to_owned),
             tops: list.number("vdev_children").unwrap_or(0),

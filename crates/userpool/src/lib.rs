@@ -7,7 +7,7 @@
 //! - otherwise opens the pool, executes the same request itself ([`LocalPool`]), and exports the pool again.
 //!
 //! [`PoolConnection`] chooses between the two. Both use the same implementation: [`answer`] on a [`PoolApi`]. [`lifecycle`]
-//! creates, imports, exports and destroys pools, and keeps the registry up to date.
+//! creates, imports, exports and destroys pools, and keeps the registry up to date. [`vdevs`] changes their vdevs.
 //!
 //! The protocol is one JSON object per line in each direction. A connection carries any number of requests, which are
 //! answered in order:
@@ -45,6 +45,7 @@ pub mod registry;
 pub mod scan_text;
 mod server;
 mod settings;
+pub mod vdevs;
 
 pub use client::Client;
 pub use connection::{ConnectOptions, KnownPools, OnWait, Opened, OwnerWait, PoolConnection};
@@ -57,7 +58,9 @@ pub use file_fault::FileFault;
 pub use find_error::FindError;
 pub use local_pool::{LocalPool, Mounts, NoMounts};
 pub use lock_owner::LockOwner;
-pub use message::{DatasetInfo, Kind, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
+pub use message::{
+    DatasetInfo, Kind, Mounted, NewVdevFile, PoolInfo, Reply, Request, Scrub, ScrubHow, Value, VdevChange,
+};
 pub use pool_api::{PoolApi, answer};
 pub use pool_status::{PoolStatus, cache_guids, layout};
 pub use server::{ENDING, Server};

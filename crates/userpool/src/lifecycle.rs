@@ -188,7 +188,7 @@ pub fn destroy(pool: &str, unmount: bool, options: impl Into<ConnectOptions>) ->
             return Err(mounted(pool, client.ask(&Request::Status)?));
         }
     };
-    let files = local.files().to_vec();
+    let files = local.files();
     local.into_pool().destroy_pool()?;
     registry::forget(pool)?;
     Ok(files)

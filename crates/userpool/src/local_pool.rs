@@ -1,22 +1,25 @@
 //! An open pool of the engine that executes requests: a single one for a command, or any number while it is mounted.
 
+mod clones;
 mod files;
 mod mounts;
 mod properties;
 mod snapshots;
+mod vdevs;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use poolwright_host::quoted;
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{Access, Dataset, Engine, Pool, ScanState};
+use poolwright_openzfs::{Access, Dataset, Engine, Pool, ScanState, VdevGroup};
 
 use crate::{
     Counters, DatasetCounters, DatasetInfo, Fault, FaultKind, FileCounters, FileFault, Kind, MountCounters,
-    Mounted, PoolApi, PoolInfo, Scrub, ScrubHow, Value, name,
+    Mounted, NewVdevFile, PoolApi, PoolInfo, Scrub, ScrubHow, Value, VdevChange, name,
 };
 
 pub use mounts::{Mounts, NoMounts};
@@ -26,11 +29,14 @@ type Answer<T> = Result<T, Fault>;
 /// An open pool with its mounts.
 pub struct LocalPool {
     pool: Pool,
-    files: Vec<PathBuf>,
     mounts: Arc<dyn Mounts>,
     since_unix_ns: u64,
     /// Serializes changes of the dataset tree, and prevents a dataset from being opened twice.
     tree: Mutex<()>,
+    /// Serializes changes of the vdevs.
+    vdevs: Mutex<()>,
+    /// Whether a vdev may be in the process of being replaced; the engine detaches the old one at the end.
+    replacing: AtomicBool,
     /// The changes of the pool's files detected so far.
     faults: Mutex<Vec<FileFault>>,
 }
@@ -40,16 +46,19 @@ fn unix_ns(time: SystemTime) -> u64 {
 }
 
 impl LocalPool {
-    /// Wraps an open pool, which consists of these files and was opened at `since`.
-    pub fn new(pool: Pool, files: Vec<PathBuf>, since: SystemTime, mounts: Arc<dyn Mounts>) -> LocalPool {
-        LocalPool {
+    /// Wraps an open pool, which was opened at `since`.
+    pub fn new(pool: Pool, since: SystemTime, mounts: Arc<dyn Mounts>) -> LocalPool {
+        let local = LocalPool {
             pool,
-            files,
             mounts,
             since_unix_ns: unix_ns(since),
             tree: Mutex::new(()),
+            vdevs: Mutex::new(()),
+            replacing: AtomicBool::new(true),
             faults: Mutex::default(),
-        }
+        };
+        local.note_detached();
+        local
     }
 
     /// The pool.
@@ -58,12 +67,13 @@ impl LocalPool {
     }
 
     /// The pool's files.
-    pub fn files(&self) -> &[PathBuf] {
-        &self.files
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.pool.files()
     }
 
     /// Returns the pool, so that the caller can export it.
     pub fn into_pool(self) -> Pool {
+        self.note_detached();
         self.pool
     }
 
@@ -159,6 +169,23 @@ impl LocalPool {
         set
     }
 
+    /// Creates the missing parents of a new dataset if `parents`. Returns whether the dataset does not exist yet.
+    fn make_place(&self, dataset: &str, parents: bool) -> Answer<bool> {
+        let names = self.names()?;
+        let exists = |name: &str| names.iter().any(|known| known == name);
+        if exists(dataset) {
+            return Ok(false);
+        }
+        let above: Vec<&str> =
+            dataset.match_indices('/').map(|(at, _)| &dataset[..at]).filter(|n| !exists(n)).collect();
+        if let (Some(missing), false) = (above.first(), parents) {
+            let fault = Fault::new(libc::ENOENT, format!("{dataset}: its parent {missing} does not exist"));
+            return Err(fault.of_kind(FaultKind::NoParent));
+        }
+        above.iter().try_for_each(|name| self.create_one(name, &Settings::new()))?;
+        Ok(true)
+    }
+
     /// The datasets and snapshots below a dataset, deepest first: an order in which they can be destroyed.
     fn below(&self, root: &str) -> Answer<Vec<String>> {
         let mut names: Vec<String> =
@@ -226,7 +253,7 @@ impl PoolApi for LocalPool {
             owned: self.mounts.owns(),
             since_unix_s: self.since_unix_ns / 1_000_000_000,
             engine: Engine::version(),
-            files: self.files.clone(),
+            files: self.pool.files(),
             stats: self.pool.stats()?,
             mounts: self.mounts.list().into_iter().map(|(mounted, _)| mounted).collect(),
             vdevs: self.pool.vdevs()?,
@@ -313,20 +340,25 @@ impl PoolApi for LocalPool {
         let _tree = self.lock();
         self.check_mine(dataset)?;
         self.refuse_unwritable()?;
-        let names = self.names()?;
-        let exists = |name: &str| names.iter().any(|known| known == name);
-        if exists(dataset) {
+        if !self.make_place(dataset, parents)? {
             let fault = Fault::new(libc::EEXIST, format!("the dataset {dataset} exists already"));
             return if parents { Ok(()) } else { Err(fault) };
         }
-        let above: Vec<&str> =
-            dataset.match_indices('/').map(|(at, _)| &dataset[..at]).filter(|n| !exists(n)).collect();
-        if let (Some(missing), false) = (above.first(), parents) {
-            let fault = Fault::new(libc::ENOENT, format!("{dataset}: its parent {missing} does not exist"));
-            return Err(fault.of_kind(FaultKind::NoParent));
-        }
-        above.iter().try_for_each(|name| self.create_one(name, &Settings::new()))?;
         self.create_one(dataset, settings)
+    }
+
+    fn clone_snapshot(
+        &self,
+        snapshot: &str,
+        dataset: &str,
+        settings: &BTreeMap<String, String>,
+        parents: bool,
+    ) -> Answer<()> {
+        self.make_clone(snapshot, dataset, settings, parents)
+    }
+
+    fn promote(&self, dataset: &str) -> Answer<()> {
+        self.promote_clone(dataset)
     }
 
     fn snapshot(&self, full: &str, recursive: bool) -> Answer<Vec<String>> {
@@ -401,6 +433,7 @@ impl PoolApi for LocalPool {
         }
         let all: Vec<String> = below.into_iter().chain([full.to_owned()]).collect();
         all.iter().filter(|n| !n.contains('@')).try_for_each(|n| self.refuse_mounted(n, "destroyed"))?;
+        self.refuse_origins(&all)?;
         all.iter().try_for_each(|name| self.destroy_one(name))?;
         Ok(all)
     }
@@ -408,6 +441,22 @@ impl PoolApi for LocalPool {
     fn scrub(&self, how: ScrubHow) -> Answer<Scrub> {
         self.refuse_unwritable()?;
         self.scrub_as_asked(how)
+    }
+
+    fn add(&self, groups: &[VdevGroup]) -> Answer<VdevChange> {
+        self.add_groups(groups)
+    }
+
+    fn attach(&self, device: &Path, new: &NewVdevFile, wait: bool) -> Answer<VdevChange> {
+        self.attach_file(device, new, wait)
+    }
+
+    fn detach(&self, device: &Path) -> Answer<VdevChange> {
+        self.detach_file(device)
+    }
+
+    fn replace(&self, device: &Path, new: Option<&NewVdevFile>, wait: bool) -> Answer<VdevChange> {
+        self.replace_file(device, new, wait)
     }
 
     fn sync(&self) -> Answer<()> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use poolwright_openzfs::{DatasetStats, PoolStats, Scan, ScanState, VdevHealth};
+use poolwright_openzfs::{DatasetStats, PoolStats, Scan, ScanState, VdevGroup, VdevHealth};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,24 @@ pub enum Request {
         #[serde(default)]
         parents: bool,
     },
+    /// Creates a dataset with the content of a snapshot, whose blocks it shares.
+    Clone {
+        /// `DATASET@SNAPSHOT`.
+        snapshot: String,
+        /// The new dataset.
+        dataset: String,
+        /// Its own properties; the others are inherited.
+        #[serde(default)]
+        settings: BTreeMap<String, String>,
+        /// Whether to create missing parents too.
+        #[serde(default)]
+        parents: bool,
+    },
+    /// Makes a clone the owner of the snapshots up to its origin, so that the dataset that has them can be destroyed.
+    Promote {
+        /// The clone.
+        dataset: String,
+    },
     /// Takes a snapshot.
     Snapshot {
         /// `DATASET@SNAPSHOT`.
@@ -90,12 +108,67 @@ pub enum Request {
         #[serde(default)]
         how: ScrubHow,
     },
+    /// Adds vdevs to the pool. Returns [`VdevChange`].
+    Add {
+        /// The new vdevs, with absolute paths.
+        groups: Vec<VdevGroup>,
+    },
+    /// Adds a new file to a vdev's mirror. Returns [`VdevChange`].
+    Attach {
+        /// A file of the pool, or a GUID.
+        device: PathBuf,
+        /// The new file.
+        #[serde(flatten)]
+        new: NewVdevFile,
+        /// Whether to wait for the end of the resilver. A command that opens the pool for one request waits nevertheless.
+        #[serde(default)]
+        wait: bool,
+    },
+    /// Removes a file from its mirror; the file stays. Returns [`VdevChange`].
+    Detach {
+        /// A file of the pool, or a GUID.
+        device: PathBuf,
+    },
+    /// Replaces a vdev by a new file. Returns [`VdevChange`].
+    Replace {
+        /// A file of the pool, or a GUID.
+        device: PathBuf,
+        /// The new file; `None`: at the path of the old one, which is gone.
+        #[serde(default)]
+        new: Option<NewVdevFile>,
+        /// As for an attachment.
+        #[serde(default)]
+        wait: bool,
+    },
     /// Waits until a transaction group with all earlier writes is on disk.
     Sync,
     /// Adds a mount to the owner's. Returns the actual [`Mounted`].
     Mount(Mounted),
     /// Ends all mounts; the owner then exports the pool and ends. Refused if one of them is in use.
     Release,
+}
+
+/// A new file of a vdev.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewVdevFile {
+    /// Its absolute path.
+    pub file: PathBuf,
+    /// Its size in bytes; `None`: that of the file that it mirrors or replaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// A pool after a change of its vdevs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VdevChange {
+    /// The pool's files; those of cache vdevs last.
+    pub files: Vec<PathBuf>,
+    /// The resilver that the change has started.
+    #[serde(default)]
+    pub resilver: Option<Scan>,
+    /// Whether a vdev is still being replaced. Its file belongs to the pool until the end of the resilver.
+    #[serde(default)]
+    pub replacing: bool,
 }
 
 /// The action of a scrub request.
@@ -289,6 +362,12 @@ mod tests {
     #[test]
     fn the_lines_are_as_documented() {
         let text = r#"{"verb":"set","dataset":"tank/db","settings":{"recordsize":"16K"}}"#;
+        let request: Request = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&request).unwrap(), text);
+        let text = r#"{"verb":"attach","device":"/a","file":"/b","bytes":67108864,"wait":true}"#;
+        let request: Request = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&request).unwrap(), text);
+        let text = r#"{"verb":"add","groups":[{"layout":{"raidz":1},"usage":"data","files":[["/a",67108864],["/b",67108864]]}]}"#;
         let request: Request = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&request).unwrap(), text);
         let text = r#"{"verb":"snapshot-all","names":["tank/a@s","tank/b@s"]}"#;

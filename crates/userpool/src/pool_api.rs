@@ -1,10 +1,15 @@
 //! The requests that an owner executes, and their dispatch.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use poolwright_openzfs::VdevGroup;
 use serde::Serialize;
 
-use crate::{Counters, DatasetInfo, Fault, Mounted, PoolInfo, Reply, Request, Scrub, ScrubHow, Value};
+use crate::{
+    Counters, DatasetInfo, Fault, Mounted, NewVdevFile, PoolInfo, Reply, Request, Scrub, ScrubHow, Value,
+    VdevChange,
+};
 
 /// A process that has a pool open and executes requests. Names are full names, which the caller has not checked.
 pub trait PoolApi: Send + Sync {
@@ -46,6 +51,23 @@ pub trait PoolApi: Send + Sync {
     /// `EEXIST` if the dataset exists and `parents` is not set; `ENOENT` if its parent does not exist and `parents` is not
     /// set; otherwise as [`PoolApi::set`].
     fn create(&self, dataset: &str, settings: &BTreeMap<String, String>, parents: bool) -> Result<(), Fault>;
+    /// Creates a dataset with the content of a snapshot, and its missing parents if `parents`.
+    ///
+    /// # Errors
+    /// `ENOENT` if the snapshot does not exist; `EEXIST` if the dataset exists; otherwise as [`PoolApi::create`].
+    fn clone_snapshot(
+        &self,
+        snapshot: &str,
+        dataset: &str,
+        settings: &BTreeMap<String, String>,
+        parents: bool,
+    ) -> Result<(), Fault>;
+    /// Makes a clone the owner of the snapshots up to its origin.
+    ///
+    /// # Errors
+    /// `ENOENT` if the dataset does not exist; `EINVAL` if it is not a clone or has a snapshot of the same name as one that it
+    /// would get; `EBUSY` if a program uses such a snapshot; `EROFS` or `EIO` as [`PoolApi::set`].
+    fn promote(&self, dataset: &str) -> Result<(), Fault>;
     /// Takes a snapshot, also of all datasets below it if `recursive`. Returns the new snapshots.
     ///
     /// # Errors
@@ -75,6 +97,30 @@ pub trait PoolApi: Send + Sync {
     /// `EBUSY` if a scrub is running that `how` does not wait for or stop; `ENOENT` if there is none to stop; `EROFS` or
     /// `EIO` as [`PoolApi::set`]; or if the engine refuses.
     fn scrub(&self, how: ScrubHow) -> Result<Scrub, Fault>;
+    /// Adds vdevs.
+    ///
+    /// # Errors
+    /// `EPERM` if their redundancy differs from that of the pool's data; `EBUSY` if a file belongs to the pool; `ENOTEMPTY` if a
+    /// file is not empty; `EINVAL` for invalid groups; `EROFS` or `EIO` as [`PoolApi::set`]; or if the host or the engine
+    /// refuses. The pool is then unchanged.
+    fn add(&self, groups: &[VdevGroup]) -> Result<VdevChange, Fault>;
+    /// Adds a new file to a vdev's mirror.
+    ///
+    /// # Errors
+    /// `ENODEV` if the pool has no such device; `ENOTSUP` if it cannot be mirrored; `EOVERFLOW` if the file is too small;
+    /// otherwise as [`PoolApi::add`].
+    fn attach(&self, device: &Path, new: &NewVdevFile, wait: bool) -> Result<VdevChange, Fault>;
+    /// Removes a file from its mirror.
+    ///
+    /// # Errors
+    /// `ENODEV` if the pool has no such device; `ENOTSUP` if it is not part of a mirror; `EBUSY` if no other vdev has all of
+    /// its data; `EROFS` or `EIO` as [`PoolApi::set`].
+    fn detach(&self, device: &Path) -> Result<VdevChange, Fault>;
+    /// Replaces a vdev by a new file.
+    ///
+    /// # Errors
+    /// As [`PoolApi::attach`]; `EIO` if the resilver, for which the caller waits, has failed.
+    fn replace(&self, device: &Path, new: Option<&NewVdevFile>, wait: bool) -> Result<VdevChange, Fault>;
     /// Waits until a transaction group with all earlier writes is on disk.
     ///
     /// # Errors
@@ -108,11 +154,19 @@ pub fn answer(owner: &dyn PoolApi, request: &Request) -> Reply {
         Request::Create { dataset, settings, parents } => {
             owner.create(dataset, settings, *parents).and_then(json)
         }
+        Request::Clone { snapshot, dataset, settings, parents } => {
+            owner.clone_snapshot(snapshot, dataset, settings, *parents).and_then(json)
+        }
+        Request::Promote { dataset } => owner.promote(dataset).and_then(json),
         Request::Snapshot { name, recursive } => owner.snapshot(name, *recursive).and_then(json),
         Request::SnapshotAll { names } => owner.snapshot_all(names).and_then(json),
         Request::Rollback { name, recursive } => owner.rollback(name, *recursive).and_then(json),
         Request::Destroy { name, recursive } => owner.destroy(name, *recursive).and_then(json),
         Request::Scrub { how } => owner.scrub(*how).and_then(json),
+        Request::Add { groups } => owner.add(groups).and_then(json),
+        Request::Attach { device, new, wait } => owner.attach(device, new, *wait).and_then(json),
+        Request::Detach { device } => owner.detach(device).and_then(json),
+        Request::Replace { device, new, wait } => owner.replace(device, new.as_ref(), *wait).and_then(json),
         Request::Sync => owner.sync().and_then(json),
         Request::Mount(wanted) => owner.mount(wanted).and_then(json),
         Request::Release => owner.release().and_then(json),

@@ -25,8 +25,7 @@ impl Served {
         let engine = Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).unwrap();
         let file = dir.path().join("vdev");
         let opened = Pool::create(engine, &Spec::single(pool, &file, 12)).unwrap();
-        let host =
-            Arc::new(LocalPool::new(opened, vec![file], std::time::SystemTime::now(), Arc::new(NoMounts)));
+        let host = Arc::new(LocalPool::new(opened, std::time::SystemTime::now(), Arc::new(NoMounts)));
         let mut served = Served { dir, host, server: None, pool: pool.to_owned() };
         served.server = Some(served.serve().unwrap());
         served

@@ -7,7 +7,7 @@ use poolwright_render::dataset_list;
 use poolwright_render::property_list::{self, Field};
 use poolwright_userpool::json_output::{
     ChangedDatasets, CompletedRollback, CreatedDataset, DatasetList, DestroyedDatasets, InheritedProperty,
-    PropertyValues, TakenSnapshots,
+    PromotedDataset, PropertyValues, TakenSnapshots,
 };
 use poolwright_userpool::{DatasetFilter, DatasetInfo, Kind, Request, Value, name};
 
@@ -37,6 +37,8 @@ enum Verb {
     Get(GetArgs),
     List(ListArgs),
     Snapshot(SnapshotArgs),
+    Clone(CloneArgs),
+    Promote(PromoteArgs),
     Rollback(RollbackArgs),
     Destroy(DestroyArgs),
 }
@@ -50,6 +52,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Verb::Get(args) => get(args),
         Verb::List(args) => list(args),
         Verb::Snapshot(args) => snapshot(args),
+        Verb::Clone(args) => clone(args),
+        Verb::Promote(args) => promote(args),
         Verb::Rollback(args) => rollback(args),
         Verb::Destroy(args) => destroy(args),
     }
@@ -323,6 +327,67 @@ fn snapshot(args: SnapshotArgs) -> anyhow::Result<u8> {
     let request = Request::Snapshot { name: args.name.clone(), recursive: args.recursive };
     let json = |snapshots: Vec<String>| TakenSnapshots { snapshots };
     ask(&args.name, &args.files, &request, args.json, json)
+}
+
+/// Create a dataset with the content of a snapshot, whose blocks it shares
+///
+/// The snapshot cannot be destroyed while the clone exists, unless the clone is promoted.
+#[derive(Debug, clap::Args)]
+struct CloneArgs {
+    /// DATASET@SNAPSHOT
+    #[arg(value_name = "DATASET@SNAPSHOT", value_parser = parse_snapshot)]
+    snapshot: String,
+
+    /// The new dataset, in the same pool
+    #[arg(value_name = "DATASET", value_parser = parse_dataset)]
+    dataset: String,
+
+    /// Property of the new dataset; the others are inherited
+    #[arg(short = 'o', value_name = "PROP=VALUE")]
+    property: Vec<String>,
+
+    /// Create missing parents too
+    #[arg(short = 'p')]
+    parents: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: dataset, settings
+    #[arg(long)]
+    json: bool,
+}
+
+fn clone(args: CloneArgs) -> anyhow::Result<u8> {
+    let settings = settings(&args.property)?;
+    warn(&args.dataset, &settings);
+    let (snapshot, dataset) = (args.snapshot, args.dataset.clone());
+    let request = Request::Clone { snapshot, dataset, settings: settings.clone(), parents: args.parents };
+    let json = |()| CreatedDataset { dataset: args.dataset.clone(), settings };
+    ask(&args.dataset, &args.files, &request, args.json, json)
+}
+
+/// Make a clone the owner of its origin, so that the dataset that it was cloned from can be destroyed
+///
+/// The clone gets the snapshots up to its origin. The other dataset becomes a clone of it.
+#[derive(Debug, clap::Args)]
+struct PromoteArgs {
+    /// The clone
+    #[arg(value_name = "DATASET", value_parser = parse_dataset)]
+    dataset: String,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: {"dataset":…}
+    #[arg(long)]
+    json: bool,
+}
+
+fn promote(args: PromoteArgs) -> anyhow::Result<u8> {
+    let request = Request::Promote { dataset: args.dataset.clone() };
+    let json = |()| PromotedDataset { dataset: args.dataset.clone() };
+    ask(&args.dataset, &args.files, &request, args.json, json)
 }
 
 /// Roll a dataset back to its latest snapshot, and lose all later changes

@@ -6,6 +6,7 @@ mod import;
 mod iostat;
 mod scan;
 mod status;
+mod vdevs;
 
 use clap::Subcommand;
 
@@ -24,6 +25,10 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Create(create::Args),
+    Add(vdevs::AddArgs),
+    Attach(vdevs::AttachArgs),
+    Detach(vdevs::DetachArgs),
+    Replace(vdevs::ReplaceArgs),
     Destroy(destroy::Args),
     Import(import::Args),
     Export(import::ExportArgs),
@@ -37,6 +42,10 @@ enum Verb {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     match args.verb {
         Verb::Create(args) => create::run(args),
+        Verb::Add(args) => vdevs::add(args),
+        Verb::Attach(args) => vdevs::attach(args),
+        Verb::Detach(args) => vdevs::detach(args),
+        Verb::Replace(args) => vdevs::replace(args),
         Verb::Destroy(args) => destroy::run(args),
         Verb::Import(args) => import::run(args),
         Verb::Export(args) => import::export(args),

@@ -49,14 +49,19 @@ impl FileFault {
 }
 
 impl LocalPool {
-    fn faults(&self) -> MutexGuard<'_, Vec<FileFault>> {
+    pub(super) fn faults(&self) -> MutexGuard<'_, Vec<FileFault>> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the changes of the pool's files since it was opened. Faults a changed file if the pool has another copy of its
     /// data; otherwise makes all mounts refuse changes.
     pub fn file_faults(&self) -> Vec<FileFault> {
-        let found = self.pool.changed_files();
+        self.note_detached();
+        let mut found = self.pool.changed_files();
+        // A file that was detached just now does not matter.
+        if !found.is_empty() && self.forget_detached() {
+            found = self.pool.changed_files();
+        }
         let mut known = self.faults();
         if found.is_empty() && known.is_empty() {
             return Vec::new();

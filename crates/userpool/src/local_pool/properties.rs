@@ -31,6 +31,10 @@ impl LocalPool {
             value("mounted", if dirs.is_empty() { "no" } else { "yes" }.into(), false),
             value("mountpoint", if dirs.is_empty() { "-".into() } else { dirs.join(",") }, false),
         ];
+        if info.kind == Kind::Filesystem {
+            let origin = self.pool.origin(name::inside(full))?;
+            all.push(value("origin", origin.unwrap_or_else(|| "-".into()), false));
+        }
         if let Some(available) = info.available {
             all.insert(1, value("available", available.to_string(), true));
         }

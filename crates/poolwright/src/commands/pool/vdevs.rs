@@ -1,0 +1,157 @@
+//! `poolwright pool add`, `pool attach`, `pool detach` and `pool replace`.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use poolwright_openzfs::Spec;
+use poolwright_render::vdev_change;
+use poolwright_userpool::json_output::ChangedPool;
+use poolwright_userpool::{NewVdevFile, VdevChange, vdevs};
+
+use crate::commands::options::Usage;
+use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
+
+/// Add vdevs to a pool: data, logs, caches
+///
+/// VDEV… follows the grammar of `pool create`, and missing files are created in the same way. New data vdevs must have the
+/// layout of the present ones. They cannot be removed again.
+#[derive(Debug, clap::Args)]
+pub struct AddArgs {
+    /// The pool
+    #[arg(value_name = "POOL", value_parser = parse_pool)]
+    pool: String,
+
+    /// Files, and the keywords between them
+    #[arg(value_name = "VDEV", required = true)]
+    vdevs: Vec<String>,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: pool, files, resilver, replacing
+    #[arg(long)]
+    json: bool,
+}
+
+/// Adds; the value is the exit code.
+pub fn add(args: AddArgs) -> anyhow::Result<u8> {
+    let groups = Spec::parse_added(&args.vdevs).context(Usage)?;
+    let change = vdevs::add(&args.pool, groups, &args.files)?;
+    print(args.pool, change, args.json)
+}
+
+/// Mirror a file of a pool in a new file
+///
+/// Makes a mirror of a single file, or adds a file to a mirror or a log. The pool then copies the data to it (resilver): on a
+/// mounted pool in the background. A pool that is not mounted is opened until the end of the resilver.
+#[derive(Debug, clap::Args)]
+pub struct AttachArgs {
+    /// The pool
+    #[arg(value_name = "POOL", value_parser = parse_pool)]
+    pool: String,
+
+    /// A file of the pool, or its GUID
+    #[arg(value_name = "DEVICE")]
+    device: PathBuf,
+
+    /// The new file, which must be missing or empty: FILE or FILE:SIZE, as large as DEVICE without a size
+    #[arg(value_name = "NEW")]
+    new: String,
+
+    /// Wait for the end of the resilver
+    #[arg(short = 'w')]
+    wait: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: pool, files, resilver, replacing
+    #[arg(long)]
+    json: bool,
+}
+
+/// Attaches; the value is the exit code.
+pub fn attach(args: AttachArgs) -> anyhow::Result<u8> {
+    let new = new_file(&args.new)?;
+    let change = vdevs::attach(&args.pool, &args.device, new, args.wait, &args.files)?;
+    print(args.pool, change, args.json)
+}
+
+/// Remove a file from its mirror; the file stays
+///
+/// Refused (exit code 3) if no other file has all of its data.
+#[derive(Debug, clap::Args)]
+pub struct DetachArgs {
+    /// The pool
+    #[arg(value_name = "POOL", value_parser = parse_pool)]
+    pool: String,
+
+    /// A file of the pool, or its GUID
+    #[arg(value_name = "DEVICE")]
+    device: PathBuf,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: pool, files, resilver, replacing
+    #[arg(long)]
+    json: bool,
+}
+
+/// Detaches; the value is the exit code.
+pub fn detach(args: DetachArgs) -> anyhow::Result<u8> {
+    let change = vdevs::detach(&args.pool, &args.device, &args.files)?;
+    print(args.pool, change, args.json)
+}
+
+/// Replace a file of a pool by a new one
+///
+/// The pool copies the data to the new file (resilver) from the old one, or from the other files of its mirror or raidz, and
+/// then detaches the old file: on a mounted pool in the background. A pool that is not mounted is opened until then.
+#[derive(Debug, clap::Args)]
+pub struct ReplaceArgs {
+    /// The pool
+    #[arg(value_name = "POOL", value_parser = parse_pool)]
+    pool: String,
+
+    /// A file of the pool, or its GUID; it may be missing
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+
+    /// The new file, which must be missing or empty: FILE or FILE:SIZE, as large as OLD without a size. Default: OLD itself,
+    /// if it is missing
+    #[arg(value_name = "NEW")]
+    new: Option<String>,
+
+    /// Wait for the end of the resilver
+    #[arg(short = 'w')]
+    wait: bool,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: pool, files, resilver, replacing
+    #[arg(long)]
+    json: bool,
+}
+
+/// Replaces; the value is the exit code.
+pub fn replace(args: ReplaceArgs) -> anyhow::Result<u8> {
+    let new = args.new.as_deref().map(new_file).transpose()?;
+    let change = vdevs::replace(&args.pool, &args.old, new, args.wait, &args.files)?;
+    print(args.pool, change, args.json)
+}
+
+fn new_file(word: &str) -> anyhow::Result<NewVdevFile> {
+    let (file, bytes) = Spec::parse_file(word).context(Usage)?;
+    Ok(NewVdevFile { file, bytes })
+}
+
+fn print(pool: String, change: VdevChange, json: bool) -> anyhow::Result<u8> {
+    if json {
+        print_json(&ChangedPool { pool, change })?;
+    } else {
+        println!("{}", vdev_change::text(&pool, &change));
+    }
+    Ok(0)
+}
