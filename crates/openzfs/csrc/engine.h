@@ -172,6 +172,7 @@ int pw_pool_fault(const char *name, const char *path, int *needed);
 
 /* ---- the vdevs of an imported pool (vdev.c) ---- */
 
+enum { PW_REPLACING = 1, PW_SPARE = 2 };
 enum { PW_OTHER = 3 };			/* the use of a leaf of a special or dedup vdev, and of a hot spare */
 
 typedef struct pw_leaf {
@@ -181,7 +182,7 @@ typedef struct pw_leaf {
 	uint64_t size;			/* bytes of its file, or of a similar one if it is not open; at least `least` */
 	uint64_t least;			/* the least bytes of a file that can replace it, or mirror it */
 	int layout, parity, use;	/* of the top-level vdev */
-	int replacing;			/* whether it is being replaced, or replaces another leaf */
+	int substitution;		/* whether it is substituted, or substitutes another leaf: PW_REPLACING, PW_SPARE */
 } pw_leaf_t;
 
 typedef void pw_leaf_cb(const pw_leaf_t *leaf, const char *path, void *arg);

@@ -164,9 +164,9 @@ is_type(const vdev_t *vd, const char *type)
 }
 
 static int
-is_substitution(const vdev_t *vd)
+substitution(const vdev_t *vd)
 {
-	return (is_type(vd, VDEV_TYPE_REPLACING) || is_type(vd, VDEV_TYPE_SPARE));
+	return (is_type(vd, VDEV_TYPE_REPLACING) ? PW_REPLACING : is_type(vd, VDEV_TYPE_SPARE) ? PW_SPARE : 0);
 }
 
 /* The size of a file that is not open is that of the smallest other file of its mirror or raidz. */
@@ -194,13 +194,13 @@ tell_leaf(vdev_t *vd, int use, pw_leaf_cb *each, void *arg)
 	pw_leaf_t leaf = {
 		.guid = vd->vdev_guid, .top = top->vdev_guid, .use = use, .layout = PW_STRIPE, .children = 1,
 		.least = vd->vdev_min_asize + VDEV_LABEL_START_SIZE + VDEV_LABEL_END_SIZE,
-		.replacing = parent != NULL && is_substitution(parent),
+		.substitution = parent == NULL ? 0 : substitution(parent),
 	};
 	leaf.size = size_of(vd, leaf.least);
 	if (is_type(top, VDEV_TYPE_MIRROR)) {
 		leaf.layout = PW_MIRROR;
 		leaf.children = top->vdev_children;
-	} else if (!top->vdev_ops->vdev_op_leaf && !is_substitution(top)) {
+	} else if (!top->vdev_ops->vdev_op_leaf && !substitution(top)) {
 		leaf.layout = PW_RAIDZ;
 		leaf.parity = vdev_get_nparity(top);
 		leaf.children = top->vdev_children;

@@ -206,7 +206,7 @@ impl Pool {
             let why = VdevError::Unsuitable { device: leaf.path, kind, action: "mirrored" };
             return Err(self.refusal(WHAT, why).into());
         }
-        self.mirror(WHAT, &leaf, (file, bytes), before)
+        self.mirror((WHAT, false), &leaf, (file, bytes), before)
     }
 
     /// Replaces a vdev by a file, and starts a resilver, after which the library detaches the old vdev. Without `file`, the new
@@ -229,17 +229,17 @@ impl Pool {
             self.check_unused(WHAT, &others, file)?;
         }
         let file = file.unwrap_or(&leaf.path).to_owned();
-        self.mirror(WHAT, &leaf, (&file, bytes), before)
+        self.mirror((WHAT, true), &leaf, (&file, bytes), before)
     }
 
+    /// Attaches a new file to a leaf, which it replaces at the end of the resilver if `replaces`.
     fn mirror<E: From<Error>>(
         &self,
-        what: &'static str,
+        (what, replaces): (&'static str, bool),
         leaf: &Leaf,
         (file, bytes): (&Path, Option<u64>),
         before: impl FnOnce(&[PathBuf]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let replaces = what.starts_with("replacing");
         let device = leaf.path.clone();
         let least = leaf.raw.least;
         let too_small =
@@ -248,7 +248,7 @@ impl Pool {
         let action = if replaces { "replaced" } else { "mirrored" };
         let unsuitable = |kind| VdevError::Unsuitable { device: device.clone(), kind, action };
         let why = match leaf {
-            leaf if leaf.raw.replacing != 0 => Some(VdevError::BeingReplaced(device.clone())),
+            leaf if leaf.raw.substitution != 0 => Some(VdevError::BeingReplaced(device.clone())),
             leaf if leaf.is_used_for(ffi::PW_CACHE) => Some(unsuitable("a cache vdev")),
             leaf if bytes < leaf.raw.least => Some(too_small(bytes)),
             _ => None,
@@ -282,7 +282,7 @@ impl Pool {
             let why = VdevError::Unsuitable { device: leaf.path, kind: "a cache vdev", action: "detached" };
             return Err(self.refusal(WHAT, why));
         }
-        if !leaf.is_in(ffi::PW_MIRROR) && leaf.raw.replacing == 0 {
+        if !leaf.is_in(ffi::PW_MIRROR) && leaf.raw.substitution == 0 {
             return Err(self.refusal(WHAT, VdevError::NotMirrored(leaf.path)));
         }
         // SAFETY: the name of an imported, writable pool.
@@ -301,18 +301,24 @@ impl Pool {
     /// # Errors
     /// [`Error::Engine`] if the library refuses.
     pub fn wait_resilvered(&self) -> Result<bool> {
-        let mut running = 1;
-        while running != 0 {
-            // SAFETY: the name of an imported pool, and a place for the answer.
-            let errno = unsafe { ffi::pw_pool_resilver_step(self.inner.name.as_ptr(), &mut running) };
-            check("resilvering the pool", self.name(), errno)?;
-        }
+        while self.step_resilver()? {}
         let began = Instant::now();
         while self.is_replacing()? && began.elapsed() < DETACHING {
             std::thread::sleep(CHECK_EVERY);
+            // The library starts its work in the background after a transaction group.
+            self.step_resilver()?;
         }
         self.forget_unused()?;
         self.is_replacing()
+    }
+
+    /// Syncs a transaction group. Returns whether a resilver is running.
+    fn step_resilver(&self) -> Result<bool> {
+        let mut running = 0;
+        // SAFETY: the name of an imported pool, and a place for the answer.
+        let errno = unsafe { ffi::pw_pool_resilver_step(self.inner.name.as_ptr(), &mut running) };
+        check("resilvering the pool", self.name(), errno)?;
+        Ok(running != 0)
     }
 
     /// Returns whether a vdev is being replaced.
@@ -320,7 +326,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Engine`] if the library refuses.
     pub fn is_replacing(&self) -> Result<bool> {
-        Ok(self.leaves()?.iter().any(|leaf| leaf.raw.replacing != 0))
+        Ok(self.leaves()?.iter().any(|leaf| leaf.raw.substitution == ffi::PW_REPLACING as c_int))
     }
 
     /// Returns whether a file is a vdev of the pool, also if it is missing.

@@ -289,6 +289,13 @@ fn refusals_change_nothing() {
     check(&pool, "f", 1);
 
     // The last complete copy cannot be detached.
+    fs::rename(files.at("b"), files.at("b away")).unwrap();
+    assert!(!pool.fault_file(&files.at("b")).unwrap());
+    assert_eq!(refused(pool.detach(&files.at("a"))), VdevError::OnlyCopy(files.at("a")));
+    fs::rename(files.at("b away"), files.at("b")).unwrap();
+    pool.export().unwrap();
+    let pool = import_again(engine(), &files.all("a b x"));
+    assert!(!pool.wait_resilvered().unwrap());
     pool.detach(&files.at("a")).unwrap();
     assert!(matches!(refused(pool.detach(&files.at("b"))), VdevError::NotMirrored(_)));
     pool.export().unwrap();

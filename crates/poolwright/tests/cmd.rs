@@ -42,6 +42,11 @@ fn snapshot() {
 }
 
 #[test]
+fn vdevs() {
+    session("vdevs");
+}
+
+#[test]
 fn usage() {
     session("usage");
 }
@@ -55,5 +60,5 @@ fn every_session_is_run() {
         })
         .collect();
     names.sort();
-    assert_eq!(names, ["dataset", "pool", "pool-create-refused", "snapshot", "usage"]);
+    assert_eq!(names, ["dataset", "pool", "pool-create-refused", "snapshot", "usage", "vdevs"]);
 }

@@ -210,6 +210,35 @@ fn a_pool_that_lost_a_file_says_which() {
 }
 
 #[test]
+fn a_lost_file_is_replaced() {
+    let t = TestDir::new();
+    t.run("pool create tank mirror a:128M b:128M cache x:128M");
+    std::fs::remove_file(t.at("b")).unwrap();
+    t.fails("pool replace tank b c", 1, &["b: no such file", "hint: "]);
+    let done = t.json("pool replace tank b c --pool-file a --pool-file x");
+    assert_eq!((&done["replacing"], &done["resilver"]["state"]), (&Value::Bool(false), &"finished".into()));
+    let status = &t.json("pool status tank")["pools"][0];
+    assert_eq!(status["state"], "ONLINE");
+    assert_eq!(status["info"]["files"].as_array().unwrap().len(), 3);
+    t.run("pool scrub tank");
+
+    // The process that detached a file was killed before it could update the registry.
+    let entry = t.at("state/pools/tank.json");
+    let before = std::fs::read_to_string(&entry).unwrap();
+    t.run("pool detach tank a");
+    std::fs::write(&entry, &before).unwrap();
+    assert!(t.run("dataset list -H tank").starts_with("tank"));
+    std::fs::write(&entry, &before).unwrap();
+    std::fs::remove_file(t.at("a")).unwrap();
+    assert!(t.run("dataset list -H tank").starts_with("tank"));
+    t.run("pool export tank");
+    t.run("pool import tank c x");
+    // A missing cache file is missed, because no other file's label says whether it belongs to the pool.
+    std::fs::remove_file(t.at("x")).unwrap();
+    t.fails("dataset list tank", 1, &["x: no such file"]);
+}
+
+#[test]
 fn a_scrub_finds_and_repairs_a_damaged_side() {
     let p = TestDir::new();
     p.run("pool create tank mirror a:128M b:128M");

@@ -1,0 +1,131 @@
+//! Changes of the vdevs of mounted pools, and kills of the process that makes them.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+mod common;
+
+use common::mounted::{Mounted, until, write};
+use common::skip_without_fuse;
+
+/// Incompressible bytes.
+fn noise(len: usize, mut seed: u64) -> Vec<u8> {
+    let mut one = || {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 56) as u8
+    };
+    (0..len).map(|_| one()).collect()
+}
+
+/// The names of the files in the pool's registry entry.
+fn registered(p: &Mounted) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(p.at("state/pools/tank.json")).unwrap();
+    let entry: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let name = |file: &serde_json::Value| file.as_str().unwrap().rsplit_once('/').unwrap().1.to_owned();
+    entry["files"].as_array().unwrap().iter().map(name).collect()
+}
+
+fn names(text: &str) -> BTreeSet<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn is_sound(p: &Mounted) {
+    let scrub = p.json("pool scrub -w tank");
+    assert_eq!(
+        (scrub["state"].as_str(), scrub["checksum_errors"].as_u64()),
+        (Some("finished"), Some(0)),
+        "{scrub}"
+    );
+    let (code, status) = p.status();
+    assert_eq!((code, status["state"].as_str()), (0, Some("ONLINE")), "{status}");
+}
+
+#[test]
+fn vdevs_are_changed_while_programs_write() {
+    skip_without_fuse!();
+    let mut p = Mounted::on("a:256M");
+    let content = noise(30_000_000, 1);
+    write(p.at("m/f"), &content).unwrap();
+    p.run("pool add tank b:256M log l:128M cache x:128M");
+    assert_eq!(registered(&p), names("a b l x"));
+    write(p.at("m/g"), &content).unwrap();
+    p.run("pool attach -w tank a c");
+    p.run("pool attach tank b d");
+    let during = noise(5_000_000, 2);
+    write(p.at("m/during"), &during).unwrap();
+    is_sound(&p);
+    p.run("pool detach tank a");
+    assert_eq!(registered(&p), names("b c d l x"));
+    std::fs::remove_file(p.at("a")).unwrap();
+    p.run("pool replace tank c a");
+    until("the old file is detached", || registered(&p) == names("a b d l x"));
+    std::fs::remove_file(p.at("c")).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!p.log().contains("was removed"), "{}", p.log());
+    is_sound(&p);
+
+    // A file that is lost, and its replacement in its place.
+    std::fs::remove_file(p.at("d")).unwrap();
+    until("the loss is noticed", || p.status().1["state"].as_str() == Some("DEGRADED"));
+    p.run("pool replace -w tank d");
+    is_sound(&p);
+    p.fails("pool add tank mirror e:128M f:128M f:128M", 2, &["f is named twice"]);
+    p.umount();
+    until("the pool is exported", || !p.is_alive());
+    assert_eq!(registered(&p), names("a b d l x"));
+    p.run("pool export tank");
+    p.run("pool import tank -d .");
+    p.mount();
+    for (file, wanted) in [("m/f", &content), ("m/g", &content), ("m/during", &during)] {
+        assert!(std::fs::read(p.at(file)).unwrap() == *wanted, "{file}");
+    }
+    is_sound(&p);
+}
+
+#[test]
+fn a_clone_is_mounted_beside_its_origin() {
+    skip_without_fuse!();
+    let p = Mounted::on("a:256M");
+    write(p.at("m/f"), b"before").unwrap();
+    p.run("dataset snapshot tank@s");
+    write(p.at("m/f"), b"after").unwrap();
+    assert_eq!(std::fs::read(p.at("m/.zfs/snapshot/s/f")).unwrap(), b"before");
+    p.run("dataset clone tank@s tank/copy -o recordsize=16K");
+    std::fs::create_dir(p.at("n")).unwrap();
+    p.run("mount tank/copy n");
+    assert_eq!(std::fs::read(p.at("n/f")).unwrap(), b"before");
+    write(p.at("n/f"), b"clone").unwrap();
+    assert_eq!(std::fs::read(p.at("m/f")).unwrap(), b"after");
+    p.fails("dataset destroy tank@s", 3, &["tank@s has a clone: tank/copy", "dataset promote tank/copy"]);
+    assert_eq!(std::fs::read(p.at("n/f")).unwrap(), b"clone");
+}
+
+/// After `kill -9` of the mount process at different points of an attachment and a replacement, the pool is found by its name
+/// and has all data.
+#[test]
+fn a_pool_survives_a_kill_of_its_process() {
+    skip_without_fuse!();
+    for (round, verb) in ["attach tank a b", "replace tank a b"].into_iter().cycle().take(8).enumerate() {
+        let mut p = Mounted::on("a:256M");
+        let content = noise(40_000_000, round as u64);
+        write(p.at("m/f"), &content).unwrap();
+        let mut asking = p.command(&format!("pool {verb}"));
+        let asking = std::thread::spawn(move || asking.output().unwrap());
+        std::thread::sleep(Duration::from_millis(20 + 40 * round as u64));
+        Command::new("kill").args(["-KILL", &p.pid.to_string()]).status().unwrap();
+        asking.join().unwrap();
+        until("the process is gone", || !p.is_alive());
+        until("the mount is gone", || common::mounted::umount(&p.at("m")) || !p.at("m/f").exists());
+        let left = registered(&p);
+        p.run("pool import tank -d .");
+        p.mount();
+        assert!(std::fs::read(p.at("m/f")).unwrap() == content, "round {round}, {verb}, {left:?}");
+        until("a resilver ends", || {
+            let (_, status) = p.status();
+            status["info"]["scan"]["state"].as_str() != Some("scanning")
+        });
+        is_sound(&p);
+    }
+}
