@@ -141,6 +141,17 @@ pw_pool_detach(const char *name, uint64_t guid)
 	return (error);
 }
 
+/* Whether the library has still to start a resilver, or to finish one: it does both in a background thread. */
+static int
+is_resilver_pending(spa_t *spa)
+{
+	mutex_enter(&spa->spa_async_lock);
+	int pending = (spa->spa_async_tasks & (SPA_ASYNC_RESILVER | SPA_ASYNC_RESILVER_DONE)) != 0 ||
+	    spa->spa_async_thread != NULL;
+	mutex_exit(&spa->spa_async_lock);
+	return (pending || spa_get_dsl(spa)->dp_scan->scn_restart_txg != 0);
+}
+
 /* A scan runs in the pool's own transaction groups, which start without delay while a scan is active. */
 int
 pw_pool_resilver_step(const char *name, int *running)
@@ -150,7 +161,8 @@ pw_pool_resilver_step(const char *name, int *running)
 	if (error != 0)
 		return (error);
 	txg_wait_synced(spa_get_dsl(spa), 0);
-	*running = dsl_scan_resilvering(spa_get_dsl(spa)) || dsl_scan_resilver_scheduled(spa_get_dsl(spa));
+	*running = is_resilver_pending(spa) || dsl_scan_resilvering(spa_get_dsl(spa)) ||
+	    dsl_scan_resilver_scheduled(spa_get_dsl(spa));
 	spa_close(spa, FTAG);
 	return (0);
 }
