@@ -3,11 +3,12 @@
 #
 # usage: scripts/test-kernel.sh [--no-install] [--no-build] [--keep] [--all | PART...]
 #
-# Parts (default: out in replay crash apply, 25 minutes; --all: all, four hours):
+# Parts (default: out in replay crash vdevs apply, 25 minutes; --all: all, four hours):
 #   out      the engine makes a pool; the kernel imports, reads, scrubs and changes it; the engine reads it again
 #   in       the kernel makes a pool; the engine reads and changes it; the kernel reads and scrubs it
 #   replay   the engine crashes (SIGKILL); the kernel replays its intent log
 #   crash    the kernel crashes (reset); the engine replays its intent log
+#   vdevs    the engine attaches, replaces and adds vdevs; the kernel imports, scrubs and changes them; the engine reads the result
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
 #   newpool  a tree moves to another pool and back (poolwright apply --new-pool, undo); runs are killed
 #   standby  a PostgreSQL under load moves to another pool by a standby server (poolwright apply --new-pool --standby), and back
@@ -35,6 +36,8 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=scripts/vm/disk.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/disk.sh"
+# shellcheck source=scripts/vm/vdevs_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/vdevs_part.sh"
 # shellcheck source=scripts/vm/space_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/space_part.sh"
 # shellcheck source=scripts/vm/backup_part.sh
@@ -60,7 +63,7 @@ TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
 PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
-SHORT_PARTS=(out in replay crash apply)
+SHORT_PARTS=(out in replay crash vdevs apply)
 ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets newpoolresets databases backup send trials lab space arc)
 PASSED=0
 FAILED=0
@@ -438,7 +441,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | apply | newpool | standby | resets | newpoolresets | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | vdevs | apply | newpool | standby | resets | newpoolresets | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

@@ -115,6 +115,27 @@ change() {
 
 export_pool() { expect "$1: the kernel exports it" zpool export "$1"; }
 
+# Imports a pool of several files, whose vdevs the engine has changed, and changes them.
+step_take_vdevs() {
+    local pool=$1 status
+    expect "$pool: the kernel imports it without -f" zpool import -N -d /disk "$pool" || return 0
+    status=$(zpool status -P "$pool")
+    if [ "$(grep -c 'mirror-' <<<"$status")" -eq 2 ] && grep -q "/disk/$pool.l " <<<"$status" && ! grep -q "/disk/$pool " <<<"$status"; then
+        pass "$pool: two mirrors and a log, without the replaced file"
+    else
+        fail "$pool: $status"
+    fi
+    mount_apart "$pool"
+    manifest "/disk/$pool.read"
+    unmount_apart
+    scrub "$pool"
+    expect "$pool: the kernel detaches a file" zpool detach "$pool" "/disk/$pool.b"
+    expect "$pool: the kernel detaches another one" zpool detach "$pool" "/disk/$pool.e"
+    expect "$pool: the kernel removes the log" zpool remove "$pool" "/disk/$pool.l"
+    scrub "$pool"
+    export_pool "$pool"
+}
+
 step_take_and_change() {
     take "$1"
     mount_all "$1"
