@@ -13,11 +13,11 @@ on_pool() {
 }
 
 part_vdevs() {
-    local seed=$((SEED + 50))
-    local pool=tree$seed disk=$WORK/vdevs.disk
+    local number=$((SEED + 50))
+    local pool=tree$number disk=$WORK/vdevs.disk
     local VDEVS=("$pool")
     cd "$WORK" || return
-    expect "$pool: the engine makes $((NODES / 10)) nodes" "$TREE" make "$WORK/$pool" "$seed" "$((NODES / 10))" || return 0
+    expect "$pool: the engine makes $((NODES / 10)) nodes" "$TREE" make "$WORK/$pool" "$number" "$((NODES / 10))" || return 0
     read_here "$pool" "$pool" "$pool.here"
     expect "$pool: the engine attaches a second file" into "$WORK/said" on_pool "$pool" attach "$pool" "$pool.b" || return 0
     VDEVS=("$pool" "$pool.b")

@@ -95,12 +95,12 @@ fn chosen(recommend: &Recommend, study: &Study, case: &Case) -> Vec<Option<Strin
             let level = case.get(&factor.name)?;
             factor.levels.iter().find(|known| known.name == *level)
         });
-        let set = levels.flat_map(|level| &level.set).filter(|(path, _)| match path {
+        let mut set = levels.flat_map(|level| &level.set).filter(|(path, _)| match path {
             ParameterPath::Dataset(of, property) => of == role && property == name,
             _ => false,
         });
         let fixed = || study.datasets.get(role)?.get(name).cloned();
-        set.last()
+        set.next_back()
             .map(|(_, value)| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
             .or_else(fixed)
     };
