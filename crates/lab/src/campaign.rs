@@ -21,6 +21,7 @@ use poolwright_openzfs::property::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use cases::{base_value, property_value, settings, value_text};
 pub use cases::{cases, matches};
 pub use measure::{DriverFigure, DriverMeasures, Improvement, MEASURES, MeasureInfo};
 

@@ -1,6 +1,5 @@
 """The highest rate of points that a store holds while it answers queries, found by bisection."""
 
-import threading
 import time
 
 from common import driver
@@ -34,14 +33,18 @@ def highest(rate, holds):
 def capacity(spec):
     """Tries rates for `run_s` seconds each, each with data that follows the one before, beginning with `points_per_s`."""
     load = steady.Load(spec)
-    run_s, begin = spec.get("run_s", 5.0), load.seconds
+    run_s, begin = spec.get("run_s", steady.RUN_S), load.seconds
     first = spec.get("points_per_s", 50_000.0)
     best = {}
     with steady.open_store(spec) as store, driver.Progress(None, "points") as progress, driver.measured():
 
         def holds(rate):
             nonlocal begin
-            writes, reads, late, begin = attempt(spec, load, store, begin, rate, run_s, progress)
+            speed = rate * load.every / load.metrics
+            end = begin + max(1, int(speed * run_s))
+            writes, reads, late = steady.run(spec, load, store, (begin, end), speed, progress)
+            # What was not written in time is lost: the next attempt begins after it.
+            begin = end
             driver.log(f"{rate:.0f} points per second: {late:.2f} s late")
             if late <= SLACK_S:
                 best["latencies"] = writes, reads
@@ -55,24 +58,6 @@ def capacity(spec):
     driver.latency("query", reads)
     driver.figure("held_per_s", rate, "1/s")
     driver.figure("generated_per_s", generated(load, store), "1/s")
-
-
-def attempt(spec, load, store, begin, rate, run_s, progress):
-    """Ingests for `run_s` seconds at `rate` points per second beside the queries. Returns latencies of writes and of queries, the
-    longest delay of the ingest, and the second at which its data ends."""
-    writes, reads, ended = driver.Latencies(), driver.Latencies(), threading.Event()
-    speed = rate * load.every / load.metrics
-    end = begin + max(1, int(speed * run_s))
-    asker = threading.Thread(target=steady.ask, args=(spec, load, store, reads, ended), daemon=True)
-    pace = steady.Pace(begin, speed, run_s)
-    asker.start()
-    try:
-        load.feed(store, begin, end, progress, writes, pace)
-    finally:
-        ended.set()
-        asker.join()
-    # What was not written in time was lost by `feed`: the next attempt begins after it.
-    return writes, reads, pace.late, end
 
 
 class Discard:

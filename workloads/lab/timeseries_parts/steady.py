@@ -14,6 +14,7 @@ from . import flat, series, victoria
 
 ROLE = "db"
 VICTORIA_BATCH_S = 60
+RUN_S = 10.0
 
 
 class Flat:
@@ -169,22 +170,31 @@ class Pace:
 
 def steady(spec):
     """Writes `points_per_s` points for `run_s` seconds, starting where `ingest` ended, and queries `queries_per_s` times."""
-    load, writes, reads = Load(spec), driver.Latencies(), driver.Latencies()
+    load = Load(spec)
     speed = spec.get("points_per_s", 50_000.0) * load.every / load.metrics
-    begin, run_s = load.seconds, spec.get("run_s", 10.0)
+    begin, run_s = load.seconds, spec.get("run_s", RUN_S)
     end = begin + int(speed * run_s)
     with open_store(spec) as store, driver.Progress(load.metrics * (end - begin) // load.every, "points") as progress:
-        ended = threading.Event()
-        asker = threading.Thread(target=ask, args=(spec, load, store, reads, ended), daemon=True)
         with driver.measured():
-            pace = Pace(begin, speed, run_s)
-            asker.start()
-            load.feed(store, begin, end, progress, writes, pace)
-            ended.set()
-            asker.join()
+            writes, reads, late = run(spec, load, store, (begin, end), speed, progress)
     driver.latency("write", writes)
     driver.latency("query", reads)
-    driver.figure("late_s", pace.late, "s")
+    driver.figure("late_s", late, "s")
+
+
+def run(spec, load, store, period, speed, progress):
+    """Passes the seconds of `period` to the store at `speed` seconds of data per second, beside the queries, for `run_s` seconds.
+    Returns the latencies of writes and of queries, and the longest delay."""
+    writes, reads, ended = driver.Latencies(), driver.Latencies(), threading.Event()
+    asker = threading.Thread(target=ask, args=(spec, load, store, reads, ended), daemon=True)
+    pace = Pace(period[0], speed, spec.get("run_s", RUN_S))
+    asker.start()
+    try:
+        load.feed(store, *period, progress, writes, pace)
+    finally:
+        ended.set()
+        asker.join()
+    return writes, reads, pace.late
 
 
 def ask(spec, load, store, reads, ended):

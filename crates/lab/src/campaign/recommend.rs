@@ -13,7 +13,7 @@ use super::file::RecommendEntry;
 use super::level::{case, known_level, some};
 use super::setting::property_name;
 use super::value::{OneOrMany, Spelled, unknown};
-use super::{Case, Criterion, Improvement, ParameterPath, Recommend, Study};
+use super::{Case, Criterion, Improvement, Recommend, Study, property_value};
 
 /// Checks a question: what is chosen, by which goal, from which measures.
 pub(super) fn recommend(
@@ -69,42 +69,32 @@ pub(super) fn recommend(
     }
 }
 
+impl Recommend {
+    /// Whether the question chooses among cases of which this is one.
+    pub fn considers(&self, case: &Case) -> bool {
+        self.only.iter().all(|(factor, levels)| case.get(factor).is_some_and(|level| levels.contains(level)))
+    }
+
+    /// Returns what the question chooses, in a case: property or factor → value.
+    pub fn values(&self, study: &Study, case: &Case) -> Vec<(String, String)> {
+        let value = |name: &String| match &self.dataset {
+            Some(role) => property_value(study, case, role, name),
+            None => case.get(name).cloned().unwrap_or_default(),
+        };
+        self.choices.iter().map(|name| (name.clone(), value(name))).collect()
+    }
+}
+
 /// Returns two cases that a question cannot tell apart, because they differ only in what it does not choose.
 fn same_choice(recommend: &Recommend, study: &Study) -> Option<(Case, Case)> {
-    let asked = |case: &Case| {
-        let only = &recommend.only;
-        only.iter().all(|(factor, levels)| case.get(factor).is_some_and(|level| levels.contains(level)))
-    };
-    let mut seen: BTreeMap<Vec<Option<String>>, Case> = BTreeMap::new();
-    for case in super::cases(study).into_iter().filter(asked) {
-        match seen.entry(chosen(recommend, study, &case)) {
+    let mut seen: BTreeMap<Vec<(String, String)>, Case> = BTreeMap::new();
+    for case in super::cases(study).into_iter().filter(|case| recommend.considers(case)) {
+        match seen.entry(recommend.values(study, &case)) {
             Entry::Vacant(new) => _ = new.insert(case),
             Entry::Occupied(other) => return Some((other.get().clone(), case)),
         }
     }
     None
-}
-
-/// Returns the values of a case that a question chooses; `None` for a property's default.
-fn chosen(recommend: &Recommend, study: &Study, case: &Case) -> Vec<Option<String>> {
-    let Some(role) = &recommend.dataset else {
-        return recommend.choices.iter().map(|factor| case.get(factor).cloned()).collect();
-    };
-    let property = |name: &String| {
-        let levels = study.factors.iter().filter_map(|factor| {
-            let level = case.get(&factor.name)?;
-            factor.levels.iter().find(|known| known.name == *level)
-        });
-        let mut set = levels.flat_map(|level| &level.set).filter(|(path, _)| match path {
-            ParameterPath::Dataset(of, property) => of == role && property == name,
-            _ => false,
-        });
-        let fixed = || study.datasets.get(role)?.get(name).cloned();
-        set.next_back()
-            .map(|(_, value)| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-            .or_else(fixed)
-    };
-    recommend.choices.iter().map(property).collect()
 }
 
 fn ambiguous(recommend: &Recommend, first: &Case, second: &Case) -> String {

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::figure::Figure;
 use super::format;
-use crate::campaign::{MeasureInfo, Recommend, Study};
+use crate::campaign::{MeasureInfo, Recommend, Study, base_value};
 use crate::store::Trial;
 use candidate::{Candidate, Contest};
 
@@ -253,7 +253,7 @@ fn kept(study: &Study, wanted: &Recommend, all: &[Candidate]) -> Vec<(String, St
     let first = || all.first().map(|c| c.set.clone()).unwrap_or_default();
     let Some(role) = &wanted.dataset else { return first() };
     let today: Vec<(String, String)> =
-        wanted.choices.iter().map(|p| (p.clone(), safety::base(study, role, p))).collect();
+        wanted.choices.iter().map(|p| (p.clone(), base_value(study, role, p))).collect();
     let same = |(a, b): (&(String, String), &(String, String))| {
         a.0 == b.0 && property::canonical(&a.0, &a.1) == property::canonical(&b.0, &b.1)
     };

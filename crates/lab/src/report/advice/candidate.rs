@@ -13,7 +13,6 @@ use poolwright_tune::{Goal, metric};
 
 use super::super::cells;
 use super::super::figure::Figure;
-use super::safety;
 use crate::campaign::{Case, Recommend, Study};
 use crate::order::{cases, matches};
 use crate::statistics::{self, ComparableBlock};
@@ -61,10 +60,6 @@ impl<'a> Contest<'a> {
         let values: Vec<_> =
             criteria.iter().map(|c| statistics::by_block(study, trials, &c.measure)).collect();
         let figures: Vec<_> = criteria.iter().map(|c| cells::figures(study, trials, &c.measure)).collect();
-        let asked = |case: &Case| {
-            let only = &self.wanted.only;
-            only.iter().all(|(factor, levels)| case.get(factor).is_some_and(|l| levels.contains(l)))
-        };
         let candidate = |case: Case| {
             let mut metrics: BTreeMap<ComparableBlock, Metrics> = BTreeMap::new();
             for (criterion, values) in criteria.iter().zip(&values) {
@@ -76,18 +71,10 @@ impl<'a> Contest<'a> {
             let figure =
                 |of: &Vec<(Case, Figure)>| of.iter().find(|(c, _)| *c == case).map(|(_, f)| f.clone());
             let figures = figures.iter().map(figure).collect();
-            Candidate { set: self.values(study, &case), figures, metrics, case }
+            Candidate { set: self.wanted.values(study, &case), figures, metrics, case }
         };
-        cases(study).into_iter().filter(asked).map(candidate).filter(|c| !c.metrics.is_empty()).collect()
-    }
-
-    /// Returns the values that a case stands for.
-    fn values(&self, study: &Study, case: &Case) -> Vec<(String, String)> {
-        let value = |name: &String| match &self.wanted.dataset {
-            Some(role) => safety::value(study, case, role, name),
-            None => case.get(name).cloned().unwrap_or_default(),
-        };
-        self.wanted.choices.iter().map(|name| (name.clone(), value(name))).collect()
+        let considered = cases(study).into_iter().filter(|case| self.wanted.considers(case));
+        considered.map(candidate).filter(|c| !c.metrics.is_empty()).collect()
     }
 
     /// Returns the original's choice among the candidates.
