@@ -226,6 +226,8 @@ impl Trials<'_> {
             driver_words: options.driver.clone(),
             parameters: self.parameters(chosen, block)?,
             target: TargetSpec::Pool(self.pool.clone()),
+            pools: BTreeMap::new(),
+            pool_of: BTreeMap::new(),
             datasets: chosen.datasets.clone(),
             places: self.layout.datasets.iter().map(location).collect(),
             phases: vec![phase(COPY, false, copy_limit), phase(LOAD, true, load_limit)],

@@ -9,6 +9,7 @@ mod level;
 mod measure;
 mod recommend;
 mod setting;
+mod snapshots;
 mod study;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use cases::{base_value, property_value, settings, value_text};
 pub use cases::{cases, matches};
+pub use snapshots::SnapshotRule;
 pub use measure::{DriverFigure, DriverMeasures, Improvement, MEASURES, MeasureInfo};
 
 use crate::{Assets, Error, Result};
@@ -32,6 +34,9 @@ pub type Parameters = serde_json::Map<String, serde_json::Value>;
 
 /// A case: factor → level, by name. Claims and exclusions name only the factors that matter.
 pub type Case = BTreeMap<String, String>;
+
+/// The name of a campaign's `[pool]`, which holds every dataset that names no other one.
+pub const MAIN_POOL: &str = "pool";
 
 /// The default scale of a run.
 pub const SMALL: &str = "small";
@@ -51,7 +56,7 @@ pub struct Campaign {
     pub needs: Vec<String>,
     /// Parameters by scale; [`SMALL`] always exists.
     pub scale: BTreeMap<String, Parameters>,
-    /// Bytes that a trial needs in the scratch directory, by scale; see [`Campaign::space`].
+    /// Bytes that a trial needs in the scratch directory, by scale, unless its study states others.
     pub space: BTreeMap<String, u64>,
     /// The default pool of the studies.
     pub pool: PoolSpec,
@@ -124,11 +129,6 @@ impl Campaign {
     pub fn study(&self, name: &str) -> Option<&Study> {
         self.studies.iter().find(|s| s.name == name)
     }
-
-    /// Returns the bytes that a trial needs in the scratch directory: 4 GiB unless the campaign states a size.
-    pub fn space(&self, scale: &str) -> u64 {
-        self.space.get(scale).copied().unwrap_or(4 << 30)
-    }
 }
 
 /// A pool of the engine in user space.
@@ -148,6 +148,8 @@ pub struct PoolSpec {
     pub caching: String,
     /// Limit for the memory of the database, of the engine and of the page cache that they fill together: a size, or `none`.
     pub memory: String,
+    /// The snapshots that are taken in measured phases, as [`SnapshotRule`] parses them: `none`, `2s`, `2s,keep=5`.
+    pub snapshots: String,
     /// Module parameters of the engine: name → value, as in `zfs_prefetch_disable` → `1`.
     pub tunables: BTreeMap<String, String>,
 }
@@ -161,6 +163,7 @@ impl Default for PoolSpec {
             device: "none".into(),
             caching: "through".into(),
             memory: "none".into(),
+            snapshots: "none".into(),
             tunables: BTreeMap::new(),
         }
     }
@@ -181,6 +184,8 @@ pub struct Study {
     pub stop: Option<Stop>,
     /// Scales at which the study runs; an empty list means all.
     pub scales: Vec<String>,
+    /// Bytes that a trial needs in the scratch directory, by scale; see [`Study::space`].
+    pub space: BTreeMap<String, u64>,
     /// Whether it runs only if it is named: it needs what not every machine has.
     pub on_request: bool,
     /// Parameters that override those of the campaign's scale.
@@ -191,6 +196,10 @@ pub struct Study {
     pub datasets: BTreeMap<String, Settings>,
     /// The pool, merged with the campaign's.
     pub pool: PoolSpec,
+    /// Further pools by name, merged with the campaign's.
+    pub pools: BTreeMap<String, PoolSpec>,
+    /// Role → name of its pool, for datasets that are not on `pool`.
+    pub pool_of: BTreeMap<String, String>,
     /// Columns of the tables; the first one is the leading measure.
     pub measures: Vec<String>,
     /// The questions by which the columns are divided into tables; each column is in one of them.
@@ -232,6 +241,11 @@ impl Study {
         title.unwrap_or_else(|| poolwright_report::text::capitalised(&name.replace(['_', '-'], " ")))
     }
 
+    /// Returns the bytes that a trial needs in the scratch directory: 4 GiB unless the study or the campaign states a size.
+    pub fn space(&self, scale: &str) -> u64 {
+        self.space.get(scale).copied().unwrap_or(4 << 30)
+    }
+
     /// Whether the study runs at a scale.
     pub fn is_of(&self, scale: &str) -> bool {
         self.scales.is_empty() || self.scales.iter().any(|s| s == scale)
@@ -240,9 +254,14 @@ impl Study {
     /// Whether a level sets a field of the pool or a module parameter.
     pub fn varies_pool(&self) -> bool {
         let of_pool = |(path, _): &(ParameterPath, _)| {
-            matches!(path, ParameterPath::Pool(_) | ParameterPath::Tunable(_))
+            matches!(path, ParameterPath::Pool(_) | ParameterPath::Tunable(_) | ParameterPath::DatasetPool(_))
         };
         self.factors.iter().flat_map(|f| &f.levels).flat_map(|l| &l.set).any(of_pool)
+    }
+
+    /// Whether its datasets are on several pools.
+    pub fn has_several_pools(&self) -> bool {
+        self.pool_of.values().any(|pool| pool != MAIN_POOL)
     }
 
     /// Whether a level or a live change sets a property or a field of the pool.
@@ -290,12 +309,14 @@ pub struct Level {
     pub set: Vec<(ParameterPath, serde_json::Value)>,
 }
 
-/// The target of a value: `ROLE.property`, `pool.KEY`, `pool.tunables.NAME`, `workload.PARAMETER`.
+/// The target of a value: `ROLE.property`, `ROLE.pool`, `pool.KEY`, `pool.tunables.NAME`, `workload.PARAMETER`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParameterPath {
     /// A property of a dataset: role and property.
     Dataset(String, String),
+    /// The pool of a dataset, by its role; [`MAIN_POOL`] or the name of a further one.
+    DatasetPool(String),
     /// A field of [`PoolSpec`].
     Pool(String),
     /// A module parameter of the engine.

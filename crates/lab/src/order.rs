@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use poolwright_openzfs::property::Settings;
 use poolwright_replay::KernelPoolOptions;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
@@ -14,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value as Json;
 
 use crate::assets::Assets;
-use crate::campaign::{Campaign, Case, ParameterPath, Parameters, PoolSpec, Study};
+use crate::campaign::{Campaign, Case, MAIN_POOL, ParameterPath, Parameters, PoolSpec, Study};
 pub use crate::campaign::{cases, matches};
 use crate::run_target::RunTarget;
 use crate::{TargetSpec, TrialKey, TrialSpec};
@@ -48,9 +49,13 @@ pub struct Conditions {
     /// Parameters of the driver.
     pub parameters: Parameters,
     /// Role → properties.
-    pub datasets: std::collections::BTreeMap<String, poolwright_openzfs::property::Settings>,
+    pub datasets: BTreeMap<String, Settings>,
     /// The pool.
     pub pool: PoolSpec,
+    /// The further pools that have datasets, by name.
+    pub pools: BTreeMap<String, PoolSpec>,
+    /// Role → name of its pool, for datasets on these.
+    pub pool_of: BTreeMap<String, String>,
 }
 
 /// Returns a case's conditions. A study overrides its campaign, and the factors override the study, in the file's
@@ -59,14 +64,21 @@ pub fn conditions(campaign: &Campaign, study: &Study, scale: &str, case: &Case) 
     let mut parameters = campaign.scale.get(scale).cloned().unwrap_or_default();
     parameters.extend(study.parameters.clone());
     parameters.extend(study.scale.get(scale).cloned().unwrap_or_default());
-    let mut conditions =
-        Conditions { parameters, datasets: study.datasets.clone(), pool: study.pool.clone() };
+    let mut conditions = Conditions {
+        parameters,
+        datasets: study.datasets.clone(),
+        pool: study.pool.clone(),
+        pools: study.pools.clone(),
+        pool_of: study.pool_of.clone(),
+    };
     for factor in &study.factors {
         let level = factor.levels.iter().find(|l| case.get(&factor.name) == Some(&l.name));
         for (location, value) in level.iter().flat_map(|l| &l.set) {
             conditions.set(location, value);
         }
     }
+    conditions.pool_of.retain(|_, pool| pool != MAIN_POOL);
+    conditions.pools.retain(|name, _| conditions.pool_of.values().any(|pool| pool == name));
     conditions
 }
 
@@ -81,6 +93,9 @@ impl Conditions {
             ParameterPath::Dataset(role, name) => {
                 self.datasets.entry(role.clone()).or_default().insert(name.clone(), text());
             }
+            ParameterPath::DatasetPool(role) => {
+                self.pool_of.insert(role.clone(), text());
+            }
             ParameterPath::Tunable(name) => {
                 self.pool.tunables.insert(name.clone(), text());
             }
@@ -93,6 +108,7 @@ impl Conditions {
                 "arc" => self.pool.arc = text(),
                 "device" => self.pool.device = text(),
                 "memory" => self.pool.memory = text(),
+                "snapshots" => self.pool.snapshots = text(),
                 _ => self.pool.caching = text(),
             },
         }
@@ -110,8 +126,6 @@ pub struct Plan<'a> {
     pub seed: u64,
     /// The storage of the datasets.
     pub target: &'a RunTarget,
-    /// The bytes that a trial may use.
-    pub space: u64,
     /// Location of the drivers.
     pub assets: &'a Assets,
 }
@@ -130,11 +144,13 @@ impl Plan<'_> {
                 RunTarget::Pool => TargetSpec::Pool(conditions.pool),
                 RunTarget::Dataset { options, .. } => TargetSpec::Dataset(KernelPoolOptions {
                     mount_dir: scratch.join("target"),
-                    quota: self.space,
+                    quota: study.space(self.scale),
                     ..options.clone()
                 }),
                 RunTarget::Directory(dir) => TargetSpec::Directory(dir.clone()),
             },
+            pools: conditions.pools,
+            pool_of: conditions.pool_of,
             datasets: conditions.datasets,
             places: BTreeMap::new(),
             phases: study.phases.clone(),
@@ -179,7 +195,7 @@ mod tests {
         let assets = Assets::at(Path::new("/home"));
         let target = RunTarget::Pool;
         let mut plan =
-            Plan { campaign: &campaign, scale: "long", seed: 3, target: &target, space: 7, assets: &assets };
+            Plan { campaign: &campaign, scale: "long", seed: 3, target: &target, assets: &assets };
         let study = &campaign.studies[1];
         let case = Case::from([("compression".into(), "off".into())]);
         let spec = plan.spec(study, &case, 1, "/scratch/t0".into());
@@ -210,7 +226,7 @@ mod tests {
         let TargetSpec::Dataset(of) = plan.spec(study, &case, 1, "/scratch/t0".into()).target else {
             panic!()
         };
-        assert_eq!((of.parent.as_str(), of.quota, of.latency_limit_ns), ("tank/lab", 7, 5));
+        assert_eq!((of.parent.as_str(), of.quota, of.latency_limit_ns), ("tank/lab", 4 << 30, 5));
         assert_eq!(of.mount_dir, Path::new("/scratch/t0/target"));
     }
 }

@@ -271,7 +271,6 @@ fn plan<'a>(campaign: &'a Campaign, options: &'a Options) -> Plan<'a> {
         scale: &options.scale,
         seed: options.seed,
         target: &options.target,
-        space: campaign.space(&options.scale),
         assets: &options.assets,
     }
 }
@@ -315,19 +314,23 @@ pub fn chosen<'a>(campaign: &'a Campaign, options: &Options) -> Result<Vec<&'a S
     Ok(studies)
 }
 
-/// Returns the largest ARC of any case, in bytes.
+/// Returns the largest size of a case's ARCs together, in bytes.
 fn largest_arc(campaign: &Campaign, options: &Options, studies: &[&Study]) -> u64 {
     let arcs = studies.iter().flat_map(|study| {
-        let of = |case: &_| order::conditions(campaign, study, &options.scale, case).pool.arc;
-        order::cases(study).iter().map(of).collect::<Vec<String>>()
+        let of = |case: &_| {
+            let conditions = order::conditions(campaign, study, &options.scale, case);
+            let pools = conditions.pools.values().chain([&conditions.pool]);
+            pools.filter_map(|pool| property::parse_size(&pool.arc).ok()).sum()
+        };
+        order::cases(study).iter().map(of).collect::<Vec<u64>>()
     });
-    arcs.filter_map(|arc| property::parse_size(&arc).ok()).max().unwrap_or(0)
+    arcs.max().unwrap_or(0)
 }
 
 /// Checks the requirements of the studies on this machine, and locks its scratch directory of this name.
 fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study], name: &str) -> Result<ScratchDir> {
     checks::drivers(&options.assets, campaign, &options.scale, studies)?;
-    let needed = campaign.space(&options.scale);
+    let needed = studies.iter().map(|study| study.space(&options.scale)).max().unwrap_or(0);
     match &options.target {
         RunTarget::Pool => {
             checks::fuse()?;

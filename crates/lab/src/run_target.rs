@@ -54,6 +54,12 @@ impl RunTarget {
             RunTarget::Dataset { .. } if study.varies_pool() => {
                 Some("varies the pool itself, which trials on an existing pool cannot change")
             }
+            RunTarget::Dataset { .. } if study.has_several_pools() => {
+                Some("has datasets on several pools, which trials on one existing pool cannot have")
+            }
+            RunTarget::Dataset { .. } | RunTarget::Directory(_) if study.pool.snapshots != "none" => {
+                Some("takes snapshots while the database runs, which requires a pool in user space")
+            }
             RunTarget::Dataset { .. } if study.phases.iter().any(|phase| phase.cold) => Some(
                 "has a phase that begins with empty caches, for which an existing pool cannot be exported",
             ),

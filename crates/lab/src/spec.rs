@@ -40,6 +40,12 @@ pub struct TrialSpec {
     pub parameters: Parameters,
     /// The storage to run on.
     pub target: TargetSpec,
+    /// Further pools by name, if the target is a pool.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<String, PoolSpec>,
+    /// Role → name of its pool in `pools`; the other datasets are on the target.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pool_of: BTreeMap<String, String>,
     /// Role → properties.
     pub datasets: BTreeMap<String, Settings>,
     /// Role → mount point of its dataset, relative to the common directory; the default is the role's name. A

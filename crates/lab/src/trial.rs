@@ -11,6 +11,7 @@ mod phase;
 pub mod processes;
 pub mod protocol;
 mod sampler;
+mod snapshots;
 pub mod target;
 
 use std::path::{Path, PathBuf};

@@ -19,6 +19,11 @@ macro_rules! counters {
             pub fn since(&self, before: &Self) -> Self {
                 $name { $($field: counters!(@since $($kind)? self.$field, before.$field)),* }
             }
+
+            /// Returns the sums of all fields, of two engines for example.
+            pub fn plus(&self, other: &Self) -> Self {
+                $name { $($field: self.$field.wrapping_add(other.$field)),* }
+            }
         }
     };
     (@since level $now:expr, $before:expr) => {{

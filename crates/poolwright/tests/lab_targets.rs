@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use poolwright_lab::campaign::PoolSpec;
 use poolwright_lab::trial::Setting;
-use poolwright_lab::trial::target::{DatasetTarget, Directory, PoolTarget, Target};
+use poolwright_lab::trial::target::{self, DatasetTarget, Directory, PoolTarget, Target};
+use poolwright_lab::{TargetSpec, TrialKey, TrialSpec};
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_replay::KernelPoolOptions;
 
@@ -85,7 +86,8 @@ fn suite(mut target: Box<dyn Target>, kind: Kind) {
         assert_eq!(counters.zils.len(), 2);
     }
     recording(&mut *target, &db, kind == Kind::Pool);
-    assert_eq!(target.server().is_some(), properties);
+    snapshots(&*target, &db, kind);
+    assert_eq!(!target.servers().is_empty(), properties);
     assert!(target.trouble().is_none());
     assert!(target.location().exists());
     target.versions().unwrap();
@@ -117,6 +119,33 @@ fn set_one(target: &dyn Target, properties: bool) {
     set("compression", "zle").unwrap();
     let why = set("compression", "best").unwrap_err().to_string();
     assert!(why.contains("compression=best") && why.contains("/db"), "{why}");
+}
+
+/// What is overwritten is held by the snapshot until it is destroyed.
+fn snapshots(target: &dyn Target, db: &Path, kind: Kind) {
+    if kind != Kind::Pool {
+        assert!(target.snapshot("s").is_err() && target.destroy_snapshot("s").is_err());
+        assert_eq!(target.sizes().unwrap()["db"].held, None);
+        return;
+    }
+    let held = || {
+        target.sync().unwrap();
+        target.sizes().unwrap()["db"].held.unwrap() as usize
+    };
+    assert!(held() < 1 << 20, "{}", held());
+    target.snapshot("s").unwrap();
+    assert!(target.snapshot("s").is_err(), "the name is taken");
+    let mut other = noise(SIZE);
+    other.reverse();
+    fs::write(db.join("table"), &other).unwrap();
+    assert!((SIZE / 2..2 * SIZE).contains(&held()), "{}", held());
+    target.destroy_snapshot("s").unwrap();
+    // The engine frees the blocks in the background.
+    let start = Instant::now();
+    while held() >= 1 << 20 {
+        assert!(start.elapsed().as_secs() < 60, "{}", held());
+    }
+    assert!(target.destroy_snapshot("s").is_err());
 }
 
 fn recording(target: &mut dyn Target, db: &Path, able: bool) {
@@ -157,15 +186,58 @@ fn a_pool() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let spec =
-        PoolSpec { vdevs: vec!["d0:1G".into(), "d1:1G".into()], arc: "64M".into(), ..PoolSpec::default() };
-    let setting = Setting {
+    let at = dir.path().join("target");
+    let target = PoolTarget::create(&small_pool(), &datasets(), &BTreeMap::new(), &at, &setting()).unwrap();
+    suite(Box::new(target), Kind::Pool);
+}
+
+#[test]
+fn two_pools() {
+    if let Err(why) = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        eprintln!("skipped: /dev/fuse cannot be opened: {why}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let create = || {
+        let spec = TrialSpec {
+            kind: TrialSpec::KIND.to_owned(),
+            key: TrialKey { study: "pools".into(), case: BTreeMap::new(), block: 0 },
+            driver: "driver".into(),
+            driver_words: Vec::new(),
+            parameters: serde_json::Map::new(),
+            target: TargetSpec::Pool(small_pool()),
+            pools: BTreeMap::from([("log".to_owned(), small_pool())]),
+            pool_of: BTreeMap::from([("wal".to_owned(), "log".to_owned())]),
+            datasets: datasets(),
+            places: BTreeMap::new(),
+            phases: Vec::new(),
+            scratch: dir.path().to_owned(),
+            cache: dir.path().to_owned(),
+            tools: dir.path().to_owned(),
+            seed: 1,
+        };
+        target::create(&spec, &setting()).unwrap()
+    };
+    let target = create();
+    let servers = target.servers();
+    assert!(servers.len() == 2 && servers[0] != servers[1], "{servers:?}");
+    let files: Vec<String> = target.counters().unwrap().unwrap().vdevs.into_keys().collect();
+    assert_eq!(files, ["d0", "d1", "log/d0", "log/d1"]);
+    suite(target, Kind::Pool);
+    drop(create());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "both were removed");
+}
+
+fn small_pool() -> PoolSpec {
+    PoolSpec { vdevs: vec!["d0:1G".into(), "d1:1G".into()], arc: "64M".into(), ..PoolSpec::default() }
+}
+
+fn setting() -> Setting {
+    Setting {
         program: assert_cmd::cargo::cargo_bin!("poolwright").to_owned(),
         interrupted: || false,
         say: |_| (),
-    };
-    let target = PoolTarget::create(&spec, &datasets(), &BTreeMap::new(), dir.path(), &setting).unwrap();
-    suite(Box::new(target), Kind::Pool);
+    }
 }
 
 /// Runs in the virtual machine of `scripts/test-kernel.sh trials`: the variable names a dataset of the kernel.

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::fault::{Fault, Result, fault};
 use super::file::{CampaignFile, FigureEntry};
-use super::setting::{datasets, known_scale};
+use super::setting::{datasets, space};
 use super::value::{DriverParameters, Word};
 use super::{Campaign, DriverFigure, DriverMeasures, Parameters, PoolSpec, SMALL, study};
 
@@ -24,10 +24,7 @@ pub(super) fn campaign(stem: &str, text: &str, stored: bool) -> Result<Campaign>
         return Err(fault(&file.name, format!("the campaign is named {name:?}, but its file {stem:?}")));
     }
     let scale = scales(&file)?;
-    let mut space = BTreeMap::new();
-    for (name, bytes) in &file.space {
-        space.insert(known_scale(name, &scale)?, bytes.0);
-    }
+    let space = space(&file.space, &scale)?;
     let mut campaign = Campaign {
         name: name.clone(),
         title: file.title.0.clone(),

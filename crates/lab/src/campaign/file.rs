@@ -7,7 +7,7 @@ use toml::{Spanned, Table, Value};
 
 use super::value::{
     ArcLimit, Ashift, Blocks, Bound, Caching, DeviceSpec, DriverParameters, Figure, Interval, Line,
-    MeasureUnit, MemoryLimit, OneOrMany, Progress, Seconds, Size, Spelled, Time, TimesRange, Tunable,
+    MeasureUnit, MemoryLimit, OneOrMany, Progress, Seconds, Size, Snapshots, Spelled, Time, TimesRange, Tunable,
     TunableName, Vdevs, Word,
 };
 use super::{Improvement, PoolSpec};
@@ -18,6 +18,8 @@ pub(super) type CaseEntries = BTreeMap<Spanned<String>, Spanned<Value>>;
 pub(super) type LevelsEntries = BTreeMap<Spanned<String>, Spanned<OneOrMany<Spelled>>>;
 /// Role → property → value.
 pub(super) type DatasetEntries = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Spelled>>>;
+/// Name of a further pool → its fields.
+pub(super) type PoolEntries = BTreeMap<Spanned<String>, PoolEntry>;
 pub(super) type MeasureEntries = Spanned<Vec<Spanned<Line>>>;
 pub(super) type PhaseEntries = Spanned<Vec<Spanned<PhaseEntry>>>;
 
@@ -37,6 +39,8 @@ pub(super) struct CampaignFile {
     pub space: BTreeMap<Spanned<String>, Size>,
     #[serde(default)]
     pub pool: PoolEntry,
+    #[serde(default)]
+    pub pools: PoolEntries,
     #[serde(default)]
     pub datasets: DatasetEntries,
     pub study: Spanned<Vec<Spanned<StudyEntry>>>,
@@ -81,6 +85,8 @@ pub(super) struct StudyEntry {
     #[serde(default)]
     pub scale: BTreeMap<Spanned<String>, DriverParameters>,
     #[serde(default)]
+    pub space: BTreeMap<Spanned<String>, Size>,
+    #[serde(default)]
     pub scales: Vec<Spanned<String>>,
     #[serde(default)]
     pub on_request: bool,
@@ -88,6 +94,8 @@ pub(super) struct StudyEntry {
     pub datasets: DatasetEntries,
     #[serde(default)]
     pub pool: PoolEntry,
+    #[serde(default)]
+    pub pools: PoolEntries,
     pub measures: Option<MeasureEntries>,
     #[serde(default)]
     pub table: Vec<Spanned<TableEntry>>,
@@ -114,6 +122,7 @@ pub(super) struct PoolEntry {
     device: Option<DeviceSpec>,
     caching: Option<Caching>,
     memory: Option<MemoryLimit>,
+    snapshots: Option<Snapshots>,
     tunables: BTreeMap<TunableName, Tunable>,
 }
 
@@ -129,8 +138,15 @@ impl PoolEntry {
             device: self.device.as_ref().map_or(&base.device, |device| &device.0).clone(),
             caching: self.caching.as_ref().map_or(&base.caching, |caching| &caching.0).clone(),
             memory: self.memory.as_ref().map_or(&base.memory, |memory| &memory.0).clone(),
+            snapshots: self.snapshots.as_ref().map_or(&base.snapshots, |snapshots| &snapshots.0).clone(),
             tunables,
         }
+    }
+
+    /// Returns a field that applies to the whole trial, if this entry has one.
+    pub fn of_trial(&self) -> Option<&'static str> {
+        let memory = self.memory.as_ref().map(|_| "memory");
+        memory.or(self.snapshots.as_ref().map(|_| "snapshots"))
     }
 }
 

@@ -74,6 +74,9 @@ pub const MEASURES: &[MeasureRow] = &[
     ("logical", "logical size", "bytes", None),
     ("allocated", "space on the pool", "bytes", LOWER),
     ("ratio", "compression ratio", "ratio", HIGHER),
+    ("held", "space that only snapshots hold", "bytes", LOWER),
+    ("snapshots", "snapshots", "count", None),
+    ("snapshot_max", "longest snapshot", "ns", LOWER),
     ("vdev_read_bytes", "read from vdevs", "bytes", LOWER),
     ("vdev_write_bytes", "written to vdevs", "bytes", LOWER),
     ("vdev_reads", "reads from vdevs", "count", None),
@@ -107,9 +110,10 @@ pub(super) const QUANTILES: [(&str, &str); 6] = [
 ];
 
 /// Measures that exist for each role.
-pub(super) const BY_ROLE: [&str; 11] = [
+pub(super) const BY_ROLE: [&str; 12] = [
     "logical",
     "allocated",
+    "held",
     "ratio",
     "read_call_s",
     "read_call_p50",

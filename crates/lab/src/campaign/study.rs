@@ -62,10 +62,18 @@ fn outline(at: &Spanned<StudyEntry>, file: &CampaignFile, campaign: &Campaign) -
     let entry = at.get_ref();
     let lacks = |key: &str| fault(at, format!("missing field `{key}`, in the study or the campaign"));
     let roles = roles(at, campaign)?;
+    let pool = entry.pool.over(&campaign.pool);
+    let pools = setting::pools(file, &entry.pools, &pool)?;
+    let mut pool_of = BTreeMap::new();
+    for datasets in [&file.datasets, &entry.datasets] {
+        setting::dataset_pools(datasets, &pools, &mut pool_of)?;
+    }
     let phases = phases(entry.phase.as_ref().or(file.phase.as_ref()).ok_or_else(|| lacks("phase"))?, &roles)?;
     let scale = |(name, parameters): (&Spanned<String>, &value::DriverParameters)| {
         Ok((known_scale(name, &campaign.scale)?, parameters.0.clone()))
     };
+    let mut space = campaign.space.clone();
+    space.extend(setting::space(&entry.space, &campaign.scale)?);
     Ok(Study {
         name: entry.name.0.clone(),
         title: entry.title.0.clone(),
@@ -74,9 +82,12 @@ fn outline(at: &Spanned<StudyEntry>, file: &CampaignFile, campaign: &Campaign) -
         stop: stop(entry)?,
         parameters: entry.parameters.clone().map(|parameters| parameters.0).unwrap_or_default(),
         scale: entry.scale.iter().map(scale).collect::<Result<_>>()?,
+        space,
         on_request: entry.on_request,
         scales: entry.scales.iter().map(|name| known_scale(name, &campaign.scale)).collect::<Result<_>>()?,
-        pool: entry.pool.over(&campaign.pool),
+        pool,
+        pools,
+        pool_of,
         measures: Vec::new(),
         tables: Vec::new(),
         infos: Vec::new(),
@@ -172,7 +183,7 @@ fn factor(entry: &FactorEntry, study: &Study, campaign: &Campaign) -> Result<Fac
     for at in entry.levels.get_ref() {
         let level = level(at.get_ref(), &paths, study).map_err(|why| fault(at, why))?;
         for (path, value) in &level.set {
-            same_type(path, value, study, campaign).map_err(|why| fault(at, why))?;
+            fits(path, value, study, campaign).map_err(|why| fault(at, why))?;
         }
         if factor.levels.iter().any(|l| l.name == level.name) {
             return Err(fault(at, format!("duplicate level {:?}", level.name)));
@@ -203,10 +214,16 @@ fn level(value: &Value, paths: &[ParameterPath], study: &Study) -> Checked<Level
     Ok(Level { name, set })
 }
 
-/// Checks that a driver's parameter has the same type as elsewhere in the file, so that a mistake is found before
-/// the run.
-fn same_type(path: &ParameterPath, value: &Json, study: &Study, campaign: &Campaign) -> Checked<()> {
-    let ParameterPath::Workload(name) = path else { return Ok(()) };
+/// Checks that the study has a dataset's pool, and that a driver's parameter has the same type as elsewhere in the file,
+/// so that a mistake is found before the run.
+fn fits(path: &ParameterPath, value: &Json, study: &Study, campaign: &Campaign) -> Checked<()> {
+    let name = match path {
+        ParameterPath::Workload(name) => name,
+        ParameterPath::DatasetPool(_) => {
+            return setting::check_pool(value.as_str().unwrap_or_default(), &study.pools);
+        }
+        _ => return Ok(()),
+    };
     let mut all = study.scale.values().chain([&study.parameters]).chain(campaign.scale.values());
     match all.find_map(|parameters| parameters.get(name)) {
         Some(other) if std::mem::discriminant(other) != std::mem::discriminant(value) => {

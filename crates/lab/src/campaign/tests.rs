@@ -31,6 +31,7 @@ driver = "ldap"
 repeats = 4
 stop = { interval = 0.05, most = 8 }
 parameters = { server = "opendj" }
+space = { small = "5G" }
 datasets = { ldif.recordsize = "1M" }
 pool = { ashift = 9 }
 measures = ["entries_per_s", "import/allocated.db"]
@@ -85,8 +86,8 @@ fn parse(text: &str) -> Result<Campaign> {
 #[test]
 fn a_whole_campaign_is_read() {
     let campaign = parse(GOOD).unwrap();
-    assert_eq!((campaign.space("full"), campaign.space("small")), (20 << 30, 4 << 30));
     let study = &campaign.studies[0];
+    assert_eq!((study.space("full"), study.space("small")), (20 << 30, 5 << 30));
     assert_eq!(study.datasets["ldif"]["recordsize"], "1M");
     assert_eq!(campaign.datasets["ldif"]["recordsize"], "128K");
     assert_eq!((study.datasets["db"]["copies"].as_str(), study.pool.ashift), ("2", 9));
@@ -165,6 +166,61 @@ fn a_stored_campaign_may_have_undeclared_measures() {
     assert_eq!(study.info("entries_per_s").title, "entries_per_s");
     assert_eq!(study.recommend[0].criteria[0].measure, "wall_s");
     assert!(study.recommend[0].criteria[0].inverse, "a lower wall time is better");
+}
+
+const TWO_POOLS: &str = r#"name = "x"
+title = "T"
+measures = ["rate"]
+[pool]
+arc = "128M"
+snapshots = "2s,keep=3"
+[pools.log]
+device = "sas-15k"
+[datasets.data]
+[datasets.wal]
+pool = "log"
+[[study]]
+name = "a"
+title = "T"
+driver = "files"
+pool = { ashift = 9 }
+pools = { log = { arc = "64M" }, other = { device = "ssd" } }
+[[study.factor]]
+name = "pool"
+path = "data.pool"
+levels = ["pool", "other"]
+[[study.phase]]
+name = "import"
+"#;
+
+#[test]
+fn datasets_are_on_several_pools() {
+    let campaign = parse(TWO_POOLS).unwrap();
+    let study = &campaign.studies[0];
+    assert!(study.has_several_pools() && study.varies_pool());
+    let (log, other) = (&study.pools["log"], &study.pools["other"]);
+    assert_eq!((log.device.as_str(), log.arc.as_str(), log.ashift), ("sas-15k", "64M", 9));
+    assert_eq!((other.device.as_str(), other.arc.as_str(), other.ashift), ("ssd", "128M", 9));
+    // Snapshots are the trial's, not once for each pool.
+    assert_eq!((study.pool.snapshots.as_str(), other.snapshots.as_str()), ("2s,keep=3", "none"));
+    let cases = order::cases(study);
+    let of = |case: &Case| {
+        let of = conditions(&campaign, study, "small", case);
+        (of.pools.into_keys().collect::<Vec<_>>(), of.pool_of.into_keys().collect::<Vec<_>>())
+    };
+    assert_eq!(of(&cases[0]), (vec!["log".into()], vec!["wal".into()]), "a pool without datasets is not created");
+    assert_eq!(of(&cases[1]), (vec!["log".into(), "other".into()], vec!["data".into(), "wal".into()]));
+    for (line, other, message) in [
+        ("pool = \"log\"", "pool = \"logs\"", "unknown pool \"logs\": expected one of log, other, pool"),
+        ("levels = [\"pool\", \"other\"]", "levels = [\"others\"]", "unknown pool \"others\""),
+        ("device = \"sas-15k\"", "memory = \"1G\"", "memory applies to the whole trial: write it in [pool]"),
+        ("device = \"sas-15k\"", "snapshots = \"1s\"", "snapshots applies to the whole trial"),
+        ("[pools.log]", "[pools.workload]", "invalid pool name \"workload\""),
+        ("snapshots = \"2s,keep=3\"", "snapshots = \"often\"", "expected none, an interval such as 2s"),
+    ] {
+        let why = parse(&TWO_POOLS.replacen(line, other, 1)).expect_err(other).to_string();
+        assert!(why.contains(message), "{other}: {why}");
+    }
 }
 
 const METRICS: &str = "metrics = { work_rate = \"wall_s\", cpu_ns_per_op = \"engine_s\" }";
@@ -283,8 +339,8 @@ fn errors_name_the_column() {
         ("needs = [\"fio\"]", "needs = [\"é\", 3]", "3:15: invalid type: integer `3`, expected a string"),
         ("space = { full = \"20G\" }", "space = { small = \"1G\", huge = 1 }", "4:25: unknown scale"),
         ("arc = \"256M\"", "colour = \"red\"", "10:1: unknown field `colour`"),
-        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"é\"]", "35:18: "),
-        ("primarycache = \"none\"", "primarycache = \"é\"", "47:16: \"primarycache\": unknown level"),
+        ("levels = [\"all\", \"none\"]", "levels = [\"all\", \"é\"]", "36:18: "),
+        ("primarycache = \"none\"", "primarycache = \"é\"", "48:16: \"primarycache\": unknown level"),
     ];
     for (line, other, message) in cases {
         let why = parse(&GOOD.replacen(&format!("\n{line}\n"), &format!("\n{other}\n"), 1)).unwrap_err();

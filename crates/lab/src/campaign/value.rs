@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use toml::Value;
 
 use super::measure::UNITS;
-use super::{Parameters, Times};
+use super::{Parameters, SnapshotRule, Times};
 
 pub(super) type Checked<T> = std::result::Result<T, String>;
 
@@ -63,6 +63,7 @@ checked! {
     DeviceSpec(String) = String => device;
     Caching(String) = String => caching;
     MemoryLimit(String) = Value => memory_limit;
+    Snapshots(String) = String => |text| SnapshotRule::parse(&text).map(|_| text.clone());
     /// The unit of a driver's figure.
     MeasureUnit(String) = String => unit;
     /// The name of a module parameter.
@@ -171,7 +172,7 @@ fn size(value: &Value) -> Checked<u64> {
     bytes.ok_or_else(|| expected("a size such as 512M or 4G", value))
 }
 
-fn time_ns(text: String) -> Checked<u64> {
+pub(super) fn time_ns(text: String) -> Checked<u64> {
     let units = [("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
     let parsed = units.iter().find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * ns));
     match parsed {

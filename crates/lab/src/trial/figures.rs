@@ -108,11 +108,15 @@ pub fn of_sizes(measures: &mut Measures, sizes: &BTreeMap<String, Size>) {
     let sum = sizes.values().fold(Size::default(), |sum, size| Size {
         logical: sum.logical + size.logical,
         allocated: sum.allocated + size.allocated,
+        held: size.held.map(|held| held + sum.held.unwrap_or(0)),
     });
     let named = sizes.iter().map(|(role, size)| (format!(".{role}"), *size));
     for (suffix, size) in named.chain([(String::new(), sum)]) {
         put(measures, format!("logical{suffix}"), size.logical as f64, "bytes");
         put(measures, format!("allocated{suffix}"), size.allocated as f64, "bytes");
+        if let Some(held) = size.held {
+            put(measures, format!("held{suffix}"), held as f64, "bytes");
+        }
         if size.allocated > 0 {
             put(measures, format!("ratio{suffix}"), size.logical as f64 / size.allocated as f64, "ratio");
         }
@@ -273,10 +277,11 @@ mod tests {
 
     #[test]
     fn sizes_and_their_sum() {
-        let size = |logical, allocated| Size { logical, allocated };
+        let size = |logical, allocated| Size { logical, allocated, held: Some(7) };
         let mut all = Measures::new();
         of_sizes(&mut all, &BTreeMap::from([("db".into(), size(300, 100)), ("wal".into(), size(0, 0))]));
         assert_eq!((all["ratio.db"].value, all["ratio"].value, all["logical"].value), (3.0, 3.0, 300.0));
+        assert_eq!((all["held.wal"].value, all["held"].value), (7.0, 14.0));
         assert!(!all.contains_key("ratio.wal"));
     }
 }

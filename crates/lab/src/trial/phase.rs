@@ -14,8 +14,8 @@ use super::figures::{self, add_point, put, since};
 use super::protocol::{self, DriverMessage, Edge, Latency, Progress};
 use super::sampler::{Sampler, Snapshot};
 use super::target::{DatasetServer, Recorded, Target};
-use super::{Logs, Setting, calls, processes};
-use crate::campaign::{Change, Phase};
+use super::{Logs, Setting, calls, processes, snapshots};
+use crate::campaign::{Change, Phase, SnapshotRule};
 use crate::{Error, PhaseOutcome, Result, TargetSpec, TrialSpec};
 
 /// Interval for checking the driver, the mount process and Ctrl-C while the driver prints nothing.
@@ -71,16 +71,28 @@ fn watched(
     target: &dyn Target,
     logs: &Logs,
 ) -> Result<PhaseRecorder> {
-    let is_limited = matches!(&spec.target, TargetSpec::Pool(pool) if pool.memory != "none");
+    let pool = match &spec.target {
+        TargetSpec::Pool(pool) => Some(pool),
+        TargetSpec::Dataset(_) | TargetSpec::Directory(_) => None,
+    };
+    let is_limited = pool.is_some_and(|pool| pool.memory != "none");
+    let rule = pool.filter(|_| phase.measure).map_or(Ok(None), |pool| SnapshotRule::parse(&pool.snapshots));
+    let rule = rule.map_err(Error::Trial)?;
     let sampler = Sampler::new(target, is_limited.then(|| MemoryGroup::current().ok()).flatten());
-    let stop = AtomicBool::new(false);
+    let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let watching = scope.spawn(|| sampler.watch(&stop));
+        let watching = scope.spawn(|| sampler.watch(stop));
+        let snapshots = rule.map(|rule| scope.spawn(move || snapshots::take(target, rule, &phase.name, stop)));
         let notes = with_driver(spec, setting, phase, target, &sampler, logs);
         stop.store(true, Ordering::Release);
-        let snapshots = watching.join().map_err(|_| Error::Trial("the sampler thread panicked".into()))?;
+        let samples = watching.join().map_err(|_| Error::Trial("the sampler thread panicked".into()))?;
+        let taken = snapshots.map(|thread| thread.join());
         let mut notes = notes?;
-        notes.snapshots = snapshots;
+        notes.snapshots = samples;
+        if let Some(taken) = taken {
+            let taken = taken.map_err(|_| Error::Trial("the snapshot thread panicked".into()))??;
+            snapshots::measures(&mut notes.outcome.measures, &taken);
+        }
         Ok(notes)
     })
 }
@@ -98,7 +110,7 @@ fn with_driver(
     let input = serde_json::json!({
         "protocol": protocol::VERSION, "phase": phase.name, "parameters": spec.parameters, "paths": paths,
         "scratch": logs.driver, "cache": spec.cache, "tools": spec.tools, "seed": spec.seed,
-        "engine_pid": target.server().and_then(DatasetServer::process),
+        "engine_pid": target.servers().into_iter().find_map(DatasetServer::process),
     });
     let mut notes = PhaseRecorder::new(phase, EdgeSnapshot::of(sampler.snapshot()));
     let mut driver =

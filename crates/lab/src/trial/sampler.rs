@@ -44,7 +44,7 @@ pub struct Snapshot {
 pub struct Sampler<'a> {
     target: &'a dyn Target,
     disk: Option<Device>,
-    server: Option<DatasetServer>,
+    servers: Vec<DatasetServer>,
     group: Option<MemoryGroup>,
 }
 
@@ -52,12 +52,12 @@ impl<'a> Sampler<'a> {
     /// Creates a sampler for a target that stays mounted while the sampler exists.
     /// `group` is that of this process, if its memory is limited.
     pub fn new(target: &'a dyn Target, group: Option<MemoryGroup>) -> Sampler<'a> {
-        Sampler { target, disk: device_below(target.location()), server: target.server(), group }
+        Sampler { target, disk: device_below(target.location()), servers: target.servers(), group }
     }
 
     /// Returns the processes that must not be ended or counted with the driver's.
     pub fn except(&self) -> Vec<i32> {
-        self.server.and_then(DatasetServer::process).into_iter().collect()
+        self.servers.iter().filter_map(|server| server.process()).collect()
     }
 
     /// Reads all counters.
@@ -72,7 +72,7 @@ impl<'a> Sampler<'a> {
             used: self.group.as_ref().and_then(MemoryGroup::usage),
             disk: self.disk.and_then(DiskStats::read),
             driver: processes::used(&self.except()),
-            engine: self.server.and_then(cpu_time_of),
+            engine: cpu_time_of(&self.servers),
             counters: self.target.counters().ok().flatten(),
         }
     }
@@ -102,11 +102,13 @@ impl<'a> Sampler<'a> {
     }
 }
 
-fn cpu_time_of(server: DatasetServer) -> Option<i64> {
-    match server {
-        DatasetServer::Process(id) => processes::used_by(id).map(|ticks| ticks.total() as i64),
+/// Returns the sum of the servers' times; `None` if there is no server, or one has ended.
+fn cpu_time_of(servers: &[DatasetServer]) -> Option<i64> {
+    let of = |server: &DatasetServer| match server {
+        DatasetServer::Process(id) => processes::used_by(*id).map(|ticks| ticks.total() as i64),
         DatasetServer::Kernel => kernel_ticks(&[]),
-    }
+    };
+    if servers.is_empty() { None } else { servers.iter().map(of).sum() }
 }
 
 /// Converts ticks to seconds.

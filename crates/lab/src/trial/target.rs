@@ -1,11 +1,13 @@
 //! The storage for a trial's datasets.
 //!
-//! There are three implementations: [`PoolTarget`], a pool of the engine in user space, [`DatasetTarget`], datasets of the kernel's
-//! OpenZFS, and [`Directory`]. `crates/poolwright/tests/lab_targets.rs` runs the same test suite on all of them.
+//! There are four implementations: [`PoolTarget`], a pool of the engine in user space, [`SeveralPools`] of them, [`DatasetTarget`],
+//! datasets of the kernel's OpenZFS, and [`Directory`]. `crates/poolwright/tests/lab_targets.rs` runs the same test suite on all of them.
 
 mod dataset;
 mod directory;
 mod pool;
+mod several_pools;
+mod unmount;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,7 @@ use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 pub use dataset::DatasetTarget;
 pub use directory::Directory;
 pub use pool::PoolTarget;
+pub use several_pools::SeveralPools;
 
 use super::Setting;
 use crate::{Result, TargetSpec, TrialSpec};
@@ -36,6 +39,16 @@ pub trait Target: Sync {
     /// # Errors
     /// If the storage has no properties, the role has no dataset, or the engine refuses a value.
     fn set(&self, role: &str, settings: &Settings) -> Result<()>;
+    /// Takes a snapshot of every dataset; all show the same moment.
+    ///
+    /// # Errors
+    /// If the storage takes no snapshots, or a dataset has one of this name.
+    fn snapshot(&self, name: &str) -> Result<()>;
+    /// Destroys the snapshot of this name of every dataset.
+    ///
+    /// # Errors
+    /// If the storage takes no snapshots, or a dataset has none of this name.
+    fn destroy_snapshot(&self, name: &str) -> Result<()>;
     /// Waits until all written data is on disk.
     ///
     /// # Errors
@@ -56,8 +69,9 @@ pub trait Target: Sync {
     /// # Errors
     /// If a dataset cannot be unmounted to complete its trace, or not mounted again.
     fn recorded(&mut self) -> Result<BTreeMap<String, Recorded>>;
-    /// Returns what serves the datasets, if its CPU time can be told from that of the driver.
-    fn server(&self) -> Option<DatasetServer>;
+    /// Returns what serves the datasets, if its CPU time can be told from that of the driver; the first one serves the pool of
+    /// most datasets.
+    fn servers(&self) -> Vec<DatasetServer>;
     /// Returns why the target can no longer be used, or `None` if it can.
     fn trouble(&self) -> Option<String>;
     /// Returns a path on the device that contains all data.
@@ -101,6 +115,8 @@ pub struct Size {
     pub logical: u64,
     /// Bytes on disk: `referenced`.
     pub allocated: u64,
+    /// Bytes on disk that only snapshots hold (`usedbysnapshots`), if the target takes snapshots.
+    pub held: Option<u64>,
 }
 
 /// Counters of a pool since it was opened.
@@ -130,7 +146,13 @@ pub struct Recorded {
 pub fn create(spec: &TrialSpec, setting: &Setting) -> Result<Box<dyn Target>> {
     Ok(match &spec.target {
         TargetSpec::Pool(pool) => {
-            Box::new(PoolTarget::create(pool, &spec.datasets, &spec.places, &spec.scratch, setting)?)
+            let dir = spec.scratch.join("target");
+            let main = |datasets: &_| PoolTarget::create(pool, datasets, &spec.places, &dir, setting);
+            if spec.pools.is_empty() {
+                Box::new(main(&spec.datasets)?)
+            } else {
+                Box::new(SeveralPools::create(spec, main, setting)?)
+            }
         }
         TargetSpec::Dataset(options) => {
             Box::new(DatasetTarget::create(options, &spec.datasets, &spec.places)?)

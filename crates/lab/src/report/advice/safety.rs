@@ -31,7 +31,7 @@ pub(super) fn dangers(
         match location {
             ParameterPath::Dataset(role, name) => all.insert((role, name), value),
             ParameterPath::Workload(name) => all.insert(("", name), value),
-            ParameterPath::Pool(_) | ParameterPath::Tunable(_) => None,
+            ParameterPath::Pool(_) | ParameterPath::Tunable(_) | ParameterPath::DatasetPool(_) => None,
         };
     }
     if let Some(role) = role {

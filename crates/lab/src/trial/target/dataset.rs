@@ -50,6 +50,11 @@ impl DatasetTarget {
     }
 }
 
+/// A snapshot of the user's pool would outlive a trial that is killed.
+fn no_snapshots() -> Result<()> {
+    Err(Error::Trial("snapshots during a phase require a pool of the trial's own".into()))
+}
+
 impl Target for DatasetTarget {
     fn path(&self, role: &str) -> PathBuf {
         self.mountpoint.join(role)
@@ -76,6 +81,14 @@ impl Target for DatasetTarget {
         Ok(datasets.set(role, settings)?)
     }
 
+    fn snapshot(&self, _: &str) -> Result<()> {
+        no_snapshots()
+    }
+
+    fn destroy_snapshot(&self, _: &str) -> Result<()> {
+        no_snapshots()
+    }
+
     fn sync(&self) -> Result<()> {
         Ok(self.datasets()?.sync()?)
     }
@@ -83,7 +96,7 @@ impl Target for DatasetTarget {
     fn sizes(&self) -> Result<BTreeMap<String, Size>> {
         let space = self.datasets()?.space()?;
         let size = |role: &str, logical: Option<u64>, allocated: Option<u64>| match (logical, allocated) {
-            (Some(logical), Some(allocated)) => Ok(Size { logical, allocated }),
+            (Some(logical), Some(allocated)) => Ok(Size { logical, allocated, held: None }),
             _ => Err(Error::Trial(format!("zfs did not report the size of the dataset {role}"))),
         };
         let sizes = space.into_iter().map(|(role, of)| {
@@ -107,8 +120,8 @@ impl Target for DatasetTarget {
         Ok(BTreeMap::new())
     }
 
-    fn server(&self) -> Option<DatasetServer> {
-        Some(DatasetServer::Kernel)
+    fn servers(&self) -> Vec<DatasetServer> {
+        vec![DatasetServer::Kernel]
     }
 
     fn trouble(&self) -> Option<String> {

@@ -107,6 +107,14 @@ impl Target for Directory {
         Err(Error::Trial(format!("cannot set {words} on {role}: a directory has no properties")))
     }
 
+    fn snapshot(&self, _: &str) -> Result<()> {
+        Err(Error::Trial("a directory takes no snapshots".into()))
+    }
+
+    fn destroy_snapshot(&self, name: &str) -> Result<()> {
+        self.snapshot(name)
+    }
+
     fn sync(&self) -> Result<()> {
         let location = self.dir.path();
         let dir = File::open(location).map_err(Error::host("opening", location))?;
@@ -139,8 +147,8 @@ impl Target for Directory {
         Ok(BTreeMap::new())
     }
 
-    fn server(&self) -> Option<DatasetServer> {
-        None
+    fn servers(&self) -> Vec<DatasetServer> {
+        Vec::new()
     }
 
     fn trouble(&self) -> Option<String> {

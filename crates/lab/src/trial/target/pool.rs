@@ -14,12 +14,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::{quoted, unmount_command};
 use poolwright_openzfs::property::Settings;
 use poolwright_userpool::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::directory::forget_pages;
+use super::unmount::{unmount, unmount_lazily};
 use super::{Counters, DatasetServer, Recorded, Size, Target};
 use crate::campaign::PoolSpec;
 use crate::trial::Setting;
@@ -70,16 +70,16 @@ impl Owner {
 
 impl PoolTarget {
     /// Creates the pool and a dataset for every role, and mounts them in their `places`, or in a directory with
-    /// the role's name. Everything is below `scratch`, including the registry of pools.
+    /// the role's name. Everything is below `dir`, including the registry of pools.
     ///
     /// # Errors
-    /// Fails if the path of the scratch directory is too long for a socket, or if the pool or a dataset cannot be created or
+    /// Fails if the path of the directory is too long for a socket, or if the pool or a dataset cannot be created or
     /// mounted.
     pub fn create(
         spec: &PoolSpec,
         datasets: &BTreeMap<String, Settings>,
         places: &BTreeMap<String, PathBuf>,
-        scratch: &Path,
+        dir: &Path,
         setting: &Setting,
     ) -> Result<PoolTarget> {
         let mut roles: Vec<String> = datasets.keys().cloned().collect();
@@ -88,7 +88,7 @@ impl PoolTarget {
             setting: setting.clone(),
             spec: spec.clone(),
             name: format!("lab{}", std::process::id()),
-            dir: scratch.join("target"),
+            dir: dir.to_owned(),
             roles,
             places: places.clone(),
             owner: None,
@@ -346,6 +346,8 @@ fn describe_request(request: &Request) -> String {
         Request::Mount(mounted) => format!("mounting {}", mounted.dataset),
         Request::Release => "unmounting and exporting the pool".into(),
         Request::Sync => "syncing the pool".into(),
+        Request::SnapshotAll { names } => format!("taking the snapshots {}", names.join(" ")),
+        Request::Destroy { name, .. } => format!("destroying {name}"),
         _ => "requesting data from the mount process".into(),
     }
 }
@@ -354,32 +356,6 @@ fn describe_request(request: &Request) -> String {
 fn made_at(trace: &Path) -> Option<Instant> {
     let made = fs::metadata(trace).and_then(|meta| meta.created()).ok()?;
     Instant::now().checked_sub(SystemTime::now().duration_since(made).ok()?)
-}
-
-/// Unmounts; retries while a program is still ending.
-fn unmount(dir: &Path) -> Result<()> {
-    let start = Instant::now();
-    loop {
-        match run_unmount(dir, false) {
-            Err(Error::Trial(why)) if why.contains("busy") && start.elapsed() < Duration::from_secs(5) => {
-                std::thread::sleep(2 * LOOK);
-            }
-            done => return done,
-        }
-    }
-}
-
-fn unmount_lazily(dir: &Path) -> Result<()> {
-    run_unmount(dir, true)
-}
-
-fn run_unmount(dir: &Path, lazily: bool) -> Result<()> {
-    let out = unmount_command(dir, lazily).output().map_err(Error::host("unmounting", dir))?;
-    if out.status.success() {
-        return Ok(());
-    }
-    let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-    Err(Error::Trial(format!("cannot unmount {}: {words}", quoted(&dir))))
 }
 
 impl Target for PoolTarget {
@@ -408,6 +384,18 @@ impl Target for PoolTarget {
         self.ask(Request::Set { dataset: self.dataset(role), settings: settings.clone() })
     }
 
+    fn snapshot(&self, name: &str) -> Result<()> {
+        let names = self.roles.iter().map(|role| format!("{}@{name}", self.dataset(role))).collect();
+        self.ask::<IgnoredAny>(Request::SnapshotAll { names }).map(drop)
+    }
+
+    fn destroy_snapshot(&self, name: &str) -> Result<()> {
+        self.roles.iter().try_for_each(|role| {
+            let name = format!("{}@{name}", self.dataset(role));
+            self.ask_patiently::<IgnoredAny>(&Request::Destroy { name, recursive: false }).map(drop)
+        })
+    }
+
     fn sync(&self) -> Result<()> {
         self.ask(Request::Sync)
     }
@@ -415,7 +403,7 @@ impl Target for PoolTarget {
     fn sizes(&self) -> Result<BTreeMap<String, Size>> {
         let mut sizes = BTreeMap::new();
         for role in &self.roles {
-            let properties = vec!["referenced".into(), "logicalreferenced".into()];
+            let properties = vec!["referenced".into(), "logicalreferenced".into(), "used".into()];
             let values: Vec<Value> = self.ask(Request::Get { dataset: self.dataset(role), properties })?;
             let bytes = |name: &str| -> Result<u64> {
                 let value = values.iter().find(|value| value.property == name);
@@ -423,7 +411,10 @@ impl Target for PoolTarget {
                     Error::Trial(format!("the mount process did not report {name} of {}", self.dataset(role)))
                 })
             };
-            let size = Size { logical: bytes("logicalreferenced")?, allocated: bytes("referenced")? };
+            let allocated = bytes("referenced")?;
+            // A dataset of a trial is no clone and has no children and no reservation: only its snapshots use more.
+            let held = Some(bytes("used")?.saturating_sub(allocated));
+            let size = Size { logical: bytes("logicalreferenced")?, allocated, held };
             sizes.insert(role.clone(), size);
         }
         Ok(sizes)
@@ -452,8 +443,8 @@ impl Target for PoolTarget {
         Ok(recorded)
     }
 
-    fn server(&self) -> Option<DatasetServer> {
-        self.owner.as_ref().map(|owner| DatasetServer::Process(owner.pid))
+    fn servers(&self) -> Vec<DatasetServer> {
+        self.owner.iter().map(|owner| DatasetServer::Process(owner.pid)).collect()
     }
 
     fn trouble(&self) -> Option<String> {

@@ -1,0 +1,44 @@
+//! Unmounts the datasets of a trial.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use poolwright_host::{quoted, unmount_command};
+
+use crate::{Error, Result};
+
+/// Interval between two attempts.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Unmounts; retries while a program is still ending.
+///
+/// # Errors
+/// [`Error::Trial`] if the directory is in use for longer or is no mount; [`Error::Host`] if the program to unmount cannot be started.
+pub fn unmount(dir: &Path) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        match run_unmount(dir, false) {
+            Err(Error::Trial(why)) if why.contains("busy") && start.elapsed() < Duration::from_secs(5) => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Removes a mount from the tree of directories, also if it is in use.
+///
+/// # Errors
+/// As [`unmount`], except that a mount in use is none.
+pub fn unmount_lazily(dir: &Path) -> Result<()> {
+    run_unmount(dir, true)
+}
+
+fn run_unmount(dir: &Path, lazily: bool) -> Result<()> {
+    let out = unmount_command(dir, lazily).output().map_err(Error::host("unmounting", dir))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+    Err(Error::Trial(format!("cannot unmount {}: {words}", quoted(&dir))))
+}
