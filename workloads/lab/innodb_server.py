@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from common import server
-from common.driver import Failure, log
+from common.driver import Failure, created, log
 
 MARIADB = Path(__file__).resolve().parent.parent / "mariadb"
 START_S = 90
@@ -165,11 +165,8 @@ def shop(spec, scale):
     made = spec.cache / f"shop-{scale}"
     if made.exists():
         return made
-    temporary = spec.cache / f".shop-{os.getpid()}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    spec.cache.mkdir(parents=True, exist_ok=True)
     log(f"filling the shop at scale {scale}, once for this cache")
-    try:
+    with created(made) as temporary:
         with MariaDb("shop", spec.scratch / "s", temporary, innodb_buffer_pool_size="256M", innodb_doublewrite="OFF") as mariadb:
             server.run("fill", [MARIADB / "fill.sh", mariadb.folder, "--scale", scale, "--seed", 1], spec.scratch)
             # The primary will listen on the loopback interface, where any user of the machine could be
@@ -177,9 +174,6 @@ def shop(spec, scale):
             mariadb.sql("DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host <> 'localhost'); "
                         "CREATE DATABASE lab; CREATE TABLE lab.beat (id INT PRIMARY KEY, at BIGINT NOT NULL) ENGINE=InnoDB; "
                         "INSERT INTO lab.beat VALUES (1, 0)")
-        temporary.rename(made)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return made
 
 

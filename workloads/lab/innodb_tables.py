@@ -83,13 +83,9 @@ def _make(spec, missing):
 
 def keep(made, wanted, size):
     """Copies the first `size` bytes into the cache atomically; the two may be on different file systems."""
-    temporary = wanted.with_name(f".{wanted.name}.{os.getpid()}")
-    try:
+    with driver.created(wanted) as temporary:
         shutil.copyfile(made, temporary)
         if temporary.stat().st_size < size:
             raise Failure(f"{made.name} came out smaller than {size} bytes; was the disk full?")
         os.truncate(temporary, size)
         driver.sync_file(temporary)
-        temporary.rename(wanted)
-    finally:
-        temporary.unlink(missing_ok=True)

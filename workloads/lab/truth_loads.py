@@ -65,17 +65,12 @@ def prepared(spec):
     name = spec.get("workload", "")
     made = spec.cache / f"{name}-{spec.get('size', 1.0):g}"
     if not made.exists():
-        temporary = spec.cache / f".{made.name}.{os.getpid()}"
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
+        with driver.created(made) as temporary:
             for role in spec.paths:
                 (temporary / role).mkdir(parents=True)
             driver.log(f"preparing {made.name}, once for this cache")
             workload_named(name).prepare(spec, temporary)
             driver.sync_tree(temporary)
-            temporary.rename(made)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
     return made
 
 

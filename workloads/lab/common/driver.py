@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import threading
@@ -78,15 +79,36 @@ class Spec:
         """Returns a file of the cache, which `make(temporary_path)` writes if it is missing; its name contains all parameters."""
         path = self.cache / name
         if not path.exists():
-            self.cache.mkdir(parents=True, exist_ok=True)
-            temporary = self.cache / f".{name}.{os.getpid()}"
-            try:
+            with created(path) as temporary:
                 make(temporary)
                 sync_file(temporary)
-                temporary.rename(path)
-            finally:
-                temporary.unlink(missing_ok=True)
         return path
+
+
+@contextlib.contextmanager
+def created(path):
+    """Yields a temporary path beside `path`, and renames the file or directory that was made there to `path`. If another process,
+    perhaps on another machine that shares the directory, has made `path` meanwhile, its version stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    _remove(temporary)
+    try:
+        yield temporary
+        try:
+            temporary.rename(path)
+        except OSError:
+            # A directory does not replace another one that has files.
+            if not path.is_dir():
+                raise
+    finally:
+        _remove(temporary)
+
+
+def _remove(path):
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 # ---- messages ----

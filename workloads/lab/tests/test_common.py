@@ -53,6 +53,34 @@ def gone(pid):
         return True
 
 
+class Created(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def test_the_result_appears_when_it_is_complete(self):
+        wanted = self.folder / "new" / "file"
+        with driver.created(wanted) as temporary:
+            temporary.write_text("content")
+            self.assertFalse(wanted.exists())
+        self.assertEqual([path.name for path in wanted.parent.iterdir()], ["file"])
+
+    def test_nothing_is_left_of_a_failure(self):
+        with self.assertRaises(ValueError), driver.created(self.folder / "tree") as temporary:
+            temporary.mkdir()
+            (temporary / "half").touch()
+            raise ValueError
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_the_first_of_two_processes_wins(self):
+        wanted = self.folder / "tree"
+        with driver.created(wanted) as temporary:
+            temporary.mkdir()
+            (temporary / "second").touch()
+            wanted.mkdir()
+            (wanted / "first").touch()
+        self.assertEqual([path.name for path in self.folder.rglob("*")], ["tree", "first"])
+
+
 class ADriver(unittest.TestCase):
     def start(self, phase, **parameters):
         folder = tempfile.TemporaryDirectory()
