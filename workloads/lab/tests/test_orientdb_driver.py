@@ -28,7 +28,7 @@ class OrientdbTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="poolwright-orientdb-")
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        self.paths = {role: self.root / role for role in ("data", "wal", "backup", "archive", "lucene")}
+        self.paths = {role: self.root / role for role in ("data", "wal", "backup", "archive", "lucene", "neighbour")}
         for path in (*self.paths.values(), self.root / "scratch", self.root / "cache"):
             path.mkdir()
 
@@ -138,6 +138,21 @@ class OrientdbTest(unittest.TestCase):
         self.assertGreater(self.figures["quiet_rate"], 0)
         self.assertGreater(self.latencies["quiet_triple"]["count"], 0)
         self.assertGreaterEqual(self.figures["backup_s"] + self.figures["archive_s"], self.figures["blocked_s"] / 2)
+
+    def test_a_neighbour_writes_during_the_import(self):
+        self.run_phase("import", neighbour=True)
+        self.assertEqual((self.figures["vertices"], self.figures["edges"]), (500, 737))
+        self.assertGreater(self.latencies["neighbour"]["count"], 0)
+        self.assertGreater(self.figures["neighbour_writes_per_s"], 0)
+        self.assertEqual(self.size("neighbour"), 16 << 20)
+
+    def test_words_are_found_during_an_import(self):
+        self.run_phase("load", batch=100)
+        self.run_phase("lucene", analyzer="simple")
+        self.run_phase("search", searches=50, analyzer="simple")
+        self.run_phase("search_during_import", searches=50, batch=10, vertices=5_000, edges=7_370)
+        self.assertGreater(self.latencies["search"]["count"], 0)
+        self.assertGreater(self.figures["triples_per_s"], 0)
 
     def test_triples_that_end_before_the_backup_are_an_error(self):
         self.run_phase("load", batch=100)

@@ -67,10 +67,14 @@ final class Import {
 
     /** {@code import_s} is the time that the report measured: until the last transaction is committed. */
     private void measure(Database database, Triples triples, Triples.Shape shape) throws IOException {
-        try (ODatabaseSession session = database.session()) {
+        try (ODatabaseSession session = database.session();
+                Neighbour neighbour = settings.neighbour() ? new Neighbour(spec, triples.sample()) : null) {
             Graph graph = new Graph(session);
             graph.makeSchema();
             report.start();
+            if (neighbour != null) {
+                neighbour.start();
+            }
             long began = System.nanoTime();
             load(database, graph, triples, shape.edges());
             long loaded = System.nanoTime();
@@ -83,6 +87,10 @@ final class Import {
             report.figure("wal_length", database.walBytes(), "bytes");
             report.figure("data_length", database.dataBytes(), "bytes");
             latencies.say(report);
+            if (neighbour != null) {
+                neighbour.end();
+                neighbour.say(report);
+            }
             session.activateOnCurrentThread();
             check(graph, shape);
         }

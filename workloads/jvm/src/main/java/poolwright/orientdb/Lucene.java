@@ -11,8 +11,8 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Random;
-import org.HdrHistogram.Histogram;
 import poolwright.driver.Failure;
 import poolwright.driver.Latencies;
 import poolwright.driver.Progress;
@@ -25,6 +25,9 @@ final class Lucene {
     // OrientDB's name for the directory of its Lucene indexes.
     private static final String FOLDER = "luceneIndexes";
     private static final String SEARCH = "select from " + Graph.VERTEX + " where search_index('" + INDEX + "', ?) = true";
+    private static final Map<String, String> ANALYZERS = Map.of(
+            "standard", "org.apache.lucene.analysis.standard.StandardAnalyzer",
+            "simple", "org.apache.lucene.analysis.core.SimpleAnalyzer");
     private static final double S = 1e9;
 
     private final Spec spec;
@@ -44,7 +47,9 @@ final class Lucene {
             try (ODatabaseSession session = database.local()) {
                 OClass vertices = session.getMetadata().getSchema().getClass(Graph.VERTEX);
                 long items = session.countClass(Graph.VERTEX);
-                ODocument how = new ODocument().field("directory_type", settings.luceneDirectory());
+                ODocument how = new ODocument()
+                        .field("directory_type", settings.luceneDirectory())
+                        .field("analyzer", ANALYZERS.get(settings.analyzer()));
                 report.start();
                 long began = System.nanoTime();
                 try (Progress progress = new Progress(report, items, "items")) {
@@ -80,22 +85,55 @@ final class Lucene {
 
     /** Looks up names by their words. Every search must have a result, because the names are those of vertices. */
     void search() throws IOException {
-        List<String> names = Import.input(spec, settings).draw(settings.searches(), new Random(spec.seed()));
+        List<String> names = names();
         Latencies latencies = new Latencies();
-        Histogram times = latencies.of("search");
         try (Database database = Database.open(spec, settings); ODatabaseSession session = database.local()) {
             report.start();
             try (Progress progress = new Progress(report, names.size(), "searches")) {
                 for (String name : names) {
-                    long began = System.nanoTime();
-                    find(session, term(name), name);
-                    times.recordValue(System.nanoTime() - began);
+                    time(session, name, latencies);
                     progress.add(1);
                 }
             }
             report.stop();
         }
         latencies.say(report);
+    }
+
+    /** Searches while a thread imports further triples, whose names OrientDB adds to the index; ends with the import. */
+    void searchDuringImport() throws IOException, InterruptedException {
+        List<String> names = names();
+        Triples further = Import.input(spec, settings, spec.seed() + 1);
+        long edges = further.shape().edges();
+        Latencies latencies = new Latencies();
+        try (Database database = Database.open(spec, settings); ODatabaseSession session = database.local()) {
+            report.start();
+            try (Progress progress = new Progress(report, edges, "triples")) {
+                GrowingGraph growing = new GrowingGraph(database, further, settings.batch(), progress);
+                growing.start();
+                try {
+                    session.activateOnCurrentThread();
+                    for (int at = 0; growing.isAlive(); at = (at + 1) % names.size()) {
+                        time(session, names.get(at), latencies);
+                    }
+                } finally {
+                    growing.join();
+                }
+                report.stop();
+                growing.say(report);
+            }
+            latencies.say(report);
+        }
+    }
+
+    private List<String> names() throws IOException {
+        return Import.input(spec, settings).draw(settings.searches(), new Random(spec.seed()));
+    }
+
+    private static void time(ODatabaseSession session, String name, Latencies latencies) {
+        long began = System.nanoTime();
+        find(session, term(name), name);
+        latencies.of("search").recordValue(System.nanoTime() - began);
     }
 
     private static void find(ODatabaseSession session, String term, String name) {

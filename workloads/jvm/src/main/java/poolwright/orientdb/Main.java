@@ -33,8 +33,9 @@ public final class Main {
             case "archive" -> new Archive(spec, report).run();
             case "lucene" -> new Lucene(spec, settings, report).create();
             case "search" -> new Lucene(spec, settings, report).search();
+            case "search_during_import" -> new Lucene(spec, settings, report).searchDuringImport();
             default -> throw new Failure("unknown phase '" + spec.phase()
-                    + "'; expected one of import, load, backup, backup_during_import, archive, lucene and search");
+                    + "'; expected one of import, load, backup, backup_during_import, archive, lucene, search and search_during_import");
         }
     }
 }

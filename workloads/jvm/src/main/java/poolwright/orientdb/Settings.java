@@ -24,8 +24,10 @@ import poolwright.driver.Parameters;
  * @param backupLevel compression level of the backup: 0 to 9
  * @param backupBuffer bytes in each write of a backup
  * @param luceneDirectory how Lucene reads: mmap, nio
+ * @param analyzer how Lucene divides names into words: standard, for which an underscore joins, or simple, for which it separates
  * @param linesEvery seconds between two progress lines of an index
  * @param searches number of queries in the search phase
+ * @param neighbour whether another user of the disks writes beside the import
  */
 record Settings(
         String file,
@@ -43,13 +45,15 @@ record Settings(
         int backupLevel,
         int backupBuffer,
         String luceneDirectory,
+        String analyzer,
         double linesEvery,
-        int searches) {
+        int searches,
+        boolean neighbour) {
     // "heap" and "compiler" are used by the program that starts the virtual machine.
     private static final Set<String> KNOWN = Set.of(
             "file", "vertices", "edges", "batch", "access", "compression", "cluster_version", "wal_compression_from", "cache",
-            "wal_most", "wal_segment", "keep_wal", "backup_level", "backup_buffer", "lucene_directory", "lines_every",
-            "searches", "heap", "compiler");
+            "wal_most", "wal_segment", "keep_wal", "backup_level", "backup_buffer", "lucene_directory", "analyzer", "lines_every",
+            "searches", "neighbour", "heap", "compiler");
     private static final long MIB = 1 << 20;
 
     static Settings of(Parameters given) {
@@ -70,8 +74,10 @@ record Settings(
                 Math.toIntExact(given.count("backup_level", 0)),
                 Math.toIntExact(given.size("backup_buffer", "1M")),
                 given.oneOf("lucene_directory", "mmap", "mmap", "nio"),
+                given.oneOf("analyzer", "standard", "standard", "simple"),
                 given.number("lines_every", 10),
-                Math.toIntExact(given.count("searches", 1000)));
+                Math.toIntExact(given.count("searches", 1000)),
+                given.flag("neighbour", false));
         if (settings.batch < 1) {
             throw new Failure("batch, the number of triples in a transaction, must be at least 1");
         }
