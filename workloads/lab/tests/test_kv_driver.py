@@ -63,6 +63,12 @@ class KvDriver(unittest.TestCase):
                     lines = self.succeed(phase, engine=engine, store=engine)
                     self.assert_measured(lines, done)
 
+    def test_through_a_socket(self):
+        self.succeed("load", access="remote")
+        for phase in ("read", "mixed"):
+            self.assert_measured(self.succeed(phase, access="remote"), 4000)
+        self.assertEqual(list((self.folder / "scratch").glob("*.sock")), [])
+
     def assert_measured(self, lines, done):
         kinds = [line.get("measure") for line in lines]
         self.assertEqual([kind for kind in kinds if kind], ["start", "stop"])

@@ -16,7 +16,7 @@ final class Client {
     /** One of this many reads is compared byte by byte: generating the value costs as much as a read from a cache. */
     private static final int COMPARED = 64;
 
-    private final Store store;
+    private final StoreAccess store;
     private final DataSet data;
     private final SplittableRandom random;
     private final Histogram gets;
@@ -27,7 +27,7 @@ final class Client {
 
     /** The first failure of any thread; after it no operation is started. */
     Client(
-            Store store,
+            StoreAccess store,
             DataSet data,
             SplittableRandom random,
             Latencies latencies,
@@ -78,10 +78,10 @@ final class Client {
 
     /** Adds a batch of new entries; returns the bytes of keys and values. The latency is that of the batch. */
     long load(long... numbers) {
-        List<Store.Put> batch = new ArrayList<>(numbers.length);
+        List<StoreAccess.Put> batch = new ArrayList<>(numbers.length);
         long bytes = 0;
         for (long number : numbers) {
-            Store.Put put = version(number, VectorClock.EMPTY);
+            StoreAccess.Put put = version(number, VectorClock.EMPTY);
             batch.add(put);
             bytes += put.key().length + put.added().value().length;
         }
@@ -90,9 +90,9 @@ final class Client {
     }
 
     /** The clock counts the changes, so the value identifies its change. */
-    private Store.Put version(long number, VectorClock over) {
+    private StoreAccess.Put version(long number, VectorClock over) {
         VectorClock clock = over.writtenBy(NODE, System.currentTimeMillis());
-        return new Store.Put(data.key(number), new Versioned(data.value(number, clock.count(NODE) - 1), clock));
+        return new StoreAccess.Put(data.key(number), new Versioned(data.value(number, clock.count(NODE) - 1), clock));
     }
 
     private void goOn() {
@@ -101,7 +101,7 @@ final class Client {
         }
     }
 
-    private void write(List<Store.Put> batch) {
+    private void write(List<StoreAccess.Put> batch) {
         goOn();
         long began = System.nanoTime();
         try {

@@ -5,6 +5,10 @@ final class ObsoleteVersion extends Exception {
     private static final long serialVersionUID = 1;
 
     ObsoleteVersion(VectorClock put, VectorClock held) {
-        super("version " + put + " is obsolete: the store contains " + held);
+        this("version " + put + " is obsolete: the store contains " + held);
+    }
+
+    ObsoleteVersion(String message) {
+        super(message);
     }
 }

@@ -1,5 +1,6 @@
 package poolwright.kv;
 
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
@@ -25,6 +26,8 @@ import poolwright.driver.Spec;
  * @param warmSeconds seconds of the mixed phase before it is measured; it ends earlier after warmReads operations
  * @param puts share of puts in the mixed phase
  * @param deletes share of deletes in the mixed phase
+ * @param remote whether the threads use the store through a socket
+ * @param scratch directory of the socket
  * @param seed seed of all random choices
  */
 record Plan(
@@ -41,10 +44,12 @@ record Plan(
         double warmSeconds,
         double puts,
         double deletes,
+        boolean remote,
+        Path scratch,
         long seed) {
     private static final Set<String> KNOWN = Set.of(
             "engine", "store", "entries", "data", "value", "keys", "memory", "threads", "batch", "warm_reads", "reads",
-            "cold_reads", "read_seconds", "warm_seconds", "puts", "deletes", "share",
+            "cold_reads", "read_seconds", "warm_seconds", "puts", "deletes", "share", "access",
             // Used by the program that starts this one.
             "heap", "compiler");
     /** Smallest accepted cache in bytes. */
@@ -70,6 +75,8 @@ record Plan(
                 parameters.number("warm_seconds", 0),
                 parameters.number("puts", 0.15),
                 parameters.number("deletes", 0.05),
+                parameters.oneOf("access", "embedded", "embedded", "remote").equals("remote"),
+                spec.scratch(),
                 spec.seed());
         if (plan.entries == 0 || plan.threads == 0 || plan.batch == 0) {
             throw new Failure("entries, threads and batch must be at least 1");

@@ -20,7 +20,7 @@ import poolwright.kv.VectorClock.Order;
  * The versioned store on one engine. A key has every version from which no other version descends: usually one, and several
  * after concurrent writes, until a put descends from all of them.
  */
-final class Store implements AutoCloseable {
+final class Store implements StoreAccess, AutoCloseable {
     private final Engine engine;
     private final ReentrantLock[] stripes;
     /** Null if the callers' threads do the work. */
@@ -60,8 +60,8 @@ final class Store implements AutoCloseable {
         return files != null && files.length > 0;
     }
 
-    /** Returns all versions of a key; none if it does not exist. */
-    List<Versioned> get(byte[] key) {
+    @Override
+    public List<Versioned> get(byte[] key) {
         check(key);
         return pooled(() -> {
             byte[] record = engine.get(key);
@@ -74,16 +74,13 @@ final class Store implements AutoCloseable {
         putAll(List.of(new Put(key, added)));
     }
 
-    /** A version to be added. */
-    record Put(byte[] key, Versioned added) {}
-
-    /** Adds all of these in one write of the engine, or none if one of them is obsolete. Keys must be unique. */
-    void putAll(List<Put> puts) throws ObsoleteVersion {
-        puts.forEach(put -> check(put.key));
-        if (puts.stream().map(put -> ByteBuffer.wrap(put.key)).distinct().count() != puts.size()) {
+    @Override
+    public void putAll(List<Put> puts) throws ObsoleteVersion {
+        puts.forEach(put -> check(put.key()));
+        if (puts.stream().map(put -> ByteBuffer.wrap(put.key())).distinct().count() != puts.size()) {
             throw new IllegalArgumentException("duplicate key in the puts");
         }
-        int[] wanted = puts.stream().mapToInt(put -> stripe(put.key)).sorted().distinct().toArray();
+        int[] wanted = puts.stream().mapToInt(put -> stripe(put.key())).sorted().distinct().toArray();
         ObsoleteVersion refused = pooled(() -> locked(wanted, () -> putLocked(puts)));
         if (refused != null) {
             throw refused;
@@ -94,7 +91,7 @@ final class Store implements AutoCloseable {
         List<Engine.Entry> entries = new ArrayList<>(puts.size());
         try {
             for (Put put : puts) {
-                entries.add(new Engine.Entry(put.key, with(engine.get(put.key), put.added)));
+                entries.add(new Engine.Entry(put.key(), with(engine.get(put.key()), put.added())));
             }
         } catch (ObsoleteVersion refused) {
             return refused;
@@ -123,8 +120,8 @@ final class Store implements AutoCloseable {
         return Versioned.write(kept);
     }
 
-    /** Removes the version {@code clock} and those from which it descends. Returns whether there were any. */
-    boolean delete(byte[] key, VectorClock clock) {
+    @Override
+    public boolean delete(byte[] key, VectorClock clock) {
         check(key);
         return pooled(() -> locked(new int[] {stripe(key)}, () -> deleteLocked(key, clock)));
     }

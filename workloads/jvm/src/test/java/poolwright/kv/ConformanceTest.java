@@ -110,9 +110,9 @@ class ConformanceTest {
     @ParameterizedTest
     @MethodSource("all")
     void putsAllOrNone(Settings settings) throws ObsoleteVersion {
-        List<Store.Put> batch = new ArrayList<>();
+        List<StoreAccess.Put> batch = new ArrayList<>();
         for (int number = 0; number < 300; number++) {
-            batch.add(new Store.Put(bytes("key" + number), version("value " + number, clock(1))));
+            batch.add(new StoreAccess.Put(bytes("key" + number), version("value " + number, clock(1))));
         }
         try (Store store = Store.open(directory, settings)) {
             store.putAll(batch.subList(0, 200));
@@ -284,8 +284,8 @@ class ConformanceTest {
         }
     }
 
-    private static Store.Put own(int writer, int write, int which) {
-        return new Store.Put(bytes("own" + which), version("by " + writer, clock(100 + writer * 100 + write)));
+    private static StoreAccess.Put own(int writer, int write, int which) {
+        return new StoreAccess.Put(bytes("own" + which), version("by " + writer, clock(100 + writer * 100 + write)));
     }
 
     private static void addOne(Store store, int writer) {
