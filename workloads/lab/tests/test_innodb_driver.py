@@ -63,6 +63,16 @@ class WithMariaDb(unittest.TestCase):
         self.assertEqual(done["done"], done["of"])
         self.assertGreaterEqual(done["of"], 30)
 
+    def test_tables_are_overwritten(self):
+        given = {"shop": 0.01, "seconds": 2, "write_threads": 2}
+        self.run_phase("shop", ["db"], **given)
+        lines = self.run_phase("overwrite", ["db"], **given)
+        self.assertGreater(figures(lines)["writes_per_s"], 0)
+        self.assertGreater(figures(lines)["flushed_bytes"], 16 << 10)
+        self.assertGreater(latencies(lines)["write"]["count"], 5)
+        done = [line["progress"] for line in lines if "progress" in line][-1]
+        self.assertGreaterEqual(done["done"], 2)
+
     def test_a_buffer_pool_that_does_not_fit_is_refused(self):
         roles, given = ["db", "other"], {"shop": 0.01, "fill_mib": 1, "seconds": 1, "threads": 1, "memory": "2G"}
         self.run_phase("database", roles, **given)
