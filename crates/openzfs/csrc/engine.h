@@ -92,7 +92,7 @@ typedef struct pw_vdev_stats {
 int pw_seam_set_device(const char *path, const pw_device_t *device);
 /* Totals of all vdev files, including labels and uberblocks. */
 void pw_seam_totals(pw_vdev_stats_t *out);
-/* Totals of one vdev file. ENOENT: it is not open. */
+/* Totals of one vdev file, which a spare in use has open twice. ENOENT: it is not open. */
 int pw_seam_file(const char *path, pw_vdev_stats_t *out);
 #ifdef PW_FAULT_INJECTION
 /* Sends a request to the device of all files, without a pool, for a test. Op 0: read, 1: write, 2: flush. */
@@ -104,7 +104,8 @@ uint64_t pw_seam_plan(int op, uint64_t offset, uint64_t bytes, uint64_t began);
 /* ---- pools (pool.c) ---- */
 
 enum { PW_STRIPE = 0, PW_MIRROR = 1, PW_RAIDZ = 2 };
-enum { PW_DATA = 0, PW_LOG = 1, PW_CACHE = 2 };
+/* PW_OTHER: the use of a leaf of a special or dedup vdev. PW_SPARE_VDEV: in the pool's list of hot spares. */
+enum { PW_DATA = 0, PW_LOG = 1, PW_CACHE = 2, PW_OTHER = 3, PW_SPARE_VDEV = 4 };
 
 typedef struct pw_vdev_group {
 	int layout, parity, use;
@@ -157,6 +158,7 @@ typedef struct pw_vdev_health {
 	uint64_t guid;
 	uint64_t allocated, size;	/* bytes; of the root, top-level and cache vdevs, otherwise 0 */
 	uint64_t read_errors, write_errors, checksum_errors;
+	int spare;			/* an entry of the list of hot spares; one in use is a leaf of the tree too */
 } pw_vdev_health_t;
 
 typedef void pw_vdev_cb(const pw_vdev_health_t *vdev, const char *state, void *arg);
@@ -165,7 +167,7 @@ typedef void pw_vdev_cb(const pw_vdev_health_t *vdev, const char *state, void *a
 int pw_pool_scrub(const char *name, int wait);
 int pw_pool_scrub_stop(const char *name);	/* ENOENT: no scrub is running */
 int pw_pool_scan(const char *name, pw_scan_t *out);
-/* Calls `each` for all vdevs: the root first, each before its children, then the cache vdevs. */
+/* Calls `each` for all vdevs: the root first, each before its children, then the cache vdevs, then the hot spares. */
 int pw_pool_vdevs(const char *name, pw_vdev_cb *each, void *arg);
 /* Faults the vdev of a file. *needed: the pool needs it, and nothing was done. ENODEV: the pool has no such file. */
 int pw_pool_fault(const char *name, const char *path, int *needed);
@@ -173,7 +175,6 @@ int pw_pool_fault(const char *name, const char *path, int *needed);
 /* ---- the vdevs of an imported pool (vdev.c) ---- */
 
 enum { PW_REPLACING = 1, PW_SPARE = 2 };
-enum { PW_OTHER = 3 };			/* the use of a leaf of a special or dedup vdev, and of a hot spare */
 
 typedef struct pw_leaf {
 	uint64_t guid;
@@ -183,17 +184,25 @@ typedef struct pw_leaf {
 	uint64_t least;			/* the least bytes of a file that can replace it, or mirror it */
 	int layout, parity, use;	/* of the top-level vdev */
 	int substitution;		/* whether it is substituted, or substitutes another leaf: PW_REPLACING, PW_SPARE */
+	int spare;			/* whether it is a hot spare, in use or not */
+	int readable;			/* whether its file is open and has the label of this vdev */
 } pw_leaf_t;
 
 typedef void pw_leaf_cb(const pw_leaf_t *leaf, const char *path, void *arg);
 
-/* Calls `each` for all leaves, those of cache vdevs last. */
+/* Calls `each` for all leaves: those of the tree, the list of hot spares, the cache vdevs. A spare in use is in the first two. */
 int pw_pool_leaves(const char *name, pw_leaf_cb *each, void *arg);
 /* Each returns when the change is on disk. The pool must be writable. */
 int pw_pool_add(const char *name, const pw_vdev_group_t *groups, size_t ngroups);
-/* ENODEV: no such vdev; EOVERFLOW: the file is too small; ENOTSUP: the vdev cannot be mirrored. Starts a resilver. */
+/*
+ * Starts a resilver. `replacing`: with an available hot spare of the pool, this makes a vdev of type `spare`, from which no
+ * vdev is detached automatically. ENODEV: no such vdev; EOVERFLOW: the file is too small; ENOTSUP: the vdev cannot be mirrored.
+ */
 int pw_pool_attach(const char *name, uint64_t guid, const char *path, int replacing);
-/* EBUSY: no other vdev has all of its data; ENOTSUP: it is not mirrored. */
+/*
+ * A spare in use returns to the list of hot spares; the spare of a detached vdev leaves it. EBUSY: no other vdev has all of its
+ * data; ENOTSUP: it is not mirrored.
+ */
 int pw_pool_detach(const char *name, uint64_t guid);
 /* Syncs a transaction group, which continues a resilver. *running: whether that has not ended. */
 int pw_pool_resilver_step(const char *name, int *running);

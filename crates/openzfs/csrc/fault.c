@@ -65,8 +65,8 @@ is_whole(vdev_t *vd)
 static int
 is_needed(vdev_t *vd)
 {
-	if (vd->vdev_isl2cache || vd->vdev_isspare)
-		return (0);
+	if (vd->vdev_isl2cache || vd->vdev_aux != NULL)
+		return (0);		/* a spare in use, unlike an available one, may have the only copy of some data */
 	for (; vd != vd->vdev_top; vd = vd->vdev_parent) {
 		vdev_t *group = vd->vdev_parent;
 		uint64_t bear = group->vdev_ops->vdev_op_nparity != NULL ? vdev_get_nparity(group) : group->vdev_children - 1;

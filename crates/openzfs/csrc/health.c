@@ -101,6 +101,19 @@ tell(vdev_t *vd, pw_vdev_cb *each, void *arg)
 		tell(vd->vdev_child[i], each, arg);
 }
 
+/* `zpool status` has words of its own for spares, and shows no errors of them. */
+static void
+tell_spare(const vdev_t *vd, pw_vdev_cb *each, void *arg)
+{
+	pw_vdev_health_t health = { .guid = vd->vdev_guid, .spare = 1 };
+	vdev_stat_t vs = { .vs_state = vd->vdev_state, .vs_aux = vd->vdev_stat.vs_aux };
+	uint64_t pool;
+	if (spa_spare_exists(vd->vdev_guid, &pool, NULL) && pool != 0)
+		each(&health, "INUSE", arg);
+	else
+		each(&health, vs.vs_state == VDEV_STATE_HEALTHY ? "AVAIL" : state_name(&vs), arg);
+}
+
 int
 pw_pool_vdevs(const char *name, pw_vdev_cb *each, void *arg)
 {
@@ -112,6 +125,8 @@ pw_pool_vdevs(const char *name, pw_vdev_cb *each, void *arg)
 	tell(spa->spa_root_vdev, each, arg);
 	for (int i = 0; i < spa->spa_l2cache.sav_count; i++)
 		tell(spa->spa_l2cache.sav_vdevs[i], each, arg);
+	for (int i = 0; i < spa->spa_spares.sav_count; i++)
+		tell_spare(spa->spa_spares.sav_vdevs[i], each, arg);
 	spa_config_exit(spa, SCL_CONFIG, FTAG);
 	spa_close(spa, FTAG);
 	return (0);
@@ -132,6 +147,16 @@ leaf_at(vdev_t *vd, const char *path)
 	return (NULL);
 }
 
+/* Returns the cache vdev or the available spare with this path, or NULL. */
+static vdev_t *
+aux_at(const spa_aux_vdev_t *sav, const char *path)
+{
+	vdev_t *vd = NULL;
+	for (int i = 0; vd == NULL && i < sav->sav_count; i++)
+		vd = leaf_at(sav->sav_vdevs[i], path);
+	return (vd);
+}
+
 /*
  * A vdev that the pool needs keeps its descriptor: vdev_fault() would reopen the vdev by its path, and the data of
  * the old descriptor would be lost.
@@ -146,8 +171,10 @@ pw_pool_fault(const char *name, const char *path, int *needed)
 		return (error);
 	spa_vdev_state_enter(spa, SCL_NONE);
 	vdev_t *vd = leaf_at(spa->spa_root_vdev, path);
-	for (int i = 0; vd == NULL && i < spa->spa_l2cache.sav_count; i++)
-		vd = leaf_at(spa->spa_l2cache.sav_vdevs[i], path);
+	if (vd == NULL)
+		vd = aux_at(&spa->spa_l2cache, path);
+	if (vd == NULL)
+		vd = aux_at(&spa->spa_spares, path);
 	if (vd != NULL) {
 		guid = vd->vdev_guid;
 		*needed = vd->vdev_aux == NULL && vdev_dtl_required(vd);

@@ -93,14 +93,14 @@ pw_pool_label(const char *path, pw_label_t *out)
 	return (0);
 }
 
-/* A cache vdev takes some hundred bytes in the list. */
-enum { CACHE_LIST_MAX = 16 << 20 };
+/* A spare or cache vdev takes some hundred bytes in its list. */
+enum { AUX_LIST_MAX = 16 << 20 };
 
-/* Returns the list of cache vdevs in the MOS, or NULL if there is none or it is malformed. */
+/* Returns a list of spares or cache vdevs in the MOS, or NULL if there is none or it is malformed. */
 static nvlist_t *
-cache_list(spa_t *spa)
+aux_list(spa_t *spa, uint64_t object)
 {
-	uint64_t object = spa->spa_l2cache.sav_object, size;
+	uint64_t size;
 	nvlist_t *list = NULL;
 	dmu_buf_t *db;
 
@@ -108,7 +108,7 @@ cache_list(spa_t *spa)
 		return (NULL);
 	size = db->db_size < sizeof (size) ? 0 : *(uint64_t *)db->db_data;
 	dmu_buf_rele(db, FTAG);
-	if (size == 0 || size > CACHE_LIST_MAX)
+	if (size == 0 || size > AUX_LIST_MAX)
 		return (NULL);
 	char *packed = umem_alloc(size, UMEM_NOFAIL);
 	if (dmu_read(spa->spa_meta_objset, object, 0, size, packed, DMU_READ_PREFETCH) != 0 ||
@@ -118,17 +118,14 @@ cache_list(spa_t *spa)
 	return (list);
 }
 
-/* The file may have been moved since. Its label identifies the cache vdev. */
+/* The files may have been moved since. Their labels identify the vdevs. */
 static void
-find_cache_files(nvlist_t *list, const char *const *paths, size_t npaths)
+find_aux_files(nvlist_t **vdevs, uint_t n, const char *const *paths, size_t npaths)
 {
-	nvlist_t **vdevs, *label;
-	uint_t n = 0;
+	nvlist_t *label;
 	int labels, fd;
 	uint64_t guid;
 
-	if (nvlist_lookup_nvlist_array(list, ZPOOL_CONFIG_L2CACHE, &vdevs, &n) != 0)
-		return;
 	for (size_t i = 0; i < npaths; i++) {
 		label = NULL;
 		if ((fd = open64(paths[i], O_RDONLY | O_CLOEXEC)) < 0)
@@ -145,27 +142,52 @@ find_cache_files(nvlist_t *list, const char *const *paths, size_t npaths)
 	}
 }
 
+typedef struct aux {
+	const char *config;		/* the name of the list */
+	void (*load)(spa_t *spa);
+} aux_t;
+
+/* Returns whether there is a list that was not loaded yet. */
+static int
+load_aux(spa_t *spa, spa_aux_vdev_t *sav, const aux_t *aux, const char *const *paths, size_t npaths)
+{
+	nvlist_t *list, **vdevs;
+	uint_t n = 0;
+
+	if (sav->sav_count != 0 || (list = aux_list(spa, sav->sav_object)) == NULL)
+		return (0);
+	if (nvlist_lookup_nvlist_array(list, aux->config, &vdevs, &n) != 0 || n == 0) {
+		fnvlist_free(list);
+		return (0);
+	}
+	find_aux_files(vdevs, n, paths, npaths);
+	spa_config_enter(spa, SCL_ALL, FTAG, RW_WRITER);
+	sav->sav_config = list;
+	aux->load(spa);
+	spa_config_exit(spa, SCL_ALL, FTAG);
+	sav->sav_sync = B_TRUE;
+	return (1);
+}
+
 /*
- * A kernel's import takes the cache vdevs from the configuration that `zpool` passes. In user space, that
- * configuration comes from a read-only import, in which the library omits cache vdevs. So they are read from the pool
- * itself after the import.
+ * A kernel's import takes the spares and cache vdevs from the configuration that `zpool` passes. In user space, that
+ * configuration comes from a read-only import, in which the library omits them, and the import itself drops those
+ * that it has loaded. So they are read from the pool itself after the import. The labels of spares are not written
+ * (sav_label_sync), because that would make the label of a spare in use one of an available spare.
  */
 static void
-add_cache_vdevs(const char *name, const char *const *paths, size_t npaths)
+add_aux_vdevs(const char *name, const char *const *paths, size_t npaths)
 {
+	static const aux_t spares = { ZPOOL_CONFIG_SPARES, spa_load_spares };
+	static const aux_t cache = { ZPOOL_CONFIG_L2CACHE, spa_load_l2cache };
 	spa_t *spa;
-	nvlist_t *list;
 
 	if (spa_open(name, &spa, FTAG) != 0)
 		return;
-	if (spa_writeable(spa) && spa->spa_l2cache.sav_count == 0 && (list = cache_list(spa)) != NULL) {
-		find_cache_files(list, paths, npaths);
-		spa_config_enter(spa, SCL_ALL, FTAG, RW_WRITER);
-		spa->spa_l2cache.sav_config = list;
-		spa_load_l2cache(spa);
-		spa_config_exit(spa, SCL_ALL, FTAG);
-		spa->spa_l2cache.sav_sync = B_TRUE;
-		spa_async_request(spa, SPA_ASYNC_L2CACHE_REBUILD);
+	if (spa_writeable(spa)) {
+		(void) load_aux(spa, &spa->spa_spares, &spares, paths, npaths);
+		if (load_aux(spa, &spa->spa_l2cache, &cache, paths, npaths))
+			spa_async_request(spa, SPA_ASYNC_L2CACHE_REBUILD);
 	}
 	spa_close(spa, FTAG);
 }
@@ -188,7 +210,7 @@ pw_pool_import(const char *name, const char *const *paths, size_t npaths, int re
 	fnvlist_free(config);
 	fnvlist_free(props);
 	if (error == 0)
-		add_cache_vdevs(name, paths, npaths);
+		add_aux_vdevs(name, paths, npaths);
 	return (error);
 }
 

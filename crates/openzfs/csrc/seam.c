@@ -142,32 +142,35 @@ finish(zfs_file_t *fp, int op, uint64_t offset, uint64_t bytes, uint64_t began)
 }
 
 static void
-snapshot(counters_t *c, pw_vdev_stats_t *out)
+add_counts(counters_t *c, pw_vdev_stats_t *out)
 {
-	*out = (pw_vdev_stats_t) {
-		.read_bytes = atomic_load(&c->read_bytes), .write_bytes = atomic_load(&c->write_bytes),
-		.read_ops = atomic_load(&c->read_ops), .write_ops = atomic_load(&c->write_ops),
-		.flushes = atomic_load(&c->flushes), .read_ns = atomic_load(&c->read_ns),
-		.write_ns = atomic_load(&c->write_ns), .flush_ns = atomic_load(&c->flush_ns),
-	};
+	out->read_bytes += atomic_load(&c->read_bytes);
+	out->write_bytes += atomic_load(&c->write_bytes);
+	out->read_ops += atomic_load(&c->read_ops);
+	out->write_ops += atomic_load(&c->write_ops);
+	out->flushes += atomic_load(&c->flushes);
+	out->read_ns += atomic_load(&c->read_ns);
+	out->write_ns += atomic_load(&c->write_ns);
+	out->flush_ns += atomic_load(&c->flush_ns);
 }
 
 void
 pw_seam_totals(pw_vdev_stats_t *out)
 {
-	snapshot(&total, out);
+	memset(out, 0, sizeof (*out));
+	add_counts(&total, out);
 }
 
 int
 pw_seam_file(const char *path, pw_vdev_stats_t *out)
 {
 	int error = ENOENT;
+	memset(out, 0, sizeof (*out));
 	pthread_mutex_lock(&files_lock);
 	for (seam_file_t *f = files; f != NULL; f = f->next) {
 		if (strcmp(f->path, path) == 0) {
-			snapshot(&f->count, out);
+			add_counts(&f->count, out);
 			error = 0;
-			break;
 		}
 	}
 	pthread_mutex_unlock(&files_lock);

@@ -53,6 +53,14 @@ add_top(nvlist_t **list, uint_t *n, nvlist_t *top, int use)
 	list[(*n)++] = top;
 }
 
+static void
+free_list(nvlist_t **list, uint_t n)
+{
+	for (uint_t i = 0; i < n; i++)
+		fnvlist_free(list[i]);
+	free(list);
+}
+
 nvlist_t *
 pw_root_vdev(const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift)
 {
@@ -61,19 +69,23 @@ pw_root_vdev(const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift)
 		most += groups[i].npaths;
 	nvlist_t **tops = calloc(most, sizeof (nvlist_t *));
 	nvlist_t **cache = calloc(most, sizeof (nvlist_t *));
-	uint_t ntops = 0, ncache = 0;
+	nvlist_t **spares = calloc(most, sizeof (nvlist_t *));
+	uint_t ntops = 0, ncache = 0, nspares = 0;
 
 	for (size_t i = 0; i < ngroups; i++) {
 		const pw_vdev_group_t *g = &groups[i];
-		if (g->use != PW_CACHE && g->layout != PW_STRIPE) {
+		if (g->use != PW_CACHE && g->use != PW_SPARE_VDEV && g->layout != PW_STRIPE) {
 			add_top(tops, &ntops, grouped_vdev(g, ashift), g->use);
 			continue;
 		}
 		for (size_t j = 0; j < g->npaths; j++) {
+			nvlist_t *nv = file_vdev(g->paths[j], ashift);
 			if (g->use == PW_CACHE)
-				cache[ncache++] = file_vdev(g->paths[j], ashift);
+				cache[ncache++] = nv;
+			else if (g->use == PW_SPARE_VDEV)
+				spares[nspares++] = nv;
 			else
-				add_top(tops, &ntops, file_vdev(g->paths[j], ashift), g->use);
+				add_top(tops, &ntops, nv, g->use);
 		}
 	}
 
@@ -82,12 +94,11 @@ pw_root_vdev(const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift)
 	fnvlist_add_nvlist_array(root, ZPOOL_CONFIG_CHILDREN, (const nvlist_t **)tops, ntops);
 	if (ncache != 0)
 		fnvlist_add_nvlist_array(root, ZPOOL_CONFIG_L2CACHE, (const nvlist_t **)cache, ncache);
-	for (uint_t i = 0; i < ntops; i++)
-		fnvlist_free(tops[i]);
-	for (uint_t i = 0; i < ncache; i++)
-		fnvlist_free(cache[i]);
-	free(tops);
-	free(cache);
+	if (nspares != 0)
+		fnvlist_add_nvlist_array(root, ZPOOL_CONFIG_SPARES, (const nvlist_t **)spares, nspares);
+	free_list(tops, ntops);
+	free_list(cache, ncache);
+	free_list(spares, nspares);
 	return (root);
 }
 
@@ -207,6 +218,7 @@ tell_leaf(vdev_t *vd, int use, pw_leaf_cb *each, void *arg)
 		.guid = vd->vdev_guid, .top = top->vdev_guid, .use = use, .layout = PW_STRIPE, .children = 1,
 		.least = vd->vdev_min_asize + VDEV_LABEL_START_SIZE + VDEV_LABEL_END_SIZE,
 		.substitution = parent == NULL ? 0 : substitution(parent),
+		.spare = vd->vdev_isspare || vd->vdev_aux == &vd->vdev_spa->spa_spares, .readable = vdev_readable(vd),
 	};
 	leaf.size = size_of(vd, leaf.least);
 	if (is_type(top, VDEV_TYPE_MIRROR)) {
@@ -242,7 +254,7 @@ pw_pool_leaves(const char *name, pw_leaf_cb *each, void *arg)
 	spa_config_enter(spa, SCL_CONFIG, FTAG, RW_READER);
 	tell_leaves(spa->spa_root_vdev, each, arg);
 	for (int i = 0; i < spa->spa_spares.sav_count; i++)
-		tell_leaf(spa->spa_spares.sav_vdevs[i], PW_OTHER, each, arg);
+		tell_leaf(spa->spa_spares.sav_vdevs[i], PW_SPARE_VDEV, each, arg);
 	for (int i = 0; i < spa->spa_l2cache.sav_count; i++)
 		tell_leaf(spa->spa_l2cache.sav_vdevs[i], PW_CACHE, each, arg);
 	spa_config_exit(spa, SCL_CONFIG, FTAG);

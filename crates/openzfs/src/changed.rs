@@ -56,8 +56,8 @@ pub struct ChangedFile {
 pub(crate) struct OpenFile {
     /// Its absolute path.
     pub(crate) path: PathBuf,
-    /// Whether it is a cache vdev.
-    pub(crate) is_cache: bool,
+    /// Whether it is an auxiliary vdev: a cache vdev, or a spare that is not in use.
+    pub(crate) is_auxiliary: bool,
     file: File,
     size: u64,
 }
@@ -66,13 +66,13 @@ impl OpenFile {
     /// Wraps files that are open and locked, with their absolute paths.
     pub(crate) fn all(
         (paths, files): (Vec<PathBuf>, Vec<File>),
-        is_cache: impl IntoIterator<Item = bool>,
+        is_auxiliary: impl IntoIterator<Item = bool>,
     ) -> Result<Vec<OpenFile>> {
-        let one = |((path, file), is_cache): ((PathBuf, File), bool)| {
+        let one = |((path, file), is_auxiliary): ((PathBuf, File), bool)| {
             let size = file.metadata().map_err(|why| host("inspecting", &path, why))?.len();
-            Ok(OpenFile { path, is_cache, file, size })
+            Ok(OpenFile { path, is_auxiliary, file, size })
         };
-        paths.into_iter().zip(files).zip(is_cache).map(one).collect()
+        paths.into_iter().zip(files).zip(is_auxiliary).map(one).collect()
     }
 
     /// Returns the change of the file, or `None` if it is unchanged.

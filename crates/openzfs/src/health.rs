@@ -62,8 +62,12 @@ pub struct Scan {
 pub struct VdevHealth {
     /// The GUID in its label, as text, because not every JSON reader represents numbers of this size.
     pub guid: String,
-    /// `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `REMOVED` or `UNAVAIL`, as in `zpool status`.
+    /// `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `REMOVED` or `UNAVAIL`, as in `zpool status`; of a spare `AVAIL`, `INUSE`,
+    /// `FAULTED` or `UNAVAIL`.
     pub state: String,
+    /// Whether this is an entry of the pool's list of hot spares. A spare in use is also a leaf of the tree, with the same GUID.
+    #[serde(default)]
+    pub spare: bool,
     /// Bytes allocated, for the root, top-level vdevs and cache vdevs; otherwise 0.
     #[serde(default)]
     pub allocated: u64,
@@ -155,7 +159,7 @@ impl Pool {
         Ok(self.raw_scan()?.data_errors)
     }
 
-    /// Returns all vdevs: the root first, each before its children, then the cache vdevs.
+    /// Returns all vdevs: the root first, each before its children, then the cache vdevs, then the hot spares.
     ///
     /// # Errors
     /// [`crate::Error::Engine`] if the library refuses.
@@ -167,6 +171,7 @@ impl Pool {
             all.push(VdevHealth {
                 guid: vdev.guid.to_string(),
                 state: state.to_string_lossy().into_owned(),
+                spare: vdev.spare != 0,
                 allocated: vdev.allocated,
                 size: vdev.size,
                 read_errors: vdev.read_errors,

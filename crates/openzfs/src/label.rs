@@ -15,9 +15,9 @@ const KERNEL_POOLS: &str = "/proc/spl/kstat/zfs";
 /// The best label of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
-    /// The pool's name; empty in the label of a cache vdev.
+    /// The pool's name; empty in the label of a spare or cache vdev.
     pub(crate) pool: String,
-    /// The pool's GUID; 0 in the label of a cache vdev.
+    /// The pool's GUID; 0 in the label of a spare or cache vdev.
     guid: u64,
     /// Whether the pool was not exported: it is open, or its last user was killed.
     active: bool,
@@ -75,7 +75,7 @@ pub(crate) fn refuse_open_elsewhere(files: &[PathBuf], force: bool) -> Result<()
         why,
     })?;
     for file in files {
-        // The import refuses a file without a label. A cache vdev's label does not name its pool.
+        // The import refuses a file without a label. The label of a spare or cache vdev does not name its pool.
         let Ok(label) = Label::read(file) else { continue };
         if label.tops > MOST_TOPS {
             let (file, tops) = (quoted(&file), label.tops);

@@ -24,6 +24,7 @@ mod health;
 #[cfg(feature = "fault-injection")]
 pub mod inject;
 mod label;
+mod leaf;
 mod library;
 pub mod limits;
 mod new_files;
@@ -33,6 +34,7 @@ mod pool;
 pub mod power;
 pub mod property;
 mod raw_groups;
+mod spares;
 mod stats;
 mod vdev_error;
 mod vdev_spec;

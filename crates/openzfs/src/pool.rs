@@ -15,7 +15,7 @@ use crate::label::{self, Label};
 use crate::new_files::{NewFiles, lock};
 use crate::raw_groups::RawGroups;
 use crate::vdev_spec::{check_groups, check_has_data};
-use crate::{Engine, Error, PoolStats, Result, Spec, Use, VdevStats, ffi};
+use crate::{Engine, Error, PoolStats, Result, Spec, VdevStats, ffi};
 
 /// How a pool is imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Pool {
 pub(crate) struct Inner {
     pub(crate) name: CString,
     engine: Engine,
-    /// Open, and locked against a second process, while the pool uses them. Those of cache vdevs are last.
+    /// Open, and locked against a second process, while the pool uses them. Those of auxiliary vdevs are last.
     files: Mutex<Vec<OpenFile>>,
     pub(crate) readonly: bool,
     exported: bool,
@@ -85,15 +85,16 @@ impl Pool {
         let errno =
             unsafe { raw.with(|groups, n| ffi::pw_pool_create(name.as_ptr(), groups, n, spec.ashift)) };
         check("creating the pool", &spec.name, errno)?;
-        let is_cache = spec.groups.iter().flat_map(|g| g.files.iter().map(|_| g.usage == Use::Cache));
-        let mut files = OpenFile::all(made.keep(), is_cache)?;
-        files.sort_by_key(|file| file.is_cache);
+        let is_auxiliary = spec.groups.iter().flat_map(|g| g.files.iter().map(|_| g.usage.is_auxiliary()));
+        let mut files = OpenFile::all(made.keep(), is_auxiliary)?;
+        files.sort_by_key(|file| file.is_auxiliary);
         Ok(Pool {
             inner: Arc::new(Inner { name, engine, files: files.into(), readonly: false, exported: false }),
         })
     }
 
-    /// Imports the pool in these files, which must be all of its files. A read-only import does not change the files.
+    /// Imports the pool in these files, which must be all of its files. Spares and cache vdevs that are not named are used if they
+    /// are at their last places. A read-only import does not change the files.
     ///
     /// # Errors
     /// As [`Pool::import_with`].
@@ -128,19 +129,21 @@ impl Pool {
         check("importing the pool", &name, errno)?;
         let inner = Inner { name: c_name, engine, files: files.into(), readonly, exported: false };
         let pool = Pool { inner: Arc::new(inner) };
-        pool.mark_cache_files()?;
+        pool.lock_auxiliary_files()?;
+        pool.sort_files()?;
         Ok(pool)
     }
 
     /// Returns the name of the pool in `file`, from its label.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the file contains no pool, or is a cache vdev, whose label names no pool.
+    /// [`Error::Invalid`] if the file contains no pool, or is a spare or cache vdev, whose label names no pool.
     pub fn name_in(file: &Path) -> Result<String> {
         match Label::read(file)?.pool {
-            name if name.is_empty() => {
-                Err(Error::Invalid(format!("{} is a cache vdev: its label names no pool", quoted(&file))))
-            }
+            name if name.is_empty() => Err(Error::Invalid(format!(
+                "{} is a spare or a cache vdev: its label names no pool",
+                quoted(&file)
+            ))),
             name => Ok(name),
         }
     }
@@ -155,7 +158,7 @@ impl Pool {
         self.inner.readonly
     }
 
-    /// Returns the pool's files as absolute paths, those of cache vdevs last.
+    /// Returns the pool's files as absolute paths, those of cache vdevs and available spares last.
     pub fn files(&self) -> Vec<PathBuf> {
         self.inner.files().iter().map(|file| file.path.clone()).collect()
     }

@@ -32,6 +32,7 @@ impl<'a> RawGroups<'a> {
                 Use::Data => ffi::PW_DATA,
                 Use::Log => ffi::PW_LOG,
                 Use::Cache => ffi::PW_CACHE,
+                Use::Spare => ffi::PW_SPARE_VDEV,
             };
             let start = at;
             at += g.files.len();

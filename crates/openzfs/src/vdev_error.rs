@@ -64,6 +64,33 @@ pub enum VdevError {
     /// The vdev is being replaced, or replaces another one.
     #[error("{} is being replaced, or replaces another vdev\nhint: wait for the end of the resilver", quoted(.0))]
     BeingReplaced(PathBuf),
+    /// The vdev is a spare in use, or the one that a spare replaces.
+    #[error("{} is a spare in use, or is replaced by one\nhint: detach one of the two first", quoted(.0))]
+    Spared(PathBuf),
+    /// The vdev to detach is a spare that is not in use.
+    #[error(
+        "{} is an available spare, which replaces no vdev\n\
+         hint: only a spare in use can be detached; `zpool remove` of the kernel module removes an available one",
+        quoted(.0)
+    )]
+    AvailableSpare(PathBuf),
+    /// A spare that cannot be opened.
+    #[error("the spare {} cannot be opened, or has no valid label\nhint: name a new file", quoted(.0))]
+    UnavailableSpare(PathBuf),
+    /// A spare is too small for the vdev that it is to replace.
+    #[error(
+        "the spare {} is too small: {} needs at least {least} bytes\nhint: name a new file",
+        quoted(spare),
+        quoted(device)
+    )]
+    SmallSpare {
+        /// The spare.
+        spare: PathBuf,
+        /// The vdev to replace.
+        device: PathBuf,
+        /// The least size in bytes.
+        least: u64,
+    },
     /// A vdev to detach is not a part of a mirror.
     #[error("{} is not part of a mirror, and no other file has its data", quoted(.0))]
     NotMirrored(PathBuf),
@@ -80,11 +107,16 @@ impl VdevError {
     pub fn errno(&self) -> i32 {
         match self {
             VdevError::ReadOnly => libc::EROFS,
-            VdevError::NoSuchDevice { .. } => libc::ENODEV,
+            VdevError::NoSuchDevice { .. } | VdevError::UnavailableSpare(_) => libc::ENODEV,
             VdevError::MismatchedRedundancy { .. } => libc::EPERM,
-            VdevError::TooSmall { .. } => libc::EOVERFLOW,
-            VdevError::InUse(_) | VdevError::BeingReplaced(_) | VdevError::OnlyCopy(_) => libc::EBUSY,
-            VdevError::Unsuitable { .. } | VdevError::NotMirrored(_) => libc::ENOTSUP,
+            VdevError::TooSmall { .. } | VdevError::SmallSpare { .. } => libc::EOVERFLOW,
+            VdevError::InUse(_)
+            | VdevError::BeingReplaced(_)
+            | VdevError::Spared(_)
+            | VdevError::OnlyCopy(_) => libc::EBUSY,
+            VdevError::Unsuitable { .. } | VdevError::AvailableSpare(_) | VdevError::NotMirrored(_) => {
+                libc::ENOTSUP
+            }
         }
     }
 }

@@ -33,6 +33,15 @@ pub enum Use {
     Log,
     /// L2ARC.
     Cache,
+    /// Hot spares.
+    Spare,
+}
+
+impl Use {
+    /// Whether the files are auxiliary vdevs: spares and cache vdevs, whose labels do not name the pool.
+    pub fn is_auxiliary(self) -> bool {
+        matches!(self, Use::Cache | Use::Spare)
+    }
 }
 
 /// Files that form one vdev or, striped, several. Missing files are created sparse.
@@ -68,8 +77,8 @@ impl Spec {
         }
     }
 
-    /// Parses the vdev grammar of `zpool create`: `FILE… [mirror|raidz[1-3] FILE…] [log [mirror] FILE…] [cache FILE…]`, each
-    /// file with an optional `:SIZE`.
+    /// Parses the vdev grammar of `zpool create`: `FILE… [mirror|raidz[1-3] FILE…] [log [mirror] FILE…] [cache FILE…]
+    /// [spare FILE…]`, each file with an optional `:SIZE`.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a size is invalid or too small, if a group has too few files, or if there is no data vdev.
@@ -114,13 +123,13 @@ fn parse_groups(words: &[String]) -> Result<Vec<VdevGroup>> {
             "raidz" | "raidz1" => Some(Layout::Raidz(1)),
             "raidz2" => Some(Layout::Raidz(2)),
             "raidz3" => Some(Layout::Raidz(3)),
-            "log" | "cache" => {
-                usage = if word == "log" { Use::Log } else { Use::Cache };
-                fresh = true;
-                continue;
-            }
             _ => None,
         };
+        if let Some(keyword) = parse_use(word) {
+            usage = keyword;
+            fresh = true;
+            continue;
+        }
         if let Some(layout) = layout {
             groups.push(VdevGroup { layout, usage, files: Vec::new() });
             fresh = false;
@@ -135,6 +144,15 @@ fn parse_groups(words: &[String]) -> Result<Vec<VdevGroup>> {
         group.files.push((path, bytes.unwrap_or(DEFAULT_VDEV_BYTES)));
     }
     Ok(groups)
+}
+
+fn parse_use(word: &str) -> Option<Use> {
+    match word {
+        "log" => Some(Use::Log),
+        "cache" => Some(Use::Cache),
+        "spare" => Some(Use::Spare),
+        _ => None,
+    }
 }
 
 pub(crate) fn check_has_data(groups: &[VdevGroup]) -> Result<()> {
@@ -160,8 +178,9 @@ pub(crate) fn check_groups(groups: &[VdevGroup]) -> Result<()> {
                 g.files.len()
             )));
         }
-        if g.usage == Use::Cache && g.layout != Layout::Stripe {
-            return Err(Error::Invalid("cache vdevs cannot be mirrored".into()));
+        if g.usage.is_auxiliary() && g.layout != Layout::Stripe {
+            let kind = if g.usage == Use::Cache { "cache vdevs" } else { "spares" };
+            return Err(Error::Invalid(format!("{kind} cannot be mirrored")));
         }
         if let Some((path, bytes)) = g.files.iter().find(|(_, bytes)| *bytes < 64 << 20) {
             return Err(Error::Invalid(format!(
@@ -184,16 +203,25 @@ mod tests {
 
     #[test]
     fn zpool_grammar() {
-        let g = Spec::parse_vdevs(&words("a b:10G mirror c d raidz2 e f g log h cache i")).unwrap();
-        assert_eq!(g.len(), 5);
+        let g = Spec::parse_vdevs(&words("a b:10G mirror c d raidz2 e f g log h cache i spare j k")).unwrap();
+        assert_eq!(g.len(), 6);
         assert_eq!(g[0].files[1], ("b".into(), 10 << 30));
         assert_eq!((g[1].layout, g[1].files.len()), (Layout::Mirror, 2));
         assert_eq!((g[2].layout, g[2].files.len()), (Layout::Raidz(2), 3));
         assert_eq!((g[3].usage, g[4].usage), (Use::Log, Use::Cache));
-        for bad in ["", "log a", "mirror a", "raidz3 a b c", "a:1K", "a cache mirror b c"] {
+        assert_eq!((g[5].usage, g[5].files.len()), (Use::Spare, 2));
+        for bad in ["", "log a", "spare a", "mirror a", "raidz3 a b c", "a:1K", "a spare b:1K"] {
             assert!(Spec::parse_vdevs(&words(bad)).is_err(), "{bad}");
         }
-        assert_eq!(Spec::parse_added(&words("log a")).unwrap().len(), 1);
+        for (bad, why) in
+            [("cache", "cache vdevs cannot be mirrored"), ("spare", "spares cannot be mirrored")]
+        {
+            let refused = Spec::parse_vdevs(&words(&format!("a {bad} mirror b c"))).unwrap_err();
+            assert!(refused.to_string().contains(why), "{refused}");
+        }
+        for added in ["log a", "spare a"] {
+            assert_eq!(Spec::parse_added(&words(added)).unwrap().len(), 1, "{added}");
+        }
         assert!(Spec::parse_added(&[]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of an imported pool's vdevs: add, attach, detach, replace.
+//! Changes of an imported pool's vdevs: add, attach, detach, replace. `spares` has what concerns only hot spares.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::c_text::c_paths;
 use crate::changed::OpenFile;
 use crate::error::{check, host};
+use crate::leaf::{Leaf, spare_at};
 use crate::new_files::NewFiles;
 use crate::raw_groups::RawGroups;
 use crate::vdev_spec::check_groups;
@@ -16,45 +17,6 @@ use crate::{Error, Layout, Pool, Result, Use, VdevError, VdevGroup, ffi};
 /// After a resilver, the library detaches replaced vdevs in the background: within this time, unless it cannot.
 const DETACHING: Duration = Duration::from_secs(30);
 const CHECK_EVERY: Duration = Duration::from_millis(10);
-
-/// A leaf of the pool's tree of vdevs.
-#[derive(Clone, Debug)]
-struct Leaf {
-    path: PathBuf,
-    raw: ffi::pw_leaf,
-}
-
-impl Leaf {
-    fn is_used_for(&self, usage: u32) -> bool {
-        self.raw.use_ == usage as c_int
-    }
-
-    fn is_in(&self, layout: u32) -> bool {
-        self.raw.layout == layout as c_int
-    }
-
-    /// The layout of its top-level vdev, and the number of files of that.
-    fn layout(&self) -> (Layout, u64) {
-        match self.raw.layout as u32 {
-            ffi::PW_MIRROR => (Layout::Mirror, self.raw.children),
-            ffi::PW_RAIDZ => (Layout::Raidz(self.raw.parity as u8), self.raw.children),
-            _ => (Layout::Stripe, 1),
-        }
-    }
-
-    fn is_at(&self, place: &Path) -> bool {
-        self.path == place || canonical(&self.path) == canonical(place)
-    }
-}
-
-/// A path whose directory has no symbolic links; unchanged if the directory does not exist.
-fn canonical(path: &Path) -> PathBuf {
-    let parent = path.parent().and_then(|dir| dir.canonicalize().ok());
-    match (parent, path.file_name()) {
-        (Some(dir), Some(name)) => dir.join(name),
-        _ => path.to_owned(),
-    }
-}
 
 /// `single files`, `mirrors of 2 files`, `raidz1 vdevs of 3 files`.
 fn describe((layout, files): (Layout, u64), plural: bool) -> String {
@@ -84,7 +46,7 @@ fn check_redundancy(leaves: &[Leaf], groups: &[VdevGroup]) -> std::result::Resul
 }
 
 impl Pool {
-    fn leaves(&self) -> Result<Vec<Leaf>> {
+    pub(crate) fn leaves(&self) -> Result<Vec<Leaf>> {
         extern "C" fn each(leaf: *const ffi::pw_leaf, path: *const c_char, arg: *mut c_void) {
             // SAFETY: pw_pool_leaves() calls this with a leaf, a C string and the vector passed below.
             let (all, path, raw) = unsafe { (&mut *arg.cast::<Vec<Leaf>>(), CStr::from_ptr(path), *leaf) };
@@ -99,7 +61,7 @@ impl Pool {
         Ok(all)
     }
 
-    fn refusal(&self, what: &'static str, why: VdevError) -> Error {
+    pub(crate) fn refusal(&self, what: &'static str, why: VdevError) -> Error {
         Error::Vdev { what, pool: self.name().to_owned(), why }
     }
 
@@ -142,8 +104,8 @@ impl Pool {
         check_redundancy(&leaves, groups).map_err(|why| self.refusal(WHAT, why))?;
         let made = NewFiles::create(groups.iter().flat_map(|g| &g.files))?;
         let raw = RawGroups::new(groups, &made.paths())?;
-        let is_cache = groups.iter().flat_map(|g| g.files.iter().map(|_| g.usage == Use::Cache));
-        self.use_files(made, is_cache, before, || {
+        let is_auxiliary = groups.iter().flat_map(|g| g.files.iter().map(|_| g.usage.is_auxiliary()));
+        self.use_files(made, is_auxiliary, before, || {
             // SAFETY: the name of an imported, writable pool, and groups that outlive the call, which copies them.
             let errno =
                 unsafe { raw.with(|groups, n| ffi::pw_pool_add(self.inner.name.as_ptr(), groups, n)) };
@@ -163,25 +125,25 @@ impl Pool {
     fn use_files<E: From<Error>>(
         &self,
         made: NewFiles,
-        is_cache: impl Iterator<Item = bool>,
+        is_auxiliary: impl Iterator<Item = bool>,
         before: impl FnOnce(&[PathBuf]) -> std::result::Result<(), E>,
         change: impl FnOnce() -> Result<()>,
     ) -> std::result::Result<(), E> {
         let mut files: Vec<(bool, PathBuf)> =
-            self.inner.files().iter().map(|file| (file.is_cache, file.path.clone())).collect();
-        let is_cache: Vec<bool> = is_cache.collect();
-        files.extend(is_cache.iter().copied().zip(made.paths()));
-        files.sort_by_key(|(is_cache, _)| *is_cache);
+            self.inner.files().iter().map(|file| (file.is_auxiliary, file.path.clone())).collect();
+        let is_auxiliary: Vec<bool> = is_auxiliary.collect();
+        files.extend(is_auxiliary.iter().copied().zip(made.paths()));
+        files.sort_by_key(|(is_auxiliary, _)| *is_auxiliary);
         let mut files: Vec<PathBuf> = files.into_iter().map(|(_, path)| path).collect();
         files.dedup();
         before(&files)?;
         change()?;
-        let new = OpenFile::all(made.keep(), is_cache)?;
+        let new = OpenFile::all(made.keep(), is_auxiliary)?;
         let mut files = self.inner.files();
         // A file that replaces a removed one has its path.
         files.retain(|old| !new.iter().any(|new| new.path == old.path));
         files.extend(new);
-        files.sort_by_key(|file| file.is_cache);
+        files.sort_by_key(|file| file.is_auxiliary);
         Ok(())
     }
 
@@ -210,7 +172,9 @@ impl Pool {
     }
 
     /// Replaces a vdev by a file, and starts a resilver, after which the library detaches the old vdev. Without `file`, the new
-    /// file has the path of the old one, which must have been removed. Otherwise as [`Pool::attach`].
+    /// file has the path of the old one, which must have been removed. If `file` is an available spare of the pool, that is used,
+    /// and both vdevs remain until one of them is detached. If a spare replaces the vdev, the library detaches the spare too,
+    /// which is available again. Otherwise as [`Pool::attach`].
     ///
     /// # Errors
     /// As [`Pool::attach`].
@@ -225,6 +189,10 @@ impl Pool {
         let leaf = self.leaf(WHAT, device)?;
         if let Some(file) = file {
             let mut others = self.leaves()?;
+            let place = std::path::absolute(file).map_err(|why| host("resolving", file, why))?;
+            if let Some(spare) = spare_at(&others, &place) {
+                return Ok(self.use_spare(WHAT, &leaf, (spare, bytes))?);
+            }
             others.retain(|other| other.raw.guid != leaf.raw.guid);
             self.check_unused(WHAT, &others, file)?;
         }
@@ -248,8 +216,11 @@ impl Pool {
         let action = if replaces { "replaced" } else { "mirrored" };
         let unsuitable = |kind| VdevError::Unsuitable { device: device.clone(), kind, action };
         let why = match leaf {
-            leaf if leaf.raw.substitution != 0 => Some(VdevError::BeingReplaced(device.clone())),
             leaf if leaf.is_used_for(ffi::PW_CACHE) => Some(unsuitable("a cache vdev")),
+            leaf if leaf.is_available_spare() => Some(unsuitable("an available spare")),
+            leaf if leaf.why_substituted().is_some() && !(replaces && leaf.is_spared()) => {
+                leaf.why_substituted()
+            }
             leaf if bytes < leaf.raw.least => Some(too_small(bytes)),
             _ => None,
         };
@@ -269,11 +240,12 @@ impl Pool {
         })
     }
 
-    /// Removes a file from its mirror. The file stays, and its labels no longer name the pool.
+    /// Removes a file from its mirror. The file stays, and its labels no longer name the pool. A spare in use becomes available
+    /// again; if the vdev that it replaces is detached, it is an ordinary vdev from then on.
     ///
     /// # Errors
-    /// [`Error::Vdev`] if the pool is read-only, there is no such device, it is not part of a mirror, or no other vdev has all
-    /// of its data; [`Error::Engine`] if the library refuses.
+    /// [`Error::Vdev`] if the pool is read-only, there is no such device, it is an available spare or not part of a mirror, or no
+    /// other vdev has all of its data; [`Error::Engine`] if the library refuses.
     pub fn detach(&self, device: &Path) -> Result<()> {
         const WHAT: &str = "detaching a vdev of";
         self.check_writable(WHAT)?;
@@ -281,6 +253,9 @@ impl Pool {
         if leaf.is_used_for(ffi::PW_CACHE) {
             let why = VdevError::Unsuitable { device: leaf.path, kind: "a cache vdev", action: "detached" };
             return Err(self.refusal(WHAT, why));
+        }
+        if leaf.is_available_spare() {
+            return Err(self.refusal(WHAT, VdevError::AvailableSpare(leaf.path)));
         }
         if !leaf.is_in(ffi::PW_MIRROR) && leaf.raw.substitution == 0 {
             return Err(self.refusal(WHAT, VdevError::NotMirrored(leaf.path)));
@@ -335,33 +310,5 @@ impl Pool {
     /// [`Error::Engine`] if the library refuses.
     pub fn uses_file(&self, path: &Path) -> Result<bool> {
         Ok(self.leaves()?.iter().any(|leaf| leaf.is_at(path)))
-    }
-
-    /// Closes and unlocks files that the pool does not use any more, because they were detached. Returns whether there were
-    /// any. Does nothing if the pool is read-only, because the library then does not open all vdevs.
-    ///
-    /// # Errors
-    /// [`Error::Engine`] if the library refuses.
-    pub fn forget_unused(&self) -> Result<bool> {
-        if self.is_readonly() {
-            return Ok(false);
-        }
-        let leaves = self.leaves()?;
-        let mut files = self.inner.files();
-        let before = files.len();
-        files.retain(|file| leaves.iter().any(|leaf| leaf.is_at(&file.path)));
-        Ok(files.len() < before)
-    }
-
-    /// Marks the files of cache vdevs, and moves them to the end of the list.
-    pub(crate) fn mark_cache_files(&self) -> Result<()> {
-        let leaves = self.leaves()?;
-        let mut files = self.inner.files();
-        for file in files.iter_mut() {
-            let is_this = |leaf: &&Leaf| leaf.is_at(&file.path);
-            file.is_cache = leaves.iter().find(is_this).is_some_and(|leaf| leaf.is_used_for(ffi::PW_CACHE));
-        }
-        files.sort_by_key(|file| file.is_cache);
-        Ok(())
     }
 }

@@ -46,7 +46,7 @@ impl Files {
     /// The words of a vdev specification with the names as files of this directory, each of [`SIZE`].
     fn words(&self, text: &str) -> Vec<String> {
         let word = |word: &str| match word {
-            "mirror" | "raidz" | "log" | "cache" => word.to_owned(),
+            "mirror" | "raidz" | "log" | "cache" | "spare" => word.to_owned(),
             name => format!("{}:{SIZE}", self.at(name).display()),
         };
         text.split_whitespace().map(word).collect()
