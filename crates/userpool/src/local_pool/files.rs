@@ -66,9 +66,12 @@ impl LocalPool {
         if found.is_empty() && known.is_empty() {
             return Vec::new();
         }
-        // A moved file may have been moved back, or removed, since the last check.
+        // A moved file may have been moved back, or removed, since the last check. A file that is being replaced is noticed again, and
+        // later detached.
+        let files = self.pool.files();
         known.retain(|k| {
-            k.change != FileChange::Moved || found.iter().any(|f| f.path == k.path && f.change == k.change)
+            let is_still_moved = || found.iter().any(|f| f.path == k.path && f.change == k.change);
+            files.contains(&k.path) && (k.change != FileChange::Moved || is_still_moved())
         });
         let mut fresh = Vec::new();
         for file in found.iter().filter(|f| !known.iter().any(|k| k.path == f.path)) {
