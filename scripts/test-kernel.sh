@@ -8,7 +8,7 @@
 #   in       the kernel makes a pool; the engine reads and changes it; the kernel reads and scrubs it
 #   replay   the engine crashes (SIGKILL); the kernel replays its intent log
 #   crash    the kernel crashes (reset); the engine replays its intent log
-#   vdevs    the engine attaches, replaces and adds vdevs; the kernel imports, scrubs and changes them; the engine reads the result
+#   vdevs    the engine attaches, replaces and adds vdevs and spares; the kernel imports, scrubs and changes them; the engine reads the result
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
 #   newpool  a tree moves to another pool and back (poolwright apply --new-pool, undo); runs are killed
 #   standby  a PostgreSQL under load moves to another pool by a standby server (poolwright apply --new-pool --standby), and back

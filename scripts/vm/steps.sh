@@ -125,6 +125,7 @@ step_take_vdevs() {
     else
         fail "$pool: $status"
     fi
+    if grep -Eq "/disk/$pool\.s +AVAIL" <<<"$status"; then pass "$pool: the spare is available"; else fail "$pool: $status"; fi
     mount_apart "$pool"
     manifest "/disk/$pool.read"
     unmount_apart
@@ -132,6 +133,8 @@ step_take_vdevs() {
     expect "$pool: the kernel detaches a file" zpool detach "$pool" "/disk/$pool.b"
     expect "$pool: the kernel detaches another one" zpool detach "$pool" "/disk/$pool.e"
     expect "$pool: the kernel removes the log" zpool remove "$pool" "/disk/$pool.l"
+    truncate -s 512M "/disk/$pool.t"
+    expect "$pool: the kernel adds a spare" zpool add "$pool" spare "/disk/$pool.t"
     scrub "$pool"
     export_pool "$pool"
 }

@@ -23,16 +23,22 @@ part_vdevs() {
     VDEVS=("$pool" "$pool.b")
     expect "$pool: the engine replaces the first file" into "$WORK/said" on_pool "$pool" replace "$pool" "$pool.c" || return 0
     VDEVS=("$pool.b" "$pool.c")
-    expect "$pool: the engine adds a mirror and a log" into "$WORK/said" \
-        on_pool "$pool" add mirror "$pool.d:512M" "$pool.e:512M" log "$pool.l:128M" || return 0
-    VDEVS+=("$pool.d" "$pool.e" "$pool.l")
+    expect "$pool: the engine adds a mirror, a log and a spare" into "$WORK/said" \
+        on_pool "$pool" add mirror "$pool.d:512M" "$pool.e:512M" log "$pool.l:128M" spare "$pool.s:512M" || return 0
+    VDEVS+=("$pool.d" "$pool.e" "$pool.l" "$pool.s")
     # The replaced file must not be taken for a vdev of the pool: it stays beside the others.
     disk_make "$disk" 4G "$pool" "${VDEVS[@]}"
     guest "$disk" 0 take_vdevs "$pool"
-    disk_get "$disk" "$WORK" "${VDEVS[@]}" "$pool.read"
+    disk_get "$disk" "$WORK" "${VDEVS[@]}" "$pool.t" "$pool.read"
     same "$pool: the kernel reads what the engine made" "$pool.here" "$pool.read"
-    # The kernel has detached one file of each mirror, and removed the log.
-    VDEVS=("$pool.c" "$pool.d")
+    # The kernel has detached one file of each mirror, removed the log, and added a second spare.
+    VDEVS=("$pool.c" "$pool.d" "$pool.s" "$pool.t")
+    expect "$pool: the engine imports what the kernel left" into "$WORK/said" on_pool "$pool" status || return 0
+    if grep -Eq "/$pool\.s +AVAIL" "$WORK/said" && grep -Eq "/$pool\.t +AVAIL" "$WORK/said"; then
+        pass "$pool: the engine shows both spares as AVAIL"
+    else
+        fail "$pool: $(cat "$WORK/said")"
+    fi
     expect "$pool: the engine scrubs what the kernel left" into "$WORK/said" on_pool "$pool" scrub -w || return 0
     expect "$pool: the engine attaches a file again" into "$WORK/said" on_pool "$pool" attach "$pool.c" "$pool.f"
     if grep -q ' with 0 errors' "$WORK/said"; then pass "$pool: resilvered with 0 errors"; else fail "$pool: $(cat "$WORK/said")"; fi
