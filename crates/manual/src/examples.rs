@@ -132,6 +132,7 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &[
             "poolwright pool create tank /srv/tank.img:50G -o ashift=12 -O compression=lz4",
             "poolwright pool create tank mirror /srv/a.img:50G /srv/b.img:50G",
+            "poolwright pool create tank mirror /srv/a.img:50G /disk2/b.img:50G spare /disk3/s.img:50G",
         ],
     ),
     entry(
@@ -139,13 +140,18 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &[
             "poolwright pool add tank mirror /srv/c.img:50G /srv/d.img:50G",
             "poolwright pool add tank log /srv/log.img:4G cache /ssd/cache.img:20G",
+            "poolwright pool add tank spare /disk3/s.img:50G",
         ],
     ),
     entry(&["pool", "attach"], &["poolwright pool attach -w tank /srv/a.img /disk2/b.img"]),
     entry(&["pool", "detach"], &["poolwright pool detach tank /srv/a.img"]),
     entry(
         &["pool", "replace"],
-        &["poolwright pool replace tank /srv/a.img /disk2/a.img", "poolwright pool replace tank /srv/a.img"],
+        &[
+            "poolwright pool replace tank /srv/a.img /disk2/a.img",
+            "poolwright pool replace tank /srv/a.img",
+            "poolwright pool replace tank /disk2/b.img /disk3/s.img",
+        ],
     ),
     entry(&["pool", "destroy"], &["poolwright pool destroy tank"]),
     entry(

@@ -84,6 +84,54 @@ fn vdevs_are_changed_while_programs_write() {
     is_sound(&p);
 }
 
+/// The state of each spare in the JSON of the status.
+fn spares(p: &Mounted) -> Vec<String> {
+    let (_, status) = p.status();
+    let vdevs = status["info"]["vdevs"].as_array().unwrap().clone();
+    let states = vdevs.iter().filter(|vdev| vdev["spare"] == true);
+    states.map(|vdev| vdev["state"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_spare_is_added_and_used_while_programs_write() {
+    skip_without_fuse!();
+    let mut p = Mounted::on("mirror a:256M b:256M");
+    let content = noise(30_000_000, 1);
+    write(p.at("m/f"), &content).unwrap();
+    p.run("pool add tank spare s:256M");
+    assert_eq!((registered(&p), spares(&p)), (names("a b s"), vec!["AVAIL".to_owned()]));
+    p.fails("pool create other s", 3, &["s exists and is not empty"]);
+    std::fs::remove_file(p.at("b")).unwrap();
+    until("the loss is noticed", || p.status().1["state"].as_str() == Some("DEGRADED"));
+    assert_eq!(spares(&p), ["AVAIL"], "nothing activates a spare automatically");
+    let changed = p.json("pool replace -w tank b s");
+    assert_eq!(changed["spares_in_use"].as_array().unwrap().len(), 1, "{changed}");
+    write(p.at("m/g"), &content).unwrap();
+    assert_eq!(spares(&p), ["INUSE"]);
+    let text = p.command("pool status tank").output().unwrap().stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(text.contains("  spare-1 ") && text.contains("\nspares ") && text.contains(" INUSE "), "{text}");
+
+    // A new file relieves the spare.
+    p.run("pool replace -w tank b c");
+    until("the spare is available again", || spares(&p) == ["AVAIL"] && registered(&p) == names("a c s"));
+    is_sound(&p);
+    p.umount();
+    until("the pool is exported", || !p.is_alive());
+    std::fs::rename(p.at("s"), p.at("moved")).unwrap();
+    p.run("pool import tank -d .");
+    assert_eq!(registered(&p), names("a c moved"));
+    p.mount();
+    assert_eq!(spares(&p), ["AVAIL"]);
+    p.run("pool replace -w tank a moved");
+    p.run("pool detach tank a");
+    assert_eq!((registered(&p), spares(&p).len()), (names("c moved"), 0));
+    for file in ["m/f", "m/g"] {
+        assert!(std::fs::read(p.at(file)).unwrap() == content, "{file}");
+    }
+    is_sound(&p);
+}
+
 #[test]
 fn a_clone_is_mounted_beside_its_origin() {
     skip_without_fuse!();

@@ -28,6 +28,9 @@ pub fn text(found: &FoundPool, user: Option<&LockOwner>) -> String {
     for cache in &found.cache {
         out.push_str(&format!("\t  {} (cache)\n", cache.display()));
     }
+    for spare in &found.spares {
+        out.push_str(&format!("\t  {} (spare)\n", spare.display()));
+    }
     if found.missing_tops > 0 {
         out.push_str(&format!("\t  and {} vdevs that are in none of these files\n", found.missing_tops));
     }
@@ -51,13 +54,16 @@ mod tests {
             txg: 1,
             files: vec!["/a".into()],
             vdevs: vec![leaf("/a"), leaf("/b")],
+            guids: [].into(),
             cache: Vec::new(),
+            spares: vec!["/s".into()],
             missing: vec!["/b".into()],
             missing_tops: 1,
         };
         let text = text(&found, None);
         assert!(text.contains(" state: not exported by its last user (on host far)\n"), "{text}");
         assert!(text.contains("/b  (missing)\n") && !text.contains("/a  (missing)"), "{text}");
+        assert!(text.contains("\t  /s (spare)\n"), "{text}");
         assert!(text.ends_with("\t  and 1 vdevs that are in none of these files\n\n"), "{text}");
     }
 }

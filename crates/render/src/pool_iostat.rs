@@ -61,15 +61,6 @@ pub struct FileIo {
     pub moved: VdevStats,
 }
 
-/// The pool's vdevs, for a report of each file.
-#[derive(Debug)]
-pub struct Layout {
-    /// The vdevs from the labels.
-    pub found: FoundPool,
-    /// The GUIDs of the cache files in their order; 0 for a file without a label.
-    pub cache_guids: Vec<u64>,
-}
-
 impl IoReport {
     /// Returns the I/O from `before` to `now`, or since the pool was opened if `before` is `None`.
     pub fn between(before: Option<&Counters>, now: &Counters) -> IoReport {
@@ -125,7 +116,7 @@ pub fn text(report: &IoReport, terminal: Terminal) -> String {
 
 /// Renders one report: a row for the pool, and one for each vdev and file. Without a layout, files are in the engine's
 /// order.
-pub fn text_of_files(report: &IoReport, layout: Option<&Layout>, terminal: Terminal) -> String {
+pub fn text_of_files(report: &IoReport, layout: Option<&FoundPool>, terminal: Terminal) -> String {
     let mut rows = vec![pool_row(report)];
     match layout {
         Some(layout) => rows.extend(vdev_rows(report, layout)),
@@ -143,9 +134,9 @@ fn pool_row(report: &IoReport) -> Vec<String> {
 }
 
 /// Rows in the order of the layout, indented by depth.
-fn vdev_rows(report: &IoReport, layout: &Layout) -> Vec<Vec<String>> {
+fn vdev_rows(report: &IoReport, layout: &FoundPool) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for vdev in &layout.found.vdevs {
+    for vdev in &layout.vdevs {
         tree(vdev, 1, &mut |depth, title, vdev: &Vdev| {
             let leaves = vdev.leaves();
             let all: Vec<VdevStats> =
@@ -155,9 +146,10 @@ fn vdev_rows(report: &IoReport, layout: &Layout) -> Vec<Vec<String>> {
             rows.push(row(&title, &sum(all.iter()), report, report.space(vdev.guid), None));
         });
     }
-    for (path, guid) in layout.found.cache.iter().zip(&layout.cache_guids) {
+    for path in &layout.cache {
         let title = format!("  {} (cache)", path.display());
-        rows.push(row(&title, &report.of_file(path).unwrap_or_default(), report, report.space(*guid), None));
+        let space = report.space(layout.guid_of(path));
+        rows.push(row(&title, &report.of_file(path).unwrap_or_default(), report, space, None));
     }
     rows
 }

@@ -3,7 +3,7 @@
 use poolwright_host::quoted;
 use poolwright_report::text::age;
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
-use poolwright_userpool::label::Vdev;
+use poolwright_userpool::label::{FoundPool, Vdev};
 use poolwright_userpool::{Mounted, PoolInfo, PoolStatus, scan_text};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -95,12 +95,31 @@ fn config(status: &PoolStatus, terminal: Terminal) -> String {
     if !found.cache.is_empty() {
         table.row([Cell::text("cache"), Cell::text("")]);
     }
-    for (path, guid) in found.cache.iter().zip(&status.cache_guids) {
+    for path in &found.cache {
         let mut cells = vec![Cell::text(format!("  {}", path.display()))];
-        cells.extend(health(status, *guid, || &status.state));
+        cells.extend(health(status, found.guid_of(path), || &status.state));
         table.row(cells);
     }
+    let spares = spares(status, found);
+    if !spares.is_empty() {
+        table.row([Cell::text("spares"), Cell::text("")]);
+    }
+    for (name, state) in spares {
+        table.row([Cell::text(format!("  {name}")), Cell::text(state)]);
+    }
     table.terminal(terminal)
+}
+
+/// The names and states of the spares: of an open pool, those of its list; otherwise those whose labels were found.
+fn spares<'a>(status: &'a PoolStatus, found: &FoundPool) -> Vec<(String, &'a str)> {
+    let Some(info) = &status.info else {
+        return found.spares.iter().map(|path| (path.display().to_string(), &*status.state)).collect();
+    };
+    let name = |guid: &str| match guid.parse().ok().and_then(|guid| found.file_of(guid)) {
+        Some(path) => path.display().to_string(),
+        None => guid.to_owned(),
+    };
+    info.vdevs.iter().filter(|vdev| vdev.spare).map(|spare| (name(&spare.guid), &*spare.state)).collect()
 }
 
 fn counts(errors: [u64; 3]) -> impl Iterator<Item = Cell> {
@@ -232,7 +251,6 @@ mod tests {
             info: None,
             layout: None,
             last_scrub: None,
-            cache_guids: Vec::new(),
         };
         let text = text(&status, 0, Terminal::PLAIN);
         let start = "  pool: tank\n state: UNAVAIL\nstatus: no file was found\naction: name the directory with -d\nconfig:\n\n";

@@ -30,7 +30,8 @@ pub struct Counters {
     pub arc: ArcStats,
     /// I/O of each vdev file.
     pub files: Vec<FileCounters>,
-    /// The vdevs with their space and errors: the root first, each before its children, then the cache vdevs.
+    /// The vdevs with their space and errors: the root first, each before its children, then the cache vdevs, then the
+    /// hot spares.
     #[serde(default)]
     pub vdevs: Vec<VdevHealth>,
     /// Counters of each open (mounted) dataset.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::io;
-use crate::label::{self, FoundPool, Label, State};
+use crate::label::{self, FoundPool, Label};
 use crate::{Error, FindError, Result, name, registry};
 
 /// The pool, or the pools, that the arguments of an import name.
@@ -67,11 +67,13 @@ pub fn pool_files(pool: &str, given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(without_detached(pool, entry.files))
 }
 
-/// Omits files that were detached from the pool: the process that had it open ended before it could update the registry. The
-/// label of a detached file is erased, and those of the other files show a complete pool.
-fn without_detached(pool: &str, files: Vec<PathBuf>) -> Vec<PathBuf> {
+/// Omits files that were detached from the pool, and puts those of spares that have become available last: the process that had
+/// the pool open ended before it could update the registry. The label of a detached file is erased, and those of the other files
+/// show a complete pool.
+fn without_detached(pool: &str, mut files: Vec<PathBuf>) -> Vec<PathBuf> {
     let labels: Vec<(PathBuf, Label)> =
         files.iter().filter_map(|path| Some((path.clone(), Label::read(path).ok()??))).collect();
+    files.sort_by_key(|file| is_auxiliary(&labels, file));
     let is_labelled = |file: &PathBuf| labels.iter().any(|(path, _)| path == file);
     if files.iter().all(is_labelled) {
         return files;
@@ -82,9 +84,8 @@ fn without_detached(pool: &str, files: Vec<PathBuf>) -> Vec<PathBuf> {
     if !is_complete {
         return files;
     }
-    // A missing file after the data vdevs may be a cache vdev, which no label of another file names.
-    let is_data =
-        |file: &PathBuf| labels.iter().any(|(path, label)| path == file && label.state != State::Cache);
+    // A missing file after the data vdevs may be a spare or a cache vdev, which no label of another file names.
+    let is_data = |file: &PathBuf| is_labelled(file) && !is_auxiliary(&labels, file);
     let last_data = files.iter().rposition(is_data).unwrap_or(0);
     let files = files.into_iter().enumerate();
     let stays = |(at, file): (usize, PathBuf)| {
@@ -93,7 +94,11 @@ fn without_detached(pool: &str, files: Vec<PathBuf>) -> Vec<PathBuf> {
     files.filter_map(stays).collect()
 }
 
-/// The files as absolute paths, with those of cache vdevs last, because their labels do not name the pool.
+fn is_auxiliary(labels: &[(PathBuf, Label)], file: &Path) -> bool {
+    labels.iter().any(|(path, label)| path == file && label.is_auxiliary())
+}
+
+/// The files as absolute paths, with those of available spares and cache vdevs last, because their labels do not name the pool.
 ///
 /// # Errors
 /// If a path cannot be resolved or a label cannot be read.
@@ -101,7 +106,7 @@ pub fn order_files(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let absolute = |path: &PathBuf| std::path::absolute(path).map_err(io("resolving", path));
     let mut files = files.iter().map(absolute).collect::<Result<Vec<PathBuf>>>()?;
     let labels = label::read_all(&files)?;
-    files.sort_by_key(|path| labels.iter().any(|(p, label)| p == path && label.state == State::Cache));
+    files.sort_by_key(|file| is_auxiliary(&labels, file));
     Ok(files)
 }
 

@@ -86,6 +86,11 @@ fn as_text<S: serde::Serializer>(number: &u64, to: S) -> std::result::Result<S::
 }
 
 impl Label {
+    /// Whether it is the label of an auxiliary vdev, an available spare or a cache vdev, which does not name the pool.
+    pub fn is_auxiliary(&self) -> bool {
+        matches!(self.state, State::Spare | State::Cache)
+    }
+
     /// Reads the newest of a file's labels; `None` if it has no valid one.
     ///
     /// # Errors
@@ -193,20 +198,37 @@ pub struct FoundPool {
     pub host: Option<String>,
     /// Transaction group of the newest label.
     pub txg: u64,
-    /// Its files that were found; those of cache vdevs last.
+    /// Its files that were found; those of available spares and cache vdevs last.
     pub files: Vec<PathBuf>,
+    /// The GUIDs in the labels of its files.
+    #[serde(skip)]
+    pub guids: BTreeMap<PathBuf, u64>,
     /// Its top-level vdevs, with the current paths of their files.
     pub vdevs: Vec<Vdev>,
     /// Files of cache vdevs.
     pub cache: Vec<PathBuf>,
+    /// Files of available hot spares. A spare in use is in `vdevs`, in a vdev of the kind `spare`.
+    pub spares: Vec<PathBuf>,
     /// Files that its labels name but that were not found.
     pub missing: Vec<PathBuf>,
     /// Number of top-level vdevs of which no file was found.
     pub missing_tops: u64,
 }
 
-/// Assembles pools from files and their labels. The labels of cache vdevs do not name their pool: they are assigned to the
-/// pool only if exactly one was found.
+impl FoundPool {
+    /// The GUID in the label of a file of the pool; 0 if the file is not one of those that were found.
+    pub fn guid_of(&self, file: &Path) -> u64 {
+        self.guids.get(file).copied().unwrap_or_default()
+    }
+
+    /// The file of the pool with this GUID in its label.
+    pub fn file_of(&self, guid: u64) -> Option<&Path> {
+        self.guids.iter().find(|(_, known)| **known == guid).map(|(file, _)| file.as_path())
+    }
+}
+
+/// Assembles pools from files and their labels. The labels of available spares and of cache vdevs do not name their pool: they are
+/// assigned to the pool only if exactly one was found.
 pub fn group(labels: &[(PathBuf, Label)]) -> Vec<FoundPool> {
     let mut pools: BTreeMap<u64, Vec<&(PathBuf, Label)>> = BTreeMap::new();
     for one in labels.iter().filter(|(_, label)| label.pool.is_some()) {
@@ -214,9 +236,12 @@ pub fn group(labels: &[(PathBuf, Label)]) -> Vec<FoundPool> {
     }
     let mut found: Vec<FoundPool> = pools.values().map(|members| assemble(members)).collect();
     if let [only] = found.as_mut_slice() {
-        let cache = labels.iter().filter(|(_, label)| label.state == State::Cache);
-        only.cache = cache.map(|(path, _)| path.clone()).collect();
-        only.files.extend(only.cache.iter().cloned());
+        let of = |state| labels.iter().filter(move |(_, label)| label.state == state);
+        only.spares = of(State::Spare).map(|(path, _)| path.clone()).collect();
+        only.cache = of(State::Cache).map(|(path, _)| path.clone()).collect();
+        only.files.extend(only.spares.iter().chain(&only.cache).cloned());
+        let auxiliary = labels.iter().filter(|(_, label)| label.is_auxiliary());
+        only.guids.extend(auxiliary.map(|(path, label)| (path.clone(), label.guid)));
     }
     found.sort_by(|a, b| a.pool.cmp(&b.pool));
     found
@@ -243,9 +268,11 @@ fn assemble(members: &[&(PathBuf, Label)]) -> FoundPool {
         host: newest.host.clone(),
         txg: newest.txg,
         files: members.iter().map(|(path, _)| path.clone()).collect(),
+        guids: members.iter().map(|(path, label)| (path.clone(), label.guid)).collect(),
         missing_tops: newest.tops.saturating_sub(vdevs.len() as u64),
         vdevs,
         cache: Vec::new(),
+        spares: Vec::new(),
         missing,
     }
 }

@@ -62,6 +62,6 @@ pub use message::{
     DatasetInfo, Kind, Mounted, NewVdevFile, PoolInfo, Reply, Request, Scrub, ScrubHow, Value, VdevChange,
 };
 pub use pool_api::{PoolApi, answer};
-pub use pool_status::{PoolStatus, cache_guids, layout};
+pub use pool_status::{PoolStatus, layout};
 pub use server::{ENDING, Server};
 pub use settings::parse_settings;

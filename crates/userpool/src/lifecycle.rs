@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{Config, Engine, Pool, ScanState, Spec, Use};
+use poolwright_openzfs::{Config, Engine, Pool, ScanState, Spec};
 
 use crate::connection::{OnWait, ask_owner, engine_error};
 use crate::error::io;
@@ -56,7 +56,7 @@ fn refuse_taken_name(pool: &str, on_wait: OnWait) -> Result<()> {
     }
 }
 
-/// The files as absolute paths, those of cache vdevs last.
+/// The files as absolute paths, those of spares and cache vdevs last.
 fn check_new_files(spec: &Spec) -> Result<Vec<PathBuf>> {
     let mut files: Vec<(bool, PathBuf)> = Vec::new();
     for group in &spec.groups {
@@ -66,10 +66,10 @@ fn check_new_files(spec: &Spec) -> Result<Vec<PathBuf>> {
             if files.iter().any(|(_, other)| *other == path) {
                 return Err(Error::NamedTwice(path));
             }
-            files.push((group.usage == Use::Cache, path));
+            files.push((group.usage.is_auxiliary(), path));
         }
     }
-    files.sort_by_key(|(is_cache, _)| *is_cache);
+    files.sort_by_key(|(is_auxiliary, _)| *is_auxiliary);
     Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 

@@ -124,7 +124,7 @@ pub enum Request {
         #[serde(default)]
         wait: bool,
     },
-    /// Removes a file from its mirror; the file stays. Returns [`VdevChange`].
+    /// Removes a file from its mirror, or ends the use of a spare; the file stays. Returns [`VdevChange`].
     Detach {
         /// A file of the pool, or a GUID.
         device: PathBuf,
@@ -133,7 +133,7 @@ pub enum Request {
     Replace {
         /// A file of the pool, or a GUID.
         device: PathBuf,
-        /// The new file; `None`: at the path of the old one, which is gone.
+        /// The new file, or an available spare of the pool; `None`: at the path of the old one, which is gone.
         #[serde(default)]
         new: Option<NewVdevFile>,
         /// As for an attachment.
@@ -153,7 +153,7 @@ pub enum Request {
 pub struct NewVdevFile {
     /// Its absolute path.
     pub file: PathBuf,
-    /// Its size in bytes; `None`: that of the file that it mirrors or replaces.
+    /// Its size in bytes; `None`: that of the file that it mirrors or replaces, or of the spare that it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
@@ -161,7 +161,7 @@ pub struct NewVdevFile {
 /// A pool after a change of its vdevs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VdevChange {
-    /// The pool's files; those of cache vdevs last.
+    /// The pool's files; those of available spares and cache vdevs last.
     pub files: Vec<PathBuf>,
     /// The resilver that the change has started.
     #[serde(default)]
@@ -169,6 +169,9 @@ pub struct VdevChange {
     /// Whether a vdev is still being replaced. Its file belongs to the pool until the end of the resilver.
     #[serde(default)]
     pub replacing: bool,
+    /// The spares that replace a vdev. Both remain until one of them is detached.
+    #[serde(default)]
+    pub spares_in_use: Vec<PathBuf>,
 }
 
 /// The action of a scrub request.
@@ -260,7 +263,7 @@ pub struct PoolInfo {
     pub stats: PoolStats,
     /// Its mounts.
     pub mounts: Vec<Mounted>,
-    /// Its vdevs: the root first, each before its children, then the cache vdevs.
+    /// Its vdevs: the root first, each before its children, then the cache vdevs, then the hot spares.
     #[serde(default)]
     pub vdevs: Vec<VdevHealth>,
     /// The last scrub or resilver, by Poolwright or the ZFS kernel module.

@@ -100,6 +100,7 @@ mod tests {
             "mirror",
             "raidz-x",
             "log",
+            "spare",
             "tank/",
             "tank//a",
             "tank/../x",

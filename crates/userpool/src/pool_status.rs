@@ -26,9 +26,6 @@ pub struct PoolStatus {
     pub layout: Option<FoundPool>,
     /// The last complete scrub by Poolwright.
     pub last_scrub: Option<Scrub>,
-    /// The GUIDs of the layout's cache files in their order; 0 for a file without a label.
-    #[serde(skip)]
-    pub cache_guids: Vec<u64>,
 }
 
 impl PoolStatus {
@@ -65,7 +62,6 @@ impl PoolStatus {
             state: info.as_ref().map_or("UNAVAIL", PoolInfo::state).to_owned(),
             trouble,
             info,
-            cache_guids: layout.as_ref().map_or_else(Vec::new, cache_guids),
             layout,
             last_scrub: entry.and_then(|entry| entry.last_scrub),
         })
@@ -104,10 +100,4 @@ pub fn layout(pool: &str, paths: &[PathBuf], faults: &[FileFault]) -> Option<Fou
     };
     let labels: Vec<_> = paths.iter().filter_map(read).collect();
     label::group(&labels).into_iter().find(|found| found.pool == pool)
-}
-
-/// The GUIDs of the pool's cache files; 0 for a file without a label.
-pub fn cache_guids(found: &FoundPool) -> Vec<u64> {
-    let guid = |path: &PathBuf| Label::read(path).ok().flatten().map_or(0, |label| label.guid);
-    found.cache.iter().map(guid).collect()
 }

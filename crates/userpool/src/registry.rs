@@ -19,7 +19,7 @@ use crate::{Error, Result, Scrub, name, state_dir};
 pub struct Entry {
     /// Its name.
     pub pool: String,
-    /// Its files, as absolute paths; files of cache vdevs last.
+    /// Its files, as absolute paths; files of available spares and cache vdevs last.
     pub files: Vec<PathBuf>,
     /// The last scrub that Poolwright ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -40,7 +40,7 @@ pub fn attach(
     PoolConnection::once(pool, options, &Request::Attach { device: absolute(device)?, new, wait })
 }
 
-/// Removes a device from its mirror.
+/// Removes a device from its mirror, or ends the use of a spare.
 ///
 /// # Errors
 /// As [`PoolConnection::once`], with the faults of [`crate::PoolApi::detach`].
@@ -48,7 +48,7 @@ pub fn detach(pool: &str, device: &Path, options: impl Into<ConnectOptions>) -> 
     PoolConnection::once(pool, options, &Request::Detach { device: absolute(device)? })
 }
 
-/// Replaces a device by a new file; without `new`, by one in its place. Waits as [`attach`].
+/// Replaces a device by a new file, or by a spare of the pool; without `new`, by a file in its place. Waits as [`attach`].
 ///
 /// # Errors
 /// As [`add`], with the faults of [`crate::PoolApi::replace`].
@@ -75,7 +75,7 @@ fn absolute(device: &Path) -> Result<PathBuf> {
     std::path::absolute(device).map_err(io("resolving", device))
 }
 
-/// The absolute path of a file that can be created. The engine refuses a file that is not empty.
+/// The absolute path of a file that can be created. The engine refuses a file that is not empty, unless it is a spare.
 fn new_file(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path).map_err(io("resolving", path))?;
     match std::fs::metadata(&path) {

@@ -11,7 +11,7 @@ fn engine() -> Engine {
 
 fn create(dir: &Path, name: &str, vdevs: &str, ashift: u32) -> Pool {
     let word = |w: &str| match w {
-        "mirror" | "log" | "cache" => w.to_owned(),
+        "mirror" | "log" | "cache" | "spare" => w.to_owned(),
         w if w.starts_with("raidz") => w.to_owned(),
         w => format!("{}:128M", dir.join(w).display()),
     };
@@ -23,7 +23,7 @@ fn create(dir: &Path, name: &str, vdevs: &str, ashift: u32) -> Pool {
 #[test]
 fn the_whole_layout_is_in_the_labels() {
     let dir = tempfile::tempdir().unwrap();
-    let pool = create(dir.path(), "labels", "raidz2 a b c d log mirror l m cache x", 13);
+    let pool = create(dir.path(), "labels", "raidz2 a b c d log mirror l m cache x spare s", 13);
     let open = label::scan(dir.path()).unwrap();
     assert_eq!(open.len(), 1, "{open:?}");
     assert_eq!((open[0].pool.as_str(), open[0].state), ("labels", State::Active));
@@ -32,8 +32,11 @@ fn the_whole_layout_is_in_the_labels() {
     let found = label::scan(dir.path()).unwrap().remove(0);
     assert_eq!(found.state, State::Exported);
     assert!(found.missing.is_empty() && found.missing_tops == 0, "{found:?}");
-    assert_eq!((found.files.len(), found.cache.len()), (7, 1));
-    assert_eq!(found.files.last().unwrap(), &dir.path().join("x"), "cache vdevs come last");
+    assert_eq!((&found.spares, &found.cache), (&vec![dir.path().join("s")], &vec![dir.path().join("x")]));
+    assert_eq!((found.files.len(), &found.files[6]), (8, &dir.path().join("s")), "auxiliary vdevs come last");
+    let spare = Label::read(&dir.path().join("s")).unwrap().unwrap();
+    assert_eq!((spare.state, spare.is_auxiliary(), spare.pool), (State::Spare, true, None));
+    assert_eq!(found.file_of(found.guid_of(&dir.path().join("s"))), Some(dir.path().join("s").as_path()));
     let titles: Vec<String> = found.vdevs.iter().map(label::Vdev::title).collect();
     assert_eq!(titles, ["raidz2-0", "mirror-1"]);
     assert_eq!((found.vdevs[0].parity, found.vdevs[0].ashift), (2, 13));

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use poolwright_openzfs::{Config, Dataset, Engine, Pool, ScanKind, Spec};
 use poolwright_userpool::label::Label;
 use poolwright_userpool::{
-    Fault, LocalPool, MountCounters, Mounted, Mounts, NewVdevFile, PoolApi, Reply, Request, VdevChange,
-    answer, find,
+    Fault, LocalPool, MountCounters, Mounted, Mounts, NewVdevFile, PoolApi, PoolInfo, Reply, Request,
+    VdevChange, answer, find,
 };
 
 /// Time limit of waits, long enough for a busy machine.
@@ -53,7 +53,7 @@ impl Open {
     fn new(name: &str, vdevs: &str) -> Open {
         let dir = tempfile::tempdir().unwrap();
         let word = |word: &str| match word {
-            "mirror" | "cache" => word.to_owned(),
+            "mirror" | "cache" | "spare" => word.to_owned(),
             file => format!("{}:128M", dir.path().join(file).display()),
         };
         let words: Vec<String> = vdevs.split_whitespace().map(word).collect();
@@ -128,6 +128,45 @@ fn a_replaced_file_is_forgotten_in_the_background() {
 }
 
 #[test]
+fn a_spare_replaces_a_lost_file() {
+    let open = Open::new("has-spare", "mirror a b spare s");
+    open.write(1_000_000);
+    let spare = |info: &PoolInfo| info.vdevs.iter().find(|vdev| vdev.spare).unwrap().state.clone();
+    assert_eq!(spare(&open.pool.status().unwrap()), "AVAIL");
+    fs::remove_file(open.at("b")).unwrap();
+    assert!(open.pool.file_faults().iter().all(|fault| !fault.lost));
+    let new = Some(open.new_file("s", None));
+    let change = open.change(&Request::Replace { device: open.at("b"), new, wait: true });
+    assert_eq!((change.replacing, &change.spares_in_use), (false, &vec![open.at("s")]));
+    assert_eq!(spare(&open.pool.status().unwrap()), "INUSE");
+    let change = open.change(&Request::Detach { device: open.at("b") });
+    assert_eq!((change.files, change.spares_in_use), (vec![open.at("a"), open.at("s")], Vec::new()));
+    assert_eq!(open.pool.file_faults(), []);
+    let info = open.pool.status().unwrap();
+    assert_eq!((info.state(), info.vdevs.iter().any(|vdev| vdev.spare)), ("ONLINE", false));
+    open.pool.into_pool().export().unwrap();
+}
+
+#[test]
+fn a_lost_spare_is_not_needed() {
+    let open = Open::new("lone", "a spare s");
+    open.write(1_000_000);
+    fs::remove_file(open.at("s")).unwrap();
+    let faults = open.pool.file_faults();
+    assert_eq!((faults.len(), faults[0].lost), (1, false));
+    open.ask::<serde_json::Value>(&Request::Create {
+        dataset: "lone/d".into(),
+        settings: [].into(),
+        parents: false,
+    })
+    .unwrap();
+    let info = open.pool.status().unwrap();
+    let spare = info.vdevs.iter().find(|vdev| vdev.spare).unwrap();
+    assert_eq!((info.state(), spare.state.as_str()), ("ONLINE", "FAULTED"));
+    open.pool.into_pool().export().unwrap();
+}
+
+#[test]
 fn a_lost_file_is_replaced_while_the_pool_is_open() {
     let open = Open::new("repaired", "mirror a b");
     open.write(1_000_000);
@@ -147,7 +186,7 @@ fn a_lost_file_is_replaced_while_the_pool_is_open() {
 
 #[test]
 fn refusals_have_an_errno_and_a_hint() {
-    let open = Open::new("refused", "mirror a b cache x");
+    let open = Open::new("refused", "mirror a b cache x spare s");
     fs::write(open.at("full"), "precious").unwrap();
     let attach = |device: &str, file: &str, bytes| Request::Attach {
         device: open.at(device),
@@ -169,6 +208,13 @@ fn refusals_have_an_errno_and_a_hint() {
         (attach("a", "full", None), libc::ENOTEMPTY, "full exists and is not empty"),
         (detach("z"), libc::ENODEV, "detaching a vdev of refused: no vdev of the pool is "),
         (detach("x"), libc::ENOTSUP, "x is a cache vdev, which cannot be detached"),
+        (
+            detach("s"),
+            libc::ENOTSUP,
+            "s is an available spare, which replaces no vdev\nhint: only a spare in use ",
+        ),
+        (attach("s", "c", None), libc::ENOTSUP, "s is an available spare, which cannot be mirrored"),
+        (attach("a", "s", None), libc::EBUSY, "s is a vdev of the pool already"),
     ] {
         let (found, message) = open.refused(&request);
         assert!(found == errno && message.contains(fragment), "{request:?}: {found} {message}");

@@ -20,8 +20,9 @@ pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 const ENGINE: &str = "user";
 /// The states of pools.
 pub(super) const POOL_STATES: [&str; 5] = ["ONLINE", "DEGRADED", "FAULTED", "SUSPENDED", "UNAVAIL"];
-/// The states of vdevs.
-const VDEV_STATES: [&str; 6] = ["ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "REMOVED", "UNAVAIL"];
+/// The states of vdevs; the last two are those of spares.
+pub(super) const VDEV_STATES: [&str; 8] =
+    ["ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "REMOVED", "UNAVAIL", "AVAIL", "INUSE"];
 /// The properties that [`PROPERTY_INFO`] reports where they are not the default: those that a plan may set.
 pub(super) const PROPERTIES: [&str; 7] =
     ["recordsize", "compression", "primarycache", "secondarycache", "logbias", "sync", "redundant_metadata"];
@@ -111,12 +112,16 @@ impl UserPool {
         for (at, vdev) in info.vdevs.iter().enumerate() {
             let known = self.vdevs.1.get(&vdev.guid);
             let (name, class) = match known {
+                // A spare in use is also a leaf, whose place differs.
+                Some(known) if vdev.spare => (known.name.as_str(), "spare"),
+                None if vdev.spare => (vdev.guid.as_str(), "spare"),
                 Some(known) => (known.name.as_str(), known.class),
                 None if at == 0 => (self.pool.as_str(), "root"),
                 None => (vdev.guid.as_str(), "cache"),
             };
             let labels = [ENGINE, &self.pool, name, class];
             if let Some(LabelVdev { kind, parent, .. }) = known {
+                let parent = if vdev.spare { &self.pool } else { parent };
                 let labels = [ENGINE, &self.pool, name, class, kind, parent];
                 readings.add(&VDEV_PLACE, labels).flag(&VDEV_INFO, true);
             }
@@ -159,11 +164,11 @@ fn vdevs_of_labels(found: &FoundPool, pool: &str) -> BTreeMap<String, LabelVdev>
     for top in &found.vdevs {
         add(top, "normal", pool, &mut vdevs);
     }
-    let guids = poolwright_userpool::cache_guids(found);
-    for (path, guid) in found.cache.iter().zip(guids) {
+    let cache = found.cache.iter().map(|path| (path, "cache"));
+    for (path, class) in cache.chain(found.spares.iter().map(|path| (path, "spare"))) {
         let name = path.to_string_lossy().into_owned();
         let (kind, parent) = ("file".to_owned(), pool.to_owned());
-        vdevs.insert(guid.to_string(), LabelVdev { name, class: "cache", kind, parent });
+        vdevs.insert(found.guid_of(path).to_string(), LabelVdev { name, class, kind, parent });
     }
     vdevs
 }

@@ -72,6 +72,7 @@ impl LocalPool {
             files: self.pool.files(),
             resilver: scan.filter(|scan| scan.kind == ScanKind::Resilver),
             replacing: self.pool.is_replacing()?,
+            spares_in_use: self.pool.spares_in_use()?,
         })
     }
 
@@ -87,7 +88,7 @@ impl LocalPool {
         self.forget_detached();
     }
 
-    /// Closes files that the pool does not use any more, and removes them from the registry. Returns whether there were any.
+    /// Closes files that the pool does not use any more, and brings the registry up to date. Returns whether its files have changed.
     pub(super) fn forget_detached(&self) -> bool {
         let has_forgotten = self.pool.forget_unused().unwrap_or(false);
         // A change in progress brings the registry up to date at its end.

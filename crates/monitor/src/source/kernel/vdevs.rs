@@ -9,10 +9,7 @@ use poolwright_pool::command::vdev_counters::VdevCounters;
 use super::ENGINE;
 use crate::Readings;
 use crate::family::*;
-
-/// The states of vdevs.
-const STATES: [&str; 8] =
-    ["ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "REMOVED", "UNAVAIL", "AVAIL", "INUSE"];
+use crate::source::user_pool::VDEV_STATES;
 
 /// Bounds of the buckets of [`VDEV_LATENCY`] in seconds: powers of 4 from 1 µs (2^10 ns) to 17 s (2^34 ns). `zpool iostat` has
 /// powers of 2 from 1 ns to 137 s, which would be three times as many.
@@ -76,7 +73,7 @@ pub fn add(readings: &mut Readings, pool: &KernelPool, counters: &[VdevCounters]
             names.insert(guid, (name.clone(), class));
         }
         let labels = [ENGINE, &pool.name, &name, class];
-        readings.add_states(&VDEV_STATE_NOW, &labels, &STATES, vdev.state.as_str());
+        readings.add_states(&VDEV_STATE_NOW, &labels, &VDEV_STATES, vdev.state.as_str());
         let top = if class == "root" { "" } else { &pool.name };
         let parent = parents.last().map_or(top, String::as_str);
         readings

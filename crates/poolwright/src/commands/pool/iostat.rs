@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use poolwright_render::pool_iostat::{self, IoReport, Layout};
+use poolwright_render::pool_iostat::{self, IoReport};
+use poolwright_userpool::label::FoundPool;
 use poolwright_userpool::{Counters, Request};
 
 use crate::commands::options::parse_time;
@@ -74,7 +75,7 @@ fn follow(
     mut before: Counters,
     interval: Duration,
     reports: u64,
-    layout: Option<&Layout>,
+    layout: Option<&FoundPool>,
 ) -> anyhow::Result<()> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
     let mut next = Instant::now() + interval;
@@ -93,13 +94,12 @@ fn follow(
     Ok(())
 }
 
-fn layout(connection: &mut PoolConnection) -> anyhow::Result<Option<Layout>> {
+fn layout(connection: &mut PoolConnection) -> anyhow::Result<Option<FoundPool>> {
     let info: poolwright_userpool::PoolInfo = connection.ask(&Request::Status)?;
-    let found = poolwright_userpool::layout(&info.pool, &info.files, &info.file_faults);
-    Ok(found.map(|found| Layout { cache_guids: poolwright_userpool::cache_guids(&found), found }))
+    Ok(poolwright_userpool::layout(&info.pool, &info.files, &info.file_faults))
 }
 
-fn print(args: &Args, report: &IoReport, layout: Option<&Layout>) -> anyhow::Result<()> {
+fn print(args: &Args, report: &IoReport, layout: Option<&FoundPool>) -> anyhow::Result<()> {
     if args.json {
         return print_json(report);
     }

@@ -11,10 +11,11 @@ use poolwright_userpool::{NewVdevFile, VdevChange, vdevs};
 use crate::commands::options::Usage;
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 
-/// Add vdevs to a pool: data, logs, caches
+/// Add vdevs to a pool: data, logs, caches, spares
 ///
 /// VDEV… follows the grammar of `pool create`, and missing files are created in the same way. New data vdevs must have the
-/// layout of the present ones. They cannot be removed again.
+/// layout of the present ones. They cannot be removed again. A spare is used when `pool replace` names it: nothing activates it
+/// automatically.
 #[derive(Debug, clap::Args)]
 pub struct AddArgs {
     /// The pool
@@ -28,7 +29,7 @@ pub struct AddArgs {
     #[command(flatten)]
     files: PoolFiles,
 
-    /// Print one JSON object: pool, files, resilver, replacing
+    /// Print one JSON object: pool, files, resilver, replacing, spares_in_use
     #[arg(long)]
     json: bool,
 }
@@ -65,7 +66,7 @@ pub struct AttachArgs {
     #[command(flatten)]
     files: PoolFiles,
 
-    /// Print one JSON object: pool, files, resilver, replacing
+    /// Print one JSON object: pool, files, resilver, replacing, spares_in_use
     #[arg(long)]
     json: bool,
 }
@@ -77,9 +78,10 @@ pub fn attach(args: AttachArgs) -> anyhow::Result<u8> {
     print(args.pool, change, args.json)
 }
 
-/// Remove a file from its mirror; the file stays
+/// Remove a file from its mirror, or end the use of a spare; the file stays
 ///
-/// Refused (exit code 3) if no other file has all of its data.
+/// Refused (exit code 3) if no other file has all of its data. A detached spare is available again. If the file that a spare
+/// replaces is detached, the spare becomes an ordinary file of the pool.
 #[derive(Debug, clap::Args)]
 pub struct DetachArgs {
     /// The pool
@@ -93,7 +95,7 @@ pub struct DetachArgs {
     #[command(flatten)]
     files: PoolFiles,
 
-    /// Print one JSON object: pool, files, resilver, replacing
+    /// Print one JSON object: pool, files, resilver, replacing, spares_in_use
     #[arg(long)]
     json: bool,
 }
@@ -104,10 +106,12 @@ pub fn detach(args: DetachArgs) -> anyhow::Result<u8> {
     print(args.pool, change, args.json)
 }
 
-/// Replace a file of a pool by a new one
+/// Replace a file of a pool by a new one, or by a spare
 ///
 /// The pool copies the data to the new file (resilver) from the old one, or from the other files of its mirror or raidz, and
-/// then detaches the old file: on a mounted pool in the background. A pool that is not mounted is opened until then.
+/// then detaches the old file: on a mounted pool in the background. A pool that is not mounted is opened until then. If NEW is
+/// an available spare of the pool, both files remain until one of them is detached, or until OLD is replaced by a new file,
+/// after which the spare is available again.
 #[derive(Debug, clap::Args)]
 pub struct ReplaceArgs {
     /// The pool
@@ -118,8 +122,8 @@ pub struct ReplaceArgs {
     #[arg(value_name = "OLD")]
     old: PathBuf,
 
-    /// The new file, which must be missing or empty: FILE or FILE:SIZE, as large as OLD without a size. Default: OLD itself,
-    /// if it is missing
+    /// The new file, which must be missing or empty: FILE or FILE:SIZE, as large as OLD without a size; or a spare of
+    /// the pool. Default: OLD itself, if it is missing
     #[arg(value_name = "NEW")]
     new: Option<String>,
 
@@ -130,7 +134,7 @@ pub struct ReplaceArgs {
     #[command(flatten)]
     files: PoolFiles,
 
-    /// Print one JSON object: pool, files, resilver, replacing
+    /// Print one JSON object: pool, files, resilver, replacing, spares_in_use
     #[arg(long)]
     json: bool,
 }
