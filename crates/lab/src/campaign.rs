@@ -9,7 +9,6 @@ mod level;
 mod measure;
 mod recommend;
 mod setting;
-mod snapshots;
 mod study;
 #[cfg(test)]
 mod tests;
@@ -24,8 +23,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use cases::{base_value, property_value, settings, value_text};
 pub use cases::{cases, matches};
-pub use snapshots::SnapshotRule;
 pub use measure::{DriverFigure, DriverMeasures, Improvement, MEASURES, MeasureInfo};
+pub use value::SnapshotRule;
 
 use crate::{Assets, Error, Result};
 

@@ -194,8 +194,7 @@ mod tests {
         let (campaign, _) = Campaign::load(&path).unwrap();
         let assets = Assets::at(Path::new("/home"));
         let target = RunTarget::Pool;
-        let mut plan =
-            Plan { campaign: &campaign, scale: "long", seed: 3, target: &target, assets: &assets };
+        let mut plan = Plan { campaign: &campaign, scale: "long", seed: 3, target: &target, assets: &assets };
         let study = &campaign.studies[1];
         let case = Case::from([("compression".into(), "off".into())]);
         let spec = plan.spec(study, &case, 1, "/scratch/t0".into());

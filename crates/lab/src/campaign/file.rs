@@ -7,8 +7,8 @@ use toml::{Spanned, Table, Value};
 
 use super::value::{
     ArcLimit, Ashift, Blocks, Bound, Caching, DeviceSpec, DriverParameters, Figure, Interval, Line,
-    MeasureUnit, MemoryLimit, OneOrMany, Progress, Seconds, Size, Snapshots, Spelled, Time, TimesRange, Tunable,
-    TunableName, Vdevs, Word,
+    MeasureUnit, MemoryLimit, OneOrMany, Progress, Seconds, Size, Snapshots, Spelled, Time, TimesRange,
+    Tunable, TunableName, Vdevs, Word,
 };
 use super::{Improvement, PoolSpec};
 

@@ -67,7 +67,11 @@ fn check_name(kind: &str, key: &Spanned<String>) -> Result<()> {
 }
 
 /// Returns the further pools of a study. A field that neither the study nor the campaign states is that of the study's `main` pool.
-pub(super) fn pools(file: &CampaignFile, of_study: &PoolEntries, main: &PoolSpec) -> Result<BTreeMap<String, PoolSpec>> {
+pub(super) fn pools(
+    file: &CampaignFile,
+    of_study: &PoolEntries,
+    main: &PoolSpec,
+) -> Result<BTreeMap<String, PoolSpec>> {
     // A limit and snapshots are the trial's; in its other pools they would count twice.
     let main = PoolSpec { memory: "none".into(), snapshots: "none".into(), ..main.clone() };
     let mut pools = BTreeMap::new();

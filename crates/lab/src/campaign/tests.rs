@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -208,7 +209,11 @@ fn datasets_are_on_several_pools() {
         let of = conditions(&campaign, study, "small", case);
         (of.pools.into_keys().collect::<Vec<_>>(), of.pool_of.into_keys().collect::<Vec<_>>())
     };
-    assert_eq!(of(&cases[0]), (vec!["log".into()], vec!["wal".into()]), "a pool without datasets is not created");
+    assert_eq!(
+        of(&cases[0]),
+        (vec!["log".into()], vec!["wal".into()]),
+        "a pool without datasets is not created"
+    );
     assert_eq!(of(&cases[1]), (vec!["log".into(), "other".into()], vec!["data".into(), "wal".into()]));
     for (line, other, message) in [
         ("pool = \"log\"", "pool = \"logs\"", "unknown pool \"logs\": expected one of log, other, pool"),
@@ -220,6 +225,17 @@ fn datasets_are_on_several_pools() {
     ] {
         let why = parse(&TWO_POOLS.replacen(line, other, 1)).expect_err(other).to_string();
         assert!(why.contains(message), "{other}: {why}");
+    }
+}
+
+#[test]
+fn snapshots_have_an_interval_and_perhaps_a_number() {
+    let rule = |every, keep| Some(SnapshotRule { every: Duration::from_millis(every), keep });
+    assert_eq!(SnapshotRule::parse("none").unwrap(), None);
+    assert_eq!(SnapshotRule::parse("2s").unwrap(), rule(2000, None));
+    assert_eq!(SnapshotRule::parse("500ms,keep=3").unwrap(), rule(500, Some(3)));
+    for wrong in ["", "2", "2s,keep=0", "2s,keep=", "2s, keep=3", "0s", "never"] {
+        assert!(SnapshotRule::parse(wrong).unwrap_err().contains("expected none"), "{wrong}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Types of single values in a campaign's file. Each is checked as it is parsed, so the error has the value's position.
 
+use std::time::Duration;
+
 use poolwright_openzfs::property;
 use poolwright_openzfs::{Device, Engine};
 use serde::de::Error as _;
@@ -8,7 +10,7 @@ use serde_json::Value as Json;
 use toml::Value;
 
 use super::measure::UNITS;
-use super::{Parameters, SnapshotRule, Times};
+use super::{Parameters, Times};
 
 pub(super) type Checked<T> = std::result::Result<T, String>;
 
@@ -71,6 +73,34 @@ checked! {
     TunableName(String) = String => tunable_name;
     /// The value of a module parameter: a size or a number.
     Tunable(String) = Value => |value| size(&value).and_then(|_| spelled(&value));
+}
+
+/// How often all datasets of a trial get a snapshot in a measured phase, and how many of them are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotRule {
+    /// The interval.
+    pub every: Duration,
+    /// The number of the newest snapshots that are kept; `None` keeps all.
+    pub keep: Option<usize>,
+}
+
+impl SnapshotRule {
+    /// Parses `none`, an interval (`2s`), or an interval and a number (`2s,keep=5`).
+    ///
+    /// # Errors
+    /// Returns why the text is none of these.
+    pub fn parse(text: &str) -> Checked<Option<SnapshotRule>> {
+        if text == "none" {
+            return Ok(None);
+        }
+        let wanted = || format!("expected none, an interval such as 2s, or 2s,keep=5, not {text:?}");
+        let (every, keep) =
+            text.split_once(",keep=").map_or((text, None), |(every, keep)| (every, Some(keep)));
+        let every = Duration::from_nanos(time_ns(every.to_owned()).map_err(|_| wanted())?);
+        let keep =
+            keep.map(|keep| keep.parse().ok().filter(|keep| *keep > 0).ok_or_else(wanted)).transpose()?;
+        Ok(Some(SnapshotRule { every, keep }))
+    }
 }
 
 /// One value or a list.
@@ -172,7 +202,7 @@ fn size(value: &Value) -> Checked<u64> {
     bytes.ok_or_else(|| expected("a size such as 512M or 4G", value))
 }
 
-pub(super) fn time_ns(text: String) -> Checked<u64> {
+fn time_ns(text: String) -> Checked<u64> {
     let units = [("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
     let parsed = units.iter().find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * ns));
     match parsed {

@@ -82,7 +82,8 @@ fn watched(
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watching = scope.spawn(|| sampler.watch(stop));
-        let snapshots = rule.map(|rule| scope.spawn(move || snapshots::take(target, rule, &phase.name, stop)));
+        let snapshots =
+            rule.map(|rule| scope.spawn(move || snapshots::take(target, rule, &phase.name, stop)));
         let notes = with_driver(spec, setting, phase, target, &sampler, logs);
         stop.store(true, Ordering::Release);
         let samples = watching.join().map_err(|_| Error::Trial("the sampler thread panicked".into()))?;

@@ -17,7 +17,12 @@ const LOOK: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// Fails if a snapshot cannot be taken or destroyed.
-pub fn take(target: &dyn Target, rule: SnapshotRule, phase: &str, stop: &AtomicBool) -> Result<Vec<Duration>> {
+pub fn take(
+    target: &dyn Target,
+    rule: SnapshotRule,
+    phase: &str,
+    stop: &AtomicBool,
+) -> Result<Vec<Duration>> {
     let start = Instant::now();
     let (mut kept, mut took) = (VecDeque::new(), Vec::new());
     for n in 1u32.. {

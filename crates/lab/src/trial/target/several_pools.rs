@@ -56,7 +56,10 @@ impl SeveralPools {
         self.pools.iter().try_for_each(|(_, pool)| act(pool))
     }
 
-    fn merged<T>(&self, of: impl Fn(&PoolTarget) -> Result<BTreeMap<String, T>>) -> Result<BTreeMap<String, T>> {
+    fn merged<T>(
+        &self,
+        of: impl Fn(&PoolTarget) -> Result<BTreeMap<String, T>>,
+    ) -> Result<BTreeMap<String, T>> {
         let all: Result<Vec<_>> = self.pools.iter().map(|(_, pool)| of(pool)).collect();
         Ok(all?.into_iter().flatten().collect())
     }
