@@ -244,7 +244,7 @@ impl Pool {
     /// again; if the vdev that it replaces is detached, it is an ordinary vdev from then on.
     ///
     /// # Errors
-    /// [`Error::Vdev`] if the pool is read-only, there is no such device, it is an available spare or not part of a mirror, or no
+    /// [`Error::Vdev`] if the pool is read-only, there is no such device, the device is an available spare or not part of a mirror, or no
     /// other vdev has all of its data; [`Error::Engine`] if the library refuses.
     pub fn detach(&self, device: &Path) -> Result<()> {
         const WHAT: &str = "detaching a vdev of";

@@ -102,7 +102,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// Returns the sum of the servers' times; `None` if there is no server, or one has ended.
+/// Returns the sum of the servers' CPU times; `None` without a server, or if one of them has ended.
 fn cpu_time_of(servers: &[DatasetServer]) -> Option<i64> {
     let of = |server: &DatasetServer| match server {
         DatasetServer::Process(id) => processes::used_by(*id).map(|ticks| ticks.total() as i64),

@@ -69,8 +69,8 @@ pub trait Target: Sync {
     /// # Errors
     /// If a dataset cannot be unmounted to complete its trace, or not mounted again.
     fn recorded(&mut self) -> Result<BTreeMap<String, Recorded>>;
-    /// Returns what serves the datasets, if its CPU time can be told from that of the driver; the first one serves the pool of
-    /// most datasets.
+    /// Returns what serves the datasets, if its CPU time can be told from that of the driver; the first one serves
+    /// `[pool]`.
     fn servers(&self) -> Vec<DatasetServer>;
     /// Returns why the target can no longer be used, or `None` if it can.
     fn trouble(&self) -> Option<String>;

@@ -412,7 +412,7 @@ impl Target for PoolTarget {
                 })
             };
             let allocated = bytes("referenced")?;
-            // A dataset of a trial is no clone and has no children and no reservation: only its snapshots use more.
+            // A trial's datasets are not clones and have neither children nor reservations: only snapshots use more.
             let held = Some(bytes("used")?.saturating_sub(allocated));
             let size = Size { logical: bytes("logicalreferenced")?, allocated, held };
             sizes.insert(role.clone(), size);

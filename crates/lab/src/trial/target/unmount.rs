@@ -13,7 +13,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Unmounts; retries while a program is still ending.
 ///
 /// # Errors
-/// [`Error::Trial`] if the directory is in use for longer or is no mount; [`Error::Host`] if the program to unmount cannot be started.
+/// [`Error::Trial`] if the directory stays in use for five seconds, or is not a mount point; [`Error::Host`] if the unmount program
+/// cannot be started.
 pub fn unmount(dir: &Path) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -29,7 +30,7 @@ pub fn unmount(dir: &Path) -> Result<()> {
 /// Removes a mount from the tree of directories, also if it is in use.
 ///
 /// # Errors
-/// As [`unmount`], except that a mount in use is none.
+/// As [`unmount`], except that a mount in use is not an error.
 pub fn unmount_lazily(dir: &Path) -> Result<()> {
     run_unmount(dir, true)
 }
