@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::import_again;
+use common::{import_again, noise, vdev_words};
 use poolwright_openzfs::{Config, Engine, Error, Pool, Spec, VdevError};
 
 const SIZE: u64 = 128 << 20;
@@ -14,16 +14,6 @@ const CONTENT: usize = 3_000_000;
 
 fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).unwrap()
-}
-
-/// Incompressible bytes that differ by seed.
-fn noise(seed: u64) -> Vec<u8> {
-    let mut x = seed | 1;
-    let mut one = || {
-        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (x >> 56) as u8
-    };
-    (0..CONTENT).map(|_| one()).collect()
 }
 
 struct Files(tempfile::TempDir);
@@ -38,12 +28,7 @@ impl Files {
     }
 
     fn words(&self, text: &str) -> Vec<String> {
-        let word = |word: &str| match word {
-            "mirror" | "raidz" | "log" | "cache" | "spare" => word.to_owned(),
-            name if name.contains(':') => self.at(name).display().to_string(),
-            name => format!("{}:{SIZE}", self.at(name).display()),
-        };
-        text.split_whitespace().map(word).collect()
+        vdev_words(self.0.path(), text, SIZE)
     }
 
     fn pool(name: &str, vdevs: &str) -> (Files, Pool) {
@@ -68,7 +53,7 @@ impl Files {
 
 fn write(pool: &Pool, seed: u64) {
     let ds = pool.open_dataset("").unwrap();
-    ds.create_file(&format!("f{seed}")).unwrap().write_at(0, &noise(seed)).unwrap();
+    ds.create_file(&format!("f{seed}")).unwrap().write_at(0, &noise(CONTENT, seed)).unwrap();
     drop(ds);
     pool.sync().unwrap();
 }
@@ -84,7 +69,7 @@ fn check(pool: &Pool, seeds: &[u64]) {
     for seed in seeds {
         let mut back = vec![0; CONTENT];
         ds.open_file(&format!("f{seed}")).unwrap().read_at(0, &mut back).unwrap();
-        assert!(back == noise(*seed), "the content of f{seed}");
+        assert!(back == noise(CONTENT, *seed), "the content of f{seed}");
     }
 }
 

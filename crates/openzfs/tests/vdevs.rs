@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{import_again, victim as victim_of};
+use common::{import_again, noise, vdev_words, victim as victim_of};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Error, Import, Pool, Spec, VdevError};
 
@@ -16,16 +16,6 @@ const SIZE: u64 = 128 << 20;
 
 fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() }).unwrap()
-}
-
-/// Incompressible bytes that differ by seed.
-fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut x = seed | 1;
-    let mut one = || {
-        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (x >> 56) as u8
-    };
-    (0..len).map(|_| one()).collect()
 }
 
 struct Files(tempfile::TempDir);
@@ -43,13 +33,8 @@ impl Files {
         names.split_whitespace().map(|name| self.at(name)).collect()
     }
 
-    /// The words of a vdev specification with the names as files of this directory, each of [`SIZE`].
     fn words(&self, text: &str) -> Vec<String> {
-        let word = |word: &str| match word {
-            "mirror" | "raidz" | "log" | "cache" | "spare" => word.to_owned(),
-            name => format!("{}:{SIZE}", self.at(name).display()),
-        };
-        text.split_whitespace().map(word).collect()
+        vdev_words(self.0.path(), text, SIZE)
     }
 
     fn pool(&self, name: &str, vdevs: &str) -> Pool {

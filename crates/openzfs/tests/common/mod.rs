@@ -3,7 +3,7 @@
 #![allow(dead_code)] // not every test file uses all of it
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,4 +47,24 @@ pub fn import_again(engine: Engine, files: &[PathBuf]) -> Pool {
             imported => return imported.unwrap(),
         }
     }
+}
+
+/// Incompressible bytes that differ by seed.
+pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut x = seed | 1;
+    let mut one = || {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (x >> 56) as u8
+    };
+    (0..len).map(|_| one()).collect()
+}
+
+/// The words of a vdev specification with the names as files of this directory, each of `bytes` unless it has a size.
+pub fn vdev_words(dir: &Path, text: &str, bytes: u64) -> Vec<String> {
+    let word = |word: &str| match word {
+        "mirror" | "raidz" | "log" | "cache" | "spare" => word.to_owned(),
+        name if name.contains(':') => dir.join(name).display().to_string(),
+        name => format!("{}:{bytes}", dir.join(name).display()),
+    };
+    text.split_whitespace().map(word).collect()
 }
