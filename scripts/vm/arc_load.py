@@ -20,6 +20,7 @@ BEFORE, LENGTH, AFTER = 8, 48, 16  # seconds
 RATE = 40  # operations a second: an emulated guest must keep up
 PAGE = 16384
 PAGES = 10_000
+SCANNED_PAGES = 9_216
 ROWS = 200_000
 WORDS = "account index request session worker cache commit page buffer client query table replica segment queue message".split()
 
@@ -46,15 +47,24 @@ def paced(rate=RATE):
         yield n
 
 
-def prepare_pages(directory):
+def write_pages(path, count):
     rng = random.Random(1)
     pages = [text(rng, PAGE + 64).encode() for _ in range(512)]
-    with open(directory / "table", "wb") as out:
-        for n in range(PAGES):
+    with open(path, "wb") as out:
+        for n in range(count):
             page = pages[n * 31 % len(pages)][: PAGE - 16]
             turn = n * 16 % (PAGE - 16)
             out.write(f"{n:016d}".encode() + (page[turn:] + page[:turn])[: PAGE - 16])
+
+
+def prepare_oltp(directory):
+    write_pages(directory / "table", PAGES)
     (directory / "log").write_bytes(b"")
+
+
+def prepare_scan(directory):
+    write_pages(directory / "table", PAGES)
+    write_pages(directory / "history", SCANNED_PAGES)
 
 
 def run_oltp(directory):
@@ -75,14 +85,19 @@ def run_oltp(directory):
 
 
 def run_scan(directory):
-    """Reads of one or eight pages; every four seconds a scan of 12 MiB; few writes, and no sync."""
+    """Reads of one or eight pages; every four seconds a scan of 12 MiB of another file; few writes, and no sync.
+
+    Random reads of the same file would take the streams that a scan needs, until the clock's next second: the share that is prefetched
+    would depend on the time at which the replay began.
+    """
     rng = random.Random(3)
     table = os.open(directory / "table", os.O_RDWR)
+    history = os.open(directory / "history", os.O_RDONLY)
     scan = 0
     for n in paced():
         if n % (4 * RATE) < 96:
             start = 12 * (scan * 5 % 12) << 20
-            os.pread(table, 128 << 10, start + (n % (4 * RATE)) * (128 << 10))
+            os.pread(history, 128 << 10, start + (n % (4 * RATE)) * (128 << 10))
             scan += n % (4 * RATE) == 95
             continue
         offset = skewed(rng, PAGES - 8) * PAGE
@@ -129,7 +144,7 @@ def run_sqlite(directory):
     connection.close()
 
 
-LOADS = {"oltp": (prepare_pages, run_oltp), "scan": (prepare_pages, run_scan), "sqlite": (prepare_sqlite, run_sqlite)}
+LOADS = {"oltp": (prepare_oltp, run_oltp), "scan": (prepare_scan, run_scan), "sqlite": (prepare_sqlite, run_sqlite)}
 
 
 def run(load, directory):
