@@ -179,6 +179,17 @@ fn two_runs_are_compared_cell_by_cell() {
     let faster = report::compare(&report(1), &Report::new(&campaign, 2, &run, &trials));
     assert_eq!(faster.apart.len(), 1, "{faster:?}");
     assert!((faster.apart[0].ratio - 1.5).abs() < 1e-9 && faster.apart[0].label == "all");
+    assert_eq!(faster.apart_of_host, 0, "a rate is that of the trial");
+    for trial in trials.iter_mut().filter(|t| t.outcome.is_ok()) {
+        for phase in trial.outcome.as_mut().unwrap().phases.iter_mut() {
+            phase.measures.entry("host_cpu".into()).and_modify(|m| m.value *= 3.0);
+        }
+    }
+    let disturbed = report::compare(&report(1), &Report::new(&campaign, 2, &run, &trials));
+    assert!(disturbed.apart_of_host > 0, "{disturbed:?}");
+    assert_eq!(disturbed.apart_of_host + 1, disturbed.apart.len(), "{disturbed:?}");
+    let said = report::comparison_markdown(&disturbed);
+    assert!(said.contains(&format!("of the others, {} measure", disturbed.apart_of_host)), "{said}");
 }
 
 #[test]

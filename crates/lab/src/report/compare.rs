@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::cells::Row;
 use super::figure::Figure;
-use super::{Report, StudyReport, format};
+use super::{Report, StudyReport, format, measures};
 use crate::campaign::Case;
 
 /// The comparison of two runs.
@@ -31,6 +31,8 @@ pub struct Comparison {
     pub in_one_only: usize,
     /// Cells whose intervals do not overlap, largest difference first.
     pub apart: Vec<CellDiff>,
+    /// Number of those whose measure includes the work of other processes on the host.
+    pub apart_of_host: usize,
 }
 
 /// A cell in which the runs differ.
@@ -66,6 +68,7 @@ pub fn compare(first: &Report, second: &Report) -> Comparison {
         without_interval: 0,
         in_one_only: 0,
         apart: Vec::new(),
+        apart_of_host: 0,
     };
     for study in &first.studies {
         let Some(other) = second.studies.iter().find(|s| s.name == study.name) else { continue };
@@ -84,6 +87,7 @@ pub fn compare(first: &Report, second: &Report) -> Comparison {
         }
     }
     all.share = (all.cells > 0).then(|| all.agree as f64 / all.cells as f64);
+    all.apart_of_host = all.apart.iter().filter(|cell| measures::is_of_host(&cell.measure)).count();
     all.apart.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
     all
 }

@@ -54,6 +54,12 @@ fn usual(name: &str, unit: &str) -> Option<Better> {
     }
 }
 
+/// Whether a measure includes the work of all processes of the host, not only that of the trial.
+pub fn is_of_host(column: &str) -> bool {
+    let name = bare(column);
+    name == "run_queue" || name.starts_with("host_") || name.starts_with("disk_")
+}
+
 /// Whether a measure describes speed, and so belongs on one axis of the trade-off against space.
 pub fn is_speed(column: &str, unit: &str) -> bool {
     let cpu = matches!(bare(column), "user_s" | "system_s" | "engine_s");

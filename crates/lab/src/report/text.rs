@@ -109,6 +109,13 @@ pub fn agreement(c: &Comparison) -> String {
         c.agree,
         format::counted(c.cells, "cell")
     );
+    if c.apart_of_host > 0 {
+        let measure = if c.apart_of_host == 1 { "measures" } else { "measure" };
+        out += &format!(
+            "; of the others, {} {measure} the whole host with all of its processes",
+            c.apart_of_host
+        );
+    }
     let has = |n| if n == 1 { "has" } else { "have" };
     if c.without_interval > 0 {
         let (n, cells) = (c.without_interval, format::counted(c.without_interval, "cell"));
