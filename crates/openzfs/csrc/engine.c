@@ -232,6 +232,7 @@ static const struct tunable { const char *name; int wide; void *ours; } tunables
 	{ "zfs_compressed_arc_enabled", 0, NULL },
 	{ "zfs_dirty_data_max", 1, NULL },
 	{ "zfs_immediate_write_sz", 1, &pw_immediate_write_sz },
+	{ "zfs_max_recordsize", 0, NULL },
 	{ "zfs_txg_timeout", 0, NULL },
 	{ "zfs_vdev_async_write_max_active", 0, NULL },
 };

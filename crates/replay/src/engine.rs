@@ -29,6 +29,9 @@ pub struct EngineOptions {
     pub device: Device,
     /// `zfs_txg_timeout` in seconds; of recorded time unless the replay is paced.
     pub txg_timeout_s: u32,
+    /// Module parameters of OpenZFS that differ from their defaults, from [`Engine::tunables`].
+    #[serde(default)]
+    pub tunables: BTreeMap<String, u64>,
 }
 
 /// A scratch pool that contains the trace's files.
@@ -66,6 +69,9 @@ impl EngineTarget {
             txg_timeout_s: if paced { options.txg_timeout_s } else { 3600 },
             ..Config::default()
         })?;
+        for (name, value) in &options.tunables {
+            engine.set_tunable(name, *value)?;
+        }
         let pool = scratch_pool(engine, &options.scratch, options.ashift)?;
         let mut datasets = BTreeMap::new();
         let none = Settings::new();

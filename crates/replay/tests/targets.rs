@@ -78,6 +78,7 @@ fn the_engine_conforms() {
         dirty_bytes: 128 << 20,
         device: Device::none(),
         txg_timeout_s: 5,
+        tunables: BTreeMap::new(),
     };
     let settings =
         BTreeMap::from([("data".to_string(), [("recordsize".to_string(), "16K".to_string())].into())]);

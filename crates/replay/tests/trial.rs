@@ -81,6 +81,7 @@ fn engine(dir: &Path) -> TargetSpec {
         dirty_bytes: 128 << 20,
         device: Device::none(),
         txg_timeout_s: 5,
+        tunables: BTreeMap::new(),
     })
 }
 
@@ -116,6 +117,22 @@ fn the_engine_does_what_the_trace_did() {
     let large = trial::run(&spec, &|| false).unwrap();
     let (s, l) = (small.write_amplification.unwrap(), large.write_amplification.unwrap());
     assert!(l > s, "1M records under 16K writes: {l:.2}, 16K records: {s:.2}");
+}
+
+#[test]
+fn module_parameters_apply_to_the_trial() {
+    let _guard = ONE_AT_A_TIME.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let mut spec = prepare(dir.path(), engine(dir.path()));
+    set(&mut spec, "16K", "lz4");
+    // The engine of this process keeps the last value, which is the default.
+    for enabled in [0, 1] {
+        let TargetSpec::Engine(options) = &mut spec.target else { unreachable!("it is the engine") };
+        options.tunables = [("zfs_compressed_arc_enabled".to_owned(), enabled)].into();
+        let arc = trial::run(&spec, &|| false).unwrap().arc;
+        let is_compressed = arc.compressed_size < arc.uncompressed_size * 3 / 4;
+        assert_eq!(is_compressed, enabled == 1, "{arc:?}");
+    }
 }
 
 #[test]

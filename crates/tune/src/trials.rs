@@ -67,6 +67,7 @@ impl Tuner<'_> {
                 dirty_bytes: self.request.dirty_bytes,
                 device: self.request.device.clone(),
                 txg_timeout_s: 5,
+                tunables: BTreeMap::new(),
             }),
             Some(on) => {
                 let mut options = on.options.clone();

@@ -79,6 +79,7 @@ fn spec(dir: &std::path::Path, settings: &Settings) -> Spec {
             dirty_bytes: 512 << 20,
             device: Device::none(),
             txg_timeout_s: 5,
+            tunables: BTreeMap::new(),
         }),
         settings: BTreeMap::from([("data".to_string(), settings.clone())]),
         roles: vec![],

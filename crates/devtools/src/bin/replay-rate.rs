@@ -110,6 +110,7 @@ fn main() {
         dirty_bytes: 512 << 20,
         device: Device::none(),
         txg_timeout_s: 5,
+        tunables: BTreeMap::new(),
     };
     let settings =
         [("recordsize".to_string(), "16K".to_string()), ("compression".to_string(), "lz4".to_string())];

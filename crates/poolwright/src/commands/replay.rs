@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use poolwright_host::quoted;
-use poolwright_openzfs::limits;
+use poolwright_openzfs::{Engine, limits};
 use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
 use poolwright_render::replay_table::{self, TrialRow};
 use poolwright_replay::preparation::{Prepared, prepare};
@@ -81,6 +81,10 @@ pub struct Args {
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: u32,
 
+    /// Module parameter of the engine, such as zfs_dirty_data_max=4G (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = Engine::parse_tunable, conflicts_with_all = ["dir", "on"])]
+    tunable: Vec<(String, u64)>,
+
     /// Number of trials of each setting
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
@@ -145,6 +149,7 @@ impl Args {
                 dirty_bytes: limits::default_dirty_bytes(),
                 device,
                 txg_timeout_s: 5,
+                tunables: self.tunable.iter().cloned().collect(),
             }),
         })
     }
