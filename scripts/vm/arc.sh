@@ -11,8 +11,10 @@ PARAMETERS=/sys/module/zfs/parameters
 pass() { printf 'pass\t%s\n' "$*"; }
 fail() { printf 'fail\t%s\n' "$*"; }
 
-# limit_arc BYTES: both limits, in steps: a maximum must be above the minimum when it is set.
+# limit_arc BYTES MAX-RECORDSIZE: both limits, in steps: a maximum must be above the minimum when it is set. The ARC exceeds its limit by
+# zfs_max_recordsize before OpenZFS evicts.
 limit_arc() {
+    echo "$2" >$PARAMETERS/zfs_max_recordsize
     echo $((32 << 20)) >$PARAMETERS/zfs_arc_min
     echo "$1" >$PARAMETERS/zfs_arc_max
     echo "$1" >$PARAMETERS/zfs_arc_min
@@ -59,15 +61,15 @@ replay_in() {
     zfs destroy "$POOL/$name"
 }
 
-# step_replay ARC-BYTES: /disk/settings has a line "NAME TRACE MARKER PROPERTY=VALUE..." for each replay.
+# step_replay ARC-BYTES MAX-RECORDSIZE: /disk/settings has a line "NAME TRACE MARKER PROPERTY=VALUE..." for each replay.
 step_replay() {
     local name trace marker options
     truncate -s 4G "/disk/$POOL"
     zpool create -f -o ashift=12 -O mountpoint=none -O atime=off "$POOL" "/disk/$POOL" || { fail "zpool create"; return; }
-    if limit_arc "$1"; then pass "the ARC is limited to $1 bytes"; else fail "the ARC is not limited to $1 bytes"; fi
+    if limit_arc "$1" "$2"; then pass "the ARC is limited to $1 bytes"; else fail "the ARC is not limited to $1 bytes"; fi
     # The copy of the files that a replay makes: in memory, because the emulated disk is slow.
     mkdir -p /scratch
-    mount -t tmpfs -o size=1G tmpfs /scratch
+    mount -t tmpfs -o size=1400M tmpfs /scratch
     while IFS=$'\t' read -r name trace marker options; do
         # shellcheck disable=SC2086 # one argument for each property
         replay_in "$name" "$trace" "$marker" $options </dev/null

@@ -1,9 +1,6 @@
 # shellcheck shell=bash
 # The part `arc` of scripts/test-kernel.sh, which sources this file: replays of traces on the engine and in a kernel's datasets.
 
-# The smallest limit of the ARC.
-ARC_BYTES=$((64 << 20))
-
 arc_compare() { PYTHONDONTWRITEBYTECODE=1 python3 "$POOLWRIGHT_ROOT/scripts/vm/arc.py" "$@"; }
 
 # arc_record LOAD DIR: records a load as DIR/LOAD.parquet; its files are in DIR/data/LOAD. `record` needs root.
@@ -34,7 +31,7 @@ arc_stage() {
 }
 
 part_arc() {
-    local disk=$WORK/arc.disk dir=$WORK/arc load engine
+    local disk=$WORK/arc.disk dir=$WORK/arc load engine limits
     if [ -n "${POOLWRIGHT_TRACES:-}" ]; then
         cp -r "$POOLWRIGHT_TRACES" "$dir"
     else
@@ -48,7 +45,8 @@ part_arc() {
     # Both replays are paced, so neither depends on the speed of the machine.
     arc_compare engine "$PROGRAM" "$dir" "$dir/data" >"$WORK/arc.engine" 2>&1 &
     engine=$!
-    GUEST_STEPS=arc.sh GUEST_SECONDS=5400 guest "$disk" 0 replay "$ARC_BYTES"
+    read -ra limits < <(arc_compare limits)
+    GUEST_STEPS=arc.sh GUEST_SECONDS=5400 guest "$disk" 0 replay "${limits[@]}"
     expect "the engine replayed all" wait $engine || tail -n 3 "$WORK/arc.engine"
     disk_get "$disk" "$WORK" arc.tar
     tar -C "$dir" -xf "$WORK/arc.tar" || fail "the guest wrote no results"
