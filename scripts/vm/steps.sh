@@ -125,6 +125,7 @@ step_take_vdevs() {
     else
         fail "$pool: $status"
     fi
+    if grep -Eq "/disk/$pool\.[mxu]" <<<"$status"; then fail "$pool: $status"; else pass "$pool: without the removed files"; fi
     if grep -Eq "/disk/$pool\.s +AVAIL" <<<"$status"; then pass "$pool: the spare is available"; else fail "$pool: $status"; fi
     mount_apart "$pool"
     manifest "/disk/$pool.read"

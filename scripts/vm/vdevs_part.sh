@@ -12,6 +12,18 @@ on_pool() {
     POOLWRIGHT_STATE_DIR=$WORK/vdevs.state POOLWRIGHT_RUNTIME_DIR=$WORK/vdevs.run "$PROGRAM" pool "$verb" "$pool" "$@" "${files[@]}" 2>&1
 }
 
+# add_and_remove POOL: adds a log, a cache and a spare, and removes them.
+add_and_remove() {
+    local pool=$1 kept=("${VDEVS[@]}") use
+    expect "$pool: the engine adds another log, a cache and another spare" into "$WORK/said" \
+        on_pool "$pool" add log "$pool.m:128M" cache "$pool.x:128M" spare "$pool.u:512M" || return
+    VDEVS+=("$pool.m" "$pool.x" "$pool.u")
+    for use in m x u; do
+        expect "$pool: the engine removes $pool.$use" into "$WORK/said" on_pool "$pool" remove "$pool.$use" || return
+    done
+    VDEVS=("${kept[@]}")
+}
+
 part_vdevs() {
     local number=$((SEED + 50))
     local pool=tree$number disk=$WORK/vdevs.disk
@@ -26,8 +38,9 @@ part_vdevs() {
     expect "$pool: the engine adds a mirror, a log and a spare" into "$WORK/said" \
         on_pool "$pool" add mirror "$pool.d:512M" "$pool.e:512M" log "$pool.l:128M" spare "$pool.s:512M" || return 0
     VDEVS+=("$pool.d" "$pool.e" "$pool.l" "$pool.s")
-    # The replaced file must not be taken for a vdev of the pool: it stays beside the others.
-    disk_make "$disk" 4G "$pool" "${VDEVS[@]}"
+    add_and_remove "$pool" || return 0
+    # The replaced file and the removed ones must not be taken for vdevs of the pool: they stay beside the others.
+    disk_make "$disk" 4G "$pool" "${VDEVS[@]}" "$pool.m" "$pool.x" "$pool.u"
     guest "$disk" 0 take_vdevs "$pool"
     disk_get "$disk" "$WORK" "${VDEVS[@]}" "$pool.t" "$pool.read"
     same "$pool: the kernel reads what the engine made" "$pool.here" "$pool.read"

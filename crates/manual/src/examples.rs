@@ -145,6 +145,7 @@ pub const EXAMPLES: &[VerbExamples] = &[
     ),
     entry(&["pool", "attach"], &["poolwright pool attach -w tank /srv/a.img /disk2/b.img"]),
     entry(&["pool", "detach"], &["poolwright pool detach tank /srv/a.img"]),
+    entry(&["pool", "remove"], &["poolwright pool remove tank /ssd/log.img"]),
     entry(
         &["pool", "replace"],
         &[

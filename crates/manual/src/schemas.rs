@@ -77,6 +77,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("pool-import", of::<ImportResult>()),
         ("pool-iostat", of::<IoReport>()),
         ("pool-list", of::<ListOutput>()),
+        ("pool-remove", of::<ChangedPool>()),
         ("pool-replace", of::<ChangedPool>()),
         ("pool-scrub", of::<PoolScrub>()),
         ("pool-status", of::<StatusOutput>()),

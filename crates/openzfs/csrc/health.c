@@ -91,6 +91,8 @@ static void
 tell(vdev_t *vd, pw_vdev_cb *each, void *arg)
 {
 	vdev_stat_t vs;
+	if (vd->vdev_ops == &vdev_hole_ops || vd->vdev_ops == &vdev_indirect_ops)
+		return;		/* the place of a removed vdev */
 	vdev_get_stats(vd, &vs);
 	pw_vdev_health_t health = {
 		.guid = vd->vdev_guid, .allocated = vs.vs_alloc, .size = vs.vs_space, .read_errors = vs.vs_read_errors,

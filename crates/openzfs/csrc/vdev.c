@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
-/* The vdevs of a pool: their configuration, and adding, attaching, detaching and replacing them. */
+/* The vdevs of a pool: their configuration, and adding, attaching, detaching, removing and replacing them. */
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <sys/zfs_context.h>
 #include <sys/spa.h>
 #include <sys/spa_impl.h>
@@ -150,6 +153,48 @@ pw_pool_detach(const char *name, uint64_t guid)
 	error = spa_vdev_detach(spa, guid, 0, B_FALSE);
 	spa_close(spa, FTAG);
 	return (error);
+}
+
+typedef struct removal {
+	spa_t *spa;
+	atomic_int ended;
+} removal_t;
+
+/* The removal of a log waits for a transaction group for each dataset, which otherwise begins only after zfs_txg_timeout. */
+static void *
+begin_txgs(void *arg)
+{
+	removal_t *removal = arg;
+	while (!atomic_load(&removal->ended)) {
+		txg_wait_open(spa_get_dsl(removal->spa), 0, B_TRUE);
+		(void) usleep(10000);
+	}
+	return (NULL);
+}
+
+int
+pw_pool_remove(const char *name, uint64_t guid)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+	if (error != 0)
+		return (error);
+	/* The library would begin to move the data of a data vdev. */
+	spa_config_enter(spa, SCL_CONFIG, FTAG, RW_READER);
+	const vdev_t *vd = spa_lookup_by_guid(spa, guid, B_TRUE);
+	const int removable = vd != NULL && (vd->vdev_aux != NULL || (vd->vdev_islog && vd == vd->vdev_top));
+	spa_config_exit(spa, SCL_CONFIG, FTAG);
+	removal_t removal = { .spa = spa };
+	pthread_t thread;
+	if (!removable)
+		error = ENOTSUP;
+	else if ((error = pthread_create(&thread, NULL, begin_txgs, &removal)) == 0) {
+		error = spa_vdev_remove(spa, guid, B_FALSE);
+		atomic_store(&removal.ended, 1);
+		(void) pthread_join(thread, NULL);
+	}
+	spa_close(spa, FTAG);
+	return (error == EEXIST ? EIO : error);	/* EEXIST: a log could not be written to the pool */
 }
 
 /* Whether the library has still to start a resilver, or to finish one: it does both in a background thread. */

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::error::host;
+
+/// A vdev consists of a multiple of this size, the size of a label.
+pub(crate) const LABEL_BYTES: u64 = 256 << 10;
 
 /// A change of a pool file by another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -73,6 +76,17 @@ impl OpenFile {
             Ok(OpenFile { path, is_auxiliary, file, size })
         };
         paths.into_iter().zip(files).zip(is_auxiliary).map(one).collect()
+    }
+
+    /// Erases the labels, so that the file belongs to no pool: two at its start, and two at its end.
+    pub(crate) fn erase_labels(&self) -> std::io::Result<()> {
+        let two = vec![0; 2 * LABEL_BYTES as usize];
+        let size = self.file.metadata()?.len() / LABEL_BYTES * LABEL_BYTES;
+        if size >= 4 * LABEL_BYTES {
+            self.file.write_all_at(&two, 0)?;
+            self.file.write_all_at(&two, size - 2 * LABEL_BYTES)?;
+        }
+        self.file.sync_data()
     }
 
     /// Returns the change of the file, or `None` if it is unchanged.

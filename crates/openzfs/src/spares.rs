@@ -6,14 +6,11 @@ use std::path::PathBuf;
 use poolwright_host::quoted;
 
 use crate::c_text::c_paths;
-use crate::changed::OpenFile;
+use crate::changed::{LABEL_BYTES, OpenFile};
 use crate::error::{check, host};
 use crate::leaf::Leaf;
 use crate::new_files::lock;
 use crate::{Error, Pool, Result, VdevError, ffi};
-
-/// The library uses a multiple of this size of a file.
-const LABEL_BYTES: u64 = 256 << 10;
 
 /// Moves the files of auxiliary vdevs to the end.
 fn sort_by_use(files: &mut [OpenFile], leaves: &[Leaf]) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use poolwright_host::quoted;
 
-/// Why vdevs of a pool cannot be added, attached, detached or replaced.
+/// Why vdevs of a pool cannot be added, attached, detached, removed or replaced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VdevError {
@@ -67,15 +67,23 @@ pub enum VdevError {
     /// The vdev is a spare in use, or the one that a spare replaces.
     #[error("{} is a spare in use, or is replaced by one\nhint: detach one of the two first", quoted(.0))]
     Spared(PathBuf),
-    /// The vdev to detach is a spare that is not in use.
+    /// The vdev to detach has no data of the pool.
     #[error(
-        "{} is an available spare, which replaces no vdev\n\
-         hint: only a spare in use can be detached; `zpool remove` of the kernel module removes an available one",
+        "{} is {kind}, which cannot be detached\nhint: `poolwright pool remove` removes it",
+        quoted(device)
+    )]
+    NotDetachable {
+        /// The vdev.
+        device: PathBuf,
+        /// Its kind: `an available spare`, `a cache vdev`.
+        kind: &'static str,
+    },
+    /// A spare that cannot be opened.
+    #[error(
+        "the spare {} cannot be opened, or has no valid label\n\
+         hint: name a new file; `poolwright pool remove` removes the spare",
         quoted(.0)
     )]
-    AvailableSpare(PathBuf),
-    /// A spare that cannot be opened.
-    #[error("the spare {} cannot be opened, or has no valid label\nhint: name a new file", quoted(.0))]
     UnavailableSpare(PathBuf),
     /// A spare is too small for the vdev that it is to replace.
     #[error(
@@ -91,6 +99,27 @@ pub enum VdevError {
         /// The least size in bytes.
         least: u64,
     },
+    /// The log to remove holds changes that no dataset has replayed since a crash.
+    #[error(
+        "the log {} holds changes that were not replayed since the pool's last user was killed\n\
+         hint: mount the pool's datasets first, which replays them",
+        quoted(.0)
+    )]
+    UnreplayedLog(PathBuf),
+    /// The log to remove may hold changes of an encrypted dataset whose key is not loaded.
+    #[error(
+        "the log {} may hold changes of an encrypted dataset whose key is not loaded\n\
+         hint: import the pool into the kernel, load the key (`zfs load-key`), and remove the log there (`zpool remove`)",
+        quoted(.0)
+    )]
+    LockedLog(PathBuf),
+    /// The vdev to remove holds data, or is a spare in use.
+    #[error(
+        "{} holds data of the pool: only available spares, cache vdevs and logs can be removed\n\
+         hint: `poolwright pool detach` removes a file from its mirror, or ends the use of a spare",
+        quoted(.0)
+    )]
+    NotRemovable(PathBuf),
     /// A vdev to detach is not a part of a mirror.
     #[error("{} is not part of a mirror, and no other file has its data", quoted(.0))]
     NotMirrored(PathBuf),
@@ -113,10 +142,13 @@ impl VdevError {
             VdevError::InUse(_)
             | VdevError::BeingReplaced(_)
             | VdevError::Spared(_)
+            | VdevError::UnreplayedLog(_)
+            | VdevError::LockedLog(_)
             | VdevError::OnlyCopy(_) => libc::EBUSY,
-            VdevError::Unsuitable { .. } | VdevError::AvailableSpare(_) | VdevError::NotMirrored(_) => {
-                libc::ENOTSUP
-            }
+            VdevError::Unsuitable { .. }
+            | VdevError::NotDetachable { .. }
+            | VdevError::NotRemovable(_)
+            | VdevError::NotMirrored(_) => libc::ENOTSUP,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of an imported pool's vdevs: add, attach, detach, replace. `spares` has what concerns only hot spares.
+//! Changes of an imported pool's vdevs: add, attach, detach, remove, replace. `spares` has what concerns only hot spares.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -250,12 +250,9 @@ impl Pool {
         const WHAT: &str = "detaching a vdev of";
         self.check_writable(WHAT)?;
         let leaf = self.leaf(WHAT, device)?;
-        if leaf.is_used_for(ffi::PW_CACHE) {
-            let why = VdevError::Unsuitable { device: leaf.path, kind: "a cache vdev", action: "detached" };
-            return Err(self.refusal(WHAT, why));
-        }
-        if leaf.is_available_spare() {
-            return Err(self.refusal(WHAT, VdevError::AvailableSpare(leaf.path)));
+        if leaf.is_auxiliary() {
+            let kind = if leaf.is_available_spare() { "an available spare" } else { "a cache vdev" };
+            return Err(self.refusal(WHAT, VdevError::NotDetachable { device: leaf.path, kind }));
         }
         if !leaf.is_in(ffi::PW_MIRROR) && leaf.raw.substitution == 0 {
             return Err(self.refusal(WHAT, VdevError::NotMirrored(leaf.path)));
@@ -268,6 +265,46 @@ impl Pool {
         }
         self.forget_unused()?;
         Ok(())
+    }
+
+    /// Removes an available spare, a cache vdev, or a log with all files of its mirror. The files stay.
+    ///
+    /// # Errors
+    /// [`Error::Vdev`] if the pool is read-only, there is no such device, or the device is a vdev of another kind; [`Error::Engine`] if the
+    /// library refuses.
+    pub fn remove_vdev(&self, device: &Path) -> Result<()> {
+        const WHAT: &str = "removing a vdev of";
+        self.check_writable(WHAT)?;
+        let leaf = self.leaf(WHAT, device)?;
+        let is_log = leaf.is_used_for(ffi::PW_LOG);
+        if !is_log && !leaf.is_auxiliary() {
+            return Err(self.refusal(WHAT, VdevError::NotRemovable(leaf.path)));
+        }
+        let leaves = self.leaves()?;
+        // SAFETY: the name of an imported, writable pool. Of an auxiliary vdev, `top` is the vdev itself.
+        let why = match unsafe { ffi::pw_pool_remove(self.inner.name.as_ptr(), leaf.raw.top) } {
+            libc::EBUSY if is_log => VdevError::UnreplayedLog(leaf.path),
+            libc::EACCES if is_log => VdevError::LockedLog(leaf.path),
+            errno => {
+                check(WHAT, self.name(), errno)?;
+                self.erase_labels(leaves.iter().filter(|other| other.raw.top == leaf.raw.top));
+                self.forget_unused()?;
+                return Ok(());
+            }
+        };
+        Err(self.refusal(WHAT, why))
+    }
+
+    /// Erases the labels of removed vdevs, because the library leaves those of auxiliary vdevs, and of a log with a faulted file: an
+    /// import that searches a directory would take them for vdevs of the pool. Ignores errors: a file that cannot be written may be the
+    /// reason for its removal.
+    fn erase_labels<'a>(&self, removed: impl Iterator<Item = &'a Leaf>) {
+        let files = self.inner.files();
+        for leaf in removed {
+            if let Some(file) = files.iter().find(|file| leaf.is_at(&file.path)) {
+                let _ = file.erase_labels();
+            }
+        }
     }
 
     /// Waits until no resilver is running, and until the vdevs that it has replaced are detached. Returns whether a vdev is

@@ -201,7 +201,7 @@ fn a_new_file_relieves_a_spare() {
 fn refusals_change_nothing() {
     let (files, pool) = Files::pool("strict", "mirror a b log l cache x spare s small:64M");
     write(&pool, 1);
-    assert_eq!(refused(pool.detach(&files.at("s"))), VdevError::AvailableSpare(files.at("s")));
+    assert!(matches!(refused(pool.detach(&files.at("s"))), VdevError::NotDetachable { .. }));
     for device in ["l", "x", "s"] {
         assert!(
             matches!(refused(files.replace(&pool, device, "small")), VdevError::Unsuitable { .. }),
@@ -217,12 +217,51 @@ fn refusals_change_nothing() {
     assert_eq!(states(&pool), ["AVAIL", "AVAIL"]);
 
     files.use_spare(&pool, "a", "s");
+    assert_eq!(refused(pool.remove_vdev(&files.at("s"))), VdevError::NotRemovable(files.at("s")));
     assert_eq!(refused(files.replace(&pool, "b", "s")), VdevError::InUse(files.at("s")));
     assert_eq!(refused(files.replace(&pool, "a", "small")), VdevError::Spared(files.at("a")));
     let attached = pool.attach(&files.at("a"), (&files.at("new"), None), |_| Ok(()));
     assert_eq!(refused(attached), VdevError::Spared(files.at("a")));
     assert!(!files.at("new").exists());
     pool.detach(&files.at("s")).unwrap();
+    check(&pool, &[1]);
+}
+
+#[test]
+fn a_removed_spare_belongs_to_no_pool() {
+    let (files, pool) = Files::pool("shrinking", "a spare s t");
+    write(&pool, 1);
+    pool.remove_vdev(&files.at("t")).unwrap();
+    assert_eq!((states(&pool), pool.files()), (vec!["AVAIL".to_owned()], files.all("a s")));
+    // A missing spare can be removed too.
+    fs::remove_file(files.at("s")).unwrap();
+    pool.remove_vdev(&files.at("s")).unwrap();
+    assert_eq!((states(&pool).len(), pool.files()), (0, files.all("a")));
+    pool.export().unwrap();
+    let pool = import_again(engine(), &files.all("a t"));
+    assert_eq!(states(&pool), [] as [String; 0]);
+    check(&pool, &[1]);
+    // Its labels are erased: the file names no pool.
+    assert!(
+        Pool::name_in(&files.at("t")).unwrap_err().to_string().contains("none of its four labels is valid")
+    );
+}
+
+/// The label of a spare is invalid if a program was killed while it activated the spare.
+#[test]
+fn a_spare_without_a_label_is_removed_and_added_again() {
+    let (files, pool) = Files::pool("torn", "a spare s");
+    write(&pool, 1);
+    pool.export().unwrap();
+    fs::write(files.at("s"), vec![0; SIZE as usize]).unwrap();
+    let pool = import_again(engine(), &files.all("a s"));
+    assert_eq!(refused(files.replace(&pool, "a", "s")), VdevError::UnavailableSpare(files.at("s")));
+    pool.remove_vdev(&files.at("s")).unwrap();
+    fs::remove_file(files.at("s")).unwrap();
+    let groups = Spec::parse_added(&files.words("spare s")).unwrap();
+    pool.add_vdevs(&groups, |_| Ok::<(), Error>(())).unwrap();
+    assert_eq!(states(&pool), ["AVAIL"]);
+    files.use_spare(&pool, "a", "s");
     check(&pool, &[1]);
 }
 

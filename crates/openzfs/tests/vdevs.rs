@@ -265,7 +265,9 @@ fn refusals_change_nothing() {
     assert!(matches!(refused(files.replace(&pool, "a", Some("b"))), VdevError::InUse(_)));
     assert!(matches!(refused(files.replace(&pool, "x", Some("c"))), VdevError::Unsuitable { .. }));
     assert!(matches!(refused(pool.detach(&files.at("z"))), VdevError::NoSuchDevice { .. }));
-    assert!(matches!(refused(pool.detach(&files.at("x"))), VdevError::Unsuitable { .. }));
+    assert!(matches!(refused(pool.detach(&files.at("x"))), VdevError::NotDetachable { .. }));
+    assert!(matches!(refused(pool.remove_vdev(&files.at("z"))), VdevError::NoSuchDevice { .. }));
+    assert_eq!(refused(pool.remove_vdev(&files.at("a"))), VdevError::NotRemovable(files.at("a")));
 
     assert_eq!(names(), before, "no new file is left, and none is removed");
     assert_eq!(fs::read(files.at("full")).unwrap(), b"precious");

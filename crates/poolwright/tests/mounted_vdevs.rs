@@ -1,7 +1,10 @@
 //! Changes of the vdevs of mounted pools, and kills of the process that makes them.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 mod common;
@@ -130,6 +133,46 @@ fn a_spare_is_added_and_used_while_programs_write() {
         assert!(std::fs::read(p.at(file)).unwrap() == content, "{file}");
     }
     is_sound(&p);
+}
+
+/// Appends and syncs pages to a file until `stop`; returns their number.
+fn append_synced(path: &Path, stop: &AtomicBool) -> usize {
+    let mut file = std::fs::File::create(path).unwrap();
+    let mut pages = 0;
+    while !stop.load(Ordering::Relaxed) {
+        file.write_all(&noise(4096, pages as u64)).unwrap();
+        file.sync_data().unwrap();
+        pages += 1;
+    }
+    pages
+}
+
+#[test]
+fn a_log_is_removed_while_a_program_syncs() {
+    skip_without_fuse!();
+    let mut p = Mounted::on("a:256M log mirror k:128M l:128M cache x:128M");
+    let stop = AtomicBool::new(false);
+    let path = p.at("m/synced");
+    let pages = std::thread::scope(|threads| {
+        let writer = threads.spawn(|| append_synced(&path, &stop));
+        until("it has written", || std::fs::metadata(&path).is_ok_and(|meta| meta.len() > 100 * 4096));
+        p.run("pool remove tank l");
+        let before = std::fs::metadata(&path).unwrap().len();
+        until("it goes on", || std::fs::metadata(&path).unwrap().len() > before + 10 * 4096);
+        p.run("pool remove tank x");
+        stop.store(true, Ordering::Relaxed);
+        writer.join().unwrap()
+    });
+    assert_eq!(registered(&p), names("a"));
+    is_sound(&p);
+    p.umount();
+    until("the pool is exported", || !p.is_alive());
+    // The removed files are still there, and belong to no pool.
+    p.run("pool import tank -d .");
+    assert_eq!(registered(&p), names("a"));
+    p.mount();
+    let wanted: Vec<u8> = (0..pages).flat_map(|page| noise(4096, page as u64)).collect();
+    assert!(std::fs::read(&path).unwrap() == wanted, "{pages} pages");
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub struct Label {
     pub guid: u64,
     /// The name of the host that had the pool open last.
     pub host: Option<String>,
-    /// Number of top-level vdevs of the pool.
+    /// Number of top-level vdevs of the pool, without removed logs.
     pub tops: u64,
     /// The top-level vdev that the file belongs to.
     pub top: Option<Vdev>,
@@ -132,7 +132,11 @@ impl Label {
             txg,
             guid: list.number("guid")?,
             host: list.text("hostname").map(str::to_owned),
-            tops: list.number("vdev_children").unwrap_or(0),
+            // A removed log leaves a hole among the pool's children.
+            tops: list
+                .number("vdev_children")
+                .unwrap_or(0)
+                .saturating_sub(list.numbers("hole_array").len() as u64),
             top: list.list("vdev_tree").map(Vdev::from_list),
         })
     }

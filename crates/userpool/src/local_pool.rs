@@ -455,6 +455,10 @@ impl PoolApi for LocalPool {
         self.detach_file(device)
     }
 
+    fn remove(&self, device: &Path) -> Answer<VdevChange> {
+        self.remove_file(device)
+    }
+
     fn replace(&self, device: &Path, new: Option<&NewVdevFile>, wait: bool) -> Answer<VdevChange> {
         self.replace_file(device, new, wait)
     }

@@ -129,6 +129,11 @@ pub enum Request {
         /// A file of the pool, or a GUID.
         device: PathBuf,
     },
+    /// Removes an available spare, a cache vdev, or a log; the files stay. Returns [`VdevChange`].
+    Remove {
+        /// A file of the pool, or a GUID.
+        device: PathBuf,
+    },
     /// Replaces a vdev by a new file. Returns [`VdevChange`].
     Replace {
         /// A file of the pool, or a GUID.

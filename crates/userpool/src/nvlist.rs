@@ -1,7 +1,7 @@
 //! Name-value lists as stored in vdev labels: XDR, big-endian, everything padded to four bytes.
 //!
 //! A list is a version, flags, then pairs: encoded size, decoded size, name, type, number of elements, value. A pair with
-//! two zero sizes ends the list. Only numbers, strings and lists are decoded; other values are skipped by their encoded
+//! two zero sizes ends the list. Only numbers, arrays of numbers, strings and lists are decoded; other values are skipped by their encoded
 //! size. The input may be damaged, so no length is trusted.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 const XDR: u8 = 1;
 const UINT64: u32 = 8;
 const STRING: u32 = 9;
+const UINT64_ARRAY: u32 = 16;
 const NVLIST: u32 = 19;
 const NVLIST_ARRAY: u32 = 20;
 /// The deepest nesting accepted. Labels have four levels: list, vdev_tree, children, their children.
@@ -21,6 +22,7 @@ pub(crate) struct List(BTreeMap<String, Value>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     Number(u64),
+    Numbers(Vec<u64>),
     Text(String),
     List(List),
     Lists(Vec<List>),
@@ -29,6 +31,10 @@ enum Value {
 impl List {
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         if let Value::Number(number) = self.0.get(name)? { Some(*number) } else { None }
+    }
+
+    pub(crate) fn numbers(&self, name: &str) -> &[u64] {
+        if let Some(Value::Numbers(numbers)) = self.0.get(name) { numbers } else { &[] }
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
@@ -105,6 +111,11 @@ impl<'a> Reader<'a> {
         Some(Some(match kind {
             UINT64 => Value::Number(self.u64()?),
             STRING => Value::Text(self.text()?),
+            // XDR repeats the number of elements before them.
+            UINT64_ARRAY => {
+                let len = self.u32()?;
+                Value::Numbers((0..len).map(|_| self.u64()).collect::<Option<Vec<u64>>>()?)
+            }
             NVLIST => Value::List(self.list(depth + 1)?),
             NVLIST_ARRAY => {
                 Value::Lists((0..count).map(|_| self.list(depth + 1)).collect::<Option<Vec<List>>>()?)
@@ -151,6 +162,8 @@ mod tests {
         let body = list(|out| {
             pair(out, "name", STRING, 1, &name);
             pair(out, "flag", 1, 0, &[]);
+            let numbers = [&2u32.to_be_bytes()[..], &3u64.to_be_bytes(), &5u64.to_be_bytes()].concat();
+            pair(out, "hole_array", UINT64_ARRAY, 2, &numbers);
             pair(out, "tree", NVLIST, 1, &child);
             pair(out, "children", NVLIST_ARRAY, 2, &[&child[..], &child[..]].concat());
             pair(out, "txg", UINT64, 1, &u64::MAX.to_be_bytes());

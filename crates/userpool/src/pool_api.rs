@@ -116,6 +116,12 @@ pub trait PoolApi: Send + Sync {
     /// `ENODEV` if the pool has no such device; `ENOTSUP` if it is not part of a mirror; `EBUSY` if no other vdev has all of
     /// its data; `EROFS` or `EIO` as [`PoolApi::set`].
     fn detach(&self, device: &Path) -> Result<VdevChange, Fault>;
+    /// Removes an available spare, a cache vdev, or a log with all files of its mirror.
+    ///
+    /// # Errors
+    /// `ENODEV` if the pool has no such device; `ENOTSUP` if it is a vdev of another kind; `EBUSY` if a log has changes that were not
+    /// replayed, or those of an encrypted dataset; `EROFS` or `EIO` as [`PoolApi::set`]; or if the engine refuses.
+    fn remove(&self, device: &Path) -> Result<VdevChange, Fault>;
     /// Replaces a vdev by a new file.
     ///
     /// # Errors
@@ -166,6 +172,7 @@ pub fn answer(owner: &dyn PoolApi, request: &Request) -> Reply {
         Request::Add { groups } => owner.add(groups).and_then(json),
         Request::Attach { device, new, wait } => owner.attach(device, new, *wait).and_then(json),
         Request::Detach { device } => owner.detach(device).and_then(json),
+        Request::Remove { device } => owner.remove(device).and_then(json),
         Request::Replace { device, new, wait } => owner.replace(device, new.as_ref(), *wait).and_then(json),
         Request::Sync => owner.sync().and_then(json),
         Request::Mount(wanted) => owner.mount(wanted).and_then(json),

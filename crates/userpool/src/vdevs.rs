@@ -48,6 +48,14 @@ pub fn detach(pool: &str, device: &Path, options: impl Into<ConnectOptions>) -> 
     PoolConnection::once(pool, options, &Request::Detach { device: absolute(device)? })
 }
 
+/// Removes an available spare, a cache vdev, or a log with all files of its mirror.
+///
+/// # Errors
+/// As [`PoolConnection::once`], with the faults of [`crate::PoolApi::remove`].
+pub fn remove(pool: &str, device: &Path, options: impl Into<ConnectOptions>) -> Result<VdevChange> {
+    PoolConnection::once(pool, options, &Request::Remove { device: absolute(device)? })
+}
+
 /// Replaces a device by a new file, or by a spare of the pool; without `new`, by a file in its place. Waits as [`attach`].
 ///
 /// # Errors

@@ -45,6 +45,21 @@ fn the_whole_layout_is_in_the_labels() {
 }
 
 #[test]
+fn removed_vdevs_are_not_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = create(dir.path(), "shrunk", "a log mirror l m cache x spare s", 12);
+    for name in ["l", "x", "s"] {
+        pool.remove_vdev(&dir.path().join(name)).unwrap();
+    }
+    pool.export().unwrap();
+    // The files of the removed vdevs are in the directory too.
+    let found = label::scan(dir.path()).unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((&found[0].missing, found[0].missing_tops), (&Vec::new(), 0), "{found:?}");
+    assert_eq!(found[0].files, [dir.path().join("a")]);
+}
+
+#[test]
 fn files_that_moved_or_are_gone() {
     let dir = tempfile::tempdir().unwrap();
     create(dir.path(), "moved", "mirror a b", 12).export().unwrap();

@@ -197,6 +197,7 @@ fn refusals_have_an_errno_and_a_hint() {
     let path = |file: &str| open.at(file).to_str().unwrap().to_owned();
     let add = |words: &[String]| Request::Add { groups: groups(words) };
     let detach = |device: &str| Request::Detach { device: open.at(device) };
+    let remove = |device: &str| Request::Remove { device: open.at(device) };
     for (request, errno, fragment) in [
         (add(&[path("c")]), libc::EPERM, "adding vdevs to refused: mismatched redundancy: "),
         (add(&["cache".into(), path("a")]), libc::EBUSY, "a is a vdev of the pool already\nhint: "),
@@ -208,10 +209,12 @@ fn refusals_have_an_errno_and_a_hint() {
         (attach("a", "full", None), libc::ENOTEMPTY, "full exists and is not empty"),
         (detach("z"), libc::ENODEV, "detaching a vdev of refused: no vdev of the pool is "),
         (detach("x"), libc::ENOTSUP, "x is a cache vdev, which cannot be detached"),
+        (detach("s"), libc::ENOTSUP, "s is an available spare, which cannot be detached\nhint: "),
+        (remove("z"), libc::ENODEV, "removing a vdev of refused: no vdev of the pool is "),
         (
-            detach("s"),
+            remove("a"),
             libc::ENOTSUP,
-            "s is an available spare, which replaces no vdev\nhint: only a spare in use ",
+            "a holds data of the pool: only available spares, cache vdevs and logs can be",
         ),
         (attach("s", "c", None), libc::ENOTSUP, "s is an available spare, which cannot be mirrored"),
         (attach("a", "s", None), libc::EBUSY, "s is a vdev of the pool already"),

@@ -1,4 +1,4 @@
-//! `poolwright pool add`, `pool attach`, `pool detach` and `pool replace`.
+//! `poolwright pool add`, `pool attach`, `pool detach`, `pool remove` and `pool replace`.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 /// Add vdevs to a pool: data, logs, caches, spares
 ///
 /// VDEV… follows the grammar of `pool create`, and missing files are created in the same way. New data vdevs must have the
-/// layout of the present ones. They cannot be removed again. A spare is used when `pool replace` names it: nothing activates it
+/// layout of the present ones, and cannot be removed again. A spare is used when `pool replace` names it: nothing activates it
 /// automatically.
 #[derive(Debug, clap::Args)]
 pub struct AddArgs {
@@ -103,6 +103,35 @@ pub struct DetachArgs {
 /// Detaches; the value is the exit code.
 pub fn detach(args: DetachArgs) -> anyhow::Result<u8> {
     let change = vdevs::detach(&args.pool, &args.device, &args.files)?;
+    print(args.pool, change, args.json)
+}
+
+/// Remove a spare, a cache or a log from a pool; its files stay
+///
+/// A log is removed with all files of its mirror, after its contents are on disk elsewhere in the pool. A log with changes that were not
+/// replayed since a crash is refused (exit code 3). Files with data, and spares in use, cannot be removed. If a file is missing and the pool
+/// is not mounted, name its other files with --pool-file.
+#[derive(Debug, clap::Args)]
+pub struct RemoveArgs {
+    /// The pool
+    #[arg(value_name = "POOL", value_parser = parse_pool)]
+    pool: String,
+
+    /// A file of the pool, or its GUID
+    #[arg(value_name = "DEVICE")]
+    device: PathBuf,
+
+    #[command(flatten)]
+    files: PoolFiles,
+
+    /// Print one JSON object: pool, files, resilver, replacing, spares_in_use
+    #[arg(long)]
+    json: bool,
+}
+
+/// Removes; the value is the exit code.
+pub fn remove(args: RemoveArgs) -> anyhow::Result<u8> {
+    let change = vdevs::remove(&args.pool, &args.device, &args.files)?;
     print(args.pool, change, args.json)
 }
 
