@@ -7,6 +7,7 @@ umask 022
 export PATH=$PATH:/disk/bin LD_LIBRARY_PATH=/disk/lib HOME=/root
 POOL=arcpool
 PARAMETERS=/sys/module/zfs/parameters
+LIMITS=()
 
 pass() { printf 'pass\t%s\n' "$*"; }
 fail() { printf 'fail\t%s\n' "$*"; }
@@ -21,11 +22,18 @@ limit_arc() {
     awk -v "limit=$1" '$1 == "c_max" || $1 == "c_min" { if ($3 != limit) exit 1 }' /proc/spl/kstat/zfs/arcstats
 }
 
-# sample FILE MARKER: appends a line with the time, the marker's time, the demand accesses of the ARC and the bytes of the vdevs.
+# new_arc: an ARC as the engine has it at its start: empty, with limits, and without what it has learned from the previous replay.
+new_arc() {
+    rmmod zfs && insmod /modules/zfs.ko || return
+    for _ in 1 2 3 4 5; do [ -e /dev/zfs ] && break; sleep 1; done
+    limit_arc "${LIMITS[@]}"
+}
+
+# sample FILE MARKER: appends a line with the time, the marker's time, the demand accesses and sizes of the ARC, and the bytes of the vdevs.
 sample() {
     local marker arc bytes
     marker=$(stat -c %Y "$2" 2>/dev/null) || return 0
-    arc=$(awk '$1 ~ /^demand_(data|metadata)_(hits|iohits|misses)$/ || $1 == "size" || $1 == "memory_throttle_count" { printf "\t%s=%s", $1, $3 }' /proc/spl/kstat/zfs/arcstats)
+    arc=$(awk '$1 ~ /^demand_(data|metadata)_(hits|iohits|misses)$/ || $1 ~ /^(|data_|metadata_|hdr_|dbuf_|mru_|mfu_)size$/ || $1 == "memory_throttle_count" { printf "\t%s=%s", $1, $3 }' /proc/spl/kstat/zfs/arcstats)
     bytes=$(zpool get -Hp -o property,value write_bytes,read_bytes "$POOL" all-vdevs | awk '$2 != "-" { n[$1] += $2 } END { for (p in n) printf "\t%s=%s", p, n[p] }')
     printf '%s\t%s%s%s\n' "$(date +%s)" "$marker" "$arc" "$bytes" >>"$1"
 }
@@ -44,8 +52,8 @@ replay_in() {
     shift 3
     for option in "$@"; do options+=(-o "$option"); done
     zfs create -o "mountpoint=$place" "${options[@]}" "$POOL/$name" || { fail "zfs create $POOL/$name"; return; }
-    # An empty cache.
     zpool export "$POOL"
+    new_arc || { fail "$name: the ARC is not limited to ${LIMITS[0]} bytes"; return; }
     zpool import -d /disk "$POOL" || { fail "zpool import $POOL"; return; }
     rm -f /tmp/replayed
     watch_replay "/disk/$name.samples" "$place" "$marker" &
@@ -66,7 +74,7 @@ step_replay() {
     local name trace marker options
     truncate -s 4G "/disk/$POOL"
     zpool create -f -o ashift=12 -O mountpoint=none -O atime=off "$POOL" "/disk/$POOL" || { fail "zpool create"; return; }
-    if limit_arc "$1" "$2"; then pass "the ARC is limited to $1 bytes"; else fail "the ARC is not limited to $1 bytes"; fi
+    LIMITS=("$@")
     # The copy of the files that a replay makes: in memory, because the emulated disk is slow.
     mkdir -p /scratch
     mount -t tmpfs -o size=1400M tmpfs /scratch
