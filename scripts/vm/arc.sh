@@ -33,7 +33,7 @@ new_arc() {
 sample() {
     local marker arc bytes
     marker=$(stat -c %Y "$2" 2>/dev/null) || return 0
-    arc=$(awk '$1 ~ /^demand_(data|metadata)_(hits|iohits|misses)$/ || $1 ~ /^(|data_|metadata_|hdr_|dbuf_|mru_|mfu_)size$/ || $1 == "memory_throttle_count" { printf "\t%s=%s", $1, $3 }' /proc/spl/kstat/zfs/arcstats)
+    arc=$(awk '$1 ~ /^demand_(data|metadata)_(hits|iohits|misses)$/ || $1 ~ /^(data|metadata|hdr|dbuf|mru|mfu)_size$/ || $1 == "size" || $1 == "memory_throttle_count" { printf "\t%s=%s", $1, $3 }' /proc/spl/kstat/zfs/arcstats)
     bytes=$(zpool get -Hp -o property,value write_bytes,read_bytes "$POOL" all-vdevs | awk '$2 != "-" { n[$1] += $2 } END { for (p in n) printf "\t%s=%s", p, n[p] }')
     printf '%s\t%s%s%s\n' "$(date +%s)" "$marker" "$arc" "$bytes" >>"$1"
 }
