@@ -30,7 +30,7 @@ pub struct Dataset {
 pub(crate) struct Inner {
     pub(crate) raw: *mut ffi::pw_dataset,
     name: CString,
-    _pool: Arc<pool::Inner>,
+    pool: Arc<pool::Inner>,
 }
 
 // SAFETY: the C side locks all shared data (node table, names, ranges), and the pointer never changes.
@@ -40,6 +40,7 @@ unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        let _logs = self.pool.share_logs();
         // SAFETY: opened and closed once. Every open file holds a reference to this value, so no file is open.
         unsafe { ffi::pw_dataset_close(self.raw) }
     }
@@ -92,6 +93,7 @@ impl Dataset {
         if access.ignore_acls {
             how |= ffi::PW_OPEN_IGNORE_ACLS;
         }
+        let _logs = pool.inner.share_logs();
         // SAFETY: a C string, room for the pointer, which is only used after success, and a writable struct.
         let errno = unsafe { ffi::pw_dataset_open(c.as_ptr(), how as c_int, &mut raw, &mut trouble) };
         if errno != 0 && trouble.error != 0 {
@@ -99,7 +101,7 @@ impl Dataset {
             return Err(Error::Log { dataset, why: log_trouble(&trouble), errno: trouble.error });
         }
         check("opening the dataset", c.to_string_lossy(), errno)?;
-        Ok(Dataset { inner: Arc::new(Inner { raw, name: c, _pool: pool.inner.clone() }) })
+        Ok(Dataset { inner: Arc::new(Inner { raw, name: c, pool: pool.inner.clone() }) })
     }
 
     /// Returns the full name, including the pool's.
@@ -433,6 +435,7 @@ impl Pool {
     /// [`Error::Engine`] if the library refuses.
     pub fn destroy(&self, name: &str) -> Result<()> {
         let c = full(self, name)?;
+        let _logs = self.inner.share_logs();
         // SAFETY: a C string; the library refuses an open dataset.
         let errno = unsafe {
             if name.contains('@') {

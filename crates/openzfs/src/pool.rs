@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_char};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use poolwright_host::quoted;
 
@@ -38,6 +38,9 @@ pub(crate) struct Inner {
     engine: Engine,
     /// Open, and locked against a second process, while the pool uses them. Those of auxiliary vdevs are last.
     files: Mutex<Vec<OpenFile>>,
+    /// Held shared to open, close or destroy a dataset, and exclusively to remove a log. That suspends the intent logs of all datasets,
+    /// and the library ends the process if one of them is closed meanwhile.
+    logs: RwLock<()>,
     pub(crate) readonly: bool,
     exported: bool,
 }
@@ -45,6 +48,14 @@ pub(crate) struct Inner {
 impl Inner {
     pub(crate) fn files(&self) -> MutexGuard<'_, Vec<OpenFile>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn share_logs(&self) -> RwLockReadGuard<'_, ()> {
+        self.logs.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn own_logs(&self) -> RwLockWriteGuard<'_, ()> {
+        self.logs.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Exports the pool. A second call does nothing.
@@ -89,7 +100,14 @@ impl Pool {
         let mut files = OpenFile::all(made.keep(), is_auxiliary)?;
         files.sort_by_key(|file| file.is_auxiliary);
         Ok(Pool {
-            inner: Arc::new(Inner { name, engine, files: files.into(), readonly: false, exported: false }),
+            inner: Arc::new(Inner {
+                name,
+                engine,
+                files: files.into(),
+                logs: RwLock::new(()),
+                readonly: false,
+                exported: false,
+            }),
         })
     }
 
@@ -127,7 +145,8 @@ impl Pool {
         let errno =
             unsafe { ffi::pw_pool_import(c_name.as_ptr(), raw.as_ptr(), raw.len(), i32::from(readonly)) };
         check("importing the pool", &name, errno)?;
-        let inner = Inner { name: c_name, engine, files: files.into(), readonly, exported: false };
+        let logs = RwLock::new(());
+        let inner = Inner { name: c_name, engine, files: files.into(), logs, readonly, exported: false };
         let pool = Pool { inner: Arc::new(inner) };
         pool.lock_auxiliary_files()?;
         pool.sort_files()?;

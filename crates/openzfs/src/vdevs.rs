@@ -281,6 +281,7 @@ impl Pool {
             return Err(self.refusal(WHAT, VdevError::NotRemovable(leaf.path)));
         }
         let leaves = self.leaves()?;
+        let _logs = self.inner.own_logs();
         // SAFETY: the name of an imported, writable pool. Of an auxiliary vdev, `top` is the vdev itself.
         let why = match unsafe { ffi::pw_pool_remove(self.inner.name.as_ptr(), leaf.raw.top) } {
             libc::EBUSY if is_log => VdevError::UnreplayedLog(leaf.path),

@@ -27,8 +27,6 @@ impl LocalPool {
     }
 
     pub(super) fn remove_file(&self, device: &Path) -> Answer<VdevChange> {
-        // The library writes the intent logs of all datasets to the pool: none is opened or destroyed meanwhile.
-        let _tree = self.lock();
         self.change(|| Ok(self.pool.remove_vdev(device)?))?;
         self.changed(false)
     }
