@@ -95,6 +95,11 @@ verify_unit() {
 
 verify_with_lintian() {
     command -v lintian >/dev/null 2>&1 || { say "lintian is not installed, so it did NOT check the package."; return; }
-    lintian --allow-root --fail-on error,warning "$1" || die 1 "lintian rejects $1 (see above)"
+    local dir status=0
+    # lintian leaves a database in its TMPDIR.
+    dir=$(mktemp -d "${TMPDIR:-/tmp}/poolwright-lintian.XXXXXX")
+    TMPDIR=$dir lintian --allow-root --fail-on error,warning "$1" || status=$?
+    rm -rf -- "$dir"
+    [ $status -eq 0 ] || die 1 "lintian rejects $1 (see above)"
     say "lintian: no errors, no warnings"
 }
