@@ -206,9 +206,8 @@ int pw_pool_attach(const char *name, uint64_t guid, const char *path, int replac
 int pw_pool_detach(const char *name, uint64_t guid);
 /*
  * Removes an available hot spare, a cache vdev, or a log (a top-level vdev) with all vdevs of its mirror. The contents of a log are
- * written to the pool first. EBUSY: a spare in use, or a log with changes that were
- * not replayed; EACCES: a log, and an encrypted dataset without a key; EIO: another error of a dataset's log; ENOTSUP: a vdev of
- * another kind.
+ * written to the pool first. EBUSY: a spare in use, or a log with changes that were not replayed; EACCES: a log, and an encrypted
+ * dataset without a key; EIO: another error of a dataset's log; ENOTSUP: a vdev of another kind.
  */
 int pw_pool_remove(const char *name, uint64_t guid);
 /* Syncs a transaction group, which continues a resilver. *running: whether that has not ended. */

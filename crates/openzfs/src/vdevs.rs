@@ -244,8 +244,8 @@ impl Pool {
     /// again; if the vdev that it replaces is detached, it is an ordinary vdev from then on.
     ///
     /// # Errors
-    /// [`Error::Vdev`] if the pool is read-only, there is no such device, the device is an available spare or not part of a mirror, or no
-    /// other vdev has all of its data; [`Error::Engine`] if the library refuses.
+    /// [`Error::Vdev`] if the pool is read-only or has no such device, if the device is an available spare, a cache vdev or not in a
+    /// mirror, or if no other vdev has all of its data; [`Error::Engine`] if the library refuses.
     pub fn detach(&self, device: &Path) -> Result<()> {
         const WHAT: &str = "detaching a vdev of";
         self.check_writable(WHAT)?;
@@ -270,8 +270,8 @@ impl Pool {
     /// Removes an available spare, a cache vdev, or a log with all files of its mirror. The files stay.
     ///
     /// # Errors
-    /// [`Error::Vdev`] if the pool is read-only, there is no such device, or the device is a vdev of another kind; [`Error::Engine`] if the
-    /// library refuses.
+    /// [`Error::Vdev`] if the pool is read-only or has no such device, if the device holds data or is a spare in use, or if a log may have
+    /// changes that were not replayed; [`Error::Engine`] if the library refuses.
     pub fn remove_vdev(&self, device: &Path) -> Result<()> {
         const WHAT: &str = "removing a vdev of";
         self.check_writable(WHAT)?;

@@ -1,8 +1,8 @@
 //! Name-value lists as stored in vdev labels: XDR, big-endian, everything padded to four bytes.
 //!
 //! A list is a version, flags, then pairs: encoded size, decoded size, name, type, number of elements, value. A pair with
-//! two zero sizes ends the list. Only numbers, arrays of numbers, strings and lists are decoded; other values are skipped by their encoded
-//! size. The input may be damaged, so no length is trusted.
+//! two zero sizes ends the list. Only numbers, arrays of numbers, strings and lists are decoded; other values are skipped by
+//! their encoded size. The input may be damaged, so no length is trusted.
 
 use std::collections::BTreeMap;
 

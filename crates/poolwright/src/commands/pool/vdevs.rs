@@ -78,12 +78,9 @@ pub fn attach(args: AttachArgs) -> anyhow::Result<u8> {
     print(args.pool, change, args.json)
 }
 
-/// Remove a file from its mirror, or end the use of a spare; the file stays
-///
-/// Refused (exit code 3) if no other file has all of its data. A detached spare is available again. If the file that a spare
-/// replaces is detached, the spare becomes an ordinary file of the pool.
+/// The arguments of a verb that needs only a pool and one of its files.
 #[derive(Debug, clap::Args)]
-pub struct DetachArgs {
+struct DeviceArgs {
     /// The pool
     #[arg(value_name = "POOL", value_parser = parse_pool)]
     pool: String,
@@ -100,10 +97,21 @@ pub struct DetachArgs {
     json: bool,
 }
 
+/// Remove a file from its mirror, or end the use of a spare; the file stays
+///
+/// Refused (exit code 3) if no other file has all of its data. A detached spare is available again. If the file that a spare
+/// replaces is detached, the spare becomes an ordinary file of the pool.
+#[derive(Debug, clap::Args)]
+pub struct DetachArgs {
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
 /// Detaches; the value is the exit code.
 pub fn detach(args: DetachArgs) -> anyhow::Result<u8> {
-    let change = vdevs::detach(&args.pool, &args.device, &args.files)?;
-    print(args.pool, change, args.json)
+    let DeviceArgs { pool, device, files, json } = args.device;
+    let change = vdevs::detach(&pool, &device, &files)?;
+    print(pool, change, json)
 }
 
 /// Remove a spare, a cache or a log from a pool; its files stay
@@ -113,26 +121,15 @@ pub fn detach(args: DetachArgs) -> anyhow::Result<u8> {
 /// is not mounted, name its other files with --pool-file.
 #[derive(Debug, clap::Args)]
 pub struct RemoveArgs {
-    /// The pool
-    #[arg(value_name = "POOL", value_parser = parse_pool)]
-    pool: String,
-
-    /// A file of the pool, or its GUID
-    #[arg(value_name = "DEVICE")]
-    device: PathBuf,
-
     #[command(flatten)]
-    files: PoolFiles,
-
-    /// Print one JSON object: pool, files, resilver, replacing, spares_in_use
-    #[arg(long)]
-    json: bool,
+    device: DeviceArgs,
 }
 
 /// Removes; the value is the exit code.
 pub fn remove(args: RemoveArgs) -> anyhow::Result<u8> {
-    let change = vdevs::remove(&args.pool, &args.device, &args.files)?;
-    print(args.pool, change, args.json)
+    let DeviceArgs { pool, device, files, json } = args.device;
+    let change = vdevs::remove(&pool, &device, &files)?;
+    print(pool, change, json)
 }
 
 /// Replace a file of a pool by a new one, or by a spare
