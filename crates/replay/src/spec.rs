@@ -62,7 +62,7 @@ pub struct Spec {
     /// Replays the application, with think times and wakeups as recorded. Excludes `pace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationSpec>,
-    /// The number of passes over the trace before the measured one.
+    /// The number of passes over the trace before the measured one, at the same pace.
     #[serde(default)]
     pub warm_passes: u32,
     /// Share of the recorded time at the start of the pass that warms up and is not measured, 0 to 0.9.

@@ -89,7 +89,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
 
-    /// Number of passes over the trace before the measured one
+    /// Number of passes over the trace before the measured one, at the same pace
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm: u32,
 
