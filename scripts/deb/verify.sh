@@ -8,7 +8,7 @@ EXPOSURE_MAX=15
 PACKAGED_FILES=(
     usr/bin/poolwright
     usr/lib/systemd/system/poolwright-exporter.service
-    usr/lib/systemd/system/poolwright-backup{,-verify,-archive}@.{service,timer}
+    usr/lib/systemd/system/poolwright-backup{,-verify,-archive,-send,-wal-send}@.{service,timer}
     usr/share/doc/poolwright/examples/poolwright-backup.conf
     etc/default/poolwright-exporter
     usr/share/doc/poolwright/{copyright,changelog.Debian.gz,third-party-licenses.gz}
@@ -70,7 +70,7 @@ verify_licences() {
 
 # The units of backups, each as an instance. Installing the package enables none: only the exporter is in its scripts.
 verify_backup_units() {
-    local root=$1 messages units=(poolwright-backup{,-verify,-archive}@name.{service,timer})
+    local root=$1 messages units=(poolwright-backup{,-verify,-archive,-send,-wal-send}@name.{service,timer})
     command -v systemd-analyze >/dev/null 2>&1 || { say "The units of backups were NOT checked: systemd-analyze is not installed."; return; }
     messages=$(systemd-analyze verify --root="$root" --man=no --recursive-errors=no "${units[@]}" 2>&1) || die 1 "systemd-analyze verify: $messages"
     [ -z "$messages" ] || die 1 "systemd-analyze verify: $messages"

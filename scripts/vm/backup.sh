@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # The guest's part of the part `backup`: scripts/test-kernel.sh runs this script in the guest. It makes, kills, lists, restores and
-# removes backups of a PostgreSQL under load, whose data and log are on two of the kernel's datasets, and recovers it to a point in time.
+# removes backups of a PostgreSQL under load, whose data and log are on two of the kernel's datasets, and recovers it to a point in time, also
+# from another pool.
 # Each result is a line that starts with "pass" or "fail".
 #
 # usage: backup.sh backup BACKUPS
@@ -290,6 +291,65 @@ archive_segment() {
     pass "a segment is archived"
 }
 
+# replicated: the backups and the archived log are sent to another pool. The database runs, and is stopped.
+replicated() {
+    local name
+    expect "the WAL archive is sent to another pool" poolwright backup send $POOL/wal-archive --to $OTHER/wal
+    same "it names the last segment" "$(tail -n 1 /tmp/said)" "the last segment on $OTHER/wal is ${SEGMENT##*/}"
+    expect "the backups are sent there" poolwright backup send "$TO" --to $OTHER/replica
+    sql "CREATE TABLE later (n int)"
+    archive_segment || return
+    stop_database
+    expect "what has changed is sent" poolwright backup send $POOL/wal-archive --to $OTHER/wal
+    same "since a bookmark" "$(grep -c "^sent .*, changes since $POOL/wal-archive#poolwright-sent-" /tmp/said)" 1
+    zfs mount $OTHER/replica
+    zfs mount $OTHER/wal
+    for name in "$WAL_MOUNT"/0*; do cmp "$name" "/other/wal/${name##*/}" || fail "$name"; done
+    expect "the list of the replicas" poolwright backup list $OTHER/replica --wal $OTHER/wal
+    same "it tells from which backup on" "$(grep -c "any state since $(backups | tail -n 1) can be restored" /tmp/said)" 1
+    zfs unmount $POOL/wal-archive
+    expect "the last state is restored from the replicas" poolwright backup verify $OTHER/replica --until latest --wal $OTHER/wal \
+        --check "psql -X -q -A -t -d postgres -c 'SELECT count(*) FROM later' | grep -qx 0"
+    zfs mount $POOL/wal-archive
+}
+
+# kept_for_replica: the backup that a replica has newest stays until it has a newer one, and with it the log.
+kept_for_replica() {
+    local sent
+    sent=$(backups | tail -n 1)
+    start_database "PostgreSQL starts once more" || return
+    expect "a backup that is not sent yet" backup
+    archive_segment || return
+    ROWS=$(sql "SELECT count(*) FROM acked")
+    stop_database
+    expect "the backup is restored" poolwright backup verify "$TO"
+    expect "prune --keep 1" poolwright backup prune "$TO" --keep 1
+    same "the one that the replica has stays" "$(grep -c "^keep *$sent: .*poolwright-sent-" /tmp/said)" 1
+    expect "the next backup is sent" poolwright backup send "$TO" --to $OTHER/replica
+    expect "prune --keep 1" poolwright backup prune "$TO" --keep 1
+    listed "then it goes" 1
+    expect "the log is sent" poolwright backup send $POOL/wal-archive --to $OTHER/wal
+}
+
+# lost_host: without the first pool, the database is restored from the replicas, and archives into one of them.
+lost_host() {
+    expect "the first pool can be exported" zpool export $POOL
+    zfs create -o mountpoint=$DATA -o recordsize=8K $OTHER/data
+    zfs create -o mountpoint=$LOG $OTHER/log
+    expect "the last state is restored for use" poolwright backup restore $OTHER/replica --until latest --wal $OTHER/wal
+    zfs set readonly=off canmount=on $OTHER/replica
+    zfs set readonly=off canmount=on $OTHER/wal
+    expect "the replica becomes the WAL archive" poolwright backup wal-create $OTHER/replica --to $OTHER/wal
+    grep '^archive_' /tmp/said >>$DATA/postgresql.auto.conf
+    WAL_MOUNT=/other/wal
+    start_database "PostgreSQL starts from the replicas" || return
+    until [ "$(sql "SELECT pg_is_in_recovery()")" = f ]; do pause 1; done
+    same "it has all rows" "$(sql "SELECT count(*) FROM acked")" "$ROWS"
+    archive_segment
+    same "it archives a timeline of its own" "$(basename "$SEGMENT" | cut -c 1-8)" 00000003
+    stop_database
+}
+
 # point_in_time: the log is archived into a dataset of its own, and states before and after a mistake are recovered.
 point_in_time() {
     local rows before
@@ -311,7 +371,7 @@ point_in_time() {
     sql "SELECT pg_sleep(3)"
     sql "DELETE FROM acked"
     archive_segment || return
-    stop_database
+    replicated || return
     expect "the state before the mistake is restored" poolwright backup verify "$TO" --until "$before" --check "$(invariants "$rows")"
     same "all checks passed" "$(grep -c '^  passed' /tmp/said)" 7
     same "the time is named" "$(grep -c "until: $before; last transaction: 2" /tmp/said)" 1
@@ -375,7 +435,7 @@ elsewhere() {
 }
 
 step_backup() {
-    local n first pool
+    local n first
     make_system
     make_pools
     make_database || return
@@ -401,11 +461,13 @@ step_backup() {
     retention "$first"
     expect "prune --keep 1 once more" poolwright backup prune "$TO" --keep 1
     same "it tells of the WAL archive" "$(grep -c "WAL archive $POOL/wal-archive: .*needed from" /tmp/said)" 1
-    for pool in $POOL $OTHER; do
-        expect "a scrub" zpool scrub -w "$pool"
-        same "the pool has no errors" "$(zpool status -x "$pool")" "pool '$pool' is healthy"
-        expect "the pool can be exported" zpool export "$pool"
-    done
+    kept_for_replica
+    expect "a scrub" zpool scrub -w $POOL
+    same "the pool has no errors" "$(zpool status -x $POOL)" "pool '$POOL' is healthy"
+    lost_host
+    expect "a scrub" zpool scrub -w $OTHER
+    same "the pool has no errors" "$(zpool status -x $OTHER)" "pool '$OTHER' is healthy"
+    expect "the pool can be exported" zpool export $OTHER
 }
 
 step=$1

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The guest's part of the part `send`: scripts/test-kernel.sh runs this script in the guest. It sends backups of a directory to another pool:
-# whole, incremental, from a bookmark, interrupted and continued, encrypted, through a remote shell; and what must be refused. Each result
-# is a line that starts with "pass" or "fail".
+# whole, incremental, from a bookmark, interrupted and continued, encrypted, through a remote shell; a WAL archive; and what must be refused.
+# Each result is a line that starts with "pass" or "fail".
 #
 # usage: send.sh send
 set -u
@@ -112,12 +112,12 @@ from_a_bookmark() {
     same "the bookmark is that of the newest" "$(zfs list -H -t bookmark -o guid -r $FROM)" "$(zfs list -H -t snapshot -o guid $FROM)"
 }
 
-# begin_slowly TARGET [ARGUMENT...]: begins to send, and returns when data arrives. PID is the program.
+# begin_slowly FROM TARGET [ARGUMENT...]: begins to send, and returns when data arrives. PID is the program.
 begin_slowly() {
-    local target=$1 waited=0
-    shift
+    local from=$1 target=$2 waited=0
+    shift 2
     # Not by a function, whose process would be that of the shell.
-    poolwright backup send $FROM --to "$target" --rate $SLOW "$@" >/tmp/slow 2>&1 &
+    poolwright backup send "$from" --to "$target" --rate $SLOW "$@" >/tmp/slow 2>&1 &
     PID=$!
     # An earlier run may have left a token.
     until grep -q '^sending$' /tmp/slow && value receive_resume_token "${target#*:}" | grep -q '^[0-9]'; do
@@ -152,10 +152,10 @@ ended() {
 # continued: transfers that are interrupted, and continued through a remote shell.
 continued() {
     local there=host:$OTHER/killed
-    begin_slowly "$there" --ssh $SHELL_HERE || return
+    begin_slowly $FROM "$there" --ssh $SHELL_HERE || return
     refused "backups cannot be removed meanwhile" "is being read" poolwright backup prune $FROM --keep 1 --unverified
     ended "killed" KILL 137
-    begin_slowly "$there" --ssh $SHELL_HERE || return
+    begin_slowly $FROM "$there" --ssh $SHELL_HERE || return
     ended "Ctrl-C" INT 130
     same "it says how to go on" "$(grep -c '^hint: send again' /tmp/slow)" 1
     expect "a dry run" send $FROM --to "$there" --ssh $SHELL_HERE --dry-run
@@ -168,7 +168,7 @@ continued() {
 
 # token_without_snapshot: the snapshot of an interrupted transfer is removed.
 token_without_snapshot() {
-    begin_slowly $OTHER/gone || return
+    begin_slowly $FROM $OTHER/gone || return
     ended "killed" KILL 137
     back_up $FROM
     zfs destroy "$FROM@$(names $FROM | head -n 1)"
@@ -225,6 +225,76 @@ encrypted() {
     same "the target has the GUIDs of the backups" "$(guids $OTHER/encrypted/replica)" "$(guids $FROM)"
 }
 
+# segment NUMBER: writes a segment of a log.
+segment() { head -c 1048576 /dev/urandom >"/srv/log/00000001000000000000000$1"; }
+
+# wal_archive: a WAL archive, whose snapshots do not stay; interrupted, and sent to two targets.
+wal_archive() {
+    local from=$POOL/log before
+    zfs create -o mountpoint=/srv/log $from
+    printf '{"version":1,"system_identifier":"7","segment_size":1048576,"backups":"b","dataset":"%s"}' $FROM >/srv/log/poolwright-wal.json
+    segment 1
+    before=$(everything)
+    expect "a dry run of a WAL archive" send $from --to $OTHER/log --dry-run
+    same "it changes nothing" "$(everything)" "$before"
+    expect "a WAL archive is sent" send $from --to $OTHER/log
+    said "it names the last segment" 1 "^the last segment on $OTHER/log is 000000010000000000000001$"
+    same "no snapshot stays" "$(names $from)" ""
+    same "a bookmark stays" "$(zfs list -H -t bookmark -o guid -r $from) " "$(guids $OTHER/log)"
+    segment 2
+    rm /srv/log/000000010000000000000001
+    begin_slowly $from $OTHER/log || return
+    refused "two transfers to a target at once" "another run sends" send $from --to $OTHER/log
+    segment 3
+    expect "another target has snapshots of its own" send $from --to host:$OTHER/other-log --ssh $SHELL_HERE
+    ended "killed" KILL 137
+    same "that of the interrupted transfer stays" "$(names $from | wc -l)" 1
+    expect "it is continued" send $from --to $OTHER/log
+    said "from where it ended" 1 "^sent .*, continued$"
+    said "then what has changed" 1 "^sent .*, changes since "
+    said "it names the last segment" 1 "^the last segment on $OTHER/log is 000000010000000000000003$"
+    same "no snapshot stays" "$(names $from)" ""
+    same "the targets have one each" "$(names $OTHER/log | wc -l) $(names $OTHER/other-log | wc -l)" "1 1"
+    zfs mount $OTHER/log
+    same "the target has the segments" "$(cd /vault/log && sha256sum 0*)" "$(cd /srv/log && sha256sum 0*)"
+    zfs unmount $OTHER/log
+    wal_failures $from
+}
+
+# wal_failures FROM: first transfers that fail at their start or are interrupted, a target with another name, and snapshots that cannot be
+# destroyed.
+wal_failures() {
+    local from=$1 n
+    zfs unmount $OTHER/encrypted
+    zfs unload-key $OTHER/encrypted
+    for n in 1 2; do
+        refused_to_receive "transfer $n to a target without its key" send "$from" --to $OTHER/encrypted/log
+        same "one snapshot stays at most" "$(names "$from" | wc -l)" 1
+    done
+    zfs load-key $OTHER/encrypted
+    expect "with its key" send "$from" --to $OTHER/encrypted/log
+    same "no snapshot stays" "$(names "$from")" ""
+    begin_slowly "$from" $OTHER/first || return
+    ended "killed in its first stream" KILL 137
+    zfs rename $OTHER/first $OTHER/renamed
+    expect "it is continued under another name" send "$from" --to $OTHER/renamed
+    expect "and sent again" send "$from" --to $OTHER/renamed
+    same "no snapshot stays" "$(names "$from")" ""
+    same "the target has one" "$(names $OTHER/renamed | wc -l)" 1
+    zfs hold user "$OTHER/renamed@$(names $OTHER/renamed)"
+    for n in 1 2; do expect "transfer $n to a target with a snapshot that is held" send "$from" --to $OTHER/renamed; done
+    said "it says so" 1 "1 snapshot of $OTHER/renamed could not be destroyed"
+    same "the held one and the newest one stay" "$(names $OTHER/renamed | wc -l)" 2
+}
+
+# refused_to_receive TEXT COMMAND...: the command fails because the target does not receive.
+refused_to_receive() {
+    local text=$1 status=0
+    shift
+    "$@" >/tmp/said 2>&1 || status=$?
+    same "$text: status" $status 1
+}
+
 step_send() {
     local pool
     make_system
@@ -236,6 +306,7 @@ step_send() {
     token_without_snapshot
     changed_targets
     encrypted
+    wal_archive
     for pool in $POOL $OTHER; do
         expect "a scrub" zpool scrub -w "$pool"
         same "the pool has no errors" "$(zpool status -x "$pool")" "pool '$pool' is healthy"

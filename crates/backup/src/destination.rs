@@ -86,7 +86,7 @@ impl BackupDestination {
         let admin = of_pool(pool_of(dataset))?;
         let Some(mount) = admin.mount_of(dataset)? else {
             return refused(format!(
-                "{dataset} is not mounted\nhint: mount it; backups are read through its mount"
+                "{dataset} is not mounted\nhint: mount it; it is read through its mount"
             ));
         };
         let (dataset, mountpoint) = (dataset.to_owned(), mount.point);

@@ -65,12 +65,12 @@ pub enum Error {
         /// The cause.
         why: String,
     },
-    /// A backup was sent, and the target does not have it.
-    #[error("{target} does not have the backup {name} after it was sent")]
+    /// A snapshot was sent, and the target does not have it.
+    #[error("{target} does not have @{name} after it was sent")]
     NotReceived {
         /// The target.
         target: String,
-        /// The backup.
+        /// The name of the snapshot: that of the backup, if it is one.
         name: String,
     },
     /// The user interrupted the run.

@@ -1,6 +1,10 @@
 //! Removing backups that the rules do not keep.
 
+use std::collections::BTreeMap;
+
+use poolwright_datasets::{is_user_pool, pool_of};
 use poolwright_pool::DatasetChange;
+use poolwright_pool::command::snapshot::HistoryPoint;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,6 +13,7 @@ use crate::destination::{BackupDestination, BackupEntry, BackupList, NO_BACKUP};
 use crate::error::refused;
 use crate::manifest::{BackupManifest, DestinationIdentity};
 use crate::retention::{RestoreState, RetentionCandidate, RetentionDecision, RetentionRules, decide};
+use crate::send::{BOOKMARK_PREFIX, commands};
 use crate::wal::{WalArchive, WalRemoval};
 use crate::{Error, Result};
 
@@ -48,6 +53,7 @@ pub fn prune(
     let archived = archive.map(|archive| archived(archive, &identity)).transpose()?;
     let is_awaited = |entry: &BackupEntry| archived.as_ref().is_some_and(|of| is_awaited(entry, of));
     let snapshots = destination.admin().snapshots(dataset)?;
+    let replicated = newest_of_replicas(dataset, &identity)?;
     let obstacle = |name: &str| {
         let full = format!("{dataset}@{name}");
         let snapshot = snapshots.iter().find(|of| of.name == full)?;
@@ -62,9 +68,12 @@ pub fn prune(
             Some(restore) if restore.passed => RestoreState::Good,
             Some(_) => RestoreState::Bad,
         },
-        obstacle: match is_awaited(entry) {
-            true => Some("the archive does not have it yet".to_owned()),
-            false => obstacle(&entry.manifest.name),
+        obstacle: match (is_awaited(entry), replicated.get(&entry.manifest.name)) {
+            (true, _) => Some("the archive does not have it yet".to_owned()),
+            (false, Some(bookmark)) => Some(format!(
+                "the newest backup of a target of `send` ({bookmark}), which needs the log since then"
+            )),
+            (false, None) => obstacle(&entry.manifest.name),
         },
     };
     let list = destination.list()?;
@@ -82,6 +91,26 @@ pub fn prune(
     let remaining: Vec<&BackupManifest> = list.backups.iter().filter(stays).map(|of| &of.manifest).collect();
     let wal = remove_wal(&destination, &identity, &list, &remaining, archive, is_dry_run);
     Ok(PruneReport { dataset: dataset.to_owned(), dry_run: is_dry_run, decisions, wal })
+}
+
+/// The newest backup of each target of `send`, with the bookmark that tells so, if the WAL archive is sent too. While it stays here, the
+/// segments that it needs stay in the WAL archive and in the replica of that.
+fn newest_of_replicas(dataset: &str, identity: &DestinationIdentity) -> Result<BTreeMap<String, String>> {
+    let Some(wal) = identity.wal_archive.as_ref().filter(|_| !is_user_pool(pool_of(dataset)).unwrap_or(true))
+    else {
+        return Ok(BTreeMap::new());
+    };
+    let commands = commands(None);
+    let is_sent = |of: &HistoryPoint| of.is_bookmark() && of.short_name().starts_with(BOOKMARK_PREFIX);
+    if !commands.history_of(wal)?.iter().any(is_sent) {
+        return Ok(BTreeMap::new());
+    }
+    let points = commands.history_of(dataset)?;
+    let of_snapshot = |bookmark: &HistoryPoint| {
+        let snapshot = points.iter().find(|of| !of.is_bookmark() && of.guid == bookmark.guid)?;
+        Some((snapshot.short_name().to_owned(), bookmark.name.clone()))
+    };
+    Ok(points.iter().filter(|of| is_sent(of)).filter_map(of_snapshot).collect())
 }
 
 /// Removes segments from the WAL archive. If they cannot be, the reason is in the result: the backups were removed.

@@ -38,14 +38,20 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    /// The recovery with the WAL archive of a dataset of backups.
+    /// The recovery with the WAL archive of a dataset of backups, or with the one in the dataset `wal`.
     ///
     /// # Errors
     /// A refusal if it has no WAL archive; or if that cannot be read.
-    pub fn of(destination: &BackupDestination, target: RecoveryTarget) -> Result<Recovery> {
-        let archive =
-            destination.identity()?.map(|identity| WalArchive::of_backups(&identity)).transpose()?;
-        match archive.flatten() {
+    pub fn of(
+        destination: &BackupDestination,
+        target: RecoveryTarget,
+        wal: Option<&str>,
+    ) -> Result<Recovery> {
+        let archive = destination.identity()?.map(|identity| match wal {
+            Some(dataset) => WalArchive::of_dataset(dataset, &identity).map(Some),
+            None => WalArchive::of_backups(&identity),
+        });
+        match archive.transpose()?.flatten() {
             Some(archive) => Ok(Recovery { archive, target }),
             None => refused(format!(
                 "{} has no WAL archive\nhint: `poolwright backup wal-create` makes one; the log is archived from then on",

@@ -48,6 +48,8 @@ pub struct RestoreRunOptions {
     pub below: Option<PathBuf>,
     /// Prepare PostgreSQL to replay the log from the WAL archive.
     pub until: Option<RecoveryTarget>,
+    /// The dataset of the WAL archive, in place of the one that the backups name.
+    pub wal: Option<String>,
     /// The limit of the copying, in bytes a second.
     pub rate: Option<u64>,
 }
@@ -129,9 +131,9 @@ impl RestoreRun {
             None => notes_on_places(&backup.sources, &places)?,
             Some(_) => Vec::new(),
         };
-        let recovery = match recovery(&destination, &backup, target) {
+        let recovery = match recovery(&destination, &backup, target, options.wal.as_deref()) {
             Ok(recovery) => recovery,
-            Err(why) if target == RecoveryTarget::Backup => {
+            Err(why) if target == RecoveryTarget::Backup && options.wal.is_none() => {
                 notes.push(no_timeline(&why));
                 None
             }
@@ -243,12 +245,13 @@ fn recovery(
     destination: &BackupDestination,
     backup: &BackupManifest,
     target: RecoveryTarget,
+    wal: Option<&str>,
 ) -> Result<Option<Recovery>> {
-    let has_archive = |identity: DestinationIdentity| identity.wal_archive.is_some();
+    let has_archive = |identity: DestinationIdentity| wal.or(identity.wal_archive.as_deref()).is_some();
     if target == RecoveryTarget::Backup && !destination.identity()?.is_some_and(has_archive) {
         return Ok(None);
     }
-    let recovery = Recovery::of(destination, target)?;
+    let recovery = Recovery::of(destination, target, wal)?;
     recovery.check(destination, backup)?;
     Ok(Some(recovery))
 }

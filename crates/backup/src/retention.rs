@@ -5,7 +5,8 @@
 //! 3. While no backup has passed a restore, all stay, unless the user says otherwise: any of them may be the only good one.
 //! 4. The newest `keep` backups stay, not counting those that failed a restore.
 //! 5. Backups younger than `keep_for` stay.
-//! 6. A backup whose snapshot is held or has a clone stays, and one for which an archive waits.
+//! 6. A backup whose snapshot is held or has a clone stays, one for which an archive waits, and the newest one of a replica that needs the
+//!    archived log.
 
 use std::time::Duration;
 

@@ -1,33 +1,39 @@
-//! Replicating backups to another dataset, on this host or on another one, through `zfs send` and `zfs receive`.
+//! Replicating backups, or a WAL archive, to another dataset, on this host or on another one, through `zfs send` and `zfs receive`.
 //!
-//! Each backup that the target lacks is one stream, so that a transfer that was interrupted is continued within a backup. Nothing is
-//! ever rolled back or forced: a target that was changed is refused. After each backup, the target's snapshots are compared with the source's
-//! by their GUIDs, and a bookmark keeps the point from which the next stream is incremental, so that its backup may be removed.
+//! Each backup that the target lacks is one stream, so that a transfer that was interrupted is continued within a backup. Of a WAL archive, one
+//! stream has all that came since the last one. Nothing is ever rolled back or forced: a target that was changed is refused. After each
+//! stream, the target's snapshots are compared with the source's by their GUIDs, and a bookmark keeps the point from which the next stream is
+//! incremental, so that its backup may be removed.
 
 mod plan;
+mod report;
+mod source;
 mod target;
+mod wal_snapshots;
 
-use std::fs::File;
+use std::path::PathBuf;
 
-use poolwright_datasets::{is_user_pool, pool_of};
+use poolwright_datasets::pool_of;
 use poolwright_pool::command::send::{ReceiveRequest, SendStream, StreamContent, StreamFormat};
 use poolwright_pool::command::snapshot::HistoryPoint;
 use poolwright_pool::{DatasetChange, Transfer, ZfsCommands};
-use schemars::JsonSchema;
-use serde::Serialize;
+use poolwright_trace::counted;
 
-use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::observer::{BackupObserver, BackupStage};
 use crate::{Error, Result};
 
 use plan::{CommonPoint, PlannedStream, SourceState, newest_common, plan};
-use target::{TargetDataset, TargetState, commands, is_encrypted};
+use source::SendSource;
+use target::{TargetDataset, TargetState};
+use wal_snapshots::NOT_TAKEN;
 
+pub use report::{SendReport, SentBackup, SentWal, StreamReport};
 pub use target::SendTarget;
+pub(crate) use target::commands;
 
-/// Starts the names of the bookmarks, before the target's GUID and the backup's name.
-const BOOKMARK_PREFIX: &str = "poolwright-sent-";
+/// Starts the names of the bookmarks, before the target's GUID and the snapshot's name.
+pub(crate) const BOOKMARK_PREFIX: &str = "poolwright-sent-";
 /// Properties of the target. A stream has no properties, so the others are inherited there, the mount point too. The dataset is not mounted
 /// when its pool is imported, and nothing but a stream changes it, so that the next one fits.
 const SETTINGS: [(&str, &str); 2] = [("canmount", "noauto"), ("readonly", "on")];
@@ -35,79 +41,26 @@ const SETTINGS: [(&str, &str); 2] = [("canmount", "noauto"), ("readonly", "on")]
 /// The options of sending.
 #[derive(Clone, Debug)]
 pub struct SendOptions {
-    /// The dataset that receives the backups. It is created by the first stream.
+    /// The dataset that receives the backups or the log. It is created by the first stream.
     pub target: SendTarget,
     /// The program of the remote shell and its first arguments, in place of `ssh`.
     pub shell: Option<Vec<String>>,
     /// The limit of the streams, in bytes a second.
     pub rate: Option<u64>,
-}
-
-/// What is sent, and what the target has then.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct SendReport {
-    /// The dataset of the backups.
-    pub dataset: String,
-    /// The dataset that receives them, with its host.
-    pub target: String,
-    /// Whether the streams are raw: encrypted as on disk.
-    pub raw: bool,
-    /// Whether nothing was sent because the user only wanted to see the streams.
-    pub dry_run: bool,
-    /// The streams, in order.
-    pub streams: Vec<StreamReport>,
-    /// The backups of the dataset, oldest first.
-    pub backups: Vec<SentBackup>,
-}
-
-/// A stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct StreamReport {
-    /// The backup that the target has afterwards.
-    pub backup: String,
-    /// The snapshot or bookmark from which it is incremental; missing if it is full, or was interrupted and is continued.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// Whether it continues a stream that was interrupted.
-    pub resumed: bool,
-    /// The bytes that `zfs` expected; missing if it did not say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected_bytes: Option<u64>,
-    /// The bytes that were sent; missing after a dry run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sent_bytes: Option<u64>,
-    /// The command that sends it.
-    pub send_command: String,
-    /// The command that receives it.
-    pub receive_command: String,
-}
-
-/// A backup of the source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct SentBackup {
-    /// Its name.
-    pub name: String,
-    /// The GUID of its snapshot, a decimal number.
-    pub guid: String,
-    /// Whether the target has a snapshot with this GUID.
-    pub on_target: bool,
-    /// Why it is not sent; missing if it is sent or the target has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    /// Where a run that sends a WAL archive locks its target; `None` for one that only shows the streams.
+    pub lock_dir: Option<PathBuf>,
 }
 
 /// A prepared run.
 pub struct SendRun {
     rate: Option<u64>,
-    backups: BackupDestination,
-    source: SourceState,
+    source: SendSource,
+    source_state: SourceState,
     commands: ZfsCommands,
     target: TargetDataset,
-    state: Option<TargetState>,
+    target_state: Option<TargetState>,
     format: StreamFormat,
     streams: Vec<PlannedStream>,
-    /// Keeps backups from being removed.
-    _reading: File,
 }
 
 impl SendRun {
@@ -116,29 +69,15 @@ impl SendRun {
     /// # Errors
     /// A refusal; or if a dataset cannot be read, or the host of the target cannot be reached.
     pub fn prepare(dataset: &str, options: SendOptions) -> Result<SendRun> {
-        check_pools(dataset, &options.target)?;
-        let backups = BackupDestination::open(dataset)?;
-        if backups.identity()?.is_none() {
-            return refused(format!("{dataset} is not a dataset of backups"));
-        }
-        let reading = backups.lock_for_reading()?;
+        let source = SendSource::open(dataset, &options)?;
         let commands = commands(None);
-        let source = source_state(&commands, &backups)?;
         let target = TargetDataset::new(options.target, options.shell)?;
-        let state = target.state(&commands)?;
-        let format = format(&source, &target, state.as_ref())?;
-        let streams = plan(&source, state.as_ref(), &target.name)?;
-        let run = SendRun {
-            rate: options.rate,
-            backups,
-            source,
-            commands,
-            target,
-            state,
-            format,
-            streams,
-            _reading: reading,
-        };
+        let target_state = target.state(&commands)?;
+        let source_state = source.state(&commands, target_state.as_ref())?;
+        let format = format(&source_state, &target, target_state.as_ref())?;
+        let streams = plan(&source_state, target_state.as_ref(), &target.name)?;
+        let rate = options.rate;
+        let run = SendRun { rate, source, source_state, commands, target, target_state, format, streams };
         run.check_unchanged()?;
         Ok(run)
     }
@@ -146,39 +85,65 @@ impl SendRun {
     /// What would be sent, with the sizes that `zfs` expects. Asks for the size of each stream, which can take a while.
     pub fn report(&self) -> SendReport {
         let streams = self.streams.iter().map(|of| self.stream_report(of)).collect();
-        self.report_of(true, streams, self.state.as_ref())
+        self.report_of(true, streams, None)
     }
 
-    /// Sends the backups.
+    /// Sends the backups, or the log.
     ///
     /// # Errors
     /// [`Error`]. What has arrived is kept at the target, and the next run continues.
-    pub fn execute(self, observer: &mut dyn BackupObserver) -> Result<SendReport> {
-        let target = &self.target.name;
-        if target.host.is_none() && pool_of(&target.dataset) == pool_of(&self.source.dataset) {
-            observer.note("the target is in the pool of the backups: it does not survive its loss");
+    pub fn execute(mut self, observer: &mut dyn BackupObserver) -> Result<SendReport> {
+        let (target, dataset) = (&self.target.name, &self.source_state.dataset);
+        if target.host.is_none() && pool_of(&target.dataset) == pool_of(dataset) {
+            observer.note(&format!("the target is in the pool of {dataset}: it does not survive its loss"));
         }
-        let mut state = self.state.clone();
         let mut done = Vec::new();
-        for (index, stream) in self.streams.iter().enumerate() {
+        let mut last_segment = None;
+        for index in 0..self.streams.len() {
+            if self.streams[index].snapshot.guid == NOT_TAKEN {
+                last_segment = self.take_snapshot(index, observer)?;
+            }
+            let stream = &self.streams[index];
             let number = format!("{} of {}", index + 1, self.streams.len());
-            observer.note(&format!("sending {} ({number})", stream.backup.short_name()));
+            observer.note(&format!("sending {} ({number})", stream.snapshot.short_name()));
             let mut report = self.stream_report(stream);
             report.sent_bytes = Some(self.send(stream, report.expected_bytes, observer)?);
-            state = self.target.state(&self.commands)?;
-            self.check_received(stream, state.as_ref())?;
+            self.target_state = self.target.state(&self.commands)?;
+            self.check_received(index)?;
             done.push(report);
-            self.keep_base(state.as_ref(), observer);
+            self.keep_base(observer);
         }
         if self.streams.is_empty() {
-            self.keep_base(state.as_ref(), observer);
+            self.keep_base(observer);
         }
-        Ok(self.report_of(false, done, state.as_ref()))
+        self.destroy_unneeded(observer);
+        self.destroy_superseded(observer);
+        Ok(self.report_of(false, done, last_segment))
+    }
+
+    /// Takes the snapshot of a stream of a WAL archive: the last whole segment in it. First destroys those that earlier runs have left: only now
+    /// it is known whether the target keeps what has arrived of them.
+    fn take_snapshot(&mut self, index: usize, observer: &mut dyn BackupObserver) -> Result<Option<String>> {
+        let Some(wal) = &self.source.wal else { return Ok(None) };
+        self.destroy_unneeded(observer);
+        let last = wal.last_segment()?;
+        // Earlier streams may have taken hours.
+        let name = wal.free_name(&self.source_state.points, self.target_state.as_ref());
+        let taken = self.source.take(&name, &self.commands)?;
+        self.source_state.points.push(taken.clone());
+        let stream = &mut self.streams[index];
+        if let StreamContent::Full { snapshot } | StreamContent::Incremental { snapshot, .. } =
+            &mut stream.content
+        {
+            *snapshot = name;
+        }
+        stream.snapshot = taken;
+        Ok(last)
     }
 
     /// Refuses a target into which something was written since the newest common snapshot.
     fn check_unchanged(&self) -> Result<()> {
-        let Some(common) = self.common(self.state.as_ref()).filter(|_| !self.streams.is_empty()) else {
+        let Some(common) = self.common().filter(|_| !self.streams.is_empty()) else {
             return Ok(());
         };
         self.check_raw(&common)?;
@@ -213,8 +178,8 @@ impl SendRun {
         }
     }
 
-    fn common(&self, state: Option<&TargetState>) -> Option<CommonPoint> {
-        state.and_then(|state| newest_common(&self.source, state))
+    fn common(&self) -> Option<CommonPoint> {
+        self.target_state.as_ref().and_then(|target| newest_common(&self.source_state, target))
     }
 
     /// Sends one stream; its length in bytes.
@@ -236,7 +201,7 @@ impl SendRun {
             observer.progress(bytes, expected.unwrap_or(0));
             !observer.is_interrupted()
         });
-        let outcome = "the target keeps the backups that were sent before, and what has arrived of this one\nhint: send again to continue";
+        let outcome = "the target keeps what was sent before, and what has arrived of this stream\nhint: send again to continue";
         match sent {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => Err(Error::Interrupted.with_outcome(outcome)),
@@ -244,12 +209,13 @@ impl SendRun {
         }
     }
 
-    fn check_received(&self, stream: &PlannedStream, state: Option<&TargetState>) -> Result<()> {
-        let guid = stream.backup.guid;
-        match state.is_some_and(|state| state.snapshots.iter().any(|of| of.guid == guid)) {
+    fn check_received(&self, index: usize) -> Result<()> {
+        let sent = &self.streams[index].snapshot;
+        let received = self.target_state.iter().flat_map(|target| &target.snapshots);
+        match received.into_iter().any(|of| of.guid == sent.guid) {
             true => Ok(()),
             false => {
-                let name = stream.backup.short_name().to_owned();
+                let name = sent.short_name().to_owned();
                 Err(Error::NotReceived { target: self.target.name.to_string(), name })
             }
         }
@@ -257,28 +223,52 @@ impl SendRun {
 
     /// Makes a bookmark of the newest snapshot that the target has, in place of the earlier one for this target. What was sent is sent, so
     /// a failure is a remark.
-    fn keep_base(&self, state: Option<&TargetState>, observer: &mut dyn BackupObserver) {
-        let Some((state, common)) = state.zip(self.common(state)) else { return };
+    fn keep_base(&self, observer: &mut dyn BackupObserver) {
+        let Some((target, common)) = self.target_state.as_ref().zip(self.common()) else { return };
         if common.source.is_bookmark() {
             return;
         }
-        let backup = common.source.short_name();
-        let prefix = format!("{BOOKMARK_PREFIX}{:016x}-", state.guid);
+        let name = common.source.short_name();
+        let prefix = format!("{BOOKMARK_PREFIX}{:016x}-", target.guid);
         let kept = self.replace_bookmark(&common.source, &prefix);
         if let Err(why) = kept {
-            let text = format!(
-                "no bookmark keeps the point for the next stream, so the backup {backup} must not be removed before: {why}"
-            );
-            observer.note(&text);
+            observer.note(&format!(
+                "no bookmark keeps the point for the next stream, so @{name} must not be destroyed before: {why}"
+            ));
         }
     }
 
+    /// Destroys the snapshots of a WAL archive that are not needed any more. A failure is a remark.
+    fn destroy_unneeded(&self, observer: &mut dyn BackupObserver) {
+        let (Some(wal), dataset) = (&self.source.wal, &self.source_state.dataset) else { return };
+        let points = match self.commands.history_of(dataset) {
+            Ok(points) => points,
+            Err(why) => return observer.note(&format!("the snapshots of {dataset} cannot be listed: {why}")),
+        };
+        let sent: Vec<u64> = self.streams.iter().map(|of| of.snapshot.guid).collect();
+        let (target, common) = (self.target_state.as_ref(), self.common());
+        let mut unneeded = wal.unneeded(&points, target, common.as_ref(), &sent);
+        // The base of a stream that is not sent yet.
+        unneeded.retain(|of| !self.streams.iter().any(|stream| stream.is_planned_from(&of.name)));
+        let admin = self.source.mounted.admin();
+        destroy(&unneeded, dataset, observer, |change| Ok(admin.change(change)?));
+    }
+
+    /// Destroys the snapshots on the target that it does not need any more. A failure is a remark.
+    fn destroy_superseded(&self, observer: &mut dyn BackupObserver) {
+        let common = self.target_state.as_ref().zip(self.common());
+        let Some((wal, (target, common))) = self.source.wal.as_ref().zip(common) else { return };
+        let superseded = wal.superseded(target, &common);
+        let name = self.target.name.to_string();
+        destroy(&superseded, &name, observer, |change| Ok(self.target.commands.change(change)?));
+    }
+
     fn replace_bookmark(&self, snapshot: &HistoryPoint, prefix: &str) -> Result<()> {
-        let admin = self.backups.admin();
-        let mut points = self.commands.history_of(&self.source.dataset)?;
+        let admin = self.source.mounted.admin();
+        let mut points = self.commands.history_of(&self.source_state.dataset)?;
         points.retain(|of| of.is_bookmark() && of.short_name().starts_with(prefix));
         if points.iter().all(|of| of.guid != snapshot.guid) {
-            let name = format!("{}#{prefix}{}", self.source.dataset, snapshot.short_name());
+            let name = format!("{}#{prefix}{}", self.source_state.dataset, snapshot.short_name());
             admin.change(&DatasetChange::Bookmark { snapshot: snapshot.name.clone(), name })?;
         }
         for old in points.into_iter().filter(|of| of.guid != snapshot.guid) {
@@ -300,19 +290,20 @@ impl SendRun {
 
     fn stream_report(&self, planned: &PlannedStream) -> StreamReport {
         let stream = self.stream(planned);
-        let pending = self.state.as_ref().and_then(|state| state.pending.as_ref());
+        let pending = self.target_state.as_ref().and_then(|state| state.pending.as_ref());
         let (from, is_resumed) = match &planned.content {
             StreamContent::Incremental { from, .. } => (Some(from.clone()), false),
             StreamContent::Full { .. } => (None, false),
             StreamContent::Resumed { .. } => (None, true),
         };
         let expected_bytes = match is_resumed {
+            _ if planned.snapshot.guid == NOT_TAKEN => None,
             true => pending.and_then(|(_, contents)| contents.rest_bytes),
             // Only for the progress: if `zfs` cannot send it, that is reported when it is sent.
             false => self.commands.stream_size(&stream).ok().flatten(),
         };
         StreamReport {
-            backup: planned.backup.short_name().to_owned(),
+            snapshot: planned.snapshot.short_name().to_owned(),
             from,
             resumed: is_resumed,
             expected_bytes,
@@ -326,63 +317,48 @@ impl SendRun {
         &self,
         is_dry_run: bool,
         streams: Vec<StreamReport>,
-        state: Option<&TargetState>,
+        last_segment: Option<String>,
     ) -> SendReport {
+        let target = self.target_state.as_ref();
         let sent = |backup: &HistoryPoint| {
             let on_target =
-                state.is_some_and(|state| state.snapshots.iter().any(|of| of.guid == backup.guid));
-            let is_due = self.streams.iter().any(|of| of.backup.guid == backup.guid);
+                target.is_some_and(|target| target.snapshots.iter().any(|of| of.guid == backup.guid));
+            let is_due = self.streams.iter().any(|of| of.snapshot.guid == backup.guid);
             let reason = (!on_target && !is_due)
                 .then(|| "it is older than the newest one that the target has".to_owned());
             let (name, guid) = (backup.short_name().to_owned(), backup.guid.to_string());
             SentBackup { name, guid, on_target, reason }
         };
+        let is_wal = self.source.wal.is_some();
+        let backups = if is_wal { &[][..] } else { &self.source_state.due };
         SendReport {
-            dataset: self.source.dataset.clone(),
+            dataset: self.source_state.dataset.clone(),
             target: self.target.name.to_string(),
             raw: self.format == StreamFormat::Raw,
             dry_run: is_dry_run,
             streams,
-            backups: self.source.backups.iter().map(sent).collect(),
+            backups: backups.iter().map(sent).collect(),
+            wal: is_wal.then_some(SentWal { last_segment }),
         }
     }
 }
 
-/// Refuses pools of the user-space engine, which has no streams, and a target in the dataset of the backups.
-fn check_pools(dataset: &str, target: &SendTarget) -> Result<()> {
-    if is_user_pool(pool_of(dataset))? {
-        return refused(format!(
-            "{dataset} is in a pool of the user-space engine, which cannot send streams\nhint: an archive in a pool of the kernel can be sent"
-        ));
+/// Destroys snapshots. Each is tried: one may be held, or have a clone.
+fn destroy(
+    snapshots: &[&HistoryPoint],
+    dataset: &str,
+    observer: &mut dyn BackupObserver,
+    change: impl Fn(&DatasetChange) -> Result<()>,
+) {
+    let failed = snapshots
+        .iter()
+        .filter_map(|of| change(&DatasetChange::DestroySnapshot { name: of.name.clone() }).err());
+    let failures: Vec<Error> = failed.collect();
+    if let Some(why) = failures.first() {
+        let count = counted(failures.len() as u64, "snapshot");
+        observer
+            .note(&format!("{count} of {dataset} could not be destroyed, and will be tried again: {why}"));
     }
-    if target.host.is_some() {
-        return Ok(());
-    }
-    let name = &target.dataset;
-    if is_user_pool(pool_of(name))? {
-        return refused(format!(
-            "{name} is in a pool of the user-space engine, which cannot receive streams\nhint: copy the backups into an archive there"
-        ));
-    }
-    match name == dataset || name.starts_with(&format!("{dataset}/")) {
-        true => refused(format!("{name} is in the dataset of the backups")),
-        false => Ok(()),
-    }
-}
-
-fn source_state(commands: &ZfsCommands, backups: &BackupDestination) -> Result<SourceState> {
-    let dataset = backups.dataset().to_owned();
-    let names: Vec<String> = backups.list()?.backups.into_iter().map(|of| of.manifest.name).collect();
-    let points = commands.history_of(&dataset)?;
-    let is_backup =
-        |of: &&HistoryPoint| !of.is_bookmark() && names.iter().any(|name| name == of.short_name());
-    let listed: Vec<HistoryPoint> = points.iter().filter(is_backup).cloned().collect();
-    if listed.is_empty() {
-        return refused(format!("{dataset} has no backup"));
-    }
-    let values = commands.values_of(&dataset, ["encryption"])?;
-    let is_encrypted = values.is_some_and(|[encryption]| is_encrypted(encryption));
-    Ok(SourceState { dataset, is_encrypted, points, backups: listed })
 }
 
 /// The format of the streams. A refusal if the target does not exist and cannot be created.

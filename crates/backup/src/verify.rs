@@ -46,6 +46,8 @@ pub struct RestoreOptions {
     pub rate: Option<u64>,
     /// Replay the log from the WAL archive.
     pub until: Option<RecoveryTarget>,
+    /// The dataset of the WAL archive, in place of the one that the backups name.
+    pub wal: Option<String>,
 }
 
 /// The results of restoring.
@@ -77,7 +79,8 @@ pub fn verify(
 ) -> Result<RestoreReport> {
     let destination = BackupDestination::open(dataset)?;
     let _reading = destination.lock_for_reading()?;
-    let recovery = options.until.map(|target| Recovery::of(&destination, target)).transpose()?;
+    let wal = options.wal.as_deref();
+    let recovery = options.until.map(|target| Recovery::of(&destination, target, wal)).transpose()?;
     let chosen = choose(&destination, choice, options.until.unwrap_or(RecoveryTarget::Backup))?;
     let mut restores = Vec::new();
     for backup in &chosen {

@@ -63,15 +63,24 @@ impl WalArchive {
     /// # Errors
     /// A refusal if the directory is not one, for example because its dataset is not mounted; or if its description cannot be read.
     pub fn open(dir: &Path) -> Result<WalArchive> {
+        match WalArchive::find(dir)? {
+            Some(archive) => Ok(archive),
+            None => refused(format!(
+                "{} is not a WAL archive, or its dataset is not mounted\nhint: `poolwright backup wal-create` makes one",
+                quoted(dir)
+            )),
+        }
+    }
+
+    /// Opens a WAL archive; `None` if the directory is not one.
+    ///
+    /// # Errors
+    /// If its description cannot be read.
+    pub(crate) fn find(dir: &Path) -> Result<Option<WalArchive>> {
         let path = dir.join(IDENTITY);
         // The directory belongs to the owner of the database: a pipe in the place of the file must not block.
         let identity: WalIdentity = match regular::open(&path) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => {
-                return refused(format!(
-                    "{} is not a WAL archive, or its dataset is not mounted\nhint: `poolwright backup wal-create` makes one",
-                    quoted(dir)
-                ));
-            }
+            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
             opened => {
                 let file = opened.map_err(Error::host("open", &path))?;
                 let damaged =
@@ -84,7 +93,7 @@ impl WalArchive {
                 format!("its format has version {}, and this release reads {VERSION}", identity.version);
             return Err(Error::Damaged { path, why });
         }
-        Ok(WalArchive { dir: dir.to_owned(), identity })
+        Ok(Some(WalArchive { dir: dir.to_owned(), identity }))
     }
 
     /// Opens the WAL archive of a dataset of backups; `None` if it has none.
@@ -92,12 +101,19 @@ impl WalArchive {
     /// # Errors
     /// As [`WalArchive::open`]; a refusal if it belongs to other backups.
     pub fn of_backups(backups: &DestinationIdentity) -> Result<Option<WalArchive>> {
-        let Some(dataset) = &backups.wal_archive else { return Ok(None) };
+        backups.wal_archive.as_ref().map(|dataset| WalArchive::of_dataset(dataset, backups)).transpose()
+    }
+
+    /// Opens the WAL archive in a dataset, or a replica of it.
+    ///
+    /// # Errors
+    /// As [`WalArchive::open`]; a refusal if it belongs to other backups.
+    pub fn of_dataset(dataset: &str, backups: &DestinationIdentity) -> Result<WalArchive> {
         let archive = WalArchive::open(BackupDestination::open(dataset)?.mountpoint())?;
-        if archive.identity.backups != backups.id {
-            return refused(format!("{dataset} is the WAL archive of other backups"));
+        match archive.identity.backups == backups.id {
+            true => Ok(archive),
+            false => refused(format!("{dataset} is the WAL archive of other backups")),
         }
-        Ok(Some(archive))
     }
 
     /// Its directory.

@@ -118,6 +118,7 @@ pub const EXAMPLES: &[VerbExamples] = &[
             "poolwright backup send tank/backup --to vault/replica --dry-run",
             "poolwright backup send tank/backup --to root@backup.example:vault/pg --rate 20M",
             "poolwright backup send tank/backup --to root@backup.example:vault/pg --ssh /root/ssh-to-replica",
+            "poolwright backup send tank/wal --to root@backup.example:vault/wal",
         ],
     ),
     entry(

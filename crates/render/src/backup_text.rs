@@ -9,7 +9,7 @@ use poolwright_backup::manifest::{BackupManifest, CheckVerdict, ConsistencyMeans
 use poolwright_backup::prune::PruneReport;
 use poolwright_backup::restore::RestoredDatabase;
 use poolwright_backup::run::BackupAssessment;
-use poolwright_backup::send::{SendReport, SentBackup, StreamReport};
+use poolwright_backup::send::{SendReport, SentBackup, SentWal, StreamReport};
 use poolwright_backup::verify::RestoreReport;
 use poolwright_backup::wal::{WalArchiveReport, WalCoverage, WalRemoval};
 use poolwright_host::quoted;
@@ -233,7 +233,7 @@ pub fn send(report: &SendReport) -> String {
     for stream in &report.streams {
         add_stream(&mut text, stream, report.dry_run);
     }
-    let is_sent = |of: &&SentBackup| report.streams.iter().any(|stream| stream.backup == of.name);
+    let is_sent = |of: &&SentBackup| report.streams.iter().any(|stream| stream.snapshot == of.name);
     for backup in report.backups.iter().filter(|of| !is_sent(of)) {
         let _ = match &backup.reason {
             Some(why) => writeln!(text, "not sent      {}: {why}", backup.name),
@@ -241,8 +241,16 @@ pub fn send(report: &SendReport) -> String {
             None => writeln!(text, "lacks         {}", backup.name),
         };
     }
+    let target = &report.target;
     let count = report.backups.iter().filter(|of| of.on_target).count();
-    let _ = writeln!(text, "{} has {count} of {} backups", report.target, report.backups.len());
+    let _ = match &report.wal {
+        None => writeln!(text, "{target} has {count} of {} backups", report.backups.len()),
+        Some(SentWal { last_segment: Some(last) }) => {
+            writeln!(text, "the last segment on {target} is {last}")
+        }
+        Some(_) if report.dry_run => Ok(()),
+        Some(_) => writeln!(text, "{target} has no segment yet"),
+    };
     text
 }
 
@@ -258,7 +266,7 @@ fn add_stream(text: &mut String, stream: &StreamReport, is_dry_run: bool) {
         (None, true) => ", continued".to_owned(),
         (None, false) => ", whole".to_owned(),
     };
-    let _ = writeln!(text, "{word:12}  {}: {size}{from}", stream.backup);
+    let _ = writeln!(text, "{word:12}  {}: {size}{from}", stream.snapshot);
     if is_dry_run {
         let _ = writeln!(text, "+ {} | {}", stream.send_command, stream.receive_command);
     }

@@ -156,6 +156,18 @@ fn paced_replays_take_the_recorded_time() {
 }
 
 #[test]
+fn a_pass_that_warms_up_has_the_pace_of_the_measured_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spec = prepare(dir.path(), TargetSpec::Directory(dir.path().to_owned()));
+    (spec.pace, spec.first_seconds) = (Some(6.0), Some(6.0));
+    let began = std::time::Instant::now();
+    let replay = trial::run(&spec, &|| false).unwrap();
+    let all = began.elapsed().as_secs_f64();
+    assert_eq!(replay.warm_ops, replay.ops);
+    assert!(all - replay.seconds > 0.9, "6 s at six times the speed took {} s of {all} s", replay.seconds);
+}
+
+#[test]
 fn a_warm_share_is_not_measured() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = prepare(dir.path(), TargetSpec::Directory(dir.path().to_owned()));

@@ -1,14 +1,15 @@
 //! Which streams bring the target up to date.
 //!
-//! Snapshots of both sides are the same if their GUIDs are. The first stream is a full one of the oldest backup, or incremental from the
-//! newest snapshot that both sides have, which the source may have as a bookmark only; each further stream is incremental from the backup
-//! before. A stream that was interrupted is continued first.
+//! Snapshots of both sides are the same if their GUIDs are. The first stream is a full one of the oldest snapshot that is due, or incremental from the
+//! newest snapshot that both sides have, which the source may have as a bookmark only; each further stream is
+//! incremental from the snapshot before. A stream that was interrupted is continued first.
 
 use poolwright_pool::command::remote::command_line;
 use poolwright_pool::command::send::StreamContent;
 use poolwright_pool::command::snapshot::HistoryPoint;
 
 use super::target::{SendTarget, TargetState};
+use super::wal_snapshots::NOT_TAKEN;
 use crate::Result;
 use crate::error::refused;
 
@@ -21,8 +22,8 @@ pub(super) struct SourceState {
     pub is_encrypted: bool,
     /// Its snapshots and bookmarks, oldest first.
     pub points: Vec<HistoryPoint>,
-    /// Those that are backups, oldest first.
-    pub backups: Vec<HistoryPoint>,
+    /// Those that are to be sent, oldest first: the backups, or the snapshots of a WAL archive.
+    pub due: Vec<HistoryPoint>,
 }
 
 /// A snapshot that both sides have.
@@ -34,13 +35,21 @@ pub(super) struct CommonPoint {
     pub target: HistoryPoint,
 }
 
-/// A stream, and the backup that the target has afterwards.
+/// A stream, and the snapshot that the target has afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlannedStream {
-    /// The backup.
-    pub backup: HistoryPoint,
+    /// The snapshot.
+    pub snapshot: HistoryPoint,
     /// What the stream contains.
     pub content: StreamContent,
+}
+
+impl PlannedStream {
+    /// Whether its snapshot is not taken yet, and it is incremental from this one.
+    pub(super) fn is_planned_from(&self, name: &str) -> bool {
+        self.snapshot.guid == NOT_TAKEN
+            && matches!(&self.content, StreamContent::Incremental { from, .. } if from == name)
+    }
 }
 
 /// The newest snapshot of the target that the source has, too: as a snapshot if it has both.
@@ -59,8 +68,8 @@ pub(super) fn plan(
     name: &SendTarget,
 ) -> Result<Vec<PlannedStream>> {
     let Some(target) = target else {
-        let first = source.backups.first().map(|backup| PlannedStream {
-            backup: backup.clone(),
+        let first = source.due.first().map(|backup| PlannedStream {
+            snapshot: backup.clone(),
             content: StreamContent::Full { snapshot: backup.name.clone() },
         });
         return Ok(continued(source, first));
@@ -75,7 +84,7 @@ pub(super) fn plan(
     let streams = match (&target.pending, &common) {
         (Some((token, _)), _) => {
             let content = StreamContent::Resumed { token: token.clone() };
-            let resumed = PlannedStream { backup: resumed_backup(source, target, name)?, content };
+            let resumed = PlannedStream { snapshot: resumed_snapshot(source, target, name)?, content };
             continued(source, Some(resumed))
         }
         (None, Some(common)) => after(source, &common.source),
@@ -89,8 +98,8 @@ pub(super) fn plan(
     Ok(streams)
 }
 
-/// The backup whose stream was interrupted.
-fn resumed_backup(source: &SourceState, target: &TargetState, name: &SendTarget) -> Result<HistoryPoint> {
+/// The snapshot whose stream was interrupted.
+fn resumed_snapshot(source: &SourceState, target: &TargetState, name: &SendTarget) -> Result<HistoryPoint> {
     let Some((_, contents)) = &target.pending else { return refused("no stream was interrupted") };
     let (snapshot, dataset) = (&contents.to_name, &source.dataset);
     let impossible = |why: &str| {
@@ -100,8 +109,8 @@ fn resumed_backup(source: &SourceState, target: &TargetState, name: &SendTarget)
              what has arrived of it; then send again"
         ))
     };
-    let Some(backup) = source.backups.iter().find(|of| of.guid == contents.to_guid) else {
-        return impossible(&format!("{dataset} has no such backup any more"));
+    let Some(backup) = source.due.iter().find(|of| of.guid == contents.to_guid) else {
+        return impossible(&format!("{dataset} has no such snapshot any more"));
     };
     if let Some(problem) = &contents.problem {
         return impossible(&problem.lines().collect::<Vec<_>>().join("; "));
@@ -112,22 +121,22 @@ fn resumed_backup(source: &SourceState, target: &TargetState, name: &SendTarget)
     Ok(backup.clone())
 }
 
-/// The backups that are newer than this snapshot or bookmark.
+/// The streams of the snapshots that are newer than this snapshot or bookmark.
 fn after<'a>(source: &'a SourceState, base: &'a HistoryPoint) -> Vec<PlannedStream> {
     let mut from = base;
-    let newer = source.backups.iter().filter(|of| of.created_txg > base.created_txg);
+    let newer = source.due.iter().filter(|of| of.created_txg > base.created_txg);
     newer.map(|backup| incremental(std::mem::replace(&mut from, backup), backup)).collect()
 }
 
-/// The first stream, and those of all newer backups.
+/// The first stream, and those of all newer snapshots.
 fn continued(source: &SourceState, first: Option<PlannedStream>) -> Vec<PlannedStream> {
-    let rest = first.as_ref().map(|first| after(source, &first.backup)).unwrap_or_default();
+    let rest = first.as_ref().map(|first| after(source, &first.snapshot)).unwrap_or_default();
     first.into_iter().chain(rest).collect()
 }
 
 fn incremental(from: &HistoryPoint, backup: &HistoryPoint) -> PlannedStream {
     let content = StreamContent::Incremental { from: from.name.clone(), snapshot: backup.name.clone() };
-    PlannedStream { backup: backup.clone(), content }
+    PlannedStream { snapshot: backup.clone(), content }
 }
 
 /// Refuses a target that would not accept the streams.
@@ -160,13 +169,12 @@ fn check_target(
         ));
     }
     let is_taken = |stream: &&PlannedStream| {
-        target.snapshots.iter().any(|of| of.short_name() == stream.backup.short_name())
+        target.snapshots.iter().any(|of| of.short_name() == stream.snapshot.short_name())
     };
     match streams.iter().find(is_taken) {
-        Some(stream) => refused(format!(
-            "{name} has another snapshot with the name of the backup {}",
-            stream.backup.short_name()
-        )),
+        Some(stream) => {
+            refused(format!("{name} has another snapshot with the name @{}", stream.snapshot.short_name()))
+        }
         None => Ok(()),
     }
 }

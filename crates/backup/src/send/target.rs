@@ -123,7 +123,7 @@ pub(super) fn is_encrypted(encryption: Option<String>) -> bool {
 }
 
 /// Runs the programs on this host or on another one.
-pub(super) fn commands(remote: Option<RemoteHost>) -> ZfsCommands {
+pub(crate) fn commands(remote: Option<RemoteHost>) -> ZfsCommands {
     ZfsCommands::new(CommandOptions { remote, deadline: DEADLINE, ..CommandOptions::default() })
 }
 

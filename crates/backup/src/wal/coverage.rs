@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::time::SystemTime;
 
@@ -85,8 +86,12 @@ impl WalArchive {
                 && self.has(place)
             {
                 let path = self.dir.join(name);
-                let archived = fs::metadata(&path).and_then(|meta| meta.modified());
-                segments.insert(place, archived.map_err(Error::host("inspect", &path))?);
+                match fs::metadata(&path).and_then(|meta| meta.modified()) {
+                    Ok(archived) => segments.insert(place, archived),
+                    // `prune` has removed it meanwhile.
+                    Err(cause) if cause.kind() == ErrorKind::NotFound => None,
+                    Err(cause) => return Err(Error::host("inspect", &path)(cause)),
+                };
             }
         }
         Ok(segments)

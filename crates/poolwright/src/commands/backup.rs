@@ -58,6 +58,10 @@ struct ListArgs {
     #[arg(value_name = "DATASET", value_parser = parse_dataset)]
     dataset: String,
 
+    /// Dataset of the WAL archive, such as a replica of it [default: the one that was made with wal-create]
+    #[arg(long, value_name = "DATASET", value_parser = parse_dataset)]
+    wal: Option<String>,
+
     /// Print one JSON object: {dataset, backups, last_good_restore_age_s, newest_good_backup_age_s, wal, others}
     #[arg(long)]
     json: bool,
@@ -86,6 +90,10 @@ struct VerifyArgs {
     /// backup before it, or the named one. PostgreSQL only
     #[arg(long, value_name = "TIME", value_parser = parse_until)]
     until: Option<RecoveryTarget>,
+
+    /// Dataset of the WAL archive, such as a replica of it [default: the one that was made with wal-create]
+    #[arg(long, value_name = "DATASET", value_parser = parse_dataset, requires = "until")]
+    wal: Option<String>,
 
     /// Command that checks the restored database, in addition to the database's own checks. It can connect to PostgreSQL (PGHOST, PGUSER are set) and MariaDB
     /// (MYSQL_UNIX_PORT); POOLWRIGHT_RESTORED is the restored directory
@@ -160,7 +168,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<u8> {
-    let list = listing::list(&args.dataset)?;
+    let list = listing::list(&args.dataset, args.wal.as_deref())?;
     match args.json {
         true => print_json(&list)?,
         false => print!("{}", backup_text::list(&list, crate::stdout::terminal())),
@@ -180,6 +188,7 @@ fn check(args: &VerifyArgs) -> anyhow::Result<u8> {
         bindir: args.bindir.clone(),
         rate: args.rate,
         until: args.until,
+        wal: args.wal.clone(),
     };
     let report = reported(args.json, |reporter| verify(&args.dataset, &choice, &options, reporter))?;
     summary::keep(&args.dataset);

@@ -17,7 +17,7 @@ fn source(text: &str) -> SourceState {
         let kind = if kind == "!" { "@" } else { kind };
         let of = point(&format!("tank/b{kind}{name}"), name.parse().unwrap());
         if word.starts_with('@') {
-            state.backups.push(of.clone());
+            state.due.push(of.clone());
         }
         state.points.push(of);
     }
@@ -42,7 +42,7 @@ fn planned(source: &SourceState, target: Option<&TargetState>) -> String {
         StreamContent::Incremental { from, snapshot } => format!("{}-{}", short(from), short(snapshot)),
         StreamContent::Resumed { token } => {
             assert_eq!(token, TOKEN);
-            format!("…{}", short(&stream.backup.name))
+            format!("…{}", short(&stream.snapshot.name))
         }
     };
     match plan(source, target, &name()) {
@@ -99,7 +99,7 @@ fn an_interrupted_stream_is_continued_first() {
     assert_eq!(of("#1 @2", interrupted(target(&[1]), 2)), "…@2");
     let gone = of("@2 @3", interrupted(target(&[]), 1));
     assert!(
-        gone.contains("tank/b@1 to root@h:vault/b cannot be continued: tank/b has no such backup"),
+        gone.contains("tank/b@1 to root@h:vault/b cannot be continued: tank/b has no such snapshot"),
         "{gone}"
     );
     assert!(gone.contains("hint: `zfs receive -A vault/b` on the host of the target"), "{gone}");
@@ -140,7 +140,7 @@ fn targets_that_are_refused() {
     assert!(of(&target(&[])).contains("exists and has no snapshot"));
     let mut other = target(&[1]);
     other.snapshots.push(HistoryPoint { guid: 5, ..point("vault/b@3", 2) });
-    assert!(of(&other).contains("has another snapshot with the name of the backup 3"), "{}", of(&other));
+    assert!(of(&other).contains("has another snapshot with the name @3"), "{}", of(&other));
 }
 
 /// Both sides, as `zfs` would change them.
@@ -156,15 +156,15 @@ impl World {
         self.time += 1;
         let of = point(&format!("tank/b@{}", self.time), self.time);
         if is_backup {
-            self.source.backups.push(of.clone());
+            self.source.due.push(of.clone());
         }
         self.source.points.push(of);
     }
 
     /// Destroys a snapshot of the source, not the newest backup.
     fn prune(&mut self, at: usize) {
-        if self.source.backups.len() > 1 {
-            let gone = self.source.backups.remove(at % (self.source.backups.len() - 1));
+        if self.source.due.len() > 1 {
+            let gone = self.source.due.remove(at % (self.source.due.len() - 1));
             self.source.points.retain(|of| of.name != gone.name);
         }
     }
@@ -173,33 +173,33 @@ impl World {
         match &stream.content {
             StreamContent::Full { snapshot } => {
                 assert!(self.target.is_none());
-                assert_eq!(*snapshot, self.source.backups[0].name);
+                assert_eq!(*snapshot, self.source.due[0].name);
                 self.target = Some(TargetState::default());
             }
             StreamContent::Incremental { from, snapshot } => {
                 let from = self.source.points.iter().find(|of| of.name == *from).expect("it exists");
                 let newest = self.target.as_ref().unwrap().snapshots.last().unwrap();
-                assert_eq!((from.guid, snapshot), (newest.guid, &stream.backup.name));
+                assert_eq!((from.guid, snapshot), (newest.guid, &stream.snapshot.name));
             }
             StreamContent::Resumed { .. } => panic!("no stream was interrupted"),
         }
-        assert!(self.source.backups.contains(&stream.backup));
-        let name = format!("vault/b@{}", stream.backup.short_name());
-        let received = HistoryPoint { name, ..stream.backup.clone() };
+        assert!(self.source.due.contains(&stream.snapshot));
+        let name = format!("vault/b@{}", stream.snapshot.short_name());
+        let received = HistoryPoint { name, ..stream.snapshot.clone() };
         self.target.as_mut().unwrap().snapshots.push(received);
         // The bookmark of what the target has newest, in place of the earlier one.
         self.source.points.retain(|of| !of.is_bookmark());
-        let name = format!("tank/b#{}", stream.backup.short_name());
-        self.source.points.push(HistoryPoint { name, ..stream.backup.clone() });
+        let name = format!("tank/b#{}", stream.snapshot.short_name());
+        self.source.points.push(HistoryPoint { name, ..stream.snapshot.clone() });
         self.source.points.sort_by_key(|of| (of.created_txg, of.is_bookmark()));
     }
 
     /// Sends at most this number of streams.
     fn send(&mut self, count: usize) {
         let streams = plan(&self.source, self.target.as_ref(), &name()).expect("it is not refused");
-        let due: Vec<u64> = streams.iter().map(|of| of.backup.guid).collect();
+        let due: Vec<u64> = streams.iter().map(|of| of.snapshot.guid).collect();
         let newest = self.target.as_ref().and_then(|of| of.snapshots.last()).map_or(0, |of| of.created_txg);
-        let newer = self.source.backups.iter().filter(|of| of.created_txg > newest);
+        let newer = self.source.due.iter().filter(|of| of.created_txg > newest);
         assert_eq!(due, newer.map(|of| of.guid).collect::<Vec<_>>(), "all that are newer, in order");
         streams.iter().take(count).for_each(|stream| self.receive(stream));
     }
@@ -221,6 +221,6 @@ proptest! {
         }
         world.send(usize::MAX);
         let newest = world.target.unwrap().snapshots.pop().unwrap();
-        prop_assert_eq!(newest.guid, world.source.backups.last().unwrap().guid);
+        prop_assert_eq!(newest.guid, world.source.due.last().unwrap().guid);
     }
 }

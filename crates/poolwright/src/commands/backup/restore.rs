@@ -35,6 +35,10 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_until)]
     until: Option<RecoveryTarget>,
 
+    /// Dataset of the WAL archive, such as a replica of it [default: the one that was made with wal-create]
+    #[arg(long, value_name = "DATASET", value_parser = parse_dataset)]
+    wal: Option<String>,
+
     /// Limit of the copying, in bytes a second
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     rate: Option<u64>,
@@ -54,6 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         name: args.name.clone(),
         below: args.to.clone(),
         until: args.until,
+        wal: args.wal.clone(),
         rate: args.rate,
     };
     let prepared = RestoreRun::prepare(&args.dataset, options)?;

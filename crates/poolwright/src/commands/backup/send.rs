@@ -1,4 +1,4 @@
-//! `poolwright backup send`: replicates backups to another pool or host.
+//! `poolwright backup send`: replicates backups and WAL archives to another pool or host.
 
 use anyhow::anyhow;
 use poolwright_backup::send::{SendOptions, SendRun, SendTarget};
@@ -9,14 +9,15 @@ use super::super::pool_connection::{parse_dataset, print_json};
 use super::reported;
 use crate::failure::Usage;
 
-/// Send backups to another pool or host, through `zfs send` and `zfs receive`
+/// Send backups or a WAL archive to another pool or host, through `zfs send` and `zfs receive`
 ///
 /// Sends the backups that the target lacks, the oldest first: a full stream, then incremental ones from the newest snapshot that both sides have
-/// (the same GUID). Records stay as they are: large, compressed, and encrypted if the dataset is. The target is never rolled back, and not
-/// mounted. An interrupted transfer is continued by the next run. Only for datasets of the kernel's OpenZFS.
+/// (the same GUID). Of a WAL archive, takes a snapshot, and sends what has changed since the last one. Records stay as they are: large,
+/// compressed, and encrypted if the dataset is. The target is never rolled back, and not mounted. An interrupted transfer is continued by
+/// the next run. Only for datasets of the kernel's OpenZFS.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Dataset of the backups, or of an archive
+    /// Dataset of the backups, of an archive, or of a WAL archive
     #[arg(value_name = "DATASET", value_parser = parse_dataset)]
     dataset: String,
 
@@ -37,7 +38,7 @@ pub struct Args {
     #[arg(long, short = 'n')]
     dry_run: bool,
 
-    /// Print one JSON object: {dataset, target, raw, dry_run, streams, backups}
+    /// Print one JSON object: {dataset, target, raw, dry_run, streams, backups, wal}
     #[arg(long)]
     json: bool,
 }
@@ -48,8 +49,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         return Err(anyhow!("--ssh needs a host in --to: HOST:{}", args.target.dataset).context(Usage));
     }
     let words = |text: &String| text.split_whitespace().map(str::to_owned).collect();
-    let options =
-        SendOptions { target: args.target.clone(), shell: args.ssh.as_ref().map(words), rate: args.rate };
+    let options = SendOptions {
+        target: args.target.clone(),
+        shell: args.ssh.as_ref().map(words),
+        rate: args.rate,
+        lock_dir: (!args.dry_run).then(poolwright_userpool::runtime_dir),
+    };
     let prepared = SendRun::prepare(&args.dataset, options)?;
     let report = match args.dry_run {
         true => prepared.report(),
