@@ -80,7 +80,7 @@ whole_and_incremental() {
     said "it shows a full and an incremental stream" 2 "^+ zfs send -L -e -c .* | zfs receive -s -u "
     same "it changes nothing" "$(everything)" "$before"
     refused "a target whose parent does not exist" "dataset above it does not exist" send $FROM --to $OTHER/none/replica
-    refused "a target in the dataset of the backups" "is in the dataset of the backups" send $FROM --to $FROM/replica
+    refused "a target in the dataset of the backups" "is in $FROM" send $FROM --to $FROM/replica
     expect "two backups are sent" send $FROM --to $OTHER/replica
     said "it says so" 1 "^$OTHER/replica has 2 of 2 backups"
     same "the target has the GUIDs of the backups" "$(guids $OTHER/replica)" "$(guids $FROM)"
