@@ -73,16 +73,15 @@ def samples(path):
 
 
 def of_kernel(path):
-    """The counters of the measured pass: from before its work began until all of its data was on disk."""
+    """The counters of the measured pass: from its first write of the marker, as the engine's, until all of its data was on disk."""
     taken = list(samples(path))
+    ended, _, last = taken[-1]
     # The first write of the last pass; its second write may not have been seen, because the replay then removes the file.
-    began = max(marker for _, marker, _ in taken if marker <= taken[-1][0] - arc_load.BEFORE - arc_load.LENGTH)
-    ended = min((marker for _, marker, _ in taken if marker > began), default=taken[-1][0] + 1)
+    began = max(marker for _, marker, _ in taken if marker <= ended - arc_load.BEFORE - arc_load.LENGTH)
     # A transaction group closes after 5 seconds at most.
     if ended - began < arc_load.BEFORE + arc_load.LENGTH + 6:
         raise ValueError(f"{path}: the samples end {ended - began} s after the pass began")
-    first = [counters for now, _, counters in taken if now < began + arc_load.BEFORE - 1][-1]
-    last = [counters for now, _, counters in taken if now < ended][-1]
+    first = [counters for now, _, counters in taken if now < began][-1]
     return {key: last[key] - first[key] for key in last}
 
 
