@@ -224,7 +224,7 @@ mod tests {
         let names_of = [
             "v/w@poolwright-wal-new-00000000-1",
             "v/w@user-2",
-            &BY_GUID.replace('t', "v"),
+            &format!("{}-3", BY_GUID.replacen('t', "v", 1)),
             "v/w@poolwright-wal-000000000000000b-4",
         ];
         let snapshots = (1..).zip(names_of).map(|(number, name)| point(name, number)).collect();
