@@ -23,10 +23,9 @@ use crate::error::refused;
 use crate::observer::{BackupObserver, BackupStage};
 use crate::{Error, Result};
 
-use plan::{CommonPoint, PlannedStream, SourceState, newest_common, plan};
+use plan::{CommonPoint, NOT_TAKEN, PlannedStream, SourceState, newest_common, plan};
 use source::SendSource;
 use target::{TargetDataset, TargetState};
-use wal_snapshots::NOT_TAKEN;
 
 pub use report::{SendReport, SentBackup, SentWal, StreamReport};
 pub use target::SendTarget;

@@ -9,9 +9,11 @@ use poolwright_pool::command::send::StreamContent;
 use poolwright_pool::command::snapshot::HistoryPoint;
 
 use super::target::{SendTarget, TargetState};
-use super::wal_snapshots::NOT_TAKEN;
 use crate::Result;
 use crate::error::refused;
+
+/// The GUID of a snapshot that is taken only when it is sent. ZFS gives this number to none.
+pub(super) const NOT_TAKEN: u64 = 0;
 
 /// What the source has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use poolwright_pool::command::snapshot::HistoryPoint;
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 
-use super::plan::CommonPoint;
+use super::plan::{CommonPoint, NOT_TAKEN};
 use super::target::{SendTarget, TargetState};
 use crate::error::refused;
 use crate::wal::WalArchive;
@@ -24,8 +24,6 @@ use crate::{Error, Result};
 const PREFIX: &str = "poolwright-wal-";
 /// Follows [`PREFIX`] in the name of the first snapshot for a target.
 const NEW: &str = "new-";
-/// The GUID of a snapshot that is taken only when it is sent. ZFS gives this number to none.
-pub(super) const NOT_TAKEN: u64 = 0;
 
 /// A WAL archive, and how its snapshots for one target are named.
 pub(super) struct WalSnapshots {
