@@ -1,5 +1,6 @@
 //! Runs every codec on all data, on all cores.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use poolwright_openzfs::Engine;
 use crate::input::{Entry, Input};
 use crate::measurement::Measurement;
 use crate::options::{Grid, Options};
-use crate::record::{CodecRunner, Packed, Speed, block_len};
+use crate::record::{CodecRunner, Packed, Speed, ZEROS, block_len};
 use crate::result::{self, Ended, Method, Progress, Space};
 use crate::source::{self, Pages, Source};
 use crate::{Error, Result};
@@ -29,9 +30,11 @@ pub(crate) struct Sums {
     pub asize: Vec<u64>,
     /// Codec speeds of each pair.
     pub speed: Vec<Speed>,
-    /// Compressed lengths of the kept records of each pair.
-    pub packed: Vec<Vec<Packed>>,
+    /// Compressed lengths of the kept records of each pair, by stretch.
+    pub packed: Vec<BTreeMap<usize, Vec<Packed>>>,
     pub histogram: Vec<u64>,
+    /// The length of a stretch in bytes.
+    pub stretch: u64,
     pub done: u64,
     /// Bytes of files that could no longer be read.
     pub lost: u64,
@@ -51,6 +54,24 @@ struct Work<'a> {
     /// For each recordsize: one stretch in this many provides records for the model of indirect blocks.
     keep_one_in: Vec<u64>,
     ahead: u64,
+}
+
+/// The number of stretches before each file, and in total.
+fn stretches_before(input: &Input, stretch: u64) -> Vec<usize> {
+    let mut before = vec![0];
+    for file in &input.files {
+        before.push(before[before.len() - 1] + file.len.div_ceil(stretch) as usize);
+    }
+    before
+}
+
+/// The lengths of records under `off`.
+fn uncompressed(records: &[u8], recordsize: u64) -> Vec<Packed> {
+    let one = |record: &[u8]| match record.iter().all(|byte| *byte == 0) {
+        true => ZEROS,
+        false => recordsize as Packed,
+    };
+    records.chunks(recordsize as usize).map(one).collect()
 }
 
 /// Returns the exact space under compression `off`: that of every record that was ever written.
@@ -86,10 +107,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<(Sums, bool)> {
     let stretch = grid.max_recordsize().max(STRETCH);
-    let mut before = vec![0];
-    for file in &source.input.files {
-        before.push(before[before.len() - 1] + file.len.div_ceil(stretch) as usize);
-    }
+    let before = stretches_before(source.input, stretch);
     let logical = source.input.logical_bytes();
     let threads = options.threads();
     let keep = |r: &u64| (logical / r / KEEP as u64).max(1);
@@ -105,8 +123,9 @@ pub(crate) fn run(
         sums: Mutex::new(Sums {
             asize: vec![0; grid.cells()],
             speed: vec![Speed::default(); grid.pairs()],
-            packed: vec![Vec::new(); grid.pairs()],
+            packed: vec![BTreeMap::new(); grid.pairs()],
             histogram: vec![0; 256],
+            stretch,
             ..Sums::default()
         }),
         keep_one_in: grid.recordsizes.iter().map(keep).collect(),
@@ -163,11 +182,36 @@ fn report(
 
 impl Sums {
     /// Converts the sums to the result that a sample also has.
-    pub(crate) fn found(self, off: &[Option<Space>], logical: u64, whole: bool) -> Measurement {
+    pub(crate) fn found(
+        self,
+        off: &[Option<Space>],
+        input: &Input,
+        logical: u64,
+        whole: bool,
+    ) -> Measurement {
+        let before = stretches_before(input, self.stretch);
+        let file_of = |i: usize| before.partition_point(|b| *b <= i) - 1;
+        // The model of indirect blocks counts the written records of a sparse file. Its holes have no pointers.
+        let of_model = |(i, kept): (&usize, &Vec<Packed>)| -> Vec<Packed> {
+            let sparse = input.files[file_of(*i)].sparse;
+            kept.iter().copied().filter(|n| *n > 0 || !sparse).collect()
+        };
+        let of_files = |stretches: &BTreeMap<usize, Vec<Packed>>| {
+            let mut files: BTreeMap<usize, (usize, Vec<Packed>)> = BTreeMap::new();
+            for (i, kept) in stretches {
+                let (count, all) = files.entry(file_of(*i)).or_default();
+                *count += 1;
+                all.extend(kept);
+            }
+            let is_whole = |file: &usize, count: usize| count == before[file + 1] - before[*file];
+            files.retain(|file, (count, _)| is_whole(file, *count));
+            files.into_iter().map(|(file, (_, all))| (file, all)).collect()
+        };
         Measurement {
             spaces: self.spaces(off, logical),
+            packed: self.packed.iter().map(|kept| kept.iter().flat_map(of_model).collect()).collect(),
+            files: self.packed.iter().map(of_files).collect(),
             speed: self.speed,
-            packed: self.packed,
             histogram: self.histogram.try_into().unwrap_or([0; 256]),
             places: 0,
             ended: if whole { Ended::Done } else { Ended::Interrupted },
@@ -255,16 +299,22 @@ impl Work<'_> {
         let mut packed: Vec<(usize, Vec<Packed>)> = Vec::new();
         for (r, recordsize) in grid.recordsizes.iter().copied().enumerate() {
             let keep = (i as u64).is_multiple_of(self.keep_one_in[r]);
-            for c in (0..grid.codecs.len()).filter(|c| !grid.is_off(*c)) {
+            for c in 0..grid.codecs.len() {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(());
                 }
                 let pair = grid.pair(r, c);
+                if grid.is_off(c) {
+                    // Only for the indirect blocks. The holes of a sparse file have no pointers.
+                    if keep && !sparse {
+                        packed.push((pair, uncompressed(&buf[..len], recordsize)));
+                    }
+                    continue;
+                }
                 let cells = &mut asize[pair * geometries..(pair + 1) * geometries];
                 let mut kept = Vec::new();
                 codecs.run((r, recordsize), c, buf, len, file_len, cells, |n| {
-                    // The model of indirect blocks counts the written records of a sparse file. Its holes have no pointers.
-                    if keep && (n > 0 || !sparse) {
+                    if keep {
                         kept.push(n);
                     }
                 })?;
@@ -280,8 +330,8 @@ impl Work<'_> {
         let mut sums = self.sums.lock().unwrap_or_else(|broken| broken.into_inner());
         sums.asize.iter_mut().zip(&asize).for_each(|(sum, own)| *sum += own);
         sums.histogram.iter_mut().zip(&histogram).for_each(|(sum, own)| *sum += own);
-        for (pair, mut kept) in packed {
-            sums.packed[pair].append(&mut kept);
+        for (pair, kept) in packed {
+            sums.packed[pair].insert(i, kept);
         }
         sums.done += len as u64;
         self.done.fetch_add(len as u64, Ordering::Relaxed);

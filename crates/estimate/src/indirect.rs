@@ -3,8 +3,9 @@
 //! An indirect block has 128K and contains 1024 block pointers. It is metadata: compressed with lz4 regardless of the
 //! dataset's `compression`, and stored twice (`redundant_metadata=all`). How well block pointers compress depends on
 //! the sizes in them. Therefore, synthetic pointers for the measured records, in the layout of `blkptr_t`, are
-//! compressed with the engine's lz4. Their checksums are synthesized as if all records differed; if many records are
-//! equal (zeros under `off`), the result is too large.
+//! compressed with the engine's lz4. Their checksums are synthesized as if all records differed, except for records of
+//! zeros under `off`, whose checksum is 0. If the lengths of all records of a file are known, each of its lowest indirect blocks is
+//! made from its own records; otherwise, a model stands for all.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +16,12 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::Result;
 use crate::input::Entry;
-use crate::record::{Packed, stored};
+use crate::record::{Packed, ZEROS, stored};
 
 const POINTER: usize = 128;
 const POINTERS: u64 = 1024;
+/// Offset of the checksum in a pointer.
+const CHECKSUM: usize = 96;
 const BLOCK: usize = POINTER * POINTERS as usize;
 /// Copies of each metadata block under `redundant_metadata=all`.
 const COPIES: u64 = 2;
@@ -28,6 +31,18 @@ const COPIES: u64 = 2;
 pub(crate) struct Model {
     sizes: [f64; 11],
     geometry: Geometry,
+}
+
+/// A setting of a dataset.
+pub(crate) struct Setting<'a> {
+    pub recordsize: u64,
+    pub codec: &'a str,
+    pub geometry: &'a Geometry,
+}
+
+/// The number of lowest indirect blocks of a file with these records.
+pub(crate) fn lowest(records: &[Packed]) -> u64 {
+    if records.len() > 1 { (records.len() as u64).div_ceil(POINTERS) } else { 0 }
 }
 
 /// Builds the models of one estimate.
@@ -42,13 +57,7 @@ impl Maker {
     }
 
     /// Builds a model from the compressed lengths of records, in the order of the file. `packed` must not be empty.
-    pub(crate) fn model(
-        &mut self,
-        packed: &[Packed],
-        recordsize: u64,
-        codec: &str,
-        geometry: &Geometry,
-    ) -> Result<Model> {
+    pub(crate) fn model(&mut self, packed: &[Packed], setting: &Setting<'_>) -> Result<Model> {
         let mut sizes = [0.0; 11];
         for (power, size) in sizes.iter_mut().enumerate() {
             let n = 1 << power;
@@ -57,25 +66,37 @@ impl Maker {
             for t in 0..tries {
                 let from = t * packed.len() / tries;
                 let records = packed.iter().cycle().skip(from).take(n).copied();
-                *size += self.compressed(records, recordsize, codec, geometry)? as f64 / tries as f64;
+                *size += self.compressed(records, setting)? as f64 / tries as f64;
             }
         }
-        Ok(Model { sizes, geometry: *geometry })
+        Ok(Model { sizes, geometry: *setting.geometry })
     }
 
-    fn compressed(
-        &mut self,
-        records: impl Iterator<Item = Packed>,
-        recordsize: u64,
-        codec: &str,
-        geometry: &Geometry,
-    ) -> Result<usize> {
+    /// Returns the allocated bytes of a file's indirect blocks from the compressed lengths of all of its records. The levels above the lowest
+    /// one are those of the model.
+    pub(crate) fn file(&mut self, records: &[Packed], setting: &Setting<'_>, model: &Model) -> Result<u64> {
+        if records.len() <= 1 {
+            return Ok(0);
+        }
+        let (mut sum, mut blocks) = (0, 0);
+        for block in records.chunks(POINTERS as usize) {
+            let size = self.compressed(block.iter().copied(), setting)?;
+            sum += allocated(size as f64, setting.geometry);
+            blocks += u64::from(size > 0);
+        }
+        Ok(sum + model.tree(blocks))
+    }
+
+    fn compressed(&mut self, records: impl Iterator<Item = Packed>, setting: &Setting<'_>) -> Result<usize> {
         let mut rng = ChaCha8Rng::seed_from_u64(0);
         let mut offset = rng.random_range(1u64 << 21..1 << 31);
         self.block.fill(0);
         for (pointer, packed) in self.block.chunks_exact_mut(POINTER).zip(records) {
-            let kind = stored(packed, recordsize, codec, geometry);
-            fill(pointer, kind, recordsize, geometry, &mut offset, &mut rng);
+            let kind = stored(packed, setting.recordsize, setting.codec, setting.geometry);
+            fill(pointer, kind, setting, &mut offset, &mut rng);
+            if packed == ZEROS {
+                pointer[CHECKSUM..].fill(0);
+            }
         }
         self.codec.store(&self.block, &Geometry::plain(9))?;
         Ok(if self.codec.compressed().is_empty() { 0 } else { self.codec.compressed().len() })
@@ -83,14 +104,7 @@ impl Maker {
 }
 
 /// Writes one `blkptr_t` (`sys/spa.h`): three addresses of 16 bytes, properties, padding, births, fill, checksum.
-fn fill(
-    pointer: &mut [u8],
-    kind: Stored,
-    recordsize: u64,
-    geometry: &Geometry,
-    offset: &mut u64,
-    rng: &mut ChaCha8Rng,
-) {
+fn fill(pointer: &mut [u8], kind: Stored, setting: &Setting<'_>, offset: &mut u64, rng: &mut ChaCha8Rng) {
     let (psize, compressed) = match kind {
         Stored::Hole => return,
         Stored::Embedded(n) => {
@@ -103,12 +117,12 @@ fn fill(
         Stored::Raw(n) => (n as u64, 2),
     };
     let mut word = |at: usize, value: u64| pointer[at..at + 8].copy_from_slice(&value.to_le_bytes());
-    let asize = geometry.asize(psize);
+    let asize = setting.geometry.asize(psize);
     word(0, asize >> 9);
     word(8, *offset >> 9);
     *offset += asize;
     let properties =
-        0x8013_0700_0000_0000 | compressed << 32 | ((psize >> 9) - 1) << 16 | ((recordsize >> 9) - 1);
+        0x8013_0700_0000_0000 | compressed << 32 | ((psize >> 9) - 1) << 16 | ((setting.recordsize >> 9) - 1);
     word(48, properties);
     word(80, 4242);
     word(88, 1);
@@ -116,8 +130,18 @@ fn fill(
     let words = (psize / 4) as f64;
     for (i, (power, divisor)) in [(1.0, 1.0), (2.0, 2.0), (3.0, 6.0), (4.0, 24.0)].into_iter().enumerate() {
         let bits = (31.0 + f64::log2(words.powf(power) / divisor)).clamp(8.0, 64.0) as u32;
-        word(96 + 8 * i, rng.random::<u64>() >> (64 - bits));
+        word(CHECKSUM + 8 * i, rng.random::<u64>() >> (64 - bits));
     }
+}
+
+/// The allocated bytes of an indirect block, from its compressed size. A block without pointers does not exist.
+fn allocated(size: f64, geometry: &Geometry) -> u64 {
+    if size == 0.0 {
+        return 0;
+    }
+    let limit = (BLOCK - BLOCK / 8) as f64;
+    let psize = if size > limit { BLOCK as u64 } else { size.ceil() as u64 };
+    COPIES * geometry.asize(psize.next_multiple_of(geometry.sector()))
 }
 
 impl Model {
@@ -131,12 +155,7 @@ impl Model {
         // Interpolate linearly in the number of pointers between two powers of two.
         let part = 2f64.powf(part) - 1.0;
         let size = self.sizes[low] + (self.sizes[high] - self.sizes[low]) * part;
-        if size == 0.0 {
-            return 0;
-        }
-        let limit = (BLOCK - BLOCK / 8) as f64;
-        let psize = if size > limit { BLOCK as u64 } else { size.ceil() as u64 };
-        COPIES * self.geometry.asize(psize.next_multiple_of(self.geometry.sector()))
+        allocated(size, &self.geometry)
     }
 
     /// Returns the allocated bytes of all indirect blocks above `records` data blocks. A dnode contains one pointer

@@ -73,11 +73,11 @@ pub fn estimate(
         None => {
             let (sums, whole) = full::run(engine, &source, &grid, options, began, progress)?;
             logical -= sums.lost;
-            sums.found(&full::off_spaces(input, &grid), logical, whole)
+            sums.found(&full::off_spaces(input, &grid), input, logical, whole)
         }
     };
     let mut cells = result::cells(&grid, logical, &found.spaces, &found.speed);
-    result::add_indirect(&grid, &source, &found.packed, &mut Maker::new(engine)?, &mut cells)?;
+    result::add_indirect(&grid, &source, &found, &mut Maker::new(engine)?, &mut cells)?;
     Ok(Estimate {
         files: input.len() as u64,
         logical_bytes: logical,

@@ -59,6 +59,8 @@ impl Speed {
 /// A record's length after the codec, before rounding: 0 for a hole, the record's own length if it is stored
 /// uncompressed.
 pub(crate) type Packed = u32;
+/// Stands for the length of a record of zeros under `off`, which is stored uncompressed.
+pub(crate) const ZEROS: Packed = Packed::MAX;
 
 /// The codecs of one thread.
 pub(crate) struct CodecRunner {

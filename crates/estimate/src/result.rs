@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::Result;
-use crate::indirect::Maker;
+use crate::indirect::{Maker, Setting, lowest};
 use crate::input::Skipped;
+use crate::measurement::Measurement;
 use crate::options::Grid;
 use crate::record::{Packed, Speed};
 use crate::source::Source;
@@ -193,11 +194,15 @@ fn mib_s(bytes: u64, ns: u64, off: bool) -> Option<f64> {
     (!off && ns > 0).then(|| bytes as f64 / (1 << 20) as f64 / (ns as f64 / 1e9))
 }
 
-/// Adds the space of indirect blocks. `packed` contains the compressed lengths of some records of each pair.
+/// Up to this number of indirect blocks of a pair are made from the records that they point to. Above it, a model is used, whose errors
+/// are small in relation to so many.
+const EXACT_BLOCKS: u64 = 256;
+
+/// Adds the space of indirect blocks, from the compressed lengths of records.
 pub(crate) fn add_indirect(
     grid: &Grid,
     source: &Source<'_>,
-    packed: &[Vec<Packed>],
+    found: &Measurement,
     maker: &mut Maker,
     cells: &mut [Cell],
 ) -> Result<()> {
@@ -205,11 +210,18 @@ pub(crate) fn add_indirect(
         let pair = i / grid.geometries.len();
         let geometry = &grid.geometries[i % grid.geometries.len()].1;
         let raw = [cell.recordsize as Packed];
-        let known: &[Packed] =
-            if cell.compression == "off" || packed[pair].is_empty() { &raw } else { &packed[pair] };
-        let model = maker.model(known, cell.recordsize, &cell.compression, geometry)?;
-        let of_file = |file| model.file(file, cell.recordsize);
-        cell.total_bytes = cell.allocated_bytes + source.input.files.iter().map(of_file).sum::<u64>();
+        let (packed, files) = (&found.packed[pair], &found.files[pair]);
+        let known: &[Packed] = if packed.is_empty() { &raw } else { packed };
+        let setting = Setting { recordsize: cell.recordsize, codec: &cell.compression, geometry };
+        let model = maker.model(known, &setting)?;
+        let is_exact = files.values().map(|records| lowest(records)).sum::<u64>() <= EXACT_BLOCKS;
+        cell.total_bytes = cell.allocated_bytes;
+        for (number, file) in source.input.files.iter().enumerate() {
+            cell.total_bytes += match files.get(&number).filter(|_| is_exact) {
+                Some(records) => maker.file(records, &setting, &model)?,
+                None => model.file(file, cell.recordsize),
+            };
+        }
     }
     Ok(())
 }

@@ -12,6 +12,7 @@
 //! covariates, which are measured on 64K at every point: the compressed length under lz4, and the entropy.
 //! [`crate::statistics`] computes the intervals.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -176,7 +177,15 @@ impl Sampler<'_> {
         let (packed, histogram) = kept;
         let places = draws.points() as u64;
         let speed = speeds(workers);
-        Ok(Outcome::Measurement(Box::new(Measurement { spaces, speed, packed, histogram, places, ended })))
+        Ok(Outcome::Measurement(Box::new(Measurement {
+            spaces,
+            speed,
+            files: vec![BTreeMap::new(); packed.len()],
+            packed,
+            histogram,
+            places,
+            ended,
+        })))
     }
 
     /// Whether reading and compressing everything would take less time than the missing draws, and is within the
