@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_openzfs::Engine;
 
+use crate::indirect::KnownRecords;
 use crate::input::{Entry, Input};
 use crate::measurement::Measurement;
 use crate::options::{Grid, Options};
@@ -207,10 +208,13 @@ impl Sums {
             files.retain(|file, (count, _)| is_whole(file, *count));
             files.into_iter().map(|(file, (_, all))| (file, all)).collect()
         };
+        let known = |kept: &BTreeMap<usize, Vec<Packed>>| KnownRecords {
+            some: kept.iter().flat_map(of_model).collect(),
+            files: of_files(kept),
+        };
         Measurement {
             spaces: self.spaces(off, logical),
-            packed: self.packed.iter().map(|kept| kept.iter().flat_map(of_model).collect()).collect(),
-            files: self.packed.iter().map(of_files).collect(),
+            records: self.packed.iter().map(known).collect(),
             speed: self.speed,
             histogram: self.histogram.try_into().unwrap_or([0; 256]),
             places: 0,

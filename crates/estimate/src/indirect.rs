@@ -34,10 +34,19 @@ pub(crate) struct Model {
 }
 
 /// A setting of a dataset.
-pub(crate) struct Setting<'a> {
+pub(crate) struct RecordSetting<'a> {
     pub recordsize: u64,
     pub codec: &'a str,
     pub geometry: &'a Geometry,
+}
+
+/// What is known of the records of a pair (recordsize × codec).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownRecords {
+    /// Compressed lengths of some records, in the order of the files.
+    pub some: Vec<Packed>,
+    /// Those of all records of a file, by the file's number. Without files for which they were not kept.
+    pub files: BTreeMap<usize, Vec<Packed>>,
 }
 
 /// The number of lowest indirect blocks of a file with these records.
@@ -57,7 +66,7 @@ impl Maker {
     }
 
     /// Builds a model from the compressed lengths of records, in the order of the file. `packed` must not be empty.
-    pub(crate) fn model(&mut self, packed: &[Packed], setting: &Setting<'_>) -> Result<Model> {
+    pub(crate) fn model(&mut self, packed: &[Packed], setting: &RecordSetting<'_>) -> Result<Model> {
         let mut sizes = [0.0; 11];
         for (power, size) in sizes.iter_mut().enumerate() {
             let n = 1 << power;
@@ -74,7 +83,12 @@ impl Maker {
 
     /// Returns the allocated bytes of a file's indirect blocks from the compressed lengths of all of its records. The levels above the lowest
     /// one are those of the model.
-    pub(crate) fn file(&mut self, records: &[Packed], setting: &Setting<'_>, model: &Model) -> Result<u64> {
+    pub(crate) fn file(
+        &mut self,
+        records: &[Packed],
+        setting: &RecordSetting<'_>,
+        model: &Model,
+    ) -> Result<u64> {
         if records.len() <= 1 {
             return Ok(0);
         }
@@ -87,7 +101,11 @@ impl Maker {
         Ok(sum + model.tree(blocks))
     }
 
-    fn compressed(&mut self, records: impl Iterator<Item = Packed>, setting: &Setting<'_>) -> Result<usize> {
+    fn compressed(
+        &mut self,
+        records: impl Iterator<Item = Packed>,
+        setting: &RecordSetting<'_>,
+    ) -> Result<usize> {
         let mut rng = ChaCha8Rng::seed_from_u64(0);
         let mut offset = rng.random_range(1u64 << 21..1 << 31);
         self.block.fill(0);
@@ -104,7 +122,13 @@ impl Maker {
 }
 
 /// Writes one `blkptr_t` (`sys/spa.h`): three addresses of 16 bytes, properties, padding, births, fill, checksum.
-fn fill(pointer: &mut [u8], kind: Stored, setting: &Setting<'_>, offset: &mut u64, rng: &mut ChaCha8Rng) {
+fn fill(
+    pointer: &mut [u8],
+    kind: Stored,
+    setting: &RecordSetting<'_>,
+    offset: &mut u64,
+    rng: &mut ChaCha8Rng,
+) {
     let (psize, compressed) = match kind {
         Stored::Hole => return,
         Stored::Embedded(n) => {

@@ -77,7 +77,7 @@ pub fn estimate(
         }
     };
     let mut cells = result::cells(&grid, logical, &found.spaces, &found.speed);
-    result::add_indirect(&grid, &source, &found, &mut Maker::new(engine)?, &mut cells)?;
+    result::add_indirect(&grid, &source, &found.records, &mut Maker::new(engine)?, &mut cells)?;
     Ok(Estimate {
         files: input.len() as u64,
         logical_bytes: logical,

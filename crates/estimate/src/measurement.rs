@@ -1,7 +1,6 @@
 //! The result of a pass over the data, for one point and in total.
 
-use std::collections::BTreeMap;
-
+use crate::indirect::KnownRecords;
 use crate::record::{Packed, Speed};
 use crate::result::{Ended, Space};
 
@@ -9,10 +8,8 @@ use crate::result::{Ended, Space};
 pub(crate) struct Measurement {
     pub spaces: Vec<Space>,
     pub speed: Vec<Speed>,
-    /// Compressed lengths of some records of each pair, in the order of the files.
-    pub packed: Vec<Vec<Packed>>,
-    /// For each pair, those of all records of a file, by the file's number. Without files for which they were not kept.
-    pub files: Vec<BTreeMap<usize, Vec<Packed>>>,
+    /// The records of each pair.
+    pub records: Vec<KnownRecords>,
     pub histogram: [u64; 256],
     pub places: u64,
     pub ended: Ended,

@@ -4,9 +4,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::Result;
-use crate::indirect::{Maker, Setting, lowest};
+use crate::indirect::{KnownRecords, Maker, RecordSetting, lowest};
 use crate::input::Skipped;
-use crate::measurement::Measurement;
 use crate::options::Grid;
 use crate::record::{Packed, Speed};
 use crate::source::Source;
@@ -202,7 +201,7 @@ const EXACT_BLOCKS: u64 = 256;
 pub(crate) fn add_indirect(
     grid: &Grid,
     source: &Source<'_>,
-    found: &Measurement,
+    known: &[KnownRecords],
     maker: &mut Maker,
     cells: &mut [Cell],
 ) -> Result<()> {
@@ -210,10 +209,10 @@ pub(crate) fn add_indirect(
         let pair = i / grid.geometries.len();
         let geometry = &grid.geometries[i % grid.geometries.len()].1;
         let raw = [cell.recordsize as Packed];
-        let (packed, files) = (&found.packed[pair], &found.files[pair]);
-        let known: &[Packed] = if packed.is_empty() { &raw } else { packed };
-        let setting = Setting { recordsize: cell.recordsize, codec: &cell.compression, geometry };
-        let model = maker.model(known, &setting)?;
+        let KnownRecords { some, files } = &known[pair];
+        let some: &[Packed] = if some.is_empty() { &raw } else { some };
+        let setting = RecordSetting { recordsize: cell.recordsize, codec: &cell.compression, geometry };
+        let model = maker.model(some, &setting)?;
         let is_exact = files.values().map(|records| lowest(records)).sum::<u64>() <= EXACT_BLOCKS;
         cell.total_bytes = cell.allocated_bytes;
         for (number, file) in source.input.files.iter().enumerate() {

@@ -12,7 +12,6 @@
 //! covariates, which are measured on 64K at every point: the compressed length under lz4, and the entropy.
 //! [`crate::statistics`] computes the intervals.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -26,6 +25,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::concatenation::Concatenation;
 use crate::draws::Draws;
 use crate::full;
+use crate::indirect::KnownRecords;
 use crate::input::Entry;
 use crate::measurement::{Measurement, PointShares};
 use crate::options::{Grid, Options, nominal_speed};
@@ -175,17 +175,11 @@ impl Sampler<'_> {
             return Err(Error::Interrupted);
         }
         let (packed, histogram) = kept;
+        let records =
+            packed.into_iter().map(|some| KnownRecords { some, ..KnownRecords::default() }).collect();
         let places = draws.points() as u64;
         let speed = speeds(workers);
-        Ok(Outcome::Measurement(Box::new(Measurement {
-            spaces,
-            speed,
-            files: vec![BTreeMap::new(); packed.len()],
-            packed,
-            histogram,
-            places,
-            ended,
-        })))
+        Ok(Outcome::Measurement(Box::new(Measurement { spaces, speed, records, histogram, places, ended })))
     }
 
     /// Whether reading and compressing everything would take less time than the missing draws, and is within the
