@@ -88,6 +88,7 @@ fn cpu_time_and_sleep_are_kept_apart() {
     let (_, trace, printed) = record(python(CPU_AND_SLEEP));
     let gaps = &gaps(&trace, "db/f")[1..];
     assert_eq!(gaps.len(), 12);
+    let mut unseen = 0;
     for (&(_, gap, length), line) in gaps.iter().zip(printed.lines()) {
         let numbers: Vec<u64> = line.split(' ').map(|n| n.parse().unwrap()).collect();
         let [kind, cpu, slept, lost] = numbers[..] else { panic!("{line}") };
@@ -102,10 +103,17 @@ fn cpu_time_and_sleep_are_kept_apart() {
         // sleep.
         let at_most = slept + slept / 5 + lost + 1_000_000;
         assert!(sleep >= slept / 2 && sleep <= at_most, "{line}: {gap:?} in {length}");
+        // The kernel skips a program in an interrupt that comes while a program of the recorder runs. If the timer did, the last wakeup that
+        // was seen is the one that moved the thread to its CPU, before the sleep.
+        if u64::from(gap.wake_ns) > gap.cpu_ns + u64::from(gap.ready_ns) + slept / 2 {
+            unseen += 1;
+            continue;
+        }
         assert_eq!(gap.waker, Gap::TIMER, "a timer ended the sleep");
         let after_wake = if kind == 1 { cpu - cpu / 5 } else { 1 };
         assert!(u64::from(gap.wake_ns) >= after_wake && u64::from(gap.wake_ns) < length, "{line}: {gap:?}");
     }
+    assert!(unseen <= 1, "{unseen} of 8 wakeups were not seen");
 }
 
 const ROUNDS: u64 = 40;
