@@ -13,7 +13,7 @@ use crate::destination::{BackupDestination, BackupEntry, BackupList, NO_BACKUP};
 use crate::error::refused;
 use crate::manifest::{BackupManifest, DestinationIdentity};
 use crate::retention::{RestoreState, RetentionCandidate, RetentionDecision, RetentionRules, decide};
-use crate::send::{BOOKMARK_PREFIX, commands};
+use crate::send::{BOOKMARK_PREFIX, WAL_PREFIX, commands};
 use crate::wal::{WalArchive, WalRemoval};
 use crate::{Error, Result};
 
@@ -102,7 +102,9 @@ fn newest_of_replicas(dataset: &str, identity: &DestinationIdentity) -> Result<B
     };
     let commands = commands(None);
     let is_sent = |of: &HistoryPoint| of.is_bookmark() && of.short_name().starts_with(BOOKMARK_PREFIX);
-    if !commands.history_of(wal)?.iter().any(is_sent) {
+    // A first transfer has a snapshot only, and one from a pool without bookmarks too.
+    let is_of_transfer = |of: &HistoryPoint| is_sent(of) || of.short_name().starts_with(WAL_PREFIX);
+    if !commands.history_of(wal)?.iter().any(is_of_transfer) {
         return Ok(BTreeMap::new());
     }
     let points = commands.history_of(dataset)?;

@@ -23,6 +23,7 @@ use crate::error::refused;
 use crate::observer::{BackupObserver, BackupStage};
 use crate::{Error, Result};
 
+pub(crate) use plan::WAL_PREFIX;
 use plan::{CommonPoint, NOT_TAKEN, PlannedStream, SourceState, newest_common, plan};
 use source::SendSource;
 use target::{TargetDataset, TargetState};
@@ -60,6 +61,9 @@ pub struct SendRun {
     target_state: Option<TargetState>,
     format: StreamFormat,
     streams: Vec<PlannedStream>,
+    /// The GUIDs of the snapshots of a WAL archive that this run needs no longer than until the next one is common: those that it sends, and the one
+    /// that was common at its begin.
+    own: Vec<u64>,
 }
 
 impl SendRun {
@@ -76,7 +80,10 @@ impl SendRun {
         let format = format(&source_state, &target, target_state.as_ref())?;
         let streams = plan(&source_state, target_state.as_ref(), &target.name)?;
         let rate = options.rate;
-        let run = SendRun { rate, source, source_state, commands, target, target_state, format, streams };
+        let own = streams.iter().map(|of| of.snapshot.guid).filter(|guid| *guid != NOT_TAKEN).collect();
+        let mut run =
+            SendRun { rate, source, source_state, commands, target, target_state, format, streams, own };
+        run.own.extend(run.common().filter(CommonPoint::is_of_wal).map(|of| of.source.guid));
         run.check_unchanged()?;
         Ok(run)
     }
@@ -117,6 +124,7 @@ impl SendRun {
         }
         self.destroy_unneeded(observer);
         self.destroy_superseded(observer);
+        self.name_other_targets(observer);
         Ok(self.report_of(false, done, last_segment))
     }
 
@@ -124,6 +132,8 @@ impl SendRun {
     /// it is known whether the target keeps what has arrived of them.
     fn take_snapshot(&mut self, index: usize, observer: &mut dyn BackupObserver) -> Result<Option<String>> {
         let Some(wal) = &self.source.wal else { return Ok(None) };
+        // Another run, which names the target in another way, may have begun meanwhile.
+        self.target_state = self.target.state(&self.commands)?;
         self.destroy_unneeded(observer);
         let last = wal.last_segment()?;
         // Earlier streams may have taken hours.
@@ -136,6 +146,7 @@ impl SendRun {
         {
             *snapshot = name;
         }
+        self.own.push(taken.guid);
         stream.snapshot = taken;
         Ok(last)
     }
@@ -244,20 +255,39 @@ impl SendRun {
             Ok(points) => points,
             Err(why) => return observer.note(&format!("the snapshots of {dataset} cannot be listed: {why}")),
         };
-        let sent: Vec<u64> = self.streams.iter().map(|of| of.snapshot.guid).collect();
         let (target, common) = (self.target_state.as_ref(), self.common());
-        let mut unneeded = wal.unneeded(&points, target, common.as_ref(), &sent);
+        let mut unneeded = wal.unneeded(&points, target, common.as_ref(), &self.own);
         // The base of a stream that is not sent yet.
         unneeded.retain(|of| !self.streams.iter().any(|stream| stream.is_planned_from(&of.name)));
         let admin = self.source.mounted.admin();
         destroy(&unneeded, dataset, observer, |change| Ok(admin.change(change)?));
     }
 
+    /// After the first transfer to a target, names what others have left: the target may be a new one in place of an old one.
+    fn name_other_targets(&self, observer: &mut dyn BackupObserver) {
+        let is_first =
+            self.streams.first().is_some_and(|of| matches!(of.content, StreamContent::Full { .. }));
+        let dataset = &self.source_state.dataset;
+        let Some(target) = self.target_state.as_ref().filter(|_| is_first) else { return };
+        let own = format!("{BOOKMARK_PREFIX}{:016x}-", target.guid);
+        let is_other = |of: &&HistoryPoint| {
+            let name = of.short_name();
+            name.starts_with(BOOKMARK_PREFIX) && !name.starts_with(&own)
+                || name.starts_with(WAL_PREFIX) && self.source.wal.is_some()
+        };
+        for of in self.commands.history_of(dataset).unwrap_or_default().iter().filter(is_other) {
+            let name = &of.name;
+            observer.note(&format!(
+                "{name} is of another target: `zfs destroy {name}` if that target is given up"
+            ));
+        }
+    }
+
     /// Destroys the snapshots on the target that it does not need any more. A failure is a remark.
     fn destroy_superseded(&self, observer: &mut dyn BackupObserver) {
         let common = self.target_state.as_ref().zip(self.common());
         let Some((wal, (target, common))) = self.source.wal.as_ref().zip(common) else { return };
-        let superseded = wal.superseded(target, &common);
+        let superseded = wal.superseded(target, &common, &self.own);
         let name = self.target.name.to_string();
         destroy(&superseded, &name, observer, |change| Ok(self.target.commands.change(change)?));
     }

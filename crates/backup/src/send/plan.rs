@@ -15,6 +15,9 @@ use crate::error::refused;
 /// The GUID of a snapshot that is taken only when it is sent. ZFS gives this number to none.
 pub(super) const NOT_TAKEN: u64 = 0;
 
+/// Starts the names of the snapshots of a WAL archive.
+pub(crate) const WAL_PREFIX: &str = "poolwright-wal-";
+
 /// What the source has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SourceState {
@@ -35,6 +38,13 @@ pub(super) struct CommonPoint {
     pub source: HistoryPoint,
     /// The snapshot of the target.
     pub target: HistoryPoint,
+}
+
+impl CommonPoint {
+    /// Whether it is a snapshot that a run took of a WAL archive.
+    pub(super) fn is_of_wal(&self) -> bool {
+        self.target.short_name().starts_with(WAL_PREFIX)
+    }
 }
 
 /// A stream, and the snapshot that the target has afterwards.

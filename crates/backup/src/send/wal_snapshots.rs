@@ -14,15 +14,13 @@ use poolwright_pool::command::snapshot::HistoryPoint;
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 
-use super::plan::{CommonPoint, NOT_TAKEN};
+use super::plan::{CommonPoint, NOT_TAKEN, WAL_PREFIX};
 use super::target::{SendTarget, TargetState};
 use crate::error::refused;
 use crate::wal::WalArchive;
 use crate::{Error, Result};
 
-/// Starts the names of the snapshots.
-const PREFIX: &str = "poolwright-wal-";
-/// Follows [`PREFIX`] in the name of the first snapshot for a target.
+/// Follows [`WAL_PREFIX`] in the name of the first snapshot for a target.
 const NEW: &str = "new-";
 
 /// A WAL archive, and how its snapshots for one target are named.
@@ -86,42 +84,45 @@ impl WalSnapshots {
         format!("{}@{name}", self.dataset)
     }
 
-    /// The snapshots of the source that are not needed any more: those for this target, and those in `sent`, but the one whose transfer was
-    /// interrupted, and the newest common one unless a bookmark is in its place.
+    /// The snapshots of the source that are not needed any more: those for this target, and those with these GUIDs, but the one whose transfer was
+    /// interrupted, and the newest common one unless a bookmark is in its place. While the target does not exist, those of its name: of
+    /// failed first transfers.
     pub(super) fn unneeded<'a>(
         &self,
         points: &'a [HistoryPoint],
         target: Option<&TargetState>,
         common: Option<&CommonPoint>,
-        sent: &[u64],
+        own: &[u64],
     ) -> Vec<&'a HistoryPoint> {
         let (pending, common) = (pending(target), common.map(|of| of.source.guid));
         let has_bookmark = points.iter().any(|of| of.is_bookmark() && Some(of.guid) == common);
-        let prefixes = [self.prefix(target), self.prefix(None)];
-        let is_own = |of: &HistoryPoint| {
-            prefixes.iter().any(|prefix| of.short_name().starts_with(prefix)) || sent.contains(&of.guid)
-        };
+        let prefix = self.prefix(target);
+        let is_own = |of: &HistoryPoint| of.short_name().starts_with(&prefix) || own.contains(&of.guid);
         let is_needed =
             |of: &HistoryPoint| Some(of.guid) == pending || Some(of.guid) == common && !has_bookmark;
         points.iter().filter(|of| !of.is_bookmark() && is_own(of) && !is_needed(of)).collect()
     }
 
-    /// The snapshots of the target that are not needed any more: those that were received before the newest common one.
+    /// The snapshots of the target that are not needed any more: those for it, and those with these GUIDs, that were received before the newest
+    /// common one. The target can be sent on to others, for which it has snapshots of its own.
     pub(super) fn superseded<'a>(
         &self,
         target: &'a TargetState,
         common: &CommonPoint,
+        own: &[u64],
     ) -> Vec<&'a HistoryPoint> {
-        let prefixes = [self.prefix(Some(target)), format!("{PREFIX}{NEW}")];
-        let is_own = |of: &HistoryPoint| prefixes.iter().any(|prefix| of.short_name().starts_with(prefix));
+        let prefixes = [self.prefix(Some(target)), self.prefix(None)];
+        let is_own = |of: &HistoryPoint| {
+            prefixes.iter().any(|prefix| of.short_name().starts_with(prefix)) || own.contains(&of.guid)
+        };
         let is_older = |of: &&HistoryPoint| of.created_txg < common.target.created_txg;
         target.snapshots.iter().filter(|of| is_own(of)).filter(is_older).collect()
     }
 
     fn prefix(&self, target: Option<&TargetState>) -> String {
         match target {
-            Some(target) => format!("{PREFIX}{:016x}-", target.guid),
-            None => format!("{PREFIX}{NEW}{}-", self.digest),
+            Some(target) => format!("{WAL_PREFIX}{:016x}-", target.guid),
+            None => format!("{WAL_PREFIX}{NEW}{}-", self.digest),
         }
     }
 
@@ -208,31 +209,39 @@ mod tests {
         let unneeded = |points: &[HistoryPoint], pending, sent: &[u64]| {
             names(&wal.unneeded(points, Some(&target(pending)), Some(&common), sent))
         };
-        assert_eq!(unneeded(&points, Some(3), &[]), "1");
-        assert_eq!(unneeded(&points, None, &[]), "1 3");
-        assert_eq!(unneeded(&points, None, &[5]), "1 3 5", "it was sent before the target was renamed");
+        assert_eq!(unneeded(&points, Some(3), &[]), "");
+        assert_eq!(unneeded(&points, None, &[]), "3", "another target can have this name");
+        assert_eq!(
+            unneeded(&points, None, &[1, 5]),
+            "1 3 5",
+            "the target had another name when they were sent"
+        );
         assert_eq!(names(&wal.unneeded(&points, None, None, &[])), "1", "a first run that failed");
         points.push(point("t/w#poolwright-sent-2", 2));
-        assert_eq!(unneeded(&points, None, &[]), "1 2 3");
+        assert_eq!(unneeded(&points, None, &[]), "2 3");
     }
 
     #[test]
     fn the_target_keeps_the_newest_and_those_of_others() {
         let wal = snapshots_for("v/w", None);
         let names_of = [
-            "v/w@poolwright-wal-new-00000000-1",
+            &format!("v/w@{}1", wal.prefix(None)),
             "v/w@user-2",
             &format!("{}-3", BY_GUID.replacen('t', "v", 1)),
             "v/w@poolwright-wal-000000000000000b-4",
+            "v/w@poolwright-wal-new-00000000-5",
+            "v/w@poolwright-wal-new-00000000-6",
         ];
         let snapshots = (1..).zip(names_of).map(|(number, name)| point(name, number)).collect();
         let state = TargetState { snapshots, ..target(None) };
         let at = |index: usize| state.snapshots[index].clone();
-        let common = CommonPoint { source: at(3), target: at(3) };
-        let found: Vec<u64> = wal.superseded(&state, &common).iter().map(|of| of.guid).collect();
-        assert_eq!(found, [1, 3]);
-        let common = CommonPoint { source: at(2), target: at(2) };
-        assert_eq!(wal.superseded(&state, &common).len(), 1);
+        let superseded = |newest: usize, own: &[u64]| {
+            let common = CommonPoint { source: at(newest), target: at(newest) };
+            wal.superseded(&state, &common, own).iter().map(|of| of.guid).collect::<Vec<_>>()
+        };
+        assert_eq!(superseded(5, &[]), [1, 3]);
+        assert_eq!(superseded(5, &[5]), [1, 3, 5], "it was received before the target was renamed");
+        assert_eq!(superseded(2, &[]), [1]);
     }
 
     #[test]
