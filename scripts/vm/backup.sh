@@ -291,6 +291,16 @@ archive_segment() {
     pass "a segment is archived"
 }
 
+# recovers TEXT ROWS TIMELINE: the restored database starts, has so many rows, and archives a timeline of its own.
+recovers() {
+    start_database "$1" || return
+    until [ "$(sql "SELECT pg_is_in_recovery()")" = f ]; do pause 1; done
+    same "$1: the rows" "$(sql "SELECT count(*) FROM acked")" "$2"
+    archive_segment
+    same "it archives a timeline of its own" "$(basename "$SEGMENT" | cut -c 1-8)" "$3"
+    stop_database
+}
+
 # replicated: the backups and the archived log are sent to another pool. The database runs, and is stopped.
 replicated() {
     local name
@@ -342,12 +352,7 @@ lost_host() {
     expect "the replica becomes the WAL archive" poolwright backup wal-create $OTHER/replica --to $OTHER/wal
     grep '^archive_' /tmp/said >>$DATA/postgresql.auto.conf
     WAL_MOUNT=/other/wal
-    start_database "PostgreSQL starts from the replicas" || return
-    until [ "$(sql "SELECT pg_is_in_recovery()")" = f ]; do pause 1; done
-    same "it has all rows" "$(sql "SELECT count(*) FROM acked")" "$ROWS"
-    archive_segment
-    same "it archives a timeline of its own" "$(basename "$SEGMENT" | cut -c 1-8)" 00000003
-    stop_database
+    recovers "PostgreSQL starts from the replicas" "$ROWS" 00000003
 }
 
 # point_in_time: the log is archived into a dataset of its own, and states before and after a mistake are recovered.
@@ -392,12 +397,7 @@ point_in_time() {
     same "the database's directory is empty" "$(ls -A $DATA)" ""
     expect "the state before the mistake is restored for use" poolwright backup restore "$TO" --until "$before"
     same "the datasets' root belongs to the owner of the database" "$(stat -c '%a %u' $DATA)" "700 1000"
-    start_database "PostgreSQL starts on it" || return
-    until [ "$(sql "SELECT pg_is_in_recovery()")" = f ]; do pause 1; done
-    same "it has the rows from before the mistake" "$(sql "SELECT count(*) FROM acked")" "$rows"
-    archive_segment
-    same "it archives a timeline of its own" "$(basename "$SEGMENT" | cut -c 1-8)" 00000002
-    stop_database
+    recovers "PostgreSQL starts on the state before the mistake" "$rows" 00000002
 }
 
 # listed TEXT NUMBER: `list` and `zfs list` have this number of backups.

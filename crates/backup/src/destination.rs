@@ -347,11 +347,24 @@ impl BackupDestination {
 /// Opens and locks a directory; `None` if another process has it locked.
 fn try_lock(dir: &Path, operation: FlockOperation) -> Result<Option<File>> {
     let file = File::open(dir).map_err(Error::host("open", dir))?;
+    locked(file, dir, operation)
+}
+
+/// Locks an open file; `None` if another process has it locked.
+pub(crate) fn locked(file: File, path: &Path, operation: FlockOperation) -> Result<Option<File>> {
     match flock(&file, operation) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(cause) => Err(Error::errno("lock", dir)(cause)),
+        Err(cause) => Err(Error::errno("lock", path)(cause)),
     }
+}
+
+/// A name for a snapshot, from the present time, that is free.
+pub(crate) fn free_name(prefix: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let now: String = time::now().chars().filter(char::is_ascii_alphanumeric).collect();
+    let base = format!("{prefix}{now}");
+    let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
+    std::iter::once(base.clone()).chain(numbered).find(|name| is_free(name)).unwrap_or(base)
 }
 
 /// A random number.

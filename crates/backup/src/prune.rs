@@ -96,10 +96,10 @@ pub fn prune(
 /// The newest backup of each target of `send`, with the bookmark that tells so, if the WAL archive is sent too. While it stays here, the
 /// segments that it needs stay in the WAL archive and in the replica of that.
 fn newest_of_replicas(dataset: &str, identity: &DestinationIdentity) -> Result<BTreeMap<String, String>> {
-    let Some(wal) = identity.wal_archive.as_ref().filter(|_| !is_user_pool(pool_of(dataset)).unwrap_or(true))
-    else {
+    let Some(wal) = &identity.wal_archive else { return Ok(BTreeMap::new()) };
+    if is_user_pool(pool_of(dataset))? {
         return Ok(BTreeMap::new());
-    };
+    }
     let commands = commands(None);
     let is_sent = |of: &HistoryPoint| of.is_bookmark() && of.short_name().starts_with(BOOKMARK_PREFIX);
     // A first transfer has a snapshot only, and one from a pool without bookmarks too.

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::creation;
 use crate::database::{self, DatabaseKind, LocatedDatabase};
-use crate::destination::{BackupDestination, random};
+use crate::destination::{BackupDestination, free_name, random};
 use crate::error::refused;
 use crate::manifest::{
     BackupManifest, DatabaseRecord, DestinationIdentity, FILES, FORMAT, SourceRecord, VERSION,
@@ -319,14 +319,11 @@ impl BackupRun {
 
 /// A name from the time, which no snapshot has.
 fn new_name(destination: &BackupDestination) -> Result<String> {
-    let base: String = time::now().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     let taken = destination.admin().snapshots(destination.dataset())?;
-    let is_free = |name: &String| {
+    Ok(free_name("", |name| {
         let full = format!("{}@{name}", destination.dataset());
         taken.iter().all(|snapshot| snapshot.name != full)
-    };
-    let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
-    Ok(std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or(base))
+    }))
 }
 
 /// The length of what a source holds, for the progress: that of its dataset.

@@ -61,9 +61,8 @@ pub struct SendRun {
     target_state: Option<TargetState>,
     format: StreamFormat,
     streams: Vec<PlannedStream>,
-    /// The GUIDs of the snapshots of a WAL archive that this run needs no longer than until the next one is common: those that it sends, and the one
-    /// that was common at its begin.
-    own: Vec<u64>,
+    /// The GUID of the snapshot of a WAL archive that was common when the run began.
+    first_base: Option<u64>,
 }
 
 impl SendRun {
@@ -80,10 +79,19 @@ impl SendRun {
         let format = format(&source_state, &target, target_state.as_ref())?;
         let streams = plan(&source_state, target_state.as_ref(), &target.name)?;
         let rate = options.rate;
-        let own = streams.iter().map(|of| of.snapshot.guid).filter(|guid| *guid != NOT_TAKEN).collect();
-        let mut run =
-            SendRun { rate, source, source_state, commands, target, target_state, format, streams, own };
-        run.own.extend(run.common().filter(CommonPoint::is_of_wal).map(|of| of.source.guid));
+        let common = target_state.as_ref().and_then(|target| newest_common(&source_state, target));
+        let first_base = common.filter(CommonPoint::is_of_wal).map(|of| of.source.guid);
+        let run = SendRun {
+            rate,
+            source,
+            source_state,
+            commands,
+            target,
+            target_state,
+            format,
+            streams,
+            first_base,
+        };
         run.check_unchanged()?;
         Ok(run)
     }
@@ -132,8 +140,10 @@ impl SendRun {
     /// it is known whether the target keeps what has arrived of them.
     fn take_snapshot(&mut self, index: usize, observer: &mut dyn BackupObserver) -> Result<Option<String>> {
         let Some(wal) = &self.source.wal else { return Ok(None) };
-        // Another run, which names the target in another way, may have begun meanwhile.
-        self.target_state = self.target.state(&self.commands)?;
+        if index == 0 {
+            // Another run, which names the target in another way, may have begun meanwhile. Later, the state is that after the stream before.
+            self.target_state = self.target.state(&self.commands)?;
+        }
         self.destroy_unneeded(observer);
         let last = wal.last_segment()?;
         // Earlier streams may have taken hours.
@@ -146,7 +156,6 @@ impl SendRun {
         {
             *snapshot = name;
         }
-        self.own.push(taken.guid);
         stream.snapshot = taken;
         Ok(last)
     }
@@ -186,6 +195,11 @@ impl SendRun {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// The GUIDs of the snapshots of a WAL archive that are needed only until a newer one is common: those that this run sends, and its first base.
+    fn own(&self) -> Vec<u64> {
+        self.streams.iter().map(|of| of.snapshot.guid).chain(self.first_base).collect()
     }
 
     fn common(&self) -> Option<CommonPoint> {
@@ -239,8 +253,7 @@ impl SendRun {
             return;
         }
         let name = common.source.short_name();
-        let prefix = format!("{BOOKMARK_PREFIX}{:016x}-", target.guid);
-        let kept = self.replace_bookmark(&common.source, &prefix);
+        let kept = self.replace_bookmark(&common.source, &bookmark_prefix(target));
         if let Err(why) = kept {
             observer.note(&format!(
                 "no bookmark keeps the point for the next stream, so @{name} must not be destroyed before: {why}"
@@ -256,7 +269,7 @@ impl SendRun {
             Err(why) => return observer.note(&format!("the snapshots of {dataset} cannot be listed: {why}")),
         };
         let (target, common) = (self.target_state.as_ref(), self.common());
-        let mut unneeded = wal.unneeded(&points, target, common.as_ref(), &self.own);
+        let mut unneeded = wal.unneeded(&points, target, common.as_ref(), &self.own());
         // The base of a stream that is not sent yet.
         unneeded.retain(|of| !self.streams.iter().any(|stream| stream.is_planned_from(&of.name)));
         let admin = self.source.mounted.admin();
@@ -269,7 +282,7 @@ impl SendRun {
             self.streams.first().is_some_and(|of| matches!(of.content, StreamContent::Full { .. }));
         let dataset = &self.source_state.dataset;
         let Some(target) = self.target_state.as_ref().filter(|_| is_first) else { return };
-        let own = format!("{BOOKMARK_PREFIX}{:016x}-", target.guid);
+        let own = bookmark_prefix(target);
         let is_other = |of: &&HistoryPoint| {
             let name = of.short_name();
             name.starts_with(BOOKMARK_PREFIX) && !name.starts_with(&own)
@@ -287,7 +300,7 @@ impl SendRun {
     fn destroy_superseded(&self, observer: &mut dyn BackupObserver) {
         let common = self.target_state.as_ref().zip(self.common());
         let Some((wal, (target, common))) = self.source.wal.as_ref().zip(common) else { return };
-        let superseded = wal.superseded(target, &common, &self.own);
+        let superseded = wal.superseded(target, &common, &self.own());
         let name = self.target.name.to_string();
         destroy(&superseded, &name, observer, |change| Ok(self.target.commands.change(change)?));
     }
@@ -370,6 +383,11 @@ impl SendRun {
             wal: is_wal.then_some(SentWal { last_segment }),
         }
     }
+}
+
+/// Starts the name of the bookmark for a target.
+fn bookmark_prefix(target: &TargetState) -> String {
+    format!("{BOOKMARK_PREFIX}{:016x}-", target.guid)
 }
 
 /// Destroys snapshots. Each is tried: one may be held, or have a clone.

@@ -34,8 +34,8 @@ pub(crate) struct Sums {
     /// Compressed lengths of the kept records of each pair, by stretch.
     pub packed: Vec<BTreeMap<usize, Vec<Packed>>>,
     pub histogram: Vec<u64>,
-    /// The length of a stretch in bytes.
-    pub stretch: u64,
+    /// The number of stretches before each file, and in total.
+    pub before: Vec<usize>,
     pub done: u64,
     /// Bytes of files that could no longer be read.
     pub lost: u64,
@@ -55,15 +55,6 @@ struct Work<'a> {
     /// For each recordsize: one stretch in this many provides records for the model of indirect blocks.
     keep_one_in: Vec<u64>,
     ahead: u64,
-}
-
-/// The number of stretches before each file, and in total.
-fn stretches_before(input: &Input, stretch: u64) -> Vec<usize> {
-    let mut before = vec![0];
-    for file in &input.files {
-        before.push(before[before.len() - 1] + file.len.div_ceil(stretch) as usize);
-    }
-    before
 }
 
 /// The lengths of records under `off`.
@@ -108,7 +99,10 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<(Sums, bool)> {
     let stretch = grid.max_recordsize().max(STRETCH);
-    let before = stretches_before(source.input, stretch);
+    let mut before = vec![0];
+    for file in &source.input.files {
+        before.push(before[before.len() - 1] + file.len.div_ceil(stretch) as usize);
+    }
     let logical = source.input.logical_bytes();
     let threads = options.threads();
     let keep = |r: &u64| (logical / r / KEEP as u64).max(1);
@@ -126,7 +120,6 @@ pub(crate) fn run(
             speed: vec![Speed::default(); grid.pairs()],
             packed: vec![BTreeMap::new(); grid.pairs()],
             histogram: vec![0; 256],
-            stretch,
             ..Sums::default()
         }),
         keep_one_in: grid.recordsizes.iter().map(keep).collect(),
@@ -148,7 +141,8 @@ pub(crate) fn run(
     });
     whole?;
     let ended = !work.stop.load(Ordering::Relaxed);
-    let sums = work.sums.into_inner().unwrap_or_else(|broken| broken.into_inner());
+    let mut sums = work.sums.into_inner().unwrap_or_else(|broken| broken.into_inner());
+    sums.before = work.before;
     if sums.done == 0 {
         return Err(Error::Interrupted);
     }
@@ -190,7 +184,7 @@ impl Sums {
         logical: u64,
         whole: bool,
     ) -> Measurement {
-        let before = stretches_before(input, self.stretch);
+        let before = &self.before;
         let file_of = |i: usize| before.partition_point(|b| *b <= i) - 1;
         // The model of indirect blocks counts the written records of a sparse file. Its holes have no pointers.
         let of_model = |(i, kept): (&usize, &Vec<Packed>)| -> Vec<Packed> {

@@ -9,13 +9,13 @@ use std::fs::File;
 use std::path::Path;
 
 use poolwright_host::private::OwnDir;
-use poolwright_host::time;
 use poolwright_pool::command::snapshot::HistoryPoint;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::FlockOperation;
 use sha2::{Digest as _, Sha256};
 
 use super::plan::{CommonPoint, NOT_TAKEN, WAL_PREFIX};
 use super::target::{SendTarget, TargetState};
+use crate::destination::{free_name, locked};
 use crate::error::refused;
 use crate::wal::WalArchive;
 use crate::{Error, Result};
@@ -54,12 +54,9 @@ impl WalSnapshots {
         let own = OwnDir::open(dir).map_err(Error::host("use", dir))?;
         let name = format!("send-{}-{}.lock", self.dataset.replace('/', "%"), self.digest);
         let file = own.file(&name).map_err(Error::host("open", &dir.join(&name)))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                refused(format!("another run sends {} to this target now", self.dataset))
-            }
-            Err(cause) => Err(Error::errno("lock", &dir.join(&name))(cause)),
+        match locked(file, &dir.join(&name), FlockOperation::NonBlockingLockExclusive)? {
+            Some(lock) => Ok(lock),
+            None => refused(format!("another run sends {} to this target now", self.dataset)),
         }
     }
 
@@ -76,11 +73,7 @@ impl WalSnapshots {
     pub(super) fn free_name(&self, points: &[HistoryPoint], target: Option<&TargetState>) -> String {
         let of_target = target.map_or(&[][..], |target| &target.snapshots);
         let taken: Vec<&str> = points.iter().chain(of_target).map(HistoryPoint::short_name).collect();
-        let now: String = time::now().chars().filter(char::is_ascii_alphanumeric).collect();
-        let base = format!("{}{now}", self.prefix(target));
-        let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
-        let is_free = |name: &String| !taken.contains(&name.as_str());
-        let name = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or(base);
+        let name = free_name(&self.prefix(target), |name| !taken.contains(&name));
         format!("{}@{name}", self.dataset)
     }
 
