@@ -12,6 +12,7 @@
 pub mod block;
 pub mod cpu;
 pub mod device;
+pub mod directory;
 pub mod extents;
 pub mod file_sample;
 mod guardian;
