@@ -116,6 +116,22 @@ pub fn is_running(pid: i32) -> bool {
     threads.flatten().filter_map(|thread| ProcessStat::read_in(&thread.path())).any(|stat| stat.is_running())
 }
 
+/// Whether the process was killed or is exiting, and has not ended: none of its threads will run its program again, but until the last
+/// one has ended, its files stay open. A thread that waits for a device can take long.
+pub fn is_ending(pid: i32) -> bool {
+    let Ok(threads) = std::fs::read_dir(directory(pid).join("task")) else { return false };
+    let ends = |dir: &Path| ProcessStat::read_in(dir).is_none_or(|stat| !stat.is_running()) || is_killed(dir);
+    threads.flatten().all(|thread| ends(&thread.path()))
+}
+
+/// Whether `SIGKILL` is pending for a thread (`SigPnd` of `proc_pid_status(5)`, a mask whose lowest bit is signal 1).
+fn is_killed(thread: &Path) -> bool {
+    let status = std::fs::read(thread.join("status")).unwrap_or_default();
+    let mut lines = status.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"SigPnd:"));
+    let mask = lines.find_map(|mask| u64::from_str_radix(std::str::from_utf8(mask).ok()?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (rustix::process::Signal::KILL.as_raw() - 1)) != 0)
+}
+
 /// Resident memory of this process in bytes (`VmRSS` of `proc_pid_status(5)`).
 pub fn resident_bytes() -> Option<u64> {
     crate::memory::in_text(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS")

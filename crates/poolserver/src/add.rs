@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use poolwright_userpool::connection::ask_owner;
-use poolwright_userpool::{Error as UserPoolError, Fault, Mounted, OnWait, PoolInfo, Request, name};
+use poolwright_userpool::{Fault, Mounted, OnWait, PoolInfo, Request, name};
 
 use crate::{Error, Result};
 
@@ -22,12 +22,7 @@ pub fn to_owner(wanted: &Mounted, emulates_devices: bool, on_wait: OnWait) -> Re
             owner.ask::<PoolInfo>(&Request::Status)?;
             return Err(Fault::invalid("only the first mount of a pool can emulate a device\nhint: unmount the pool's other datasets first, or mount without a device").into());
         }
-        match owner.ask::<Mounted>(&Request::Mount(wanted.clone())) {
-            // A mount ends with its process, so it is as if the request had not been executed. A process that was killed accepts
-            // connections until all of its threads have ended.
-            Err(UserPoolError::Ended { pool, pid }) => Err(UserPoolError::Closed { pool, pid }),
-            answer => answer,
-        }
+        owner.ask::<Mounted>(&Request::Mount(wanted.clone()))
     });
     match mounted.map_err(|why| Error::Adding { pid, why })? {
         None => Ok(None),

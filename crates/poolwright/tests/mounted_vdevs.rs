@@ -220,3 +220,31 @@ fn a_pool_survives_a_kill_of_its_process() {
         is_sound(&p);
     }
 }
+
+/// A killed process that has not ended yet accepts connections and answers none.
+#[test]
+fn commands_wait_for_a_process_that_was_killed() {
+    skip_without_fuse!();
+    for verb in ["pool import tank -d .", "pool status tank", "dataset create tank/new", "pool export tank"] {
+        let p = Mounted::on("a:256M");
+        let signal = |name: &str| Command::new("kill").args([name, &p.pid.to_string()]).status().unwrap();
+        // A stopped process does not accept the connection, as one whose threads are ending.
+        signal("-STOP");
+        let mut asking = p.plain();
+        asking.args(verb.split(' ')).stderr(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+        let mut asking = asking.spawn().unwrap();
+        until("it asks", || has_socket(asking.id()) || asking.try_wait().unwrap().is_some());
+        signal("-KILL");
+        let asked = asking.wait_with_output().unwrap();
+        assert!(asked.status.success(), "{verb}: {}", String::from_utf8_lossy(&asked.stderr));
+        common::mounted::umount(&p.at("m"));
+    }
+}
+
+/// Whether a process has a socket open.
+fn has_socket(pid: u32) -> bool {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    descriptors
+        .filter_map(|fd| std::fs::read_link(fd.path()).ok())
+        .any(|to| to.to_string_lossy().starts_with("socket:"))
+}

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use poolwright_host::process;
 use poolwright_openzfs::{Config, Engine, Import, Pool};
 use serde::de::DeserializeOwned;
 
@@ -167,7 +168,10 @@ impl EndingOwner {
             self.reported = true;
             on_wait(OwnerWait { pool: &pool, pid });
         }
-        owner.wait_ended(ASK_AGAIN);
+        if owner.wait_ended(ASK_AGAIN) {
+            // The other descriptors of a killed process are closed after this one.
+            std::thread::sleep(RETRY);
+        }
         Ok(())
     }
 }
@@ -201,7 +205,7 @@ pub enum Opened {
 }
 
 /// Opens a pool, which consists of these files, in this process. Retries for a few seconds while another process has the
-/// pool open without serving it.
+/// pool open without serving it, and longer while a killed process is ending: it may have to wait for its device.
 ///
 /// # Errors
 /// If the files belong to another pool, another process keeps the pool open, or the engine cannot import it.
@@ -213,13 +217,18 @@ pub fn open(pool: &str, files: &[PathBuf], engine: &Config, how: Import) -> Resu
         let imported = Engine::start(engine).and_then(|engine| Pool::import_with(engine, files, how));
         match imported.map_err(|why| engine_error(pool, why)) {
             Ok(opened) => return Ok(Opened::Here(opened)),
-            Err(Error::InUse { .. }) if start.elapsed() <= PATIENCE => std::thread::sleep(RETRY),
+            Err(Error::InUse { pid, .. }) if start.elapsed() <= patience(pid) => std::thread::sleep(RETRY),
             Err(why) => return Err(why),
         }
         if let Some(client) = Client::connect(pool)? {
             return Ok(Opened::Owned(client));
         }
     }
+}
+
+/// How long to retry while a process has the pool open.
+fn patience(pid: i32) -> Duration {
+    if process::is_ending(pid) { ENDING } else { PATIENCE }
 }
 
 /// Names the process that has the pool open, if that is why the engine failed.

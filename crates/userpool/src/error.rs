@@ -66,7 +66,8 @@ pub enum Error {
         /// The cause.
         why: String,
     },
-    /// The owner closed the connection before it had received the whole request, which it therefore has not executed.
+    /// The owner closed the connection before it had received the whole request, or without an answer to one that can be repeated
+    /// ([`Request::is_repeatable`](crate::Request::is_repeatable)).
     #[error("process {pid}, which had {pool} open, has closed its socket")]
     Closed {
         /// The pool's name.
@@ -177,7 +178,7 @@ impl Error {
         }
     }
 
-    /// Whether the owner is ending and has not executed the request, which the client can repeat after that.
+    /// Whether the owner is ending, and the client can repeat the request after that.
     pub fn is_ending(&self) -> bool {
         match self {
             Error::Closed { .. } => true,

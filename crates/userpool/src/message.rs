@@ -153,6 +153,14 @@ pub enum Request {
     Release,
 }
 
+impl Request {
+    /// Whether it can be sent again after an owner that ended without an answer: it changes nothing that outlives the owner.
+    pub fn is_repeatable(&self) -> bool {
+        use Request::{Counters, Get, List, Mount, Status, Sync};
+        matches!(self, Status | Counters | List | Get { .. } | Sync | Mount(_))
+    }
+}
+
 /// A new file of a vdev.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewVdevFile {

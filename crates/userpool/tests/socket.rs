@@ -326,3 +326,37 @@ fn the_socket_of_the_next_owner_stays() {
     drop(third);
     served.end();
 }
+
+/// An owner that is killed closes its descriptors one after the other. What it has not read, it has not executed.
+#[test]
+fn a_request_that_no_owner_has_read_can_be_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let ask = |request: &Request, end: fn(UnixListener)| {
+        let path = dir.path().join("owner.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut client = Client::connect_at(&path, "tank").unwrap().unwrap();
+        std::thread::scope(|threads| {
+            // Its connection waits to be accepted.
+            let asked = threads.spawn(move || client.ask::<serde_json::Value>(request).unwrap_err());
+            end(listener);
+            std::fs::remove_file(&path).unwrap();
+            asked.join().unwrap()
+        })
+    };
+    let not_accepted = |listener: UnixListener| drop(listener);
+    let not_read = |listener: UnixListener| {
+        let (stream, _) = listener.accept().unwrap();
+        rustix::net::recv(&stream, &mut [0; 1], rustix::net::RecvFlags::PEEK).unwrap();
+    };
+    let change = create("tank/new", false);
+    assert!(ask(&change, not_accepted).is_ending());
+    assert!(ask(&change, not_read).is_ending());
+    let read = |listener: UnixListener| {
+        let (stream, _) = listener.accept().unwrap();
+        BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+    };
+    let why = ask(&change, read);
+    assert!(!why.is_ending() && matches!(why, Error::Ended { .. }), "{why}");
+    // A status changes nothing.
+    assert!(ask(&Request::Status, read).is_ending());
+}

@@ -31,6 +31,20 @@ fn an_exiting_thread_does_not_run() {
 }
 
 #[test]
+fn a_killed_process_is_ending_until_it_has_ended() {
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = child.id() as i32;
+    assert!(!is_ending(pid));
+    child.kill().unwrap();
+    // It is exiting, or a zombie until its parent has waited for it.
+    while !is_ending(pid) {
+        std::thread::yield_now();
+    }
+    child.wait().unwrap();
+    assert!(!is_ending(pid));
+}
+
+#[test]
 fn lines_of_maps_and_fdinfo() {
     let line =
         |mode: &str| format!("7f00-7f01 {mode} 00000000 fd:01 1234    /srv/my db/data.mdb").into_bytes();
