@@ -1,6 +1,6 @@
 # `make run` shows Poolwright on a live database; `make test` runs the tests. The scripts do the work.
 
-.PHONY: help run lab check-lab build install uninstall deb check-deb docs test test-cluster test-kernel test-kernel-all test-mount web test-web fuzz sanitize bench lint ci clean
+.PHONY: help run lab check-lab build install uninstall deb check-deb docs test test-cluster test-hostile test-kernel test-kernel-all test-mount web test-web fuzz sanitize bench lint ci clean
 .DEFAULT_GOAL := help
 
 # rustup's directory, also if the shell has not read the login files.
@@ -43,6 +43,9 @@ test: ## run all tests that need no kernel ZFS
 
 test-mount: ## test the FUSE mount with real databases, public file-system suites and crashes (root; long)
 	@scripts/test-mount.sh
+
+test-hostile: ## run root's commands for an hour while the database's user exchanges its files against them (root)
+	@scripts/test-hostile.sh
 
 test-kernel: ## exchange pools between the engine and a kernel's OpenZFS in a virtual machine (long)
 	@scripts/test-kernel.sh
