@@ -4,8 +4,11 @@ mod pins;
 mod relocation;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::device::Device;
+use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
@@ -190,7 +193,8 @@ impl<'a> Assessor<'a> {
         }
         self.add_relocations(&mut found, &moves, id)?;
         found.retain(|of| !of.work.changes.is_empty() || !of.work.relocations.is_empty());
-        let examined = found.iter().map(|of| examine(&*admin_of(of.mount)?, &work, &of.roles, &of.work));
+        let examined =
+            found.iter().map(|of| examine(&*admin_of(of.mount)?, &work, &of.roles, (&of.work, of.mount)));
         let datasets = examined.collect::<Result<Vec<_>>>()?;
         work.datasets = found.into_iter().map(|of| of.work).collect();
         drop_pins(&mut work.datasets);
@@ -377,6 +381,20 @@ pub fn admin_of(mount: &MountEntry) -> Result<Box<dyn DatasetAdmin>> {
     )
 }
 
+/// Opens the directory on which a dataset is mounted. Its path can lead through directories of the database's owner, so the dataset is
+/// compared. While it is open, the dataset cannot be unmounted.
+///
+/// # Errors
+/// [`Error::Refused`] if the path leads elsewhere; the host's errors.
+pub fn open_mount(mount: &MountEntry) -> Result<Directory> {
+    let dir = Directory::open(&mount.point).map_err(Error::host("open", &mount.point))?;
+    let meta = dir.metadata().map_err(Error::host("inspect", &mount.point))?;
+    if Device::from_raw(meta.dev()) == mount.device {
+        return Ok(dir);
+    }
+    refused(format!("{} is not the directory on which {} is mounted", quoted(&mount.point), mount.describe()))
+}
+
 /// Refuses a value whose source cannot be restored.
 fn check_source(dataset: &str, property: &str, before: &SourcedValue) -> Result<()> {
     match before.source {
@@ -405,10 +423,11 @@ fn examine(
     admin: &dyn DatasetAdmin,
     plan: &PlanWork,
     roles: &[&Role],
-    work: &DatasetWork,
+    (work, mount): (&DatasetWork, &MountEntry),
 ) -> Result<DatasetAssessment> {
-    let scan = FileScan::of(&work.mountpoint, &plan.excepted(work))?;
-    let relocations = relocation::examine(work)?;
+    let root = open_mount(mount)?;
+    let scan = FileScan::of(&root, &plan.excepted(work))?;
+    let relocations = relocation::examine(work, &root)?;
     // The old blocks stay in the snapshot.
     let moved: u64 = relocations.iter().map(|of| of.allocated).sum();
     let moved_bytes: u64 = relocations.iter().map(|of| of.bytes.max(of.allocated)).sum();

@@ -4,17 +4,16 @@
 //! dataset is below the one that had the directory, so that it inherits everything else, its encryption too. If it is not mounted, the
 //! link leads to an empty directory, and a database refuses to start instead of continuing with old files.
 
-use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
+use poolwright_host::directory::Directory;
 use poolwright_host::quoted;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::error::refused;
-use crate::rewrite::{FileScan, HiddenDir};
+use crate::rewrite::{EntryAt, FileScan, HiddenDir, parent_of};
 use crate::work::{Direction, Relocation};
 use crate::{Error, Result};
 
@@ -33,19 +32,19 @@ pub enum DirectoryState {
 }
 
 impl Relocation {
-    /// What has the directory's name now.
+    /// What has the directory's name now. `root` is the mount point of the dataset that has it.
     ///
     /// # Errors
     /// [`Error::Refused`] for something else than the directory or the link; the host's errors.
-    pub fn state(&self) -> Result<DirectoryState> {
-        let meta = match fs::symlink_metadata(&self.directory) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(DirectoryState::Missing),
-            meta => meta.map_err(Error::host("inspect", &self.directory))?,
-        };
-        if meta.is_dir() {
-            return Ok(DirectoryState::Directory);
+    pub fn state(&self, root: &Directory) -> Result<DirectoryState> {
+        let (parent, name) = parent_of(root, &self.directory)?;
+        let entry = EntryAt::new(&parent, name);
+        match entry.inspect()? {
+            None => return Ok(DirectoryState::Missing),
+            Some(meta) if meta.is_dir() => return Ok(DirectoryState::Directory),
+            Some(_) => {}
         }
-        match fs::read_link(&self.directory) {
+        match parent.read_link(name) {
             Ok(target) if target == self.mountpoint => Ok(DirectoryState::Link),
             _ => refused(format!(
                 "{} is neither a directory nor a link to {}\nhint: it was changed since the plan was applied",
@@ -55,14 +54,31 @@ impl Relocation {
         }
     }
 
+    /// Opens the directory, if it has not moved.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn open_directory(&self, root: &Directory) -> Result<Directory> {
+        let (parent, name) = parent_of(root, &self.directory)?;
+        EntryAt::new(&parent, name).directory()
+    }
+
+    /// Opens the mount point of the new dataset.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn open_mountpoint(&self) -> Result<Directory> {
+        open_without_links(&self.mountpoint)
+    }
+
     /// The files, where they are now: in the directory, or in the new dataset.
     ///
     /// # Errors
     /// As [`Relocation::state`] and [`FileScan::of`].
-    pub fn scan(&self) -> Result<FileScan> {
-        match self.state()? {
-            DirectoryState::Directory => FileScan::of(&self.directory, &[]),
-            _ => FileScan::of(&self.mountpoint, &[]),
+    pub fn scan(&self, root: &Directory) -> Result<FileScan> {
+        match self.state(root)? {
+            DirectoryState::Directory => FileScan::of(&self.open_directory(root)?, &[]),
+            _ => FileScan::of(&self.open_mountpoint()?, &[]),
         }
     }
 
@@ -72,53 +88,70 @@ impl Relocation {
     /// # Errors
     /// As [`Relocation::state`].
     pub fn replace(&self, direction: Direction, hidden: &HiddenDir, index: usize) -> Result<()> {
-        let new = match (direction, self.state()?) {
+        let root = hidden.mountpoint();
+        let new = match (direction, self.state(root)?) {
             (Direction::Apply, DirectoryState::Link) | (Direction::Undo, DirectoryState::Directory) => {
                 return Ok(());
             }
             (Direction::Apply, state) => self.make_link(hidden, index, state)?,
-            (Direction::Undo, _) => copy_in(hidden, index),
+            (Direction::Undo, _) => copy_name(index),
         };
-        exchange(&new, &self.directory, &hidden.path().join(format!("{index}.old")))
+        let (parent, name) = parent_of(root, &self.directory)?;
+        let (dir, old) = (hidden.make()?, format!("{index}.old"));
+        exchange(EntryAt::new(&dir, &new), EntryAt::new(&parent, name), EntryAt::new(&dir, &old))
     }
 
-    /// Makes the link in the hidden directory, with the owner of the directory.
-    fn make_link(&self, hidden: &HiddenDir, index: usize, state: DirectoryState) -> Result<PathBuf> {
-        hidden.make()?;
-        let link = hidden.path().join(format!("{index}.link"));
-        match fs::remove_file(&link) {
-            Err(cause) if cause.kind() != ErrorKind::NotFound => {
-                return Err(Error::host("remove", &link)(cause));
-            }
-            _ => {}
-        }
-        symlink(&self.mountpoint, &link).map_err(Error::host("create", &link))?;
-        let owned = if state == DirectoryState::Directory { &self.directory } else { &self.mountpoint };
-        let meta = fs::symlink_metadata(owned).map_err(Error::host("inspect", owned))?;
-        lchown(&link, Some(meta.uid()), Some(meta.gid())).map_err(Error::host("set the owner of", &link))?;
-        Ok(link)
+    /// Makes the link in the hidden directory, with the owner of the directory. Returns its name.
+    fn make_link(&self, hidden: &HiddenDir, index: usize, state: DirectoryState) -> Result<String> {
+        let (dir, name) = (hidden.make()?, format!("{index}.link"));
+        let link = EntryAt::new(&dir, &name);
+        link.remove()?;
+        dir.create_link(&name, &self.mountpoint).map_err(Error::host("create", &link.path()))?;
+        let owned = match state {
+            DirectoryState::Directory => self.open_directory(hidden.mountpoint())?,
+            _ => self.open_mountpoint()?,
+        };
+        let meta = owned.metadata().map_err(Error::host("inspect", owned.path()))?;
+        let set = dir.set_owner(&name, (meta.uid(), meta.gid()));
+        set.map_err(Error::host("set the owner of", &link.path()))?;
+        Ok(name)
     }
 }
 
-/// The path of the copy of a directory's files in the hidden directory, when going back.
-pub fn copy_in(hidden: &HiddenDir, index: usize) -> PathBuf {
-    hidden.path().join(format!("{index}.copy"))
+/// The name of the copy of a directory's files in the hidden directory, when going back.
+pub fn copy_name(index: usize) -> String {
+    format!("{index}.copy")
+}
+
+/// Opens a directory by an absolute path, on which no link may be: the path is canonical, and the owner of a directory on it could put a
+/// link there.
+///
+/// # Errors
+/// The host's errors.
+pub fn open_without_links(path: &Path) -> Result<Directory> {
+    Directory::open_below(Path::new("/"), path).map_err(Error::host("open", path))
 }
 
 /// Gives `new` the name `at`, and what has this name now, another one: that of `new`, or `old` on file systems that cannot exchange
 /// names (OpenZFS before 2.2), where a crash can leave nothing at `at`.
-fn exchange(new: &Path, at: &Path, old: &Path) -> Result<()> {
+fn exchange(new: EntryAt<'_>, at: EntryAt<'_>, old: EntryAt<'_>) -> Result<()> {
     // Otherwise only the second of two renames would fail.
-    fs::symlink_metadata(new).map_err(Error::host("inspect", new))?;
-    match renameat_with(CWD, new, CWD, at, RenameFlags::EXCHANGE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::NOENT) => {}
-        exchanged => return exchanged.map_err(Error::errno("replace", at)),
+    new.metadata()?;
+    let cannot = |cause: &std::io::Error| {
+        let errors = [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::NOENT];
+        errors.iter().any(|errno| cause.raw_os_error() == Some(errno.raw_os_error()))
+    };
+    match new.dir.exchange(new.name, at.dir, at.name) {
+        Err(cause) if cannot(&cause) => {}
+        exchanged => return exchanged.map_err(Error::host("replace", &at.path())),
     }
-    match fs::rename(at, old) {
-        Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(Error::host("rename", at)(cause)),
+    match at.dir.rename(at.name, old.dir, old.name) {
+        Err(cause) if cause.kind() != ErrorKind::NotFound => {
+            return Err(Error::host("rename", &at.path())(cause));
+        }
         _ => {}
     }
-    fs::rename(new, at).map_err(Error::host("rename", new))
+    new.rename(at)
 }
 
 #[cfg(test)]

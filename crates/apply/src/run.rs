@@ -8,6 +8,7 @@ mod way_back;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
 use poolwright_host::writers::Writer;
@@ -15,7 +16,7 @@ use poolwright_pool::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::assessment::{Assessment, admin_of};
+use crate::assessment::{Assessment, admin_of, open_mount};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState, PlanWork};
 use crate::rewrite::{Copies, HiddenDir};
@@ -167,6 +168,11 @@ struct OpenDataset {
 }
 
 impl OpenDataset {
+    /// Its mount point.
+    fn root(&self) -> &Directory {
+        self.copies.root()
+    }
+
     /// The plan's snapshot of the dataset, if it exists.
     fn snapshot(&self, state: &JournalState) -> Result<Option<SnapshotSummary>> {
         let name = state.work.snapshot_of(&self.work.dataset);
@@ -316,9 +322,9 @@ impl<'a> Run<'a> {
             }
             let records = self.journal.records(direction, at);
             let (name, except) = (state.work.copies_name(direction), state.work.excepted(work));
-            let copies = Copies::open(&work.mountpoint, &name, &records, except)?;
-            let moving =
-                HiddenDir::new(&work.mountpoint, &state.work.moving_name(), &self.journal.moving_times(at));
+            let copies = Copies::open(open_mount(mount)?, &name, &records, except)?;
+            let times = self.journal.moving_times(at);
+            let moving = HiddenDir::new(open_mount(mount)?, state.work.moving_name(), &times);
             Ok(OpenDataset { work: work.clone(), admin: admin_of(mount)?, copies, moving })
         };
         state.work.datasets.iter().enumerate().map(open).collect()
@@ -342,10 +348,8 @@ impl<'a> Run<'a> {
     /// Waits until everything in the datasets' pools is on disk.
     fn sync(&mut self, datasets: &[OpenDataset]) -> Result<()> {
         for of in datasets {
-            let dir =
-                std::fs::File::open(&of.work.mountpoint).map_err(Error::host("open", &of.work.mountpoint))?;
             // Pages that were written through a mapping.
-            rustix::fs::syncfs(&dir).map_err(Error::errno("sync", &of.work.mountpoint))?;
+            rustix::fs::syncfs(of.root()).map_err(Error::errno("sync", &of.work.mountpoint))?;
             of.sync_relocated()?;
             of.admin.change(&DatasetChange::Sync { pool: pool_of(&of.work.dataset).to_owned() })?;
         }

@@ -11,6 +11,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use poolwright_apply::rewrite::open_trusted;
 use poolwright_datasets::is_dataset;
 use poolwright_host::{mountinfo, private, quoted, room};
 use poolwright_trace::format_size;
@@ -192,11 +193,12 @@ impl RestoreRun {
             self.note_space(to, observer)?;
             observer.stage(BackupStage::Restore);
             let nested = nested(to, targets);
+            let (from, target) = (open_trusted(from)?, to.directory()?);
             let (rate, total) = (self.options.rate, self.backup.bytes);
-            copier(observer, rate, total).except(nested.clone()).copy_contents(from, &to.at)?;
+            copier(observer, rate, total).except(nested.clone()).copy_contents(&from, &target)?;
             to.sync()?;
             observer.stage(BackupStage::Compare);
-            copier(observer, rate, total).except(nested).compare_contents(from, &to.at)?;
+            copier(observer, rate, total).except(nested).compare_contents(&from, &target)?;
         }
         self.prepare_start(targets)?;
         pairs.iter().rev().try_for_each(|(from, to)| to.release(from))

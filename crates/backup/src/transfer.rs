@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::rewrite::{Rate, TreeContents, TreeCopier};
+use poolwright_apply::rewrite::{Rate, TreeContents, TreeCopier, make_trusted, open_trusted};
 use poolwright_host::private;
 use poolwright_pool::DatasetChange;
 
@@ -38,7 +38,7 @@ pub(crate) fn bring_up_to_date(
     observer.stage(BackupStage::Copy);
     let mut copying = copier(observer, rate, total);
     for (from, to) in pairs {
-        let contents = copying.copy(from, to)?;
+        let contents = copying.copy(&open_trusted(from)?, &make_trusted(to)?)?;
         sum.files += contents.files;
         sum.bytes += contents.bytes;
         sum.skipped.extend(contents.skipped.into_iter().map(|path| relative_to(&path, from)));
@@ -48,7 +48,7 @@ pub(crate) fn bring_up_to_date(
     observer.stage(BackupStage::Compare);
     let mut comparing = copier(observer, rate, total);
     for (from, to) in pairs {
-        comparing.compare(from, to)?;
+        comparing.compare(&open_trusted(from)?, &open_trusted(to)?)?;
     }
     Ok(sum)
 }

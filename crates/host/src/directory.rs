@@ -16,8 +16,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, chownat, fsync, linkat,
-    mkdirat, openat, openat2, readlinkat, renameat, symlinkat, unlinkat, utimensat,
+    AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, Uid, chownat,
+    fsync, linkat, mkdirat, openat, openat2, readlinkat, renameat, renameat_with, symlinkat, unlinkat,
+    utimensat,
 };
 use rustix::io::Errno;
 
@@ -68,7 +69,9 @@ impl Directory {
     /// The host's errors: `ELOOP` if a link is on the way, `EXDEV` if the path leaves the directory.
     pub fn directory(&self, relative: impl AsRef<Path>) -> io::Result<Directory> {
         let relative = relative.as_ref();
-        Ok(Directory { open: self.open_at(relative, DIRECTORY)?, path: self.path.join(relative) })
+        let is_itself = relative.as_os_str().is_empty();
+        let path = if is_itself { self.path.clone() } else { self.path.join(relative) };
+        Ok(Directory { open: self.open_at(relative, DIRECTORY)?, path })
     }
 
     /// The path by which it was opened. For messages: by now, it may name something else.
@@ -205,6 +208,20 @@ impl Directory {
     /// The host's errors.
     pub fn rename(&self, name: impl AsRef<OsStr>, to: &Directory, new: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(renameat(&self.open, name_of(name.as_ref())?, &to.open, name_of(new.as_ref())?)?)
+    }
+
+    /// Exchanges what has a name here with what has a name in another directory.
+    ///
+    /// # Errors
+    /// The host's errors, `NotFound` if one of the names is missing. Some file systems cannot exchange names.
+    pub fn exchange(
+        &self,
+        name: impl AsRef<OsStr>,
+        to: &Directory,
+        new: impl AsRef<OsStr>,
+    ) -> io::Result<()> {
+        let (name, new) = (name_of(name.as_ref())?, name_of(new.as_ref())?);
+        Ok(renameat_with(&self.open, name, &to.open, new, RenameFlags::EXCHANGE)?)
     }
 
     /// Gives a file here another name in another directory.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use poolwright_apply::RunObserver;
-use poolwright_apply::rewrite::FileScan;
+use poolwright_apply::rewrite::{FileScan, open_trusted};
 use poolwright_apply::run::Options;
 use poolwright_datasets::pool_of;
 use poolwright_host::quoted;
@@ -281,7 +281,7 @@ impl<'a> MigrationRun<'a> {
                 work.moves.iter().filter_map(|other| other.mountpoint.strip_prefix(&of.mountpoint).ok());
             let except: Vec<PathBuf> =
                 inner.filter(|path| !path.as_os_str().is_empty()).map(|path| root.join(path)).collect();
-            Ok(FileScan::of(&root, &except)?.digest_below(&root))
+            Ok(FileScan::of(&open_trusted(&root)?, &except)?.digest_below(&root))
         };
         let digests: Result<Vec<String>> = work.moves.iter().map(digest).collect();
         Ok(digests?.join(" "))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_tune::plan::Role;
@@ -148,9 +149,9 @@ impl PlannedRelocation<'_> {
 }
 
 /// Examines the directories of a dataset that move.
-pub(super) fn examine(work: &DatasetWork) -> Result<Vec<RelocationAssessment>> {
+pub(super) fn examine(work: &DatasetWork, root: &Directory) -> Result<Vec<RelocationAssessment>> {
     let examine = |of: &Relocation| {
-        let scan = FileScan::of(&of.directory, &[])?;
+        let scan = FileScan::of(&of.open_directory(root)?, &[])?;
         scan.files.values().try_for_each(crate::rewrite::FileEntry::check_links)?;
         Ok(RelocationAssessment {
             directory: of.directory.clone(),

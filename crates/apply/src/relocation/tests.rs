@@ -1,4 +1,6 @@
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
 
 use super::*;
 
@@ -14,27 +16,28 @@ fn relocation(dir: &Path) -> (Relocation, HiddenDir) {
         mountpoint: new,
         settings: BTreeMap::new(),
     };
-    (relocation, HiddenDir::new(&mountpoint, ".hidden", &dir.join("times")))
+    let root = Directory::open(&mountpoint).unwrap();
+    (relocation, HiddenDir::new(root, ".hidden", &dir.join("times")))
 }
 
 #[test]
 fn a_directory_is_replaced_by_a_link_and_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let (relocation, hidden) = relocation(dir.path());
-    assert_eq!(relocation.state().unwrap(), DirectoryState::Directory);
+    assert_eq!(relocation.state(hidden.mountpoint()).unwrap(), DirectoryState::Directory);
     for _ in 0..2 {
         relocation.replace(Direction::Apply, &hidden, 0).unwrap();
-        assert_eq!(relocation.state().unwrap(), DirectoryState::Link);
+        assert_eq!(relocation.state(hidden.mountpoint()).unwrap(), DirectoryState::Link);
     }
-    let old = hidden.listed().unwrap();
-    assert!(old.len() == 1 && old[0].join("sub/segment").exists(), "{old:?}");
-    assert_eq!(relocation.scan().unwrap().files.len(), 0, "the new dataset is empty");
-    fs::rename(&old[0], copy_in(&hidden, 0)).unwrap();
+    let old = hidden.names().unwrap();
+    assert!(old.len() == 1 && hidden.path().join(&old[0]).join("sub/segment").exists(), "{old:?}");
+    assert_eq!(relocation.scan(hidden.mountpoint()).unwrap().files.len(), 0, "the new dataset is empty");
+    fs::rename(hidden.path().join(&old[0]), hidden.path().join(copy_name(0))).unwrap();
     for _ in 0..2 {
         relocation.replace(Direction::Undo, &hidden, 0).unwrap();
-        assert_eq!(relocation.state().unwrap(), DirectoryState::Directory);
+        assert_eq!(relocation.state(hidden.mountpoint()).unwrap(), DirectoryState::Directory);
     }
-    assert_eq!(relocation.scan().unwrap().files.len(), 1);
+    assert_eq!(relocation.scan(hidden.mountpoint()).unwrap().files.len(), 1);
     hidden.remove().unwrap();
     assert!(!hidden.path().exists());
 }
@@ -45,13 +48,13 @@ fn a_crash_between_two_renames_is_finished_in_both_directions() {
     let (relocation, hidden) = relocation(dir.path());
     hidden.make().unwrap();
     fs::rename(&relocation.directory, hidden.path().join("0.old")).unwrap();
-    assert_eq!(relocation.state().unwrap(), DirectoryState::Missing);
+    assert_eq!(relocation.state(hidden.mountpoint()).unwrap(), DirectoryState::Missing);
     relocation.replace(Direction::Apply, &hidden, 0).unwrap();
-    assert_eq!(relocation.state().unwrap(), DirectoryState::Link);
+    assert_eq!(relocation.state(hidden.mountpoint()).unwrap(), DirectoryState::Link);
     fs::remove_file(&relocation.directory).unwrap();
-    fs::rename(hidden.path().join("0.old"), copy_in(&hidden, 0)).unwrap();
+    fs::rename(hidden.path().join("0.old"), hidden.path().join(copy_name(0))).unwrap();
     relocation.replace(Direction::Undo, &hidden, 0).unwrap();
-    assert_eq!(relocation.state().unwrap(), DirectoryState::Directory);
+    assert_eq!(relocation.state(hidden.mountpoint()).unwrap(), DirectoryState::Directory);
 }
 
 #[test]
@@ -65,5 +68,5 @@ fn another_link_or_a_file_is_refused() {
     }
     fs::remove_file(&relocation.directory).unwrap();
     fs::write(&relocation.directory, "").unwrap();
-    assert!(matches!(relocation.state(), Err(Error::Refused(_))));
+    assert!(matches!(relocation.state(hidden.mountpoint()), Err(Error::Refused(_))));
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, FileTimes, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
@@ -14,6 +14,17 @@ use rustix::fs::{
     llistxattr, lremovexattr, lsetxattr,
 };
 use rustix::io::Errno;
+
+use super::entry::EntryAt;
+
+/// Whether a copy has the owner and the mode of its file yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// It has them.
+    Given,
+    /// It belongs to this user, who alone can access it, until it replaces its file: it does not count for the quotas of the owner.
+    Deferred,
+}
 
 /// Extended attributes: name → value.
 pub type ExtendedAttributes = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -33,8 +44,14 @@ pub fn extended(file: &File) -> io::Result<ExtendedAttributes> {
 ///
 /// # Errors
 /// The host's errors.
-pub fn extended_of_link(link: &Path) -> io::Result<ExtendedAttributes> {
+pub fn extended_of_link(link: EntryAt<'_>) -> io::Result<ExtendedAttributes> {
+    let link = &path_of_link(link);
     read(|names| llistxattr(link, names), |name, value| lgetxattr(link, name, value))
+}
+
+/// A path for the calls that have no variant for open directories. They follow the descriptor, but not the link.
+fn path_of_link(link: EntryAt<'_>) -> PathBuf {
+    link.dir.descriptor_path().join(link.name)
 }
 
 fn read(
@@ -64,8 +81,9 @@ fn read(
 ///
 /// # Errors
 /// The host's errors.
-pub fn copy_extended_of_link(from: &Path, to: &Path) -> io::Result<()> {
+pub fn copy_extended_of_link(from: EntryAt<'_>, to: EntryAt<'_>) -> io::Result<()> {
     let (wanted, found) = (extended_of_link(from)?, extended_of_link(to)?);
+    let to = &path_of_link(to);
     for name in found.keys().filter(|name| !wanted.contains_key(*name)) {
         lremovexattr(to, name.as_slice())?;
     }
@@ -79,9 +97,10 @@ pub fn copy_extended_of_link(from: &Path, to: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// The host's errors.
-pub fn copy(from: &File, meta: &Metadata, to: &File) -> io::Result<()> {
+pub fn copy(from: &File, meta: &Metadata, to: &File, ownership: Ownership) -> io::Result<()> {
     let present = to.metadata()?;
-    if (present.uid(), present.gid()) != (meta.uid(), meta.gid()) {
+    let is_given = ownership == Ownership::Given;
+    if is_given && (present.uid(), present.gid()) != (meta.uid(), meta.gid()) {
         fchown(to, Some(meta.uid()), Some(meta.gid()))?;
     }
     let (wanted, found) = (extended(from)?, extended(to)?);
@@ -91,8 +110,10 @@ pub fn copy(from: &File, meta: &Metadata, to: &File) -> io::Result<()> {
     for (name, value) in wanted.iter().filter(|(name, value)| found.get(*name) != Some(value)) {
         fsetxattr(to, name.as_slice(), value, XattrFlags::empty())?;
     }
-    // After the ACL, which sets the bits of the group.
-    to.set_permissions(Permissions::from_mode(meta.mode() & 0o7777))?;
+    if is_given {
+        // After the ACL, which sets the bits of the group.
+        to.set_permissions(Permissions::from_mode(meta.mode() & 0o7777))?;
+    }
     to.set_times(times(meta))
 }
 
@@ -115,12 +136,13 @@ pub fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
 ///
 /// # Errors
 /// The host's errors.
-pub fn difference(a: &File, b: &File) -> io::Result<Option<&'static str>> {
+pub fn difference(a: &File, b: &File, ownership: Ownership) -> io::Result<Option<&'static str>> {
     let (x, y) = (a.metadata()?, b.metadata()?);
+    let is_given = ownership == Ownership::Given;
     let checks = [
         ("length", x.len() != y.len()),
-        ("owner", (x.uid(), x.gid()) != (y.uid(), y.gid())),
-        ("mode", x.mode() != y.mode()),
+        ("owner", is_given && (x.uid(), x.gid()) != (y.uid(), y.gid())),
+        ("mode", is_given && x.mode() != y.mode()),
         ("modification time", (x.mtime(), x.mtime_nsec()) != (y.mtime(), y.mtime_nsec())),
     ];
     if let Some((what, _)) = checks.into_iter().find(|(_, differs)| *differs) {
@@ -161,14 +183,14 @@ mod tests {
         a.set_permissions(Permissions::from_mode(0o2751)).unwrap();
         let old = time(-1, 5);
         a.set_times(FileTimes::new().set_modified(old).set_accessed(time(86_400, 123_456_789))).unwrap();
-        assert_eq!(difference(&a, &b).unwrap(), Some("mode"));
-        copy(&a, &a.metadata().unwrap(), &b).unwrap();
-        assert_eq!(difference(&a, &b).unwrap(), None);
+        assert_eq!(difference(&a, &b, Ownership::Given).unwrap(), Some("mode"));
+        copy(&a, &a.metadata().unwrap(), &b, Ownership::Given).unwrap();
+        assert_eq!(difference(&a, &b, Ownership::Given).unwrap(), None);
         assert_eq!(extended(&b).unwrap(), extended(&a).unwrap());
         let copied = b.metadata().unwrap();
         assert_eq!(copied.atime_nsec(), 123_456_789);
         b.set_times(FileTimes::new().set_modified(time(7, 7))).unwrap();
-        assert_eq!(difference(&a, &b).unwrap(), Some("modification time"));
+        assert_eq!(difference(&a, &b, Ownership::Given).unwrap(), Some("modification time"));
         assert_eq!(obstacle(&a), None);
     }
 }

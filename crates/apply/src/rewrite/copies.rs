@@ -4,17 +4,19 @@
 //! it for one, and so that the names of a hard-linked file share a copy.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::directory::{Access, Directory};
 use poolwright_host::quoted;
 
-use super::attributes;
+use super::attributes::{self, Ownership};
 use super::compare::Buffers;
 use super::copy::{self, Proceed};
-use super::hidden_dir::{HiddenDir, set_times};
+use super::entry::{EntryAt, parent_of};
+use super::hidden_dir::HiddenDir;
 use super::records::{CopyRecord, CopyRecords};
 use super::scan::{DirectoryEntry, FileEntry, FileIdentity, FileScan};
 use crate::error::refused;
@@ -23,7 +25,6 @@ use crate::{Error, Result};
 /// The copies of one dataset.
 #[derive(Debug)]
 pub struct Copies {
-    mountpoint: PathBuf,
     dir: HiddenDir,
     /// Paths that do not belong to the dataset's files.
     except: Vec<PathBuf>,
@@ -37,16 +38,15 @@ impl Copies {
     ///
     /// # Errors
     /// If the records cannot be read.
-    pub fn open(mountpoint: &Path, name: &str, records: &Path, mut except: Vec<PathBuf>) -> Result<Copies> {
-        let dir = HiddenDir::new(mountpoint, name, &records.with_extension("times"));
-        except.push(dir.path().to_owned());
-        Ok(Copies {
-            mountpoint: mountpoint.to_owned(),
-            dir,
-            except,
-            records: CopyRecords::open(records)?,
-            buffers: Buffers::default(),
-        })
+    pub fn open(root: Directory, name: &str, records: &Path, mut except: Vec<PathBuf>) -> Result<Copies> {
+        let dir = HiddenDir::new(root, name, &records.with_extension("times"));
+        except.push(dir.path());
+        Ok(Copies { dir, except, records: CopyRecords::open(records)?, buffers: Buffers::default() })
+    }
+
+    /// The mount point.
+    pub fn root(&self) -> &Directory {
+        self.dir.mountpoint()
     }
 
     /// Restores the times of the mount point after a crash ([`HiddenDir::restore_times`]).
@@ -62,7 +62,7 @@ impl Copies {
     /// # Errors
     /// As [`FileScan::of`].
     pub fn scan(&self) -> Result<FileScan> {
-        FileScan::of(&self.mountpoint, &self.except)
+        FileScan::of(self.root(), &self.except)
     }
 
     /// Whether a file of the dataset was rewritten by this run.
@@ -74,60 +74,65 @@ impl Copies {
     pub fn is_copied(&self, file: &FileEntry) -> bool {
         let record = self.records.of(file.identity.inode);
         let Some(record) = record.filter(|record| record.source == file.identity) else { return false };
-        fs::symlink_metadata(self.path_of(file)).is_ok_and(|meta| {
+        let Ok(Some(dir)) = self.dir.open() else { return false };
+        dir.inspect(name_of(file)).ok().flatten().is_some_and(|meta| {
             let copy = FileIdentity::of(&meta);
             let expected = FileIdentity { inode: record.copy, changed_ns: copy.changed_ns, ..record.source };
             meta.is_file() && copy == expected
         })
     }
 
-    /// Copies a file or brings its copy up to date, and compares both.
+    /// Copies a file or brings its copy up to date, and compares both. The copy belongs to this user until it is committed.
     ///
     /// # Errors
     /// The host's errors; [`Error::Refused`] for a file that cannot be replaced; [`Error::Different`] if the copy differs
     /// although the file has not changed; the errors of `proceed`. Ignores a file that has disappeared.
     pub fn update(&mut self, file: &FileEntry, proceed: &mut Proceed<'_>) -> Result<()> {
-        self.dir.make()?;
-        let (Some(path), to) = (file.paths.first(), self.path_of(file)) else { return Ok(()) };
-        if self.is_partly_committed(file)? {
-            return self.adopt(path, &to, proceed);
+        let dir = self.dir.make()?;
+        let (Some(path), to) = (file.paths.first(), name_of(file)) else { return Ok(()) };
+        let to = EntryAt::new(&dir, &to);
+        let is_missing = |error: &Error| {
+            matches!(error, Error::Host { path: missing, cause, .. }
+                if cause.kind() == ErrorKind::NotFound && missing == path)
+        };
+        let (parent, name) = match parent_of(self.root(), path) {
+            Err(error) if is_missing(&error) => return to.remove(),
+            parent => parent?,
+        };
+        let from = EntryAt::new(&parent, name);
+        if self.is_partly_committed(&dir, file)? {
+            return self.adopt(from, to, proceed);
         }
-        let copied = match copy::copy(path, &to, &mut self.buffers, proceed) {
-            Err(Error::Host { path: missing, cause, .. })
-                if cause.kind() == ErrorKind::NotFound && missing == *path =>
-            {
-                return self.remove(&to);
-            }
+        let copied = match copy::copy(from, to, Ownership::Deferred, &mut self.buffers, proceed) {
+            Err(error) if is_missing(&error) => return to.remove(),
             copied => copied?,
         };
-        let verified = copy::verify(path, &to, &mut self.buffers, proceed);
+        let verified = copy::verify(from, to, Ownership::Deferred, &mut self.buffers, proceed);
         let is_unchanged =
-            |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| FileIdentity::of(&meta) == copied);
+            || from.inspect().ok().flatten().is_some_and(|meta| FileIdentity::of(&meta) == copied);
         match verified {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // The database writes the file; the copy is brought up to date later.
-            Err(_) if !is_unchanged(path) => return Ok(()),
+            Err(_) if !is_unchanged() => return Ok(()),
             verified => verified?,
         }
-        let inode = fs::symlink_metadata(&to).map_err(Error::host("inspect", &to))?.ino();
-        self.records.add(CopyRecord { source: copied, copy: inode })
+        self.records.add(CopyRecord { source: copied, copy: to.metadata()?.ino() })
     }
 
     /// Records a copy that some names of its file have already, and that must not be changed any more.
-    fn adopt(&mut self, path: &Path, copy: &Path, proceed: &mut Proceed<'_>) -> Result<()> {
-        match copy::verify(path, copy, &mut self.buffers, proceed) {
+    fn adopt(&mut self, file: EntryAt<'_>, copy: EntryAt<'_>, proceed: &mut Proceed<'_>) -> Result<()> {
+        match copy::verify(file, copy, Ownership::Given, &mut self.buffers, proceed) {
             Err(Error::Different { .. }) => {
                 return refused(format!(
                     "{} was changed after a crash had left it with two versions: the other is {}",
-                    quoted(&path),
-                    quoted(&copy)
+                    quoted(&file.path()),
+                    quoted(&copy.path())
                 ));
             }
             verified => verified?,
         }
-        let source = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
-        let inode = fs::symlink_metadata(copy).map_err(Error::host("inspect", copy))?.ino();
-        self.records.add(CopyRecord { source: FileIdentity::of(&source), copy: inode })
+        let (source, copy) = (file.metadata()?, copy.metadata()?);
+        self.records.add(CopyRecord { source: FileIdentity::of(&source), copy: copy.ino() })
     }
 
     /// Gives all names of a file the same version, if a crash interrupted the commit between two of them. Then removes the other
@@ -136,11 +141,15 @@ impl Copies {
     /// # Errors
     /// As [`Copies::update`] and [`Copies::commit`].
     pub fn give_up(&mut self) -> Result<()> {
-        if self.dir.listed()?.is_empty() {
+        if self.dir.names()?.is_empty() {
             return self.remove_dir();
         }
         for file in self.scan()?.files.values() {
-            if self.is_partly_committed(file)? {
+            let is_partly_committed = match self.dir.open()? {
+                Some(dir) => self.is_partly_committed(&dir, file)?,
+                None => false,
+            };
+            if is_partly_committed {
                 self.update(file, &mut |_| Ok(()))?;
                 self.commit(file)?;
             }
@@ -153,12 +162,9 @@ impl Copies {
     /// # Errors
     /// The host's errors.
     pub fn remove_stale(&self, scan: &FileScan) -> Result<()> {
-        let wanted: BTreeSet<String> = scan.files.keys().map(u64::to_string).collect();
-        for path in self.dir.listed()? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if !wanted.contains(&name) {
-                self.remove(&path)?;
-            }
+        let wanted: BTreeSet<OsString> = scan.files.values().map(name_of).collect();
+        for name in self.dir.names()?.iter().filter(|name| !wanted.contains(*name)) {
+            self.dir.remove_entry(name)?;
         }
         Ok(())
     }
@@ -171,27 +177,31 @@ impl Copies {
         self.records.sync()
     }
 
-    /// Renames the copy of a file over all its names. Nothing may write the file meanwhile. If a crash interrupts it, the copy
-    /// still exists or all names have it.
+    /// Gives the copy of a file its owner and mode, and renames it over all its names. Nothing may write the file meanwhile. If a crash
+    /// interrupts it, the copy still exists or all names have it.
     ///
     /// # Errors
-    /// The host's errors; [`Error::Refused`] if the file has changed since it was copied, or has a name outside of the dataset.
+    /// The host's errors; [`Error::Refused`] if the file has changed since it was copied, or has a name outside of the dataset;
+    /// [`Error::Different`] if the copy cannot have an attribute.
     pub fn commit(&self, file: &FileEntry) -> Result<()> {
-        let copy = self.path_of(file);
         let [path, others @ ..] = file.paths.as_slice() else { return Ok(()) };
-        let present = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
-        if FileIdentity::of(&present) != file.identity || !self.is_copied(file) {
-            return refused(format!("{} was changed while the database was stopped", quoted(path)));
+        let changed = || refused(format!("{} was changed while the database was stopped", quoted(path)));
+        let Some(dir) = self.dir.open()? else { return changed() };
+        let (parent, name) = parent_of(self.root(), path)?;
+        let (place, copy, second) = (EntryAt::new(&parent, name), name_of(file), second_name_of(file));
+        if FileIdentity::of(&place.metadata()?) != file.identity || !self.is_copied(file) {
+            return changed();
         }
         file.check_links()?;
-        restore_access_time(&copy, &present)?;
-        let second = self.second_name(file);
+        let (copy, second) = (EntryAt::new(&dir, &copy), EntryAt::new(&dir, &second));
+        give_attributes(place, copy, file)?;
         for other in others {
-            self.remove(&second)?;
-            fs::hard_link(&copy, &second).map_err(Error::host("link", &copy))?;
-            fs::rename(&second, other).map_err(Error::host("replace", other))?;
+            second.remove()?;
+            dir.hard_link(copy.name, &dir, second.name).map_err(Error::host("link", &copy.path()))?;
+            let (parent, name) = parent_of(self.root(), other)?;
+            second.rename(EntryAt::new(&parent, name))?;
         }
-        fs::rename(&copy, path).map_err(Error::host("replace", path))
+        copy.rename(place)
     }
 
     /// Gives directories the times that they had before files were renamed in them.
@@ -200,8 +210,12 @@ impl Copies {
     /// The host's errors. Ignores a directory that has disappeared.
     pub fn restore_times(&self, directories: &[DirectoryEntry]) -> Result<()> {
         // A directory's times change with the files in it, not with those of its subdirectories.
-        for directory in directories {
-            set_times(&directory.path, directory.times())?;
+        for of in directories {
+            let open = self.root().relative(&of.path).and_then(|relative| self.root().directory(relative));
+            match open.and_then(|dir| dir.set_times(of.times())) {
+                Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+                set => set.map_err(Error::host("set the times of", &of.path))?,
+            }
         }
         Ok(())
     }
@@ -214,37 +228,37 @@ impl Copies {
         self.dir.remove()
     }
 
-    /// The name that a copy has until it is renamed over another name of its file.
-    fn second_name(&self, file: &FileEntry) -> PathBuf {
-        self.dir.path().join(format!("{}.link", file.identity.inode))
-    }
-
     /// Whether a crash interrupted the commit of a file with several names: some of them have the copy already.
-    fn is_partly_committed(&self, file: &FileEntry) -> Result<bool> {
-        self.remove(&self.second_name(file))?;
-        Ok(fs::symlink_metadata(self.path_of(file)).is_ok_and(|copy| copy.nlink() > 1))
-    }
-
-    fn path_of(&self, file: &FileEntry) -> PathBuf {
-        self.dir.path().join(file.identity.inode.to_string())
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        match fs::remove_file(path) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(Error::host("remove", path)),
-        }
+    fn is_partly_committed(&self, dir: &Directory, file: &FileEntry) -> Result<bool> {
+        EntryAt::new(dir, &second_name_of(file)).remove()?;
+        Ok(EntryAt::new(dir, &name_of(file)).inspect()?.is_some_and(|copy| copy.nlink() > 1))
     }
 }
 
-/// Gives a copy the access time of its file. It has another one if the file was read since. After resets of the kernel, copies that were made
-/// shortly before had the right modification time, but the access time of their creation.
-fn restore_access_time(copy: &Path, file: &fs::Metadata) -> Result<()> {
-    let found = fs::symlink_metadata(copy).map_err(Error::host("inspect", copy))?;
-    if (found.atime(), found.atime_nsec()) == (file.atime(), file.atime_nsec()) {
-        return Ok(());
+/// The name of the copy of a file.
+fn name_of(file: &FileEntry) -> OsString {
+    file.identity.inode.to_string().into()
+}
+
+/// The name that a copy has until it is renamed over another name of its file.
+fn second_name_of(file: &FileEntry) -> OsString {
+    format!("{}.link", file.identity.inode).into()
+}
+
+/// Gives a copy the attributes of its file, with owner and mode, and the present access time.
+fn give_attributes(place: EntryAt<'_>, copy: EntryAt<'_>, file: &FileEntry) -> Result<()> {
+    let (source, path) = (place.open()?, &place.path());
+    let target = copy.dir.file(copy.name, Access::ReadWrite).map_err(Error::host("open", &copy.path()))?;
+    let meta = source.metadata().map_err(Error::host("inspect", path))?;
+    if FileIdentity::of(&meta) != file.identity {
+        return refused(format!("{} was changed while the database was stopped", quoted(path)));
     }
-    set_times(copy, attributes::times(file))
+    let given = attributes::copy(&source, &meta, &target, Ownership::Given);
+    given.map_err(Error::host("copy the attributes of", path))?;
+    match attributes::difference(&source, &target, Ownership::Given).map_err(Error::host("inspect", path))? {
+        Some(what) => Err(Error::Different { path: path.clone(), what: format!("in its {what}") }),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
 //! Copying one file.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{File, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use poolwright_host::directory::Access;
 use poolwright_host::extents::next_data;
 use poolwright_host::private;
-use rustix::fs::OFlags;
 
-use super::attributes;
+use super::attributes::{self, Ownership};
 use super::compare::{self, Buffers, CHUNK};
+use super::entry::EntryAt;
 use super::scan::FileIdentity;
 use crate::error::refused;
 use crate::{Error, Result};
@@ -29,12 +31,13 @@ const MOST_WAITS: u32 = 10;
 /// # Errors
 /// The host's errors; [`Error::Refused`] if the file is immutable or append-only; those of `proceed`.
 pub fn copy(
-    from: &Path,
-    to: &Path,
+    from: EntryAt<'_>,
+    to: EntryAt<'_>,
+    ownership: Ownership,
     buffers: &mut Buffers,
     proceed: &mut Proceed<'_>,
 ) -> Result<FileIdentity> {
-    let source = open(from)?;
+    let (source, from, path) = (from.open()?, &from.path(), &to.path());
     let mut meta = source.metadata().map_err(Error::host("inspect", from))?;
     let mut tries = 0;
     while is_recent(&meta) && tries < MOST_WAITS {
@@ -46,23 +49,25 @@ pub fn copy(
         return refused(format!("{} is {obstacle} (chattr)", poolwright_host::quoted(&from)));
     }
     // Private until it has the attributes of its file.
-    match private::create_new(to) {
+    let target = match to.dir.create_file(to.name, private::FILE) {
         Ok(target) => {
-            write_all((&source, from), (&target, to), meta.len(), buffers, proceed)?;
-            finish((&source, from), &meta, (&target, to))?;
+            write_all((&source, from), (&target, path), meta.len(), buffers, proceed)?;
+            target
         }
-        Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => {
-            let target = OpenOptions::new().read(true).write(true).custom_flags(no_follow()).open(to);
-            let target = target.map_err(Error::host("open", to))?;
-            target.set_len(meta.len()).map_err(Error::host("truncate", to))?;
+        Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
+            let target = to.dir.file(to.name, Access::ReadWrite).map_err(Error::host("open", path))?;
+            target.set_len(meta.len()).map_err(Error::host("truncate", path))?;
             compare::equalize(&source, &target, meta.len(), buffers, |bytes| {
                 proceed(bytes).map_err(Stop::Run)
             })
             .map_err(|stop| stop.into_error("copy", from))?;
-            finish((&source, from), &meta, (&target, to))?;
+            target
         }
-        Err(cause) => return Err(Error::host("create", to)(cause)),
-    }
+        Err(cause) => return Err(Error::host("create", path)(cause)),
+    };
+    target.set_len(meta.len()).map_err(Error::host("truncate", path))?;
+    let copied = attributes::copy(&source, &meta, &target, ownership);
+    copied.map_err(Error::host("copy the attributes of", from))?;
     let identity = FileIdentity::of(&meta);
     // A file that is written all the time is copied again.
     Ok(if is_recent(&meta) && tries == MOST_WAITS {
@@ -83,10 +88,16 @@ fn is_recent(meta: &Metadata) -> bool {
 ///
 /// # Errors
 /// [`Error::Different`]; the host's errors; those of `proceed`.
-pub fn verify(file: &Path, copy: &Path, buffers: &mut Buffers, proceed: &mut Proceed<'_>) -> Result<()> {
-    let (a, b) = (open(file)?, open(copy)?);
-    let different = |what: String| Error::Different { path: file.to_owned(), what };
-    if let Some(what) = attributes::difference(&a, &b).map_err(Error::host("inspect", file))? {
+pub fn verify(
+    file: EntryAt<'_>,
+    copy: EntryAt<'_>,
+    ownership: Ownership,
+    buffers: &mut Buffers,
+    proceed: &mut Proceed<'_>,
+) -> Result<()> {
+    let (a, b, file) = (file.open()?, copy.open()?, &file.path());
+    let different = |what: String| Error::Different { path: file.clone(), what };
+    if let Some(what) = attributes::difference(&a, &b, ownership).map_err(Error::host("inspect", file))? {
         return Err(different(format!("in its {what}")));
     }
     let length = a.metadata().map_err(Error::host("inspect", file))?.len();
@@ -118,23 +129,6 @@ impl Stop {
     }
 }
 
-fn no_follow() -> i32 {
-    OFlags::NOFOLLOW.bits() as i32
-}
-
-/// Opens a file for reading without changing its access time.
-fn open(path: &Path) -> Result<File> {
-    let quiet = (OFlags::NOFOLLOW | OFlags::NOATIME).bits() as i32;
-    let opened = match OpenOptions::new().read(true).custom_flags(quiet).open(path) {
-        // Only the owner and root may leave the access time.
-        Err(cause) if cause.kind() == std::io::ErrorKind::PermissionDenied => {
-            OpenOptions::new().read(true).custom_flags(no_follow()).open(path)
-        }
-        opened => opened,
-    };
-    opened.map_err(Error::host("open", path))
-}
-
 /// Copies the data of a file into an empty one. `read` and `write` are used on purpose: the kernel would copy a range by sharing
 /// its blocks.
 fn write_all(
@@ -162,42 +156,62 @@ fn write_all(
     Ok(())
 }
 
-fn finish((source, from): (&File, &Path), meta: &Metadata, (target, to): (&File, &Path)) -> Result<()> {
-    target.set_len(meta.len()).map_err(Error::host("truncate", to))?;
-    attributes::copy(source, meta, target).map_err(Error::host("copy the attributes of", from))
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::MetadataExt as _;
+
+    use poolwright_host::directory::Directory;
 
     use super::*;
 
-    fn copied(from: &Path, to: &Path) -> FileIdentity {
-        copy(from, to, &mut Buffers::default(), &mut |_| Ok(())).unwrap()
+    /// A directory with files `from` and `to`.
+    struct Pair {
+        dir: tempfile::TempDir,
+        open: Directory,
     }
 
-    fn verified(from: &Path, to: &Path) -> Result<()> {
-        verify(from, to, &mut Buffers::default(), &mut |_| Ok(()))
+    impl Pair {
+        fn new() -> Pair {
+            let dir = tempfile::tempdir().unwrap();
+            let open = Directory::open(dir.path()).unwrap();
+            fs::write(dir.path().join("from"), vec![7; 3_000_000]).unwrap();
+            Pair { dir, open }
+        }
+
+        fn at(&self, name: &str) -> std::path::PathBuf {
+            self.dir.path().join(name)
+        }
+
+        fn copy(&self, from: &str, to: &str, result: fn() -> Result<()>) -> Result<FileIdentity> {
+            let (from, to) = (EntryAt::new(&self.open, from), EntryAt::new(&self.open, to));
+            copy(from, to, Ownership::Given, &mut Buffers::default(), &mut |_| result())
+        }
+
+        fn copied(&self) -> FileIdentity {
+            self.copy("from", "to", || Ok(())).unwrap()
+        }
+
+        fn verified(&self) -> Result<()> {
+            let (from, to) = (EntryAt::new(&self.open, "from"), EntryAt::new(&self.open, "to"));
+            verify(from, to, Ownership::Given, &mut Buffers::default(), &mut |_| Ok(()))
+        }
     }
 
     #[test]
     fn a_copy_is_brought_up_to_date() {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        fs::write(&from, vec![7; 3_000_000]).unwrap();
-        let before = copied(&from, &to);
-        verified(&from, &to).unwrap();
+        let pair = Pair::new();
+        let (from, to) = (pair.at("from"), pair.at("to"));
+        let before = pair.copied();
+        pair.verified().unwrap();
         assert_eq!(before, FileIdentity::of(&fs::metadata(&from).unwrap()));
 
-        let file = OpenOptions::new().write(true).open(&from).unwrap();
+        let file = File::options().write(true).open(&from).unwrap();
         file.write_all_at(b"changed", 1_500_000).unwrap();
         file.set_len(2_000_001).unwrap();
-        let different = verified(&from, &to).unwrap_err().to_string();
+        let different = pair.verified().unwrap_err().to_string();
         assert!(different.contains("in its length"), "{different}");
-        let now = copied(&from, &to);
-        verified(&from, &to).unwrap();
+        let now = pair.copied();
+        pair.verified().unwrap();
         assert_ne!(now, before);
         assert_eq!(fs::metadata(&to).unwrap().ino(), fs::metadata(&to).unwrap().ino());
         assert!(fs::read(&to).unwrap() == fs::read(&from).unwrap());
@@ -205,33 +219,30 @@ mod tests {
 
     #[test]
     fn a_wrong_byte_is_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        fs::write(&from, vec![7; 3_000_000]).unwrap();
-        copied(&from, &to);
+        let pair = Pair::new();
+        let (from, to) = (pair.at("from"), pair.at("to"));
+        pair.copied();
         let times = attributes::times(&fs::metadata(&from).unwrap());
-        let file = OpenOptions::new().write(true).open(&to).unwrap();
+        let file = File::options().write(true).open(&to).unwrap();
         file.write_all_at(&[8], 2_999_999).unwrap();
         file.set_times(times).unwrap();
-        let different = verified(&from, &to).unwrap_err().to_string();
+        let different = pair.verified().unwrap_err().to_string();
         assert!(different.contains("at byte 2999999"), "{different}");
     }
 
     #[test]
     fn links_are_not_followed_and_an_interruption_ends_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        fs::write(&from, vec![7; 3_000_000]).unwrap();
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink(&from, &link).unwrap();
-        let run = |from: &Path, to: &Path, result: fn() -> Result<()>| {
-            copy(from, to, &mut Buffers::default(), &mut |_| result())
-        };
-        assert!(matches!(run(&link, &to, || Ok(())), Err(Error::Host { .. })));
-        assert!(matches!(run(&from, &to, || Err(Error::Interrupted)), Err(Error::Interrupted)));
+        let pair = Pair::new();
+        let (from, to) = (pair.at("from"), pair.at("to"));
+        std::os::unix::fs::symlink(&from, pair.at("link")).unwrap();
+        assert!(matches!(pair.copy("link", "to", || Ok(())), Err(Error::Host { .. })));
+        assert!(matches!(pair.copy("from", "to", || Err(Error::Interrupted)), Err(Error::Interrupted)));
         assert_eq!(fs::metadata(&to).unwrap().mode() & 0o777, 0o600, "an incomplete copy is private");
         fs::remove_file(&to).unwrap();
         std::os::unix::fs::symlink(&from, &to).unwrap();
-        assert!(matches!(run(&from, &to, || Ok(())), Err(Error::Host { .. })), "a planted link is refused");
+        assert!(
+            matches!(pair.copy("from", "to", || Ok(())), Err(Error::Host { .. })),
+            "a planted link is refused"
+        );
     }
 }

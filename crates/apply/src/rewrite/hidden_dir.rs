@@ -1,19 +1,27 @@
 //! A hidden directory in the mount point of a dataset, for what a run has not put in its place yet.
+//!
+//! The mount point can belong to the owner of the database, who can rename the directory and give its name to another one. So it is used
+//! only if it is the one that was created for this run: it belongs to this user, nobody else can enter it, and it has the inode number that
+//! was recorded.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, FileTimes, Metadata};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, FileTimes, Metadata};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, DirEntryExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use poolwright_host::directory::Directory;
 use poolwright_host::{Part, kernel, private, quoted};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{attributes, tree};
+use super::attributes;
+use super::entry::EntryAt;
 use crate::error::refused;
 use crate::{Error, Result};
 
@@ -21,6 +29,8 @@ use crate::{Error, Result};
 const SAME_TIME: Duration = Duration::from_millis(100);
 /// Starts the names of all hidden directories.
 const PREFIX: &[u8] = b".poolwright-";
+/// The permissions of other users.
+const OTHERS: u32 = 0o077;
 
 /// What the mount point was like before the directory was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,61 +53,133 @@ impl SavedMountPoint {
     }
 }
 
+/// What is known about the directory, in a file that survives a crash.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct HiddenDirRecord {
+    /// Missing after the directory was removed.
+    #[serde(flatten)]
+    mountpoint: Option<SavedMountPoint>,
+    /// The directory's inode number. It is kept after the directory was removed, because a rollback brings the directory back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inode: Option<u64>,
+}
+
 /// The directory, which may not exist. The mount point keeps its times when it is created or removed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct HiddenDir {
-    mountpoint: PathBuf,
-    path: PathBuf,
-    /// The file with the mount point's times before the directory was created, which survives a crash right after that.
-    times: PathBuf,
+    mountpoint: Directory,
+    name: OsString,
+    /// The file with the [`HiddenDirRecord`].
+    record: PathBuf,
+    open: RefCell<Option<Rc<Directory>>>,
 }
 
 impl HiddenDir {
-    /// The directory with this name. `times` is a file for the times of the mount point, on another file system.
-    pub fn new(mountpoint: &Path, name: &str, times: &Path) -> HiddenDir {
-        let (mountpoint, path) = (mountpoint.to_owned(), mountpoint.join(name));
-        HiddenDir { mountpoint, path, times: times.to_owned() }
+    /// The directory with this name. `record` is a file for what is known about it, on another file system.
+    pub fn new(mountpoint: Directory, name: impl Into<OsString>, record: &Path) -> HiddenDir {
+        HiddenDir { mountpoint, name: name.into(), record: record.to_owned(), open: RefCell::default() }
     }
 
-    /// Its path.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The mount point.
+    pub fn mountpoint(&self) -> &Directory {
+        &self.mountpoint
     }
 
-    /// Creates it, if it does not exist.
+    /// Its path, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.entry().path()
+    }
+
+    fn entry(&self) -> EntryAt<'_> {
+        EntryAt::new(&self.mountpoint, &self.name)
+    }
+
+    /// Opens it; `None` if it does not exist. It stays open, so whatever its name is later, it is used until it is removed.
     ///
     /// # Errors
-    /// The host's errors; [`Error::Refused`] if it is not a directory of this user.
-    pub fn make(&self) -> Result<()> {
-        if self.exists()? {
-            self.check_own()?;
-            return self.restore_times();
+    /// The host's errors; [`Error::Refused`] if it is not the one that was created for this run.
+    pub fn open(&self) -> Result<Option<Rc<Directory>>> {
+        if let Some(open) = &*self.open.borrow() {
+            return Ok(Some(Rc::clone(open)));
+        }
+        let record = self.read()?;
+        match self.entry().inspect()? {
+            None => return Ok(None),
+            Some(meta) if !meta.is_dir() => return self.not_own(),
+            Some(_) => {}
+        }
+        let dir = self.entry().directory()?;
+        let meta = dir.metadata().map_err(Error::host("inspect", dir.path()))?;
+        let is_private = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & OTHERS == 0;
+        let inode = record.and_then(|record| record.inode);
+        if !is_private || inode.is_some_and(|inode| inode != meta.ino()) {
+            return self.not_own();
+        }
+        Ok(Some(self.keep(dir)))
+    }
+
+    fn keep(&self, dir: Directory) -> Rc<Directory> {
+        Rc::clone(self.open.borrow_mut().insert(Rc::new(dir)))
+    }
+
+    fn not_own<T>(&self) -> Result<T> {
+        refused(format!(
+            "{} exists, but was not created by this plan\nhint: the owner of the dataset has put it there; move it away",
+            quoted(&self.path())
+        ))
+    }
+
+    /// Opens it, and creates it if it does not exist.
+    ///
+    /// # Errors
+    /// As [`HiddenDir::open`].
+    pub fn make(&self) -> Result<Rc<Directory>> {
+        if let Some(open) = self.open()? {
+            // Something else that belongs to this user can have been renamed.
+            if self.read()?.is_none() && !self.names()?.is_empty() {
+                return self.not_own();
+            }
+            self.restore_times()?;
+            return Ok(open);
         }
         self.restore_times()?;
         let meta = self.inspect_mountpoint()?;
-        self.save(&meta)?;
-        DirBuilder::new().mode(private::DIR).create(&self.path).map_err(Error::host("create", &self.path))?;
-        self.set_times_durably(attributes::times(&meta))
+        let saved = SavedMountPoint {
+            boot: kernel::boot_id(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            accessed: (meta.atime(), meta.atime_nsec()),
+            entries: self.entries()?,
+        };
+        let mut record = HiddenDirRecord { mountpoint: Some(saved), inode: None };
+        self.write(&record)?;
+        let made =
+            self.mountpoint.create_directory(&self.name).map_err(Error::host("create", &self.path()))?;
+        let created = made.metadata().map_err(Error::host("inspect", made.path()))?;
+        if created.uid() != rustix::process::geteuid().as_raw() || created.mode() & OTHERS != 0 {
+            return self.not_own();
+        }
+        record.inode = Some(created.ino());
+        self.write(&record)?;
+        self.set_times_durably(attributes::times(&meta))?;
+        Ok(self.keep(made))
     }
 
     /// Sets the times of the mount point, and syncs it. OpenZFS puts the creation and the removal of a directory into its intent log as soon
     /// as any file is synced, but a time only when its own file is: after a crash, the mount point would have the time of the import.
     fn set_times_durably(&self, times: FileTimes) -> Result<()> {
-        set_times(&self.mountpoint, times)?;
-        let synced = File::open(&self.mountpoint).and_then(|dir| dir.sync_all());
-        synced.map_err(Error::host("sync", &self.mountpoint))
+        let path = self.mountpoint.path();
+        self.mountpoint.set_times(times).map_err(Error::host("set the times of", path))?;
+        self.mountpoint.sync().map_err(Error::host("sync", path))
     }
 
     /// Restores the times of the mount point if a crash came right after the creation or the removal of the directory.
     ///
     /// # Errors
-    /// The host's errors.
+    /// The host's errors; [`Error::Journal`] for a damaged record.
     pub fn restore_times(&self) -> Result<()> {
-        let text = fs::read(&self.times).ok();
-        let saved: Option<SavedMountPoint> = text.and_then(|text| serde_json::from_slice(&text).ok());
-        let Some(saved) = saved else { return Ok(()) };
+        let Some(saved) = self.read()?.and_then(|record| record.mountpoint) else { return Ok(()) };
         let modified =
-            self.inspect_mountpoint()?.modified().map_err(Error::host("inspect", &self.mountpoint))?;
+            self.inspect_mountpoint()?.modified().map_err(Error::host("inspect", self.mountpoint.path()))?;
         match self.is_new(modified)? || self.is_replayed(&saved, modified)? {
             true => self.set_times_durably(saved.times()),
             false => Ok(()),
@@ -106,14 +188,9 @@ impl HiddenDir {
 
     /// Whether the mount point was last modified by the creation of the directory.
     fn is_new(&self, modified: SystemTime) -> Result<bool> {
-        if !self.exists()? {
-            return Ok(false);
-        }
-        let inspected = fs::symlink_metadata(&self.path).map_err(Error::host("inspect", &self.path))?;
         // Without a time of creation, nothing is known.
-        let apart = inspected
-            .created()
-            .ok()
+        let created = self.entry().inspect()?.and_then(|meta| meta.created().ok());
+        let apart = created
             .map(|created| modified.duration_since(created).unwrap_or_else(|before| before.duration()));
         Ok(apart.is_some_and(|apart| apart < SAME_TIME))
     }
@@ -126,30 +203,35 @@ impl HiddenDir {
         Ok(is_crashed && saved.entries == self.entries()?)
     }
 
-    fn save(&self, meta: &Metadata) -> Result<()> {
-        let saved = SavedMountPoint {
-            boot: kernel::boot_id(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            accessed: (meta.atime(), meta.atime_nsec()),
-            entries: self.entries()?,
+    fn read(&self) -> Result<Option<HiddenDirRecord>> {
+        let text = match fs::read(&self.record) {
+            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+            text => text.map_err(Error::host("read", &self.record))?,
         };
+        let damaged =
+            |why: serde_json::Error| Error::Journal { path: self.record.clone(), why: why.to_string() };
+        serde_json::from_slice(&text).map(Some).map_err(damaged)
+    }
+
+    fn write(&self, record: &HiddenDirRecord) -> Result<()> {
         let write = || {
-            let (part, mut file) = Part::create(&self.times, private::FILE)?;
-            file.write_all(&serde_json::to_vec(&saved)?)?;
+            let (part, mut file) = Part::create(&self.record, private::FILE)?;
+            file.write_all(&serde_json::to_vec(record)?)?;
             file.sync_all()?;
-            part.rename(&self.times)?;
-            self.times.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+            part.rename(&self.record)?;
+            self.record.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
         };
-        write().map_err(Error::host("write", &self.times))
+        write().map_err(Error::host("write", &self.record))
     }
 
     /// A digest of the names and inode numbers of the mount point's entries, without the hidden directories.
     fn entries(&self) -> Result<String> {
         let mut found: BTreeMap<OsString, u64> = BTreeMap::new();
-        for entry in fs::read_dir(&self.mountpoint).map_err(Error::host("list", &self.mountpoint))? {
-            let entry = entry.map_err(Error::host("list", &self.mountpoint))?;
-            if !entry.file_name().as_bytes().starts_with(PREFIX) {
-                found.insert(entry.file_name(), entry.ino());
+        for name in self.mountpoint.names().map_err(Error::host("list", self.mountpoint.path()))? {
+            if !name.as_bytes().starts_with(PREFIX)
+                && let Some(meta) = EntryAt::new(&self.mountpoint, &name).inspect()?
+            {
+                found.insert(name, meta.ino());
             }
         }
         let mut digest = Sha256::new();
@@ -161,69 +243,57 @@ impl HiddenDir {
         Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The paths in it; none if it does not exist.
+    /// The names in it; none if it does not exist.
     ///
     /// # Errors
-    /// As [`HiddenDir::make`].
-    pub fn listed(&self) -> Result<Vec<PathBuf>> {
-        if !self.exists()? {
-            return Ok(Vec::new());
-        }
-        self.check_own()?;
-        let entries = fs::read_dir(&self.path).map_err(Error::host("list", &self.path))?;
-        let paths = entries.map(|entry| Ok(entry.map_err(Error::host("list", &self.path))?.path()));
-        paths.collect()
+    /// As [`HiddenDir::open`].
+    pub fn names(&self) -> Result<Vec<OsString>> {
+        let Some(dir) = self.open()? else { return Ok(Vec::new()) };
+        dir.names().map_err(Error::host("list", dir.path()))
+    }
+
+    /// Removes what has a name in it. Ignores a missing one.
+    ///
+    /// # Errors
+    /// As [`HiddenDir::open`].
+    pub fn remove_entry(&self, name: &OsStr) -> Result<()> {
+        self.open()?.map_or(Ok(()), |dir| EntryAt::new(&dir, name).remove())
     }
 
     /// Removes it with everything in it.
     ///
     /// # Errors
-    /// As [`HiddenDir::make`]. Ignores a missing directory.
+    /// As [`HiddenDir::open`]. Ignores a missing directory.
     pub fn remove(&self) -> Result<()> {
         self.restore_times()?;
-        for path in self.listed()? {
-            tree::remove(&path)?;
-        }
-        let meta = self.inspect_mountpoint()?;
-        match fs::remove_dir(&self.path) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => {}
-            removed => {
-                removed.map_err(Error::host("remove", &self.path))?;
-                self.set_times_durably(attributes::times(&meta))?;
+        let inode = self.read()?.and_then(|record| record.inode);
+        if let Some(dir) = self.open()? {
+            for name in self.names()? {
+                self.remove_entry(&name)?;
             }
+            let meta = self.inspect_mountpoint()?;
+            let inode = dir.metadata().map_err(Error::host("inspect", dir.path()))?.ino();
+            if self.entry().inspect()?.is_none_or(|found| found.ino() != inode) {
+                return refused(format!(
+                    "{} was renamed\nhint: the owner of the dataset has done that; it is empty",
+                    quoted(&self.path())
+                ));
+            }
+            self.mountpoint.remove_directory(&self.name).map_err(Error::host("remove", &self.path()))?;
+            self.open.take();
+            self.set_times_durably(attributes::times(&meta))?;
         }
-        match fs::remove_file(&self.times) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(Error::host("remove", &self.times)),
+        match inode {
+            Some(_) => self.write(&HiddenDirRecord { mountpoint: None, inode }),
+            None => match fs::remove_file(&self.record) {
+                Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
+                removed => removed.map_err(Error::host("remove", &self.record)),
+            },
         }
-    }
-
-    fn exists(&self) -> Result<bool> {
-        match fs::symlink_metadata(&self.path) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(false),
-            meta => meta.map(|_| true).map_err(Error::host("inspect", &self.path)),
-        }
-    }
-
-    /// Refuses one that is not this user's directory: the owner of the dataset could have put a link in its place.
-    fn check_own(&self) -> Result<()> {
-        let meta = fs::symlink_metadata(&self.path).map_err(Error::host("inspect", &self.path))?;
-        if meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() {
-            return Ok(());
-        }
-        refused(format!("{} exists and is not a directory of this user", quoted(&self.path)))
     }
 
     fn inspect_mountpoint(&self) -> Result<Metadata> {
-        fs::symlink_metadata(&self.mountpoint).map_err(Error::host("inspect", &self.mountpoint))
-    }
-}
-
-/// Sets the times of a directory. Ignores one that has disappeared.
-pub fn set_times(dir: &Path, times: FileTimes) -> Result<()> {
-    match File::open(dir).and_then(|open| open.set_times(times)) {
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-        set => set.map_err(Error::host("set the times of", dir)),
+        self.mountpoint.metadata().map_err(Error::host("inspect", self.mountpoint.path()))
     }
 }
 
@@ -234,10 +304,12 @@ mod tests {
     #[test]
     fn the_mount_point_keeps_its_times_also_after_a_crash() {
         let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let hidden = HiddenDir::new(dir.path(), ".hidden", &state.path().join("times"));
+        let mountpoint = || Directory::open(dir.path()).unwrap();
+        let set_times = |times| mountpoint().set_times(times).unwrap();
+        let hidden = HiddenDir::new(mountpoint(), ".hidden", &state.path().join("times"));
         let old = attributes::time(1_000_000_000, 5);
         let modified = || fs::metadata(dir.path()).unwrap().modified().unwrap();
-        set_times(dir.path(), FileTimes::new().set_modified(old)).unwrap();
+        set_times(FileTimes::new().set_modified(old));
         hidden.make().unwrap();
         assert_eq!(modified(), old);
         fs::write(hidden.path().join("copy"), "x").unwrap();
@@ -248,41 +320,99 @@ mod tests {
             return;
         }
         // As after a crash between the creation and the restoration.
-        for again in [HiddenDir::make, HiddenDir::remove] {
+        for again in [|of: &HiddenDir| of.make().map(drop), HiddenDir::remove] {
             hidden.make().unwrap();
             let created = fs::metadata(hidden.path()).unwrap().created().unwrap();
-            set_times(dir.path(), FileTimes::new().set_modified(created)).unwrap();
+            set_times(FileTimes::new().set_modified(created));
             again(&hidden).unwrap();
             assert_eq!(modified(), old);
         }
         // As after a crash of the host, when the creation or the removal was replayed.
-        for again in [HiddenDir::make, HiddenDir::remove] {
+        for again in [|of: &HiddenDir| of.make().map(drop), HiddenDir::remove] {
             hidden.make().unwrap();
-            let text = fs::read_to_string(&hidden.times).unwrap();
-            let mut saved: SavedMountPoint = serde_json::from_str(&text).unwrap();
-            saved.boot = "another".to_owned();
-            fs::write(&hidden.times, serde_json::to_vec(&saved).unwrap()).unwrap();
+            let mut record = hidden.read().unwrap().unwrap();
+            record.mountpoint.as_mut().unwrap().boot = "another".to_owned();
+            hidden.write(&record).unwrap();
             let replayed = SystemTime::now() + Duration::from_secs(5);
-            let touch = || set_times(dir.path(), FileTimes::new().set_modified(replayed)).unwrap();
+            let touch = || set_times(FileTimes::new().set_modified(replayed));
             fs::remove_dir(hidden.path()).unwrap();
+            hidden.open.take();
             touch();
             again(&hidden).unwrap();
             assert_eq!(modified(), old, "the entries are the same");
             hidden.make().unwrap();
-            fs::write(&hidden.times, serde_json::to_vec(&saved).unwrap()).unwrap();
+            hidden.write(&record).unwrap();
             fs::write(dir.path().join("table"), "").unwrap();
             touch();
             again(&hidden).unwrap();
             assert_eq!(modified(), replayed, "a file was created");
             fs::remove_file(dir.path().join("table")).unwrap();
             hidden.remove().unwrap();
-            set_times(dir.path(), FileTimes::new().set_modified(old)).unwrap();
+            set_times(FileTimes::new().set_modified(old));
         }
         // What was written later counts.
         hidden.make().unwrap();
         let later = fs::metadata(hidden.path()).unwrap().created().unwrap() + Duration::from_secs(5);
-        set_times(dir.path(), FileTimes::new().set_modified(later)).unwrap();
+        set_times(FileTimes::new().set_modified(later));
         hidden.make().unwrap();
         assert_eq!(modified(), later);
+    }
+
+    /// The owner of the mount point can give the name to something else before and during a run.
+    #[test]
+    fn only_the_directory_that_was_created_is_used() {
+        let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (outside, at) = (tempfile::tempdir().unwrap(), |name: &str| dir.path().join(name));
+        fs::write(outside.path().join("precious"), "precious").unwrap();
+        let new =
+            || HiddenDir::new(Directory::open(dir.path()).unwrap(), ".hidden", &state.path().join("record"));
+        let is_refused = |hidden: &HiddenDir| {
+            let refused = [hidden.make().map(drop), hidden.remove(), hidden.names().map(drop)];
+            refused.iter().all(|of| of.as_ref().is_err_and(Error::is_refusal))
+        };
+        std::os::unix::fs::symlink(outside.path(), at(".hidden")).unwrap();
+        assert!(is_refused(&new()), "a link");
+        fs::remove_file(at(".hidden")).unwrap();
+        fs::create_dir(at(".hidden")).unwrap();
+        fs::set_permissions(at(".hidden"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(is_refused(&new()), "one that others can enter");
+        fs::set_permissions(at(".hidden"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        fs::write(at(".hidden/other"), "").unwrap();
+        assert!(new().make().unwrap_err().is_refusal(), "one of this user that was not created here");
+        fs::rename(at(".hidden"), at("other")).unwrap();
+
+        let hidden = new();
+        let open = hidden.make().unwrap();
+        open.create_file("copy", 0o600).unwrap();
+        fs::rename(at(".hidden"), at("aside")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), at(".hidden")).unwrap();
+        assert!(is_refused(&new()));
+        assert_eq!(hidden.names().unwrap(), ["copy"], "it is still open");
+        assert!(hidden.remove().unwrap_err().is_refusal());
+        fs::remove_file(at(".hidden")).unwrap();
+        fs::rename(at("other"), at(".hidden")).unwrap();
+        assert!(is_refused(&new()), "another inode number");
+        fs::rename(at(".hidden"), at("other")).unwrap();
+        fs::rename(at("aside"), at(".hidden")).unwrap();
+        new().remove().unwrap();
+        assert!(!at(".hidden").exists() && at("other/other").exists());
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_an_error() {
+        let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = state.path().join("record");
+        fs::write(&path, "{").unwrap();
+        let hidden = HiddenDir::new(Directory::open(dir.path()).unwrap(), ".hidden", &path);
+        assert!(matches!(hidden.make(), Err(Error::Journal { .. })));
+        assert!(matches!(hidden.restore_times(), Err(Error::Journal { .. })));
+        fs::write(&path, r#"{"boot":"b","modified":[1,2],"accessed":[3,4],"entries":"e"}"#).unwrap();
+        let record = hidden.read().unwrap().unwrap();
+        assert_eq!(
+            (record.mountpoint.unwrap().modified, record.inode),
+            ((1, 2), None),
+            "of earlier releases"
+        );
     }
 }

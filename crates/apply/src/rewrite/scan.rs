@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, FileTimes, Metadata};
+use std::fs::{FileTimes, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::directory::Directory;
 use poolwright_host::quoted;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::attributes;
+use super::entry::EntryAt;
 use crate::error::refused;
 use crate::{Error, Result};
 
@@ -124,38 +127,34 @@ pub struct FileScan {
 }
 
 impl FileScan {
-    /// Lists the files of the dataset that is mounted on `mountpoint`, or of a directory in it, without `except` and what is below
-    /// these paths. Other file systems are not entered and symbolic links not followed. A file that disappears meanwhile is left out.
+    /// Lists the files of the dataset whose mount point is `root`, or of a directory in it, without `except` and what is below these
+    /// paths. Other file systems are not entered and symbolic links not followed. A file that disappears meanwhile is left out.
     ///
     /// # Errors
     /// If a directory cannot be listed or a file cannot be inspected.
-    pub fn of(mountpoint: &Path, except: &[PathBuf]) -> Result<FileScan> {
-        let top = fs::symlink_metadata(mountpoint).map_err(Error::host("inspect", mountpoint))?;
-        let device = top.dev();
+    pub fn of(root: &Directory, except: &[PathBuf]) -> Result<FileScan> {
+        let top = root.metadata().map_err(Error::host("inspect", root.path()))?;
         let mut scan = FileScan::default();
-        scan.add_directory(mountpoint, &top);
-        let mut rest = vec![mountpoint.to_owned()];
-        while let Some(dir) = rest.pop() {
-            let entries = match fs::read_dir(&dir) {
-                Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => continue,
-                entries => entries.map_err(Error::host("list", &dir))?,
+        scan.add_directory(root.path(), &top);
+        let mut rest = vec![PathBuf::new()];
+        while let Some(relative) = rest.pop() {
+            let dir = match root.directory(&relative) {
+                Err(cause) if cause.kind() == ErrorKind::NotFound => continue,
+                dir => dir.map_err(Error::host("list", &root.path().join(&relative)))?,
             };
-            for entry in entries {
-                let path = entry.map_err(Error::host("list", &dir))?.path();
-                let is_snapshots = dir == mountpoint && path.file_name() == Some(OsStr::new(SNAPSHOTS));
+            for name in dir.names().map_err(Error::host("list", dir.path()))? {
+                let path = dir.path().join(&name);
+                let is_snapshots = relative.as_os_str().is_empty() && name == OsStr::new(SNAPSHOTS);
                 if is_snapshots || except.contains(&path) {
                     continue;
                 }
-                let meta = match fs::symlink_metadata(&path) {
-                    Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => continue,
-                    meta => meta.map_err(Error::host("inspect", &path))?,
-                };
-                if meta.dev() != device {
+                let Some(meta) = EntryAt::new(&dir, &name).inspect()? else { continue };
+                if meta.dev() != top.dev() {
                     continue;
                 }
                 if meta.is_dir() {
                     scan.add_directory(&path, &meta);
-                    rest.push(path);
+                    rest.push(relative.join(name));
                 } else if meta.is_file() {
                     scan.add_file(path, &meta);
                 }
@@ -230,6 +229,8 @@ impl FileScan {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -243,15 +244,16 @@ mod tests {
         fs::hard_link(at("sub/file"), at("link")).unwrap();
         fs::write(at("sub/deep/empty"), "").unwrap();
         std::os::unix::fs::symlink("/etc", at("symlink")).unwrap();
-        let scan = FileScan::of(dir.path(), &[at("hidden")]).unwrap();
+        let root = Directory::open(dir.path()).unwrap();
+        let scan = FileScan::of(&root, &[at("hidden")]).unwrap();
         assert_eq!((scan.files.len(), scan.directories.len(), scan.bytes()), (2, 3, 7));
         let linked = scan.files.values().find(|file| file.links == 2).unwrap();
         assert_eq!(linked.paths, [at("link"), at("sub/file")]);
         let before = linked.identity;
         fs::write(at("sub/file"), "CONTENT").unwrap();
-        let after = FileScan::of(dir.path(), &[at("hidden")]).unwrap().files[&before.inode].identity;
+        let after = FileScan::of(&root, &[at("hidden")]).unwrap().files[&before.inode].identity;
         assert_ne!(before, after);
-        let digest = || FileScan::of(dir.path(), &[at("hidden")]).unwrap().digest();
+        let digest = || FileScan::of(&root, &[at("hidden")]).unwrap().digest();
         let unchanged = digest();
         assert_eq!(digest(), unchanged);
         fs::rename(at("sub/deep/empty"), at("sub/deep/other")).unwrap();

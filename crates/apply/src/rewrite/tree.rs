@@ -6,17 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata};
-use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
-use std::path::{Path, PathBuf};
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
-use poolwright_host::private;
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+use poolwright_host::directory::Directory;
 
+use super::attributes::{self, Ownership};
 use super::compare::Buffers;
+use super::entry::{EntryAt, parent_of};
 use super::scan::FileIdentity;
-use super::{Proceed, attributes, compare_file, copy_file};
+use super::{Proceed, compare_file, copy_file};
 use crate::{Error, Result};
 
 /// What a tree contains.
@@ -63,19 +63,24 @@ pub struct TreeCopier<'a> {
     /// Directories of the target that are left alone.
     except: BTreeSet<PathBuf>,
     /// The snapshot that was copied and compared before.
-    copied: Option<CopiedSnapshot>,
+    copied: Option<CopiedSnapshot<'a>>,
 }
 
-/// A snapshot that was copied and compared before, and a later one of the same dataset.
-#[derive(Clone, Debug)]
-pub struct CopiedSnapshot {
+/// A snapshot that was copied and compared before; now a later one of the same dataset is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct CopiedSnapshot<'a> {
     /// The root directory of the one that was copied.
-    pub earlier: PathBuf,
-    /// That of the one that is copied now.
-    pub later: PathBuf,
+    pub earlier: &'a Directory,
     /// A time before the earlier one was taken, in nanoseconds since 1970. Files that were changed since are copied and compared again: the
     /// clock of a file system has ticks, and what is written through a mapping arrives later than its time.
     pub before_ns: i64,
+}
+
+/// The top directories of two trees.
+#[derive(Clone, Copy)]
+struct Tops<'t> {
+    from: &'t Directory,
+    to: &'t Directory,
 }
 
 /// Whether the attributes of the top directory itself belong to a copy.
@@ -101,16 +106,16 @@ impl<'a> TreeCopier<'a> {
 
     /// Neither copies nor compares the data of files that are the same in a snapshot that was copied to the same target and compared before.
     #[must_use]
-    pub fn since(self, copied: CopiedSnapshot) -> TreeCopier<'a> {
+    pub fn since(self, copied: CopiedSnapshot<'a>) -> TreeCopier<'a> {
         TreeCopier { copied: Some(copied), ..self }
     }
 
     /// Whether a file was copied before and is unchanged. A copy gets its modification time last, so one that was interrupted has another.
-    fn is_copied(&self, from: &Path, meta: &Metadata, to: &Path) -> bool {
+    fn is_copied(&self, tops: Tops<'_>, from: EntryAt<'_>, meta: &Metadata, to: EntryAt<'_>) -> bool {
         let Some(of) = &self.copied else { return false };
-        let earlier = from.strip_prefix(&of.later).ok().map(|path| of.earlier.join(path));
-        let before = earlier.and_then(|path| fs::symlink_metadata(path).ok());
-        let (Some(before), Ok(copy)) = (before, fs::symlink_metadata(to)) else { return false };
+        let path = from.path();
+        let earlier = tops.from.relative(&path).and_then(|path| of.earlier.inspect(path));
+        let (Ok(Some(before)), Ok(Some(copy))) = (earlier, to.inspect()) else { return false };
         let identity = FileIdentity::of(meta);
         let time = |of: &Metadata| (of.len(), of.mtime(), of.mtime_nsec());
         before.is_file()
@@ -127,14 +132,14 @@ impl<'a> TreeCopier<'a> {
         self
     }
 
-    /// Makes the directory `to` equal to `from`: creates it, writes what differs, and removes what `from` does not have. Returns what
-    /// `from` contains.
+    /// Makes the directory `to` equal to `from`: writes what differs, and removes what `from` does not have. Returns what `from`
+    /// contains.
     ///
     /// # Errors
     /// The host's errors; those of `proceed`.
-    pub fn copy(&mut self, from: &Path, to: &Path) -> Result<TreeContents> {
+    pub fn copy(&mut self, from: &Directory, to: &Directory) -> Result<TreeContents> {
         self.begin();
-        self.copy_directory(from, to, TopDirectory::Included)?;
+        self.copy_directory(Tops { from, to }, from, to, TopDirectory::Included)?;
         Ok(std::mem::take(&mut self.contents))
     }
 
@@ -142,9 +147,9 @@ impl<'a> TreeCopier<'a> {
     ///
     /// # Errors
     /// As [`TreeCopier::copy`].
-    pub fn copy_contents(&mut self, from: &Path, to: &Path) -> Result<TreeContents> {
+    pub fn copy_contents(&mut self, from: &Directory, to: &Directory) -> Result<TreeContents> {
         self.begin();
-        self.copy_directory(from, to, TopDirectory::LeftAlone)?;
+        self.copy_directory(Tops { from, to }, from, to, TopDirectory::LeftAlone)?;
         Ok(std::mem::take(&mut self.contents))
     }
 
@@ -152,18 +157,18 @@ impl<'a> TreeCopier<'a> {
     ///
     /// # Errors
     /// As [`TreeCopier::compare`].
-    pub fn compare_contents(&mut self, from: &Path, to: &Path) -> Result<()> {
+    pub fn compare_contents(&mut self, from: &Directory, to: &Directory) -> Result<()> {
         self.begin();
-        self.compare_directory(from, to, TopDirectory::LeftAlone)
+        self.compare_directory(Tops { from, to }, from, to, TopDirectory::LeftAlone)
     }
 
     /// Compares two trees: names, data and attributes.
     ///
     /// # Errors
     /// [`Error::Different`]; the host's errors; those of `proceed`.
-    pub fn compare(&mut self, from: &Path, to: &Path) -> Result<()> {
+    pub fn compare(&mut self, from: &Directory, to: &Directory) -> Result<()> {
         self.begin();
-        self.compare_directory(from, to, TopDirectory::Included)
+        self.compare_directory(Tops { from, to }, from, to, TopDirectory::Included)
     }
 
     fn begin(&mut self) {
@@ -172,67 +177,84 @@ impl<'a> TreeCopier<'a> {
         self.owners.clear();
     }
 
-    fn copy_directory(&mut self, from: &Path, to: &Path, top: TopDirectory) -> Result<()> {
+    fn copy_directory(
+        &mut self,
+        tops: Tops<'_>,
+        from: &Directory,
+        to: &Directory,
+        top: TopDirectory,
+    ) -> Result<()> {
         (self.proceed)(0)?;
-        clear_other(to, NodeKind::Directory)?;
-        match private::make_dir(to) {
-            Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
-            made => made.map_err(Error::host("create", to))?,
-        }
         let mut wanted = BTreeSet::new();
         for (name, meta) in entries(from)? {
-            let (source, target) = (from.join(&name), to.join(&name));
+            let (source, target) = (EntryAt::new(from, &name), EntryAt::new(to, &name));
             match NodeKind::of(&meta) {
-                _ if self.except.contains(&target) => {}
-                NodeKind::Directory => self.copy_directory(&source, &target, TopDirectory::Included)?,
-                NodeKind::File => self.copy_file(&source, &meta, &target)?,
-                NodeKind::Link => copy_link(&source, &meta, &target)?,
+                _ if self.except.contains(&target.path()) => {}
+                NodeKind::Directory => {
+                    let (source, target) = (source.directory()?, target.make_directory()?);
+                    self.copy_directory(tops, &source, &target, TopDirectory::Included)?;
+                }
+                NodeKind::File => self.copy_file(tops, source, &meta, target)?,
+                NodeKind::Link => copy_link(source, &meta, target)?,
                 NodeKind::Special => {
-                    self.contents.skipped.push(source);
+                    self.contents.skipped.push(source.path());
                     continue;
                 }
             }
             wanted.insert(name);
         }
-        for (name, _) in entries(to)?.into_iter().filter(|(name, _)| !wanted.contains(name)) {
-            let path = to.join(name);
-            if !self.except.contains(&path) {
-                remove(&path)?;
+        for name in entries(to)?.keys().filter(|name| !wanted.contains(*name)) {
+            let entry = EntryAt::new(to, name);
+            if !self.except.contains(&entry.path()) {
+                entry.remove()?;
             }
         }
         if top == TopDirectory::LeftAlone { Ok(()) } else { copy_directory_attributes(from, to) }
     }
 
-    fn copy_file(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
+    fn copy_file(
+        &mut self,
+        tops: Tops<'_>,
+        from: EntryAt<'_>,
+        meta: &Metadata,
+        to: EntryAt<'_>,
+    ) -> Result<()> {
         clear_other(to, NodeKind::File)?;
         let inode = meta.ino();
         if let Some(first) = self.copies.get(&inode) {
-            return link(first, to);
+            let (parent, name) = parent_of(tops.to, first)?;
+            return link(EntryAt::new(&parent, name), to);
         }
         // A file of the target that is the copy of another file already, by another of its names.
-        let present = fs::symlink_metadata(to).ok().map(|meta| meta.ino());
+        let present = to.inspect()?.map(|meta| meta.ino());
         if present.is_some_and(|present| self.owners.get(&present).is_some_and(|owner| *owner != inode)) {
-            remove(to)?;
+            to.remove()?;
         }
-        if !self.is_copied(from, meta, to) {
-            copy_file(from, to, &mut self.buffers, &mut *self.proceed)?;
+        if !self.is_copied(tops, from, meta, to) {
+            copy_file(from, to, Ownership::Given, &mut self.buffers, &mut *self.proceed)?;
         }
-        let copied = fs::symlink_metadata(to).map_err(Error::host("inspect", to))?;
-        self.owners.insert(copied.ino(), inode);
-        self.copies.insert(inode, to.to_owned());
+        self.owners.insert(to.metadata()?.ino(), inode);
+        self.copies.insert(inode, to.path());
         self.contents.files += 1;
         self.contents.bytes += meta.len();
         Ok(())
     }
 
-    fn compare_directory(&mut self, from: &Path, to: &Path, top: TopDirectory) -> Result<()> {
+    fn compare_directory(
+        &mut self,
+        tops: Tops<'_>,
+        from: &Directory,
+        to: &Directory,
+        top: TopDirectory,
+    ) -> Result<()> {
         (self.proceed)(0)?;
-        let different = |what: String| Err(Error::Different { path: from.to_owned(), what });
+        let path = from.path();
+        let different = |what: String| Err(Error::Different { path: path.to_owned(), what });
         let mut wanted = entries(from)?;
         wanted.retain(|_, meta| NodeKind::of(meta) != NodeKind::Special);
         let mut found = entries(to)?;
         for of in [&mut wanted, &mut found] {
-            of.retain(|name, _| !self.except.contains(&to.join(name)));
+            of.retain(|name, _| !self.except.contains(&to.path().join(name)));
         }
         if let Some(name) = wanted.keys().find(|name| !found.contains_key(*name)) {
             return different(format!("in {}, which is missing", name.display()));
@@ -241,13 +263,14 @@ impl<'a> TreeCopier<'a> {
             return different(format!("in {}, which only the copy has", name.display()));
         }
         for (name, meta) in &wanted {
-            let (source, target, copied) = (from.join(name), to.join(name), &found[name]);
+            let (source, target, copied) = (EntryAt::new(from, name), EntryAt::new(to, name), &found[name]);
             match (NodeKind::of(meta), NodeKind::of(copied)) {
                 (NodeKind::Directory, NodeKind::Directory) => {
-                    self.compare_directory(&source, &target, TopDirectory::Included)?;
+                    let (source, target) = (source.directory()?, target.directory()?);
+                    self.compare_directory(tops, &source, &target, TopDirectory::Included)?;
                 }
-                (NodeKind::File, NodeKind::File) => self.compare_file(&source, meta, &target, copied)?,
-                (NodeKind::Link, NodeKind::Link) => compare_link(&source, meta, &target, copied)?,
+                (NodeKind::File, NodeKind::File) => self.compare_file(tops, source, meta, target, copied)?,
+                (NodeKind::Link, NodeKind::Link) => compare_link(source, meta, target, copied)?,
                 _ => return different(format!("in {}, which is of another kind", name.display())),
             }
         }
@@ -256,26 +279,35 @@ impl<'a> TreeCopier<'a> {
         }
         let (a, b) = (open(from)?, open(to)?);
         let ignores_length = |what: &&str| *what != "length";
-        match attributes::difference(&a, &b).map_err(Error::host("inspect", from))?.filter(ignores_length) {
+        let difference = attributes::difference(&a, &b, Ownership::Given);
+        match difference.map_err(Error::host("inspect", path))?.filter(ignores_length) {
             Some(what) => different(format!("in its {what}")),
             None => compare_directory_attributes(from, &a, &b),
         }
     }
 
-    fn compare_file(&mut self, from: &Path, meta: &Metadata, to: &Path, copied: &Metadata) -> Result<()> {
+    fn compare_file(
+        &mut self,
+        tops: Tops<'_>,
+        from: EntryAt<'_>,
+        meta: &Metadata,
+        to: EntryAt<'_>,
+        copied: &Metadata,
+    ) -> Result<()> {
         // Two names are one file in both trees, or in none.
         let known = self.copies.contains_key(&meta.ino());
         let owner = *self.owners.entry(copied.ino()).or_insert(meta.ino());
-        let first = self.copies.entry(meta.ino()).or_insert_with(|| to.to_owned()).clone();
-        let is_first = fs::symlink_metadata(&first).is_ok_and(|of| of.ino() == copied.ino());
+        let first = self.copies.entry(meta.ino()).or_insert_with(|| to.path()).clone();
+        let (parent, name) = parent_of(tops.to, &first)?;
+        let is_first = EntryAt::new(&parent, name).inspect()?.is_some_and(|of| of.ino() == copied.ino());
         if owner != meta.ino() || !is_first {
             let what = "in its hard links".to_owned();
-            return Err(Error::Different { path: from.to_owned(), what });
+            return Err(Error::Different { path: from.path(), what });
         }
-        if known || self.is_copied(from, meta, to) {
+        if known || self.is_copied(tops, from, meta, to) {
             return Ok(());
         }
-        compare_file(from, to, &mut self.buffers, &mut *self.proceed)
+        compare_file(from, to, Ownership::Given, &mut self.buffers, &mut *self.proceed)
     }
 }
 
@@ -283,14 +315,16 @@ impl<'a> TreeCopier<'a> {
 ///
 /// # Errors
 /// The host's errors.
-pub fn copy_directory_attributes(from: &Path, to: &Path) -> Result<()> {
+pub fn copy_directory_attributes(from: &Directory, to: &Directory) -> Result<()> {
     let (source, target) = (open(from)?, open(to)?);
-    let meta = source.metadata().map_err(Error::host("inspect", from))?;
-    attributes::copy(&source, &meta, &target).map_err(Error::host("copy the attributes of", from))
+    let meta = source.metadata().map_err(Error::host("inspect", from.path()))?;
+    let copied = attributes::copy(&source, &meta, &target, Ownership::Given);
+    copied.map_err(Error::host("copy the attributes of", from.path()))
 }
 
 /// Directories have lengths of their own, so [`attributes::difference`] may have stopped at them.
-fn compare_directory_attributes(path: &Path, a: &File, b: &File) -> Result<()> {
+fn compare_directory_attributes(dir: &Directory, a: &File, b: &File) -> Result<()> {
+    let path = dir.path();
     let at = |what| Error::host(what, path);
     let (x, y) = (a.metadata().map_err(at("inspect"))?, b.metadata().map_err(at("inspect"))?);
     let key = |of: &Metadata| (of.uid(), of.gid(), of.mode(), of.mtime(), of.mtime_nsec());
@@ -301,77 +335,71 @@ fn compare_directory_attributes(path: &Path, a: &File, b: &File) -> Result<()> {
     Err(Error::Different { path: path.to_owned(), what: "in its attributes".to_owned() })
 }
 
-/// The entries of a directory by name, without the hidden directory of snapshots.
-fn entries(dir: &Path) -> Result<BTreeMap<OsString, Metadata>> {
+/// The entries of a directory by name, without the hidden directory of snapshots. Ignores what disappears meanwhile.
+fn entries(dir: &Directory) -> Result<BTreeMap<OsString, Metadata>> {
     let mut found = BTreeMap::new();
-    for entry in fs::read_dir(dir).map_err(Error::host("list", dir))? {
-        let entry = entry.map_err(Error::host("list", dir))?;
-        if entry.file_name() == ".zfs" {
+    for name in dir.names().map_err(Error::host("list", dir.path()))? {
+        if name == ".zfs" {
             continue;
         }
-        let meta = entry.metadata().map_err(Error::host("inspect", &entry.path()))?;
-        found.insert(entry.file_name(), meta);
+        if let Some(meta) = EntryAt::new(dir, &name).inspect()? {
+            found.insert(name, meta);
+        }
     }
     Ok(found)
 }
 
-fn open(dir: &Path) -> Result<File> {
-    File::open(dir).map_err(Error::host("open", dir))
-}
-
-/// Removes a file, or a directory with everything in it.
-pub(super) fn remove(path: &Path) -> Result<()> {
-    let meta = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
-    let removed = if meta.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    removed.map_err(Error::host("remove", path))
+fn open(dir: &Directory) -> Result<File> {
+    dir.try_clone_file().map_err(Error::host("open", dir.path()))
 }
 
 /// Removes what has the name of a copy and is of another kind.
-fn clear_other(path: &Path, kind: NodeKind) -> Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(meta) if NodeKind::of(&meta) != kind => remove(path),
+fn clear_other(entry: EntryAt<'_>, kind: NodeKind) -> Result<()> {
+    match entry.inspect()? {
+        Some(meta) if NodeKind::of(&meta) != kind => entry.remove(),
         _ => Ok(()),
     }
 }
 
 /// Makes `to` another name of `first`.
-fn link(first: &Path, to: &Path) -> Result<()> {
-    let inode = |path: &Path| fs::symlink_metadata(path).ok().map(|meta| meta.ino());
-    match inode(to) {
-        present if present.is_some() && present == inode(first) => return Ok(()),
-        Some(_) => remove(to)?,
+fn link(first: EntryAt<'_>, to: EntryAt<'_>) -> Result<()> {
+    let inode = |entry: EntryAt<'_>| Ok::<_, Error>(entry.inspect()?.map(|meta| meta.ino()));
+    match inode(to)? {
+        present if present.is_some() && present == inode(first)? => return Ok(()),
+        Some(_) => to.remove()?,
         None => {}
     }
-    fs::hard_link(first, to).map_err(Error::host("link", to))
+    first.dir.hard_link(first.name, to.dir, to.name).map_err(Error::host("link", &to.path()))
 }
 
-fn copy_link(from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
-    let target = fs::read_link(from).map_err(Error::host("read", from))?;
+fn read_link(entry: EntryAt<'_>) -> Result<PathBuf> {
+    entry.dir.read_link(entry.name).map_err(Error::host("read", &entry.path()))
+}
+
+fn copy_link(from: EntryAt<'_>, meta: &Metadata, to: EntryAt<'_>) -> Result<()> {
+    let (target, path) = (read_link(from)?, &to.path());
     clear_other(to, NodeKind::Link)?;
-    if fs::read_link(to).ok().as_ref() != Some(&target) {
-        if fs::symlink_metadata(to).is_ok() {
-            remove(to)?;
-        }
-        symlink(&target, to).map_err(Error::host("create", to))?;
+    let present = to.inspect()?;
+    if present.is_none() || read_link(to)? != target {
+        to.remove()?;
+        to.dir.create_link(to.name, &target).map_err(Error::host("create", path))?;
     }
-    lchown(to, Some(meta.uid()), Some(meta.gid())).map_err(Error::host("set the owner of", to))?;
-    attributes::copy_extended_of_link(from, to).map_err(Error::host("copy the attributes of", from))?;
-    let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
-    let times = Timestamps {
-        last_access: time(meta.atime(), meta.atime_nsec() as _),
-        last_modification: time(meta.mtime(), meta.mtime_nsec() as _),
-    };
-    utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(Error::errno("set the times of", to))
+    let owned = to.dir.set_owner(to.name, (meta.uid(), meta.gid()));
+    owned.map_err(Error::host("set the owner of", path))?;
+    let copied = attributes::copy_extended_of_link(from, to);
+    copied.map_err(Error::host("copy the attributes of", &from.path()))?;
+    let (accessed, modified) = ((meta.atime(), meta.atime_nsec()), (meta.mtime(), meta.mtime_nsec()));
+    to.dir.set_times_of(to.name, accessed, modified).map_err(Error::host("set the times of", path))
 }
 
-fn compare_link(from: &Path, meta: &Metadata, to: &Path, copied: &Metadata) -> Result<()> {
-    let target = |path: &Path| fs::read_link(path).map_err(Error::host("read", path));
+fn compare_link(from: EntryAt<'_>, meta: &Metadata, to: EntryAt<'_>, copied: &Metadata) -> Result<()> {
     let key = |of: &Metadata| (of.uid(), of.gid(), of.mtime(), of.mtime_nsec());
-    let extended = |path: &Path| attributes::extended_of_link(path).map_err(Error::host("inspect", path));
-    if target(from)? == target(to)? && key(meta) == key(copied) && extended(from)? == extended(to)? {
+    let extended =
+        |of: EntryAt<'_>| attributes::extended_of_link(of).map_err(Error::host("inspect", &of.path()));
+    if read_link(from)? == read_link(to)? && key(meta) == key(copied) && extended(from)? == extended(to)? {
         return Ok(());
     }
-    Err(Error::Different { path: from.to_owned(), what: "in its target or its attributes".to_owned() })
+    Err(Error::Different { path: from.path(), what: "in its target or its attributes".to_owned() })
 }
 
 #[cfg(test)]

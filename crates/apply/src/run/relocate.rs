@@ -1,41 +1,48 @@
 //! The steps of a run that move directories into datasets of their own, and back.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
 use poolwright_openzfs::property::parse_size;
 use poolwright_pool::DatasetChange;
 
 use super::{OpenDataset, Run};
+use crate::assessment::open_mount;
 use crate::error::refused;
-use crate::relocation::{DirectoryState, PLAN_PROPERTY, copy_in};
-use crate::rewrite::{FileScan, TreeCopier};
+use crate::relocation::{DirectoryState, PLAN_PROPERTY, copy_name, open_without_links};
+use crate::rewrite::{EntryAt, FileScan, TreeCopier};
 use crate::work::{Direction, Relocation};
 use crate::{Error, Result};
 
 impl OpenDataset {
     /// The files of directories that move or have moved.
     pub(super) fn relocated_scans(&self) -> Result<Vec<FileScan>> {
-        self.work.relocations.iter().map(Relocation::scan).collect()
+        self.work.relocations.iter().map(|of| of.scan(self.root())).collect()
     }
 
     /// Writes what the host has cached for the new datasets.
     pub(super) fn sync_relocated(&self) -> Result<()> {
         for of in &self.work.relocations {
-            if self.is_mounted(of)? {
-                let dir = File::open(&of.mountpoint).map_err(Error::host("open", &of.mountpoint))?;
+            if let Some(dir) = self.open_relocated(of)? {
                 rustix::fs::syncfs(&dir).map_err(Error::errno("sync", &of.mountpoint))?;
             }
         }
         Ok(())
     }
 
+    /// Opens the mount point of the new dataset, if it is mounted where it should be.
+    fn open_relocated(&self, of: &Relocation) -> Result<Option<Directory>> {
+        let mount = self.admin.mount_of(&of.dataset)?.filter(|mount| mount.point == of.mountpoint);
+        mount.map(|mount| open_mount(&mount)).transpose()
+    }
+
     /// Whether the new dataset is mounted where it should be.
     fn is_mounted(&self, of: &Relocation) -> Result<bool> {
-        Ok(self.admin.mount_of(&of.dataset)?.is_some_and(|mount| mount.point == of.mountpoint))
+        Ok(self.open_relocated(of)?.is_some())
     }
 
     /// Checks that every file of the new datasets has their block size.
@@ -43,7 +50,7 @@ impl OpenDataset {
         for of in &self.work.relocations {
             let recordsize = self.admin.properties(&of.dataset)?.remove("recordsize");
             let Some(recordsize) = recordsize.and_then(|of| parse_size(&of.value).ok()) else { continue };
-            let scan = FileScan::of(&of.mountpoint, &[])?;
+            let scan = FileScan::of(&of.open_mountpoint()?, &[])?;
             if let Some(file) = scan.files.values().find(|file| !self.work.is_block_size(file, recordsize)) {
                 let what = format!("in its block size: {} bytes", file.block_size);
                 return Err(Error::Different { path: file.paths[0].clone(), what });
@@ -70,13 +77,14 @@ impl Run<'_> {
             return check_own(of, relocation);
         }
         let is_missing = of.admin.properties(dataset)?.is_empty();
-        if is_missing && relocation.state()? != DirectoryState::Directory {
+        if is_missing && relocation.state(of.root())? != DirectoryState::Directory {
             return refused(format!(
                 "{dataset}, which has the files of {}, does not exist any more",
                 quoted(&relocation.directory)
             ));
         }
-        match fs::create_dir(mountpoint) {
+        let (parent, name) = parent_of_mountpoint(relocation)?;
+        match parent.create_directory(name) {
             Err(cause) if cause.kind() != ErrorKind::AlreadyExists => {
                 return Err(Error::host("create", mountpoint)(cause));
             }
@@ -113,7 +121,7 @@ impl Run<'_> {
     fn destroy_temporary(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {
         match temporary_name(relocation) {
             Some(dataset) if !of.admin.properties(&dataset)?.is_empty() => {
-                self.change(&*of.admin, &DatasetChange::DestroyDataset { dataset })
+                self.change(&*of.admin, &DatasetChange::DestroyLeaf { dataset })
             }
             _ => Ok(()),
         }
@@ -123,32 +131,41 @@ impl Run<'_> {
     pub(super) fn copy_relocated(&mut self, direction: Direction, datasets: &[OpenDataset]) -> Result<()> {
         for of in datasets {
             for (index, relocation) in of.work.relocations.iter().enumerate() {
-                let (from, to) = match (direction, relocation.state()?) {
-                    (Direction::Apply, DirectoryState::Directory) => {
-                        (relocation.directory.clone(), relocation.mountpoint.clone())
-                    }
-                    (Direction::Undo, DirectoryState::Link | DirectoryState::Missing) => {
-                        of.moving.make()?;
-                        (relocation.mountpoint.clone(), copy_in(&of.moving, index))
-                    }
-                    // It has moved already.
-                    _ => continue,
-                };
-                if !of.is_mounted(relocation)? {
+                let state = relocation.state(of.root())?;
+                // It has moved already.
+                if (state == DirectoryState::Directory) != (direction == Direction::Apply) {
+                    continue;
+                }
+                let Some(moved) = of.open_relocated(relocation)? else {
                     return refused(format!(
                         "{} is not mounted on {}\nhint: mount it",
                         relocation.dataset,
                         quoted(&relocation.mountpoint)
                     ));
+                };
+                match direction {
+                    Direction::Apply => {
+                        self.copy_tree(of, relocation, &relocation.open_directory(of.root())?, &moved)?;
+                    }
+                    Direction::Undo => {
+                        let hidden = of.moving.make()?;
+                        let copy = EntryAt::new(&hidden, &copy_name(index)).make_directory()?;
+                        self.copy_tree(of, relocation, &moved, &copy)?;
+                    }
                 }
-                self.copy_tree(relocation, &from, &to)?;
             }
         }
         Ok(())
     }
 
-    fn copy_tree(&mut self, relocation: &Relocation, from: &Path, to: &Path) -> Result<()> {
-        let total = 2 * relocation.scan()?.bytes();
+    fn copy_tree(
+        &mut self,
+        of: &OpenDataset,
+        relocation: &Relocation,
+        from: &Directory,
+        to: &Directory,
+    ) -> Result<()> {
+        let total = 2 * relocation.scan(of.root())?.bytes();
         let observer = &mut self.observer;
         let mut done = 0;
         let mut copier = TreeCopier::new(|bytes| {
@@ -170,7 +187,7 @@ impl Run<'_> {
     pub(super) fn commit_relocated(&mut self, direction: Direction, of: &OpenDataset) -> Result<()> {
         for (index, relocation) in of.work.relocations.iter().enumerate() {
             relocation.replace(direction, &of.moving, index)?;
-            let moved = relocation.scan()?;
+            let moved = relocation.scan(of.root())?;
             self.outcome.files += moved.files.len() as u64;
             self.outcome.bytes += moved.bytes();
             self.outcome.relocated.push(relocation.directory.clone());
@@ -187,10 +204,10 @@ impl Run<'_> {
         let dataset = relocation.dataset.clone();
         self.destroy_temporary(of, relocation)?;
         if of.admin.properties(&dataset)?.is_empty() {
-            return Ok(());
+            return self.remove_mountpoint(relocation);
         }
         check_own(of, relocation)?;
-        if relocation.state()? != DirectoryState::Directory {
+        if relocation.state(of.root())? != DirectoryState::Directory {
             return refused(format!(
                 "{dataset} has the files of {}, which is not a directory",
                 quoted(&relocation.directory)
@@ -203,15 +220,17 @@ impl Run<'_> {
         if of.admin.mount_of(&dataset)?.is_some() {
             self.change(&*of.admin, &DatasetChange::Unmount { dataset: dataset.clone() })?;
         }
-        self.change(&*of.admin, &DatasetChange::DestroyDataset { dataset })?;
-        match fs::remove_dir(&relocation.mountpoint) {
-            // `zfs destroy` removes it.
-            Err(cause) if cause.kind() != ErrorKind::NotFound => {
-                self.observer.note(&format!("{} stays: {cause}", quoted(&relocation.mountpoint)));
-                Ok(())
-            }
-            _ => Ok(()),
+        self.change(&*of.admin, &DatasetChange::DestroyLeaf { dataset })?;
+        self.remove_mountpoint(relocation)
+    }
+
+    /// Removes the directory on which the new dataset was mounted, also if the dataset could not be created.
+    fn remove_mountpoint(&mut self, relocation: &Relocation) -> Result<()> {
+        let (parent, name) = parent_of_mountpoint(relocation)?;
+        if let Err(cause) = parent.remove_directory(name) {
+            self.observer.note(&format!("{} stays: {cause}", quoted(&relocation.mountpoint)));
         }
+        Ok(())
     }
 
     /// The mount points of the new datasets that are mounted.
@@ -225,6 +244,13 @@ impl Run<'_> {
         };
         relocations.filter(is_mounted).map(|of| of.mountpoint.clone()).collect()
     }
+}
+
+/// The directory with the mount point of the new dataset, and the mount point's name. The owner of the database may own the directory.
+fn parent_of_mountpoint(relocation: &Relocation) -> Result<(Directory, &OsStr)> {
+    let path = &relocation.mountpoint;
+    let parent = open_without_links(path.parent().unwrap_or(Path::new("/")))?;
+    Ok((parent, path.file_name().unwrap_or_default()))
 }
 
 /// The name that a dataset of the kernel has until it has its properties.

@@ -8,7 +8,8 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::rewrite::copy_directory_attributes;
+use poolwright_apply::rewrite::{copy_directory_attributes, open_trusted};
+use poolwright_host::directory::Directory;
 use poolwright_host::{mountinfo, process, quoted};
 use rustix::fs::{Mode, OFlags, XattrFlags, fchmod, fchown, fsetxattr, getxattr, open};
 use rustix::process::{Uid, geteuid};
@@ -61,8 +62,13 @@ impl TargetDirectory {
 
     /// Gives it the attributes that it has in the backup, which removes the mark.
     pub fn release(&self, from: &Path) -> Result<()> {
-        copy_directory_attributes(from, &self.at)?;
+        copy_directory_attributes(&open_trusted(from)?, &self.directory()?)?;
         self.dir.sync_all().map_err(Error::host("sync", &self.path))
+    }
+
+    /// The directory, whatever its path leads to by now.
+    pub fn directory(&self) -> Result<Directory> {
+        Ok(open_trusted(&self.at)?)
     }
 
     /// Writes what the host has cached.

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, fchown};
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::rewrite::TreeContents;
+use poolwright_apply::rewrite::{TreeContents, make_trusted, open_trusted};
 use poolwright_host::private;
 
 use crate::manifest::BackupManifest;
@@ -55,7 +55,7 @@ impl RestoredTree {
                 owner = (meta.uid(), meta.gid());
             }
             make_parents(scratch, &to, owner)?;
-            let contents = copier.copy(&from, &to)?;
+            let contents = copier.copy(&open_trusted(&from)?, &make_trusted(&to)?)?;
             sum.files += contents.files;
             sum.bytes += contents.bytes;
             paths.push(to);

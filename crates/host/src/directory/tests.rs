@@ -64,6 +64,9 @@ fn files_are_created_renamed_linked_and_removed() {
     let meta = top.inspect("other").unwrap().unwrap();
     assert_eq!((meta.nlink(), meta.atime(), meta.mtime(), meta.mtime_nsec()), (2, 5, 7, 8));
     sub.rename("file", &top, "renamed").unwrap();
+    top.exchange("renamed", &top, "other").unwrap();
+    assert_eq!(top.exchange("renamed", &top, "none").unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!(top.directory("").unwrap().path().as_os_str(), dir.path());
     top.create_link("sub_link", Path::new("sub")).unwrap();
     let (parent, name) = top.parent_of(Path::new("sub/deep")).unwrap();
     parent.create_directory(name).unwrap().create_file("x", 0o600).unwrap();

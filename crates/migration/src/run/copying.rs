@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use poolwright_apply::Stage;
 use poolwright_apply::assessment::RESERVE;
 use poolwright_apply::relocation::PLAN_PROPERTY;
-use poolwright_apply::rewrite::{CopiedSnapshot, Rate, TreeContents, TreeCopier, copy_directory_attributes};
+use poolwright_apply::rewrite::{
+    CopiedSnapshot, Rate, TreeContents, TreeCopier, copy_directory_attributes, open_trusted,
+};
 use poolwright_backup::sources::SNAPSHOTS;
 use poolwright_datasets::pool_of;
+use poolwright_host::directory::Directory;
 use poolwright_host::{mountinfo, quoted, room, time};
 use poolwright_pool::DatasetChange;
 
@@ -368,21 +371,19 @@ impl Copying<'_, '_> {
         to: &Path,
         earlier: Option<&(OpenSnapshot, i64)>,
     ) -> Result<TreeContents> {
-        let copied = earlier.map(|(earlier, before_ns)| CopiedSnapshot {
-            earlier: earlier.root.clone(),
-            later: from.root.clone(),
-            before_ns: *before_ns,
-        });
+        let copied = earlier
+            .map(|(earlier, before_ns)| CopiedSnapshot { earlier: &earlier.open, before_ns: *before_ns });
+        let target = open_trusted(to)?;
         if self.run.except.contains(to) {
-            copy_directory_attributes(&from.root, to)?;
+            copy_directory_attributes(&from.open, &target)?;
             return Ok(TreeContents::default());
         }
-        let contents = self.copier(to, copied.clone()).copy(&from.root, to)?;
-        self.copier(to, copied).compare(&from.root, to)?;
+        let contents = self.copier(to, copied).copy(&from.open, &target)?;
+        self.copier(to, copied).compare(&from.open, &target)?;
         Ok(contents)
     }
 
-    fn copier<'c>(&'c mut self, to: &Path, copied: Option<CopiedSnapshot>) -> TreeCopier<'c> {
+    fn copier<'c>(&'c mut self, to: &Path, copied: Option<CopiedSnapshot<'c>>) -> TreeCopier<'c> {
         let except: Vec<PathBuf> =
             self.run.except.iter().filter(|path| path.starts_with(to)).cloned().collect();
         let reserve = self.run.reserve.clone();
@@ -422,17 +423,17 @@ struct OpenSnapshot {
     root: PathBuf,
     /// The name of the snapshot, if the kernel mounts it.
     mounted: Option<String>,
-    _open: File,
+    open: Directory,
 }
 
 impl OpenSnapshot {
     fn open(of: &DatasetMove, direction: Direction, snapshot: &str) -> Result<OpenSnapshot> {
         let (from, _) = of.ends(direction);
         let root = of.mountpoint.join(SNAPSHOTS).join(snapshot);
-        let open = File::open(&root).map_err(Error::host("open", &root))?;
+        let open = open_trusted(&root)?;
         let is_kernel = PlacedDataset::open(from)?.engine == PoolEngine::Kernel;
         let mounted = is_kernel.then(|| format!("{from}@{snapshot}"));
-        let opened = OpenSnapshot { root, mounted, _open: open };
+        let opened = OpenSnapshot { root, mounted, open };
         opened.check()?;
         Ok(opened)
     }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::rewrite::copy_directory_attributes;
-use poolwright_host::{private, quoted};
+use poolwright_apply::rewrite::{EntryAt, copy_directory_attributes, open_trusted};
+use poolwright_host::quoted;
 
 use super::directory::Directory;
 use crate::error::refused;
@@ -117,14 +116,11 @@ impl ServerDirs {
         for dir in self.all() {
             let of = holder(work, dir)?;
             let relative = dir.strip_prefix(&of.mountpoint).unwrap_or(Path::new(""));
-            let (mut from, mut to) = (of.mountpoint.clone(), of.staging.clone());
+            let (mut from, mut to) = (open_trusted(&of.mountpoint)?, open_trusted(&of.staging)?);
             copy_directory_attributes(&from, &to)?;
             for name in relative {
-                (from, to) = (from.join(name), to.join(name));
-                match private::make_dir(&to) {
-                    Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
-                    made => made.map_err(Error::host("create", &to))?,
-                }
+                let (inner, copy) = (EntryAt::new(&from, name), EntryAt::new(&to, name));
+                (from, to) = (inner.directory()?, copy.make_directory()?);
                 copy_directory_attributes(&from, &to)?;
             }
         }

@@ -1,4 +1,4 @@
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
 use super::*;
@@ -20,7 +20,16 @@ impl Dataset {
     }
 
     fn copies(&self) -> Copies {
-        Copies::open(self.dir.path(), ".copies", &self.records.path().join("records"), Vec::new()).unwrap()
+        let root = Directory::open(self.dir.path()).unwrap();
+        Copies::open(root, ".copies", &self.records.path().join("records"), Vec::new()).unwrap()
+    }
+
+    fn copy_of(&self, file: &FileEntry) -> PathBuf {
+        self.at(".copies").join(name_of(file))
+    }
+
+    fn second_name(&self, file: &FileEntry) -> PathBuf {
+        self.at(".copies").join(second_name_of(file))
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -53,7 +62,7 @@ fn files_are_replaced_with_all_their_names() {
     for file in scan.files.values() {
         copies.commit(file).unwrap();
     }
-    assert!(copies.dir.listed().unwrap().is_empty());
+    assert!(copies.dir.names().unwrap().is_empty());
     copies.remove_dir().unwrap();
     copies.restore_times(&scan.directories).unwrap();
     let after = dataset.inodes();
@@ -90,10 +99,13 @@ fn a_crash_between_the_names_of_a_file_is_continued() {
         let scan = update_all(&mut copies);
         let log = scan.files.values().find(|file| file.links == 3).unwrap();
         // What `commit` does, up to a point.
+        let hidden = copies.dir.open().unwrap().unwrap();
+        let place = EntryAt::new(copies.root(), "log");
+        give_attributes(place, EntryAt::new(&hidden, &name_of(log)), log).unwrap();
         for name in &log.paths[1..=replaced.min(2)] {
-            fs::hard_link(copies.path_of(log), copies.second_name(log)).unwrap();
+            fs::hard_link(dataset.copy_of(log), dataset.second_name(log)).unwrap();
             if replaced > 0 {
-                fs::rename(copies.second_name(log), name).unwrap();
+                fs::rename(dataset.second_name(log), name).unwrap();
             }
         }
         drop(copies);
@@ -105,7 +117,7 @@ fn a_crash_between_the_names_of_a_file_is_continued() {
             copies.update(&file, &mut |_| Ok(())).unwrap();
             copies.commit(&file).unwrap();
         }
-        assert!(copies.dir.listed().unwrap().is_empty(), "{replaced}");
+        assert!(copies.dir.names().unwrap().is_empty(), "{replaced}");
         let inodes = dataset.inodes();
         assert_eq!((inodes[0], inodes[0]), (inodes[1], inodes[2]), "{replaced}");
         assert_eq!(fs::read(dataset.at("log")).unwrap(), b"entries");
@@ -118,8 +130,8 @@ fn two_versions_after_a_crash_are_not_mixed() {
     let mut copies = dataset.copies();
     let scan = update_all(&mut copies);
     let log = scan.files.values().find(|file| file.links == 3).unwrap();
-    fs::hard_link(copies.path_of(log), copies.second_name(log)).unwrap();
-    fs::rename(copies.second_name(log), &log.paths[2]).unwrap();
+    fs::hard_link(dataset.copy_of(log), dataset.second_name(log)).unwrap();
+    fs::rename(dataset.second_name(log), &log.paths[2]).unwrap();
     fs::write(&log.paths[2], "changed").unwrap();
     let scan = copies.scan().unwrap();
     let old = scan.files.values().find(|file| file.paths.len() == 2).unwrap();
@@ -141,8 +153,8 @@ fn names_elsewhere_are_refused_and_stale_copies_removed() {
     assert!(refused.contains("has 2 names, but only 1"), "{refused}");
     fs::remove_file(dataset.at("sub/table")).unwrap();
     copies.remove_stale(&copies.scan().unwrap()).unwrap();
-    assert!(!copies.path_of(table).exists());
-    assert!(!copies.dir.listed().unwrap().is_empty());
+    assert!(!dataset.copy_of(table).exists());
+    assert!(!copies.dir.names().unwrap().is_empty());
     copies.remove_dir().unwrap();
     copies.remove_dir().unwrap();
     assert!(!copies.dir.path().exists());
@@ -154,7 +166,7 @@ fn a_lost_copy_is_made_again() {
     let mut copies = dataset.copies();
     let scan = update_all(&mut copies);
     let table = scan.files.values().find(|file| file.links == 1).unwrap();
-    let path = copies.path_of(table);
+    let path = dataset.copy_of(table);
     // As after a crash that the record survived, but not all of the data.
     fs::write(&path, "short").unwrap();
     assert!(!copies.is_copied(table));

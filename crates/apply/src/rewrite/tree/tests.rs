@@ -1,15 +1,24 @@
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::fs;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
 
 use proptest::prelude::*;
 
 use super::*;
 
 fn copied(from: &Path, to: &Path) -> TreeContents {
-    TreeCopier::new(|_| Ok(())).copy(from, to).unwrap()
+    if !to.exists() {
+        fs::create_dir(to).unwrap();
+    }
+    TreeCopier::new(|_| Ok(())).copy(&opened(from), &opened(to)).unwrap()
 }
 
 fn compared(from: &Path, to: &Path) -> Result<()> {
-    TreeCopier::new(|_| Ok(())).compare(from, to)
+    TreeCopier::new(|_| Ok(())).compare(&opened(from), &opened(to))
+}
+
+fn opened(path: &Path) -> Directory {
+    Directory::open(path).unwrap()
 }
 
 /// A change of a tree.
@@ -57,7 +66,10 @@ fn make(root: &Path, step: &Step) {
             }
         }
         Step::Remove(node) => {
-            let _ = remove(&path(root, *node));
+            let (path, top) = (path(root, *node), opened(root));
+            if let Ok((parent, name)) = parent_of(&top, &path) {
+                let _ = parent.remove_all(name);
+            }
         }
         Step::Directory(node) => {
             let _ = fs::create_dir(path(root, *node));
@@ -150,7 +162,8 @@ fn differences_are_found() {
         copied(&from, &to);
         compared(&from, &to).unwrap();
     }
-    let stopped = TreeCopier::new(|_| Err(Error::Interrupted)).copy(&from, &to).unwrap_err();
+    let stopped =
+        TreeCopier::new(|_| Err(Error::Interrupted)).copy(&opened(&from), &opened(&to)).unwrap_err();
     assert!(matches!(stopped, Error::Interrupted));
 }
 
@@ -166,15 +179,15 @@ fn a_directory_that_is_left_alone_stays_as_it_is() {
     fs::write(to.join("a/empty/other"), "stays").unwrap();
     fs::set_permissions(to.join("a/empty"), Permissions::from_mode(0o711)).unwrap();
     let copier = || TreeCopier::new(|_| Ok(())).except([to.join("./a/empty")]);
-    copier().copy_contents(&from, &to).unwrap();
-    copier().compare_contents(&from, &to).unwrap();
+    copier().copy_contents(&opened(&from), &opened(&to)).unwrap();
+    copier().compare_contents(&opened(&from), &opened(&to)).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&to), mode(&to.join("a/empty"))), (0o700, 0o711));
     assert_eq!(fs::read_to_string(to.join("a/empty/other")).unwrap(), "stays");
-    assert!(copier().compare(&from, &to).is_err(), "the mode of the directory differs");
-    super::copy_directory_attributes(&from, &to).unwrap();
+    assert!(copier().compare(&opened(&from), &opened(&to)).is_err(), "the mode of the directory differs");
+    super::copy_directory_attributes(&opened(&from), &opened(&to)).unwrap();
     assert_eq!(mode(&to), 0o751);
-    copier().compare(&from, &to).unwrap();
+    copier().compare(&opened(&from), &opened(&to)).unwrap();
     assert!(compared(&from, &to).is_err());
 }
 
@@ -210,15 +223,16 @@ fn only_what_has_changed_since_a_copied_snapshot_is_copied() {
         fs::remove_file(later.join("recent")).unwrap();
         fs::hard_link(earlier.join("recent"), later.join("recent")).unwrap();
     }
-    let of = CopiedSnapshot { earlier, later: later.clone(), before_ns: newest + 1 };
+    let earlier = opened(&earlier);
+    let of = CopiedSnapshot { earlier: &earlier, before_ns: newest + 1 };
     let mut read = 0;
     let mut copier = TreeCopier::new(|bytes| {
         read += bytes;
         Ok(())
     })
     .since(of);
-    copier.copy(&later, &to).unwrap();
-    copier.compare(&later, &to).unwrap();
+    copier.copy(&opened(&later), &opened(&to)).unwrap();
+    copier.compare(&opened(&later), &opened(&to)).unwrap();
     drop(copier);
     assert!(read > 0, "some files are read");
     let text = |name: &str| fs::read_to_string(to.join(name)).unwrap();
@@ -243,7 +257,7 @@ fn links_keep_their_extended_attributes() {
     }
     copied(&from, &to);
     compared(&from, &to).unwrap();
-    assert_eq!(attributes::extended_of_link(&to.join("link")).unwrap().len(), 1);
+    assert_eq!(attributes::extended_of_link(EntryAt::new(&opened(&to), "link")).unwrap().len(), 1);
     rustix::fs::lremovexattr(from.join("link"), "trusted.one").unwrap();
     assert!(compared(&from, &to).is_err());
     copied(&from, &to);
