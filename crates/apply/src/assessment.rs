@@ -433,9 +433,12 @@ fn examine(
     let moved_bytes: u64 = relocations.iter().map(|of| of.bytes.max(of.allocated)).sum();
     let tree = admin.tree(&work.dataset)?;
     let summary = tree.first();
-    let files = scan.files.values().filter(|file| work.needs_rewrite(Direction::Apply, file, false));
+    let files = || scan.files.values().filter(|file| work.needs_rewrite(Direction::Apply, file, false));
+    if work.rewrites() {
+        FileScan::check_directories(&root, files())?;
+    }
     let (mut count, mut bytes, mut allocated) = (0, 0, 0);
-    for file in files {
+    for file in files() {
         file.check_links()?;
         count += 1;
         bytes += file.identity.length;

@@ -5,7 +5,7 @@
 //! Before an entry says that a step is done, the pool is synced, so the journal is never ahead of the pool.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -147,6 +147,8 @@ impl JournalState {
 /// The journal of one plan, locked for this process.
 #[derive(Debug)]
 pub struct Journal {
+    /// The directory of all journals, and that of this one.
+    journals: PathBuf,
     dir: PathBuf,
     file: File,
     state: Option<JournalState>,
@@ -185,11 +187,10 @@ impl Journal {
         let file = own.file(FILE).map_err(Error::host("open", &dir))?;
         let path = dir.join(FILE);
         let text = std::fs::read(&path).map_err(Error::host("read", &path))?;
-        // A crash can cut off the last line. Nothing was done after it.
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        file.set_len(whole as u64).map_err(Error::host("truncate", &path))?;
-        let state = parse(&path, &text[..whole])?;
-        Ok(Journal { dir, file, state, _lock: lock })
+        let whole = whole_lines(&text);
+        file.set_len(whole.len() as u64).map_err(Error::host("truncate", &path))?;
+        let state = parse(&path, whole)?;
+        Ok(Journal { journals: journals.to_owned(), dir, file, state, _lock: lock })
     }
 
     /// The plan's state; `None` if it was never applied.
@@ -198,12 +199,15 @@ impl Journal {
     }
 
     /// Another plan that is being applied or undone to one of the datasets, and was interrupted.
-    pub fn unfinished_other(&self, work: &PlanWork) -> Option<JournalState> {
+    ///
+    /// # Errors
+    /// As [`all`].
+    pub fn unfinished_other(&self, work: &PlanWork) -> Result<Option<JournalState>> {
         let has_common = |of: &JournalState| {
             of.work.datasets.iter().any(|a| work.datasets.iter().any(|b| a.dataset == b.dataset))
         };
-        let others = all(self.dir.parent()?).into_iter().filter(|of| of.work.plan != work.plan);
-        others.filter(|of| of.phase != JournalPhase::Done).find(has_common)
+        let others = all(&self.journals)?.into_iter().filter(|of| of.work.plan != work.plan);
+        Ok(others.filter(|of| of.phase != JournalPhase::Done).find(has_common))
     }
 
     /// Begins to apply a plan.
@@ -304,20 +308,42 @@ fn entry(direction: Direction, phase: JournalPhase) -> Entry {
 }
 
 /// The work of a plan whose last run was interrupted; `None` if it was not. Takes no lock.
-pub fn interrupted(journals: &Path, plan: &str) -> Option<PlanWork> {
+///
+/// # Errors
+/// [`Error::Journal`] for a damaged journal; the host's errors.
+pub fn interrupted(journals: &Path, plan: &str) -> Result<Option<PlanWork>> {
     let state = read(&journals.join(plan))?;
-    (state.phase != JournalPhase::Done).then_some(state.work)
+    Ok(state.filter(|state| state.phase != JournalPhase::Done).map(|state| state.work))
 }
 
-/// The states of all plans in a directory of journals. Journals that cannot be read are left out.
-pub fn all(journals: &Path) -> Vec<JournalState> {
-    let entries = std::fs::read_dir(journals).into_iter().flatten().flatten();
-    entries.filter_map(|entry| read(&entry.path())).collect()
+/// The states of all plans in a directory of journals.
+///
+/// # Errors
+/// [`Error::Journal`] for a damaged journal; the host's errors.
+pub fn all(journals: &Path) -> Result<Vec<JournalState>> {
+    let mut states = Vec::new();
+    for entry in std::fs::read_dir(journals).map_err(Error::host("list", journals))? {
+        states.extend(read(&entry.map_err(Error::host("list", journals))?.path())?);
+    }
+    Ok(states)
 }
 
-/// The state of the plan whose journal is in a directory; `None` if it has none or cannot be read.
-fn read(dir: &Path) -> Option<JournalState> {
-    parse(dir, &std::fs::read(dir.join(FILE)).ok()?).ok()?
+/// The state of the plan whose journal is in a directory; `None` if it has none.
+fn read(dir: &Path) -> Result<Option<JournalState>> {
+    let path = dir.join(FILE);
+    match std::fs::read(&path) {
+        // The lock is a file.
+        Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        text => {
+            let text = text.map_err(Error::host("read", &path))?;
+            parse(&path, whole_lines(&text))
+        }
+    }
+}
+
+/// The text without the last line, if a crash has cut it off. Nothing was done after it.
+fn whole_lines(text: &[u8]) -> &[u8] {
+    &text[..text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)]
 }
 
 /// Takes the lock of all journals.
@@ -425,8 +451,8 @@ mod tests {
         assert!(state.is_applied() && !state.is_undone() && !state.is_discarded && !state.is_stopped);
         assert_eq!((state.committed.as_deref(), &state.work), (Some("files"), &work()));
         journal.discard().unwrap();
-        assert_eq!(all(dir.path()).len(), 1);
-        assert!(all(dir.path())[0].is_discarded);
+        let states = all(dir.path()).unwrap();
+        assert!(states.len() == 1 && states[0].is_discarded);
         journal.begin(work()).unwrap();
         assert!(!journal.records(Direction::Apply, 0).exists(), "records of an earlier run are removed");
         assert_eq!(journal.state().unwrap().phase, JournalPhase::Copying);
@@ -453,6 +479,10 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             let error = Journal::open(dir.path(), "0123").unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
+            // Also for a run of another plan: this one may have been interrupted on the same dataset.
+            let other = Journal::open(dir.path(), "4567").unwrap();
+            assert!(matches!(other.unfinished_other(&work()), Err(Error::Journal { .. })));
+            assert!(matches!(interrupted(dir.path(), "0123"), Err(Error::Journal { .. })));
         }
         let newer = Entry::Begin {
             version: VERSION + 1,

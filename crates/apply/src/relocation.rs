@@ -13,6 +13,7 @@ use poolwright_host::quoted;
 use rustix::io::Errno;
 
 use crate::error::refused;
+use crate::rewrite::attributes::check_flags;
 use crate::rewrite::{EntryAt, FileScan, HiddenDir, parent_of};
 use crate::work::{Direction, Relocation};
 use crate::{Error, Result};
@@ -61,6 +62,23 @@ impl Relocation {
     pub fn open_directory(&self, root: &Directory) -> Result<Directory> {
         let (parent, name) = parent_of(root, &self.directory)?;
         EntryAt::new(&parent, name).directory()
+    }
+
+    /// Refuses a directory that cannot be renamed: it, or the one that has it, is immutable or append-only.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; the host's errors.
+    pub fn check_replaceable(&self, root: &Directory) -> Result<()> {
+        let (parent, _) = parent_of(root, &self.directory)?;
+        let moved = match self.state(root)? {
+            DirectoryState::Directory => Some(self.open_directory(root)?),
+            _ => None,
+        };
+        for dir in [Some(parent), moved].into_iter().flatten() {
+            let open = dir.try_clone_file().map_err(Error::host("open", dir.path()))?;
+            check_flags(&open, dir.path())?;
+        }
+        Ok(())
     }
 
     /// Opens the mount point of the new dataset.

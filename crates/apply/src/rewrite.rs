@@ -34,3 +34,6 @@ pub use rate::Rate;
 pub use records::{CopyRecord, CopyRecords};
 pub use scan::{DirectoryEntry, FileEntry, FileIdentity, FileScan};
 pub use tree::{CopiedSnapshot, TreeContents, TreeCopier, copy_directory_attributes};
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 mod conversion;
 mod observer;
 mod relocate;
+mod space;
 mod way_back;
 
 use std::path::PathBuf;
@@ -289,7 +290,7 @@ impl<'a> Run<'a> {
 
     /// Begins to apply a plan, unless another one was interrupted.
     fn begin(&mut self, work: PlanWork) -> Result<()> {
-        if let Some(other) = self.journal.unfinished_other(&work) {
+        if let Some(other) = self.journal.unfinished_other(&work)? {
             return refused(format!(
                 "another plan was interrupted on the same dataset: {}\nhint: continue or undo that one first",
                 quoted(&other.work.path)

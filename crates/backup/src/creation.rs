@@ -75,7 +75,7 @@ pub(crate) fn create(
     };
     mounted.or_else(|why| {
         // It is empty, and the next run creates it again.
-        admin.change(&DatasetChange::DestroyDataset { dataset: dataset.to_owned() })?;
+        admin.change(&DatasetChange::DestroyLeaf { dataset: dataset.to_owned() })?;
         Err(why)
     })
 }

@@ -151,6 +151,7 @@ impl PlannedRelocation<'_> {
 /// Examines the directories of a dataset that move.
 pub(super) fn examine(work: &DatasetWork, root: &Directory) -> Result<Vec<RelocationAssessment>> {
     let examine = |of: &Relocation| {
+        of.check_replaceable(root)?;
         let scan = FileScan::of(&of.open_directory(root)?, &[])?;
         scan.files.values().try_for_each(crate::rewrite::FileEntry::check_links)?;
         Ok(RelocationAssessment {

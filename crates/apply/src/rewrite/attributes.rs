@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::fs::{File, FileTimes, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use poolwright_host::quoted;
 use rustix::fs::{
     IFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, ioctl_getflags, lgetxattr,
     llistxattr, lremovexattr, lsetxattr,
@@ -16,6 +17,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::entry::EntryAt;
+use crate::Result;
+use crate::error::refused;
 
 /// Whether a copy has the owner and the mode of its file yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,12 +154,18 @@ pub fn difference(a: &File, b: &File, ownership: Ownership) -> io::Result<Option
     Ok((extended(a)? != extended(b)?).then_some("extended attributes"))
 }
 
-/// Why a file cannot be replaced by a copy: it is immutable or append-only (`chattr(1)`). `None` if it can.
-pub fn obstacle(file: &File) -> Option<&'static str> {
+/// Refuses a file that cannot be replaced by a copy, or a directory whose files cannot: an immutable or append-only one (`chattr(1)`).
+///
+/// # Errors
+/// [`Error::Refused`].
+pub fn check_flags(file: &File, path: &Path) -> Result<()> {
     // A file system without these flags fails with ENOTTY.
     let flags = ioctl_getflags(file).unwrap_or(IFlags::empty());
     let obstacles = [(IFlags::IMMUTABLE, "immutable"), (IFlags::APPEND, "append-only")];
-    obstacles.into_iter().find(|(flag, _)| flags.contains(*flag)).map(|(_, name)| name)
+    match obstacles.into_iter().find(|(flag, _)| flags.contains(*flag)) {
+        Some((_, name)) => refused(format!("{} is {name} (chattr)", quoted(path))),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -191,6 +200,6 @@ mod tests {
         assert_eq!(copied.atime_nsec(), 123_456_789);
         b.set_times(FileTimes::new().set_modified(time(7, 7))).unwrap();
         assert_eq!(difference(&a, &b, Ownership::Given).unwrap(), Some("modification time"));
-        assert_eq!(obstacle(&a), None);
+        check_flags(&a, dir.path()).unwrap();
     }
 }

@@ -14,7 +14,6 @@ use super::attributes::{self, Ownership};
 use super::compare::{self, Buffers, CHUNK};
 use super::entry::EntryAt;
 use super::scan::FileIdentity;
-use crate::error::refused;
 use crate::{Error, Result};
 
 /// Called with the number of bytes read or written at a time; an error ends the copy.
@@ -45,9 +44,7 @@ pub fn copy(
         meta = source.metadata().map_err(Error::host("inspect", from))?;
         tries += 1;
     }
-    if let Some(obstacle) = attributes::obstacle(&source) {
-        return refused(format!("{} is {obstacle} (chattr)", poolwright_host::quoted(&from)));
-    }
+    attributes::check_flags(&source, from)?;
     // Private until it has the attributes of its file.
     let target = match to.dir.create_file(to.name, private::FILE) {
         Ok(target) => {

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_host::directory::Directory;
 use poolwright_host::{Part, kernel, private, quoted};
@@ -31,6 +31,10 @@ const SAME_TIME: Duration = Duration::from_millis(100);
 const PREFIX: &[u8] = b".poolwright-";
 /// The permissions of other users.
 const OTHERS: u32 = 0o077;
+
+/// How long to wait for the space of removed files.
+const FREE_TIME: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(200);
 
 /// What the mount point was like before the directory was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,7 +172,14 @@ impl HiddenDir {
     /// as any file is synced, but a time only when its own file is: after a crash, the mount point would have the time of the import.
     fn set_times_durably(&self, times: FileTimes) -> Result<()> {
         let path = self.mountpoint.path();
-        self.mountpoint.set_times(times).map_err(Error::host("set the times of", path))?;
+        let end = Instant::now() + FREE_TIME;
+        let mut set = self.mountpoint.set_times(times);
+        // If the space has ended, that of removed files is free a few transaction groups later.
+        while set.as_ref().is_err_and(is_full) && Instant::now() < end {
+            std::thread::sleep(POLL);
+            set = self.mountpoint.set_times(times);
+        }
+        set.map_err(Error::host("set the times of", path))?;
         self.mountpoint.sync().map_err(Error::host("sync", path))
     }
 
@@ -265,12 +276,13 @@ impl HiddenDir {
     /// # Errors
     /// As [`HiddenDir::open`]. Ignores a missing directory.
     pub fn remove(&self) -> Result<()> {
+        // First, because setting times needs space.
+        for name in self.names()? {
+            self.remove_entry(&name)?;
+        }
         self.restore_times()?;
         let inode = self.read()?.and_then(|record| record.inode);
         if let Some(dir) = self.open()? {
-            for name in self.names()? {
-                self.remove_entry(&name)?;
-            }
             let meta = self.inspect_mountpoint()?;
             let inode = dir.metadata().map_err(Error::host("inspect", dir.path()))?.ino();
             if self.entry().inspect()?.is_none_or(|found| found.ino() != inode) {
@@ -295,6 +307,10 @@ impl HiddenDir {
     fn inspect_mountpoint(&self) -> Result<Metadata> {
         self.mountpoint.metadata().map_err(Error::host("inspect", self.mountpoint.path()))
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 #[cfg(test)]

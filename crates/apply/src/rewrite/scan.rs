@@ -1,6 +1,6 @@
 //! The files of a dataset.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{FileTimes, Metadata};
 use std::io::ErrorKind;
@@ -179,6 +179,27 @@ impl FileScan {
         file.paths.push(path);
     }
 
+    /// Refuses files that cannot be replaced because a directory that has them is immutable or append-only. A directory that has
+    /// disappeared is left out.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; the host's errors.
+    pub fn check_directories<'f>(
+        root: &Directory,
+        files: impl IntoIterator<Item = &'f FileEntry>,
+    ) -> Result<()> {
+        let parents = files.into_iter().flat_map(|file| &file.paths).filter_map(|path| path.parent());
+        // The hidden directory is created in the mount point.
+        for path in parents.chain([root.path()]).collect::<BTreeSet<_>>() {
+            let open = root.relative(path).and_then(|relative| root.directory(relative));
+            match open.and_then(|dir| dir.try_clone_file()) {
+                Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+                open => attributes::check_flags(&open.map_err(Error::host("open", path))?, path)?,
+            }
+        }
+        Ok(())
+    }
+
     /// A text that changes if any file or directory is written, created, removed or renamed.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
@@ -231,6 +252,8 @@ impl FileScan {
 mod tests {
     use std::fs;
 
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+
     use super::*;
 
     #[test]
@@ -258,5 +281,29 @@ mod tests {
         assert_eq!(digest(), unchanged);
         fs::rename(at("sub/deep/empty"), at("sub/deep/other")).unwrap();
         assert_ne!(digest(), unchanged);
+    }
+
+    #[test]
+    fn directories_whose_names_cannot_change_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Directory::open(dir.path()).unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        fs::write(dir.path().join("sub/file"), "").unwrap();
+        let scan = FileScan::of(&root, &[]).unwrap();
+        let check = || FileScan::check_directories(&root, scan.files.values());
+        check().unwrap();
+        for (flag, word) in [(IFlags::APPEND, "append-only"), (IFlags::IMMUTABLE, "immutable")] {
+            let sub = root.directory("sub").unwrap();
+            let flags = ioctl_getflags(&sub).unwrap_or(IFlags::empty());
+            if let Err(why) = ioctl_setflags(&sub, flags | flag) {
+                println!("skipped: {why}");
+                return;
+            }
+            let refused = check();
+            ioctl_setflags(&sub, flags).unwrap();
+            let why = refused.unwrap_err();
+            assert!(why.is_refusal() && why.to_string().contains(word), "{why}");
+        }
+        check().unwrap();
     }
 }

@@ -2,27 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use poolwright_host::room;
 use poolwright_host::writers::find_writer_of_mounts;
 use poolwright_pool::DatasetChange;
 
 use super::observer::Stage;
+use super::space::{SpaceContext, SpaceWatch};
 use super::{Action, OpenDataset, Outcome, Run};
-use crate::assessment::RESERVE;
 use crate::error::refused;
 use crate::journal::JournalPhase;
 use crate::rewrite::{FileEntry, FileIdentity, FileScan, Rate, directories};
 use crate::service;
 use crate::work::Direction;
 use crate::{Error, Result};
-use poolwright_datasets::SnapshotSummary;
+use poolwright_datasets::{SnapshotSummary, pool_of};
 
 /// The rounds of copying while the database runs.
 const ROUNDS: usize = 4;
 /// Further rounds are not worth it if less than this share of the bytes has changed.
 const SETTLED: f64 = 0.02;
-/// How many bytes are copied between two checks of the free space.
-const SPACE_EVERY: u64 = 32 << 20;
 
 /// A file to copy.
 type Pending = (usize, FileEntry);
@@ -109,7 +106,7 @@ impl Run<'_> {
                 break;
             }
             let copying = Instant::now();
-            self.copy_all(datasets, pending, &mut rate)?;
+            self.copy_all(datasets, pending, &mut rate, true)?;
             if round == 0 {
                 first = bytes;
                 bytes_s = (bytes.max(1) as f64) / copying.elapsed().as_secs_f64().max(1e-6);
@@ -154,7 +151,7 @@ impl Run<'_> {
         let at_snapshot = [identities(&scans), identities(&relocated_scans(datasets)?)];
         self.observer.stage(Stage::Update);
         let pending = pending(direction, datasets, &scans);
-        self.copy_all(datasets, pending, &mut Rate::new(None))?;
+        self.copy_all(datasets, pending, &mut Rate::new(None), false)?;
         self.copy_relocated(direction, datasets)?;
         let scans = scan_all(datasets)?;
         let is_unchanged = [identities(&scans), identities(&relocated_scans(datasets)?)] == at_snapshot;
@@ -162,6 +159,8 @@ impl Run<'_> {
             datasets.iter().zip(&scans).map(|(of, scan)| to_rewrite(direction, of, scan)).collect();
         for (of, files) in datasets.iter().zip(&of_scans) {
             files.iter().try_for_each(|file| file.check_links())?;
+            FileScan::check_directories(of.root(), files.iter().copied())?;
+            of.work.relocations.iter().try_for_each(|moves| moves.check_replaceable(of.root()))?;
             check_copied(of, files)?;
             // Not all files of a dataset may have copies: some have the right block size already.
             of.copies.sync_records()?;
@@ -251,17 +250,22 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Copies files. Between two files, and within large ones, it stops if the user wants to or the space ends.
+    /// Copies files, while the database may run (`is_online`) or is stopped. Between two files, and within large ones, it stops if the user
+    /// wants to or the space ends.
     fn copy_all(
         &mut self,
         datasets: &mut [OpenDataset],
         pending: Vec<Pending>,
         rate: &mut Rate,
+        is_online: bool,
     ) -> Result<()> {
         let total = total(&pending) * 2;
-        let (mut done, mut checked) = (0, 0);
+        let mut done = 0;
+        let mut watches: Vec<_> = datasets.iter().map(|_| SpaceWatch::new(is_online)).collect();
         for (at, file) in pending {
-            let mountpoint = datasets[at].work.mountpoint.clone();
+            let OpenDataset { work, admin, copies, moving } = &mut datasets[at];
+            let pool = pool_of(&work.dataset);
+            let flush = || Ok(admin.change(&DatasetChange::Sync { pool: pool.to_owned() })?);
             let observer = &mut self.observer;
             let mut proceed = |bytes: u64| {
                 if observer.is_interrupted() {
@@ -269,15 +273,13 @@ impl Run<'_> {
                 }
                 done += bytes;
                 observer.progress(done, total);
-                if done >= checked + SPACE_EVERY {
-                    checked = done;
-                    check_space(&mountpoint)?;
-                }
+                let (root, is_interrupted) = (moving.mountpoint(), &|| observer.is_interrupted());
+                watches[at].add(bytes, &SpaceContext { root, is_interrupted, flush: &flush })?;
                 rate.wait(bytes);
                 Ok(())
             };
             proceed(0)?;
-            datasets[at].copies.update(&file, &mut proceed)?;
+            copies.update(&file, &mut proceed)?;
         }
         Ok(())
     }
@@ -338,18 +340,6 @@ pub(super) fn relocated_scans(datasets: &[OpenDataset]) -> Result<Vec<FileScan>>
 /// The states of all files.
 fn identities(scans: &[FileScan]) -> Vec<FileIdentity> {
     scans.iter().flat_map(|scan| scan.files.values().map(|file| file.identity)).collect()
-}
-
-fn check_space(mountpoint: &std::path::Path) -> Result<()> {
-    let available = room::available(mountpoint).map_err(Error::host("inspect", mountpoint))?;
-    if available >= RESERVE {
-        return Ok(());
-    }
-    refused(format!(
-        "{} has only {} left\nhint: free space, or destroy snapshots that are not needed",
-        poolwright_host::quoted(&mountpoint),
-        poolwright_trace::format_size(available)
-    ))
 }
 
 /// The state of all files of the datasets.

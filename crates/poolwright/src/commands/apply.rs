@@ -82,16 +82,19 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     }
     let id = plan_id(&plan);
     new_pool::check_not_begun(&id)?;
-    let assessor = Assessor::new(&plan, interrupted(&journals(), &id))?;
+    let assessor = Assessor::new(&plan, interrupted(&journals(), &id)?)?;
     let assessor = if args.no_move { assessor.without_moves() } else { assessor };
     let assessment = assessor.assess(&id, &args.plan)?;
     if !args.json {
         print!("{}", assessment_text::assessment(&assessment));
     }
     if args.dry_run {
+        // As a run would be refused.
+        let space = assessment.check_space();
         if args.json {
             print_json(&ApplyReport { assessment, outcome: None })?;
         }
+        space?;
         return Ok(0);
     }
     let outcome = apply(args, &id, &assessment)?;

@@ -56,12 +56,15 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
         print!("{}", migration_text::assessment(assessment));
     }
     if request.is_dry_run {
+        // As a run would be refused.
+        let space = assessment.as_ref().map_or(Ok(()), |of| of.check_space());
         let report = MigrationReport { assessment, outcome: None };
         if request.is_json {
             print_json(&report)?;
         } else if report.assessment.is_none() {
             println!("a run was begun; the same command without --dry-run continues it");
         }
+        space?;
         return Ok(0);
     }
     let options = how.options();
