@@ -16,19 +16,30 @@ pub const PATH: &str = "/proc/self/mountinfo";
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountEntry {
+    /// The mount's number, which `mnt_id` in `/proc/PID/fdinfo` names. Unique in all mount namespaces.
+    pub id: u64,
     /// The device number of the file system's files.
     pub device: Device,
     /// The directory within the file system that is mounted.
     pub root: PathBuf,
     /// The directory on which it is mounted.
     pub point: PathBuf,
+    /// The options of the mount itself, not of its file system: `rw,nosuid,relatime`.
+    pub options: String,
     /// The type of the file system, with its subtype: `ext4`, `fuse.poolwright`.
     pub file_system: String,
     /// The mounted object: a device, a dataset, or a word such as `none`.
     pub source: OsString,
+    /// Whether the mount or its file system is read-only.
+    is_read_only: bool,
 }
 
 impl MountEntry {
+    /// Whether nothing can be written through it: the mount or its file system is read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
     /// Source and type for messages: `/dev/vda (ext4)`, or the type alone if the source says nothing more.
     pub fn describe(&self) -> String {
         let source = self.source.to_string_lossy();
@@ -47,6 +58,12 @@ pub fn read() -> io::Result<Vec<MountEntry>> {
     Ok(parse(&std::fs::read(PATH)?))
 }
 
+/// As [`read`], of the mounts that another process sees; empty if it has ended.
+pub fn of_process(pid: i32) -> Vec<MountEntry> {
+    let table = std::fs::read(Path::new("/proc").join(pid.to_string()).join("mountinfo"));
+    parse(&table.unwrap_or_default())
+}
+
 /// Parses the content of [`PATH`].
 pub fn parse(table: &[u8]) -> Vec<MountEntry> {
     table.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
@@ -54,22 +71,27 @@ pub fn parse(table: &[u8]) -> Vec<MountEntry> {
 
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let mut fixed = fields.by_ref().skip(2);
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let mut fixed = fields.by_ref().skip(1);
     let device = Device::parse(std::str::from_utf8(fixed.next()?).ok()?)?;
     let (root, point) = (path(fixed.next()?), path(fixed.next()?));
-    // After the mount options follow optional fields, which end with a hyphen.
+    let options = String::from_utf8_lossy(fixed.next()?).into_owned();
+    // After these options follow optional fields, which end with a hyphen.
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
     let file_system = String::from_utf8_lossy(&unescape(rest.next()?)).into_owned();
-    Some(MountEntry { device, root, point, file_system, source: OsString::from_vec(unescape(rest.next()?)) })
+    let source = OsString::from_vec(unescape(rest.next()?));
+    let has_ro = |options: &[u8]| options.split(|byte| *byte == b',').any(|option| option == b"ro");
+    let is_read_only = has_ro(options.as_bytes()) || rest.next().is_some_and(has_ro);
+    Some(MountEntry { id, device, root, point, options, file_system, source, is_read_only })
 }
 
 fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(unescape(field)))
 }
 
-/// Decodes three-digit octal escapes. The kernel escapes spaces (`\040`), tabs (`\011`), newlines (`\012`), backslashes
+/// Decodes three-digit octal escapes, which other tables of the kernel have too. The kernel escapes spaces (`\040`), tabs (`\011`), newlines (`\012`), backslashes
 /// (`\134`) and number signs (`\043`). A backslash that does not begin an escape stays.
-fn unescape(field: &[u8]) -> Vec<u8> {
+pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(field.len());
     let mut rest = field;
     while let [first, tail @ ..] = rest {
@@ -130,6 +152,7 @@ mod tests {
         assert_eq!(source(0, 40), Some("lab/db"));
         assert_eq!(source(8, 1), None);
         assert_eq!(mounts[2].root, Path::new("/@home"));
+        assert!(mounts.iter().all(|mount| mount.id > 0 && mount.options.starts_with("rw")));
         let below: Vec<&Path> = below(&mounts, Path::new("/scratch")).map(|m| m.point.as_path()).collect();
         assert_eq!(below, [Path::new("/scratch/with blank")]);
         assert_eq!(super::below(&mounts, Path::new("/scr")).count(), 0);

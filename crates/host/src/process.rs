@@ -8,6 +8,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::device::Device;
+
 /// CPU time in clock ticks ([`clock_ticks_per_second`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTicks {
@@ -223,41 +225,53 @@ fn listed(dir: PathBuf) -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// The files that the process has open for writing.
-pub fn open_for_writing(pid: i32) -> impl Iterator<Item = PathBuf> {
-    writable_descriptors(pid).filter_map(|link| std::fs::read_link(link).ok())
-}
-
 /// The path of the program that the process runs; `None` if it has ended, or is another user's. It does not exist if the file was
 /// replaced since.
 pub fn program(pid: i32) -> Option<PathBuf> {
     std::fs::read_link(directory(pid).join("exe")).ok()
 }
 
-/// Whether the process has the mounts of this one. If that cannot be told, it counts as such.
-pub fn shares_mounts(pid: i32) -> bool {
-    let namespace = |of: &Path| std::fs::read_link(of.join("ns/mnt")).ok();
-    match (namespace(&directory(pid)), namespace(Path::new("/proc/self"))) {
-        (Some(of), Some(own)) => of == own,
-        _ => true,
-    }
+/// The mount namespace of a process; `None` if it has ended or is another user's.
+pub fn mount_namespace(pid: i32) -> Option<PathBuf> {
+    std::fs::read_link(directory(pid).join("ns/mnt")).ok()
 }
 
-/// The device numbers (`st_dev`) of the files that the process has open for writing, with their paths. Unlike a path, the device
-/// is the same in other mount namespaces and for other mounts of the file system.
-pub fn devices_open_for_writing(pid: i32) -> impl Iterator<Item = (u64, PathBuf)> {
-    writable_descriptors(pid).filter_map(|link| {
-        let meta = std::fs::metadata(&link).ok().filter(std::fs::Metadata::is_file)?;
-        Some((meta.dev(), std::fs::read_link(&link).ok()?))
+/// The inode number of the initial PID namespace: `PROC_PID_INIT_INO` in `include/linux/proc_ns.h` of the kernel, which is
+/// `PID_NS_INIT_INO` in `include/uapi/linux/nsfs.h` since Linux 6.18.
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Whether this process is in the initial PID namespace, so that `/proc` shows all processes of the host. If that cannot be told, it counts
+/// as another one.
+pub fn is_in_initial_pid_namespace() -> bool {
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL_PID_NAMESPACE)
+}
+
+/// A file that a process has open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenFile {
+    /// The link to it in `/proc/PID/fd`.
+    pub link: PathBuf,
+    /// The mount through which it was opened ([`MountEntry::id`](crate::mountinfo::MountEntry::id)).
+    pub mount: Option<u64>,
+    /// Its path, as the process would see it; ` (deleted)` follows that of a removed file.
+    pub path: PathBuf,
+}
+
+/// The files that the process has open for writing. Only texts of `/proc` are read: `stat(2)` on a link in `/proc/PID/fd` would ask the file
+/// system, and wait for ever for a network file system whose server is gone.
+pub fn open_for_writing(pid: i32) -> impl Iterator<Item = OpenFile> {
+    descriptors(pid).filter_map(move |link| {
+        let info = directory(pid).join("fdinfo").join(link.file_name()?);
+        let info = std::fs::read_to_string(info).ok().filter(|info| is_writable(info))?;
+        // Pipes, sockets and the like have names, not paths.
+        let path = std::fs::read_link(&link).ok().filter(|path| path.is_absolute())?;
+        Some(OpenFile { link, mount: number(&info, "mnt_id:"), path })
     })
 }
 
-/// Those of [`descriptors`] that permit writing.
-fn writable_descriptors(pid: i32) -> impl Iterator<Item = PathBuf> {
-    descriptors(pid).filter(move |link| {
-        let info = link.file_name().map(|descriptor| directory(pid).join("fdinfo").join(descriptor));
-        info.is_some_and(|info| std::fs::read_to_string(info).is_ok_and(|text| is_writable(&text)))
-    })
+/// A number in a file of `/proc/PID/fdinfo`.
+fn number(fdinfo: &str, name: &str) -> Option<u64> {
+    fdinfo.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
 /// Whether the access mode in `flags`, which is octal, permits writing.
@@ -268,20 +282,20 @@ fn is_writable(fdinfo: &str) -> bool {
 }
 
 /// The files that the process has mapped such that writes to the memory change the file, with the device numbers of their file systems.
-pub fn mapped_for_writing(pid: i32) -> impl Iterator<Item = (u64, PathBuf)> {
+pub fn mapped_for_writing(pid: i32) -> impl Iterator<Item = (Device, PathBuf)> {
     let maps = std::fs::read(directory(pid).join("maps")).unwrap_or_default();
-    let files: Vec<(u64, PathBuf)> = maps.split(|byte| *byte == b'\n').filter_map(shared_writable).collect();
+    let files: Vec<_> = maps.split(|byte| *byte == b'\n').filter_map(shared_writable).collect();
     files.into_iter()
 }
 
 /// The device number and the file of one line of `/proc/PID/maps` (`proc_pid_maps(5)`), if the mapping is shared and writable.
-fn shared_writable(line: &[u8]) -> Option<(u64, PathBuf)> {
+fn shared_writable(line: &[u8]) -> Option<(Device, PathBuf)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let mode = fields.nth(1)?;
     let device = std::str::from_utf8(fields.nth(1)?).ok()?;
     let (major, minor) = device.split_once(':')?;
     let number = |digits| u32::from_str_radix(digits, 16).ok();
-    let device = rustix::fs::makedev(number(major)?, number(minor)?);
+    let device = Device { major: number(major)?, minor: number(minor)? };
     let path = line.iter().position(|byte| *byte == b'/').map(|at| &line[at..])?;
     let is_shared_writable = mode.get(1) == Some(&b'w') && mode.last() == Some(&b's');
     is_shared_writable.then(|| (device, PathBuf::from(std::ffi::OsStr::from_bytes(path))))

@@ -50,13 +50,14 @@ fn lines_of_maps_and_fdinfo() {
         |mode: &str| format!("7f00-7f01 {mode} 00000000 fd:01 1234    /srv/my db/data.mdb").into_bytes();
     assert_eq!(
         shared_writable(&line("rw-s")),
-        Some((rustix::fs::makedev(0xfd, 1), PathBuf::from("/srv/my db/data.mdb")))
+        Some((Device { major: 0xfd, minor: 1 }, PathBuf::from("/srv/my db/data.mdb")))
     );
     for mode in ["rw-p", "r--s", "r-xp"] {
         assert_eq!(shared_writable(&line(mode)), None, "{mode}");
     }
     assert_eq!(shared_writable(b"7f00-7f01 rw-s 00000000 00:00 0"), None);
     assert!(is_writable("pos:\t0\nflags:\t0100002\n") && is_writable("flags:\t0100001"));
+    assert_eq!(number("pos:\t0\nflags:\t02\nmnt_id:\t31\nino:\t7\n", "mnt_id:"), Some(31));
     assert!(!is_writable("pos:\t0\nflags:\t0100000\n") && !is_writable(""));
 }
 
@@ -69,7 +70,10 @@ fn this_process() {
     assert_eq!(path_as_seen_by(7, Path::new("/a/b")), Path::new("/proc/7/root/a/b"));
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().canonicalize().unwrap();
-    assert!(open_for_writing(pid).any(|open| open == path));
+    let found = open_for_writing(pid).find(|open| open.path == path).unwrap();
+    let mounts = crate::mountinfo::read().unwrap();
+    let device = mounts.iter().find(|mount| Some(mount.id) == found.mount).unwrap().device;
+    assert_eq!(Some(device), Device::of_file(&path));
     drop(file);
     assert_eq!(own_executable().canonicalize().unwrap(), own_executable_for_others().canonicalize().unwrap());
     assert!(effective_capabilities().is_ok());
