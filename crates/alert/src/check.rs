@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use poolwright_host::quoted;
 use poolwright_host::time::unix_seconds;
 use poolwright_monitor::family::{POOL, POOL_STATE_NOW};
 use poolwright_monitor::{Poller, Readings, SourceReadings};
@@ -16,8 +17,9 @@ use crate::evaluation::{Inputs, LabelledValue};
 use crate::evaluator::ApiAlert;
 use crate::history::History;
 use crate::rule::{AlertRule, AlertSeverity, ValueFormat};
+use crate::state_file::{self, Restored};
 use crate::threshold::Thresholds;
-use crate::{Error, Result, state_file, table};
+use crate::{Error, Result, table};
 
 /// The state that Nagios shows, and its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -108,16 +110,24 @@ impl Check {
         let now = unix_seconds();
         // The file serves all checks of a user, whatever rules they name.
         let mut history = History::new(table::rules().filter(|rule| rule.is_local()));
-        state_file::restore(&mut history, state, now)?;
+        let restored = state_file::restore(&mut history, state, now)?;
         history.observe(now, &all);
         state_file::keep(&history, state)?;
-        Ok(self.decide(&Inputs::new(now, &all, &history, &self.thresholds), &sources, &all))
+        let mut result = self.decide(&Inputs::new(now, &all, &history, &self.thresholds), &sources, &all);
+        if let Restored::Unusable(why) = restored {
+            let file = quoted(&state);
+            result.add_problem(format!(
+                "replaced the state file {file}, which {why}: increases are counted from now on"
+            ));
+        }
+        Ok(result)
     }
 
     /// Decides the rules on readings.
     fn decide(&self, inputs: &Inputs<'_>, sources: &[SourceReadings], all: &[&Readings]) -> CheckResult {
         let mut problems = self.problems.clone();
         problems.extend(sources.iter().filter(|source| !source.is_up()).map(no_answer));
+        problems.extend(sources.iter().flat_map(partial));
         let pools = number_of_pools(all);
         if pools == 0 {
             problems.push("no pool was found".to_owned());
@@ -137,15 +147,26 @@ impl Check {
         let state = match alerts.first().map(|alert| alert.severity) {
             Some(AlertSeverity::Critical) => CheckState::Critical,
             Some(AlertSeverity::Warning) => CheckState::Warning,
-            None if problems.is_empty() => CheckState::Ok,
-            None => CheckState::Unknown,
+            None => CheckState::Ok,
         };
-        CheckResult { state, alerts, problems, rules: self.rules.len(), pools, figures }
+        let rules = self.rules.len();
+        let mut result = CheckResult { state, alerts, problems: Vec::new(), rules, pools, figures };
+        problems.into_iter().for_each(|problem| result.add_problem(problem));
+        result
     }
 }
 
 fn no_answer(source: &SourceReadings) -> String {
-    let cause = source.error.as_deref().unwrap_or("no answer in time");
+    of_source(source, source.error.as_deref().unwrap_or("no answer in time"))
+}
+
+/// What a source could not read, although it read the rest.
+fn partial(source: &SourceReadings) -> impl Iterator<Item = String> {
+    let problems = source.readings.iter().flat_map(|readings| &readings.problems);
+    problems.map(|problem| of_source(source, problem))
+}
+
+fn of_source(source: &SourceReadings, cause: &str) -> String {
     let of = if source.name.pool.is_empty() { "" } else { " of pool " };
     format!("source {}{of}{}: {cause}", source.name.source, source.name.pool)
 }
@@ -201,6 +222,14 @@ impl CheckFigure {
 }
 
 impl CheckResult {
+    /// Adds a problem. Without an alert, the state is then unknown.
+    fn add_problem(&mut self, problem: String) {
+        self.problems.push(problem);
+        if self.state == CheckState::Ok {
+            self.state = CheckState::Unknown;
+        }
+    }
+
     /// The exit code of the plugin guidelines.
     pub fn exit_code(&self) -> u8 {
         self.state as u8

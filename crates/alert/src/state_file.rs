@@ -18,23 +18,40 @@ struct StateFile {
 
 /// The mode of the file: pools and datasets have names that concern no other user.
 const MODE: u32 = 0o600;
-/// The version of the format. A file of another version is ignored.
+/// The version of the format.
 const VERSION: u32 = 2;
 
-/// Adds the series in the file to the history; returns whether there were any. A missing or damaged file is an empty one: it
-/// costs one comparison, and the next run replaces it.
+/// The outcome of [`restore`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Restored {
+    /// The series are those of the file.
+    Series,
+    /// There is no file.
+    Missing,
+    /// The file is not used, and why: "is damaged (…)". It costs one comparison, and this run replaces it.
+    Unusable(String),
+}
+
+/// Adds the series in the file to the history.
 ///
 /// # Errors
 /// [`Error::StateFile`] if the file exists and cannot be read.
-pub fn restore(history: &mut History, path: &Path, now: f64) -> Result<bool> {
+pub fn restore(history: &mut History, path: &Path, now: f64) -> Result<Restored> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Restored::Missing),
         Err(cause) => return Err(failed(path, cause)),
     };
-    let Ok(StateFile { version: VERSION, series }) = serde_json::from_slice(&text) else { return Ok(false) };
-    history.restore(series, now);
-    Ok(true)
+    let unusable = match serde_json::from_slice(&text) {
+        Ok(StateFile { version: VERSION, series }) => {
+            history.restore(series, now);
+            return Ok(Restored::Series);
+        }
+        Ok(StateFile { version, .. }) => format!("has version {version} instead of {VERSION}"),
+        Err(_) if text.is_empty() => "is empty".to_owned(),
+        Err(error) => format!("is not a state file, or is damaged ({error})"),
+    };
+    Ok(Restored::Unusable(unusable))
 }
 
 /// Replaces the file at once.
@@ -64,16 +81,24 @@ mod tests {
     use crate::table;
 
     #[test]
-    fn a_missing_or_damaged_file_is_an_empty_one() {
+    fn a_damaged_file_is_an_empty_one_and_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/state.json");
         let mut history = History::new(table::rules());
-        assert!(!restore(&mut history, &path, 0.0).unwrap());
+        assert_eq!(restore(&mut history, &path, 0.0).unwrap(), Restored::Missing);
         keep(&history, &path).unwrap();
-        assert!(restore(&mut history, &path, 0.0).unwrap());
-        for damaged in ["", "{", "{\"version\":3,\"series\":[]}", "{\"version\":2,\"series\":[{}]}"] {
+        assert_eq!(restore(&mut history, &path, 0.0).unwrap(), Restored::Series);
+        for (damaged, expected) in [
+            ("", "is empty"),
+            ("{", "is not a state file, or is damaged (EOF"),
+            ("{\"version\":3,\"series\":[]}", "has version 3 instead of 2"),
+            ("{\"version\":2,\"series\":[{}]}", "is not a state file, or is damaged (missing field"),
+        ] {
             std::fs::write(&path, damaged).unwrap();
-            assert!(!restore(&mut history, &path, 0.0).unwrap(), "{damaged}");
+            match restore(&mut history, &path, 0.0).unwrap() {
+                Restored::Unusable(why) => assert!(why.starts_with(expected), "{damaged}: {why}"),
+                other => panic!("{damaged}: {other:?}"),
+            }
         }
         assert!(matches!(restore(&mut history, dir.path(), 0.0), Err(Error::StateFile { .. })));
     }

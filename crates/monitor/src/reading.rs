@@ -108,6 +108,8 @@ impl Resource {
 pub struct Readings {
     /// The resources, in the order in which they were read.
     pub resources: Vec<Resource>,
+    /// Why some of them are missing: a file that cannot be read does not hide the others.
+    pub problems: Vec<String>,
     /// Label values of the resources, until [`Readings::shrink`].
     values: HashSet<Arc<str>>,
 }

@@ -138,3 +138,33 @@ fn commands_that_hang_stop_only_their_sources() {
     fs::remove_file(&flag).unwrap();
     all_up();
 }
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_hide_that_the_pool_is_suspended() {
+    let capture = manifest("../pool/tests/captures/openzfs-2.3.2/healthy/kstat");
+    let pool = fs::read_dir(&capture).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("kstat/tank");
+    fs::create_dir_all(&dir).unwrap();
+    for file in fs::read_dir(pool.unwrap()).unwrap().map(|entry| entry.unwrap()) {
+        fs::copy(file.path(), dir.join(file.file_name())).unwrap();
+    }
+    fs::write(dir.join("state"), "SUSPENDED\n").unwrap();
+    let text = fs::read_to_string(dir.join("objset-0x36")).unwrap();
+    // A dataset whose file cannot be read, one that has just gone, and a file that is cut.
+    fs::create_dir(dir.join("objset-0xfffffd")).unwrap();
+    fs::write(dir.join("objset-0xfffffe"), "").unwrap();
+    fs::write(dir.join("objset-0xffffff"), &text[..20]).unwrap();
+    fs::write(dir.join("txgs"), "cut").unwrap();
+    let options = programs(root.path(), |_| "exit 1".to_owned());
+    let sources = poller(root.path(), options).refresh(PATIENCE).unwrap();
+    let counters = sources.iter().find(|source| source.name.source == "kernel-counters").unwrap();
+    assert!(counters.is_up(), "{counters:?}");
+    let problems = &counters.readings.as_ref().unwrap().problems;
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    let metrics = metrics(std::slice::from_ref(counters), TextFormat::Prometheus);
+    let state = |line: &&str| line.starts_with("poolwright_pool_state{") && line.ends_with(" 1");
+    let state = metrics.lines().find(state).unwrap();
+    assert!(state.contains("SUSPENDED"), "{state}");
+    assert!(metrics.contains("poolwright_dataset_read_bytes"), "{metrics}");
+}

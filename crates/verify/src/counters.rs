@@ -89,9 +89,11 @@ impl PoolMeter {
         let Some(totals) = leaves.totals(commands)? else { return Ok(None) };
         let mut found = DeviceCounters { device_written: totals.write_bytes, ..DeviceCounters::default() };
         for pool in Kstats::default().pools()?.iter().filter(|pool| pool.name() == self.pool) {
-            pool.for_each_objset(["nwritten"], |dataset, [written]| {
+            let unusable = pool.for_each_objset(["nwritten"], |dataset, [written]| {
                 self.add_written(&mut found, dataset, written.unwrap_or(0));
             })?;
+            // The sums would be too low.
+            unusable.into_iter().next().map_or(Ok(()), Err)?;
         }
         Ok(Some(found))
     }

@@ -90,7 +90,7 @@ pub static RULES: &[AlertRule] = &[
         name: "ArcCannotGrow",
         wait: 15 * MINUTE,
         condition: When(holds(all(&ARC_NO_GROW)), &[]),
-        summary: "the ARC has not been allowed to grow for 15 minutes",
+        summary: "the ARC is not allowed to grow",
         meaning: "The host is short of memory (`arc_no_grow`), so that the ARC only shrinks.",
         action: "Find the program that uses the memory. Lower the buffer pool of the database or `zfs_arc_max`, so that both fit.",
         example: Example {

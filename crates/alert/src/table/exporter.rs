@@ -37,7 +37,7 @@ pub static RULES: &[AlertRule] = &[
         severity: Critical,
         wait: 5 * MINUTE,
         condition: When(IS_DOWN, &[]),
-        summary: "source {source}{pool| of pool } has not answered for 5 minutes",
+        summary: "source {source}{pool| of pool } does not answer",
         meaning: "The exporter cannot read the source; its metrics are the last ones. The pool or its owner may hang, and other alerts on it do not fire.",
         action: "`/api/v1/readings` and `poolwright check` say why. Look at the pool with `zpool status`, or at the process that has it open.",
         example: Example {

@@ -81,10 +81,10 @@ fn read(path: &Path) -> Result<Option<String>, KstatError> {
     }
 }
 
-/// Whether the error says that the file does not exist. The kernel answers with `EIO` or `ENODEV` if a pool was exported
-/// between opening and reading its file.
+/// Whether the error says that the file does not exist. The kernel answers with `EIO` or `ENODEV` if a pool was exported, or a
+/// dataset unmounted, between opening and reading its file.
 pub(super) fn is_gone(cause: &io::Error) -> bool {
     use rustix::io::Errno;
-    let gone = [Errno::NODEV, Errno::NOTDIR, Errno::NOENT];
+    let gone = [Errno::IO, Errno::NODEV, Errno::NOTDIR, Errno::NOENT];
     cause.raw_os_error().is_some_and(|code| gone.iter().any(|errno| errno.raw_os_error() == code))
 }

@@ -89,23 +89,28 @@ impl PoolKstats {
     /// that the module does not have is `None`. This needs a tenth of the time and memory of [`PoolKstats::objsets`], which
     /// matters for thousands of datasets.
     ///
+    /// Datasets come and go, so a file that cannot be read or parsed does not hide the others: the result has its error. An
+    /// empty file is one of a dataset that has just gone.
+    ///
     /// # Errors
-    /// If a file exists and cannot be read or parsed.
+    /// If the directory exists and cannot be read.
     pub fn for_each_objset<const N: usize>(
         &self,
         names: [&str; N],
         mut each: impl FnMut(&str, [Option<u64>; N]),
-    ) -> Result<(), KstatError> {
-        for file in entries(&self.dir)? {
-            if objset_number(&file).is_some() {
-                read_with(&self.dir.join(&file), |text| {
+    ) -> Result<Vec<KstatError>, KstatError> {
+        let mut unusable = Vec::new();
+        for file in entries(&self.dir)?.iter().filter(|file| objset_number(file).is_some()) {
+            let read = read_with(&self.dir.join(file), |text| {
+                if !text.is_empty() {
                     let (dataset, counters) = objset_counters(text, names)?;
                     each(dataset, counters);
-                    Ok(())
-                })?;
-            }
+                }
+                Ok(())
+            });
+            unusable.extend(read.err());
         }
-        Ok(())
+        Ok(unusable)
     }
 }
 
@@ -206,6 +211,17 @@ mod tests {
         let mut found = Vec::new();
         pools[1].for_each_objset(["writes", "reads"], |name, of| found.push((name.to_owned(), of))).unwrap();
         assert_eq!(found, [("tank/a".to_owned(), [None, Some(5)])]);
+        write("tank/objset-0x1", "");
+        write("tank/objset-0x2", "1 1 0x01 1 1 1 1\nname type data\ndataset_name 7 tank/b\nreads 4 \n");
+        std::fs::create_dir(root.path().join("tank/objset-0x3")).unwrap();
+        found.clear();
+        let each = |name: &str, of| found.push((name.to_owned(), of));
+        let unusable = pools[1].for_each_objset(["writes", "reads"], each).unwrap();
+        assert_eq!(found, [("tank/a".to_owned(), [None, Some(5)])], "the others are read");
+        let unusable: Vec<String> = unusable.iter().map(KstatError::to_string).collect();
+        assert!(unusable[0].ends_with("objset-0x2, line 4: \"\" is not a value of type 4"), "{unusable:?}");
+        assert!(unusable[1].contains("objset-0x3: Is a directory"), "{unusable:?}");
+        assert_eq!(unusable.len(), 2, "an empty file is one of a dataset that has gone: {unusable:?}");
         let message = pools[0].state().unwrap_err().to_string();
         assert!(message.ends_with("other/state, line 1: the state is empty"), "{message}");
         assert!(matches!(kstats.arcstats(), Err(KstatError::Malformed { line: 1, .. })));

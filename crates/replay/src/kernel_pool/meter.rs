@@ -67,11 +67,13 @@ impl PoolMeter {
     fn for_each_zil(&self, mut take: impl FnMut(&str, [u64; ZIL.len()])) -> Result<()> {
         let below = format!("{}/", self.dataset);
         for pool in self.kstats.pools()?.iter().filter(|pool| pool.name() == self.pool) {
-            pool.for_each_objset(ZIL, |dataset, counters| {
+            let unusable = pool.for_each_objset(ZIL, |dataset, counters| {
                 if let Some(role) = dataset.strip_prefix(&below) {
                     take(role, counters.map(|value| value.unwrap_or(0)));
                 }
             })?;
+            // It may be one of the trial's, whose counters would be too low.
+            unusable.into_iter().next().map_or(Ok(()), Err)?;
         }
         Ok(())
     }

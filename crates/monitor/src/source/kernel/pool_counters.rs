@@ -1,5 +1,6 @@
 //! The kstats of one pool. Reading them takes no lock of the pool.
 
+use poolwright_pool::KstatError;
 use poolwright_pool::kstat::{PoolKstats, TxgRecord, TxgState};
 
 use super::ENGINE;
@@ -45,14 +46,23 @@ impl Source for PoolCounters {
         if let Some(state) = self.kstats.state()? {
             readings.add_states(&POOL_STATE_NOW, &[ENGINE, pool], &POOL_STATES, state.as_str());
         }
+        // The state matters most: a file of another kind that cannot be read must not hide that the pool is suspended.
+        let txgs = self.kstats.txgs();
+        let mut unusable: Vec<KstatError> = Vec::new();
         let resource = readings.add(&POOL, [ENGINE, pool]).flag(&POOL_OPEN, true);
-        set_txgs(resource, &self.kstats.txgs()?.unwrap_or_default());
-        self.kstats.for_each_objset(DATASET_COUNTERS.map(|(name, _)| name), |dataset, values| {
-            let resource = readings.add(&DATASET, [ENGINE, pool, dataset]);
-            for ((_, family), value) in DATASET_COUNTERS.into_iter().zip(values) {
-                resource.count(family, value);
-            }
-        })?;
+        match txgs {
+            Ok(txgs) => set_txgs(resource, &txgs.unwrap_or_default()),
+            Err(error) => unusable.push(error),
+        }
+        let objsets =
+            self.kstats.for_each_objset(DATASET_COUNTERS.map(|(name, _)| name), |dataset, values| {
+                let resource = readings.add(&DATASET, [ENGINE, pool, dataset]);
+                for ((_, family), value) in DATASET_COUNTERS.into_iter().zip(values) {
+                    resource.count(family, value);
+                }
+            });
+        unusable.extend(objsets.unwrap_or_else(|error| vec![error]));
+        readings.problems = unusable.iter().map(KstatError::to_string).collect();
         Ok(readings)
     }
 }
