@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use crate::measurement::PointShares;
 use crate::options::Grid;
-use crate::record::block_len;
 use crate::result::Space;
 use crate::statistics::{self, Covariate, Estimated, Many, Pair};
 
@@ -24,6 +23,8 @@ pub(crate) struct Draws {
     passes: u32,
     pairs: Vec<PairDraws>,
     every: Vec<usize>,
+    /// The share of each cell if no record could be compressed.
+    most: Vec<f64>,
 }
 
 /// The covariates' means over all points, computed once for all cells.
@@ -33,7 +34,7 @@ struct CovariateMeans {
 }
 
 impl Draws {
-    pub(crate) fn new(grid: &Grid, every: Vec<usize>) -> Draws {
+    pub(crate) fn new(grid: &Grid, every: Vec<usize>, most: Vec<f64>) -> Draws {
         let one = |_| PairDraws { points: Vec::new(), shares: vec![Vec::new(); grid.geometries.len()] };
         Draws {
             covariates: [Vec::new(), Vec::new()],
@@ -41,6 +42,7 @@ impl Draws {
             passes: 0,
             pairs: (0..grid.pairs()).map(one).collect(),
             every,
+            most,
         }
     }
 
@@ -107,7 +109,7 @@ impl Draws {
     ) -> Estimated {
         let own = &self.pairs[pair];
         let y = &own.shares[g];
-        let y_max = most(grid, pair, g);
+        let y_max = self.most[pair * grid.geometries.len() + g];
         let at = |i: usize| own.points.iter().map(|p| self.covariates[i][*p]).collect();
         let covariates =
             [0, 1].map(|i| Covariate { at: at(i), mean: covariate_means.means[i], anchors: (0.0, 1.0) });
@@ -115,7 +117,11 @@ impl Draws {
         let by_parent = |(parent, g): (usize, usize)| {
             let at = self.shares_at(parent, g, &own.points)?;
             let parents = known.get(&(parent * grid.geometries.len() + g))?;
-            let covariate = Covariate { at, mean: parents.mean, anchors: (0.0, most(grid, parent, g)) };
+            let covariate = Covariate {
+                at,
+                mean: parents.mean,
+                anchors: (0.0, self.most[parent * grid.geometries.len() + g]),
+            };
             let covariance = vec![vec![parents.variance]];
             let many = Many { covariance, df: parents.df, draws: covariate_means.many.draws };
             Some(statistics::regress(y, neighbours, y_max, &[covariate], &many))
@@ -145,11 +151,4 @@ impl Draws {
         let find = |point: &usize| other.points.binary_search(point).ok().map(|i| other.shares[g][i]);
         points.iter().map(find).collect()
     }
-}
-
-/// Returns the share of an incompressible record.
-fn most(grid: &Grid, pair: usize, g: usize) -> f64 {
-    let recordsize = grid.recordsizes[pair / grid.codecs.len()];
-    let block = block_len(u64::MAX, recordsize);
-    grid.geometries[g].1.asize(block) as f64 / block as f64
 }

@@ -46,12 +46,25 @@ pub(crate) struct KnownRecords {
     /// Compressed lengths of some records, in the order of the files.
     pub some: Vec<Packed>,
     /// Those of all records of a file, by the file's number. Without files for which they were not kept.
-    pub files: BTreeMap<usize, Vec<Packed>>,
+    pub files: BTreeMap<usize, LowestBlocks>,
 }
 
-/// The number of lowest indirect blocks of a file with these records.
-pub(crate) fn lowest(records: &[Packed]) -> u64 {
-    if records.len() > 1 { (records.len() as u64).div_ceil(POINTERS) } else { 0 }
+/// The lowest indirect blocks of a file, by number: the compressed lengths of the records that each points to. Blocks that point to
+/// holes only are left out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LowestBlocks(BTreeMap<u64, Vec<Packed>>);
+
+impl LowestBlocks {
+    /// Adds the next record of the file. Records that are left out are holes.
+    pub(crate) fn push(&mut self, number: u64, packed: Packed) {
+        let block = self.0.entry(number / POINTERS).or_default();
+        block.resize((number % POINTERS) as usize, 0);
+        block.push(packed);
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
 }
 
 /// Builds the models of one estimate.
@@ -85,20 +98,24 @@ impl Maker {
     /// one are those of the model.
     pub(crate) fn file(
         &mut self,
-        records: &[Packed],
+        entry: &Entry,
+        blocks: &LowestBlocks,
         setting: &RecordSetting<'_>,
         model: &Model,
     ) -> Result<u64> {
-        if records.len() <= 1 {
+        let records = entry.len.div_ceil(setting.recordsize);
+        if records <= 1 {
             return Ok(0);
         }
-        let (mut sum, mut blocks) = (0, 0);
-        for block in records.chunks(POINTERS as usize) {
+        let (mut sum, mut above) = (0, BTreeMap::new());
+        for (number, block) in &blocks.0 {
             let size = self.compressed(block.iter().copied(), setting)?;
             sum += allocated(size as f64, setting.geometry);
-            blocks += u64::from(size > 0);
+            if size > 0 {
+                *above.entry(number / POINTERS).or_default() += 1;
+            }
         }
-        Ok(sum + model.tree(blocks))
+        Ok(sum + model.levels(above, records.div_ceil(POINTERS)))
     }
 
     fn compressed(
@@ -200,19 +217,25 @@ impl Model {
         if records <= 1 {
             return 0;
         }
-        if !entry.sparse {
+        let ranges = entry.data.units(recordsize);
+        if ranges.len() == 1 && ranges[0] == (0..records) {
             return self.tree(records);
         }
         // The number of pointers in each block of the lowest level. Blocks without any pointer do not exist.
         let mut pointers: BTreeMap<u64, u64> = BTreeMap::new();
-        for range in entry.written_ranges(recordsize) {
+        for range in ranges {
             for block in range.start / POINTERS..range.end.div_ceil(POINTERS) {
                 let inside = range.end.min((block + 1) * POINTERS) - range.start.max(block * POINTERS);
                 *pointers.entry(block).or_default() += inside;
             }
         }
-        // The length of the file decides the number of levels.
-        let (mut sum, mut longest) = (0, records);
+        self.levels(pointers, records)
+    }
+
+    /// Returns the allocated bytes of all levels from one of which the number of pointers in each block is known. `longest` is the
+    /// number of pointers in a file of that length without holes: it decides the number of levels.
+    fn levels(&self, mut pointers: BTreeMap<u64, u64>, mut longest: u64) -> u64 {
+        let mut sum = 0;
         while longest > 1 {
             sum += pointers.values().map(|count| self.one(*count)).sum::<u64>();
             let mut above = BTreeMap::new();

@@ -3,15 +3,14 @@
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use poolwright_host::quoted;
-use rustix::fs::{SeekFrom, seek};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::data_ranges::DataRanges;
 use crate::{Error, Result};
 
 /// A file that was left out.
@@ -29,8 +28,7 @@ pub(crate) struct Entry {
     pub path: PathBuf,
     pub len: u64,
     stamp: Stamp,
-    /// Whether the file may have holes, because it has fewer blocks than bytes.
-    pub sparse: bool,
+    pub data: DataRanges,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,38 +149,41 @@ impl Input {
             self.special += 1;
         } else if !self.seen.insert((meta.dev(), meta.ino())) {
             // The file was already listed under another name.
-        } else if let Err(why) = open(path) {
-            self.skip(path, &why);
-        } else if meta.len() == 0 {
-            self.empty += 1;
         } else {
-            let sparse = meta.blocks() * 512 < meta.len();
-            self.files.push(Entry { path: path.to_owned(), len: meta.len(), stamp: Stamp::of(meta), sparse });
+            match open(path) {
+                Err(why) => self.skip(path, &why),
+                Ok(_) if meta.len() == 0 => self.empty += 1,
+                Ok(file) => {
+                    let (path, len, stamp) = (path.to_owned(), meta.len(), Stamp::of(meta));
+                    self.files.push(Entry { path, len, stamp, data: DataRanges::of(&file, len) });
+                }
+            }
         }
     }
 
     fn finish(mut self) -> Result<Input> {
         self.seen = HashSet::new();
-        if self.files.is_empty() {
-            let paths = self.paths.iter().map(|p| quoted(&p).to_string()).collect::<Vec<_>>().join(", ");
-            let found = match self.skipped.first() {
-                Some(first) => {
-                    let hint =
-                        if self.denied { "\nhint: run this as a user who may read the files" } else { "" };
-                    let (path, why) = (quoted(&first.path), &first.why);
-                    match self.skipped.len() {
-                        1 => format!("the file {path} cannot be read: {why}{hint}"),
-                        n => format!("{n} files cannot be read, the first of them {path}: {why}{hint}"),
-                    }
+        if self.files.is_empty() { Err(self.nothing(&self.skipped)) } else { Ok(self) }
+    }
+
+    /// The error for an input without a file that can be read.
+    pub(crate) fn nothing(&self, skipped: &[Skipped]) -> Error {
+        let paths = self.paths.iter().map(|p| quoted(&p).to_string()).collect::<Vec<_>>().join(", ");
+        let found = match skipped.first() {
+            Some(first) => {
+                let hint = if self.denied { "\nhint: run this as a user who may read the files" } else { "" };
+                let (path, why) = (quoted(&first.path), &first.why);
+                match skipped.len() {
+                    1 => format!("the file {path} cannot be read: {why}{hint}"),
+                    n => format!("{n} files cannot be read, the first of them {path}: {why}{hint}"),
                 }
-                None if self.empty == 1 => "the only file has no content".into(),
-                None if self.empty > 0 => format!("all {} files have no content", self.empty),
-                None if self.special > 0 => "only sockets, pipes or devices found".into(),
-                None => "no files found".into(),
-            };
-            return Err(Error::Empty { paths, found });
-        }
-        Ok(self)
+            }
+            None if self.empty == 1 => "the only file has no content".into(),
+            None if self.empty > 0 => format!("all {} files have no content", self.empty),
+            None if self.special > 0 => "only sockets, pipes or devices found".into(),
+            None => "no files found".into(),
+        };
+        Error::Empty { paths, found }
     }
 }
 
@@ -197,31 +198,8 @@ impl Entry {
         file.metadata().map_or(true, |meta| Stamp::of(&meta) != self.stamp)
     }
 
-    /// Returns the number of records of `recordsize` that contain any written data; the others are holes of the source.
+    /// Returns the number of records of `recordsize` that contain any data; the others are holes.
     pub(crate) fn written_records(&self, recordsize: u64) -> u64 {
-        self.written_ranges(recordsize).into_iter().map(|range| range.end - range.start).sum()
-    }
-
-    /// Returns the records of `recordsize` that contain any written data, as ranges in ascending order.
-    pub(crate) fn written_ranges(&self, recordsize: u64) -> Vec<Range<u64>> {
-        let all = 0..self.len.div_ceil(recordsize);
-        if !self.sparse {
-            return vec![all];
-        }
-        let Ok(file) = open(&self.path) else { return vec![all] };
-        let (mut ranges, mut next_record, mut at) = (Vec::new(), 0, 0);
-        while let Ok(start) = seek(&file, SeekFrom::Data(at)) {
-            if start >= self.len {
-                break;
-            }
-            let end = seek(&file, SeekFrom::Hole(start)).unwrap_or(self.len).clamp(start + 1, self.len);
-            let range = (start / recordsize).max(next_record)..end.div_ceil(recordsize);
-            if !range.is_empty() {
-                next_record = range.end;
-                ranges.push(range);
-            }
-            at = end;
-        }
-        ranges
+        self.data.units(recordsize).into_iter().map(|range| range.end - range.start).sum()
     }
 }

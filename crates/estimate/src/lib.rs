@@ -12,6 +12,7 @@
 //! - `copies=1`, `redundant_metadata=all`, no deduplication, no encryption.
 
 mod concatenation;
+mod data_ranges;
 mod draws;
 mod error;
 mod full;
@@ -59,8 +60,7 @@ pub fn estimate(
     };
     let grid = Grid::new(options)?;
     let source = Source::new(input, options.rate);
-    let mut logical = input.logical_bytes();
-    let mut full = options.full || logical <= options.exact_below;
+    let mut full = options.full || source.data_bytes() <= options.exact_below;
     let mut found = None;
     if !full {
         match sample::run(engine, &source, &grid, options, began, progress)? {
@@ -70,17 +70,15 @@ pub fn estimate(
     }
     let found = match found {
         Some(found) => found,
-        None => {
-            let (sums, whole) = full::run(engine, &source, &grid, options, began, progress)?;
-            logical -= sums.lost;
-            sums.found(&full::off_spaces(input, &grid), input, logical, whole)
-        }
+        None => full::run(engine, &source, &grid, options, began, progress)?,
     };
+    let logical = source.logical_bytes();
     let mut cells = result::cells(&grid, logical, &found.spaces, &found.speed);
     result::add_indirect(&grid, &source, &found.records, &mut Maker::new(engine)?, &mut cells)?;
     Ok(Estimate {
-        files: input.len() as u64,
+        files: source.files().count() as u64,
         logical_bytes: logical,
+        data_bytes: source.data_bytes(),
         sampled_bytes: source.bytes_read(),
         achieved: cells.iter().map(Cell::error).fold(0.0, f64::max),
         cells,

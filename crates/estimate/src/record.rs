@@ -10,6 +10,7 @@ use poolwright_openzfs::codec::{Codec, EMBEDDED_BYTES, Stored};
 use poolwright_openzfs::{Engine, Geometry};
 
 use crate::Result;
+use crate::input::Entry;
 use crate::options::Grid;
 
 /// One record in this many (by compressed bytes) is also decompressed and timed, which slows the codecs down only
@@ -62,6 +63,31 @@ pub(crate) type Packed = u32;
 /// Stands for the length of a record of zeros under `off`, which is stored uncompressed.
 pub(crate) const ZEROS: Packed = Packed::MAX;
 
+/// Bytes of a file. They start at a multiple of every recordsize.
+#[derive(Clone, Copy)]
+pub(crate) struct Stretch<'a> {
+    pub file: &'a Entry,
+    /// Offset in the file.
+    pub start: u64,
+    /// The bytes, and zeros behind them up to the next multiple of every recordsize.
+    pub bytes: &'a [u8],
+    /// The number of bytes of the file.
+    pub len: usize,
+}
+
+impl<'a> Stretch<'a> {
+    /// The records that contain any data, by number. The others are holes.
+    pub(crate) fn records(self, recordsize: u64) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let block = block_len(self.file.len, recordsize) as usize;
+        let numbered = (self.start / recordsize..).zip((0..self.len).step_by(block));
+        numbered.filter_map(move |(number, at)| {
+            let start = self.start + at as u64;
+            let is_data = self.file.data.overlap(start, start + block as u64);
+            is_data.then(|| (number, &self.bytes[at..at + block]))
+        })
+    }
+}
+
 /// The codecs of one thread.
 pub(crate) struct CodecRunner {
     codecs: Vec<Codec>,
@@ -94,40 +120,36 @@ impl CodecRunner {
         }
     }
 
-    /// Adds the space of the records of `buf[..len]` to `asize` (one value per geometry). `buf` starts at a multiple of
-    /// `recordsize` in a file of `file_len`, and is zero from `len` to the next multiple. `packed` receives each
-    /// record's length.
-    #[allow(clippy::too_many_arguments)]
+    /// Adds the space of the records of a stretch to `asize` (one value per geometry). `packed` receives the number and the
+    /// length of each record that is not a hole.
     pub(crate) fn run(
         &mut self,
         (r, recordsize): (usize, u64),
         c: usize,
-        buf: &[u8],
-        len: usize,
-        file_len: u64,
+        stretch: Stretch<'_>,
         asize: &mut [u64],
-        mut packed: impl FnMut(Packed),
+        mut packed: impl FnMut(u64, Packed),
     ) -> Result<()> {
-        let block = block_len(file_len, recordsize) as usize;
         let pair = r * self.ncodecs + c;
         let began = Instant::now();
-        let mut last = (0, 0);
-        let mut records = 0;
-        for at in (0..len).step_by(block) {
-            let n = self.one(c, &buf[at..at + block], asize)?;
-            packed(n as Packed);
-            if n != 0 && n < block {
-                last = (at, n);
+        let mut compressible: Option<&[u8]> = None;
+        let mut bytes = 0;
+        for (number, record) in stretch.records(recordsize) {
+            let n = self.one(c, record, asize)?;
+            packed(number, n as Packed);
+            if n != 0 && n < record.len() {
+                compressible = Some(record);
             }
-            records += 1;
+            bytes += record.len() as u64;
         }
         let speed = &mut self.speed[pair];
         speed.compress_ns += began.elapsed().as_nanos() as u64;
-        speed.compress_bytes += (records * block) as u64;
-        self.undone[pair] += (records * block) as u64;
-        if last.1 != 0 && self.undone[pair] >= DECOMPRESS_ONE_IN * block as u64 {
+        speed.compress_bytes += bytes;
+        self.undone[pair] += bytes;
+        if let Some(record) = compressible.filter(|r| self.undone[pair] >= DECOMPRESS_ONE_IN * r.len() as u64)
+        {
             self.undone[pair] = 0;
-            self.unpack(pair, c, &buf[last.0..last.0 + block])?;
+            self.unpack(pair, c, record)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::Result;
-use crate::indirect::{KnownRecords, Maker, RecordSetting, lowest};
+use crate::indirect::{KnownRecords, Maker, RecordSetting};
 use crate::input::Skipped;
 use crate::options::Grid;
 use crate::record::{Packed, Speed};
@@ -86,6 +86,8 @@ pub struct Estimate {
     pub files: u64,
     /// The sum of their lengths in bytes.
     pub logical_bytes: u64,
+    /// The bytes of data in them. The rest are holes, which are not read.
+    pub data_bytes: u64,
     /// Bytes read.
     pub sampled_bytes: u64,
     /// The cells: recordsize × compression × layout × ashift.
@@ -133,8 +135,8 @@ impl Estimate {
 pub struct Progress<'a> {
     /// Bytes read so far.
     pub read_bytes: u64,
-    /// The input's size in bytes; a full estimate ends when `read_bytes` reaches it.
-    pub logical_bytes: u64,
+    /// The input's bytes of data, without holes; a full estimate ends when `read_bytes` reaches it.
+    pub data_bytes: u64,
     /// The method.
     pub method: Method,
     /// The widest interval so far, as a fraction; infinite until every cell has data.
@@ -213,11 +215,13 @@ pub(crate) fn add_indirect(
         let some: &[Packed] = if some.is_empty() { &raw } else { some };
         let setting = RecordSetting { recordsize: cell.recordsize, codec: &cell.compression, geometry };
         let model = maker.model(some, &setting)?;
-        let is_exact = files.values().map(|records| lowest(records)).sum::<u64>() <= EXACT_BLOCKS;
+        let has_indirect = |file: &usize| source.input.files[*file].len > cell.recordsize;
+        let indirect = files.iter().filter(|(file, _)| has_indirect(file)).map(|(_, blocks)| blocks.len());
+        let is_exact = indirect.sum::<u64>() <= EXACT_BLOCKS;
         cell.total_bytes = cell.allocated_bytes;
-        for (number, file) in source.input.files.iter().enumerate() {
+        for (number, file) in source.files() {
             cell.total_bytes += match files.get(&number).filter(|_| is_exact) {
-                Some(records) => maker.file(records, &setting, &model)?,
+                Some(blocks) => maker.file(file, blocks, &setting, &model)?,
                 None => model.file(file, cell.recordsize),
             };
         }

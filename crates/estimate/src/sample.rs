@@ -1,6 +1,6 @@
 //! Samples places with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
 //!
-//! All files lie end to end on a line, each rounded up to 4K. A pass divides the line into equal parts and draws one
+//! The data of all files lies end to end on a line, without holes and rounded up to 4K. A pass divides the line into equal parts and draws one
 //! point in each, so that every pass covers the whole input. No pass is larger than half of all previous passes
 //! together. Around a point, each recordsize has its window: the record at the point, or the surrounding 64K if records
 //! are smaller. `asize` of the window divided by its length on the line is then an unbiased estimate of the ratio of
@@ -16,7 +16,6 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use poolwright_host::quoted;
 use poolwright_openzfs::codec::Codec;
 use poolwright_openzfs::{Compression, Engine, Geometry};
 use rand::{RngExt as _, SeedableRng};
@@ -26,10 +25,9 @@ use crate::concatenation::Concatenation;
 use crate::draws::Draws;
 use crate::full;
 use crate::indirect::KnownRecords;
-use crate::input::Entry;
 use crate::measurement::{Measurement, PointShares};
 use crate::options::{Grid, Options, nominal_speed};
-use crate::record::{CodecRunner, Packed, Speed};
+use crate::record::{CodecRunner, Packed, Speed, Stretch};
 use crate::result::{self, Cell, Ended, Method, Progress, Space};
 use crate::source::{self, Pages, Source};
 use crate::{Error, Result};
@@ -43,8 +41,8 @@ const RAREST: usize = 64;
 const BATCH: usize = 32;
 /// The minimum window in bytes, and the data on which covariates are measured.
 pub(crate) const WINDOW: u64 = 64 << 10;
-/// The number of times that a place is drawn again if its file cannot be read.
-const REDRAWS: usize = 16;
+/// The unit of the line in bytes. Otherwise, the tail of a tiny file could get more weight than its share.
+const LINE_UNIT: u64 = 4 << 10;
 /// The nominal speed of measuring the covariates of 64K, and of reading, in MiB/s.
 const SCOUT_SPEED: f64 = 150.0;
 const READ_SPEED: f64 = 600.0;
@@ -113,10 +111,10 @@ pub(crate) fn run(
         source,
         grid,
         options,
-        line: Concatenation::new(source),
+        line: Concatenation::new(source, LINE_UNIT),
         rng: ChaCha8Rng::seed_from_u64(options.seed),
         deadline: options.time_limit.map(|limit| began + limit),
-        every: every_pair.clone(),
+        every: every_pair,
     };
     let lz4 = Compression::parse("lz4")?;
     let space = grid.max_recordsize().max(WINDOW) as usize;
@@ -126,7 +124,7 @@ pub(crate) fn run(
         buf: Pages::new(space),
     };
     let mut workers: Vec<Worker> = (0..options.threads()).map(worker).collect();
-    sampler.passes(&mut workers, Draws::new(grid, every_pair), began, progress)
+    sampler.passes(&mut workers, began, progress)
 }
 
 /// The outcome of a sample: figures, or the decision that a full estimate is cheaper.
@@ -139,27 +137,41 @@ impl Sampler<'_> {
     fn passes(
         &mut self,
         workers: &mut [Worker],
-        mut draws: Draws,
         began: Instant,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Outcome> {
-        let off = full::off_spaces(self.source.input, self.grid);
-        let logical = self.source.input.logical_bytes();
+        let mut draws = self.no_draws();
+        let mut off = full::off_spaces(self.source, self.grid);
         let mut kept = (vec![Vec::new(); self.grid.pairs()], [0u64; 256]);
         let mut cells: Vec<Cell> = Vec::new();
         let mut spaces: Vec<Space> = Vec::new();
+        let mut lost = 0;
         let ended = loop {
             let points = next_pass(draws.points(), &cells, self.options.within);
             let wanted = self.wanted(&cells);
-            let mut report = |own: &Self| progress(&own.progress(logical, began, &cells));
-            let Some(pass) = self.pass(workers, points, &wanted, !cells.is_empty(), &mut report)? else {
+            let mut report = |own: &Self| progress(&own.progress(began, &cells));
+            let pass = self.pass(workers, points, &wanted, !cells.is_empty(), &mut report)?;
+            if self.source.lost() > lost {
+                // Some files are gone, or cannot be read. Begin again with the others, which keeps every pass a sample of all.
+                lost = self.source.lose_missing();
+                self.line = Concatenation::new(self.source, LINE_UNIT);
+                if self.line.len() == 0 {
+                    return Err(self.source.input.nothing(&self.source.skipped()));
+                }
+                off = full::off_spaces(self.source, self.grid);
+                draws = self.no_draws();
+                kept = (vec![Vec::new(); self.grid.pairs()], [0; 256]);
+                (cells, spaces) = (Vec::new(), Vec::new());
+                continue;
+            }
+            let Some(pass) = pass else {
                 break if self.options.cancelled() { Ended::Interrupted } else { Ended::Limit };
             };
             keep(&pass, &mut kept);
             draws.push(pass);
             spaces = draws.spaces(self.grid, &off, self.line.len());
-            cells = result::cells(self.grid, logical, &spaces, &speeds(workers));
-            progress(&self.progress(logical, began, &cells));
+            cells = result::cells(self.grid, self.source.logical_bytes(), &spaces, &speeds(workers));
+            progress(&self.progress(began, &cells));
             let achieved = cells.iter().map(Cell::error).fold(0.0, f64::max);
             if achieved <= self.options.within {
                 break Ended::Done;
@@ -182,20 +194,32 @@ impl Sampler<'_> {
         Ok(Outcome::Measurement(Box::new(Measurement { spaces, speed, records, histogram, places, ended })))
     }
 
+    fn no_draws(&self) -> Draws {
+        // An incompressible record takes its block. Where holes part the data, records contain more than the data.
+        let most = |r: usize, g: usize| {
+            let (block, geometry) = (self.grid.recordsizes[r], &self.grid.geometries[g].1);
+            let of_all = full::off(self.source, self.grid, r, g) as f64 / self.line.len().max(1) as f64;
+            of_all.max(geometry.asize(block) as f64 / block as f64)
+        };
+        let geometries = 0..self.grid.geometries.len();
+        let of_pair = |pair: usize| geometries.clone().map(move |g| most(pair / self.grid.codecs.len(), g));
+        Draws::new(self.grid, self.every.clone(), (0..self.grid.pairs()).flat_map(of_pair).collect())
+    }
+
     /// Whether reading and compressing everything would take less time than the missing draws, and is within the
     /// limits.
     fn all_is_cheaper(&self, cells: &[Cell], achieved: f64, began: Instant) -> bool {
-        let (options, logical) = (self.options, self.source.input.logical_bytes());
-        if options.exact_below == 0 || options.byte_limit.is_some_and(|b| b < logical) {
+        let (options, data) = (self.options, self.source.data_bytes());
+        if options.exact_below == 0 || options.byte_limit.is_some_and(|b| b < data) {
             return false;
         }
         let codecs: f64 = cells
             .iter()
             .step_by(self.grid.geometries.len())
             .filter_map(|c| c.compress_mib_s)
-            .map(|speed| logical as f64 / (1 << 20) as f64 / speed / options.threads() as f64)
+            .map(|speed| data as f64 / (1 << 20) as f64 / speed / options.threads() as f64)
             .sum();
-        let reading = options.rate.map_or(0.0, |rate| logical as f64 / rate as f64);
+        let reading = options.rate.map_or(0.0, |rate| data as f64 / rate as f64);
         let all = codecs.max(reading);
         let spent = began.elapsed().as_secs_f64();
         let missing = spent * ((achieved / options.within).powi(2) - 1.0);
@@ -203,7 +227,7 @@ impl Sampler<'_> {
         all < missing.min(left)
     }
 
-    /// Runs one pass. Returns `None` if it was interrupted.
+    /// Runs one pass. Returns `None` if it was interrupted, or if a file can no longer be read.
     fn pass(
         &mut self,
         workers: &mut [Worker],
@@ -215,9 +239,10 @@ impl Sampler<'_> {
         let ranks = ranks(points, &mut self.rng);
         let drawn: Vec<u64> = (0..points).map(|i| self.point(i, points)).collect();
         let mut out = Vec::with_capacity(points);
-        let mut next = self.open(&drawn, &ranks, points, 0, wanted)?;
+        let Some(mut next) = self.open(&drawn, &ranks, 0, wanted) else { return Ok(None) };
         for at in (0..points).step_by(BATCH) {
-            let places = std::mem::replace(&mut next, self.open(&drawn, &ranks, points, at + BATCH, wanted)?);
+            let Some(after) = self.open(&drawn, &ranks, at + BATCH, wanted) else { return Ok(None) };
+            let places = std::mem::replace(&mut next, after);
             let Some(seen) = self.look(workers, &places, wanted, may_stop)? else { return Ok(None) };
             out.extend(seen);
             report(self);
@@ -232,47 +257,26 @@ impl Sampler<'_> {
         self.rng.random_range(low..high.max(low + 1))
     }
 
-    /// Opens the files of a batch and requests readahead of their bytes.
-    fn open(
-        &mut self,
-        drawn: &[u64],
-        ranks: &[usize],
-        points: usize,
-        at: usize,
-        wanted: &[bool],
-    ) -> Result<Vec<SamplePoint>> {
+    /// Opens the files of a batch and requests readahead of their bytes. Returns `None` if a file can no longer be opened.
+    fn open(&self, drawn: &[u64], ranks: &[usize], at: usize, wanted: &[bool]) -> Option<Vec<SamplePoint>> {
         let mut out = Vec::new();
         for i in at..drawn.len().min(at + BATCH) {
-            let point = self.open_one(i, points, drawn[i], ranks[i])?;
+            let (file, offset) = self.line.locate(drawn[i]);
+            let point = SamplePoint { rank: ranks[i], file, offset, open: self.source.open(file)? };
             let size = self.widest(wanted, point.rank);
             if self.options.rate.is_none() {
                 self.source.announce(&point.open, point.offset / size * size, size);
             }
             out.push(point);
         }
-        Ok(out)
+        Some(out)
     }
 
-    fn open_one(&mut self, i: usize, points: usize, drawn: u64, rank: usize) -> Result<SamplePoint> {
-        let mut point = drawn;
-        for _ in 0..REDRAWS {
-            let (file, offset) = self.line.locate(point);
-            if let Some(open) = self.source.open(file) {
-                return Ok(SamplePoint { rank, file, offset, open });
-            }
-            point = self.point(i, points);
-        }
-        let path = quoted(&self.source.input.files[self.line.locate(point).0].path);
-        Err(Error::Invalid(format!(
-            "cannot open {path} and its neighbours any more\nhint: if they were removed, run the estimate again"
-        )))
-    }
-
-    fn progress<'c>(&self, logical: u64, began: Instant, cells: &'c [Cell]) -> Progress<'c> {
+    fn progress<'c>(&self, began: Instant, cells: &'c [Cell]) -> Progress<'c> {
         let widest = cells.iter().map(Cell::error).fold(0.0, f64::max);
         Progress {
             read_bytes: self.source.bytes_read(),
-            logical_bytes: logical,
+            data_bytes: self.source.data_bytes(),
             method: Method::Sampled,
             achieved: if cells.is_empty() { f64::INFINITY } else { widest },
             seconds: began.elapsed().as_secs_f64(),
@@ -304,7 +308,7 @@ impl Sampler<'_> {
         wanted
     }
 
-    /// Measures a batch of places on all threads. Returns `None` if it was interrupted.
+    /// Measures a batch of places on all threads. Returns `None` if it was interrupted, or if a file can no longer be read.
     fn look(
         &self,
         workers: &mut [Worker],
@@ -366,7 +370,8 @@ impl Sampler<'_> {
         sizes.filter_map(of).max().unwrap_or(0).max(WINDOW)
     }
 
-    /// Measures the covariates of a place and runs the wanted pairs on it.
+    /// Measures the covariates of a place and runs the wanted pairs on it. Returns `None` if it is late, or if the file can no
+    /// longer be read.
     fn place(
         &self,
         worker: &mut Worker,
@@ -374,24 +379,27 @@ impl Sampler<'_> {
         wanted: &[bool],
         late: &dyn Fn() -> bool,
     ) -> Result<Option<PointShares>> {
-        let &Entry { len: file_len, sparse, .. } = &self.source.input.files[point.file];
+        let file = &self.source.input.files[point.file];
         let size = self.widest(wanted, point.rank);
-        let (base, len, _) = self.line.window(point.file, file_len, point.offset, size);
+        let (base, len, _) = self.line.window(point.file, file.len, point.offset, size);
         let buf = &mut worker.buf[..size as usize];
         buf[len as usize..].fill(0);
         if !self.source.read(point.file, &point.open, base, &mut buf[..len as usize]) {
-            buf.fill(0);
+            return Ok(None);
         }
-        let (at, n, _) = self.line.window(point.file, file_len, point.offset, WINDOW);
+        let (at, n, _) = self.line.window(point.file, file.len, point.offset, WINDOW);
+        let data = file.data.within(at, at + n).map(|range| range.end - range.start).sum::<u64>();
         let at = (at - base) as usize;
-        let n = n.next_multiple_of(512) as usize;
-        let mut seen = scout(&mut worker.scout, point.file, &buf[at..at + n])?;
+        let bytes = &buf[at..at + n.next_multiple_of(512) as usize];
+        let mut seen = scout(&mut worker.scout, point.file, bytes, n - data)?;
         for (r, recordsize) in self.grid.recordsizes.iter().copied().enumerate() {
             if recordsize > size {
                 continue; // not wanted; only the bytes of the widest wanted window have been read
             }
-            let window = self.line.window(point.file, file_len, point.offset, recordsize.max(WINDOW));
-            let buf = &worker.buf[(window.0 - base) as usize..size as usize];
+            let (start, len, on_line) =
+                self.line.window(point.file, file.len, point.offset, recordsize.max(WINDOW));
+            let bytes = &worker.buf[(start - base) as usize..size as usize];
+            let stretch = Stretch { file, start, bytes, len: len as usize };
             for c in
                 (0..self.grid.codecs.len()).filter(|c| self.runs(self.grid.pair(r, *c), wanted, point.rank))
             {
@@ -400,16 +408,9 @@ impl Sampler<'_> {
                 }
                 let mut asize = vec![0; self.grid.geometries.len()];
                 let mut packed = Vec::new();
-                let len = window.1 as usize;
-                // The model of indirect blocks counts the written records of a sparse file.
-                let keep = |n: Packed| {
-                    if n > 0 || !sparse {
-                        packed.push(n);
-                    }
-                };
-                worker.codecs.run((r, recordsize), c, buf, len, file_len, &mut asize, keep)?;
+                worker.codecs.run((r, recordsize), c, stretch, &mut asize, |_, n| packed.push(n))?;
                 let pair = self.grid.pair(r, c);
-                seen.shares.push((pair, asize.iter().map(|a| *a as f64 / window.2 as f64).collect()));
+                seen.shares.push((pair, asize.iter().map(|a| *a as f64 / on_line as f64).collect()));
                 seen.packed.push((pair, packed));
             }
         }
@@ -432,16 +433,18 @@ fn ranks(points: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     ranks
 }
 
-/// Measures the covariates: the compressed length under lz4 and the entropy, both as fractions.
-fn scout(codec: &mut Codec, file: usize, bytes: &[u8]) -> Result<PointShares> {
+/// Measures the covariates: the compressed length under lz4 and the entropy, both as fractions. `holes` is the number of bytes
+/// that belong to holes.
+fn scout(codec: &mut Codec, file: usize, bytes: &[u8], holes: u64) -> Result<PointShares> {
     let mut histogram = [0; 256];
     source::count(bytes, &mut histogram);
+    histogram[0] -= holes;
     codec.store(bytes, &Geometry::plain(9))?;
     let entropy = source::entropy(&histogram) / 8.0;
     let packed = match codec.compressed().len() {
         0 if entropy == 0.0 => 0.0,
         0 => 1.0,
-        n => n as f64 / bytes.len() as f64,
+        n => (n as f64 / (bytes.len() as u64 - holes) as f64).min(1.0),
     };
     Ok(PointShares { file, scout: [packed, entropy], shares: Vec::new(), packed: Vec::new(), histogram })
 }

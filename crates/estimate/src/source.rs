@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::input::{self, Input, Skipped};
+use crate::input::{self, Entry, Input, Skipped};
 
 /// Limits the rate to a number of bytes per second.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub(crate) struct Source<'a> {
     pub input: &'a Input,
     rate: Rate,
     changed: Vec<AtomicBool>,
+    /// The files that could not be read any more. No figure includes them.
+    lost: Vec<AtomicBool>,
     failed: Mutex<Vec<Skipped>>,
     read: AtomicU64,
 }
@@ -46,9 +48,46 @@ impl<'a> Source<'a> {
             input,
             rate: Rate { bytes_s, free_at: Mutex::new(Instant::now()) },
             changed: input.files.iter().map(|_| AtomicBool::new(false)).collect(),
+            lost: input.files.iter().map(|_| AtomicBool::new(false)).collect(),
             failed: Mutex::default(),
             read: AtomicU64::new(0),
         }
+    }
+
+    /// Whether a file could not be read.
+    pub(crate) fn is_lost(&self, file: usize) -> bool {
+        self.lost[file].load(Ordering::SeqCst)
+    }
+
+    /// The files that have not been lost, with their numbers.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        self.input.files.iter().enumerate().filter(|(file, _)| !self.is_lost(*file))
+    }
+
+    /// The number of lost files.
+    pub(crate) fn lost(&self) -> usize {
+        self.lost.iter().filter(|lost| lost.load(Ordering::SeqCst)).count()
+    }
+
+    /// Loses the files whose names are gone, and returns the number of all lost files. A database removes temporary files in
+    /// groups.
+    pub(crate) fn lose_missing(&self) -> usize {
+        let missing =
+            self.files().filter_map(|(file, entry)| Some((file, std::fs::metadata(&entry.path).err()?)));
+        for (file, why) in missing.collect::<Vec<_>>() {
+            self.fail(file, &why);
+        }
+        self.lost()
+    }
+
+    /// The sum of the files' lengths, without lost files.
+    pub(crate) fn logical_bytes(&self) -> u64 {
+        self.files().map(|(_, file)| file.len).sum()
+    }
+
+    /// The bytes of data, without holes and lost files.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.files().map(|(_, file)| file.data.bytes()).sum()
     }
 
     /// Opens a file. Returns `None`, and reports the file as skipped, if that is no longer possible.
@@ -58,6 +97,7 @@ impl<'a> Source<'a> {
     }
 
     fn fail(&self, file: usize, why: &std::io::Error) {
+        self.lost[file].store(true, Ordering::SeqCst);
         let skipped = Skipped { path: self.input.files[file].path.clone(), why: why.to_string() };
         let mut failed = self.failed.lock().unwrap_or_else(|broken| broken.into_inner());
         if !failed.contains(&skipped) {
@@ -72,9 +112,34 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Fills `buf` from `start`; bytes beyond the end of the file are zero. Returns false, and reports the file as
-    /// skipped, if it cannot be read.
+    /// Fills `buf` from `start`. Bytes of holes and beyond the end of the file are zero. Returns false, and reports the file
+    /// as skipped, if it cannot be read.
     pub(crate) fn read(&self, file: usize, open: &File, start: u64, buf: &mut [u8]) -> bool {
+        let (mut filled, mut is_short) = (0, false);
+        for range in self.input.files[file].data.within(start, start + buf.len() as u64) {
+            let (from, to) = ((range.start - start) as usize, (range.end - start) as usize);
+            buf[filled..from].fill(0);
+            match self.read_data(open, range.start, &mut buf[from..to]) {
+                Ok(n) => {
+                    buf[from + n..to].fill(0);
+                    is_short |= n < to - from;
+                }
+                Err(why) => {
+                    self.fail(file, &why);
+                    return false;
+                }
+            }
+            filled = to;
+        }
+        buf[filled..].fill(0);
+        if is_short || self.input.files[file].changed(open) {
+            self.changed[file].store(true, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Returns the number of bytes before the end of the file.
+    fn read_data(&self, open: &File, start: u64, buf: &mut [u8]) -> std::io::Result<usize> {
         self.rate.wait(buf.len() as u64);
         let mut done = 0;
         while done < buf.len() {
@@ -82,18 +147,11 @@ impl<'a> Source<'a> {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(why) if why.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(why) => {
-                    self.fail(file, &why);
-                    return false;
-                }
+                Err(why) => return Err(why),
             }
         }
         self.read.fetch_add(done as u64, Ordering::Relaxed);
-        if done < buf.len() || self.input.files[file].changed(open) {
-            self.changed[file].store(true, Ordering::Relaxed);
-        }
-        buf[done..].fill(0);
-        true
+        Ok(done)
     }
 
     pub(crate) fn bytes_read(&self) -> u64 {

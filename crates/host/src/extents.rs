@@ -18,7 +18,7 @@ pub fn next_data(file: &File, at: u64, length: u64) -> io::Result<Option<(u64, u
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
         // The file system does not report holes.
-        Err(Errno::INVAL) => return Ok(Some((at, length))),
+        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Some((at, length))),
         Err(why) => return Err(why.into()),
     };
     let end = seek(file, SeekFrom::Hole(start)).unwrap_or(length);

@@ -27,14 +27,14 @@ pub enum Detail {
 /// One line on an estimate in progress.
 pub fn status(p: &Progress<'_>) -> String {
     let read = format_size(p.read_bytes);
-    let of = format_size(p.logical_bytes);
+    let of = format_size(p.data_bytes);
     match p.method {
         Method::Sampled if p.achieved.is_finite() => {
             format!("{read} of {of} read in {:.0} s, widest interval ±{:.1} %", p.seconds, p.achieved * 100.0)
         }
         Method::Sampled => format!("{read} of {of} read in {:.0} s", p.seconds),
         Method::Full => {
-            let done = p.read_bytes as f64 / p.logical_bytes.max(1) as f64;
+            let done = p.read_bytes as f64 / p.data_bytes.max(1) as f64;
             let left = if done > 0.0 { p.seconds / done - p.seconds } else { f64::NAN };
             format!("{read} of {of} ({:.0} %), about {left:.0} s left", done * 100.0)
         }
@@ -50,8 +50,12 @@ pub fn text(found: &Estimate, choice: Detail, to: Terminal) -> String {
             format!("{} read at {places}, seed {}", format_size(found.sampled_bytes), found.seed)
         }
     };
+    let data = match found.data_bytes < found.logical_bytes {
+        true => format!(", {} of it data and the rest holes", Unit::Bytes.format(found.data_bytes as f64)),
+        false => String::new(),
+    };
     format!(
-        "{}, {}: {how}, in {:.1} s; entropy {:.2} bits/byte\n{}{}",
+        "{}, {}{data}: {how}, in {:.1} s; entropy {:.2} bits/byte\n{}{}",
         counted(found.files, "file"),
         Unit::Bytes.format(found.logical_bytes as f64),
         found.seconds,

@@ -8,7 +8,9 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 use poolwright_estimate as estimate;
 use poolwright_estimate::{Ended, Estimate, Input, Layout, Options, Progress};
+use poolwright_host::quoted;
 use poolwright_render::estimate_text::{self, Detail, status, tables, text};
+use poolwright_trace::layout;
 
 use super::options::{Usage, parse_size, parse_time};
 use crate::{interrupt, progress_line, stdout};
@@ -24,7 +26,8 @@ const QUIET: Duration = Duration::from_secs(1);
 /// everything and is exact. Writes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Files, and directories, which include everything below them on the same file system
+    /// Files, and directories, which include everything below them on the same file system, and what a database's links lead to
+    /// (PostgreSQL's log and tablespaces)
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
@@ -83,7 +86,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let mut options = options(&args).context(Usage)?;
     options.cancel = interrupt::watch()?;
-    let input = Input::paths(&args.paths)?;
+    let input = Input::paths(&with_linked(&args.paths))?;
     let choice = choice(&args);
     let mut screen = Screen::new(choice);
     let found = estimate::estimate(&input, &options, &mut |p| screen.show(p));
@@ -99,6 +102,16 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     warn(&found);
     Ok(if found.ended == Ended::Interrupted { 130 } else { 0 })
+}
+
+/// The paths, and the directories to which links of the databases in them lead: those that `record` follows.
+fn with_linked(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut all = paths.to_vec();
+    for linked in paths.iter().flat_map(|path| layout::linked_directories_below(path)) {
+        eprintln!("poolwright: note: {} leads out of the directory, and is included", quoted(&linked));
+        all.push(linked);
+    }
+    all
 }
 
 fn options(args: &Args) -> anyhow::Result<Options> {
