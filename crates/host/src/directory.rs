@@ -13,16 +13,20 @@ use std::fs::{File, FileTimes, Metadata};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, Uid, chownat,
-    fsync, linkat, mkdirat, openat, openat2, readlinkat, renameat, renameat_with, symlinkat, unlinkat,
-    utimensat,
+    fchmod, fchown, fsync, linkat, mkdirat, openat, openat2, readlinkat, renameat, renameat_with, symlinkat,
+    unlinkat, utimensat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::private::{self, Unsafe};
+
+mod named;
 
 /// Attempts to open a path while directories on it are being renamed (`EAGAIN`, see `openat2(2)`).
 const MAX_ATTEMPTS: u32 = 100;
@@ -178,11 +182,16 @@ impl Directory {
     /// Creates a directory with mode 0700, and opens it. The name must not exist.
     ///
     /// # Errors
-    /// The host's errors, `AlreadyExists` among them.
+    /// The host's errors, `AlreadyExists` among them; [`Unsafe::Owner`] if another user has put a directory in its place meanwhile.
     pub fn create_directory(&self, name: impl AsRef<OsStr>) -> io::Result<Directory> {
         let name = name_of(name.as_ref())?;
         mkdirat(&self.open, name, Mode::from_raw_mode(private::DIR))?;
-        self.directory(name)
+        let created = self.directory(name)?;
+        let owner = created.metadata()?.uid();
+        match owner == geteuid().as_raw() {
+            true => Ok(created),
+            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, Unsafe::Owner(owner))),
+        }
     }
 
     /// Creates a symbolic link. The name must not exist.
@@ -297,6 +306,22 @@ impl Directory {
         let time = |(tv_sec, tv_nsec)| Timespec { tv_sec, tv_nsec };
         let times = Timestamps { last_access: time(accessed), last_modification: time(modified) };
         Ok(utimensat(&self.open, name_of(name.as_ref())?, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Sets its own mode.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        Ok(fchmod(&self.open, Mode::from_raw_mode(mode))?)
+    }
+
+    /// Gives it to a user and a group.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn give_to(&self, (uid, gid): (u32, u32)) -> io::Result<()> {
+        Ok(fchown(&self.open, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?)
     }
 
     /// Sets its own times.

@@ -26,6 +26,8 @@ pub enum Unsafe {
     NotADirectory,
     /// It is not a regular file.
     NotAFile,
+    /// It is a symbolic link that the user with this ID can change.
+    Link(u32),
 }
 
 impl std::fmt::Display for Unsafe {
@@ -34,6 +36,7 @@ impl std::fmt::Display for Unsafe {
             Unsafe::Owner(uid) => write!(f, "it belongs to user {uid}"),
             Unsafe::NotADirectory => f.write_str("it is not a directory"),
             Unsafe::NotAFile => f.write_str("it is not a regular file"),
+            Unsafe::Link(uid) => write!(f, "it leads through a link that user {uid} can change"),
         }
     }
 }
