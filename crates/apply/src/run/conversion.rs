@@ -1,5 +1,6 @@
 //! The steps from one state to the other: properties, copies, the time without the database, and its start.
 
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use poolwright_host::writers::find_writer_of_mounts;
@@ -178,7 +179,7 @@ impl Run<'_> {
         self.observer.stage(Stage::Commit);
         for (at, (of, files)) in datasets.iter().zip(&of_scans).enumerate() {
             for file in files {
-                of.copies.commit(file)?;
+                commit(of, file)?;
                 self.outcome.files += 1;
                 self.outcome.bytes += file.identity.length;
             }
@@ -303,6 +304,18 @@ fn to_rewrite<'s>(direction: Direction, of: &OpenDataset, scan: &'s FileScan) ->
 
 fn total(pending: &[Pending]) -> u64 {
     pending.iter().map(|(_, file)| file.identity.length).sum()
+}
+
+/// Replaces a file by its copy, which counts for the quota of its owner from now on.
+fn commit(of: &OpenDataset, file: &FileEntry) -> Result<()> {
+    match of.copies.commit(file) {
+        // What the files that were replaced before have used counts until the pool is synced.
+        Err(Error::Host { cause, .. }) if cause.kind() == ErrorKind::QuotaExceeded => {
+            of.admin.change(&DatasetChange::Sync { pool: pool_of(&of.work.dataset).to_owned() })?;
+            of.copies.commit(file)
+        }
+        committed => committed,
+    }
 }
 
 /// Refuses files that have changed since they were copied.

@@ -145,7 +145,11 @@ fn per_second(bytes: u64, time: Duration) -> u64 {
 fn short(root: &Directory, available: u64, rate: u64) -> Result<()> {
     let writes = match rate {
         0 => String::new(),
-        rate => format!(", and the database writes {} a second", format_size(rate)),
+        rate => format!(
+            ": the database writes {} a second, so {} must stay free",
+            format_size(rate),
+            format_size(reserve(rate))
+        ),
     };
     refused(format!(
         "{} has only {} left{writes}\nhint: free space, or destroy snapshots that are not needed; a quota counts too",
