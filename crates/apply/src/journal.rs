@@ -18,11 +18,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::refused;
+use crate::service::Downtime;
 use crate::work::{DatasetWork, Direction};
 use crate::{Error, Result};
 
 /// The file with the entries.
 const FILE: &str = "journal.jsonl";
+/// The file that says that the database was started after the process that had stopped it was killed.
+const RESTARTED: &str = "restarted";
 /// The version of the format. Version 2 can have directories that move.
 const VERSION: u32 = 2;
 /// The program that writes journals, and its version.
@@ -63,6 +66,9 @@ enum Entry {
         /// For [`JournalPhase::Stopped`]: whether this run stopped the database.
         #[serde(default)]
         stopped: bool,
+        /// Whether the database that was stopped was started again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        started: bool,
     },
     /// The snapshots were destroyed: the plan cannot be undone any more.
     Discarded { at: String },
@@ -152,7 +158,7 @@ pub struct Journal {
     dir: PathBuf,
     file: File,
     state: Option<JournalState>,
-    _lock: File,
+    lock: File,
 }
 
 /// A short text that identifies a plan: its time, its directory and its recommendations. Confirming a plan does not change it.
@@ -190,7 +196,29 @@ impl Journal {
         let whole = whole_lines(&text);
         file.set_len(whole.len() as u64).map_err(Error::host("truncate", &path))?;
         let state = parse(&path, whole)?;
-        Ok(Journal { journals: journals.to_owned(), dir, file, state, _lock: lock })
+        let mut journal = Journal { journals: journals.to_owned(), dir, file, state, lock };
+        if Downtime::take_note(&journal.dir.join(RESTARTED)) && journal.state.is_some() {
+            journal.enter_started()?;
+        }
+        Ok(journal)
+    }
+
+    /// What stops and starts the database of the plan.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn downtime(&self) -> Result<Downtime> {
+        self.downtime_with_note(RESTARTED)
+    }
+
+    /// As [`Journal::downtime`], with a file of another name in the journal's directory that says that the database was started after the
+    /// process that had stopped it was killed.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn downtime_with_note(&self, note: &str) -> Result<Downtime> {
+        let lock = self.lock.try_clone().map_err(Error::host("use", &self.dir))?;
+        Ok(Downtime::new(lock, self.dir.join(note)))
     }
 
     /// The plan's state; `None` if it was never applied.
@@ -245,6 +273,19 @@ impl Journal {
         let mut entry = entry(direction, JournalPhase::Stopped);
         if let Entry::Phase { stopped, .. } = &mut entry {
             *stopped = stopped_now;
+        }
+        self.append(&entry)
+    }
+
+    /// Notes that the database that was stopped was started again, in the present phase.
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn enter_started(&mut self) -> Result<()> {
+        let Some(state) = &self.state else { return Ok(()) };
+        let mut entry = entry(state.direction, state.phase);
+        if let Entry::Phase { started, .. } = &mut entry {
+            *started = true;
         }
         self.append(&entry)
     }
@@ -304,7 +345,14 @@ impl Journal {
 }
 
 fn entry(direction: Direction, phase: JournalPhase) -> Entry {
-    Entry::Phase { direction, phase, at: poolwright_host::time::now(), state: None, stopped: false }
+    Entry::Phase {
+        direction,
+        phase,
+        at: poolwright_host::time::now(),
+        state: None,
+        stopped: false,
+        started: false,
+    }
 }
 
 /// The work of a plan whose last run was interrupted; `None` if it was not. Takes no lock.
@@ -394,13 +442,13 @@ fn add(state: &mut Option<JournalState>, entry: Entry) {
                 is_discarded: false,
             });
         }
-        Entry::Phase { direction, phase, state: files, stopped, .. } => {
+        Entry::Phase { direction, phase, state: files, stopped, started, .. } => {
             if let Some(state) = state {
                 // A database that was started by others in the meantime is stopped again in a later phase.
                 let is_same = state.direction == direction;
                 state.phase = if is_same { state.phase.max(phase) } else { phase };
                 state.direction = direction;
-                state.is_stopped = (state.is_stopped || stopped) && phase != JournalPhase::Done;
+                state.is_stopped = (state.is_stopped || stopped) && !started && phase != JournalPhase::Done;
                 if files.is_some() {
                     state.committed = files;
                 }
@@ -439,6 +487,17 @@ mod tests {
         journal.enter_stopped(Direction::Apply, true).unwrap();
         journal.enter_committed(Direction::Apply, Some("files".to_owned())).unwrap();
         assert!(journal.state().unwrap().is_stopped);
+        journal.enter_started().unwrap();
+        let state = journal.state().unwrap();
+        assert_eq!((state.is_stopped, state.phase), (false, JournalPhase::Committed));
+        journal.enter_stopped(Direction::Apply, true).unwrap();
+        drop(journal);
+
+        // As a guardian leaves it.
+        std::fs::write(dir.path().join("0123").join(RESTARTED), "").unwrap();
+        drop(Journal::open(dir.path(), "0123").unwrap());
+        let mut journal = Journal::open(dir.path(), "0123").unwrap();
+        assert!(!journal.state().unwrap().is_stopped && !dir.path().join("0123").join(RESTARTED).exists());
         journal.enter(Direction::Apply, JournalPhase::Done).unwrap();
         drop(journal);
 

@@ -24,4 +24,4 @@ pub use assessment::{Assessment, Assessor};
 pub use error::{Error, Result};
 pub use journal::{Journal, PlanWork, plan_id};
 pub use run::{Options, Outcome, Run, RunObserver, Stage};
-pub use service::Service;
+pub use service::{Downtime, Service};

@@ -7,12 +7,11 @@ mod space;
 mod way_back;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
-use poolwright_host::writers::Writer;
 use poolwright_pool::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,17 +20,12 @@ use crate::assessment::{Assessment, admin_of, open_mount};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState, PlanWork};
 use crate::rewrite::{Copies, HiddenDir};
-use crate::service::Service;
+use crate::service::{Downtime, Service, check_namespace};
 use crate::work::{DatasetWork, Direction};
 use crate::{Error, Result};
 use poolwright_datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 
 pub use observer::{RunObserver, Stage};
-
-/// How long a database that does not start may still be ending.
-const END_TIME: Duration = Duration::from_secs(30);
-/// How often this is checked.
-const POLL: Duration = Duration::from_millis(100);
 
 /// How to apply or undo a plan.
 #[derive(Clone, Debug, Default)]
@@ -63,52 +57,6 @@ impl Options {
                 most.as_secs_f64()
             )),
             _ => Ok(()),
-        }
-    }
-
-    /// Stops the database, and waits until no process has a file of these mount points open for writing.
-    ///
-    /// # Errors
-    /// Those of [`Service::stop`].
-    pub fn stop_service(&self, observer: &mut dyn RunObserver, roots: &[PathBuf]) -> Result<()> {
-        observer.stage(Stage::Stop);
-        if let Some(command) = self.service.stop_command() {
-            observer.command(&command);
-        }
-        self.service.stop(roots, &|| observer.is_interrupted())
-    }
-
-    /// Starts the database that this run or an interrupted one has stopped. `writer` finds a process that has its files open for writing.
-    ///
-    /// # Errors
-    /// [`Error::Service`] if the command fails, unless the database runs.
-    pub fn start_service(
-        &self,
-        observer: &mut dyn RunObserver,
-        writer: impl Fn() -> Option<Writer>,
-    ) -> Result<()> {
-        observer.stage(Stage::Start);
-        let Some(command) = self.service.start_command() else {
-            observer.note("the database was stopped by an interrupted run; start it now");
-            return Ok(());
-        };
-        observer.command(&command);
-        let mut started = self.service.start();
-        // It may still be ending, and only then can it be started.
-        let end = Instant::now() + END_TIME;
-        while started.is_err() && writer().is_some() && Instant::now() < end {
-            std::thread::sleep(POLL);
-            if writer().is_none() {
-                started = self.service.start();
-            }
-        }
-        match (started, writer()) {
-            // It may have been started by others in the meantime.
-            (Err(error), Some(writer)) => {
-                observer.note(&format!("{error}; {} (process {}) runs", writer.name, writer.pid));
-                Ok(())
-            }
-            (started, _) => started,
         }
     }
 }
@@ -187,21 +135,24 @@ pub struct Run<'a> {
     options: Options,
     observer: &'a mut dyn RunObserver,
     outcome: Outcome,
-    /// Whether the command that stops the database has failed.
-    is_stop_failed: bool,
+    downtime: Downtime,
 }
 
 impl<'a> Run<'a> {
     /// A run with the journal of a plan.
-    pub fn new(journal: Journal, options: Options, observer: &'a mut dyn RunObserver) -> Run<'a> {
-        Run { journal, options, observer, outcome: Outcome::default(), is_stop_failed: false }
+    ///
+    /// # Errors
+    /// The host's errors.
+    pub fn new(journal: Journal, options: Options, observer: &'a mut dyn RunObserver) -> Result<Run<'a>> {
+        let downtime = journal.downtime()?;
+        Ok(Run { journal, options, observer, outcome: Outcome::default(), downtime })
     }
 
     /// Applies a plan, or continues to. `work` is used if the plan is not being applied already.
     ///
     /// # Errors
     /// [`Error::Refused`] if the plan is being undone, if another plan has changed the datasets since, or if going on could
-    /// lose data; [`Error::Interrupted`]; the errors of the host, the pools and the database's commands. Unless files have been
+    /// lose data, or this process does not see all others; [`Error::Interrupted`]; the errors of the host, the pools and the database's commands. Unless files have been
     /// replaced already, everything is as before after an error. [`Error::WithOutcome`] says what else holds.
     pub fn apply(mut self, work: PlanWork) -> Result<Outcome> {
         let has_work = !work.datasets.is_empty();
@@ -219,8 +170,11 @@ impl<'a> Run<'a> {
             Some(state) if !state.is_undone() && state.direction == Direction::Undo => {
                 return refused("the plan is being undone\nhint: finish that first, with `poolwright undo`");
             }
-            Some(state) if !state.is_undone() && !state.is_discarded => {}
-            _ if has_work => self.begin(work)?,
+            Some(state) if !state.is_undone() && !state.is_discarded => check_writers_visible(&state.work)?,
+            _ if has_work => {
+                check_writers_visible(&work)?;
+                self.begin(work)?;
+            }
             _ => return Ok(self.outcome),
         }
         let datasets = self.open(Direction::Apply)?;
@@ -242,6 +196,7 @@ impl<'a> Run<'a> {
         if state.is_discarded {
             return refused("the plan cannot be undone: its snapshots were discarded\nhint: make a new plan");
         }
+        check_writers_visible(&state.work)?;
         if state.direction == Direction::Apply && state.phase < JournalPhase::Committing {
             let datasets = self.open(Direction::Apply)?;
             self.check_present(&state, &datasets)?;
@@ -363,4 +318,9 @@ impl<'a> Run<'a> {
         roots.extend(self.relocated_roots());
         roots
     }
+}
+
+/// Refuses to replace files, or to roll them back, where processes that write them may not be visible.
+fn check_writers_visible(work: &PlanWork) -> Result<()> {
+    if work.datasets.iter().any(DatasetWork::rewrites) { check_namespace() } else { Ok(()) }
 }

@@ -1,15 +1,20 @@
 //! Stopping and starting the database.
 
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+mod command;
+mod downtime;
+mod users;
 
-use poolwright_host::writers::{Writer, find_writer_of_mounts};
-use poolwright_host::{end_of, memory_file};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use poolwright_host::writers::find_writer_of_mounts;
 
 use crate::error::refused;
 use crate::{Error, Result};
+
+pub use command::ServiceCommand;
+pub use downtime::Downtime;
+pub use users::{FileUsers, check_namespace, check_unused, unit_of};
 
 /// How the database is stopped and started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,14 +33,8 @@ pub enum Service {
     },
 }
 
-/// How long processes may have files open after the database was stopped.
-const EXIT_TIME: Duration = Duration::from_secs(30);
-/// How long a command may take.
-const COMMAND_TIME: Duration = Duration::from_secs(1800);
-/// How often processes and commands are checked.
-const POLL: Duration = Duration::from_millis(100);
-/// Bytes of a command's output that an error shows.
-const SHOWN: u64 = 500;
+/// How long `systemctl` may take to say or to mark something.
+const SYSTEMD_TIME: Duration = Duration::from_secs(30);
 
 impl Service {
     /// Whether a running database can be stopped.
@@ -44,134 +43,87 @@ impl Service {
     }
 
     /// The command that stops the database.
-    pub fn stop_command(&self) -> Option<String> {
+    pub fn stop_command(&self) -> Option<ServiceCommand> {
         match self {
             Service::None => None,
-            Service::Unit(unit) => Some(format!("systemctl stop {unit}")),
-            Service::Commands { stop, .. } => Some(stop.clone()),
+            Service::Unit(unit) => Some(ServiceCommand::systemctl(&["stop"], unit)),
+            Service::Commands { stop, .. } => Some(ServiceCommand::Shell(stop.clone())),
         }
     }
 
     /// The command that starts the database.
-    pub fn start_command(&self) -> Option<String> {
+    pub fn start_command(&self) -> Option<ServiceCommand> {
         match self {
             Service::None => None,
-            Service::Unit(unit) => Some(format!("systemctl start {unit}")),
-            Service::Commands { start, .. } => Some(start.clone()),
+            Service::Unit(unit) => Some(ServiceCommand::systemctl(&["start"], unit)),
+            Service::Commands { start, .. } => Some(ServiceCommand::Shell(start.clone())),
         }
     }
 
-    /// Whether the database runs: systemd says so, or a process has a file of these mount points open for writing.
+    /// Whether the database runs. systemd knows that of a unit, whoever else has its files open. Without a unit, it runs if a process has a
+    /// file of these mount points open for writing.
     ///
-    /// A unit that is being started, or that systemd is about to start again after a failure, counts as running.
-    pub fn is_running(&self, roots: &[PathBuf]) -> bool {
-        let is_active = || match self {
+    /// # Errors
+    /// [`Error::Service`] if systemd cannot be asked; [`Error::Refused`] if it does not know the unit, or could not start it.
+    pub fn is_running(&self, roots: &[PathBuf]) -> Result<bool> {
+        match self {
             Service::Unit(unit) => {
-                let mut command = Command::new("systemctl");
-                command.args(["is-active", unit]).stdin(Stdio::null()).stderr(Stdio::null());
-                command.output().is_ok_and(|output| is_active_state(&output.stdout))
+                let state = UnitState::of(unit)?;
+                if state.is_running() && state.is_masked() {
+                    return refused(format!(
+                        "{unit} is masked: it could be stopped, but not started again\nhint: unmask it"
+                    ));
+                }
+                Ok(state.is_running())
             }
-            _ => false,
+            _ => Ok(find_writer_of_mounts(roots).is_some()),
+        }
+    }
+
+    /// Whether this is the database's unit.
+    fn is_unit(&self, unit: Option<&str>) -> bool {
+        let Service::Unit(own) = self else { return false };
+        unit.is_some_and(|unit| unit == own || unit.strip_suffix(".service") == Some(own))
+    }
+}
+
+/// The state of a unit, as `systemctl show` prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct UnitState {
+    active: String,
+    load: String,
+}
+
+impl UnitState {
+    fn of(unit: &str) -> Result<UnitState> {
+        let command = ServiceCommand::systemctl(&["show", "--property=ActiveState,LoadState"], unit);
+        let printed = command.run(SYSTEMD_TIME, |_| {}, || {})?;
+        let Some(state) = UnitState::parse(&printed) else {
+            let why = format!("unexpected output: {}", printed.trim());
+            return Err(Error::Service { command: command.to_string(), why });
         };
-        is_active() || find_writer_of_mounts(roots).is_some()
-    }
-
-    /// Stops the database, and waits until no process has a file of these mount points open for writing.
-    ///
-    /// # Errors
-    /// [`Error::Service`] if the command fails; [`Error::Interrupted`]; [`Error::Refused`] if a process keeps a file open.
-    pub fn stop(&self, roots: &[PathBuf], is_interrupted: &dyn Fn() -> bool) -> Result<()> {
-        if let Some(command) = self.stop_command() {
-            shell(&command, is_interrupted)?;
-        }
-        let end = Instant::now() + EXIT_TIME;
-        while let Some(writer) = find_writer_of_mounts(roots) {
-            if is_interrupted() {
-                return Err(Error::Interrupted);
+        match state.load.as_str() {
+            "not-found" => {
+                refused(format!("systemd has no unit {unit}\nhint: `systemctl list-units` shows all"))
             }
-            if Instant::now() >= end || !self.is_known() {
-                return refused(describe(&writer));
-            }
-            std::thread::sleep(POLL);
+            _ => Ok(state),
         }
-        Ok(())
     }
 
-    /// Starts the database.
-    ///
-    /// # Errors
-    /// [`Error::Service`] if the command fails.
-    pub fn start(&self) -> Result<()> {
-        self.start_command().map_or(Ok(()), |command| shell(&command, &|| false))
+    fn parse(printed: &str) -> Option<UnitState> {
+        let value = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+        Some(UnitState { active: value("ActiveState=")?, load: value("LoadState=")? })
     }
-}
 
-/// The message about a process that has a file open, and how to stop it.
-pub fn describe(writer: &Writer) -> String {
-    let Writer { pid, name, path } = writer;
-    let unit = unit_of(*pid);
-    let todo = match &unit {
-        Some(unit) => format!("stop it, or let it be stopped and started: its unit is {unit}"),
-        None => "stop it, or name the commands that stop and start it".to_owned(),
-    };
-    format!("{name} (process {pid}) has {} open for writing\nhint: {todo}", poolwright_host::quoted(path))
-}
-
-/// The systemd service that a process belongs to.
-pub fn unit_of(pid: i32) -> Option<String> {
-    let text = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("cgroup")).ok()?;
-    unit_in(&text)
-}
-
-/// The service in a file `/proc/PID/cgroup` (`cgroups(7)`). Not the service that contains a whole session or container.
-fn unit_in(text: &str) -> Option<String> {
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let unit = path.rsplit('/').find(|part| part.ends_with(".service"))?;
-    (!unit.starts_with("user@")).then(|| unit.to_owned())
-}
-
-/// Whether the state that `systemctl is-active` prints is that of a unit which runs or soon will.
-fn is_active_state(printed: &[u8]) -> bool {
-    matches!(printed.trim_ascii(), b"active" | b"activating" | b"reloading" | b"refreshing")
-}
-
-fn shell(command: &str, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
-    let failed = |why: String| Error::Service { command: command.to_owned(), why };
-    let host = |why: std::io::Error| failed(why.to_string());
-    // A started database inherits the output, so it must not be a pipe that this process waits for.
-    let output = memory_file().map_err(host)?;
-    let mut shell = Command::new("/bin/sh");
-    shell.arg("-c").arg(command).stdin(Stdio::null());
-    shell.stdout(output.try_clone().map_err(host)?).stderr(output.try_clone().map_err(host)?);
-    // Ctrl-C at the terminal must not reach a database that the command started.
-    let mut child = shell.process_group(0).spawn().map_err(host)?;
-    let end = Instant::now() + COMMAND_TIME;
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(host)? {
-            break status;
-        }
-        let is_late = Instant::now() >= end;
-        if is_late || is_interrupted() {
-            if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
-                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
-            }
-            child.wait().map_err(host)?;
-            return Err(if is_late {
-                failed("it did not end in time".to_owned())
-            } else {
-                Error::Interrupted
-            });
-        }
-        std::thread::sleep(POLL);
-    };
-    if status.success() {
-        return Ok(());
+    /// A unit that is being started, or that systemd is about to start again after a failure, counts as running. One that is being stopped
+    /// does not: somebody else stops it, and it is not to be started again.
+    fn is_running(&self) -> bool {
+        matches!(self.active.as_str(), "active" | "activating" | "reloading" | "refreshing")
     }
-    let said = end_of(&output, SHOWN);
-    let said = said.trim().replace('\n', "; ");
-    let status =
-        status.code().map_or_else(|| "killed by a signal".to_owned(), |code| format!("exit status {code}"));
-    Err(failed(if said.is_empty() { status } else { format!("{status}: {said}") }))
+
+    fn is_masked(&self) -> bool {
+        self.load == "masked"
+    }
 }
 
 #[cfg(test)]
@@ -179,41 +131,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_of_processes() {
-        let unit = |text: &str| unit_in(text);
-        assert_eq!(
-            unit("0::/system.slice/system-postgresql.slice/postgresql@15-main.service\n").as_deref(),
-            Some("postgresql@15-main.service")
-        );
-        assert_eq!(unit("0::/user.slice/user-0.slice/user@0.service/app.slice/run.scope\n"), None);
-        assert_eq!(unit("0::/\n"), None);
-        assert_eq!(unit(""), None);
-    }
-
-    #[test]
     fn states_of_units() {
+        let of = |active: &str, load: &str| {
+            UnitState::parse(&format!("LoadState={load}\nActiveState={active}\n")).unwrap()
+        };
         // An automatic restart after a failure is a part of `activating`.
-        for printed in [&b"active\n"[..], b"activating\n", b"reloading\n"] {
-            assert!(is_active_state(printed));
+        for active in ["active", "activating", "reloading"] {
+            assert!(of(active, "loaded").is_running());
         }
-        for printed in [&b"inactive\n"[..], b"failed\n", b"deactivating\n", b""] {
-            assert!(!is_active_state(printed));
+        for active in ["inactive", "failed", "deactivating"] {
+            assert!(!of(active, "loaded").is_running());
         }
+        assert!(of("active", "masked").is_masked() && !of("active", "loaded").is_masked());
+        assert_eq!(UnitState::parse("System has not been booted with systemd\n"), None);
     }
 
     #[test]
-    fn commands_that_fail_show_their_output() {
-        let service = |stop: &str| Service::Commands { stop: stop.to_owned(), start: "true".to_owned() };
-        service("true").stop(&[], &|| false).unwrap();
-        service("true").start().unwrap();
-        let error =
-            service("echo first; echo last >&2; exit 3").stop(&[], &|| false).unwrap_err().to_string();
-        assert_eq!(error, "echo first; echo last >&2; exit 3 failed: exit status 3: first; last");
-        // A process in the background must not delay the end.
-        assert!(matches!(service("sleep 60").stop(&[], &|| true), Err(Error::Interrupted)));
-        let start = Instant::now();
-        service("sleep 60 &").stop(&[], &|| false).unwrap();
-        assert!(start.elapsed() < Duration::from_secs(50));
+    fn a_unit_has_a_name_with_and_without_its_type() {
+        let service = Service::Unit("mariadb".to_owned());
+        assert!(service.is_unit(Some("mariadb.service")) && service.is_unit(Some("mariadb")));
+        assert!(!service.is_unit(Some("maria.service")) && !service.is_unit(None));
     }
 
     #[test]
@@ -221,8 +158,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let open = std::fs::File::create(root.join("table")).unwrap();
-        let refused = Service::None.stop(std::slice::from_ref(&root), &|| false).unwrap_err();
-        assert!(refused.is_refusal() && refused.to_string().contains("table open for writing"), "{refused}");
+        let refused = check_unused(&Service::None, std::slice::from_ref(&root)).unwrap_err();
+        assert!(refused.is_refusal() && refused.to_string().contains(" open for writing"), "{refused}");
         drop(open);
     }
 }

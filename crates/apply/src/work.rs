@@ -73,7 +73,10 @@ impl PropertyChange {
                 present.source == PropertySource::Local
                     && is_same(&self.property, &present.value, &self.value)
             }
-            Direction::Undo => *present == self.before,
+            Direction::Undo => {
+                present.source == self.before.source
+                    && is_same(&self.property, &present.value, &self.before.value)
+            }
         }
     }
 }
@@ -195,6 +198,10 @@ mod tests {
         assert!(!of.is_done(Direction::Apply, Some(&present("16384", PropertySource::Default))));
         assert!(!of.is_done(Direction::Undo, Some(&present("131072", PropertySource::Local))));
         assert!(of.is_done(Direction::Undo, Some(&of.before)));
+        assert!(of.is_done(Direction::Undo, Some(&present("128K", PropertySource::Default))));
+        let quota = change("quota", "0", PropertySource::Default, "1M");
+        assert!(quota.is_done(Direction::Apply, Some(&present("1048576", PropertySource::Local))));
+        assert!(quota.is_done(Direction::Undo, Some(&present("none", PropertySource::Default))));
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// What the guardian runs before the script: signals of the terminal must not end it, and its standard input ends when this process
-/// has closed it or has ended. It has the ID of a process to wait for. Programs that the script starts get these signals.
-const WAIT: &str = "trap '' INT HUP QUIT TERM; p=; while read -r line; do p=$line; done
+/// has closed it or has ended. It has the ID of a process to wait for; `$seen` is set if there was one. Programs that the script starts get
+/// these signals.
+const WAIT: &str = "trap '' INT HUP QUIT TERM; seen=; p=; while read -r line; do seen=1 p=$line; done
     while [ -n \"$p\" ] && kill -0 \"$p\" 2>/dev/null; do sleep 0.1; done
     trap - INT HUP QUIT TERM; exec </dev/null
     ";
@@ -28,10 +29,23 @@ impl Guardian {
         script: &str,
         arguments: impl IntoIterator<Item = A>,
     ) -> io::Result<Guardian> {
+        // Output is discarded: a pipe would be closed when this process ends.
+        Guardian::start_with(script, arguments, Stdio::null())
+    }
+
+    /// As [`Guardian::start`], with a file that the shell keeps open until it ends, as its standard output: one with a lock, for example.
+    /// Programs of the script that stay should have another standard output.
+    ///
+    /// # Errors
+    /// If the shell cannot be started.
+    pub fn start_with<A: AsRef<OsStr>>(
+        script: &str,
+        arguments: impl IntoIterator<Item = A>,
+        file: impl Into<Stdio>,
+    ) -> io::Result<Guardian> {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(format!("{WAIT}{script}")).arg("guardian").args(arguments);
-        // Output is discarded: a pipe would be closed when this process ends.
-        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.stdin(Stdio::piped()).stdout(file).stderr(Stdio::null());
         Ok(Guardian { shell: Some(shell.process_group(0).spawn()?) })
     }
 

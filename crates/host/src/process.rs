@@ -236,6 +236,14 @@ pub fn mount_namespace(pid: i32) -> Option<PathBuf> {
     std::fs::read_link(directory(pid).join("ns/mnt")).ok()
 }
 
+/// Whether the process has the mounts of this one. If that cannot be told, it counts as such.
+pub fn shares_mounts(pid: i32) -> bool {
+    match (mount_namespace(pid), std::fs::read_link("/proc/self/ns/mnt")) {
+        (Some(of), Ok(own)) => of == own,
+        _ => true,
+    }
+}
+
 /// The inode number of the initial PID namespace: `PROC_PID_INIT_INO` in `include/linux/proc_ns.h` of the kernel, which is
 /// `PID_NS_INIT_INO` in `include/uapi/linux/nsfs.h` since Linux 6.18.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;

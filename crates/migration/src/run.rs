@@ -12,6 +12,7 @@ use std::time::Instant;
 use poolwright_apply::RunObserver;
 use poolwright_apply::rewrite::{FileScan, open_trusted};
 use poolwright_apply::run::Options;
+use poolwright_apply::service::{Downtime, check_namespace};
 use poolwright_datasets::pool_of;
 use poolwright_host::quoted;
 use poolwright_pool::DatasetChange;
@@ -74,13 +75,17 @@ pub struct MigrationRun<'a> {
     except: BTreeSet<PathBuf>,
     /// Free space that is left in the pool of the database.
     reserve: Option<SpaceReserve>,
-    /// Whether the command that stops the database has failed.
-    is_stop_failed: bool,
+    downtime: Downtime,
 }
 
 impl<'a> MigrationRun<'a> {
-    /// A run with the state of a plan's migration.
-    pub fn new(file: StateFile, options: Options, observer: &'a mut dyn RunObserver) -> MigrationRun<'a> {
+    /// A run with the state of a plan's migration. `downtime` is that of the plan's journal, with the note [`RESTARTED`](crate::state::RESTARTED).
+    pub fn new(
+        file: StateFile,
+        downtime: Downtime,
+        options: Options,
+        observer: &'a mut dyn RunObserver,
+    ) -> MigrationRun<'a> {
         MigrationRun {
             file,
             options,
@@ -89,7 +94,7 @@ impl<'a> MigrationRun<'a> {
             is_standby: false,
             except: BTreeSet::new(),
             reserve: None,
-            is_stop_failed: false,
+            downtime,
         }
     }
 
@@ -105,6 +110,7 @@ impl<'a> MigrationRun<'a> {
     /// [`Error::Refused`] if it is being moved back, or going on could lose data; the errors of the host, the pools and the database's
     /// commands. [`Error::WithOutcome`] says what holds then.
     pub fn execute(mut self, work: Option<MigrationWork>) -> Result<MigrationOutcome> {
+        check_namespace()?;
         match (self.file.state(), work) {
             (Some(state), _) if state.has_moved() => {
                 self.outcome.moved = true;
@@ -143,6 +149,7 @@ impl<'a> MigrationRun<'a> {
         if state.is_undone() {
             return Ok(self.outcome);
         }
+        check_namespace()?;
         self.check_identities()?;
         if state.direction == Direction::Forth {
             if self.phase() == MigrationPhase::Switching {
@@ -195,6 +202,8 @@ impl<'a> MigrationRun<'a> {
         let before_switch = Some(digests).filter(|_| direction == Direction::Forth);
         self.check_unused()?;
         self.check_below(direction)?;
+        // On empty directories, it would make a new database, or not start.
+        self.downtime.leave_stopped();
         self.unmount_all(direction)?;
         // A dataset that is mounted would be mounted anew when this is taken back.
         self.hold_back(direction)?;
@@ -206,7 +215,7 @@ impl<'a> MigrationRun<'a> {
     fn copy_files(&mut self, direction: Direction) -> Result<Option<Instant>> {
         self.prepare(direction)?;
         self.check_below(direction)?;
-        if self.options.online && self.options.service.is_running(&self.state().work.roots()) {
+        if self.options.online && self.options.service.is_running(&self.state().work.roots())? {
             self.copy_online(direction)?;
         }
         let since = self.stop()?;
@@ -338,7 +347,7 @@ impl<'a> MigrationRun<'a> {
     /// Refuses if the database runs.
     fn check_stopped(&self) -> Result<()> {
         self.check_unused()?;
-        match self.options.service.is_running(&[]) {
+        match self.options.service.is_running(&[])? {
             true => refused("the database is running, on an empty directory perhaps\nhint: stop it"),
             false => Ok(()),
         }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use poolwright_apply::service::Downtime;
 use poolwright_backup::manifest;
 use poolwright_host::private::OwnDir;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ use crate::{Error, Result};
 
 /// The file in the directory of a plan's journal.
 const FILE: &str = "migration.json";
+/// The file in the same directory that says that the database was started after the process that had stopped it was killed.
+pub const RESTARTED: &str = "migration.restarted";
 /// The version of its format that this release writes, and the highest that it reads.
 const VERSION: u32 = 1;
 
@@ -126,7 +129,13 @@ impl StateFile {
                 newer.version
             ));
         }
-        Ok(StateFile { path, state })
+        let mut file = StateFile { path, state };
+        if Downtime::take_note(&dir.join(RESTARTED))
+            && let Some(state) = file.state.clone()
+        {
+            file.write(MigrationState { is_stopped: false, ..state })?;
+        }
+        Ok(file)
     }
 
     /// The state; `None` if the plan's database was never moved.
@@ -175,6 +184,10 @@ mod tests {
         let copied = Some(CopiedRound { slot: SnapshotSlot::B, before_ns: 5 });
         let mut state = MigrationState { copied, ..MigrationState::new(work) };
         file.write(state.clone()).unwrap();
+        assert_eq!(StateFile::open(dir.path(), "0123").unwrap().state(), Some(&state));
+        // As a guardian leaves it.
+        file.write(MigrationState { is_stopped: true, ..state.clone() }).unwrap();
+        std::fs::write(dir.path().join("0123").join(RESTARTED), "").unwrap();
         assert_eq!(StateFile::open(dir.path(), "0123").unwrap().state(), Some(&state));
         assert!(!state.has_moved() && !state.is_undone());
         state.phase = MigrationPhase::Done;

@@ -34,8 +34,12 @@ impl Client {
     /// As [`Client::connect`].
     pub fn connect_at(path: &Path, pool: &str) -> Result<Option<Client>> {
         let Some(stream) = open(path)? else { return Ok(None) };
-        let peer = rustix::net::sockopt::socket_peercred(&stream)
-            .map_err(|why| io("reading the credentials of the listener at", path)(why.into()))?;
+        // A process outside of this PID namespace has the ID 0, which `rustix` takes for an error without a number. The call has no other one.
+        let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|_| {
+            let why =
+                "it is outside of the PID namespace of this process\nhint: use the pool where it is mounted";
+            io("using the process that listens at", path)(std::io::Error::other(why))
+        })?;
         let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
         if uid != 0 && uid != dirs::uid() {
             return Err(Error::Damaged {

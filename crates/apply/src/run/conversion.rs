@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use poolwright_host::writers::find_writer_of_mounts;
+use poolwright_host::writers::{find_writer_of_mounts, find_writers_of_mounts};
 use poolwright_pool::DatasetChange;
 
 use super::observer::Stage;
@@ -119,18 +119,19 @@ impl Run<'_> {
 
     /// Stops the database. Returns since when it is stopped, if it was running.
     fn stop(&mut self, direction: Direction) -> Result<Option<Instant>> {
-        let roots = self.roots();
-        let is_running = self.options.service.is_running(&roots);
-        let start = Instant::now();
-        if !is_running && self.phase() >= JournalPhase::Stopped {
-            return Ok(None);
+        if self.observer.is_interrupted() {
+            return Err(Error::Interrupted);
         }
-        // Before the command: after a crash, the database is started again.
-        self.journal.enter_stopped(direction, is_running && self.options.service.is_known())?;
-        if is_running {
-            let stopped = self.options.stop_service(self.observer, &roots);
-            self.is_stop_failed = stopped.is_err();
-            stopped?;
+        let (roots, service) = (self.roots(), &self.options.service);
+        let is_running = service.is_running(&roots)?;
+        let start = Instant::now();
+        if is_running || self.phase() < JournalPhase::Stopped {
+            // Before the command: after a crash, the database is started again.
+            self.journal.enter_stopped(direction, is_running && service.is_known())?;
+        }
+        match is_running {
+            true => self.downtime.stop(service, self.observer, &roots)?,
+            false => service::check_unused(service, &roots)?,
         }
         Ok(is_running.then_some(start))
     }
@@ -204,10 +205,10 @@ impl Run<'_> {
 
     /// Refuses if a process has opened a file for writing although the database is stopped.
     fn check_unused(&self, is_committed: bool) -> Result<()> {
-        let Some(writer) = find_writer_of_mounts(&self.roots()) else { return Ok(()) };
         if !is_committed {
-            return refused(service::describe(&writer));
+            return service::check_unused(&self.options.service, &self.roots());
         }
+        let Some(writer) = find_writer_of_mounts(&self.roots()) else { return Ok(()) };
         refused(format!(
             "{} (process {}) has opened {} while files were replaced: what it writes to an old file is lost when it ends\nhint: stop \
              it, and compare its files with the snapshot",
@@ -226,11 +227,15 @@ impl Run<'_> {
 
     /// Starts the database if this run or an interrupted one has stopped it.
     pub(super) fn start_if_stopped(&mut self) -> Result<()> {
-        let roots = self.roots();
-        if !self.state().is_stopped || (self.is_stop_failed && find_writer_of_mounts(&roots).is_some()) {
+        if !self.state().is_stopped {
             return Ok(());
         }
-        self.options.start_service(self.observer, || find_writer_of_mounts(&roots))
+        let roots = self.roots();
+        let writers = || find_writers_of_mounts(&roots);
+        if self.downtime.start(&self.options.service, self.observer, &writers)? {
+            self.journal.enter_started()?;
+        }
+        Ok(())
     }
 
     fn take_snapshots(&mut self, datasets: &[OpenDataset]) -> Result<()> {

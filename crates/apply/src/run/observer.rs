@@ -13,6 +13,8 @@ pub enum Stage {
     Update,
     /// Copies are renamed over the files.
     Commit,
+    /// The files, which nothing can write, are compared with those that were written by `apply`.
+    Compare,
     /// The datasets are rolled back.
     RollBack,
     /// A copy of the database is compared with checksums of the server.
@@ -34,6 +36,7 @@ impl Stage {
             Stage::Stop => "stopping the database",
             Stage::Update => "copying what has changed",
             Stage::Commit => "replacing files",
+            Stage::Compare => "comparing files with those that were applied",
             Stage::RollBack => "rolling back",
             Stage::Verify => "comparing the copy with the server's checksums",
             Stage::CatchUp => "waiting until the standby has caught up",

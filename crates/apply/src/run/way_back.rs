@@ -1,5 +1,8 @@
 //! The ways back: after an error, by a rollback, and by giving up what was begun.
 
+use std::io::ErrorKind;
+
+use poolwright_host::read_only::ReadOnly;
 use poolwright_pool::DatasetChange;
 
 use super::conversion::{digest, relocated_scans, scan_all};
@@ -105,15 +108,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Rolls the datasets back to their snapshots, if nothing was written since the plan was applied. Returns whether it was
-    /// done.
+    /// Rolls the datasets back to their snapshots, if nothing was written since the plan was applied. From before the comparison until the
+    /// datasets are rolled back, the kernel lets nothing write to them. Returns whether it was done.
     pub(super) fn roll_back(&mut self, state: &JournalState, datasets: &[OpenDataset]) -> Result<bool> {
-        let is_running = self.options.service.is_running(&self.roots());
-        if is_running || state.committed.is_none() {
-            return Ok(false);
-        }
-        let (files, moved) = (scan_all(datasets)?, relocated_scans(datasets)?);
-        if state.committed != Some(digest(files.iter().chain(&moved))) {
+        if state.committed.is_none() || self.options.service.is_running(&self.roots())? {
             return Ok(false);
         }
         let mut snapshots = Vec::new();
@@ -125,11 +123,27 @@ impl Run<'_> {
             }
             snapshots.push((of, name));
         }
+        let held = ReadOnly::of(&state.work.roots());
+        // Nothing may be written to the directories that have moved until their datasets are destroyed.
+        let (held, _moved) = match held.and_then(|held| Ok((held, ReadOnly::of(&self.relocated_roots())?))) {
+            Ok(both) => both,
+            Err(cause) => {
+                self.observer
+                    .note(&format!("files are rewritten, not rolled back: {}", why_writable(&cause)));
+                return Ok(false);
+            }
+        };
+        self.observer.stage(Stage::Compare);
+        let (files, moved) = (scan_all(datasets)?, relocated_scans(datasets)?);
+        if state.committed != Some(digest(files.iter().chain(&moved))) {
+            return Ok(false);
+        }
         self.observer.stage(Stage::RollBack);
         self.journal.enter(Direction::Undo, JournalPhase::Copying)?;
         for (of, name) in snapshots {
             self.change(&*of.admin, &DatasetChange::Rollback { name })?;
         }
+        held.end().map_err(Error::host("make writable", &state.work.directory))?;
         // The snapshots contain the copies that were made before them.
         for of in self.open(Direction::Apply)? {
             of.copies.remove_dir()?;
@@ -180,5 +194,14 @@ impl Run<'_> {
             names.extend(of.snapshot(state)?.map(|snapshot| snapshot.name));
         }
         Ok(names)
+    }
+}
+
+/// Why a dataset could not be made read-only.
+fn why_writable(cause: &std::io::Error) -> String {
+    match cause.kind() {
+        ErrorKind::ResourceBusy => "a program has a file open for writing, or a removed file open".to_owned(),
+        ErrorKind::PermissionDenied => "only root can make the datasets read-only meanwhile".to_owned(),
+        _ => format!("the datasets cannot be made read-only meanwhile: {cause}"),
     }
 }

@@ -30,12 +30,29 @@ pub fn compressions() -> Vec<String> {
     plain.into_iter().chain(gzip).chain(zstd).chain(fast).collect()
 }
 
-/// Returns the canonical one of equivalent spellings: sizes in bytes, `lz4` for `compression=on`. Returns an unknown value
+/// Sizes that only datasets of the kernel have, in addition to those in the tables of properties.
+const KERNEL_SIZES: &[&str] =
+    &["reservation", "refreservation", "special_small_blocks", "volsize", "volblocksize", "dnodesize"];
+
+/// Whether the values of a property are sizes. The limit of each user (`userquota@NAME`) is one too.
+fn is_size(property: &str) -> bool {
+    let (kind, name) = property.split_once('@').unwrap_or((property, ""));
+    let mut known = super::PROPERTIES.iter().chain(super::LIMITS);
+    known.any(|of| of.name == property && of.size)
+        || KERNEL_SIZES.contains(&property)
+        || (!name.is_empty() && ["userquota", "groupquota", "projectquota"].contains(&kind))
+}
+
+/// Returns the canonical one of equivalent spellings: sizes in bytes, 0 for no limit, `lz4` for `compression=on`. Returns an unknown value
 /// unchanged.
 pub fn canonical(property: &str, value: &str) -> String {
     let property = canonical_name(property);
-    if super::PROPERTIES.iter().any(|known| known.name == property && known.size) {
-        return parse_size(value).map_or_else(|_| value.to_owned(), |bytes| bytes.to_string());
+    if is_size(property) {
+        return match (value, parse_size(value)) {
+            ("none", _) => "0".to_owned(),
+            (_, Ok(bytes)) => bytes.to_string(),
+            (_, Err(_)) => value.to_owned(),
+        };
     }
     let alias = VALUES.iter().find(|(of, alias, _)| *of == property && *alias == value);
     alias.map_or(value, |(_, _, meaning)| meaning).to_owned()
@@ -140,6 +157,11 @@ mod tests {
         }
         assert_eq!(canonical("recordsize", "16M"), (16 << 20).to_string());
         assert_eq!(canonical("recordsize", "some"), "some");
+        for property in ["quota", "refquota", "reservation", "special_small_blocks", "userquota@mysql"] {
+            assert_eq!(canonical(property, "1M"), "1048576", "{property}");
+            assert_eq!(canonical(property, "none"), "0", "{property}");
+        }
+        assert_eq!(canonical("dnodesize", "legacy"), "legacy");
         assert_eq!(canonical("primarycache", "metadata"), "metadata");
     }
 }

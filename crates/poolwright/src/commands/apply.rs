@@ -118,7 +118,7 @@ fn apply(args: &Args, id: &str, assessment: &Assessment) -> anyhow::Result<Outco
     }
     interrupt::watch_patiently()?;
     let mut reporter = Reporter::new(args.json);
-    let outcome = Run::new(journal, options, &mut reporter).apply(assessment.work.clone());
+    let outcome = Run::new(journal, options, &mut reporter)?.apply(assessment.work.clone());
     reporter.end();
     Ok(outcome?)
 }

@@ -7,7 +7,7 @@ use poolwright_apply::assessment::RunningDatabase;
 use poolwright_apply::{Journal, plan_id};
 use poolwright_host::quoted;
 use poolwright_migration::run::MigrationReport;
-use poolwright_migration::state::MigrationPhase;
+use poolwright_migration::state::{MigrationPhase, RESTARTED};
 use poolwright_migration::{
     MigrationAssessor, MigrationOutcome, MigrationRun, StateFile, check_standby, state,
 };
@@ -84,7 +84,8 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
     interrupt::watch_patiently()?;
     let mut reporter = Reporter::new(request.is_json);
     let work = assessment.as_ref().map(|of| of.work.clone());
-    let run = MigrationRun::new(StateFile::open(&journals(), &id)?, options, &mut reporter);
+    let downtime = journal.downtime_with_note(RESTARTED)?;
+    let run = MigrationRun::new(StateFile::open(&journals(), &id)?, downtime, options, &mut reporter);
     let run = if request.is_standby { run.by_standby() } else { run };
     let outcome = run.execute(work);
     reporter.end();
@@ -131,7 +132,9 @@ pub fn undo(
     }
     interrupt::watch_patiently()?;
     let mut reporter = Reporter::new(is_json);
-    let outcome = MigrationRun::new(StateFile::open(&journals(), &id)?, how.options(), &mut reporter).undo();
+    let downtime = journal.downtime_with_note(RESTARTED)?;
+    let file = StateFile::open(&journals(), &id)?;
+    let outcome = MigrationRun::new(file, downtime, how.options(), &mut reporter).undo();
     reporter.end();
     drop(journal);
     show(is_json, MigrationReport { assessment: None, outcome: Some(outcome?) }, path).map(Some)

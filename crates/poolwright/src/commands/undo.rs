@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     }
     interrupt::watch_patiently()?;
     let mut reporter = Reporter::new(args.json);
-    let run = Run::new(journal, args.how.options(), &mut reporter);
+    let run = Run::new(journal, args.how.options(), &mut reporter)?;
     let outcome = if args.discard { run.discard() } else { run.undo() };
     reporter.end();
     let outcome = outcome?;

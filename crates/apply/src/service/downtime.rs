@@ -1,0 +1,229 @@
+//! The time without the database: a run stops it, and it is started again whatever happens to the run.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use poolwright_host::Guardian;
+use poolwright_host::writers::Writer;
+
+use super::users::FileUsers;
+use super::{SYSTEMD_TIME, Service, ServiceCommand, UnitState};
+use crate::error::refused;
+use crate::run::{RunObserver, Stage};
+use crate::{Error, Result};
+
+/// How long processes may have files open after the database was stopped.
+const EXIT_TIME: Duration = Duration::from_secs(30);
+/// How long a command may take.
+const COMMAND_TIME: Duration = Duration::from_secs(1800);
+/// How long a database may still be ending after the command that stops it has failed.
+const END_TIME: Duration = Duration::from_secs(20);
+/// How often processes are checked.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What the guardian runs if this process ends without having started the database: `$1` is the note, `$2` the unit or nothing, and the
+/// command follows. Without a stop command that was begun, there is nothing to do.
+const START: &str = r#"[ -n "$seen" ] || exit 0
+    note=$1 unit=$2; shift 2
+    [ -z "$unit" ] || systemctl unmask --runtime -- "$unit" >/dev/null 2>&1
+    "$@" >/dev/null 2>&1 && : >"$note""#;
+
+/// What became of the command that stops the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum StopResult {
+    /// This run has not called it.
+    #[default]
+    NotRun,
+    /// It failed: the database runs, has ended, or is ending.
+    Failed,
+    /// The database was stopped.
+    Stopped,
+}
+
+/// Stops and starts the database of a run.
+#[derive(Debug)]
+pub struct Downtime {
+    result: StopResult,
+    guardian: Option<Guardian>,
+    lock: File,
+    note: PathBuf,
+}
+
+impl Downtime {
+    /// `lock`: a lock that is held until the database was started, even if this process is killed. `note`: a file that is created when the
+    /// database was started after that.
+    pub fn new(lock: File, note: PathBuf) -> Downtime {
+        Downtime { result: StopResult::NotRun, guardian: None, lock, note }
+    }
+
+    /// Whether the database was started after the process that had stopped it was killed. The note is removed.
+    pub fn take_note(note: &Path) -> bool {
+        std::fs::remove_file(note).is_ok()
+    }
+
+    /// Stops the database, and waits until nothing may write files of these mount points. From now on, the database is started even if this
+    /// process is killed. Ctrl-C does not end the command that stops the database: it could be started only after it has ended anyway.
+    ///
+    /// # Errors
+    /// [`Error::Service`] if the command fails; [`Error::Interrupted`]; [`Error::Refused`] if something keeps a file open.
+    pub fn stop(
+        &mut self,
+        service: &Service,
+        observer: &mut dyn RunObserver,
+        roots: &[PathBuf],
+    ) -> Result<()> {
+        observer.stage(Stage::Stop);
+        let Some(command) = service.stop_command() else { return super::check_unused(service, roots) };
+        observer.command(&command.to_string());
+        self.guard(service)?;
+        self.result = StopResult::Failed;
+        self.run_stop(&command, observer)?;
+        self.result = StopResult::Stopped;
+        if observer.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
+        mask(service, observer);
+        let end = Instant::now() + EXIT_TIME;
+        loop {
+            let users = FileUsers::of(roots);
+            if users.is_empty() {
+                return Ok(());
+            }
+            if observer.is_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            if Instant::now() >= end {
+                return refused(format!("the database was stopped, but {}", users.describe(service)));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn guard(&mut self, service: &Service) -> Result<()> {
+        let Some(start) = service.start_command() else { return Ok(()) };
+        let unit = if let Service::Unit(unit) = service { unit.as_str() } else { "" };
+        let note = self.note.clone().into_os_string();
+        let words = start.words().into_iter().map(Into::into);
+        let host = |what| Error::host(what, Path::new("/bin/sh"));
+        let lock = self.lock.try_clone().map_err(host("start"))?;
+        let guardian = Guardian::start_with(START, [note, unit.into()].into_iter().chain(words), lock);
+        self.guardian = Some(guardian.map_err(host("start"))?);
+        Ok(())
+    }
+
+    fn run_stop(&mut self, command: &ServiceCommand, observer: &mut dyn RunObserver) -> Result<()> {
+        let mut guardian = self.guardian.as_mut();
+        // If it fails, the guardian has ended, and this run goes on without it.
+        let mut tell = |process| drop(guardian.as_mut().map(|guardian| guardian.wait_for(process)));
+        let mut is_told = false;
+        let done = command.run(
+            COMMAND_TIME,
+            |process| tell(Some(process)),
+            || {
+                if observer.is_interrupted() && !is_told {
+                    is_told = true;
+                    observer.note("interrupted; the database is started again when it has been stopped");
+                }
+            },
+        );
+        tell(None);
+        done.map(drop)
+    }
+
+    /// Nothing starts the database any more if this process is killed: its files are not where it expects them.
+    pub fn leave_stopped(&mut self) {
+        self.guardian.take().map(Guardian::dismiss);
+    }
+
+    /// Starts the database that this run or an interrupted one has stopped. `writers` finds the processes that have its files open for writing.
+    /// Returns whether it was started, or runs already: after the command that stops it has failed, it may still run.
+    ///
+    /// # Errors
+    /// [`Error::Service`] if the command fails, unless the database runs.
+    pub fn start(
+        &mut self,
+        service: &Service,
+        observer: &mut dyn RunObserver,
+        writers: &dyn Fn() -> Vec<Writer>,
+    ) -> Result<bool> {
+        observer.stage(Stage::Start);
+        self.leave_stopped();
+        let Some(command) = service.start_command() else {
+            observer.note("the database was stopped by an interrupted run; start it now");
+            return Ok(true);
+        };
+        if let Service::Unit(unit) = service {
+            // Its state says whether there is anything to do.
+            let _ =
+                ServiceCommand::systemctl(&["unmask", "--runtime"], unit).run(SYSTEMD_TIME, |_| {}, || {});
+        } else if self.result == StopResult::Failed && is_still_running(writers) {
+            observer.note(
+                "the database was told to stop, and still runs; if it ends, start it, or run this again",
+            );
+            return Ok(false);
+        } else if self.result == StopResult::NotRun
+            && let Some(writer) = writers().first()
+        {
+            observer.note(&format!(
+                "the database seems to run: {} (process {}) has its files open",
+                writer.name, writer.pid
+            ));
+            return Ok(true);
+        }
+        let before: BTreeSet<i32> = writers().iter().map(|of| of.pid).collect();
+        observer.command(&command.to_string());
+        let mut started = command.run(COMMAND_TIME, |_| {}, || {});
+        // It may still be ending, and only then can it be started.
+        let is_before = |of: &Writer| before.contains(&of.pid);
+        let end = Instant::now() + EXIT_TIME;
+        while started.is_err() && writers().iter().any(is_before) && Instant::now() < end {
+            std::thread::sleep(POLL);
+            if !writers().iter().any(is_before) {
+                started = command.run(COMMAND_TIME, |_| {}, || {});
+            }
+        }
+        let others = writers().into_iter().find(|of| !is_before(of));
+        match (started, others) {
+            // It may have been started by others in the meantime.
+            (Err(error), Some(writer)) => {
+                observer.note(&format!("{error}; {} (process {}) runs", writer.name, writer.pid));
+                Ok(true)
+            }
+            (started, _) => started.map(|_| {
+                self.result = StopResult::NotRun;
+                true
+            }),
+        }
+    }
+}
+
+/// Whether the database still runs after a while. It may be about to end.
+fn is_still_running(writers: &dyn Fn() -> Vec<Writer>) -> bool {
+    let end = Instant::now() + END_TIME;
+    while !writers().is_empty() {
+        if Instant::now() >= end {
+            return true;
+        }
+        std::thread::sleep(POLL);
+    }
+    false
+}
+
+/// Keeps a timer, a socket or another unit from starting the database meanwhile. Whatever starts it nevertheless is found before files are
+/// replaced.
+fn mask(service: &Service, observer: &mut dyn RunObserver) {
+    let Service::Unit(unit) = service else { return };
+    let command = ServiceCommand::systemctl(&["mask", "--runtime"], unit);
+    observer.command(&command.to_string());
+    let masked = command.run(SYSTEMD_TIME, |_| {}, || {}).and_then(|_| UnitState::of(unit));
+    match masked {
+        Ok(state) if state.is_masked() => {}
+        // A unit file in /etc comes before the mask in /run.
+        Ok(_) => observer.note(&format!("{unit} could not be masked: do not start it before the end")),
+        Err(error) => {
+            observer.note(&format!("{unit} could not be masked: {error}; do not start it before the end"))
+        }
+    }
+}
