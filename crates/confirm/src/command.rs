@@ -1,13 +1,15 @@
 //! Runs one of the user's commands by a shell, in its own process group and with a time limit.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::Write as _;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use poolwright_host::directory::Directory;
 use poolwright_host::private;
 use poolwright_lab::trial::driver::bound;
 use poolwright_lab::trial::processes;
@@ -56,8 +58,8 @@ impl Shell<'_> {
     /// If the command fails or exceeds the time limit; [`Error::Interrupted`].
     pub fn run(&self, name: &str, text: &str) -> Result<Ran> {
         let path = self.dir.join(format!("{name}.out"));
-        let output =
-            File::options().append(true).create(true).open(&path).map_err(Error::host("open", &path))?;
+        let output = new_file(self.dir, &format!("{name}.out")).map_err(Error::host("create", &path))?;
+        let kept = output.try_clone().map_err(Error::host("open", &path))?;
         let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(Error::host("open", &path))?;
         let sh = Path::new("/bin/sh");
         let began = Instant::now();
@@ -90,12 +92,12 @@ impl Shell<'_> {
             let late = began.elapsed() > self.limit;
             if late || (self.interrupted)() {
                 end(group, &|| ended.recv_timeout(POLL).is_ok());
-                log_output(&tail(&path));
+                log_output(&tail(&kept));
                 return Err(if late { self.too_long(name) } else { Error::Interrupted });
             }
         };
         let (status, took) = status.map_err(Error::host("wait for", sh))?;
-        let output = tail(&path);
+        let output = tail(&kept);
         log_output(&output);
         if status.success() { Ok(Ran { took, output }) } else { Err(failed(name, status)) }
     }
@@ -104,6 +106,13 @@ impl Shell<'_> {
         let seconds = self.limit.as_secs_f64();
         Error::Trial(format!("the {name} command was still running after {seconds} s, its time limit"))
     }
+}
+
+/// Creates a file in a directory, in place of one with the name.
+fn new_file(dir: &Path, name: &str) -> std::io::Result<File> {
+    let dir = Directory::open(dir)?;
+    dir.remove_file(name)?;
+    dir.create_file(name, private::FILE)
 }
 
 fn failed(name: &str, status: ExitStatus) -> Error {
@@ -116,13 +125,12 @@ fn log_output(output: &str) {
 }
 
 /// The last [`SEARCHED`] bytes of a file; empty if it cannot be read.
-fn tail(path: &Path) -> String {
+fn tail(file: &File) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(SEARCHED)))?;
-        let mut text = Vec::new();
-        file.take(SEARCHED).read_to_end(&mut text)?;
+        let mut text = vec![0; length.min(SEARCHED) as usize];
+        // Not by its position, at which programs that still run would go on writing.
+        file.read_exact_at(&mut text, length.saturating_sub(SEARCHED))?;
         Ok(text)
     };
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()

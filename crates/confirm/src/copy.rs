@@ -1,13 +1,19 @@
 //! Copies a database's files with their holes, modes, times and, as root, owners. The original is only read.
+//!
+//! The database's user can rename and link anything in the original meanwhile, and in the copy as soon as it is its own. So both are
+//! reached by open directories ([`poolwright_host::directory`]).
 
-use std::fs::{self, File, FileTimes};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown, lchown, symlink};
+use std::ffi::OsStr;
+use std::fs::{File, FileTimes, Metadata, Permissions};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
+use poolwright_host::directory::{Access, Directory};
 use poolwright_host::extents::next_data;
+use poolwright_host::private;
 
-use crate::tree::{Kind, entries, kind};
+use crate::tree::{DatabaseDirectory, Kind, entries, subdirectory};
 use crate::{Error, Result};
 
 /// The number of bytes in one read and write.
@@ -16,19 +22,26 @@ const CHUNK: usize = 1 << 20;
 /// Called with the bytes copied so far; returns whether to continue.
 pub type Continue<'a> = dyn FnMut(u64) -> bool + 'a;
 
-/// Copies the content of `from` into the directory `to`, which may already contain empty directories.
+/// Copies the content of `from` into the directory `to`, which may already contain empty directories. `from` is an absolute path without
+/// symbolic links.
 ///
-/// Symbolic links into `from` become links into the copy. Other links are replaced by a copy of their target, so that programs
-/// that write through the link do not change the original.
+/// Symbolic links into `from` become links into the copy. Links to other files of the same owner are replaced by a copy of their target,
+/// so that programs that write through the link do not change the original ([`DatabaseDirectory::kind`]).
 ///
 /// # Errors
-/// [`Error::Host`]; [`Error::Interrupted`] if `proceed` returns `false`.
+/// As [`DatabaseDirectory::kind`]; [`Error::Interrupted`] if `proceed` returns `false`.
 pub fn copy(from: &Path, to: &Path, proceed: &mut Continue<'_>) -> Result<()> {
-    Copy { top: from, copy: to, done: 0, buffer: vec![0; CHUNK], proceed }.directory(from, to, 0)
+    let database = DatabaseDirectory::open(from)?;
+    let copy = Directory::open(to).map_err(Error::host("open", to))?;
+    Copy { database: &database, copy: to, done: 0, buffer: vec![0; CHUNK], proceed }.directory(
+        &database.top,
+        &copy,
+        0,
+    )
 }
 
 struct Copy<'a, 'b> {
-    top: &'a Path,
+    database: &'a DatabaseDirectory,
     copy: &'a Path,
     done: u64,
     buffer: Vec<u8>,
@@ -36,55 +49,53 @@ struct Copy<'a, 'b> {
 }
 
 impl Copy<'_, '_> {
-    fn directory(&mut self, from: &Path, to: &Path, depth: usize) -> Result<()> {
-        match fs::create_dir(to) {
-            Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(Error::host("create", to))?,
-        }
-        for entry in entries(from, depth)? {
-            let target = to.join(entry.file_name().expect("an entry has a name"));
-            match kind(&entry, self.top)? {
-                Kind::Directory => self.directory(&entry, &target, depth + 1)?,
-                Kind::File(_) => self.file(&entry, &target)?,
-                Kind::Inside(path) => link(&self.copy.join(path), &target)?,
-                Kind::Dangling(text) => link(&text, &target)?,
-                Kind::Outside(original) if original.is_dir() => {
-                    self.directory(&original, &target, depth + 1)?
+    fn directory(&mut self, from: &Directory, to: &Directory, depth: usize) -> Result<()> {
+        for name in entries(from, depth)? {
+            let path = from.path().join(&name);
+            match self.database.kind(from, &name)? {
+                Kind::Directory => {
+                    self.directory(&subdirectory(from, &name)?, &made(to, &name)?, depth + 1)?;
                 }
-                Kind::Outside(original) if original.is_file() => self.file(&original, &target)?,
-                Kind::Outside(_) | Kind::Other => {}
+                Kind::File(_) => {
+                    let file = from.file(&name, Access::Read).map_err(Error::host("open", &path))?;
+                    self.file((file, &path), to, &name)?;
+                }
+                Kind::Inside(path) => link(&self.copy.join(path), to, &name)?,
+                Kind::Kept(target) => link(&target, to, &name)?,
+                Kind::OutsideDirectory(target) => {
+                    let original = target.directory().map_err(Error::host("open", target.path()))?;
+                    self.directory(&original, &made(to, &name)?, depth + 1)?;
+                }
+                Kind::OutsideFile(target, _) => {
+                    let file = target.file().map_err(Error::host("open", target.path()))?;
+                    self.file((file, target.path()), to, &name)?;
+                }
+                Kind::Other => {}
             }
         }
-        // The mode is set last, because a directory without write permission cannot be filled.
-        let meta = fs::metadata(from).map_err(Error::host("inspect", from))?;
-        if is_root() {
-            lchown(to, Some(meta.uid()), Some(meta.gid())).map_err(Error::host("change the owner of", to))?;
-        }
-        let mode = fs::Permissions::from_mode(meta.mode() & 0o7777);
-        fs::set_permissions(to, mode).map_err(Error::host("change the mode of", to))
+        let meta = from.metadata().map_err(Error::host("inspect", from.path()))?;
+        // These are set last, because a directory without write permission cannot be filled, and its owner could rename what is in it.
+        let open = to.try_clone_file().map_err(Error::host("open", to.path()))?;
+        give(&open, &meta).map_err(Error::host("set the owner and mode of", to.path()))
     }
 
-    fn file(&mut self, from: &Path, to: &Path) -> Result<()> {
-        let mut source = poolwright_host::regular::open(from).map_err(Error::host("open", from))?;
+    fn file(&mut self, (mut source, from): (File, &Path), to: &Directory, name: &OsStr) -> Result<()> {
+        let path = to.path().join(name);
         let meta = source.metadata().map_err(Error::host("inspect", from))?;
-        let mut target =
-            File::options().write(true).create_new(true).open(to).map_err(Error::host("create", to))?;
+        let mut target = to.create_file(name, private::FILE).map_err(Error::host("create", &path))?;
         let mut at = 0;
         while let Some((start, end)) =
             next_data(&source, at, meta.len()).map_err(Error::host("read", from))?
         {
-            self.extent((&mut source, from), (&mut target, to), start, end)?;
+            self.extent((&mut source, from), (&mut target, &path), start, end)?;
             at = end;
         }
         let finish = || {
             target.set_len(meta.len())?;
-            if is_root() {
-                fchown(&target, Some(meta.uid()), Some(meta.gid()))?;
-            }
-            target.set_permissions(fs::Permissions::from_mode(meta.mode() & 0o7777))?;
+            give(&target, &meta)?;
             target.set_times(FileTimes::new().set_modified(meta.modified()?).set_accessed(meta.accessed()?))
         };
-        finish().map_err(Error::host("write", to))
+        finish().map_err(Error::host("write", &path))
     }
 
     fn extent(
@@ -114,86 +125,26 @@ impl Copy<'_, '_> {
     }
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+/// Sets mode and, as root, owner of an open file or directory to those of the original.
+fn give(open: &File, original: &Metadata) -> std::io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        fchown(open, Some(original.uid()), Some(original.gid()))?;
+    }
+    open.set_permissions(Permissions::from_mode(original.mode() & 0o7777))
 }
 
-fn link(text: &Path, at: &Path) -> Result<()> {
-    symlink(text, at).map_err(Error::host("create", at))
+/// Creates a directory in the copy, or opens the one that is there.
+fn made(to: &Directory, name: &OsStr) -> Result<Directory> {
+    let made = match to.create_directory(name) {
+        Err(why) if why.kind() == ErrorKind::AlreadyExists => to.directory(name),
+        made => made,
+    };
+    made.map_err(Error::host("create", &to.path().join(name)))
+}
+
+fn link(target: &Path, to: &Directory, name: &OsStr) -> Result<()> {
+    to.create_link(name, target).map_err(Error::host("create", &to.path().join(name)))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::FileExt as _;
-
-    use super::*;
-    use crate::tree::Tree;
-
-    #[test]
-    fn holes_modes_and_links() {
-        let dir = tempfile::tempdir().unwrap();
-        let base = dir.path().canonicalize().unwrap();
-        let (from, to, log) = (base.join("db"), base.join("copy"), base.join("log"));
-        for made in [&from.join("sub/deep"), &to.join("sub"), &log] {
-            fs::create_dir_all(made).unwrap();
-        }
-        fs::write(log.join("wal.1"), "a log elsewhere").unwrap();
-        fs::write(from.join("table"), "rows").unwrap();
-        fs::set_permissions(from.join("table"), fs::Permissions::from_mode(0o640)).unwrap();
-        let sparse = File::create(from.join("sub/sparse")).unwrap();
-        sparse.write_all_at(b"end", (64 << 20) - 3).unwrap();
-        symlink(&log, from.join("wal")).unwrap();
-        symlink(from.join("table"), from.join("sub/deep/absolute")).unwrap();
-        symlink("../../table", from.join("sub/deep/relative")).unwrap();
-        symlink("/nowhere/at/all", from.join("dangling")).unwrap();
-        drop(std::os::unix::net::UnixListener::bind(from.join("socket")).unwrap());
-
-        let tree = Tree::scan(&from).unwrap();
-        assert_eq!((tree.files, tree.bytes), (3, 4 + (64 << 20) + 15));
-        assert_eq!(tree.roots, [from.clone(), log.clone()]);
-        let mut done = 0;
-        copy(&from, &to, &mut |bytes| {
-            done = bytes;
-            true
-        })
-        .unwrap();
-        assert_eq!(fs::read(to.join("table")).unwrap(), b"rows");
-        assert_eq!(fs::metadata(to.join("table")).unwrap().mode() & 0o777, 0o640);
-        let copied = fs::metadata(to.join("sub/sparse")).unwrap();
-        assert_eq!(copied.len(), 64 << 20);
-        assert!(copied.blocks() * 512 < 8 << 20 && done < 8 << 20, "holes stay holes: {done}");
-        assert_eq!(fs::read(to.join("wal/wal.1")).unwrap(), b"a log elsewhere");
-        assert!(
-            !fs::symlink_metadata(to.join("wal")).unwrap().is_symlink(),
-            "writes would reach the original"
-        );
-        for name in ["absolute", "relative"] {
-            assert_eq!(fs::canonicalize(to.join("sub/deep").join(name)).unwrap(), to.join("table"));
-        }
-        assert_eq!(fs::read_link(to.join("dangling")).unwrap(), Path::new("/nowhere/at/all"));
-        assert!(!to.join("socket").exists());
-    }
-
-    #[test]
-    fn a_copy_ends_when_it_is_told_to() {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("db"), dir.path().join("copy"));
-        fs::create_dir(&from).unwrap();
-        fs::write(from.join("big"), vec![1; 4 << 20]).unwrap();
-        let ended = copy(&from, &to, &mut |bytes| bytes < 2 << 20);
-        assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
-        assert!(fs::metadata(to.join("big")).unwrap().len() <= 2 << 20);
-    }
-
-    #[test]
-    fn a_loop_of_links_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let base = dir.path().canonicalize().unwrap();
-        fs::create_dir_all(base.join("db")).unwrap();
-        fs::create_dir_all(base.join("other")).unwrap();
-        symlink(base.join("other"), base.join("db/out")).unwrap();
-        symlink(base.join("other"), base.join("other/again")).unwrap();
-        let why = Tree::scan(&base.join("db")).unwrap_err().to_string();
-        assert!(why.contains("loop of symbolic links"), "{why}");
-    }
-}
+mod tests;

@@ -37,6 +37,20 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A link of the database leads to what belongs to another user.
+    #[error(
+        "{} leads to {}, which belongs to user {owner}, not to the owner of the database's directory",
+        quoted(link),
+        quoted(target)
+    )]
+    OtherOwner {
+        /// The link.
+        link: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+        /// The user.
+        owner: u32,
+    },
     /// A system call failed.
     #[error("cannot {action} {}: {source}", quoted(path))]
     Host {

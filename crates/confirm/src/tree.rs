@@ -1,9 +1,10 @@
 //! The files below a database's directory.
 
-use std::fs;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::directory::{Directory, LinkTarget};
 use poolwright_host::quoted;
 
 use crate::{Error, Result};
@@ -26,39 +27,47 @@ impl Tree {
     /// Scans a directory, which must be an absolute path without symbolic links.
     ///
     /// # Errors
-    /// [`Error::Host`]; [`Error::Trial`] for a loop of symbolic links.
+    /// As [`DatabaseDirectory::open`], [`DatabaseDirectory::kind`] and [`entries`].
     pub fn scan(dir: &Path) -> Result<Tree> {
         let mut tree = Tree { roots: vec![dir.to_owned()], ..Tree::default() };
-        tree.add(dir, dir, 0)?;
+        let database = DatabaseDirectory::open(dir)?;
+        tree.add(&database.top, &database, 0)?;
         Ok(tree)
     }
 
-    fn add(&mut self, dir: &Path, top: &Path, depth: usize) -> Result<()> {
-        for entry in entries(dir, depth)? {
-            match kind(&entry, top)? {
-                Kind::Directory => self.add(&entry, top, depth + 1)?,
-                Kind::File(bytes) => {
-                    self.bytes += bytes;
-                    self.files += 1;
+    fn add(&mut self, dir: &Directory, database: &DatabaseDirectory, depth: usize) -> Result<()> {
+        for name in entries(dir, depth)? {
+            match database.kind(dir, &name)? {
+                Kind::Directory => self.add(&subdirectory(dir, &name)?, database, depth + 1)?,
+                Kind::File(bytes) => self.add_file(bytes),
+                Kind::OutsideDirectory(target) => {
+                    let inside = target.directory().map_err(Error::host("open", target.path()))?;
+                    self.add(&inside, database, depth + 1)?;
+                    self.roots.push(target.path().to_owned());
                 }
-                Kind::Outside(target) => self.outside(target, top, depth)?,
-                Kind::Inside(_) | Kind::Dangling(_) | Kind::Other => {}
+                Kind::OutsideFile(target, bytes) => {
+                    self.add_file(bytes);
+                    self.roots.push(target.path().to_owned());
+                }
+                Kind::Inside(_) | Kind::Kept(_) | Kind::Other => {}
             }
         }
         Ok(())
     }
 
-    fn outside(&mut self, target: PathBuf, top: &Path, depth: usize) -> Result<()> {
-        let meta = fs::metadata(&target).map_err(Error::host("inspect", &target))?;
-        if meta.is_dir() {
-            self.add(&target, top, depth + 1)?;
-        } else if meta.is_file() {
-            self.bytes += meta.len();
-            self.files += 1;
-        }
-        self.roots.push(target);
-        Ok(())
+    fn add_file(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.files += 1;
     }
+}
+
+/// The database's directory, in which another user may rename and link anything at any time.
+pub(super) struct DatabaseDirectory {
+    /// The directory.
+    pub top: Directory,
+    /// Its path, without links.
+    path: PathBuf,
+    owner: u32,
 }
 
 /// The kind of a directory entry, as a copy treats it.
@@ -69,52 +78,92 @@ pub(super) enum Kind {
     File(u64),
     /// A link to a file in the database's directory, and the path relative to it.
     Inside(PathBuf),
-    /// A link to a file elsewhere, and its path. A copy contains the file instead of the link.
-    Outside(PathBuf),
-    /// A link whose target does not exist, and its text.
-    Dangling(PathBuf),
+    /// A link to a directory elsewhere. A copy contains the directory instead of the link.
+    OutsideDirectory(LinkTarget),
+    /// A link to a file elsewhere, with its length in bytes. A copy contains the file instead of the link.
+    OutsideFile(LinkTarget, u64),
+    /// A link that a copy has too, and where it leads: its target does not exist, or is another user's file.
+    Kept(PathBuf),
     /// A socket, a pipe or a device.
     Other,
 }
 
-/// The kind of an entry; `top` is the database's directory.
+impl DatabaseDirectory {
+    /// Opens it. The path must be absolute, and without symbolic links.
+    ///
+    /// # Errors
+    /// [`Error::Host`].
+    pub fn open(dir: &Path) -> Result<DatabaseDirectory> {
+        // Any of its parents can be the user's.
+        let top = Directory::open_below(Path::new("/"), dir).map_err(Error::host("open", dir))?;
+        let owner = top.metadata().map_err(Error::host("inspect", dir))?.uid();
+        let path = std::fs::read_link(top.descriptor_path()).map_err(Error::host("inspect", dir))?;
+        Ok(DatabaseDirectory { top, path, owner })
+    }
+
+    /// The kind of an entry.
+    ///
+    /// A link leads this process, which can be root's, anywhere. So a target outside counts as the database's only if it belongs to the
+    /// owner of the database's directory, who can read it anyway.
+    ///
+    /// # Errors
+    /// [`Error::OtherOwner`] for a link to what is another user's, unless it is a file that only its owner can write; [`Error::Host`].
+    pub fn kind(&self, dir: &Directory, name: &OsStr) -> Result<Kind> {
+        let path = || dir.path().join(name);
+        let found = dir.inspect(name).map_err(Error::host("inspect", &path()))?;
+        match found {
+            None => Err(Error::host("inspect", &path())(std::io::ErrorKind::NotFound.into())),
+            Some(meta) if meta.is_dir() => Ok(Kind::Directory),
+            Some(meta) if meta.is_file() => Ok(Kind::File(meta.len())),
+            Some(meta) if meta.is_symlink() => self.kind_of_link(dir, name),
+            Some(_) => Ok(Kind::Other),
+        }
+    }
+
+    fn kind_of_link(&self, dir: &Directory, name: &OsStr) -> Result<Kind> {
+        let path = dir.path().join(name);
+        let target = dir.link_target(name).map_err(Error::host("read", &path))?;
+        let Some(target) = target else {
+            return Ok(Kind::Kept(dir.read_link(name).map_err(Error::host("read", &path))?));
+        };
+        if let Ok(inside) = target.path().strip_prefix(&self.path) {
+            return Ok(Kind::Inside(inside.to_owned()));
+        }
+        let meta = target.metadata().map_err(Error::host("inspect", target.path()))?;
+        if !meta.is_file() && !meta.is_dir() {
+            return Ok(Kind::Other);
+        }
+        let is_theirs = meta.uid() == self.owner || !rustix::process::geteuid().is_root();
+        match (is_theirs, meta.is_dir()) {
+            (true, true) => Ok(Kind::OutsideDirectory(target)),
+            (true, false) => Ok(Kind::OutsideFile(target, meta.len())),
+            // A program that writes through the link in the copy must not reach the original.
+            (false, false) if meta.mode() & 0o022 == 0 => Ok(Kind::Kept(target.path().to_owned())),
+            (false, _) => {
+                Err(Error::OtherOwner { link: path, target: target.path().to_owned(), owner: meta.uid() })
+            }
+        }
+    }
+}
+
+/// Opens a directory in another one.
 ///
 /// # Errors
 /// [`Error::Host`].
-pub(super) fn kind(path: &Path, top: &Path) -> Result<Kind> {
-    let meta = fs::symlink_metadata(path).map_err(Error::host("inspect", path))?;
-    if meta.is_dir() {
-        return Ok(Kind::Directory);
-    }
-    if meta.is_file() {
-        return Ok(Kind::File(meta.size()));
-    }
-    if !meta.is_symlink() {
-        return Ok(Kind::Other);
-    }
-    let Ok(target) = path.canonicalize() else {
-        return Ok(Kind::Dangling(fs::read_link(path).map_err(Error::host("read", path))?));
-    };
-    Ok(match target.strip_prefix(top) {
-        Ok(inside) => Kind::Inside(inside.to_owned()),
-        Err(_) => Kind::Outside(target),
-    })
+pub(super) fn subdirectory(dir: &Directory, name: &OsStr) -> Result<Directory> {
+    dir.directory(name).map_err(Error::host("open", &dir.path().join(name)))
 }
 
-/// The entries of a directory in the order of their names; `depth` is its nesting below the database's directory.
+/// The names in a directory, sorted; `depth` is its nesting below the database's directory.
 ///
 /// # Errors
 /// [`Error::Host`]; [`Error::Trial`] if `depth` exceeds [`DEEPEST`].
-pub(super) fn entries(dir: &Path, depth: usize) -> Result<Vec<PathBuf>> {
+pub(super) fn entries(dir: &Directory, depth: usize) -> Result<Vec<OsString>> {
     if depth > DEEPEST {
         return Err(Error::Trial(format!(
             "{}: directories are nested too deeply, or in a loop of symbolic links",
-            quoted(&dir)
+            quoted(dir.path())
         )));
     }
-    let listed = fs::read_dir(dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-    let mut paths: Vec<PathBuf> =
-        listed.map_err(Error::host("list", dir))?.into_iter().map(|entry| entry.path()).collect();
-    paths.sort();
-    Ok(paths)
+    dir.names().map_err(Error::host("list", dir.path()))
 }

@@ -26,7 +26,10 @@ use rustix::process::geteuid;
 
 use crate::private::{self, Unsafe};
 
+mod link_target;
 mod named;
+
+pub use link_target::LinkTarget;
 
 /// Attempts to open a path while directories on it are being renamed (`EAGAIN`, see `openat2(2)`).
 const MAX_ATTEMPTS: u32 = 100;

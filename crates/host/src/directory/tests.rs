@@ -118,3 +118,35 @@ fn nothing_outside_changes_while_directories_are_exchanged() {
     assert_eq!(fs::read_to_string(outside.path().join("deep/file")).unwrap(), "precious");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn a_link_leads_to_what_it_led_to_when_it_was_looked_at() {
+    let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let outside = outside.path().canonicalize().unwrap();
+    fs::create_dir(outside.join("sub")).unwrap();
+    for file in ["sub/inner", "file"] {
+        fs::write(outside.join(file), file).unwrap();
+    }
+    let mode = Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(CWD, outside.join("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let top = Directory::open(dir.path()).unwrap();
+    for name in ["sub", "file", "pipe", "none"] {
+        symlink(outside.join(name), dir.path().join(name)).unwrap();
+    }
+    symlink("loop", dir.path().join("loop")).unwrap();
+    let target = |name: &str| top.link_target(name).unwrap();
+    let (sub, file, pipe) = (target("sub").unwrap(), target("file").unwrap(), target("pipe").unwrap());
+    assert!(target("none").is_none() && target("loop").is_none());
+    assert_eq!(sub.path(), outside.join("sub"));
+    assert!(sub.metadata().unwrap().is_dir() && file.metadata().unwrap().is_file());
+    for name in ["sub", "file"] {
+        fs::remove_file(dir.path().join(name)).unwrap();
+        symlink("/etc/passwd", dir.path().join(name)).unwrap();
+    }
+    assert_eq!(contents(sub.directory().unwrap().file("inner", Access::Read).unwrap()), "sub/inner");
+    assert_eq!(contents(file.file().unwrap()), "file");
+    file.directory().unwrap_err();
+    for other in [&sub, &pipe] {
+        assert_eq!(private::refusal(&other.file().unwrap_err()), Some(Unsafe::NotAFile));
+    }
+}
