@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks formatting, lints, layers, names, licences, advisories, scripts and links: `make lint`.
+# Checks formatting, lints, layers, names, calls by path, licences, advisories, scripts and links: `make lint`.
 #
 # usage: scripts/lint.sh [--no-install]
 #
@@ -53,6 +53,7 @@ main() {
     step "Links of the documentation" python3 scripts/lint/links.py .
     step "Dependencies between crates and modules" python3 scripts/lint/layers.py .
     step "Names" python3 scripts/lint/names.py .
+    step "Calls by path in the crates that run as root" python3 scripts/lint/by_path.py .
     step "Formatting (cargo fmt)" cargo fmt --all --check
     step "Licences, sources and advisories of the dependencies (cargo deny)" dependencies
     step "Lints (clippy)" cargo clippy --release --locked --workspace --all-targets -- -D warnings

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the checks of names, layers and links that `make lint` runs.
+# Tests the checks of names, layers, calls by path and links that `make lint` runs.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"

@@ -208,16 +208,6 @@ pub(crate) fn read_end(messages: &File) -> String {
     end_of(messages, SHOWN).trim().replace('\n', "; ")
 }
 
-/// A command that runs a program as the owner of a file, if this process is root and the file is another user's.
-pub fn command_as(owner: (u32, u32), program: &std::path::Path) -> Command {
-    let mut command = Command::new(program);
-    if owner.0 != 0 && rustix::process::geteuid().is_root() {
-        // Also drops the supplementary groups.
-        command.uid(owner.0).gid(owner.1).current_dir("/").env("HOME", "/");
-    }
-    command
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use poolwright_datasets::{is_user_pool, of_pool, pool_of};
+use poolwright_host::directory::Directory;
 use poolwright_host::quoted;
 use poolwright_pool::DatasetChange;
 use poolwright_tune::plan::{Plan, Settings};
@@ -64,8 +65,8 @@ pub(crate) fn create(
     observer.note(&format!("created {dataset} with {}", listed.join(", ")));
     let mounted = match mountpoint {
         Some(dir) => {
-            let made = fs::create_dir_all(dir).map_err(Error::host("create", dir));
-            made.and_then(|()| Ok(admin.mount(dataset, dir)?))
+            let made = Directory::create_named(dir, 0o755).map_err(Error::host("create", dir));
+            made.and_then(|_| Ok(admin.mount(dataset, dir)?))
         }
         None if admin.mount_of(dataset)?.is_none() => refused(format!(
             "{dataset} does not exist, and would not be mounted: it would inherit no mount point\nhint: name the directory on which it is \

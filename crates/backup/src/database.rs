@@ -1,7 +1,10 @@
 //! The kinds of databases, and where the directory of each is.
 
+use std::ffi::OsStr;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_host::directory::{Access, Directory};
 use poolwright_trace::layout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -111,25 +114,37 @@ const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// The SQLite databases below a directory. Symbolic links are not followed.
 pub fn sqlite_files(dir: &Path) -> Vec<PathBuf> {
-    let (mut found, mut rest) = (Vec::new(), vec![dir.to_owned()]);
-    while let Some(dir) = rest.pop() {
-        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let path = entry.path();
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && entry.file_name() != ".zfs" => rest.push(path),
-                Ok(kind) if kind.is_file() && is_sqlite(&path) => found.push(path),
-                _ => {}
-            }
-        }
+    found_below(dir, |dir, name| is_sqlite(dir, name))
+}
+
+/// The files below a directory that are wanted, sorted. Symbolic links are not followed; what cannot be read is left out.
+pub(crate) fn found_below(dir: &Path, is_wanted: impl Fn(&Directory, &OsStr) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if let Ok(dir) = Directory::open(dir) {
+        collect(&dir, &is_wanted, &mut found);
     }
     found.sort();
     found
 }
 
-fn is_sqlite(path: &Path) -> bool {
-    use std::io::Read as _;
+fn collect(dir: &Directory, is_wanted: &impl Fn(&Directory, &OsStr) -> bool, found: &mut Vec<PathBuf>) {
+    for name in dir.names().unwrap_or_default() {
+        match dir.inspect(&name) {
+            Ok(Some(meta)) if meta.is_dir() && name != ".zfs" => {
+                if let Ok(sub) = dir.directory(&name) {
+                    collect(&sub, is_wanted, found);
+                }
+            }
+            Ok(Some(meta)) if meta.is_file() && is_wanted(dir, &name) => found.push(dir.path().join(name)),
+            _ => {}
+        }
+    }
+}
+
+fn is_sqlite(dir: &Directory, name: &OsStr) -> bool {
     let mut head = [0; SQLITE_MAGIC.len()];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == SQLITE_MAGIC
+    let read = dir.file(name, Access::Read).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == SQLITE_MAGIC
 }
 
 #[cfg(test)]

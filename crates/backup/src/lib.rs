@@ -18,6 +18,7 @@ mod error;
 pub mod listing;
 pub mod manifest;
 pub mod observer;
+pub mod owner;
 mod placement;
 pub mod postgresql;
 pub mod program;
@@ -31,6 +32,8 @@ pub mod send;
 pub mod server;
 pub mod sources;
 pub mod summary;
+#[cfg(test)]
+mod test_users;
 mod transfer;
 pub mod verify;
 pub mod wal;

@@ -1,9 +1,9 @@
 //! Where the directories of a database are restored.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use poolwright_host::directory::Directory;
 
 use crate::{Error, Result};
 
@@ -13,29 +13,51 @@ pub(crate) fn below(top: &Path, path: &Path) -> PathBuf {
 }
 
 /// Turns absolute links in a directory that lead into `hosts`, the directories of the database, to their counterparts below `top`.
-pub(crate) fn turn_links(dir: &Path, top: &Path, hosts: &[&Path]) -> Result<()> {
-    for entry in fs::read_dir(dir).map_err(Error::host("list", dir))? {
-        let path = entry.map_err(Error::host("list", dir))?.path();
-        let meta = fs::symlink_metadata(&path).map_err(Error::host("inspect", &path))?;
+pub(crate) fn turn_links(dir: &Directory, top: &Path, hosts: &[&Path]) -> Result<()> {
+    for name in dir.names().map_err(Error::host("list", dir.path()))? {
+        let path = dir.path().join(&name);
+        let meta = dir.inspect(&name).map_err(Error::host("inspect", &path))?;
+        let Some(meta) = meta.filter(|_| name != ".zfs") else { continue };
         if meta.is_dir() {
-            turn_links(&path, top, hosts)?;
+            turn_links(&dir.directory(&name).map_err(Error::host("open", &path))?, top, hosts)?;
         } else if meta.is_symlink() {
-            let target = fs::read_link(&path).map_err(Error::host("read", &path))?;
+            let target = dir.read_link(&name).map_err(Error::host("read", &path))?;
             if hosts.iter().any(|host| target.starts_with(host)) {
-                fs::remove_file(&path).map_err(Error::host("remove", &path))?;
-                symlink(below(top, &target), &path).map_err(Error::host("create", &path))?;
-                lchown(&path, Some(meta.uid()), Some(meta.gid()))
-                    .map_err(Error::host("set the owner of", &path))?;
+                dir.remove_file(&name).map_err(Error::host("remove", &path))?;
+                dir.create_link(&name, &below(top, &target)).map_err(Error::host("create", &path))?;
+                let owner = (meta.uid(), meta.gid());
+                dir.set_owner(&name, owner).map_err(Error::host("set the owner of", &path))?;
             }
         }
     }
     Ok(())
 }
 
-/// Removes a file, if it exists. A link is removed itself.
-pub(crate) fn remove_if_present(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(Error::host("remove", path)),
+/// Removes files that may not exist. A link is removed itself.
+pub(crate) fn remove_files(dir: &Directory, names: &[&str]) -> Result<()> {
+    for name in names {
+        dir.remove_file(name).map_err(Error::host("remove", &dir.path().join(name)))?;
     }
+    Ok(())
+}
+
+/// Creates an empty file that belongs to the owner of the database. It must not exist.
+pub(crate) fn create_empty(dir: &Directory, name: &str, owner: (u32, u32)) -> Result<()> {
+    let path = dir.path().join(name);
+    let file = dir.create_file(name, 0o600).map_err(Error::host("create", &path))?;
+    std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1))
+        .map_err(Error::host("set the owner of", &path))?;
+    file.sync_all().map_err(Error::host("sync", &path))
+}
+
+/// Replaces paths through descriptors in the text of an error by those that the user knows. `pairs` are both.
+pub(crate) fn readable<'p>(cause: Error, pairs: impl IntoIterator<Item = (&'p Path, &'p Path)>) -> Error {
+    if matches!(cause, Error::Interrupted) {
+        return cause;
+    }
+    let text = cause.to_string();
+    let named = pairs
+        .into_iter()
+        .fold(text.clone(), |text, (at, path)| text.replace(&*at.to_string_lossy(), &path.to_string_lossy()));
+    if named == text { cause } else { Error::Restore { why: named } }
 }

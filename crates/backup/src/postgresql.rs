@@ -1,17 +1,22 @@
 //! The running PostgreSQL server of a data directory.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::client::command_as;
+use poolwright_host::directory::{Access, Directory};
+
+use crate::Result;
+use crate::owner::{self, UserAndGroup};
+use crate::program::{command_as, find_program, is_trusted_by};
 
 /// The statement of `psql` that prints the mark that ends an answer ([`ClientSession::ask`](crate::client::ClientSession::ask)).
 pub const PRINT: &str = "\\echo MARK";
 
 /// The name of the client.
 const CLIENT: &str = "psql";
+/// The file that describes the running server, and its most bytes that are read.
+const PID_FILE: (&str, u64) = ("postmaster.pid", 4096);
 
 /// The server that a file `postmaster.pid` describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,40 +29,51 @@ pub struct PostgresqlServer {
     pub port: String,
     /// The directory of its socket; empty if it has none.
     pub socket_dir: String,
-    /// The client: the one beside the server's program, or else the one in `PATH`.
+    /// User and group of the data directory's owner, as whom the server runs.
+    owner: UserAndGroup,
+    /// The client: the one beside the server's program, or else an installed one.
     client: PathBuf,
 }
 
 impl PostgresqlServer {
     /// The running server on a data directory.
-    pub fn of(root: &Path) -> Option<PostgresqlServer> {
-        let text = fs::read_to_string(root.join("postmaster.pid")).ok()?;
-        let mut server = PostgresqlServer::parse(root, &text)?;
+    ///
+    /// # Errors
+    /// If its owner cannot be found.
+    pub fn of(root: &Path) -> Result<Option<PostgresqlServer>> {
+        let Some(text) = pid_file(root) else { return Ok(None) };
+        let Some(mut server) = PostgresqlServer::parse(root, &text, owner::of_directory(root)?) else {
+            return Ok(None);
+        };
         let program = poolwright_host::process::program(server.pid);
-        if let Some(beside) = program.map(|path| path.with_file_name(CLIENT)).filter(|path| path.is_file()) {
+        // The owner of the directory can write the ID of any process into the file.
+        let beside = program.map(|path| path.with_file_name(CLIENT)).filter(|path| path.is_file());
+        let is_trusted = |path: &PathBuf| path.parent().is_some_and(|dir| is_trusted_by(server.owner, dir));
+        if let Some(beside) = beside.filter(is_trusted) {
             server.client = beside;
         }
-        poolwright_host::process::is_running(server.pid).then_some(server)
+        Ok(poolwright_host::process::is_running(server.pid).then_some(server))
     }
 
-    fn parse(root: &Path, text: &str) -> Option<PostgresqlServer> {
+    fn parse(root: &Path, text: &str, owner: UserAndGroup) -> Option<PostgresqlServer> {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let [pid, _, _, port, socket_dir, ..] = lines[..] else { return None };
         // That of a server that runs for a single user is negative.
-        let pid = pid.parse::<i32>().ok()?.abs();
+        let pid = pid.parse::<i32>().ok()?.checked_abs()?;
         let (root, port, socket_dir) = (root.to_owned(), port.to_owned(), socket_dir.to_owned());
-        Some(PostgresqlServer { root, pid, port, socket_dir, client: PathBuf::from(CLIENT) })
+        let client = find_program(None, CLIENT).unwrap_or_else(|| Path::new("/usr/bin").join(CLIENT));
+        Some(PostgresqlServer { root, pid, port, socket_dir, owner, client })
     }
 
     /// User and group of the data directory's owner, as whom the server runs.
-    pub fn owner(&self) -> (u32, u32) {
-        fs::metadata(&self.root).map_or((0, 0), |meta| (meta.uid(), meta.gid()))
+    pub fn owner(&self) -> UserAndGroup {
+        self.owner
     }
 
     /// The client: as the owner of the data directory, whom a server usually lets in through its socket. `connect` is a connection string
     /// in place of that.
     pub fn psql(&self, connect: Option<&str>) -> Command {
-        let mut command = command_as(self.owner(), &self.client);
+        let mut command = command_as(self.owner, &self.client);
         command.args(["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1"]);
         command.env("PGAPPNAME", "poolwright").env_remove("PGOPTIONS");
         match connect {
@@ -73,6 +89,15 @@ impl PostgresqlServer {
     }
 }
 
+/// The text of the file that describes the running server; `None` if there is none.
+fn pid_file(root: &Path) -> Option<String> {
+    let (name, most) = PID_FILE;
+    let file = Directory::open(root).and_then(|dir| dir.file(name, Access::Read)).ok()?;
+    let mut text = String::new();
+    file.take(most).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,12 +106,28 @@ mod tests {
     fn the_server_is_found_by_its_file() {
         let text = "1234\n/srv/db\n1700000000\n5433\n/run/postgresql\n*\n  5433001    32768\nready   \n";
         let root = PathBuf::from("/srv/db");
-        let found = PostgresqlServer::parse(&root, text).unwrap();
+        let found = PostgresqlServer::parse(&root, text, (7, 8)).unwrap();
         assert_eq!(
             (found.pid, found.port.as_str(), found.socket_dir.as_str()),
             (1234, "5433", "/run/postgresql")
         );
-        assert_eq!(PostgresqlServer::parse(&root, "1234\n/srv/db\n"), None);
-        assert_eq!(PostgresqlServer::of(tempfile::tempdir().unwrap().path()), None);
+        assert_eq!(found.owner(), (7, 8));
+        for text in ["1234\n/srv/db\n", &text.replace("1234", "-2147483648")] {
+            assert_eq!(PostgresqlServer::parse(&root, text, (7, 8)), None);
+        }
+    }
+
+    #[test]
+    fn what_the_owner_puts_in_the_place_of_the_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, text) = (dir.path(), format!("{}\n/srv\n1\n5433\n/run\n*\n", std::process::id()));
+        assert_eq!(PostgresqlServer::of(root).unwrap(), None);
+        std::fs::write(root.join("elsewhere"), &text).unwrap();
+        std::os::unix::fs::symlink(root.join("elsewhere"), root.join("postmaster.pid")).unwrap();
+        assert_eq!(PostgresqlServer::of(root).unwrap(), None);
+        std::fs::rename(root.join("elsewhere"), root.join("postmaster.pid")).unwrap();
+        let found = PostgresqlServer::of(root).unwrap().unwrap();
+        // Not one beside the program of the process that the file names, which is this test.
+        assert!(found.client.is_absolute() && found.client.ends_with("bin/psql"), "{found:?}");
     }
 }

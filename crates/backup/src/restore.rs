@@ -5,17 +5,16 @@
 
 mod target;
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::io::{Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use poolwright_apply::rewrite::open_trusted;
 use poolwright_datasets::is_dataset;
-use poolwright_host::{mountinfo, private, quoted, room};
+use poolwright_host::directory::{Access, Directory};
+use poolwright_host::{mountinfo, quoted, room};
 use poolwright_trace::format_size;
-use rustix::fs::OFlags;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,7 +23,7 @@ use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::manifest::{BackupManifest, DestinationIdentity, SourceRecord};
 use crate::observer::{BackupObserver, BackupStage};
-use crate::placement::{below, remove_if_present, turn_links};
+use crate::placement::{below, create_empty, readable, remove_files, turn_links};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::transfer::copier;
 use crate::{Error, Result};
@@ -167,17 +166,20 @@ impl RestoreRun {
     pub fn execute(self, observer: &mut dyn BackupObserver) -> Result<RestoredDatabase> {
         let _reading = self.destination.lock_for_reading()?;
         let start = Instant::now();
-        let mut targets = Vec::new();
-        for directory in &self.directories {
-            let target = TargetDirectory::open(&directory.restored_to)?;
-            target.hold(&self.backup.id)?;
-            targets.push(target);
+        // All exist before the first is held: one can be in another.
+        let places: Vec<&Path> = self.directories.iter().map(|of| of.restored_to.as_path()).collect();
+        let open = |place: &&Path| TargetDirectory::open(place, &self.backup.id);
+        let targets: Vec<TargetDirectory> = places.iter().map(open).collect::<Result<_>>()?;
+        for target in &targets {
+            let others: Vec<&Path> = places.iter().copied().filter(|other| **other != *target.path).collect();
+            target.hold(&others, &self.backup.id)?;
         }
         let done = self.fill(&targets, observer);
         done.map_err(|cause| {
             let outcome =
                 "the restored files are not complete: do not start the database; the same command continues";
-            readable(cause, &targets).with_outcome(outcome)
+            let paths = targets.iter().map(|target| (target.at.as_path(), target.path.as_path()));
+            readable(cause, paths).with_outcome(outcome)
         })?;
         let (files, size) = (self.backup.files, format_size(self.backup.bytes));
         observer.note(&format!("{files} files, {size}, in {:.1} s", start.elapsed().as_secs_f64()));
@@ -193,12 +195,12 @@ impl RestoreRun {
             self.note_space(to, observer)?;
             observer.stage(BackupStage::Restore);
             let nested = nested(to, targets);
-            let (from, target) = (open_trusted(from)?, to.directory()?);
+            let from = open_trusted(from)?;
             let (rate, total) = (self.options.rate, self.backup.bytes);
-            copier(observer, rate, total).except(nested.clone()).copy_contents(&from, &target)?;
+            copier(observer, rate, total).except(nested.clone()).copy_contents(&from, &to.dir)?;
             to.sync()?;
             observer.stage(BackupStage::Compare);
-            copier(observer, rate, total).except(nested).compare_contents(&from, &target)?;
+            copier(observer, rate, total).except(nested).compare_contents(&from, &to.dir)?;
         }
         self.prepare_start(targets)?;
         pairs.iter().rev().try_for_each(|(from, to)| to.release(from))
@@ -220,21 +222,24 @@ impl RestoreRun {
         let hosts: Vec<&Path> = self.directories.iter().map(|of| of.path.as_path()).collect();
         if let Some(top) = &self.options.below {
             for target in targets {
-                turn_links(&target.at, top, &hosts)?;
+                turn_links(&target.dir, top, &hosts)?;
             }
         }
         if self.backup.database.kind != DatabaseKind::Postgresql {
             return Ok(());
         }
         let places: Vec<PathBuf> = targets.iter().map(|of| of.at.clone()).collect();
-        let data_dir = database::locate(&places, Some(DatabaseKind::Postgresql), false)?.root;
-        for name in REMOVED {
-            remove_if_present(&data_dir.join(name))?;
-        }
-        let is_standby = data_dir.join(STANDBY_SIGNAL).exists();
+        let root = database::locate(&places, Some(DatabaseKind::Postgresql), false)?.root;
+        let in_target = |target: &TargetDirectory| {
+            let relative = root.strip_prefix(&target.at).ok()?;
+            Some(target.dir.directory(relative).map_err(Error::host("open", &target.path.join(relative))))
+        };
+        let Some(data_dir) = targets.iter().find_map(in_target).transpose()? else { return Ok(()) };
+        remove_files(&data_dir, &REMOVED)?;
+        let standby = data_dir.inspect(STANDBY_SIGNAL).map_err(Error::host("inspect", data_dir.path()))?;
         match &self.recovery {
             // A standby that is restored without a target stays one, and archives what its primary does.
-            Some(_) if is_standby && self.options.until.is_none() => Ok(()),
+            Some(_) if standby.is_some() && self.options.until.is_none() => Ok(()),
             Some(recovery) => prepare_recovery(recovery, &data_dir),
             None => Ok(()),
         }
@@ -278,41 +283,26 @@ fn notes_on_places(sources: &[SourceRecord], places: &[&Path]) -> Result<Vec<Str
     Ok(places.iter().zip(sources).filter_map(note).collect())
 }
 
-/// The directories that are in a target and are targets of their own, by their paths through its descriptor.
+/// The directories that are in a target and are targets of their own.
 fn nested(target: &TargetDirectory, all: &[TargetDirectory]) -> Vec<PathBuf> {
     let inside = all.iter().filter(|of| of.path != target.path);
-    inside.filter_map(|of| Some(target.at.join(of.path.strip_prefix(&target.path).ok()?))).collect()
+    inside.filter(|of| of.path.starts_with(&target.path)).map(|of| of.path.clone()).collect()
 }
 
-/// Replaces the paths through descriptors in the text of an error by those that the user knows.
-fn readable(cause: Error, targets: &[TargetDirectory]) -> Error {
-    if matches!(cause, Error::Interrupted) {
-        return cause;
-    }
-    let text = cause.to_string();
-    let named = targets.iter().fold(text.clone(), |text, target| {
-        text.replace(&*target.at.to_string_lossy(), &target.path.to_string_lossy())
-    });
-    if named == text { cause } else { Error::Restore { why: named } }
-}
-
-/// Makes the server in a data directory recover when it is started. The directory comes from the database's owner, so no link in it is
-/// followed.
-fn prepare_recovery(recovery: &Recovery, data_dir: &Path) -> Result<()> {
-    for name in [STANDBY_SIGNAL, RECOVERY_SIGNAL] {
-        remove_if_present(&data_dir.join(name))?;
-    }
-    let conf = data_dir.join(AUTO_CONF);
-    let opened = OpenOptions::new().append(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&conf);
-    let mut file = opened.map_err(Error::host("open", &conf))?;
+/// Makes the server in a data directory recover when it is started.
+fn prepare_recovery(recovery: &Recovery, data_dir: &Directory) -> Result<()> {
+    remove_files(data_dir, &[STANDBY_SIGNAL, RECOVERY_SIGNAL])?;
+    let conf = data_dir.path().join(AUTO_CONF);
+    let mut file = data_dir.file(AUTO_CONF, Access::ReadWrite).map_err(Error::host("open", &conf))?;
     let owner = file.metadata().map_err(Error::host("inspect", &conf))?;
     let text: String = settings(recovery).into_iter().map(|line| line + "\n").collect();
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::host("write", &conf))?;
-    let signal = data_dir.join(RECOVERY_SIGNAL);
-    let created = private::create_new(&signal).map_err(Error::host("create", &signal))?;
-    fchown(&created, Some(owner.uid()), Some(owner.gid()))
-        .map_err(Error::host("set the owner of", &signal))?;
-    created.sync_all().map_err(Error::host("sync", &signal))
+    let mut append = || {
+        file.seek(std::io::SeekFrom::End(0))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    append().map_err(Error::host("write", &conf))?;
+    create_empty(data_dir, RECOVERY_SIGNAL, (owner.uid(), owner.gid()))
 }
 
 /// The lines of a PostgreSQL's configuration.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::client::command_as;
-use crate::program::find_program;
+use crate::owner::UserAndGroup;
+use crate::program::{command_as, find_program};
 use crate::{Error, Result};
 
 /// How often the server is asked.
@@ -21,43 +22,46 @@ const START_TIME: Duration = Duration::from_secs(3600);
 const STOP_TIME: Duration = Duration::from_secs(600);
 /// Lines of the log that a failure shows.
 const SHOWN: usize = 6;
+/// Bytes at the beginning of the log, and at its end, in which these lines are looked for.
+const LOG_PART: u64 = 1 << 20;
 
 /// A running server. It is killed if this process ends.
 #[derive(Debug)]
 pub struct ChildServer {
     child: Child,
-    log: PathBuf,
+    program: String,
+    log: File,
     /// How long it may take until it has recovered and answers.
     pub start_time: Duration,
 }
 
 impl ChildServer {
-    /// Starts a server as a user, with its output in a log.
+    /// Starts a server as a user, with its output in a log, which is open for reading and writing.
     ///
     /// # Errors
     /// [`Error::Program`] if it cannot be started; the host's errors.
     pub fn start(
         program: &Path,
         arguments: &[OsString],
-        owner: (u32, u32),
-        log: &Path,
+        owner: UserAndGroup,
+        log: File,
     ) -> Result<ChildServer> {
-        let mut command = command_as(owner, &tie_to_parent()?);
+        let mut command = command_as(owner, &tie_to_parent(owner)?);
         command.args(TIED).arg(program).args(arguments);
         ChildServer::spawn(command, log)
     }
 
-    /// Starts a server by a command that ends with it ([`tie_to_parent`]), with its output in a log.
+    /// Starts a server by a command that ends with it ([`tie_to_parent`]), with its output in a log, which is open for reading and writing.
     ///
     /// # Errors
     /// As [`ChildServer::start`].
-    pub fn spawn(mut command: Command, log: &Path) -> Result<ChildServer> {
+    pub fn spawn(mut command: Command, log: File) -> Result<ChildServer> {
         let program = command.get_program().to_string_lossy().into_owned();
-        let output = File::create(log).map_err(Error::host("create", log))?;
-        let stderr = output.try_clone().map_err(Error::host("open", log))?;
-        command.process_group(0).stdin(Stdio::null()).stdout(output).stderr(stderr);
-        let child = command.spawn().map_err(|why| Error::Program { program, why: why.to_string() })?;
-        Ok(ChildServer { child, log: log.to_owned(), start_time: START_TIME })
+        let failed = |why: std::io::Error| Error::Program { program: program.clone(), why: why.to_string() };
+        let (output, messages) = (log.try_clone().map_err(failed)?, log.try_clone().map_err(failed)?);
+        command.process_group(0).stdin(Stdio::null()).stdout(output).stderr(messages);
+        let child = command.spawn().map_err(failed)?;
+        Ok(ChildServer { child, program, log, start_time: START_TIME })
     }
 
     /// Waits until the server answers. The inner error says why it does not.
@@ -74,8 +78,7 @@ impl ChildServer {
             if answers() {
                 return Ok(Ok(()));
             }
-            let ended = self.child.try_wait().map_err(Error::host("wait for the server of", &self.log))?;
-            if let Some(status) = ended {
+            if let Some(status) = self.has_ended()? {
                 return Ok(Err(format!("the server ended with {status}: {}", self.last_words())));
             }
             if is_interrupted() {
@@ -106,8 +109,7 @@ impl ChildServer {
     }
 
     fn end(&mut self, signal: Signal) -> Result<Option<ExitStatus>> {
-        let host = |cause| Error::host("wait for the server of", &self.log)(cause);
-        if let Some(status) = self.child.try_wait().map_err(host)? {
+        if let Some(status) = self.has_ended()? {
             return Ok(Some(status));
         }
         if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
@@ -115,12 +117,18 @@ impl ChildServer {
         }
         let end = Instant::now() + STOP_TIME;
         while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().map_err(host)? {
+            if let Some(status) = self.has_ended()? {
                 return Ok(Some(status));
             }
             std::thread::sleep(POLL);
         }
         Ok(None)
+    }
+
+    fn has_ended(&mut self) -> Result<Option<ExitStatus>> {
+        let program = &self.program;
+        let failed = |why: std::io::Error| Error::Program { program: program.clone(), why: why.to_string() };
+        self.child.try_wait().map_err(failed)
     }
 
     /// Whether it runs.
@@ -130,8 +138,19 @@ impl ChildServer {
 
     /// The first error in the log, and its last lines.
     pub fn last_words(&self) -> String {
-        let text = std::fs::read(&self.log).unwrap_or_default();
+        let length = self.log.metadata().map_or(0, |meta| meta.len());
+        let rest = LOG_PART.max(length.saturating_sub(LOG_PART));
+        let text = [self.log_between(0, length.min(LOG_PART)), self.log_between(rest, length)].concat();
         last_words(&String::from_utf8_lossy(&text))
+    }
+
+    /// A part of the log. The server writes at the position that it shares with this descriptor, so the position stays as it is.
+    fn log_between(&self, from: u64, to: u64) -> Vec<u8> {
+        let mut text = vec![0; to.saturating_sub(from) as usize];
+        match self.log.read_exact_at(&mut text, from) {
+            Ok(()) => text,
+            Err(_) => Vec::new(),
+        }
     }
 }
 
@@ -154,16 +173,17 @@ pub const TIED: [&str; 3] = ["--pdeathsig", "KILL", "--"];
 ///
 /// # Errors
 /// [`Error::Program`] if it is not installed. That of BusyBox has no such option, and its message must not be taken for one of the server.
-pub fn tie_to_parent() -> Result<PathBuf> {
-    find_program(None, "setpriv").filter(|setpriv| ties_to_parent(setpriv)).ok_or_else(|| Error::Program {
+pub fn tie_to_parent(owner: UserAndGroup) -> Result<PathBuf> {
+    let found = find_program(None, "setpriv").filter(|setpriv| ties_to_parent(owner, setpriv));
+    found.ok_or_else(|| Error::Program {
         program: "setpriv".to_owned(),
         why: "setpriv of util-linux, with the option --pdeathsig, is not installed".to_owned(),
     })
 }
 
-/// Whether this `setpriv` can make the kernel send a signal to its program when the parent ends.
-fn ties_to_parent(setpriv: &Path) -> bool {
-    let mut command = Command::new(setpriv);
+/// Whether this `setpriv`, run by a user, can make the kernel send a signal to its program when the parent ends.
+fn ties_to_parent(owner: UserAndGroup, setpriv: &Path) -> bool {
+    let mut command = command_as(owner, setpriv);
     command.args(TIED).args(["/bin/sh", "-c", ":"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
@@ -202,7 +222,8 @@ mod tests {
         std::fs::write(&busybox, "#!/bin/sh\necho \"setpriv: unrecognized option '$1'\" >&2\nexit 1\n")
             .unwrap();
         std::fs::set_permissions(&busybox, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(!ties_to_parent(&busybox));
-        assert_eq!(find_program(None, "setpriv").map(|found| ties_to_parent(&found)), Some(true));
+        let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        assert!(!ties_to_parent(user, &busybox));
+        assert_eq!(find_program(None, "setpriv").map(|found| ties_to_parent(user, &found)), Some(true));
     }
 }

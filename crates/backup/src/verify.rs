@@ -1,7 +1,7 @@
 //! Restoring a backup into a scratch directory, starting the database on it, and running the database's own checks.
 //!
 //! The restored database is private: it listens on no network, only on a socket in the scratch directory, and neither archives,
-//! replicates, nor runs jobs. It runs as the owner of its files, and is killed if this process ends.
+//! replicates, nor runs jobs. It runs as the owner of its files, as all programs do that open them, and is killed if this process ends.
 
 mod files;
 mod mariadb;
@@ -16,13 +16,13 @@ use poolwright_host::{Scratch, quoted, room, scratch, time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::client::{ClientFailure, command_as};
-use crate::database::{self, DatabaseKind};
+use crate::client::ClientFailure;
+use crate::database::DatabaseKind;
 use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::manifest::{BackupManifest, CheckVerdict, RestoreCheck, RestoreResult};
 use crate::observer::{BackupObserver, BackupStage};
-use crate::program::{ProgramEnd, ProgramOutput, run_program, run_shell};
+use crate::program::{ProgramEnd, ProgramOutput, command_as, run_program, run_shell};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::{Error, Result};
 
@@ -124,7 +124,7 @@ fn restore(
     observer.stage(BackupStage::Restore);
     let start = Instant::now();
     let root = destination.root_of(&backup.name);
-    let (tree, contents) = RestoredTree::copy(&root, backup, dir.path(), options.rate, observer)?;
+    let (tree, contents) = RestoredTree::copy(&root, backup, &dir, options.rate, observer)?;
     check_reachable(&tree, &parent)?;
     let restore_s = start.elapsed().as_secs_f64();
     observer.stage(BackupStage::Check);
@@ -157,7 +157,7 @@ fn restore(
 /// Refuses a scratch directory that the owner of the database cannot enter: the server would fail for another reason than the backup.
 fn check_reachable(tree: &RestoredTree, parent: &Path) -> Result<()> {
     let mut command = command_as(tree.owner, Path::new("/bin/sh"));
-    command.args(["-c", "cd \"$0\""]).arg(&tree.scratch);
+    command.args(["-c", "cd \"$0\""]).arg(tree.scratch.path());
     if run_program(command, ProgramOutput::Kept, &|| false)?.status.success() {
         return Ok(());
     }
@@ -175,11 +175,9 @@ fn own_checks(
     recovery: Option<&Recovery>,
     observer: &mut dyn BackupObserver,
 ) -> Result<OwnChecks> {
-    let kind = backup.database.kind;
-    let located = database::locate(&tree.paths, Some(kind), false)?;
-    let context = CheckContext { backup, tree, root: located.root, options, recovery };
+    let context = CheckContext { backup, tree, options, recovery };
     let is_interrupted = || observer.is_interrupted();
-    let checks = match kind {
+    let checks = match backup.database.kind {
         DatabaseKind::Postgresql => return postgresql::check(&context, &is_interrupted),
         DatabaseKind::Mariadb => mariadb::check(&context, &is_interrupted),
         DatabaseKind::Sqlite => files::check_sqlite(&context, &is_interrupted),
@@ -201,23 +199,23 @@ struct OwnChecks {
 struct CheckContext<'a> {
     backup: &'a BackupManifest,
     tree: &'a RestoredTree,
-    /// The restored directory of the database.
-    root: PathBuf,
     options: &'a RestoreOptions,
     recovery: Option<&'a Recovery>,
 }
 
 impl CheckContext<'_> {
-    /// Runs the command of the user, if there is one, with these variables.
+    /// Runs the command of the user, if there is one, with these variables, as the owner of the database.
     fn check_of_user(
         &self,
         variables: &[(&str, &Path)],
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<RestoreCheck>> {
         let Some(command) = &self.options.check else { return Ok(Vec::new()) };
-        let root = [("POOLWRIGHT_RESTORED", self.root.as_path())];
+        let owner = self.tree.owner;
+        self.tree.give_to(owner)?;
+        let root = [("POOLWRIGHT_RESTORED", self.tree.root.as_path())];
         let variables: Vec<_> = root.iter().chain(variables).copied().collect();
-        let done = run_shell(command, &variables, is_interrupted)?;
+        let done = run_shell(command, owner, &variables, is_interrupted)?;
         Ok(vec![check_of(done, command)])
     }
 }
@@ -262,3 +260,6 @@ fn interruption(failure: ClientFailure) -> Result<String> {
         failure => Ok(failure.describe()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,6 @@
 //! The primary is not changed: no setting, role or permanent replication slot is created.
 
 mod control;
-mod directory;
 mod namespace;
 mod primary;
 mod scratch;
@@ -26,10 +25,11 @@ use std::time::{Duration, Instant};
 
 use poolwright_apply::assessment::RESERVE;
 use poolwright_apply::{RunObserver, Stage};
-use poolwright_backup::client::{ClientSession, command_as};
+use poolwright_backup::client::ClientSession;
 use poolwright_backup::database::{DatabaseKind, locate};
-use poolwright_backup::program::{ProgramOutput, run_program};
+use poolwright_backup::program::{ProgramOutput, command_as, run_program};
 use poolwright_backup::server::ChildServer;
+use poolwright_host::directory::Directory;
 use poolwright_host::{Scratch, quoted, room};
 use rustix::process::Signal;
 
@@ -100,7 +100,7 @@ impl Standby {
         let dirs = ServerDirs::of(&database.root)?;
         primary::check_places(&dirs, &work.roots())?;
         // Old kernels cannot open it so.
-        directory::Directory::open(PathBuf::from("/"), &dirs.root)?;
+        Directory::open_below(Path::new("/"), &dirs.root).map_err(Error::host("open", &dirs.root))?;
         let primary = Primary::find(&dirs, is_interrupted)?;
         primary::check_outside(&primary, &work.roots())?;
         namespace::check()?;
@@ -248,8 +248,7 @@ impl Standby {
         for setting in settings {
             command.args(["-c", &setting]);
         }
-        let log = self.scratch.path().join("server.log");
-        let mut server = ChildServer::spawn(command, &log)?;
+        let mut server = ChildServer::spawn(command, scratch::create_log(&self.scratch)?)?;
         let mut kept_log = self.kept_log.take();
         let answers = || {
             // Its receiver keeps the log from here on, by a temporary slot.

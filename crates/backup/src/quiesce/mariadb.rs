@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::{QuiesceFacts, QuiesceOptions, QuiesceSession, START_TIME};
 use crate::client::{ClientFailure, ClientSession};
+use crate::owner;
+use crate::program::{command_as, find_program};
 use crate::sources::BackupSources;
 
 /// Prints the mark that ends an answer.
@@ -40,10 +42,7 @@ pub(super) fn begin(
     options: &QuiesceOptions,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<BlockedCommits, ClientFailure> {
-    let mut command = Command::new("mariadb");
-    command.args(options.connect.as_deref().unwrap_or_default().split_whitespace());
-    command.args(["--batch", "--raw", "--skip-column-names", "--unbuffered", "--skip-reconnect"]);
-    let mut session = ClientSession::start(command)?;
+    let mut session = ClientSession::start(client(root, options.connect.as_deref().unwrap_or_default())?)?;
     let answer = session.ask(QUESTION, PRINT, QUESTION_TIME, is_interrupted)?;
     let found: Value = answer.first().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     let directories = check_directories(&found, root, sources)?;
@@ -62,6 +61,26 @@ pub(super) fn begin(
     let facts = layout.chain(directories).collect();
     let facts = QuiesceFacts { version: Some(text("version")), facts, backup_label: None };
     Ok(BlockedCommits { session, facts })
+}
+
+/// The client, as the owner of the data directory: a server can ask for any file that its client can read.
+fn client(root: &Path, connect: &str) -> Result<Command, ClientFailure> {
+    let failed = |why: String| ClientFailure::Ended(why);
+    let program = ["mariadb", "mysql"].iter().find_map(|name| find_program(None, name));
+    let program = program.ok_or_else(|| failed("mariadb is not installed".to_owned()))?;
+    let owner = owner::of_directory(root).map_err(|why| failed(why.to_string()))?;
+    let mut command = command_as(owner, &program);
+    let options: Vec<&str> = connect.split_whitespace().collect();
+    command.args(&options);
+    // The client would take the user who has logged in, before `sudo`.
+    let names_user =
+        |option: &&str| ["--user", "-u", "--defaults"].iter().any(|beginning| option.starts_with(beginning));
+    if let Some(user) = owner::name_of(owner.0).filter(|_| !options.iter().any(|option| names_user(&option)))
+    {
+        command.arg(format!("--user={user}"));
+    }
+    command.args(["--batch", "--raw", "--skip-column-names", "--unbuffered", "--skip-reconnect"]);
+    Ok(command)
 }
 
 /// The server's directories outside of its data directory, by the names of the variables; an error if the backup lacks one.

@@ -1,12 +1,16 @@
 //! SQLite: a transaction that keeps writers out, in one session for each file.
+//!
+//! Opening a file rolls back the transaction that its journal describes, and removes the file that the journal names. So the session belongs
+//! to the owner of the directory, who can write the journal.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use super::{QuiesceFacts, QuiesceOptions, QuiesceSession};
 use crate::client::{ClientFailure, ClientSession};
 use crate::database::sqlite_files;
+use crate::owner;
+use crate::program::{command_as, find_program};
 use crate::sources::BackupSources;
 
 /// Prints the mark that ends an answer.
@@ -47,7 +51,11 @@ fn lock(
     limit: Duration,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(ClientSession, Option<String>), ClientFailure> {
-    let mut command = Command::new("sqlite3");
+    let failed = |why: String| ClientFailure::Ended(why);
+    let program = find_program(None, "sqlite3");
+    let program = program.ok_or_else(|| failed("sqlite3 is not installed".to_owned()))?;
+    let owner = owner::of_file(file).map_err(|why| failed(why.to_string()))?;
+    let mut command = command_as(owner, &program);
     command.args(["-batch", "-bail", "-init", "/dev/null"]).arg(file);
     let mut session = ClientSession::start(command)?;
     let version = session.ask("SELECT sqlite_version();", PRINT, limit, is_interrupted)?;
@@ -63,5 +71,59 @@ impl QuiesceSession for LockedFiles {
             session.end();
         }
         Ok(QuiesceFacts { version: self.version, ..QuiesceFacts::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use poolwright_host::mountinfo;
+
+    use super::*;
+    use crate::sources::BackupSource;
+    use crate::test_users::{Canary, LoggedPrograms, NOBODY, give, is_root, passable_dir, succeeds};
+
+    /// A journal that makes SQLite remove a file: the next process that opens the database finishes the transaction, and removes the file
+    /// that the journal names as that of several databases ("super-journal").
+    fn plant_journal(database: &Path, names: &Path) {
+        const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+        let bytes = fs::read(database).unwrap();
+        let page = u32::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+        let name = names.to_str().unwrap().as_bytes();
+        let numbers = |of: &[u32]| of.iter().flat_map(|n| n.to_be_bytes()).collect::<Vec<u8>>();
+        let mut journal = [&MAGIC[..], &numbers(&[0, 7, bytes.len() as u32 / page, 512, page])].concat();
+        journal.resize(512, 0);
+        let sum = name.iter().map(|byte| u32::from(*byte)).sum();
+        let lock_page = 0x4000_0000 / page + 1;
+        journal.extend([&numbers(&[lock_page]), name, &numbers(&[name.len() as u32, sum]), &MAGIC].concat());
+        let path = PathBuf::from(format!("{}-journal", database.display()));
+        fs::write(&path, journal).unwrap();
+    }
+
+    #[test]
+    fn a_journal_of_another_user_removes_no_file_of_root() {
+        if !is_root() || find_program(None, "sqlite3").is_none() {
+            eprintln!("skipped: needs root and sqlite3");
+            return;
+        }
+        let (dir, canary) = (passable_dir(), Canary::new());
+        let (database, home) = (dir.path().join("home/a.db"), dir.path().join("home"));
+        fs::create_dir(&home).unwrap();
+        succeeds(Command::new("sqlite3").arg(&database).arg("CREATE TABLE t (x); INSERT INTO t VALUES (1);"));
+        plant_journal(&database, &canary.file());
+        give(&home, NOBODY);
+        let mount = mountinfo::parse(b"36 35 0:40 / / rw - zfs tank rw").remove(0);
+        let source = BackupSource { path: home, mount, dataset: "tank".to_owned() };
+        let sources = BackupSources { all: vec![source] };
+        let options = QuiesceOptions { connect: None, hook: None, limit: Duration::from_secs(60) };
+        let programs = LoggedPrograms::new(None, &["sqlite3"]);
+        // The file cannot be removed, and the database may be used or not.
+        let begun = begin(&sources, &options, &|| false);
+        let _ = begun.map(|locked| Box::new(locked).release(Duration::from_secs(60)));
+        programs.check(NOBODY, &["sqlite3"]);
+        canary.check();
     }
 }

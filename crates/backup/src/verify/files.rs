@@ -5,10 +5,10 @@ use std::process::Command;
 
 use super::{CheckContext, check_of, failed, not_run, passed};
 use crate::Result;
-use crate::client::command_as;
-use crate::database::sqlite_files;
+use crate::database::{found_below, sqlite_files};
 use crate::manifest::RestoreCheck;
-use crate::program::{ProgramOutput, find_program, run_program};
+use crate::owner::{self, UserAndGroup};
+use crate::program::{ProgramOutput, command_as, find_program, run_program};
 
 const INTEGRITY: &str = "PRAGMA integrity_check";
 const DUMP: &str = "mdb_dump";
@@ -26,9 +26,9 @@ pub(super) fn check_sqlite(
             if files.is_empty() {
                 checks.push(failed(INTEGRITY, "there is no SQLite database"));
             }
-            for file in files {
+            for (file, owner) in with_owners(context, files)? {
                 let name = format!("{INTEGRITY} of {}", shown(context, &file));
-                let mut command = command_as(context.tree.owner, &program);
+                let mut command = command(context, owner, &program)?;
                 command.args(["-batch", "-bail", "-init", "/dev/null"]).arg(&file).arg(INTEGRITY);
                 let end = run_program(command, ProgramOutput::Kept, is_interrupted)?;
                 checks.push(match end.status.success() && end.said == "ok" {
@@ -51,10 +51,12 @@ pub(super) fn check_lmdb(
     match find_program(context.options.bindir.as_deref(), DUMP) {
         None => checks.push(not_run(DUMP, "mdb_dump (of lmdb-utils) is not installed")),
         Some(program) => {
-            for dir in context.tree.paths.iter().flat_map(|path| lmdb_directories(path)) {
-                let name = format!("{DUMP} of {}", shown(context, &dir));
-                let mut command = Command::new(&program);
-                command.arg("-a").arg(&dir);
+            let files = context.tree.paths.iter().flat_map(|path| lmdb_files(path)).collect();
+            for (file, owner) in with_owners(context, files)? {
+                let dir = file.parent().unwrap_or(&file);
+                let name = format!("{DUMP} of {}", shown(context, dir));
+                let mut command = command(context, owner, &program)?;
+                command.arg("-a").arg(dir);
                 let end = run_program(command, ProgramOutput::Discarded, is_interrupted)?;
                 checks.push(check_of(end, &name));
             }
@@ -62,6 +64,21 @@ pub(super) fn check_lmdb(
     }
     checks.extend(context.check_of_user(&[], is_interrupted)?);
     Ok(checks)
+}
+
+/// The files with their owners, who are found before the tree is given to the first of them.
+fn with_owners(context: &CheckContext<'_>, files: Vec<PathBuf>) -> Result<Vec<(PathBuf, UserAndGroup)>> {
+    let with_owner = |file: PathBuf| {
+        let owner = owner::of_file_itself(&file)?.unwrap_or(context.tree.owner);
+        Ok((file, owner))
+    };
+    files.into_iter().map(with_owner).collect()
+}
+
+/// A command that runs a program as a user, who can enter the tree from now on.
+fn command(context: &CheckContext<'_>, owner: UserAndGroup, program: &Path) -> Result<Command> {
+    context.tree.give_to(owner)?;
+    Ok(command_as(owner, program))
 }
 
 /// The path on the host.
@@ -74,19 +91,7 @@ fn shown(context: &CheckContext<'_>, path: &Path) -> String {
     poolwright_host::quoted(&hosts.next().unwrap_or_else(|| path.to_owned())).to_string()
 }
 
-/// The directories that contain `data.mdb`.
-fn lmdb_directories(dir: &Path) -> Vec<PathBuf> {
-    let (mut found, mut rest) = (Vec::new(), vec![dir.to_owned()]);
-    while let Some(dir) = rest.pop() {
-        if dir.join("data.mdb").is_file() {
-            found.push(dir.clone());
-        }
-        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                rest.push(entry.path());
-            }
-        }
-    }
-    found.sort();
-    found
+/// The files `data.mdb` below a directory.
+fn lmdb_files(dir: &Path) -> Vec<PathBuf> {
+    found_below(dir, |_, name| name == "data.mdb")
 }

@@ -1,15 +1,16 @@
 //! MariaDB on a restored data directory.
 
 use std::ffi::OsString;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::process::Signal;
 
 use super::{CheckContext, check_of, failed, not_run, passed};
 use crate::Result;
 use crate::manifest::RestoreCheck;
-use crate::program::{ProgramOutput, find_program, run_program};
+use crate::owner::UserAndGroup;
+use crate::program::{ProgramOutput, command_as, find_program, run_program};
 use crate::server::ChildServer;
 
 /// Settings of the restored server: no network, no privileges (their tables may be damaged), no replication, no jobs.
@@ -28,6 +29,8 @@ const LAYOUT: [&str; 4] =
     ["innodb_data_file_path", "innodb_page_size", "innodb_undo_tablespaces", "lower_case_table_names"];
 /// The facts that are directories of the host.
 const DIRECTORIES: [&str; 3] = ["innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory"];
+/// The name of the socket.
+const SOCKET: &str = "s";
 const START: &str = "start and recovery";
 const STOP: &str = "shutdown";
 const TABLES: &str = "CHECK TABLE";
@@ -43,15 +46,20 @@ pub(super) fn check(
     else {
         return Ok(vec![not_run(START, "mariadbd and mariadb-check are not installed")]);
     };
-    let socket = context.tree.make_dir("socket")?.join("s");
-    let log = context.tree.scratch.join("server.log");
-    let arguments = arguments(context, &socket)?;
-    let mut server = ChildServer::start(&server, &arguments, context.tree.owner, &log)?;
-    let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
+    let tree = context.tree;
+    let socket_dir = tree.make_dir("socket")?;
+    let socket = socket_dir.path().join(SOCKET);
+    let arguments = arguments(context, socket_dir.path())?;
+    let log = tree.create_file("server.log")?;
+    tree.give_to(tree.owner)?;
+    let mut server = ChildServer::start(&server, &arguments, tree.owner, log)?;
+    // The server makes it when it has recovered, and then listens. Others could put a link to another socket there.
+    let answers =
+        || socket_dir.inspect(SOCKET).is_ok_and(|meta| meta.is_some_and(|of| of.file_type().is_socket()));
     if let Err(why) = server.wait_until(answers, is_interrupted)? {
         return Ok(vec![failed(START, why)]);
     }
-    let mut checks = vec![passed(START), check_tables(&client, &socket, is_interrupted)?];
+    let mut checks = vec![passed(START), check_tables(&client, tree.owner, &socket, is_interrupted)?];
     checks.extend(context.check_of_user(&[("MYSQL_UNIX_PORT", &socket)], is_interrupted)?);
     match server.stop(Signal::TERM)? {
         Ok(()) => checks.push(passed(STOP)),
@@ -60,15 +68,15 @@ pub(super) fn check(
     Ok(checks)
 }
 
-fn arguments(context: &CheckContext<'_>, socket: &Path) -> Result<Vec<OsString>> {
+fn arguments(context: &CheckContext<'_>, socket_dir: &Path) -> Result<Vec<OsString>> {
     let tree = context.tree;
     let temporary = tree.make_dir("tmp")?;
     let mut arguments: Vec<OsString> = SETTINGS.iter().map(OsString::from).collect();
     let mut add = |name: &str, value: &Path| arguments.push(format!("--{name}={}", value.display()).into());
-    add("datadir", &context.root);
-    add("socket", socket);
-    add("pid-file", &tree.scratch.join("pid"));
-    add("tmpdir", &temporary);
+    add("datadir", &tree.root);
+    add("socket", &socket_dir.join(SOCKET));
+    add("pid-file", &socket_dir.join("pid"));
+    add("tmpdir", temporary.path());
     if tree.owner.0 == 0 {
         add("user", Path::new("root"));
     }
@@ -87,8 +95,13 @@ fn arguments(context: &CheckContext<'_>, socket: &Path) -> Result<Vec<OsString>>
 }
 
 /// The client ends with status 0 also if a table is damaged, so its output decides.
-fn check_tables(client: &Path, socket: &Path, is_interrupted: &dyn Fn() -> bool) -> Result<RestoreCheck> {
-    let mut command = Command::new(client);
+fn check_tables(
+    client: &Path,
+    owner: UserAndGroup,
+    socket: &Path,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<RestoreCheck> {
+    let mut command = command_as(owner, client);
     command.args(["--no-defaults", "--user=root", "--all-databases", "--check", "--silent"]);
     command.arg(format!("--socket={}", socket.display()));
     let end = run_program(command, ProgramOutput::Kept, is_interrupted)?;

@@ -3,19 +3,20 @@
 //! The server's own configuration is not used: it could archive, replicate, preload libraries that run jobs, or refuse connections.
 
 use std::ffi::OsString;
-use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use poolwright_host::directory::{Access, Directory};
 use rustix::process::Signal;
 
 use super::{CheckContext, OwnChecks, check_of, failed, interruption, not_run, passed};
-use crate::client::{ClientSession, command_as};
+use crate::client::ClientSession;
 use crate::error::refused;
 use crate::manifest::RestoreCheck;
-use crate::placement::remove_if_present;
-use crate::program::{ProgramOutput, find_program, run_program};
+use crate::placement::{create_empty, remove_files};
+use crate::program::{ProgramOutput, command_as, find_program, run_program};
 use crate::restore::RECOVERY_SIGNAL;
 use crate::server::ChildServer;
 use crate::{Error, Result};
@@ -67,6 +68,9 @@ const LONGEST_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
 const RECOVERY_TIME: Duration = Duration::from_secs(86_400);
 /// How long a question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(600);
+/// The file with the version of a data directory, and its most bytes that are read.
+const VERSION: &str = "PG_VERSION";
+const LONGEST_VERSION: u64 = 64;
 const START: &str = "start and recovery";
 /// The time of the last transaction that was replayed.
 const LAST_TRANSACTION: &str = "SELECT to_char(pg_last_xact_replay_timestamp() AT TIME ZONE 'UTC', \
@@ -76,6 +80,7 @@ const STOP: &str = "shutdown";
 /// The programs of a version, and how to reach the restored server.
 struct Restored<'a> {
     context: &'a CheckContext<'a>,
+    version: String,
     bindir: PathBuf,
     socket_dir: PathBuf,
     superuser: String,
@@ -84,29 +89,31 @@ struct Restored<'a> {
 /// Starts the server, lets it recover, checks all tables and indexes, dumps all databases, and verifies the checksums of pages.
 pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> bool) -> Result<OwnChecks> {
     let only = |check| OwnChecks { checks: vec![check], last_transaction: None };
-    let Some(bindir) = bindir(context)? else {
-        let version = version(&context.root)?;
-        return Ok(only(not_run(START, format!("the programs of PostgreSQL {version} are not installed"))));
-    };
-    if context.tree.owner.0 == 0 {
+    let tree = context.tree;
+    if tree.owner.0 == 0 {
         return refused("PostgreSQL does not run as root, which owns the files of the backup");
     }
-    for name in REMOVED {
-        remove_if_present(&context.root.join(name))?;
-    }
+    let dir = tree.own_directory()?;
+    let version = version(&dir)?;
+    let Some(bindir) = bindir(context, &version)? else {
+        return Ok(only(not_run(START, format!("the programs of PostgreSQL {version} are not installed"))));
+    };
+    remove_files(&dir, &REMOVED)?;
     if context.recovery.is_some() {
-        context.tree.create(&context.root.join(RECOVERY_SIGNAL))?;
+        create_empty(&dir, RECOVERY_SIGNAL, tree.owner)?;
     }
-    let socket_dir = context.tree.make_dir("socket")?;
+    let socket_dir = tree.make_dir("socket")?.path().to_owned();
     if socket_dir.as_os_str().len() > LONGEST_SOCKET_DIR {
         return refused("the path of the scratch directory is too long for a socket\nhint: name another one");
     }
     let facts = &context.backup.database.facts;
     let superuser = facts.get("superuser").cloned().unwrap_or_else(|| "postgres".to_owned());
-    let restored = Restored { context, bindir, socket_dir, superuser };
-    let log = context.tree.scratch.join("server.log");
-    let program = restored.bindir.join("postgres");
-    let mut server = ChildServer::start(&program, &restored.arguments()?, context.tree.owner, &log)?;
+    let restored = Restored { context, version, bindir, socket_dir, superuser };
+    let (program, arguments) = (restored.bindir.join("postgres"), restored.arguments()?);
+    let log = tree.create_file("server.log")?;
+    drop(dir);
+    tree.give_to(tree.owner)?;
+    let mut server = ChildServer::start(&program, &arguments, tree.owner, log)?;
     if context.recovery.is_some() {
         server.start_time = RECOVERY_TIME;
     }
@@ -141,7 +148,7 @@ impl Restored<'_> {
             ("ident_file", tree.write("pg_ident.conf", "")?),
             ("unix_socket_directories", self.socket_dir.clone()),
         ];
-        let mut arguments: Vec<OsString> = vec!["-D".into(), self.context.root.clone().into()];
+        let mut arguments: Vec<OsString> = vec!["-D".into(), tree.root.clone().into()];
         for setting in SETTINGS.iter().filter(|setting| self.knows(setting)) {
             arguments.extend(["-c".into(), setting.into()]);
         }
@@ -163,8 +170,7 @@ impl Restored<'_> {
     fn knows(&self, setting: &str) -> bool {
         let is_of_recovery =
             setting.starts_with("primary_conninfo") || setting.starts_with("restore_command");
-        let version: f64 =
-            version(&self.context.root).ok().and_then(|text| text.parse().ok()).unwrap_or(99.0);
+        let version: f64 = self.version.parse().unwrap_or(99.0);
         !is_of_recovery || version >= 12.0
     }
 
@@ -238,31 +244,39 @@ impl Restored<'_> {
             return Ok(not_run(name, "it is not installed"));
         }
         let mut command = command_as(self.context.tree.owner, &program);
-        command.arg("--check").arg("-D").arg(&self.context.root);
+        command.arg("--check").arg("-D").arg(&self.context.tree.root);
         Ok(check_of(run_program(command, ProgramOutput::Kept, is_interrupted)?, name))
     }
 }
 
-fn version(root: &Path) -> Result<String> {
-    let path = root.join("PG_VERSION");
-    Ok(fs::read_to_string(&path).map_err(Error::host("read", &path))?.trim().to_owned())
+/// The version of a data directory: one or two numbers.
+fn version(dir: &Directory) -> Result<String> {
+    let mut text = String::new();
+    let read =
+        dir.file(VERSION, Access::Read).and_then(|file| file.take(LONGEST_VERSION).read_to_string(&mut text));
+    read.map_err(Error::host("read", &dir.path().join(VERSION)))?;
+    let version = text.trim();
+    // It becomes a part of paths.
+    match version.bytes().all(|of| of.is_ascii_digit() || of == b'.') && !version.contains("..") {
+        true => Ok(version.to_owned()),
+        false => refused(format!("{VERSION} has no version of PostgreSQL")),
+    }
 }
 
 /// The directory of the programs of this version.
-fn bindir(context: &CheckContext<'_>) -> Result<Option<PathBuf>> {
+fn bindir(context: &CheckContext<'_>, version: &str) -> Result<Option<PathBuf>> {
     if let Some(dir) = &context.options.bindir {
         return Ok(Some(dir.clone()));
     }
-    let version = version(&context.root)?;
     let usual = [format!("/usr/lib/postgresql/{version}/bin"), format!("/usr/pgsql-{version}/bin")];
     let usual = usual.into_iter().map(PathBuf::from).find(|dir| dir.join("postgres").is_file());
     let found = usual.or_else(|| find_program(None, "postgres")?.parent().map(Path::to_owned));
     let Some(dir) = found else { return Ok(None) };
-    let mut command = Command::new(dir.join("postgres"));
+    let mut command = command_as(context.tree.owner, &dir.join("postgres"));
     command.arg("--version");
     let end = run_program(command, ProgramOutput::Kept, &|| false)?;
     let is_it = end.said.split_whitespace().any(|word| {
-        word.strip_prefix(version.as_str())
+        word.strip_prefix(version)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', 'b', 'r', 'd']))
     });
     Ok(is_it.then_some(dir))

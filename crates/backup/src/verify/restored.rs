@@ -1,33 +1,50 @@
 //! A backup that was copied into a scratch directory.
 //!
-//! Each directory of the database is restored below `restored`, followed by its path on the host. So relative links stay right, and
+//! Each directory of the database is restored below `restore/restored`, followed by its path on the host. So relative links stay right, and
 //! absolute ones into the database's directories are turned to the restored ones.
+//!
+//! Only root can enter the directory `restore` until [`RestoredTree::give_to`] gives it to the owner of the database. From then on, root does
+//! nothing in it: what root creates for the database's programs is in the scratch directory itself, which stays root's.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::{File, Permissions};
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, fchown};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::rewrite::{TreeContents, make_trusted, open_trusted};
-use poolwright_host::private;
+use poolwright_apply::rewrite::{EntryAt, TreeContents, open_trusted};
+use poolwright_host::Scratch;
+use poolwright_host::directory::Directory;
 
+use crate::database;
+use crate::error::refused;
 use crate::manifest::BackupManifest;
 use crate::observer::BackupObserver;
+use crate::owner::{self, UserAndGroup};
 use crate::placement::{below, turn_links};
 use crate::transfer;
 use crate::{Error, Result};
 
+/// The mode of directories through which the owner of the database passes.
+const PASSABLE: u32 = 0o711;
+/// The mode of configuration files, which have no secrets.
+const READABLE: u32 = 0o644;
+
 /// The directories of a restored database.
 #[derive(Debug)]
 pub(super) struct RestoredTree {
-    /// The directory in the scratch directory, which only the owner of the database can enter.
-    pub scratch: PathBuf,
+    /// The scratch directory, in which only this user can create something.
+    pub scratch: Directory,
     /// The restored directories, in the order of the manifest's sources.
     pub paths: Vec<PathBuf>,
-    /// The user and the group that own the database's files.
-    pub owner: (u32, u32),
-    /// The directory below which the paths of the host are.
-    top: PathBuf,
+    /// The database's own directory among them.
+    pub root: PathBuf,
+    /// The user and the group that own that directory, as whom programs run.
+    pub owner: UserAndGroup,
+    /// The directory that is given away.
+    restore: Directory,
+    /// The directory in it below which the paths of the host are.
+    top: Directory,
 }
 
 impl RestoredTree {
@@ -35,77 +52,104 @@ impl RestoredTree {
     pub fn copy(
         root: &Path,
         backup: &BackupManifest,
-        scratch: &Path,
+        scratch: &Scratch,
         rate: Option<u64>,
         observer: &mut dyn BackupObserver,
     ) -> Result<(RestoredTree, TreeContents)> {
-        // The lock of the scratch directory belongs to this user; the directory in it, to the owner of the database.
-        let enterable = fs::set_permissions(scratch, fs::Permissions::from_mode(0o711));
-        enterable.map_err(Error::host("set the mode of", scratch))?;
-        let scratch = &scratch.join("restore");
-        poolwright_host::private::make_dir(scratch).map_err(Error::host("create", scratch))?;
-        let top = scratch.join("restored");
-        let (mut paths, mut owner, mut sum) = (Vec::new(), (0, 0), TreeContents::default());
+        let at = scratch.path();
+        let scratch = Directory::open(at).map_err(Error::host("open", at))?;
+        scratch.set_mode(PASSABLE).map_err(Error::host("set the mode of", at))?;
+        let restore = create(&scratch, OsStr::new("restore"))?;
+        let top = create(&restore, OsStr::new("restored"))?;
+        top.set_mode(PASSABLE).map_err(Error::host("set the mode of", top.path()))?;
+        let (mut paths, mut sum) = (Vec::new(), TreeContents::default());
         let mut copier = transfer::copier(observer, rate, backup.bytes);
-        for (index, source) in backup.sources.iter().enumerate() {
-            let from = root.join(&source.copy);
-            let to = below(&top, &source.path);
-            if index == 0 {
-                let meta = fs::metadata(&from).map_err(Error::host("inspect", &from))?;
-                owner = (meta.uid(), meta.gid());
-            }
-            make_parents(scratch, &to, owner)?;
-            let contents = copier.copy(&open_trusted(&from)?, &make_trusted(&to)?)?;
+        for source in &backup.sources {
+            let to = below(top.path(), &source.path);
+            let (parent, name) = make_parents(&top, &to)?;
+            let target = EntryAt::new(&parent, name).make_directory()?;
+            let contents = copier.copy(&open_trusted(&root.join(&source.copy))?, &target)?;
             sum.files += contents.files;
             sum.bytes += contents.bytes;
             paths.push(to);
         }
-        chown(scratch, Some(owner.0), Some(owner.1)).map_err(Error::host("set the owner of", scratch))?;
-        let tree = RestoredTree { scratch: scratch.to_owned(), paths, owner, top };
+        drop(copier);
         let hosts: Vec<&Path> = backup.sources.iter().map(|source| source.path.as_path()).collect();
-        turn_links(&tree.top, &tree.top, &hosts)?;
-        Ok((tree, sum))
+        turn_links(&top, top.path(), &hosts)?;
+        let root = database::locate(&paths, Some(backup.database.kind), false)?.root;
+        let (_, owner) = own_directory(&top, &root)?;
+        Ok((RestoredTree { scratch, paths, root, owner, restore, top }, sum))
+    }
+
+    /// The database's own directory, which must not be given away yet.
+    pub fn own_directory(&self) -> Result<Directory> {
+        own_directory(&self.top, &self.root).map(|(dir, _)| dir)
+    }
+
+    /// Lets a user enter it, the owner of all or a part of it, and nobody else.
+    pub fn give_to(&self, owner: UserAndGroup) -> Result<()> {
+        self.restore.give_to(owner).map_err(Error::host("set the owner of", self.restore.path()))
     }
 
     /// The restored counterpart of a path of the host.
     pub fn counterpart(&self, path: &Path) -> PathBuf {
-        below(&self.top, path)
+        below(self.top.path(), path)
     }
 
-    /// Makes a directory in the scratch directory, which belongs to the owner of the database.
-    pub fn make_dir(&self, name: &str) -> Result<PathBuf> {
-        let dir = self.scratch.join(name);
-        fs::create_dir(&dir).map_err(Error::host("create", &dir))?;
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).map_err(Error::host("create", &dir))?;
-        chown(&dir, Some(self.owner.0), Some(self.owner.1)).map_err(Error::host("set the owner of", &dir))?;
+    /// Makes a directory beside it, which belongs to the owner of the database.
+    pub fn make_dir(&self, name: &str) -> Result<Directory> {
+        let dir = create(&self.scratch, OsStr::new(name))?;
+        dir.give_to(self.owner).map_err(Error::host("set the owner of", dir.path()))?;
         Ok(dir)
     }
 
-    /// Writes a file into the scratch directory, which belongs to the owner of the database.
+    /// Writes a file beside it, which the owner of the database can read.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let path = self.scratch.join(name);
-        let mut file = self.create(&path)?;
-        file.write_all(text.as_bytes()).map_err(Error::host("write", &path))?;
+        let path = self.scratch.path().join(name);
+        let mut file = self.create_file(name)?;
+        let written = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.set_permissions(Permissions::from_mode(READABLE)));
+        written.map_err(Error::host("write", &path))?;
         Ok(path)
     }
 
-    /// Creates a file, which must not exist, and gives it to the owner of the database.
-    pub fn create(&self, path: &Path) -> Result<File> {
-        let file = private::create_new(path).map_err(Error::host("create", path))?;
-        fchown(&file, Some(self.owner.0), Some(self.owner.1))
-            .map_err(Error::host("set the owner of", path))?;
-        Ok(file)
+    /// Creates a private file beside it.
+    pub fn create_file(&self, name: &str) -> Result<File> {
+        let path = self.scratch.path().join(name);
+        self.scratch.create_file(name, 0o600).map_err(Error::host("create", &path))
     }
 }
 
-/// Makes the directories between the scratch directory and a restored one.
-fn make_parents(scratch: &Path, path: &Path, owner: (u32, u32)) -> Result<()> {
-    let mut missing: Vec<&Path> =
-        path.ancestors().skip(1).take_while(|dir| *dir != scratch && !dir.exists()).collect();
-    missing.reverse();
-    for dir in missing {
-        fs::create_dir(dir).map_err(Error::host("create", dir))?;
-        chown(dir, Some(owner.0), Some(owner.1)).map_err(Error::host("set the owner of", dir))?;
+/// The database's own directory, and its owner.
+fn own_directory(top: &Directory, root: &Path) -> Result<(Directory, UserAndGroup)> {
+    let dir = top.relative(root).and_then(|path| top.directory(path));
+    let dir = dir.map_err(Error::host("open", root))?;
+    let owner = owner::of_restored(&dir, top).map_err(Error::host("inspect", root))?;
+    Ok((dir, owner))
+}
+
+fn create(dir: &Directory, name: &OsStr) -> Result<Directory> {
+    dir.create_directory(name).map_err(Error::host("create", &dir.path().join(name)))
+}
+
+/// Makes the directories above a restored one. Returns the last of them, and the name of the restored one in it.
+fn make_parents<'p>(top: &Directory, path: &'p Path) -> Result<(Directory, &'p OsStr)> {
+    let relative = path.strip_prefix(top.path()).unwrap_or(path);
+    let (Some(parents), Some(name)) = (relative.parent(), relative.file_name()) else {
+        return refused("the root directory of a host cannot be restored");
+    };
+    let mut dir = top.directory("").map_err(Error::host("open", top.path()))?;
+    for name in parents {
+        let path = dir.path().join(name);
+        dir = match dir.inspect(name).map_err(Error::host("inspect", &path))? {
+            Some(_) => dir.directory(name).map_err(Error::host("open", &path))?,
+            None => {
+                let made = create(&dir, name)?;
+                made.set_mode(PASSABLE).map_err(Error::host("set the mode of", &path))?;
+                made
+            }
+        };
     }
-    Ok(())
+    Ok((dir, name))
 }

@@ -1,10 +1,10 @@
 //! Creating a WAL archive.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::directory::Directory;
+use poolwright_host::{private, quoted};
 use poolwright_pool::command::remote::command_line;
 use poolwright_tune::plan::Settings;
 use schemars::JsonSchema;
@@ -16,6 +16,7 @@ use crate::database::{self, DatabaseKind};
 use crate::error::refused;
 use crate::manifest::{self, DestinationIdentity, StorageTier};
 use crate::observer::BackupObserver;
+use crate::owner::{self, UserAndGroup};
 use crate::{BackupDestination, Error, Result, creation};
 
 /// The directory of the log in a data directory.
@@ -73,7 +74,7 @@ pub fn create(
     let data_dir = database::locate(&identity.paths, Some(DatabaseKind::Postgresql), false)?.root;
     let wal_identity = describe(&data_dir, &identity, dataset)?;
     check_other(&identity, &options.dataset, &wal_identity)?;
-    let owner = fs::metadata(&data_dir).map_err(Error::host("inspect", &data_dir))?;
+    let owner = owner::of_directory(&data_dir)?;
     let created = !BackupDestination::exists(&options.dataset)?;
     if created {
         let mountpoint = options.mountpoint.as_ref().map(std::path::absolute).transpose();
@@ -101,7 +102,7 @@ pub fn create(
         wal.check_use()?;
     }
     // Also if it exists: a run may have been interrupted here.
-    claim(dir, &wal_identity, &owner)?;
+    claim(dir, &wal_identity, owner)?;
     if identity.wal_archive.as_ref() != Some(&options.dataset) {
         identity.wal_archive = Some(options.dataset.clone());
         manifest::write(&backups.mountpoint().join(manifest::IDENTITY), &identity)?;
@@ -111,7 +112,7 @@ pub fn create(
         wal_archive: options.dataset.clone(),
         directory: dir.to_owned(),
         created,
-        owner: owner.uid(),
+        owner: owner.0,
         archive_command: archive_command(&options.program, dir),
         restore_command: restore_command(dir),
     })
@@ -183,17 +184,15 @@ fn describe(data_dir: &Path, identity: &DestinationIdentity, dataset: &str) -> R
 }
 
 /// Gives the directory to the owner of the database, and marks it as a WAL archive.
-fn claim(dir: &Path, identity: &WalIdentity, owner: &fs::Metadata) -> Result<()> {
+fn claim(path: &Path, identity: &WalIdentity, owner: UserAndGroup) -> Result<()> {
+    let dir = Directory::open_named(path).map_err(Error::host("open", path))?;
     // First for this user only, so that no other one can replace the file before it has its owner.
-    let user = rustix::process::geteuid().as_raw();
-    chown(dir, Some(user), None).map_err(Error::host("set the owner of", dir))?;
-    fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(Error::host("set the mode of", dir))?;
-    let path = dir.join(IDENTITY);
-    manifest::write(&path, identity)?;
-    for path in [&path, dir] {
-        lchown(path, Some(owner.uid()), Some(owner.gid())).map_err(Error::host("set the owner of", path))?;
-    }
-    Ok(())
+    let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    dir.give_to(user).map_err(Error::host("set the owner of", path))?;
+    dir.set_mode(private::DIR).map_err(Error::host("set the mode of", path))?;
+    manifest::write(&dir.descriptor_path().join(IDENTITY), identity)?;
+    dir.set_owner(IDENTITY, owner).map_err(Error::host("set the owner of", &path.join(IDENTITY)))?;
+    dir.give_to(owner).map_err(Error::host("set the owner of", path))
 }
 
 /// The setting of the server, which replaces `%p` by the path of a segment and `%%` by `%`.

@@ -3,9 +3,10 @@
 //! The layouts are those of `access/xlog_internal.h` (`XLogLongPageHeaderData`) and `catalog/pg_control.h` (`ControlFileData`), in the byte
 //! order of the machine.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
+
+use poolwright_host::regular;
 
 use crate::{Error, Result};
 
@@ -86,7 +87,8 @@ impl ControlFile {
 /// The first bytes of a file; `None` if it is shorter.
 fn head<const N: usize>(path: &Path) -> Result<Option<[u8; N]>> {
     let mut bytes = [0; N];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    // The owner of the database can put a pipe in the place of the file.
+    let read = regular::open(path).and_then(|mut file| file.read_exact(&mut bytes));
     match read {
         Ok(()) => Ok(Some(bytes)),
         Err(cause) if cause.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),

@@ -1,7 +1,6 @@
 //! Removing the segments that no backup needs.
 
-use std::fs::{self, File};
-
+use poolwright_host::directory::Directory;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -49,18 +48,20 @@ impl WalArchive {
             return Ok(removal);
         };
         removal.needed_from = Some(needed.to_string());
+        let dir = Directory::open_named(&self.dir).map_err(Error::host("open", &self.dir))?;
         for (name, file) in self.files()? {
             if file.place().is_some_and(|place| place.position < needed.position) {
                 let path = self.dir.join(&name);
-                removal.bytes += fs::metadata(&path).map_err(Error::host("inspect", &path))?.len();
+                let meta = dir.inspect(&name).map_err(Error::host("inspect", &path))?;
+                removal.bytes += meta.map_or(0, |meta| meta.len());
                 removal.files += 1;
                 if !is_dry_run {
-                    fs::remove_file(&path).map_err(Error::host("remove", &path))?;
+                    dir.remove_file(&name).map_err(Error::host("remove", &path))?;
                 }
             }
         }
         if removal.files > 0 && !is_dry_run {
-            File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(Error::host("sync", &self.dir))?;
+            dir.sync().map_err(Error::host("sync", &self.dir))?;
         }
         Ok(removal)
     }

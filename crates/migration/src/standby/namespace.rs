@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use poolwright_backup::program::find_program;
+use poolwright_backup::owner::UserAndGroup;
+use poolwright_backup::program::{command_as, find_program};
 use poolwright_backup::server::{TIED, tie_to_parent};
 use poolwright_host::{mountinfo, process};
 use rustix::process::{Pid, Signal, kill_process};
@@ -26,7 +27,14 @@ set -e
 count=$1
 shift
 while [ "$count" -gt 0 ]; do
-    mount -o bind "$1" "$2"
+    # The owner of a directory above can put a link in its place, so the directory is entered and compared.
+    cd -- "$2"
+    if [ "$(pwd -P)" != "$2" ]; then
+        echo "$2 is not at its place" >&2
+        exit 1
+    fi
+    mount --no-canonicalize -o bind "$1" .
+    cd /
     shift 2
     count=$((count - 1))
 done
@@ -73,6 +81,8 @@ const OF_THE_KERNEL: [&str; 18] = [
     "autofs",
 ];
 
+/// The user who makes the mounts.
+const ROOT: UserAndGroup = (0, 0);
 /// How long killed processes may take to end.
 const EXIT_TIME: Duration = Duration::from_secs(30);
 /// How often they are looked for.
@@ -84,12 +94,12 @@ pub(super) struct Namespace {
     /// A directory, and where it is mounted.
     bound: Vec<(PathBuf, PathBuf)>,
     /// User and group of the programs.
-    owner: (u32, u32),
+    owner: UserAndGroup,
 }
 
 impl Namespace {
     /// The new datasets in the places of the present ones. `scratch` can be written too.
-    pub fn new(work: &MigrationWork, scratch: &Path, owner: (u32, u32)) -> Namespace {
+    pub fn new(work: &MigrationWork, scratch: &Path, owner: UserAndGroup) -> Namespace {
         let mut bound: Vec<(PathBuf, PathBuf)> =
             work.moves.iter().map(|of| (of.staging.clone(), of.mountpoint.clone())).collect();
         bound.push((scratch.to_owned(), scratch.to_owned()));
@@ -131,13 +141,10 @@ impl Namespace {
     }
 
     fn command_with(&self, program: &Path, read_only: &[PathBuf]) -> Result<Command> {
-        let Some(unshare) = find_program(None, "unshare") else {
-            return refused("unshare of util-linux is not installed\nhint: install it");
-        };
-        let setpriv = tie_to_parent()?;
-        // Once more before the program, because another user's processes lose it.
-        let mut command = Command::new(&setpriv);
-        command.args(TIED).arg(unshare).args([
+        let setpriv = tie_to_parent(self.owner)?;
+        // Root makes the mounts. Once more before the program, because another user's processes lose it.
+        let mut command = command_as(ROOT, &setpriv);
+        command.args(TIED).arg(unshare()?).args([
             "--mount",
             "--ipc",
             "--propagation",
@@ -163,18 +170,22 @@ impl Namespace {
             "--clear-groups".into(),
         ];
         command.arg(&setpriv).args(as_owner).args(TIED).arg(program);
-        command.current_dir("/").env("HOME", "/").env("LC_ALL", "C");
-        for name in ["PGOPTIONS", "PGSERVICE", "PGDATABASE", "PGHOST", "PGPORT", "PGDATA"] {
-            command.env_remove(name);
-        }
+        command.current_dir("/");
         Ok(command)
+    }
+}
+
+fn unshare() -> Result<PathBuf> {
+    match find_program(None, "unshare") {
+        Some(program) => Ok(program),
+        None => refused("unshare of util-linux is not installed\nhint: install it"),
     }
 }
 
 /// Refuses if this process cannot make a mount namespace: in a container, for example.
 pub(super) fn check() -> Result<()> {
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--ipc", "--propagation", "private", "true"]);
+    let mut command = command_as(ROOT, &unshare()?);
+    command.args(["--mount", "--ipc", "--propagation", "private", "/bin/true"]);
     let said = match command.output() {
         Ok(done) if done.status.success() => return Ok(()),
         Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),

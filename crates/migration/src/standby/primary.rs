@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use poolwright_backup::client::{ClientFailure, ClientSession};
 use poolwright_backup::postgresql::{PRINT, PostgresqlServer};
+use poolwright_backup::program::is_trusted_by;
 use poolwright_host::{mountinfo, process, quoted};
 use serde::Deserialize;
 
@@ -83,7 +84,7 @@ impl Primary {
     /// [`Error::Refused`] if none runs, it cannot be asked, or a standby would not have everything that it has.
     pub fn find(dirs: &ServerDirs, is_interrupted: &dyn Fn() -> bool) -> Result<Primary> {
         let root = quoted(&dirs.root);
-        let Some(server) = PostgresqlServer::of(&dirs.root) else {
+        let Some(server) = PostgresqlServer::of(&dirs.root)? else {
             return refused(format!(
                 "no server runs on {root}\nhint: start it, or move it without a standby"
             ));
@@ -194,6 +195,11 @@ fn bindir(server: &PostgresqlServer) -> Result<PathBuf> {
         ));
     };
     match PROGRAMS.iter().find(|name| !dir.join(name).is_file()) {
+        // The owner of the directory can name any process as the server.
+        None if !is_trusted_by(server.owner(), dir) => refused(format!(
+            "other users can change the server's programs in {}\nhint: move it without a standby",
+            quoted(&dir)
+        )),
         None => Ok(dir.to_owned()),
         Some(name) => {
             refused(format!("{} has no {name}\nhint: install it, or move it without a standby", quoted(dir)))

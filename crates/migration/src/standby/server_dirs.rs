@@ -1,13 +1,16 @@
 //! The directories of a server, and the files in the datasets that are not the server's own.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{EntryAt, copy_directory_attributes, open_trusted};
-use poolwright_host::quoted;
+use poolwright_backup::owner::UserAndGroup;
+use poolwright_host::directory::{Access, Directory};
+use poolwright_host::{private, quoted};
 
-use super::directory::Directory;
 use crate::error::refused;
 use crate::work::{DatasetMove, MigrationWork};
 use crate::{Error, Result};
@@ -51,6 +54,8 @@ const WHILE_RUNNING: [&str; 13] = [
 const STANDBY_SIGNAL: &str = "standby.signal";
 /// The directory with the marks of segments that are to be archived (`.ready`), or were (`.done`).
 const ARCHIVE_STATUS: &str = "archive_status";
+/// The end of the name of a mark of a segment that is to be archived.
+const READY: &str = ".ready";
 /// The state of the server, in the directory `global`.
 const CONTROL: &str = "pg_control";
 
@@ -128,9 +133,8 @@ impl ServerDirs {
     }
 
     /// Makes the server on the new datasets a standby when it starts.
-    pub fn mark_standby(&self, work: &MigrationWork, owner: (u32, u32)) -> Result<()> {
-        let root = Directory::open(holder(work, &self.root)?.staging.clone(), &staged(work, &self.root)?)?;
-        root.create_empty(STANDBY_SIGNAL, owner)
+    pub fn mark_standby(&self, work: &MigrationWork, owner: UserAndGroup) -> Result<()> {
+        create_empty(&new(work, &self.root)?, STANDBY_SIGNAL, owner)
     }
 
     /// Segments of the log that the stopped primary has not archived yet are to be archived by the new server: a standby takes those that it
@@ -138,30 +142,25 @@ impl ServerDirs {
     pub fn keep_unarchived(
         &self,
         work: &MigrationWork,
-        owner: (u32, u32),
+        owner: UserAndGroup,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<usize> {
         let path = self.log_dir();
-        let log = Directory::open(holder(work, &path)?.mountpoint.clone(), &path)?;
-        let marks = log.sub(ARCHIVE_STATUS)?;
-        let staged_path = staged(work, &path)?;
-        let new = Directory::open(holder(work, &path)?.staging.clone(), &staged_path)?;
-        let new_marks = new.sub(ARCHIVE_STATUS)?;
+        let (log, new) = (present(work, &path)?, new(work, &path)?);
+        let (marks, new_marks) = (below(&log, ARCHIVE_STATUS)?, below(&new, ARCHIVE_STATUS)?);
         let mut unarchived = 0;
-        for name in marks.names()? {
+        for segment in ready(&marks)? {
             if is_interrupted() {
                 return Err(poolwright_apply::Error::Interrupted.into());
             }
-            let Some(segment) = name.strip_suffix(".ready").filter(|segment| is_archivable(segment)) else {
-                continue;
-            };
-            if !new.has(segment) {
+            if !has(&new, &segment)? {
                 // A crash can leave a mark whose segment was removed.
-                let Some(source) = log.file(segment)? else { continue };
-                new.copy_in(segment, source, owner)?;
+                let Some(source) = file(&log, &segment)? else { continue };
+                copy_in(&new, &segment, source, owner)?;
             }
-            new_marks.remove(&format!("{segment}.done"))?;
-            new_marks.create_empty(&name, owner)?;
+            let done = format!("{segment}.done");
+            new_marks.remove_file(&done).map_err(Error::host("remove", &new_marks.path().join(&done)))?;
+            create_empty(&new_marks, &format!("{segment}{READY}"), owner)?;
             unarchived += 1;
         }
         Ok(unarchived)
@@ -170,13 +169,13 @@ impl ServerDirs {
     /// Bytes of the segments that are to be archived, and that the standby has not.
     pub fn unarchived_bytes(&self, work: &MigrationWork) -> Result<u64> {
         let path = self.log_dir();
-        let log = Directory::open(holder(work, &path)?.mountpoint.clone(), &path)?;
-        let new = Directory::open(holder(work, &path)?.staging.clone(), &staged(work, &path)?)?;
+        let (log, new) = (present(work, &path)?, new(work, &path)?);
         let mut bytes = 0;
-        for name in log.sub(ARCHIVE_STATUS)?.names()? {
-            let segment =
-                name.strip_suffix(".ready").filter(|segment| is_archivable(segment) && !new.has(segment));
-            if let Some(file) = segment.map(|segment| log.file(segment)).transpose()?.flatten() {
+        for segment in ready(&below(&log, ARCHIVE_STATUS)?)? {
+            if has(&new, &segment)? {
+                continue;
+            }
+            if let Some(file) = file(&log, &segment)? {
                 bytes += file.metadata().map_err(Error::host("inspect", &path))?.len();
             }
         }
@@ -187,13 +186,83 @@ impl ServerDirs {
     /// are stopped, and have the same last checkpoint.
     pub fn adopt_control(&self, work: &MigrationWork) -> Result<()> {
         let path = self.root.join("global");
-        let present = Directory::open(holder(work, &path)?.mountpoint.clone(), &path)?;
-        let new = Directory::open(holder(work, &path)?.staging.clone(), &staged(work, &path)?)?;
-        match present.file(CONTROL)? {
-            Some(source) => new.overwrite(CONTROL, source),
+        let (present, new) = (present(work, &path)?, new(work, &path)?);
+        match file(&present, CONTROL)? {
+            Some(source) => overwrite(&new, CONTROL, source),
             None => refused(format!("{} has no {CONTROL}", quoted(&path))),
         }
     }
+}
+
+/// The directory that has this path at present.
+fn present(work: &MigrationWork, path: &Path) -> Result<Directory> {
+    Directory::open_below(&holder(work, path)?.mountpoint, path).map_err(Error::host("open", path))
+}
+
+/// The one on the new dataset.
+fn new(work: &MigrationWork, path: &Path) -> Result<Directory> {
+    let staged = staged(work, path)?;
+    Directory::open_below(&holder(work, path)?.staging, &staged).map_err(Error::host("open", &staged))
+}
+
+fn below(dir: &Directory, name: &str) -> Result<Directory> {
+    dir.directory(name).map_err(Error::host("open", &dir.path().join(name)))
+}
+
+fn has(dir: &Directory, name: &str) -> Result<bool> {
+    let found = dir.inspect(name).map_err(Error::host("inspect", &dir.path().join(name)))?;
+    Ok(found.is_some())
+}
+
+/// Opens a regular file for reading; `None` if it does not exist.
+fn file(dir: &Directory, name: &str) -> Result<Option<File>> {
+    let path = dir.path().join(name);
+    match dir.file(name, Access::Read) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        Err(cause) if private::refusal(&cause).is_some() => {
+            refused(format!("{} is not a regular file", quoted(&path)))
+        }
+        file => file.map(Some).map_err(Error::host("open", &path)),
+    }
+}
+
+/// The segments that are marked as to be archived.
+fn ready(marks: &Directory) -> Result<Vec<String>> {
+    let names = marks.names().map_err(Error::host("list", marks.path()))?;
+    let segments = names.iter().filter_map(|name| name.to_str()?.strip_suffix(READY));
+    Ok(segments.filter(|segment| is_archivable(segment)).map(str::to_owned).collect())
+}
+
+/// Copies an open file to a new name, with its mode.
+fn copy_in(dir: &Directory, name: &str, mut source: File, owner: UserAndGroup) -> Result<()> {
+    let mut copy = || -> io::Result<()> {
+        let mut target = dir.create_file(name, source.metadata()?.mode() & 0o777)?;
+        io::copy(&mut source, &mut target)?;
+        fchown(&target, Some(owner.0), Some(owner.1))
+    };
+    copy().map_err(Error::host("write", &dir.path().join(name)))
+}
+
+/// Creates an empty file, if there is nothing with this name.
+fn create_empty(dir: &Directory, name: &str, owner: UserAndGroup) -> Result<()> {
+    let created = match dir.create_file(name, private::FILE) {
+        Err(cause) if cause.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        created => created.and_then(|file| fchown(&file, Some(owner.0), Some(owner.1))),
+    };
+    created.map_err(Error::host("create", &dir.path().join(name)))
+}
+
+/// Gives a regular file the content of another one, durably.
+fn overwrite(dir: &Directory, name: &str, mut source: File) -> Result<()> {
+    let mut write = || -> io::Result<()> {
+        let mut target = dir.file(name, Access::ReadWrite)?;
+        let mut content = Vec::new();
+        source.read_to_end(&mut content)?;
+        target.write_all(&content)?;
+        target.set_len(content.len() as u64)?;
+        target.sync_all()
+    };
+    write().map_err(Error::host("write", &dir.path().join(name)))
 }
 
 /// Where a path is while its new dataset is mounted in the staging directory.

@@ -96,7 +96,7 @@ struct VerifyArgs {
     wal: Option<String>,
 
     /// Command that checks the restored database, in addition to the database's own checks. It can connect to PostgreSQL (PGHOST, PGUSER are set) and MariaDB
-    /// (MYSQL_UNIX_PORT); POOLWRIGHT_RESTORED is the restored directory
+    /// (MYSQL_UNIX_PORT); POOLWRIGHT_RESTORED is the restored directory. It runs as the owner of that directory
     #[arg(long, value_name = "CMD")]
     check: Option<String>,
 
