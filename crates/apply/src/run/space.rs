@@ -77,12 +77,19 @@ impl SpaceWatch {
         if self.looks.back().is_some_and(is_new) {
             return Ok(());
         }
-        let now = self.look(context.root)?;
+        self.looks.retain(|look| look.at.elapsed() < WINDOW);
+        let mut now = self.look(context.root)?;
+        let mut first = *self.looks.front().unwrap_or(&now);
+        if now.available < RESERVE.saturating_add(now.copied - first.copied) {
+            // What was copied in this time may not be counted yet.
+            (context.flush)()?;
+            now = self.look(context.root)?;
+            first = now;
+            self.looks.clear();
+        }
         if now.available < RESERVE {
             return short(context.root, now.available, 0);
         }
-        self.looks.retain(|look| look.at.elapsed() < WINDOW);
-        let first = *self.looks.front().unwrap_or(&now);
         self.looks.push_back(now);
         // Both rates contain what was copied, so they are above that of the database.
         let all = rate(first, now).max(per_second(now.copied - first.copied, first.at.elapsed()));
