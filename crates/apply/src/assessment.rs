@@ -1,6 +1,7 @@
 //! What applying a plan would do, and whether it can be done. Nothing is changed.
 
 mod pins;
+mod places;
 mod relocation;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use crate::{Error, Result};
 use poolwright_datasets::DatasetAdmin;
 
 use pins::{drop_pins, is_above, pinned, properties_below};
+use places::DatabasePlaces;
 use relocation::PlannedRelocation;
 pub use relocation::RelocationAssessment;
 
@@ -182,10 +184,14 @@ impl<'a> Assessor<'a> {
         let mut work =
             PlanWork { plan: id.to_owned(), path: path.to_owned(), directory, datasets: Vec::new() };
         let (mut found, mut moves) = (Vec::new(), Vec::new());
+        let places = DatabasePlaces::of(&work.directory, &self.mounts);
         for (mountpoint, roles) in self.by_mountpoint() {
             if let Some(mount) = self.mount_on(&mountpoint) {
+                if roles.iter().any(|role| !role.recommended.is_empty()) {
+                    places.check_mount(mount)?;
+                }
                 found.push(MountWork { work: self.work(mount, &roles)?, mount, roles });
-            } else if let Some(planned) = self.relocation(&mountpoint, &roles)? {
+            } else if let Some(planned) = self.relocation(&mountpoint, &roles, &places)? {
                 moves.push(planned);
             } else {
                 left.push(self.unmounted(&mountpoint, &roles)?);

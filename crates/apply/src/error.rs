@@ -73,7 +73,8 @@ impl Error {
     /// Whether this is a refusal for safety.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Error::Refused(_) | Error::Plan(poolwright_tune::plan::PlanFileError::Unsafe { .. }) => true,
+            Error::Refused(_) => true,
+            Error::Plan(cause) => cause.is_refusal(),
             Error::Datasets(cause) => cause.is_refusal(),
             Error::WithOutcome { cause, .. } => cause.is_refusal(),
             _ => false,

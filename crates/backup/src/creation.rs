@@ -7,7 +7,7 @@ use poolwright_datasets::{is_user_pool, of_pool, pool_of};
 use poolwright_host::directory::Directory;
 use poolwright_host::quoted;
 use poolwright_pool::DatasetChange;
-use poolwright_tune::plan::{Plan, Settings};
+use poolwright_tune::plan::{Plan, RiskyValues, Settings};
 
 use crate::error::refused;
 use crate::observer::BackupObserver;
@@ -22,11 +22,11 @@ const ROLE: &str = "backup";
 /// The properties with which a dataset of backups is created: those of the plan's role `backup`, otherwise the defaults.
 ///
 /// # Errors
-/// If the plan cannot be read.
-pub fn settings(plan: Option<&Path>) -> Result<Settings> {
+/// If the plan cannot be read, or sets what it must not.
+pub fn settings(plan: Option<(&Path, RiskyValues<'_>)>) -> Result<Settings> {
     let mut settings: Settings = DEFAULTS.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    if let Some(path) = plan {
-        let plan = Plan::read(path)?;
+    if let Some((path, values)) = plan {
+        let plan = Plan::read(path, values)?;
         let Some(role) = plan.roles.into_iter().find(|role| role.role == ROLE) else {
             return refused(format!("the plan {} has no role `{ROLE}`", quoted(path)));
         };

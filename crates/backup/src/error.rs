@@ -92,6 +92,7 @@ impl Error {
         match self {
             Error::Refused(_) => true,
             Error::Datasets(cause) => cause.is_refusal(),
+            Error::Plan(cause) => cause.is_refusal(),
             Error::Copy(cause) => cause.is_refusal(),
             Error::WithOutcome { cause, .. } => cause.is_refusal(),
             _ => false,

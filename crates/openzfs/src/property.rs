@@ -185,18 +185,37 @@ fn suffix_shift(suffix: &str) -> Option<u32> {
     matches!(rest.as_str(), "" | "B" | "IB").then_some(10 * (unit as u32 + 1))
 }
 
+/// Values that risk data: property, value, and a sentence about the risk (`zfsprops(7)`).
+const RISKS: [(&str, &str, &str); 4] = [
+    (
+        "sync",
+        "disabled",
+        "sync=disabled: fsync returns at once, and a crash loses the last seconds of data that programs consider safe",
+    ),
+    ("checksum", "off", "checksum=off: reads return damaged data without an error"),
+    (
+        "redundant_metadata",
+        "some",
+        "redundant_metadata=some: one damaged block can lose a whole file, such as a table of the database",
+    ),
+    ("redundant_metadata", "none", "redundant_metadata=none: one damaged block can lose the whole dataset"),
+];
+
+/// Returns a sentence about the risk of a value; `None` if it risks no data.
+pub fn risk(name: &str, value: &str) -> Option<&'static str> {
+    RISKS.iter().find(|(of, risky, _)| (*of, *risky) == (name, value)).map(|(.., risk)| *risk)
+}
+
 /// Returns a sentence for each setting that risks data.
 pub fn risks(settings: &Settings) -> Vec<&'static str> {
-    const RISKS: [(&str, &str, &str); 2] = [
-        (
-            "sync",
-            "disabled",
-            "sync=disabled: fsync returns at once, and a crash loses the last seconds of data that programs consider safe",
-        ),
-        ("checksum", "off", "checksum=off: reads return damaged data without an error"),
-    ];
-    let is_set = |name: &str, value: &str| settings.get(name).is_some_and(|v| v == value);
-    RISKS.into_iter().filter(|(name, value, _)| is_set(name, value)).map(|(_, _, risk)| risk).collect()
+    settings.iter().filter_map(|(name, value)| risk(name, value)).collect()
+}
+
+/// Whether this is a property that trials vary and plans set: one of [`PROPERTIES`], by its full name, that decides how data is stored
+/// or cached.
+pub fn is_tuned(name: &str) -> bool {
+    // What programs see of snapshots does not decide that.
+    name != "snapdir" && PROPERTIES.iter().any(|known| known.name == name)
 }
 
 /// Parses `property=value` and checks the name.

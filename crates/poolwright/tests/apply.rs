@@ -470,7 +470,11 @@ fn what_the_plan_does_not_describe_is_refused() {
         &["is not the mount point of a dataset", "hint: create a dataset with -o recordsize=16K"],
     );
     database.plan(json!({"sync": "disabled"}));
-    database.fails("apply plan.json --yes", 3, &["must not be followed", "sync=disabled is unsafe"]);
+    database.fails(
+        "apply plan.json --yes",
+        3,
+        &["can lose data", "sync=disabled", "hint: ", "--allow-unsafe sync"],
+    );
     database.plan(json!({}));
     database.edit_plan(|plan| plan["verdict"] = json!("keep"));
     database.fails("apply plan.json --yes", 4, &["recommends no change"]);

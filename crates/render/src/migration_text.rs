@@ -19,8 +19,10 @@ pub fn assessment(assessment: &MigrationAssessment) -> String {
             let _ =
                 writeln!(text, "  {name}  {} → {}", spelled_setting(name, now), spelled_setting(name, then));
         }
-        let same = of.settings.len() - of.differing.len();
-        let _ = writeln!(text, "  {} as today", counted_properties(same));
+        let same = of.settings.iter().filter(|(name, _)| !of.differing.contains_key(*name));
+        let same: Vec<String> =
+            same.map(|(name, value)| format!("{name}={}", spelled_setting(name, value))).collect();
+        let _ = writeln!(text, "  as today: {}", same.join(", "));
     }
     let _ = writeln!(
         text,
@@ -42,13 +44,6 @@ pub fn assessment(assessment: &MigrationAssessment) -> String {
         let _ = writeln!(text, "note: {note}");
     }
     text
-}
-
-fn counted_properties(number: usize) -> String {
-    match number {
-        1 => "1 property".to_owned(),
-        number => format!("{number} properties"),
-    }
 }
 
 /// The outcome as text. `plan` is the plan's file.

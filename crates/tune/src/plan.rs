@@ -14,6 +14,7 @@ mod evidence;
 mod file;
 mod memory;
 mod pareto;
+pub mod places;
 mod problems;
 mod replayed;
 mod request;
@@ -27,9 +28,10 @@ pub use confirmation::{
 };
 pub use contribution::{Contributions, MeasuredChange, PropertyEffect, VarianceShares};
 pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
-pub use file::PlanFileError;
+pub use file::{PlanFileError, RiskyValues};
 pub use memory::Memory;
 pub use pareto::{Pareto, ParetoSetting};
+pub use problems::{PlanRisk, RISKY_PROPERTIES};
 pub use replayed::ReplayedSlice;
 pub use request::{Repetition, RequestRecord};
 pub use track_record::{MeasuredWorkload, TrackRecord};
@@ -344,7 +346,7 @@ pub struct Role {
     pub current_source: CurrentSource,
     /// Properties that should change; empty means keep.
     pub recommended: Settings,
-    /// Property → why its recommended value cannot lose data.
+    /// Property → why its recommended value cannot lose data, according to the author of the plan. Nothing depends on it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub safe_because: BTreeMap<String, String>,
     /// The role's I/O in the trace.
@@ -451,50 +453,4 @@ pub struct DatabaseSetting {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The example in the documentation of the format.
-    fn example() -> (serde_json::Value, Plan) {
-        let page = include_str!("../../../docs/plan-format.md");
-        let (_, rest) = page.split_once("```json\n").expect("the page has an example");
-        let (text, _) = rest.split_once("\n```").expect("the example ends");
-        (serde_json::from_str(text).unwrap(), serde_json::from_str(text).unwrap())
-    }
-
-    #[test]
-    fn documented_example_is_read_and_written_whole() {
-        let (value, plan) = example();
-        assert_eq!(serde_json::to_value(&plan).unwrap(), value);
-        assert_eq!(plan.problems(), Vec::<String>::new());
-        assert_eq!(plan.longest_slice().map(|slice| slice.end_s), Some(12.5));
-    }
-
-    #[test]
-    fn plans_of_older_releases_are_read() {
-        let (mut value, mut plan) = example();
-        value["roles"][0].as_object_mut().unwrap().remove("replayed").expect("the example has a slice");
-        plan.roles[0].replayed = None;
-        let old: Plan = serde_json::from_value(value).unwrap();
-        assert_eq!((old.longest_slice(), &old), (None, &plan));
-    }
-
-    #[test]
-    fn unsound_plans_are_named() {
-        let (_, mut plan) = example();
-        plan.verdict = Verdict::Keep;
-        assert!(plan.problems()[0].contains("verdict"));
-        plan.verdict = Verdict::Change;
-
-        let mut twin = plan.roles[0].clone();
-        twin.role = "wal".into();
-        twin.recommended.insert("sync".into(), "disabled".into());
-        plan.roles.push(twin);
-        let problems = plan.problems().join("\n");
-        assert!(problems.contains("data and wal share /srv/mariadb/data"), "{problems}");
-        assert!(problems.contains("sync=disabled is unsafe"), "{problems}");
-
-        plan.version = VERSION + 1;
-        assert!(plan.problems()[0].contains("this release reads versions up to"));
-    }
-}
+mod tests;

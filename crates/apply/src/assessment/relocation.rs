@@ -11,6 +11,7 @@ use poolwright_tune::plan::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::places::DatabasePlaces;
 use super::{Assessor, admin_of};
 use crate::Result;
 use crate::error::refused;
@@ -52,11 +53,13 @@ impl<'a> Assessor<'a> {
     /// role has no directory that could become a link.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if the new dataset exists but is not mounted, or its mount point is in use.
+    /// [`Error::Refused`](crate::Error::Refused) if the directory is not the database's, the new dataset exists but is not mounted, or its
+    /// mount point is in use.
     pub(super) fn relocation(
         &'a self,
         mountpoint: &Path,
         roles: &[&'a Role],
+        places: &DatabasePlaces,
     ) -> Result<Option<PlannedRelocation<'a>>> {
         let [role] = roles else { return Ok(None) };
         if !self.moves {
@@ -66,6 +69,7 @@ impl<'a> Assessor<'a> {
             return Ok(None);
         };
         let directory = PathBuf::from(link);
+        places.check_link(&directory)?;
         let Ok(meta) = fs::symlink_metadata(&directory) else { return Ok(None) };
         if meta.is_symlink() && fs::read_link(&directory).is_ok_and(|target| target == mountpoint) {
             return refused(format!(

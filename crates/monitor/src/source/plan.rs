@@ -13,7 +13,7 @@ use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
 use poolwright_pool::{CommandOptions, ZfsCommands};
 use poolwright_tune::plan::{
-    CurrentSource, Measured, Outcome, Plan, Role, RoleIo, Settings, VerificationVerdict,
+    CurrentSource, Measured, Outcome, Plan, RiskyValues, Role, RoleIo, Settings, VerificationVerdict,
 };
 
 use self::dataset::{IoCounters, PresentDataset};
@@ -104,7 +104,7 @@ impl PlanFile {
         match &self.plan {
             Some((plan, at)) if *at == changed && changed.is_some() => Ok(Arc::clone(plan)),
             _ => {
-                let plan = Arc::new(Plan::read(&self.path)?);
+                let plan = Arc::new(Plan::read(&self.path, RiskyValues::Read)?);
                 self.plan = Some((Arc::clone(&plan), changed));
                 Ok(plan)
             }

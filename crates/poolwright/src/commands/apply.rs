@@ -13,6 +13,7 @@ use poolwright_tune::plan::{Plan, Verdict};
 use super::conversion::{ConversionArgs, RUNNING, Reporter, journals};
 use super::new_pool::{self, NewPoolRequest};
 use super::pool_connection::{parse_dataset, print_json};
+use super::unsafe_values::UnsafeValueArgs;
 use crate::failure::{Refused, hint};
 use crate::interrupt;
 
@@ -54,6 +55,9 @@ pub struct Args {
     standby: bool,
 
     #[command(flatten)]
+    unsafe_values: UnsafeValueArgs,
+
+    #[command(flatten)]
     how: ConversionArgs,
 
     /// Print one JSON object: {assessment, outcome}
@@ -63,7 +67,10 @@ pub struct Args {
 
 /// Applies and returns the exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let plan = Plan::read(&args.plan).map_err(poolwright_apply::Error::from)?;
+    let plan = Plan::read(&args.plan, args.unsafe_values.allowed()).map_err(poolwright_apply::Error::from)?;
+    for risk in plan.risks() {
+        eprintln!("poolwright: warning: {risk}");
+    }
     // Another pool can be worth it although the properties stay.
     if plan.verdict == Verdict::Keep && args.new_pool.is_none() {
         eprintln!("poolwright: the plan recommends no change: {}", plan.why);

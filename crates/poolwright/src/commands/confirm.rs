@@ -13,7 +13,7 @@ use poolwright_host::quoted;
 use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_openzfs::limits;
 use poolwright_render::{plan_page, plan_text};
-use poolwright_tune::plan::{ConfirmationCommands, Plan, PlanFileError};
+use poolwright_tune::plan::{ConfirmationCommands, Plan, PlanFileError, RiskyValues};
 
 use super::options::{Usage, parse_time};
 use crate::failure::{Refused, hint};
@@ -94,7 +94,7 @@ const CACHING: [&str; 3] = ["through", "pages", "writeback"];
 pub fn run(args: Args) -> anyhow::Result<u8> {
     // A trial that is asked to end has a time limit. If this process ended first, nothing would remove the trial's files.
     interrupt::watch_patiently()?;
-    let mut plan = Plan::read(&args.plan).map_err(|error| marked(error.into()))?;
+    let mut plan = Plan::read(&args.plan, RiskyValues::Read).map_err(|error| marked(error.into()))?;
     let options = options(&args, &plan)?;
     let into = args.output.as_deref().unwrap_or(&args.plan);
     // Opened before the long run, so that a path that cannot be written fails now.
@@ -167,9 +167,11 @@ fn marked(error: Error) -> anyhow::Error {
         Error::InUse { .. } => anyhow::Error::from(error)
             .context(hint("stop the database, or name a copy of a stopped one with --dir"))
             .context(Refused),
-        Error::PlanFile(PlanFileError::Unsafe { .. }) | Error::Lab(poolwright_lab::Error::Unsafe { .. }) => {
-            anyhow::Error::from(error).context(Refused)
-        }
+        Error::OtherOwner { .. } => anyhow::Error::from(error)
+            .context(hint("replace the link, or name a copy of the database with --dir"))
+            .context(Refused),
+        Error::PlanFile(ref cause) if cause.is_refusal() => anyhow::Error::from(error).context(Refused),
+        Error::Lab(poolwright_lab::Error::Unsafe { .. }) => anyhow::Error::from(error).context(Refused),
         Error::Memory { .. } => {
             anyhow::Error::from(error).context(hint("make a plan for this machine with --arc"))
         }

@@ -25,4 +25,5 @@ pub mod trace;
 pub mod trial;
 pub mod tune;
 pub mod undo;
+pub mod unsafe_values;
 pub mod verify;

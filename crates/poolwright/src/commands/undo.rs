@@ -37,7 +37,7 @@ pub struct Args {
 
 /// Undoes and returns the exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let plan = Plan::read(&args.plan).map_err(poolwright_apply::Error::from)?;
+    let plan = Plan::read_unchecked(&args.plan).map_err(poolwright_apply::Error::from)?;
     if let Some(code) = new_pool::undo(&plan, &args.plan, args.discard, &args.how, args.json)? {
         return Ok(code);
     }

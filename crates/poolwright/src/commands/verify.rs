@@ -8,7 +8,7 @@ use poolwright_apply::plan_id;
 use poolwright_host::quoted;
 use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_render::{plan_page, plan_text};
-use poolwright_tune::plan::{LiveMeasurement, Plan, Verdict, Verification, VerificationVerdict};
+use poolwright_tune::plan::{LiveMeasurement, Plan, RiskyValues, Verdict, Verification, VerificationVerdict};
 use poolwright_tune::repeat::other_database;
 use poolwright_verify::state::PlanMounts;
 use poolwright_verify::{Error, Options, PlanState, check, from_recording, measure, not_applied};
@@ -84,7 +84,7 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// Runs the verb, and returns its exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let plan = Plan::read(&args.plan).map_err(poolwright_apply::Error::from)?;
+    let plan = Plan::read(&args.plan, RiskyValues::Read).map_err(poolwright_apply::Error::from)?;
     if plan.verdict == Verdict::Keep {
         eprintln!("poolwright: the plan recommends no change: {}", plan.why);
         return Ok(NOTHING_BETTER);
@@ -140,7 +140,7 @@ fn before(args: &Args, plan: &Plan, state: &PlanState) -> anyhow::Result<Option<
 
 /// The plan as its file is now, which must have the same recommendations and the same state as before the recording.
 fn unchanged(args: &Args, plan: &Plan, state: &PlanState) -> anyhow::Result<Plan> {
-    let now = Plan::read(&args.plan).map_err(poolwright_apply::Error::from)?;
+    let now = Plan::read(&args.plan, RiskyValues::Read).map_err(poolwright_apply::Error::from)?;
     let changed = match () {
         () if plan_id(&now) != plan_id(plan) => "another plan was written to the file",
         () if PlanMounts::read()?.state(&now)? != *state => {

@@ -1,10 +1,12 @@
 //! Reading a plan from its file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use poolwright_host::quoted;
 
-use super::{FORMAT, Plan, VERSION};
+use super::problems::tuned_properties;
+use super::{FORMAT, Plan, PlanRisk, VERSION};
 
 /// A file that contains no plan that can be followed.
 #[derive(Debug, thiserror::Error)]
@@ -39,24 +41,86 @@ pub enum PlanFileError {
         /// The release that wrote it.
         creator: String,
     },
-    /// Following the plan could lose data.
-    #[error("{} must not be followed: {}", quoted(path), problems.join("; "))]
+    /// The plan is not one that `tune` could have made.
+    #[error(
+        "{} must not be followed: {}\nhint: use the plan as `poolwright tune` wrote it; a plan sets {} only, and `zfs set` others",
+        quoted(path),
+        problems.join("; "),
+        tuned_properties()
+    )]
     Unsafe {
         /// The plan's file.
         path: PathBuf,
         /// Its problems.
         problems: Vec<String>,
     },
+    /// The plan sets values that can lose data, and the user has not named their properties.
+    #[error(
+        "{} can lose data: {}\nhint: `tune` never recommends this. If it is what you want: {}",
+        quoted(path),
+        risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        options_for(risks)
+    )]
+    Risky {
+        /// The plan's file.
+        path: PathBuf,
+        /// The values that were not allowed.
+        risks: Vec<PlanRisk>,
+    },
+}
+
+impl PlanFileError {
+    /// Whether the plan was refused because of what it says.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, PlanFileError::Unsafe { .. } | PlanFileError::Risky { .. })
+    }
+}
+
+/// The options that allow these risks.
+fn options_for(risks: &[PlanRisk]) -> String {
+    let properties: BTreeSet<&str> = risks.iter().map(|risk| risk.property.as_str()).collect();
+    let options: Vec<String> = properties.iter().map(|name| format!("--allow-unsafe {name}")).collect();
+    options.join(" ")
+}
+
+/// What a reader does with values of a plan that can lose data ([`Plan::risks`]).
+#[derive(Clone, Copy, Debug)]
+pub enum RiskyValues<'a> {
+    /// Reads them: nothing is set outside of a trial's pool.
+    Read,
+    /// Sets those of the properties that the user has named, and refuses the others.
+    Set(&'a [String]),
 }
 
 impl Plan {
-    /// Reads a plan, and checks that it can be followed.
+    /// Reads a plan, and checks that it can be followed: that `tune` could have made it, whoever did.
     ///
     /// # Errors
-    /// [`PlanFileError::Read`] if the file cannot be read, [`PlanFileError::NotAPlan`] for another format,
-    /// [`PlanFileError::Version`] for a newer version, and [`PlanFileError::Unsafe`] if a check of the plan fails
-    /// ([`Plan::problems`]).
-    pub fn read(path: &Path) -> Result<Plan, PlanFileError> {
+    /// As [`Plan::read_unchecked`]; [`PlanFileError::Unsafe`] if a check of the plan fails ([`Plan::problems`]), and
+    /// [`PlanFileError::Risky`] for values that are neither only read nor allowed.
+    pub fn read(path: &Path, values: RiskyValues<'_>) -> Result<Plan, PlanFileError> {
+        let plan = Plan::read_unchecked(path)?;
+        let defects = plan.defects();
+        if !defects.is_empty() {
+            return Err(PlanFileError::Unsafe { path: path.to_owned(), problems: defects });
+        }
+        let mut risks = plan.risks();
+        match values {
+            RiskyValues::Read => risks.clear(),
+            RiskyValues::Set(allowed) => risks.retain(|risk| !allowed.contains(&risk.property)),
+        }
+        match risks.is_empty() {
+            true => Ok(plan),
+            false => Err(PlanFileError::Risky { path: path.to_owned(), risks }),
+        }
+    }
+
+    /// Reads a plan that is not followed: `undo` goes by the journal of the plan, also of one that an older release has applied.
+    ///
+    /// # Errors
+    /// [`PlanFileError::Read`] if the file cannot be read, [`PlanFileError::NotAPlan`] for another format, and
+    /// [`PlanFileError::Version`] for a newer version.
+    pub fn read_unchecked(path: &Path) -> Result<Plan, PlanFileError> {
         let path = || path.to_owned();
         let text = std::fs::read(path()).map_err(|cause| PlanFileError::Read { path: path(), cause })?;
         let not_a_plan = |why: String| PlanFileError::NotAPlan { path: path(), why };
@@ -69,10 +133,6 @@ impl Plan {
             let (version, creator) = (value["version"].to_string(), value["creator"].to_string());
             return Err(PlanFileError::Version { path: path(), version, creator });
         }
-        let plan: Plan = serde_json::from_value(value).map_err(|why| not_a_plan(why.to_string()))?;
-        match plan.problems() {
-            problems if problems.is_empty() => Ok(plan),
-            problems => Err(PlanFileError::Unsafe { path: path(), problems }),
-        }
+        serde_json::from_value(value).map_err(|why| not_a_plan(why.to_string()))
     }
 }

@@ -56,7 +56,7 @@ fn a_verified_plan_has_its_verdict_and_changes() {
 #[test]
 fn a_plan_is_held_against_a_dataset() {
     let dir = tempfile::tempdir().unwrap();
-    let plan = Plan::read(&example(dir.path())).unwrap();
+    let plan = Plan::read(&example(dir.path()), RiskyValues::Read).unwrap();
     let role = &plan.roles[0];
     let mut present = PresentDataset { name: "tank/db".to_owned(), properties: planned(role), io: None };
     let kept = |present: &PresentDataset| {

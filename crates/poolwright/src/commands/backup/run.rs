@@ -7,10 +7,12 @@ use poolwright_backup::creation;
 use poolwright_backup::database::DatabaseKind;
 use poolwright_backup::quiesce::{Hook, QuiesceOptions};
 use poolwright_backup::run::{BackupOptions, BackupReport, BackupRun};
+use poolwright_openzfs::property;
 use poolwright_render::backup_text;
 
 use super::super::options::{parse_size, parse_time};
 use super::super::pool_connection::{parse_dataset, print_json};
+use super::super::unsafe_values::UnsafeValueArgs;
 use super::{reported, summary};
 
 /// Make a backup of a database
@@ -33,6 +35,9 @@ pub struct Args {
     /// logbias=throughput]
     #[arg(long, value_name = "PLAN")]
     plan: Option<PathBuf>,
+
+    #[command(flatten)]
+    unsafe_values: UnsafeValueArgs,
 
     /// Directory on which the dataset is mounted if it is created. Needed on a pool of the user-space engine
     #[arg(long, value_name = "DIR")]
@@ -89,9 +94,13 @@ fn parse_limit(text: &str) -> Result<Duration, String> {
 /// Runs the verb, and returns its exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let hook = args.freeze.clone().zip(args.thaw.clone()).map(|(freeze, thaw)| Hook { freeze, thaw });
+    let settings = creation::settings(args.plan.as_deref().map(|path| (path, args.unsafe_values.allowed())))?;
+    for risk in property::risks(&settings) {
+        eprintln!("poolwright: warning: {}: {risk}", args.destination);
+    }
     let options = BackupOptions {
         destination: args.destination.clone(),
-        settings: creation::settings(args.plan.as_deref())?,
+        settings,
         mountpoint: args.mountpoint.clone(),
         database: args.database,
         quiesce: QuiesceOptions { connect: args.connect.clone(), hook, limit: args.max_quiesced },

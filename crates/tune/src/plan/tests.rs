@@ -1,0 +1,96 @@
+use super::*;
+
+/// The example in the documentation of the format.
+pub(super) fn example() -> (serde_json::Value, Plan) {
+    let page = include_str!("../../../../docs/plan-format.md");
+    let (_, rest) = page.split_once("```json\n").expect("the page has an example");
+    let (text, _) = rest.split_once("\n```").expect("the example ends");
+    (serde_json::from_str(text).unwrap(), serde_json::from_str(text).unwrap())
+}
+
+#[test]
+fn documented_example_is_read_and_written_whole() {
+    let (value, plan) = example();
+    assert_eq!(serde_json::to_value(&plan).unwrap(), value);
+    assert_eq!(plan.problems(), Vec::<String>::new());
+    assert_eq!(plan.longest_slice().map(|slice| slice.end_s), Some(12.5));
+}
+
+#[test]
+fn plans_of_older_releases_are_read() {
+    let (mut value, mut plan) = example();
+    value["roles"][0].as_object_mut().unwrap().remove("replayed").expect("the example has a slice");
+    plan.roles[0].replayed = None;
+    let old: Plan = serde_json::from_value(value).unwrap();
+    assert_eq!((old.longest_slice(), &old), (None, &plan));
+}
+
+#[test]
+fn unsound_plans_are_named() {
+    let (_, mut plan) = example();
+    plan.verdict = Verdict::Keep;
+    assert!(plan.problems()[0].contains("verdict"));
+    plan.verdict = Verdict::Change;
+
+    let mut twin = plan.roles[0].clone();
+    twin.role = "wal".into();
+    twin.recommended.insert("sync".into(), "disabled".into());
+    plan.roles.push(twin);
+    let problems = plan.problems().join("\n");
+    assert!(problems.contains("data and wal share /srv/mariadb/data"), "{problems}");
+    assert!(problems.contains("sync=disabled: fsync returns at once"), "{problems}");
+
+    plan.version = VERSION + 1;
+    assert!(plan.problems()[0].contains("this release reads versions up to"));
+}
+
+#[test]
+fn only_values_of_tuned_properties_are_accepted() {
+    let found = |name: &str, value: &str| {
+        let mut plan = example().1;
+        plan.roles[0].recommended = Settings::from([(name.to_owned(), value.to_owned())]);
+        (plan.defects(), plan.risks())
+    };
+    for (name, value) in
+        [("recordsize", "1M"), ("compression", "zstd-19"), ("sync", "always"), ("copies", "2")]
+    {
+        assert_eq!(found(name, value), (Vec::new(), Vec::new()), "{name}={value}");
+    }
+    for (name, value) in [
+        ("sharenfs", "rw=*"),
+        ("setuid", "on"),
+        ("mountpoint", "/etc/x"),
+        ("quota", "1M"),
+        ("snapdir", "visible"),
+        ("redund_md", "none"),
+        ("compress", "off"),
+        ("poolwright:plan", "x"),
+        ("-o", "x"),
+        ("checksum", "noparity"),
+        ("recordsize", "3K"),
+        ("compression", "lz4 -o setuid=on"),
+        ("sync", "DISABLED"),
+    ] {
+        assert_eq!(found(name, value).0.len(), 1, "{name}={value}");
+    }
+}
+
+#[test]
+fn the_reason_in_a_plan_does_not_make_a_value_safe() {
+    let mut plan = example().1;
+    for (name, value) in
+        [("sync", "disabled"), ("checksum", "off"), ("redundant_metadata", "some"), ("copies", "1")]
+    {
+        plan.roles[0].recommended.insert(name.into(), value.into());
+        plan.roles[0].safe_because.insert(name.into(), "x".into());
+    }
+    let risky: Vec<String> = plan.risks().into_iter().map(|risk| risk.property).collect();
+    assert_eq!(risky, RISKY_PROPERTIES);
+}
+
+#[test]
+fn texts_of_a_plan_do_not_move_the_cursor() {
+    let mut plan = example().1;
+    plan.database[0].value = "0\u{1b}[2J".into();
+    assert!(plan.problems()[0].contains("control characters"), "{:?}", plan.problems());
+}
