@@ -10,6 +10,7 @@ mod definitions;
 mod exporter;
 mod generation;
 mod page;
+mod reloaded;
 mod route;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ use crate::{Error, Poller, Result};
 pub use api::{ApiReadings, ApiResource, ApiSource};
 pub use definitions::{ApiDefinitions, ApiFamily, ApiResourceType};
 pub use exporter::{AlertSource, Exporter};
+use reloaded::Reloaded;
 
 /// How often [`Server::run`] looks whether it should stop.
 const STOP_POLL: Duration = Duration::from_millis(200);
@@ -62,7 +64,7 @@ pub struct TlsFiles {
 pub struct Server {
     runtime: Runtime,
     listeners: Vec<TcpListener>,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Reloaded<TlsAcceptor>>>,
     routes: axum::Router,
     exporter: Arc<Exporter>,
     own_interval: Option<Duration>,
@@ -75,7 +77,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Checks the configuration, reads its files, and listens. `alerts` gives `/api/v1/alerts`.
+    /// Checks the configuration, reads its files, and listens. Files that change are read again. `alerts` gives `/api/v1/alerts`.
     ///
     /// # Errors
     /// [`Error::Exposed`] for an address that is not loopback without TLS or without authentication,
@@ -85,8 +87,17 @@ impl Server {
         poller: Poller,
         alerts: Option<Arc<dyn AlertSource>>,
     ) -> Result<Server> {
-        let token = config.token_file.as_deref().map(credential::token).transpose()?;
-        let tls = config.tls.as_ref().map(credential::acceptor).transpose()?;
+        let token = config.token_file.as_ref().map(|path| {
+            let file = path.clone();
+            Reloaded::new(vec![path.clone()], move || Ok(Arc::from(credential::token(&file)?)))
+        });
+        let token = token.transpose()?.map(Arc::new);
+        let tls = config.tls.as_ref().map(|files| {
+            let own = [&files.certificate, &files.key].into_iter().chain(&files.client_authorities);
+            let of = files.clone();
+            Reloaded::new(own.cloned().collect(), move || credential::acceptor(&of))
+        });
+        let tls = tls.transpose()?.map(Arc::new);
         let has_client_certificates = config.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
         for address in &config.listen {
             check_exposure(*address, tls.is_some(), token.is_some() || has_client_certificates)?;

@@ -171,6 +171,70 @@ fn a_plan_is_held_against_the_mounted_dataset() {
     assert_eq!(kept(&gone, "recordsize"), Some(0.0), "the files are on no dataset: {gone}");
 }
 
+/// Makes a certificate for this name, and moves it into its place.
+fn write_certificate(dir: &TestDir, name: &str) {
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]);
+    openssl.args(["-subj", &format!("/CN={name}"), "-out"]).arg(dir.at("new.pem")).arg("-keyout");
+    let made = openssl.arg(dir.at("new.key")).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for ending in ["pem", "key"] {
+        std::fs::rename(dir.at(&format!("new.{ending}")), dir.at(&format!("server.{ending}"))).unwrap();
+    }
+}
+
+/// The subject of the certificate that a server sends.
+fn subject(address: &str) -> String {
+    let script =
+        format!("openssl s_client -connect {address} </dev/null 2>/dev/null | openssl x509 -noout -subject");
+    String::from_utf8(Command::new("sh").args(["-c", &script]).output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_new_certificate_and_a_new_token_need_no_restart() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        eprintln!("skipped: openssl is not installed");
+        return;
+    }
+    let dir = TestDir::new();
+    write_certificate(&dir, "first.example");
+    std::fs::write(dir.at("token"), "0123456789abcdef0123\n").unwrap();
+    let mut command = dir.plain();
+    command.args(LISTEN).args([
+        "--tls-cert",
+        "server.pem",
+        "--tls-key",
+        "server.key",
+        "--token-file",
+        "token",
+    ]);
+    let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("https://").and_then(|url| url.strip_suffix("/metrics"));
+    let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+    let exporter = Exporter { process, address };
+    assert!(subject(&exporter.address).contains("first.example"));
+    // A certificate without its key is not used.
+    let key = std::fs::read(dir.at("server.key")).unwrap();
+    write_certificate(&dir, "second.example");
+    let new_key = std::fs::read(dir.at("server.key")).unwrap();
+    std::fs::write(dir.at("server.key"), key).unwrap();
+    assert!(subject(&exporter.address).contains("first.example"));
+    std::fs::write(dir.at("server.key"), new_key).unwrap();
+    assert!(subject(&exporter.address).contains("second.example"));
+}
+
 #[test]
 fn a_token_and_the_host_are_checked() {
     let dir = TestDir::new();
@@ -197,12 +261,17 @@ fn a_token_and_the_host_are_checked() {
     for path in ["/api/v1/readings", "/api/v1/families", "/other"] {
         assert_eq!(exporter.get(path, "Host: localhost\r\n").0, "HTTP/1.1 401 Unauthorized", "{path}");
     }
-    let (status, body) = exporter.get("/api/v1/families", &format!("Host: localhost\r\n{token}"));
-    assert_eq!(status, "HTTP/1.1 200 OK");
+    let (code, body) = exporter.get("/api/v1/families", &format!("Host: localhost\r\n{token}"));
+    assert_eq!(code, "HTTP/1.1 200 OK");
     assert!(body.contains("\"poolwright_pool_open\""), "{body}");
-    let (status, body) = exporter.get("/api/v1/readings", &format!("Host: localhost\r\n{token}"));
-    assert_eq!(status, "HTTP/1.1 200 OK");
+    let (code, body) = exporter.get("/api/v1/readings", &format!("Host: localhost\r\n{token}"));
+    assert_eq!(code, "HTTP/1.1 200 OK");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap()["sources"][0]["source"], "host");
+    // A new token replaces the old one.
+    std::fs::write(dir.at("token"), "fedcba98765432100123\n").unwrap();
+    assert_eq!(status(&format!("Host: localhost\r\n{token}")), "HTTP/1.1 401 Unauthorized");
+    let new = "Authorization: Bearer fedcba98765432100123\r\n";
+    assert_eq!(status(&format!("Host: localhost\r\n{new}")), "HTTP/1.1 200 OK");
 }
 
 #[test]

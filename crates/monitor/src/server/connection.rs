@@ -14,6 +14,8 @@ use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
+use super::reloaded::Reloaded;
+
 /// The highest number of open connections. Further ones are closed at once.
 const CONNECTIONS: usize = 2048;
 /// The highest size of a request's head in bytes.
@@ -36,7 +38,12 @@ pub fn limit() -> Arc<Semaphore> {
 }
 
 /// Accepts connections without end.
-pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router, limit: Arc<Semaphore>) {
+pub async fn accept(
+    listener: TcpListener,
+    tls: Option<Arc<Reloaded<TlsAcceptor>>>,
+    routes: Router,
+    limit: Arc<Semaphore>,
+) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -55,7 +62,8 @@ pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, routes: Rou
             match tls {
                 None => serve(stream, routes).await,
                 Some(tls) => {
-                    if let Ok(Ok(stream)) = tokio::time::timeout(REQUEST_LIMIT, tls.accept(stream)).await {
+                    let accepted = tls.get().accept(stream);
+                    if let Ok(Ok(stream)) = tokio::time::timeout(REQUEST_LIMIT, accepted).await {
                         serve(stream, routes).await;
                     }
                 }

@@ -15,6 +15,7 @@ use super::Exporter;
 use super::definitions::definitions;
 use super::generation::AnswerKind;
 use super::page;
+use super::reloaded::Reloaded;
 use crate::exposition::TextFormat;
 
 /// Headers of every answer: a page may load nothing from elsewhere, and no other site may show it.
@@ -31,13 +32,17 @@ const HEADERS: [(HeaderName, &str); 4] = [
 /// Who may ask.
 #[derive(Clone, Debug)]
 struct Access {
-    token: Option<Arc<str>>,
+    token: Option<Arc<Reloaded<Arc<str>>>>,
     only_loopback: bool,
 }
 
 /// The routes of the server.
-pub fn router(exporter: Arc<Exporter>, token: Option<String>, only_loopback: bool) -> Router {
-    let access = Access { token: token.map(Arc::from), only_loopback };
+pub fn router(
+    exporter: Arc<Exporter>,
+    token: Option<Arc<Reloaded<Arc<str>>>>,
+    only_loopback: bool,
+) -> Router {
+    let access = Access { token, only_loopback };
     page::add_routes(Router::new())
         .route("/metrics", get(metrics))
         .route("/api/v1/families", get(definitions))
@@ -92,7 +97,7 @@ fn refusal(access: &Access, path: &str, headers: &HeaderMap) -> Option<Response>
     if page::is_public(path) {
         return None;
     }
-    let token = access.token.as_deref()?;
+    let token = access.token.as_ref()?.get();
     let given = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     if given.is_some_and(|given| is_equal(given.as_bytes(), token.as_bytes())) {
         return None;
@@ -123,7 +128,8 @@ mod tests {
     /// The page must be loadable without the token, because the page asks for it. The answers with data must not.
     #[test]
     fn only_the_page_needs_no_token() {
-        let access = Access { token: Some("0123456789abcdef".into()), only_loopback: true };
+        let token = Reloaded::new(Vec::new(), || Ok(Arc::from("0123456789abcdef"))).unwrap();
+        let access = Access { token: Some(Arc::new(token)), only_loopback: true };
         let status = |path: &str, headers: &[(HeaderName, &'static str)]| {
             let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
             refusal(&access, path, &headers.collect()).map(|refusal| refusal.status())
