@@ -7,7 +7,7 @@ use std::time::Duration;
 use poolwright_pool::command::property::SourcedValue;
 use poolwright_pool::{CommandError, CommandOptions, DatasetChange, HealthState, ZfsCommands};
 
-use poolwright_host::mountinfo::MountEntry;
+use poolwright_host::mountinfo::{self, MountEntry};
 
 use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, is_kernel, mounts, pool_of};
 use crate::Result;
@@ -60,6 +60,11 @@ impl DatasetAdmin for KernelDatasets {
             holds: of.holds,
         };
         Ok(snapshots.into_iter().map(summary).collect())
+    }
+
+    fn shows_snapshot(&self, name: &str, root: &Path) -> Result<bool> {
+        let mounts = mounts()?;
+        Ok(mountinfo::on(&mounts, root).is_some_and(|mount| mount.source.to_string_lossy() == name))
     }
 
     fn project_ids(&self, dataset: &str) -> Result<Vec<u64>> {

@@ -78,6 +78,13 @@ pub trait DatasetAdmin {
     /// If the pool cannot be asked.
     fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotSummary>>;
 
+    /// Whether `root`, the directory of a snapshot in the mount of its dataset, shows the snapshot. The kernel mounts it there when it is
+    /// accessed, and the directory looks empty if that fails. Keep the directory open meanwhile: the kernel unmounts what is not used.
+    ///
+    /// # Errors
+    /// If the table of mounts cannot be read.
+    fn shows_snapshot(&self, name: &str, root: &Path) -> Result<bool>;
+
     /// The project IDs of the dataset's files other than 0. A copy of a file has that of its directory.
     ///
     /// # Errors

@@ -291,7 +291,7 @@ impl PoolApi for LocalPool {
     fn list(&self) -> Answer<Vec<DatasetInfo>> {
         let _tree = self.lock();
         self.settle()?;
-        Ok(self.names()?.iter().map(|name| self.info(name)).collect())
+        Ok(self.in_order_of_creation(self.names()?)?.iter().map(|name| self.info(name)).collect())
     }
 
     fn get(&self, dataset: &str, properties: &[String]) -> Answer<Vec<Value>> {

@@ -11,14 +11,14 @@ use poolwright_apply::rewrite::{
     CopiedSnapshot, Rate, TreeContents, TreeCopier, copy_directory_attributes, open_trusted,
 };
 use poolwright_backup::sources::SNAPSHOTS;
-use poolwright_datasets::pool_of;
+use poolwright_datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
 use poolwright_host::directory::Directory;
 use poolwright_host::{mountinfo, quoted, room, time};
 use poolwright_pool::DatasetChange;
 
 use super::{MigrationRun, not_copied};
 use crate::error::refused;
-use crate::mounting::{CANMOUNT, MOUNTPOINT, PlacedDataset, make_dir, table_of_mounts};
+use crate::mounting::{CANMOUNT, MOUNTPOINT, PlacedDataset, make_dir};
 use crate::standby::SpaceReserve;
 use crate::state::{CopiedRound, MigrationState, SideDigests};
 use crate::work::{DatasetMove, Direction, MigrationWork, PoolEngine, SnapshotSlot};
@@ -441,9 +441,7 @@ impl OpenSnapshot {
     /// Refuses a snapshot that the kernel could not mount: it would look like an empty directory.
     fn check(&self) -> Result<()> {
         let Some(name) = &self.mounted else { return Ok(()) };
-        let mounts = table_of_mounts()?;
-        let mount = mountinfo::on(&mounts, &self.root);
-        match mount.is_some_and(|mount| mount.source.to_string_lossy() == name.as_str()) {
+        match KernelDatasets::default().shows_snapshot(name, &self.root)? {
             true => Ok(()),
             false => refused(format!("the snapshot {name} is not mounted on {}", quoted(&self.root))),
         }

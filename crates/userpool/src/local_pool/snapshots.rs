@@ -1,5 +1,7 @@
 //! Snapshots. A mount has one open after a program has accessed it through `.zfs/snapshot`.
 
+use std::collections::HashMap;
+
 use poolwright_openzfs::{Dataset, DatasetStats};
 
 use super::{Answer, LocalPool};
@@ -53,6 +55,23 @@ impl LocalPool {
             later.push(before);
         }
         Ok(later)
+    }
+
+    /// Puts the snapshots of each dataset, which are sorted by name, in the order in which they were taken.
+    pub(super) fn in_order_of_creation(&self, mut names: Vec<String>) -> Answer<Vec<String>> {
+        let dataset_of = |name: &String| name.split_once('@').map(|(dataset, _)| dataset.to_owned());
+        for of_dataset in names.chunk_by_mut(|a, b| dataset_of(a) == dataset_of(b)) {
+            let Some(dataset) = of_dataset.first().and_then(dataset_of).filter(|_| of_dataset.len() > 1)
+            else {
+                continue;
+            };
+            // No snapshot has an empty name, so these are all of them.
+            let newest_first = self.later_snapshots(&dataset, "")?;
+            let full = newest_first.iter().rev().map(|short| format!("{dataset}@{short}"));
+            let place: HashMap<String, usize> = full.zip(0..).collect();
+            of_dataset.sort_by_key(|name| place.get(name).copied());
+        }
+        Ok(names)
     }
 
     /// Destroys all of these snapshots, or none if a program uses one of them.
