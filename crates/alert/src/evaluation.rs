@@ -27,15 +27,18 @@ pub struct LabelledValue<'a> {
 #[derive(Debug)]
 pub struct Inputs<'a> {
     now: f64,
+    /// The same in the time of the history.
+    observed: f64,
     by_type: BTreeMap<&'static str, Vec<&'a Resource>>,
     history: &'a History,
     thresholds: &'a Thresholds,
 }
 
 impl<'a> Inputs<'a> {
-    /// The readings at a time in seconds since 1970, which `history` has observed.
+    /// The readings at a time in seconds since 1970. `history` has observed them at `observed`, by a clock of its own.
     pub fn new(
         now: f64,
+        observed: f64,
         all: &[&'a Readings],
         history: &'a History,
         thresholds: &'a Thresholds,
@@ -44,7 +47,7 @@ impl<'a> Inputs<'a> {
         for resource in all.iter().flat_map(|readings| &readings.resources) {
             by_type.entry(resource.of.name).or_default().push(resource);
         }
-        Inputs { now, by_type, history, thresholds }
+        Inputs { now, observed, by_type, history, thresholds }
     }
 
     /// The values for which the condition holds.
@@ -125,7 +128,7 @@ impl<'a> Inputs<'a> {
         };
         let now = |selector: &Selector, resource: &Resource| resource.value(selector.family);
         let change = |selector: &Selector, resource: &Resource, window, is_steady| {
-            self.history.change(selector.family, &resource.labels, window, self.now, is_steady)
+            self.history.change(selector.family, &resource.labels, window, self.observed, is_steady)
         };
         let mut values = match value {
             Expression::Now(selector) => each(selector, &|resource| now(selector, resource)),
@@ -145,8 +148,8 @@ impl<'a> Inputs<'a> {
             }),
             Expression::Predicted(selector, window, ahead) => each(selector, &|resource| {
                 now(selector, resource)?;
-                let points = self.history.line(selector.family, &resource.labels, *window, self.now);
-                predicted(&points, self.now, f64::from(*ahead))
+                let points = self.history.line(selector.family, &resource.labels, *window, self.observed);
+                predicted(&points, self.observed, f64::from(*ahead))
             }),
             Expression::Earlier(selector, ago) => each(selector, &|resource| {
                 let now = now(selector, resource)?;

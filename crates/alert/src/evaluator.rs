@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use poolwright_host::time::unix_seconds;
+use poolwright_host::time::{steady_seconds, unix_seconds};
 use poolwright_monitor::Readings;
 use poolwright_monitor::server::AlertSource;
 use schemars::JsonSchema;
@@ -93,13 +93,19 @@ impl Evaluator {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides the rules on readings at a time in seconds since 1970.
+    /// Decides the rules on readings at a time in seconds since 1970, by a clock that nothing changes.
     pub fn evaluate(&self, now: f64, all: &[&Readings]) {
+        self.evaluate_at(now, now, all);
+    }
+
+    /// Decides the rules on readings. `time` is that of the host's clock, with which ages are computed; `now` that of a clock that nothing
+    /// changes, for what happens between two readings.
+    pub fn evaluate_at(&self, time: f64, now: f64, all: &[&Readings]) {
         let mut state = self.lock();
         let State { history, since, evaluated, answer: ApiAlerts { alerts, left_out, .. } } = &mut *state;
         *evaluated = Some(now);
         history.observe(now, all);
-        let inputs = Inputs::new(now, all, history, &self.thresholds);
+        let inputs = Inputs::new(time, now, all, history, &self.thresholds);
         let mut still = BTreeMap::new();
         alerts.clear();
         *left_out = 0;
@@ -126,7 +132,7 @@ impl Evaluator {
         *since = still;
     }
 
-    /// The alerts that fire since the last evaluation, and its time in seconds since 1970; `None` before the first.
+    /// The alerts that fire since the last evaluation, and its time by the clock that nothing changes; `None` before the first.
     pub fn last(&self) -> (Option<f64>, ApiAlerts) {
         let state = self.lock();
         (state.evaluated, state.answer.clone())
@@ -140,7 +146,7 @@ impl Evaluator {
 
 impl AlertSource for Evaluator {
     fn observe(&self, all: &[&Readings]) {
-        self.evaluate(unix_seconds(), all);
+        self.evaluate_at(unix_seconds(), steady_seconds(), all);
     }
 
     fn to_json(&self) -> String {

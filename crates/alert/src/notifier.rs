@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use poolwright_host::time::{rfc3339, unix_seconds};
+use poolwright_host::time::{rfc3339, steady_seconds, unix_seconds};
 use serde_json::{Value, json};
 use ureq::tls::{RootCerts, TlsConfig};
 
@@ -56,6 +56,8 @@ pub struct Notifier {
     /// The alerts that fire, and those that have ended within [`VALID`].
     known: BTreeMap<Labels, TrackedAlert>,
     is_stale: bool,
+    /// What the host's clock is ahead of the one that nothing changes, in seconds.
+    ahead: f64,
 }
 
 #[derive(Debug)]
@@ -89,6 +91,7 @@ impl Notifier {
             targets: urls.iter().map(|url| Target::new(url)).collect::<Result<_>>()?,
             known: BTreeMap::new(),
             is_stale: false,
+            ahead: 0.0,
         })
     }
 
@@ -96,7 +99,9 @@ impl Notifier {
     pub fn run(&mut self, evaluator: &Evaluator, stop: &AtomicBool, on_change: impl Fn(NotifierChange)) {
         while !stop.load(Ordering::Relaxed) {
             let (evaluated, alerts) = evaluator.last();
-            self.send(unix_seconds(), evaluated, &alerts).into_iter().for_each(&on_change);
+            let now = steady_seconds();
+            self.ahead = unix_seconds() - now;
+            self.send(now, evaluated, &alerts).into_iter().for_each(&on_change);
             let next = Instant::now() + INTERVAL;
             while !stop.load(Ordering::Relaxed) && Instant::now() < next {
                 std::thread::sleep(STOP_POLL);
@@ -105,7 +110,7 @@ impl Notifier {
     }
 
     /// Sends at `now` the alerts that were decided at `evaluated` (`None`: not yet), and the end of those that no longer fire. Times
-    /// are in seconds since 1970. An end is sent until Alertmanager has ended the alert by itself, because a request can be lost.
+    /// are in seconds since 1970, by the clock of the evaluator, which nothing changes. An end is sent until Alertmanager has ended the alert by itself, because a request can be lost.
     pub fn send(&mut self, now: f64, evaluated: Option<f64>, alerts: &ApiAlerts) -> Vec<NotifierChange> {
         let was_stale = std::mem::replace(&mut self.is_stale, evaluated.is_some_and(|at| now - at > STALE));
         if self.is_stale {
@@ -113,7 +118,7 @@ impl Notifier {
         }
         self.update(now, evaluated.unwrap_or(now), alerts);
         let messages: Vec<Value> =
-            self.known.iter().map(|(labels, known)| known.message(labels, now)).collect();
+            self.known.iter().map(|(labels, known)| known.message(labels, now, self.ahead)).collect();
         let agent = &self.agent;
         self.targets.iter_mut().filter_map(|target| target.send(agent, &messages)).collect()
     }
@@ -175,15 +180,15 @@ impl TrackedAlert {
         TrackedAlert { annotations: json!(annotations.unwrap_or_default()), began, ended: None }
     }
 
-    /// The alert in the format of Alertmanager's API (version 2).
-    fn message(&self, labels: &Labels, now: f64) -> Value {
-        // Alertmanager refuses an end before the start, which a clock that was set back would cause.
+    /// The alert in the format of Alertmanager's API (version 2), with the times of a clock that is `ahead`.
+    fn message(&self, labels: &Labels, now: f64, ahead: f64) -> Value {
+        // Alertmanager refuses an end before the start.
         let end = self.ended.unwrap_or(now + VALID).max(self.began);
         json!({
             "labels": labels,
             "annotations": self.annotations,
-            "startsAt": rfc3339(self.began as u64),
-            "endsAt": rfc3339(end as u64),
+            "startsAt": rfc3339((self.began + ahead) as u64),
+            "endsAt": rfc3339((end + ahead) as u64),
         })
     }
 }

@@ -47,6 +47,7 @@ thresholds! {
     PEER_FACTOR = "peer-factor" 4.0 "Our choice. Buckets of latencies are powers of 4, so that smaller differences can be chance.";
     PLAN_AGE = "plan-age" 15552000.0 "Our choice, in seconds: 180 days.";
     QUOTA = "quota" 0.9 "Our choice, in parts of the quota.";
+    REPLICA_AGE = "replica-age" 129600.0 "Our choice, in seconds: 36 hours, so that a daily transfer may take half a day.";
     REQUEST_SIZE_FACTOR = "request-size-factor" 2.0 "Our choice: one step of `recordsize`.";
     REQUEST_SIZE_SHARE = "request-size-share" 0.5 "Our choice: one step of `recordsize`.";
     RESTORE_AGE = "restore-age" 1209600.0 "Our choice, in seconds: 14 days, so that one of the weekly restore tests may be missed.";

@@ -12,7 +12,7 @@ use poolwright_alert::{
     template,
 };
 use poolwright_monitor::Readings;
-use poolwright_monitor::family::POOL_STATE_NOW;
+use poolwright_monitor::family::{BACKUPS, BACKUPS_LATEST, POOL_STATE_NOW};
 
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -82,6 +82,25 @@ fn an_alert_fires_after_its_delay() {
     assert_eq!(firing(1060.0, &state("DEGRADED")), [60.0]);
     assert_eq!(firing(1070.0, &state("ONLINE")), [0.0; 0]);
     assert_eq!(firing(1080.0, &state("DEGRADED")), [0.0; 0], "the delay begins again");
+}
+
+#[test]
+fn the_clock_of_the_host_delays_no_alert() {
+    let evaluator = Evaluator::of(
+        table::rules().filter(|rule| ["PoolDegraded", "BackupInFuture"].contains(&rule.name)).collect(),
+        Thresholds::default(),
+    );
+    let firing = |time: f64, now: f64| {
+        let mut readings = Readings::default();
+        readings.add_states(&POOL_STATE_NOW, &["kernel", "tank"], &["ONLINE", "DEGRADED"], "DEGRADED");
+        readings.add(&BACKUPS, ["tank/b", "backup", "none"]).set(&BACKUPS_LATEST, 100_000.0);
+        evaluator.evaluate_at(time, now, &[&readings]);
+        evaluator.alerts().alerts.iter().map(|alert| (alert.name, alert.since_seconds)).collect::<Vec<_>>()
+    };
+    assert_eq!(firing(100_000.0, 1000.0), []);
+    // The clock is set back by a day, and the time of the backup lies in the future.
+    assert_eq!(firing(13_660.0, 1060.0), [("BackupInFuture", 0.0), ("PoolDegraded", 60.0)]);
+    assert_eq!(firing(200_000.0, 1120.0), [("PoolDegraded", 120.0)]);
 }
 
 #[test]

@@ -12,10 +12,11 @@ use poolwright_tune::plan::Settings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::chronology::is_newer;
 use crate::creation;
 use crate::destination::{BackupDestination, BackupEntry};
 use crate::error::refused;
-use crate::manifest::{BackupManifest, DestinationIdentity};
+use crate::manifest::{BackupManifest, DestinationIdentity, RestoreResult};
 use crate::observer::BackupObserver;
 use crate::transfer::{bring_up_to_date, complete};
 use crate::{Error, Result};
@@ -118,7 +119,7 @@ impl ArchiveRun {
             return refused(format!("{dataset} has no backup {name}"));
         }
         let decisions: Vec<ArchiveDecision> =
-            entries.iter().map(|entry| decide(entry, &archived, &options)).collect();
+            entries.iter().map(|entry| decide(entry, &entries, &archived, &options)).collect();
         let chosen = entries.into_iter().zip(&decisions).filter(|(_, decision)| decision.copied);
         let due = chosen.map(|(entry, _)| entry.manifest).collect();
         Ok(ArchiveRun { options, backups, identity, exists, due, decisions })
@@ -228,10 +229,11 @@ pub(crate) fn archived(archive: &str, of: &DestinationIdentity) -> Result<Vec<Ba
     }
 }
 
-/// Whether the archive waits for this backup: it is newer than the newest in the archive, and did not fail a restore.
-pub(crate) fn is_awaited(entry: &BackupEntry, archived: &[BackupEntry]) -> bool {
-    let is_newer = archived.iter().all(|of| of.order() < entry.order());
-    let has_failed = entry.last_restore.as_ref().is_some_and(|restore| !restore.passed);
+/// Whether the archive waits for this backup: it is newer than the newest in the archive, and did not fail a restore. `all` are the
+/// backups in its dataset.
+pub(crate) fn is_awaited(entry: &BackupEntry, all: &[BackupEntry], archived: &[BackupEntry]) -> bool {
+    let is_newer = archived.iter().all(|of| is_newer(entry, of, all));
+    let has_failed = entry.last_restore.as_ref().is_some_and(RestoreResult::has_failed);
     is_newer && !has_failed
 }
 
@@ -239,19 +241,25 @@ fn is_named(entry: &BackupEntry, name: &str) -> bool {
     entry.manifest.name == name
 }
 
-fn decide(entry: &BackupEntry, archived: &[BackupEntry], options: &ArchiveOptions) -> ArchiveDecision {
+fn decide(
+    entry: &BackupEntry,
+    all: &[BackupEntry],
+    archived: &[BackupEntry],
+    options: &ArchiveOptions,
+) -> ArchiveDecision {
     let restore = entry.last_restore.as_ref();
     let is_chosen = options.name.as_ref().is_some_and(|name| is_named(entry, name));
     let reason = if archived.iter().any(|of| of.manifest.id == entry.manifest.id) {
         Some("it is in the archive")
     } else if options.name.is_some() {
         (!is_chosen).then_some("it is not the chosen one")
-    } else if restore.is_some_and(|restore| !restore.passed) {
+    } else if restore.is_some_and(RestoreResult::has_failed) {
         Some("it failed its last restore")
-    } else if !is_awaited(entry, archived) {
+    } else if !is_awaited(entry, all, archived) {
         Some("it is older than the newest one in the archive")
     } else {
-        (options.only_verified && restore.is_none()).then_some("it has not passed a restore")
+        (options.only_verified && restore.is_none_or(|restore| !restore.passed))
+            .then_some("it has not passed a restore")
     };
     ArchiveDecision {
         name: entry.manifest.name.clone(),
@@ -285,13 +293,13 @@ fn check_archive(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::database::DatabaseKind;
-    use crate::manifest::{ConsistencyMeans, DatabaseRecord, FORMAT, RestoreResult, VERSION};
+    use crate::manifest::{ConsistencyMeans, DatabaseRecord, FORMAT, VERSION};
 
     /// A backup whose name is its time; `restore` is `g` for one that passed, `b` for one that failed.
-    fn entry(time: u64, restore: char) -> BackupEntry {
+    pub(crate) fn entry(time: u64, restore: char) -> BackupEntry {
         let name = time.to_string();
         let database = DatabaseRecord {
             kind: DatabaseKind::None,
@@ -309,6 +317,7 @@ mod tests {
             id: name.clone(),
             created: String::new(),
             created_unix_s: time,
+            sequence: None,
             database,
             sources: Vec::new(),
             files: 1,
@@ -323,6 +332,7 @@ mod tests {
             until: None,
             last_transaction: None,
             passed: restore == 'g',
+            untested: (restore == 'u').then(|| "the scratch directory is full".to_owned()),
             restore_s: 0.0,
             check_s: 0.0,
             checks: Vec::new(),
@@ -335,7 +345,7 @@ mod tests {
         let states = ['g', '?', 'b', '?', 'g'];
         let all: Vec<BackupEntry> = (1..).zip(states).map(|(time, state)| entry(time, state)).collect();
         let copied = |archived: &[BackupEntry], options: &ArchiveOptions| -> Vec<String> {
-            let decisions = all.iter().map(|entry| decide(entry, archived, options));
+            let decisions = all.iter().map(|entry| decide(entry, &all, archived, options));
             decisions.filter(|of| of.copied).map(|of| of.name).collect()
         };
         let default = ArchiveOptions::default();
@@ -344,19 +354,22 @@ mod tests {
         assert_eq!(copied(&[], &default), ["1", "2", "4", "5"]);
         assert_eq!(copied(&[], &verified), ["1", "5"]);
         assert_eq!(copied(&[], &named), ["3"], "the user's choice counts");
+        let untested = [entry(1, 'u')];
+        let is_copied = |options| decide(&untested[0], &untested, &[], options).copied;
+        assert!(is_copied(&default) && !is_copied(&verified), "it is as one that was never restored");
         // The first ones were removed from the archive.
         let archived = [all[3].clone()];
         assert_eq!(copied(&archived, &default), ["5"]);
         assert_eq!(copied(&archived, &named), ["3"]);
         assert_eq!(copied(&all, &default), [""; 0]);
         assert_eq!(copied(&all, &named), [""; 0]);
-        let awaited = |entry: &&BackupEntry| is_awaited(entry, &archived);
+        let awaited = |entry: &&BackupEntry| is_awaited(entry, &all, &archived);
         assert_eq!(all.iter().filter(awaited).count(), 1);
         // Made in the same second, and removed from the archive.
         let mut earlier = archived[0].clone();
         earlier.manifest.name = "3-2".to_owned();
         earlier.manifest.id = earlier.manifest.name.clone();
-        assert!(!is_awaited(&earlier, &archived));
+        assert!(!is_awaited(&earlier, &all, &archived));
     }
 
     #[test]

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use poolwright_datasets::{DatasetAdmin, of_pool, pool_of};
 use poolwright_host::{mountinfo, quoted, time};
+use poolwright_userpool::LockOwner;
 use rustix::fs::{FlockOperation, flock};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::chronology::{age, order_of};
 use crate::database::{DatabaseKind, joined};
 use crate::error::refused;
 use crate::manifest::{
@@ -22,6 +24,8 @@ use crate::{Error, Result};
 
 /// The reason why a snapshot without a manifest is not listed as a backup.
 pub(crate) const NO_BACKUP: &str = "it is not a backup";
+/// The reason why a snapshot is not listed whose directory looks empty.
+const NOT_SHOWN: &str = "the kernel did not mount the snapshot";
 
 /// A mounted dataset of backups.
 pub struct BackupDestination {
@@ -37,9 +41,9 @@ pub struct BackupDestination {
 pub struct BackupEntry {
     /// The backup.
     pub manifest: BackupManifest,
-    /// Seconds since the snapshot of the database.
-    pub age_s: u64,
-    /// The last result of restoring it; missing if it was never restored.
+    /// Seconds since the snapshot of the database; negative if it lies in the future of this host's clock.
+    pub age_s: i64,
+    /// The last result of restoring it, of one that could not test it only if no other has; missing if it was never restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_restore: Option<RestoreResult>,
 }
@@ -49,24 +53,18 @@ pub struct BackupEntry {
 pub struct BackupList {
     /// The dataset.
     pub dataset: String,
-    /// The backups, oldest first. All are complete: an interrupted run leaves none.
+    /// The backups, oldest first, in the order in which they were made, whatever their times. All are complete: an interrupted run
+    /// leaves none.
     pub backups: Vec<BackupEntry>,
-    /// Seconds since the last restore that passed; missing if there is none.
+    /// Seconds since the last restore that passed, negative if it lies in the future; missing if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_good_restore_age_s: Option<u64>,
+    pub last_good_restore_age_s: Option<i64>,
     /// Seconds since the newest backup that was restored and passed was made; missing if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub newest_good_backup_age_s: Option<u64>,
+    pub newest_good_backup_age_s: Option<i64>,
     /// Snapshots that are not backups, or cannot be read, with the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub others: BTreeMap<String, String>,
-}
-
-impl BackupEntry {
-    /// Orders backups from the oldest to the newest, those of the same second too.
-    pub(crate) fn order(&self) -> (u64, &str) {
-        (self.manifest.created_unix_s, &self.manifest.name)
-    }
 }
 
 impl BackupDestination {
@@ -103,7 +101,11 @@ impl BackupDestination {
                 self.locks.push(dir);
                 Ok(())
             }
-            None => refused(format!("another backup or removal uses {} now", self.dataset)),
+            None => refused(format!(
+                "another backup or removal uses {} now{}",
+                self.dataset,
+                owner_of(&self.mountpoint)
+            )),
         }
     }
 
@@ -122,7 +124,11 @@ impl BackupDestination {
                 self.locks.push(dir);
                 Ok(())
             }
-            None => refused(format!("a backup of {} is being read", self.dataset)),
+            None => refused(format!(
+                "a backup of {} is being read{}\nhint: wait for its end, or end it; a transfer that is ended can be continued",
+                self.dataset,
+                owner_of(&files)
+            )),
         }
     }
 
@@ -137,7 +143,9 @@ impl BackupDestination {
         }
         match try_lock(&files, FlockOperation::NonBlockingLockShared)? {
             Some(dir) => Ok(dir),
-            None => refused(format!("backups are being removed from {} now", self.dataset)),
+            None => {
+                refused(format!("backups are being removed from {} now{}", self.dataset, owner_of(&files)))
+            }
         }
     }
 
@@ -289,31 +297,42 @@ impl BackupDestination {
             let Some((_, name)) = snapshot.name.split_once('@') else { continue };
             match manifest::read_manifest(&self.root_of(name)) {
                 Ok(Some(manifest)) if manifest.name == name => {
-                    let last_restore = results.iter().rfind(|of| of.id == manifest.id).cloned();
-                    let age_s = now.saturating_sub(manifest.created_unix_s);
+                    let of_backup = results.iter().filter(|of| of.id == manifest.id);
+                    let tested = of_backup.clone().rfind(|of| of.untested.is_none());
+                    let last_restore = tested.or_else(|| of_backup.last()).cloned();
+                    let age_s = age(now, manifest.created_unix_s);
                     backups.push(BackupEntry { manifest, age_s, last_restore });
                 }
                 Ok(Some(manifest)) => {
                     others.insert(name.to_owned(), format!("the backup {} was renamed", manifest.name));
                 }
                 Ok(None) => {
-                    others.insert(name.to_owned(), NO_BACKUP.to_owned());
+                    let why = if self.shows(name)? { NO_BACKUP } else { NOT_SHOWN };
+                    others.insert(name.to_owned(), why.to_owned());
                 }
                 Err(why) => {
                     others.insert(name.to_owned(), why.to_string());
                 }
             }
         }
-        backups.sort_by(|a, b| a.order().cmp(&b.order()));
-        let last_good = results.iter().filter(|of| of.passed).map(|of| of.unix_s).max();
+        if self.identity()?.is_some_and(|identity| identity.tier() == StorageTier::Archive) {
+            backups.sort_by(|a, b| order_of(&a.manifest).cmp(&order_of(&b.manifest)));
+        }
+        let last_good = results.iter().rfind(|of| of.passed).map(|of| of.unix_s);
         let is_good = |of: &&BackupEntry| of.last_restore.as_ref().is_some_and(|restore| restore.passed);
         Ok(BackupList {
             dataset: self.dataset.clone(),
-            last_good_restore_age_s: last_good.map(|time| now.saturating_sub(time)),
+            last_good_restore_age_s: last_good.map(|time| age(now, time)),
             newest_good_backup_age_s: backups.iter().rev().find(is_good).map(|of| of.age_s),
             backups,
             others,
         })
+    }
+
+    /// Whether the directory of a snapshot shows it.
+    fn shows(&self, name: &str) -> Result<bool> {
+        let full = format!("{}@{name}", self.dataset);
+        Ok(self.admin.shows_snapshot(&full, &self.root_of(name))?)
     }
 
     /// The results of restores, oldest first.
@@ -324,7 +343,8 @@ impl BackupDestination {
         Ok(manifest::read(&self.mountpoint.join(VERIFIED))?.unwrap_or_default())
     }
 
-    /// Adds a result, in place of the earlier one of the same backup, and removes those of backups that do not exist any more.
+    /// Adds a result, in place of the earlier one of the same backup, and removes those of backups that do not exist any more. One that could
+    /// not test the backup does not replace one that did.
     ///
     /// # Errors
     /// If the file cannot be read or written.
@@ -334,14 +354,21 @@ impl BackupDestination {
         let identity = File::open(&path).map_err(Error::host("open", &path))?;
         flock(&identity, FlockOperation::LockExclusive).map_err(Error::errno("lock", &path))?;
         let mut results = self.restore_results()?;
-        results.retain(|of| of.id != result.id);
+        let is_replaced = |of: &RestoreResult| result.untested.is_none() || of.untested.is_some();
+        results.retain(|of| of.id != result.id || !is_replaced(of));
         results.push(result.clone());
         let existing: Vec<String> = self.list()?.backups.into_iter().map(|of| of.manifest.id).collect();
-        let newest_good = results.iter().filter(|of| of.passed).map(|of| of.unix_s).max();
+        let last_good = results.iter().rfind(|of| of.passed).map(|of| of.id.clone());
         // The age of the last good restore is known also after its backup was removed.
-        results.retain(|of| existing.contains(&of.id) || of.passed && Some(of.unix_s) == newest_good);
+        results.retain(|of| existing.contains(&of.id) || Some(&of.id) == last_good.as_ref());
         manifest::write(&self.mountpoint.join(VERIFIED), &results)
     }
+}
+
+/// The process that has a directory locked, for a message; empty if it is not known.
+fn owner_of(dir: &Path) -> String {
+    let owner = LockOwner::of(dir);
+    owner.map_or_else(String::new, |of| format!(", by process {} (`{}`)", of.pid, of.command))
 }
 
 /// Opens and locks a directory; `None` if another process has it locked.

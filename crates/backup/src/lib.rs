@@ -10,6 +10,7 @@
 //! A backup is a snapshot, so nothing that happens later changes it; consecutive backups share their unchanged blocks.
 
 pub mod archive;
+mod chronology;
 pub mod client;
 pub mod creation;
 pub mod database;

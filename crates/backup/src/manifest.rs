@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use poolwright_host::private;
+use poolwright_host::{private, time};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -93,6 +93,9 @@ pub struct BackupManifest {
     pub created: String,
     /// The same in seconds since 1970.
     pub created_unix_s: u64,
+    /// The number of the backup in its dataset, larger than those of all earlier ones; missing in backups of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
     /// The database.
     pub database: DatabaseRecord,
     /// The directories of the database and their copies.
@@ -172,12 +175,41 @@ pub struct RestoreResult {
     pub last_transaction: Option<String>,
     /// Whether every check passed.
     pub passed: bool,
+    /// Why the backup could not be tested: the host lacked memory, space or a program. It says nothing about the backup. Missing if it was
+    /// tested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untested: Option<String>,
     /// Seconds of copying the backup into the scratch directory.
     pub restore_s: f64,
     /// Seconds of the checks.
     pub check_s: f64,
     /// The checks.
     pub checks: Vec<RestoreCheck>,
+}
+
+impl RestoreResult {
+    /// Whether the backup was tested, and a check found something wrong.
+    pub fn has_failed(&self) -> bool {
+        !self.passed && self.untested.is_none()
+    }
+
+    /// The result for a backup that could not be tested.
+    pub(crate) fn untested(backup: &BackupManifest, why: String) -> RestoreResult {
+        let unix_s = time::unix_seconds() as u64;
+        RestoreResult {
+            name: backup.name.clone(),
+            id: backup.id.clone(),
+            time: time::rfc3339(unix_s),
+            unix_s,
+            until: None,
+            last_transaction: None,
+            passed: false,
+            untested: Some(why),
+            restore_s: 0.0,
+            check_s: 0.0,
+            checks: Vec::new(),
+        }
+    }
 }
 
 /// A check of a restored database.

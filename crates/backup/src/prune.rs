@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::archive::{archived, is_awaited};
+use crate::chronology::check_clock;
 use crate::destination::{BackupDestination, BackupEntry, BackupList, NO_BACKUP};
 use crate::error::refused;
 use crate::manifest::{BackupManifest, DestinationIdentity};
@@ -35,8 +36,8 @@ pub struct PruneReport {
 /// from its WAL archive the segments that no remaining backup needs.
 ///
 /// # Errors
-/// If the pool cannot be asked, or refuses to destroy a snapshot; a refusal if another run has the dataset or reads a backup, or it is
-/// not one of backups.
+/// If the pool cannot be asked, or refuses to destroy a snapshot; a refusal if another run has the dataset or reads a backup, it is
+/// not one of backups, or a backup lies in the future.
 pub fn prune(
     dataset: &str,
     rules: &RetentionRules,
@@ -51,7 +52,12 @@ pub fn prune(
         destination.lock_for_removal()?;
     }
     let archived = archive.map(|archive| archived(archive, &identity)).transpose()?;
-    let is_awaited = |entry: &BackupEntry| archived.as_ref().is_some_and(|of| is_awaited(entry, of));
+    let list = destination.list()?;
+    if !rules.accepts_future {
+        check_clock(&list)?;
+    }
+    let is_awaited =
+        |entry: &BackupEntry| archived.as_ref().is_some_and(|of| is_awaited(entry, &list.backups, of));
     let snapshots = destination.admin().snapshots(dataset)?;
     let replicated = newest_of_replicas(dataset, &identity)?;
     let obstacle = |name: &str| {
@@ -64,9 +70,9 @@ pub fn prune(
         name: entry.manifest.name.clone(),
         age_s: entry.age_s,
         state: match &entry.last_restore {
-            None => RestoreState::Unknown,
             Some(restore) if restore.passed => RestoreState::Good,
-            Some(_) => RestoreState::Bad,
+            Some(restore) if restore.has_failed() => RestoreState::Bad,
+            _ => RestoreState::Unknown,
         },
         obstacle: match (is_awaited(entry), replicated.get(&entry.manifest.name)) {
             (true, _) => Some("the archive does not have it yet".to_owned()),
@@ -76,7 +82,6 @@ pub fn prune(
             (false, None) => obstacle(&entry.manifest.name),
         },
     };
-    let list = destination.list()?;
     let candidates: Vec<RetentionCandidate> = list.backups.iter().map(candidate).collect();
     let decisions = decide(&candidates, rules);
     if !is_dry_run {

@@ -132,7 +132,14 @@ pub(crate) fn choose(
     let mut backups = destination.list()?.backups;
     let mut before = String::new();
     if let RecoveryTarget::Time(time) = target {
-        backups.retain(|entry| snapshot_end(&entry.manifest) <= time);
+        // A backup whose time is before that of an earlier one was made with another clock: it can be from after the target.
+        let mut latest = 0;
+        backups.retain(|entry| {
+            let end = snapshot_end(&entry.manifest);
+            let is_in_order = end >= latest || matches!(choice, RestoreChoice::Named(_));
+            latest = latest.max(end);
+            is_in_order && end <= time
+        });
         before = format!(" that was made before {}", time::rfc3339(time));
     }
     let newest = backups.last().map(|of| of.manifest.name.clone());

@@ -4,7 +4,8 @@
 //! 2. The newest backup that was restored and passed its checks stays.
 //! 3. While no backup has passed a restore, all stay, unless the user says otherwise: any of them may be the only good one.
 //! 4. The newest `keep` backups stay, not counting those that failed a restore.
-//! 5. Backups younger than `keep_for` stay.
+//! 5. Backups younger than `keep_for` stay. A pause between two backups counts as a quarter of it at most (more if it is short), and a backup as no older than the
+//!    ones before it: a clock that was wrong, or a host that was off, does not make all backups old at once.
 //! 6. A backup whose snapshot is held or has a clone stays, one for which an archive waits, and the newest one of a replica that needs the
 //!    archived log.
 
@@ -13,10 +14,13 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+/// The longest pause between two daily backups: it counts whole also with a short `keep_for`, up to half of it.
+const DAILY: Duration = Duration::from_secs(36 * 3600);
+
 /// What is known of the restores of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreState {
-    /// It was never restored.
+    /// It was never restored, or could not be tested.
     Unknown,
     /// Its last restore passed.
     Good,
@@ -29,8 +33,8 @@ pub enum RestoreState {
 pub struct RetentionCandidate {
     /// Its name.
     pub name: String,
-    /// Seconds since it was made.
-    pub age_s: u64,
+    /// Seconds since it was made, by the clock; negative in the future.
+    pub age_s: i64,
     /// What is known of its restores.
     pub state: RestoreState,
     /// Why its snapshot cannot be destroyed, or should not be yet.
@@ -46,6 +50,8 @@ pub struct RetentionRules {
     pub keep_for: Option<Duration>,
     /// Whether backups may be removed although none has passed a restore.
     pub allows_unverified: bool,
+    /// Whether backups may be removed although one lies in the future of the clock.
+    pub accepts_future: bool,
 }
 
 /// The decision on a backup.
@@ -62,6 +68,7 @@ pub struct RetentionDecision {
 /// Decides on backups, which are sorted, oldest first. Without a rule, all stay.
 pub fn decide(backups: &[RetentionCandidate], rules: &RetentionRules) -> Vec<RetentionDecision> {
     let newest_good = backups.iter().rposition(|of| of.state == RestoreState::Good);
+    let ages = counted_ages(backups, rules.keep_for.unwrap_or_default());
     let decide = |(index, of): (usize, &RetentionCandidate)| {
         let newer = backups[index + 1..].iter().filter(|newer| newer.state != RestoreState::Bad).count();
         let is_counted = of.state != RestoreState::Bad;
@@ -74,7 +81,7 @@ pub fn decide(backups: &[RetentionCandidate], rules: &RetentionRules) -> Vec<Ret
             }
             (None, None) => Err("no rule".to_owned()),
             (Some(keep), _) if is_counted && newer < keep => Err(format!("one of the newest {keep}")),
-            (_, Some(age)) if of.age_s < age.as_secs() => {
+            (_, Some(age)) if ages[index] < age.as_secs() => {
                 Err(format!("younger than {}", days(age.as_secs())))
             }
             _ if of.state == RestoreState::Bad => Ok("failed its last restore".to_owned()),
@@ -88,6 +95,25 @@ pub fn decide(backups: &[RetentionCandidate], rules: &RetentionRules) -> Vec<Ret
         RetentionDecision { name: of.name.clone(), kept, reason }
     };
     backups.iter().enumerate().map(decide).collect()
+}
+
+/// The ages that count, in seconds.
+fn counted_ages(backups: &[RetentionCandidate], keep_for: Duration) -> Vec<u64> {
+    let longest = (keep_for / 4).max((keep_for / 2).min(DAILY));
+    let longest = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
+    let mut ages: Vec<i64> = Vec::with_capacity(backups.len());
+    let (mut sum, mut newer) = (0_i64, 0);
+    for of in backups.iter().rev() {
+        sum = sum.saturating_add(of.age_s.saturating_sub(newer).clamp(0, longest));
+        newer = of.age_s;
+        ages.push(if of.age_s < 0 { sum } else { sum.min(of.age_s) });
+    }
+    let mut youngest = i64::MAX;
+    for age in ages.iter_mut().rev() {
+        youngest = youngest.min(*age);
+        *age = youngest;
+    }
+    ages.into_iter().rev().map(|age| age.try_into().unwrap_or(0)).collect()
 }
 
 fn days(seconds: u64) -> String {
@@ -110,7 +136,7 @@ mod tests {
         let count = states.len() as u64;
         let candidate = |(index, letter): (usize, char)| RetentionCandidate {
             name: index.to_string(),
-            age_s: (count - index as u64 - 1) * DAY + 60,
+            age_s: ((count - index as u64 - 1) * DAY + 60) as i64,
             state: match letter {
                 'g' => RestoreState::Good,
                 'b' => RestoreState::Bad,
@@ -133,7 +159,8 @@ mod tests {
             keep_for: Some(Duration::from_secs(days * DAY)),
             ..RetentionRules::default()
         };
-        let unverified = |keep| RetentionRules { keep: Some(keep), allows_unverified: true, keep_for: None };
+        let unverified =
+            |keep| RetentionRules { keep: Some(keep), allows_unverified: true, ..RetentionRules::default() };
         let both = RetentionRules { keep_for: Some(Duration::from_secs(4 * DAY)), ..keep(2) };
         let cases = [
             // Only the newest ones, if a newer one is good.
@@ -163,6 +190,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_clock_that_was_wrong_makes_no_backup_old() {
+        let ages_of = |days: &[i64], keep_days: u64| -> Vec<u64> {
+            let candidate = |days: &i64| RetentionCandidate {
+                name: String::new(),
+                age_s: days * DAY as i64,
+                state: RestoreState::Good,
+                obstacle: None,
+            };
+            let backups: Vec<_> = days.iter().map(candidate).collect();
+            let ages = counted_ages(&backups, Duration::from_secs(keep_days * DAY));
+            ages.into_iter().map(|age| age / DAY).collect()
+        };
+        assert_eq!(ages_of(&[20, 15, 10, 5, 0], 28), [20, 15, 10, 5, 0]);
+        assert_eq!(ages_of(&[3, -10, 1], 30), [3, 1, 1], "one was made with a clock that was ahead");
+        assert_eq!(ages_of(&[3, 20_000, 1], 30), [3, 3, 1], "with one that began in 1970");
+        assert_eq!(ages_of(&[3653, 3652, 3651], 28), [9, 8, 7], "the clock is ahead now");
+        assert_eq!(ages_of(&[3652, 3651, 0], 28), [8, 7, 0], "and the newest was made with it");
+        assert_eq!(ages_of(&[-5, -6, -7], 30), [2, 1, 0], "the clock is behind now");
+        assert!(ages_of(&[], 30).is_empty());
+    }
+
     proptest! {
         #[test]
         fn the_last_good_one_and_the_newest_always_stay(
@@ -172,7 +221,7 @@ mod tests {
             allows_unverified in any::<bool>(),
         ) {
             let keep_for = keep_days.map(|days| Duration::from_secs(days * DAY));
-            let rules = RetentionRules { keep, keep_for, allows_unverified };
+            let rules = RetentionRules { keep, keep_for, allows_unverified, accepts_future: true };
             let mut left = states.clone();
             // However often it is repeated.
             for _ in 0..3 {

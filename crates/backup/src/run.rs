@@ -15,12 +15,13 @@ use poolwright_tune::plan::Settings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::chronology::{check_clock, next_sequence};
 use crate::creation;
-use crate::database::{self, DatabaseKind, LocatedDatabase};
-use crate::destination::{BackupDestination, free_name, random};
+use crate::database::{self, DatabaseKind, LocatedDatabase, joined};
+use crate::destination::{BackupDestination, BackupEntry, BackupList, free_name, random};
 use crate::error::refused;
 use crate::manifest::{
-    BackupManifest, DatabaseRecord, DestinationIdentity, FILES, FORMAT, SourceRecord, VERSION,
+    self, BackupManifest, DatabaseRecord, DestinationIdentity, FILES, FORMAT, SourceRecord, VERSION,
 };
 use crate::observer::{BackupObserver, BackupStage};
 use crate::quiesce::{QuiesceOptions, Quiesced};
@@ -50,6 +51,17 @@ pub struct BackupOptions {
     pub rate: Option<u64>,
     /// Whether the snapshots of the database stay.
     pub keep_source: bool,
+    /// What is accepted that is refused otherwise.
+    pub accepts: AcceptedOddities,
+}
+
+/// What would make a backup that is none, unless the user says that it is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AcceptedOddities {
+    /// An earlier backup lies in the future of the clock.
+    pub future: bool,
+    /// A directory is on another dataset than in the last backup, or no file is left.
+    pub change: bool,
 }
 
 /// What a run would do.
@@ -101,7 +113,9 @@ impl BackupRun {
         sources.check_mounts()?;
         let exists = BackupDestination::exists(&options.destination)?;
         if exists {
-            BackupDestination::open(&options.destination)?.check(&sources, database.kind)?;
+            let destination = BackupDestination::open(&options.destination)?;
+            destination.check(&sources, database.kind)?;
+            check_earlier(&destination.list()?, &sources, options.accepts)?;
         } else {
             if let Some(dir) = options.mountpoint.as_ref().filter(|dir| sources.contain(dir)) {
                 return refused(format!("{} is in the database's directory", quoted(dir)));
@@ -128,6 +142,9 @@ impl BackupRun {
     /// [`Error`]. The database is released and the earlier backups are unchanged then.
     pub fn execute(self, observer: &mut dyn BackupObserver) -> Result<BackupManifest> {
         let (destination, identity) = self.open_destination(observer)?;
+        // Another run may have made one meanwhile.
+        let earlier = destination.list()?;
+        check_earlier(&earlier, &self.sources, self.options.accepts)?;
         let Some(source) = self.sources.all.first() else { return refused("no directory is named") };
         let Some(admin) = of_mount(&source.mount) else { return refused("the database is on no dataset") };
         self.remove_leftovers(&*admin, &identity)?;
@@ -137,7 +154,7 @@ impl BackupRun {
         let name = new_name(&destination)?;
         let prefix = if self.options.keep_source { KEPT_PREFIX } else { PREFIX };
         let snapshot = format!("{prefix}{}-{name}", identity.id);
-        let done = self.back_up(&destination, &name, &snapshot, observer);
+        let done = self.back_up(&destination, &earlier.backups, &name, &snapshot, observer);
         let outcome = "the database is not held, and the earlier backups are unchanged";
         if done.is_err() || !self.options.keep_source {
             let removed = self.destroy(&*admin, &snapshot);
@@ -151,12 +168,24 @@ impl BackupRun {
     fn back_up(
         &self,
         destination: &BackupDestination,
+        earlier: &[BackupEntry],
         name: &str,
         snapshot: &str,
         observer: &mut dyn BackupObserver,
     ) -> Result<BackupManifest> {
         let (created_unix_s, database) = self.take_snapshot(snapshot, observer)?;
+        let last = earlier.last().map(|entry| &entry.manifest);
+        let _open = self.sources.open_snapshots(snapshot)?;
+        let has_lost_files = last.is_some_and(|last| last.files > 0) && !self.sources.have_files(snapshot)?;
+        if has_lost_files && !self.options.accepts.change {
+            return refused(no_files(&self.sources));
+        }
         let contents = self.copy(destination, snapshot, observer)?;
+        if let Some(last) = last.filter(|last| contents.files < last.files / 2) {
+            let (files, before) = (contents.files, last.files);
+            observer.note(&format!("there are {files} files, and {before} in the last backup"));
+        }
+        let written_last = manifest::read_manifest(destination.mountpoint()).ok().flatten();
         let backup = BackupManifest {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -165,6 +194,7 @@ impl BackupRun {
             id: format!("{:016x}", random()),
             created: time::rfc3339(created_unix_s),
             created_unix_s,
+            sequence: Some(next_sequence(earlier, written_last.as_ref())),
             database,
             sources: self.source_records(),
             files: contents.files,
@@ -260,12 +290,7 @@ impl BackupRun {
     }
 
     fn source_records(&self) -> Vec<SourceRecord> {
-        let record = |(index, source): (usize, &BackupSource)| SourceRecord {
-            path: source.path.clone(),
-            dataset: source.dataset.clone(),
-            copy: PathBuf::from(FILES).join(index.to_string()),
-        };
-        self.sources.all.iter().enumerate().map(record).collect()
+        records(&self.sources)
     }
 
     fn open_destination(
@@ -315,6 +340,43 @@ impl BackupRun {
         }
         done
     }
+}
+
+fn records(sources: &BackupSources) -> Vec<SourceRecord> {
+    let record = |(index, source): (usize, &BackupSource)| SourceRecord {
+        path: source.path.clone(),
+        dataset: source.dataset.clone(),
+        copy: PathBuf::from(FILES).join(index.to_string()),
+    };
+    sources.all.iter().enumerate().map(record).collect()
+}
+
+/// Refuses backups that lie in the future, and a directory that is on another dataset than in the last backup: that dataset may not be
+/// mounted, and the directory would be the empty one below its mount.
+fn check_earlier(earlier: &BackupList, sources: &BackupSources, accepts: AcceptedOddities) -> Result<()> {
+    if !accepts.future {
+        check_clock(earlier)?;
+    }
+    let Some(last) = earlier.backups.last().filter(|_| !accepts.change) else { return Ok(()) };
+    let now = records(sources);
+    let moved = |of: &&SourceRecord| now.iter().any(|is| is.path == of.path && is.dataset != of.dataset);
+    let Some(of) = last.manifest.sources.iter().find(moved) else { return Ok(()) };
+    let is_on = now.iter().find(|is| is.path == of.path).map_or("", |is| is.dataset.as_str());
+    refused(format!(
+        "{} was on {} when the last backup was made, and is on {is_on} now\nhint: mount {}; if the database has been moved, `--accept-change` \
+         accepts it once",
+        quoted(&of.path),
+        of.dataset,
+        of.dataset
+    ))
+}
+
+fn no_files(sources: &BackupSources) -> String {
+    format!(
+        "there is no file in {}, and the last backup has some\nhint: mount the database's datasets; `--accept-change` makes a backup without \
+         files",
+        joined(&sources.paths())
+    )
 }
 
 /// A name from the time, which no snapshot has.

@@ -6,12 +6,14 @@
 //! incremental, so that its backup may be removed.
 
 mod plan;
+mod record;
 mod report;
 mod source;
 mod target;
 mod wal_snapshots;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use poolwright_datasets::pool_of;
 use poolwright_pool::command::send::{ReceiveRequest, SendStream, StreamContent, StreamFormat};
@@ -28,6 +30,7 @@ use plan::{CommonPoint, NOT_TAKEN, PlannedStream, SourceState, newest_common, pl
 use source::SendSource;
 use target::{TargetDataset, TargetState};
 
+pub use record::SendRecord;
 pub use report::{SendReport, SentBackup, SentWal, StreamReport};
 pub use target::SendTarget;
 pub(crate) use target::commands;
@@ -47,6 +50,8 @@ pub struct SendOptions {
     pub shell: Option<Vec<String>>,
     /// The limit of the streams, in bytes a second.
     pub rate: Option<u64>,
+    /// How long no byte may be moved.
+    pub stall: Duration,
     /// Where a run that sends a WAL archive locks its target; `None` for one that only shows the streams.
     pub lock_dir: Option<PathBuf>,
 }
@@ -54,6 +59,7 @@ pub struct SendOptions {
 /// A prepared run.
 pub struct SendRun {
     rate: Option<u64>,
+    stall: Duration,
     source: SendSource,
     source_state: SourceState,
     commands: ZfsCommands,
@@ -78,11 +84,12 @@ impl SendRun {
         let source_state = source.state(&commands, target_state.as_ref())?;
         let format = format(&source_state, &target, target_state.as_ref())?;
         let streams = plan(&source_state, target_state.as_ref(), &target.name)?;
-        let rate = options.rate;
+        let (rate, stall) = (options.rate, options.stall);
         let common = target_state.as_ref().and_then(|target| newest_common(&source_state, target));
         let first_base = common.filter(CommonPoint::is_of_wal).map(|of| of.source.guid);
         let run = SendRun {
             rate,
+            stall,
             source,
             source_state,
             commands,
@@ -220,6 +227,7 @@ impl SendRun {
             receiver: &self.target.commands,
             request: &self.request(stream),
             rate: self.rate,
+            stall: self.stall,
         };
         let sent = transfer.run(&mut |bytes| {
             observer.progress(bytes, expected.unwrap_or(0));

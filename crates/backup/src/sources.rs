@@ -1,6 +1,8 @@
 //! The directories of a database, and the datasets that they are on.
 
 use std::collections::BTreeSet;
+use std::fs::{self, DirEntry, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use poolwright_datasets::{is_dataset, of_mount, pool_of};
@@ -33,6 +35,43 @@ impl BackupSource {
         let root = self.mount.point.join(SNAPSHOTS).join(snapshot);
         if relative.as_os_str().is_empty() { root } else { root.join(relative) }
     }
+
+    fn open_snapshot(&self, snapshot: &str) -> Result<File> {
+        let dir = self.in_snapshot(snapshot);
+        let open = File::open(&dir).map_err(Error::host("open", &dir))?;
+        let root = self.mount.point.join(SNAPSHOTS).join(snapshot);
+        let name = format!("{}@{snapshot}", self.dataset);
+        let is_shown = match of_mount(&self.mount) {
+            Some(admin) => admin.shows_snapshot(&name, &root)?,
+            None => true,
+        };
+        if !is_shown || entries(&dir)?.is_empty() && !entries(&self.path)?.is_empty() {
+            return refused(format!(
+                "{} looks empty, and {} is not: the snapshot {name} could not be mounted",
+                quoted(&dir),
+                quoted(&self.path)
+            ));
+        }
+        Ok(open)
+    }
+}
+
+/// The entries of a directory, without that of the snapshots.
+fn entries(dir: &Path) -> Result<Vec<DirEntry>> {
+    let at = |cause| Error::host("list", dir)(cause);
+    let mut entries: Vec<DirEntry> = fs::read_dir(dir).map_err(at)?.collect::<io::Result<_>>().map_err(at)?;
+    entries.retain(|entry| entry.file_name() != ".zfs");
+    Ok(entries)
+}
+
+fn has_file(dir: &Path) -> Result<bool> {
+    for entry in entries(dir)? {
+        let kind = entry.file_type().map_err(Error::host("inspect", dir))?;
+        if kind.is_file() || kind.is_dir() && has_file(&entry.path())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// All directories of a database.
@@ -113,6 +152,27 @@ impl BackupSources {
     pub fn datasets(&self) -> Vec<String> {
         let names: BTreeSet<&String> = self.all.iter().map(|source| &source.dataset).collect();
         names.into_iter().cloned().collect()
+    }
+
+    /// Opens the directories as they are in a snapshot, so that the kernel does not unmount it.
+    ///
+    /// # Errors
+    /// A refusal if one looks empty because the snapshot could not be mounted; or if it cannot be read.
+    pub fn open_snapshots(&self, snapshot: &str) -> Result<Vec<File>> {
+        self.all.iter().map(|source| source.open_snapshot(snapshot)).collect()
+    }
+
+    /// Whether a regular file is in one of the directories, as they are in a snapshot.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub fn have_files(&self, snapshot: &str) -> Result<bool> {
+        for source in &self.all {
+            if has_file(&source.in_snapshot(snapshot))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The paths.

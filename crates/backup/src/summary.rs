@@ -6,9 +6,10 @@
 use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use poolwright_host::{Part, private};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::database::DatabaseKind;
@@ -45,10 +46,15 @@ pub struct BackupSummary {
     pub newest_bytes: Option<u64>,
     /// Time of the newest backup that was restored and passed.
     pub newest_good_unix_s: Option<u64>,
-    /// The last restore of any backup.
+    /// The last restore of any backup that tested it.
     pub last_restore: Option<RestoreSummary>,
+    /// Whether a later restore could not test its backup.
+    #[serde(default)]
+    pub is_untested: bool,
     /// Time of the last restore that passed.
     pub last_good_restore_unix_s: Option<u64>,
+    /// The latest of all times of backups and restores: in the future if the clock was ahead at one of them.
+    pub latest_unix_s: Option<u64>,
 }
 
 /// A restore in a summary.
@@ -73,7 +79,7 @@ impl BackupSummary {
         let results = destination.restore_results()?;
         let time = |entry: &BackupEntry| entry.manifest.created_unix_s;
         let is_good = |of: &&BackupEntry| of.last_restore.as_ref().is_some_and(|restore| restore.passed);
-        let last = results.iter().max_by_key(|of| of.unix_s);
+        let latest = backups.iter().map(time).chain(results.iter().map(|of| of.unix_s)).max();
         let summary = |of: &RestoreResult| RestoreSummary { unix_s: of.unix_s, passed: of.passed };
         Ok(BackupSummary {
             version: VERSION,
@@ -85,8 +91,10 @@ impl BackupSummary {
             newest_unix_s: backups.last().map(time),
             newest_bytes: backups.last().map(|entry| entry.manifest.bytes),
             newest_good_unix_s: backups.iter().rfind(is_good).map(time),
-            last_restore: last.map(summary),
-            last_good_restore_unix_s: results.iter().filter(|of| of.passed).map(|of| of.unix_s).max(),
+            last_restore: results.iter().rfind(|of| of.untested.is_none()).map(summary),
+            is_untested: results.last().is_some_and(|of| of.untested.is_some()),
+            last_good_restore_unix_s: results.iter().rfind(|of| of.passed).map(|of| of.unix_s),
+            latest_unix_s: latest,
         })
     }
 
@@ -95,25 +103,8 @@ impl BackupSummary {
     /// # Errors
     /// The host's errors.
     pub fn keep(&self, dir: &Path) -> Result<()> {
-        private::make_dirs(dir).map_err(Error::host("create", dir))?;
-        let at = |what| Error::host(what, dir);
-        fs::set_permissions(dir, Permissions::from_mode(MODES.0)).map_err(at("set the mode of"))?;
-        let path = self.path_in(dir);
-        let damaged = |why: serde_json::Error| Error::Damaged { path: path.clone(), why: why.to_string() };
-        let mut text = serde_json::to_vec_pretty(self).map_err(damaged)?;
-        text.push(b'\n');
-        let written = Part::create(&path, MODES.1).and_then(|(part, mut file)| {
-            file.set_permissions(Permissions::from_mode(MODES.1))?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            part.rename(&path)
-        });
-        written.map_err(Error::host("write", &path))
-    }
-
-    /// The file of this dataset's summary. A name of a dataset has no `%`.
-    fn path_in(&self, dir: &Path) -> PathBuf {
-        dir.join(format!("{}.{EXTENSION}", self.dataset.replace('/', "%")))
+        // A name of a dataset has no `%`.
+        write_into(dir, &format!("{}.{EXTENSION}", self.dataset.replace('/', "%")), self)
     }
 
     /// Reads the summaries in a directory, sorted by the names of their files. A directory that does not exist has none.
@@ -121,29 +112,52 @@ impl BackupSummary {
     /// # Errors
     /// If the directory or one of the files cannot be read or understood.
     pub fn all_in(dir: &Path) -> Result<Vec<BackupSummary>> {
-        let listing = match fs::read_dir(dir) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            listing => listing.map_err(Error::host("list", dir))?,
-        };
-        let mut paths = Vec::new();
-        for entry in listing {
-            let path = entry.map_err(Error::host("list", dir))?.path();
-            if path.extension().is_some_and(|extension| extension == EXTENSION) {
-                paths.push(path);
-            }
-        }
-        paths.sort();
-        paths.iter().filter_map(|path| read_summary(path).transpose()).collect()
+        read_all(dir, EXTENSION, VERSION)
     }
 }
 
+/// Writes a file that every user can read into a directory, which is created if it does not exist.
+pub(crate) fn write_into(dir: &Path, name: &str, value: &impl Serialize) -> Result<()> {
+    private::make_dirs(dir).map_err(Error::host("create", dir))?;
+    let at = |what| Error::host(what, dir);
+    fs::set_permissions(dir, Permissions::from_mode(MODES.0)).map_err(at("set the mode of"))?;
+    let path = dir.join(name);
+    let damaged = |why: serde_json::Error| Error::Damaged { path: path.clone(), why: why.to_string() };
+    let mut text = serde_json::to_vec_pretty(value).map_err(damaged)?;
+    text.push(b'\n');
+    let written = Part::create(&path, MODES.1).and_then(|(part, mut file)| {
+        file.set_permissions(Permissions::from_mode(MODES.1))?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        part.rename(&path)
+    });
+    written.map_err(Error::host("write", &path))
+}
+
+/// Reads the files with an extension in a directory, sorted by their names.
+pub(crate) fn read_all<T: DeserializeOwned>(dir: &Path, extension: &str, version: u32) -> Result<Vec<T>> {
+    let listing = match fs::read_dir(dir) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        listing => listing.map_err(Error::host("list", dir))?,
+    };
+    let mut paths = Vec::new();
+    for entry in listing {
+        let path = entry.map_err(Error::host("list", dir))?.path();
+        if path.extension().is_some_and(|of| of == extension) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    paths.iter().filter_map(|path| read_one(path, version).transpose()).collect()
+}
+
 /// `None` if the file was removed meanwhile.
-fn read_summary(path: &Path) -> Result<Option<BackupSummary>> {
+fn read_one<T: DeserializeOwned>(path: &Path, newest: u32) -> Result<Option<T>> {
     let Some(value) = manifest::read::<serde_json::Value>(path)? else { return Ok(None) };
     let damaged = |why: String| Error::Damaged { path: path.to_owned(), why };
     match value["version"].as_u64() {
-        Some(version) if version > u64::from(VERSION) => {
-            let why = format!("its format has version {version}, and this release reads {VERSION}");
+        Some(version) if version > u64::from(newest) => {
+            let why = format!("its format has version {version}, and this release reads {newest}");
             Err(damaged(why))
         }
         _ => serde_json::from_value(value).map(Some).map_err(|why| damaged(why.to_string())),
@@ -166,7 +180,9 @@ mod tests {
             newest_bytes: Some(4096),
             newest_good_unix_s: None,
             last_restore: Some(RestoreSummary { unix_s: 2100, passed: false }),
+            is_untested: true,
             last_good_restore_unix_s: None,
+            latest_unix_s: Some(2100),
         }
     }
 

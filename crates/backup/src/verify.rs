@@ -4,6 +4,7 @@
 //! replicates, nor runs jobs. It runs as the owner of its files, as all programs do that open them, and is killed if this process ends.
 
 mod files;
+mod host_trouble;
 mod mariadb;
 mod postgresql;
 mod restored;
@@ -26,12 +27,15 @@ use crate::program::{ProgramEnd, ProgramOutput, command_as, run_program, run_she
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::{Error, Result};
 
+use host_trouble::{FILES_CHECK, HostState};
 use restored::RestoredTree;
 
 /// Starts the names of the scratch directories.
 const SCRATCH_PREFIX: &str = "poolwright-restore-";
 /// Space that a started database needs beyond that of its files, in bytes: logs, temporary files.
 const EXTRA: u64 = 256 << 20;
+/// The log of the restored server, in the scratch directory.
+const SERVER_LOG: &str = "server.log";
 
 /// The options of restoring.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +68,11 @@ impl RestoreReport {
     pub fn passed(&self) -> bool {
         self.restores.iter().all(|restore| restore.passed)
     }
+
+    /// Whether a backup was tested and did not pass.
+    pub fn has_failed(&self) -> bool {
+        self.restores.iter().any(RestoreResult::has_failed)
+    }
 }
 
 /// Restores and checks backups, and records each result, unless the log is replayed.
@@ -84,7 +93,14 @@ pub fn verify(
     let chosen = choose(&destination, choice, options.until.unwrap_or(RecoveryTarget::Backup))?;
     let mut restores = Vec::new();
     for backup in &chosen {
-        let result = restore(&destination, backup, options, recovery.as_ref(), observer)?;
+        let result = match restore(&destination, backup, options, recovery.as_ref(), observer) {
+            Err(why) if recovery.is_none() && !matches!(why, Error::Interrupted) => {
+                // The caller needs the first error, and a replica cannot be written.
+                let _ = destination.record(&RestoreResult::untested(backup, why.first_line()));
+                return Err(why);
+            }
+            result => result?,
+        };
         // A log that cannot be replayed says nothing about the backup itself.
         if recovery.is_none() {
             destination.record(&result)?;
@@ -129,6 +145,7 @@ fn restore(
     let restore_s = start.elapsed().as_secs_f64();
     observer.stage(BackupStage::Check);
     let start = Instant::now();
+    let host = HostState::read();
     let mut checks = vec![compare_contents(backup, &contents)];
     let OwnChecks { checks: own, last_transaction } = own_checks(backup, &tree, options, recovery, observer)?;
     if own.iter().all(|check| check.result == CheckVerdict::NotRun) {
@@ -139,6 +156,7 @@ fn restore(
         ));
     }
     checks.extend(own);
+    let untested = host.cause(&checks, &tree.scratch, &tree.scratch.join(SERVER_LOG));
     let unix_s = time::unix_seconds() as u64;
     Ok(RestoreResult {
         name: backup.name.clone(),
@@ -148,6 +166,7 @@ fn restore(
         until: recovery.and_then(Recovery::until),
         last_transaction,
         passed: checks.iter().all(|check| check.result != CheckVerdict::Failed),
+        untested,
         restore_s,
         check_s: start.elapsed().as_secs_f64(),
         checks,
@@ -227,7 +246,7 @@ fn compare_contents(backup: &BackupManifest, restored: &TreeContents) -> Restore
         restored.files, restored.bytes, backup.files, backup.bytes
     );
     RestoreCheck {
-        name: "files".to_owned(),
+        name: FILES_CHECK.to_owned(),
         result: if is_equal { CheckVerdict::Passed } else { CheckVerdict::Failed },
         detail: (!is_equal).then_some(detail),
     }

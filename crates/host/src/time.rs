@@ -1,5 +1,8 @@
 //! Times as text.
 
+use std::sync::OnceLock;
+use std::time::Instant;
+
 use jiff::Timestamp;
 
 /// The current time as [`rfc3339`] formats it.
@@ -10,6 +13,14 @@ pub fn now() -> String {
 /// The current time in seconds since 1970.
 pub fn unix_seconds() -> f64 {
     Timestamp::now().as_duration().as_secs_f64()
+}
+
+/// The time in seconds since 1970 by a clock that is set once, when it is first asked: its differences are right also if the host's
+/// clock is changed meanwhile.
+pub fn steady_seconds() -> f64 {
+    static SET: OnceLock<(f64, Instant)> = OnceLock::new();
+    let (began, at) = SET.get_or_init(|| (unix_seconds(), Instant::now()));
+    began + at.elapsed().as_secs_f64()
 }
 
 /// Formats a time in seconds since 1970 as RFC 3339 in UTC: `2000-02-29T12:34:56Z`. A year has four digits there, so

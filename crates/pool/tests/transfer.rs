@@ -8,6 +8,9 @@ use poolwright_pool::command::remote::RemoteHost;
 use poolwright_pool::command::send::{ReceiveRequest, SendStream, StreamContent, StreamFormat};
 use poolwright_pool::{CommandError, CommandOptions, Transfer, ZfsCommands};
 
+/// Longer than a program of these tests waits on a busy machine.
+const STALL: Duration = Duration::from_secs(300);
+
 fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/streams")
 }
@@ -37,7 +40,8 @@ fn transfer(
     let content = StreamContent::Full { snapshot: format!("tank/a@{snapshot}") };
     let stream = SendStream { content, format: StreamFormat::Stored };
     let request = ReceiveRequest { dataset: format!("vault/{dataset}"), settings: Vec::new() };
-    let transfer = Transfer { sender: &here, stream: &stream, receiver: &there, request: &request, rate };
+    let (sender, receiver, stall) = (&here, &there, STALL);
+    let transfer = Transfer { sender, stream: &stream, receiver, request: &request, rate, stall };
     let done = transfer.run(&mut |bytes| bytes < stop_at);
     if dataset == "keeps" {
         let state = fs::read_to_string(dir.path().join("kept.state")).unwrap();
@@ -71,6 +75,31 @@ fn a_stopped_stream_lets_the_receiver_keep_what_has_arrived() {
 }
 
 #[test]
+fn an_end_that_stands_still_ends_the_transfer() {
+    for (snapshot, dataset, silent) in [
+        ("endless", "stands", "zfs receive"),
+        // It has taken the whole stream, and does not end.
+        ("short", "stands", "zfs receive"),
+        ("stands", "keeps", "zfs send"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("kept");
+        let (here, there) = ends(&kept);
+        let content = StreamContent::Full { snapshot: format!("tank/a@{snapshot}") };
+        let stream = SendStream { content, format: StreamFormat::Stored };
+        let request = ReceiveRequest { dataset: format!("vault/{dataset}"), settings: Vec::new() };
+        let (sender, receiver, stall) = (&here, &there, Duration::from_secs(1));
+        let transfer = Transfer { sender, stream: &stream, receiver, request: &request, rate: None, stall };
+        let failure = transfer.run(&mut |_| true).unwrap_err().to_string();
+        assert!(failure.contains("no data was moved for 1 s") && failure.contains(silent), "{failure}");
+        if dataset == "keeps" {
+            let state = fs::read_to_string(dir.path().join("kept.state")).unwrap();
+            assert_eq!(state, "ended\n", "the receiver keeps what has arrived");
+        }
+    }
+}
+
+#[test]
 fn the_end_that_failed_first_is_reported() {
     let fails = |snapshot: &str, dataset: &str| {
         transfer(snapshot, dataset, None, u64::MAX).0.unwrap_err().to_string()
@@ -97,8 +126,14 @@ fn a_program_that_is_missing() {
     let content = StreamContent::Full { snapshot: "tank/a@endless".to_owned() };
     let stream = SendStream { content, format: StreamFormat::Stored };
     let request = ReceiveRequest { dataset: "vault/keeps".to_owned(), settings: Vec::new() };
-    let transfer =
-        Transfer { sender: &here, stream: &stream, receiver: &there, request: &request, rate: None };
+    let transfer = Transfer {
+        sender: &here,
+        stream: &stream,
+        receiver: &there,
+        request: &request,
+        rate: None,
+        stall: STALL,
+    };
     let missing = transfer.run(&mut |_| true).unwrap_err();
     assert_eq!(missing.to_string(), "/missing/ssh is not installed");
 }

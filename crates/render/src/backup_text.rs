@@ -66,7 +66,7 @@ pub fn list(listing: &BackupListing, terminal: Terminal) -> String {
         let quiesced = entry.manifest.database.quiesced_s;
         table.row([
             Cell::text(entry.manifest.name.as_str()),
-            Cell::text(age(entry.age_s)),
+            Cell::text(signed_age(entry.age_s)),
             Cell::text(format_size(entry.manifest.bytes)),
             Cell::text(quiesced.map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.2} s"))),
             Cell::text(last_restore(entry)),
@@ -79,7 +79,7 @@ pub fn list(listing: &BackupListing, terminal: Terminal) -> String {
     };
     if !list.backups.is_empty() {
         let _ = match list.last_good_restore_age_s {
-            Some(seconds) => writeln!(text, "last restore that passed: {} ago", age(seconds)),
+            Some(seconds) => writeln!(text, "last restore that passed: {} ago", signed_age(seconds)),
             None => writeln!(text, "no backup has passed a restore yet"),
         };
     }
@@ -92,6 +92,12 @@ pub fn list(listing: &BackupListing, terminal: Terminal) -> String {
     text
 }
 
+/// An age by the clock, which is negative if the clock was ahead.
+fn signed_age(seconds: i64) -> String {
+    let sign = if seconds < 0 { "−" } else { "" };
+    format!("{sign}{}", age(seconds.unsigned_abs()))
+}
+
 /// The segments in a WAL archive.
 fn add_wal(text: &mut String, wal: &WalCoverage) {
     let dataset = &wal.dataset;
@@ -99,7 +105,7 @@ fn add_wal(text: &mut String, wal: &WalCoverage) {
         (Some(why), ..) => writeln!(text, "WAL archive {dataset}: {why}"),
         (None, Some(first), Some(last)) => {
             let newest =
-                wal.newest_age_s.map_or_else(String::new, |s| format!(", the newest {} old", age(s)));
+                wal.newest_age_s.map_or_else(String::new, |s| format!(", the newest {} old", signed_age(s)));
             writeln!(text, "WAL archive {dataset}: {} segments, {first} to {last}{newest}", wal.segments)
         }
         _ => writeln!(text, "WAL archive {dataset}: no segment yet"),
@@ -166,9 +172,16 @@ fn last_restore(entry: &BackupEntry) -> String {
     match &entry.last_restore {
         None => "never".to_owned(),
         Some(restore) => {
-            let verdict = if restore.passed { "passed" } else { "FAILED" };
-            format!("{verdict} {}", restore.time)
+            format!("{} {}", verdict(restore), restore.time)
         }
+    }
+}
+
+fn verdict(restore: &RestoreResult) -> &'static str {
+    match (restore.passed, &restore.untested) {
+        (true, _) => "passed",
+        (false, None) => "FAILED",
+        (false, Some(_)) => "not tested",
     }
 }
 
@@ -182,11 +195,13 @@ pub fn restores(report: &RestoreReport) -> String {
 }
 
 fn add_restore(text: &mut String, dataset: &str, restore: &RestoreResult) {
-    let verdict = if restore.passed { "passed" } else { "FAILED" };
     let _ = writeln!(
         text,
-        "{dataset}@{}: {verdict} (restored in {:.1} s, checked in {:.1} s)",
-        restore.name, restore.restore_s, restore.check_s
+        "{dataset}@{}: {} (restored in {:.1} s, checked in {:.1} s)",
+        restore.name,
+        verdict(restore),
+        restore.restore_s,
+        restore.check_s
     );
     if let Some(until) = &restore.until {
         let last = restore.last_transaction.as_deref().unwrap_or("none");

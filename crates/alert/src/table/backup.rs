@@ -6,12 +6,12 @@ use super::rule;
 use crate::condition::AlertCondition::When;
 use crate::condition::RuleGuard::Unless;
 use crate::condition::{
-    Expression, Limit, Match, Relation, Selector, above, all, compare, is, is_positive, only,
+    Expression, Limit, Match, Relation, Selector, above, all, compare, holds, is, is_positive, only,
 };
 use crate::example::{Example, constant};
 use crate::rule::AlertSeverity::Critical;
 use crate::rule::{AlertRule, ValueFormat};
-use crate::threshold::{ARCHIVE_AGE, BACKUP_AGE, RESTORE_AGE};
+use crate::threshold::{ARCHIVE_AGE, BACKUP_AGE, REPLICA_AGE, RESTORE_AGE};
 
 const BACKUP: &[&str] = &["tank/backup", "backup", "postgresql"];
 const ARCHIVE: &[&str] = &["vault/archive", "archive", "postgresql"];
@@ -36,6 +36,18 @@ pub static RULES: &[AlertRule] = &[
         },
     },
     rule! {
+        name: "BackupInFuture",
+        condition: When(compare(Expression::Age(all(&BACKUPS_LATEST)), Relation::Below, Limit::Number(-300.0)), &[]),
+        format: ValueFormat::Duration,
+        summary: "a time of the backups of {database} in {dataset} lies in the future: its age is {value}",
+        meaning: "The clock of the host was ahead when a backup was made or restored, or is behind now. Until then, the ages of backups are wrong, old ones look new to `BackupOld` and `BackupRestoreOld`, and `poolwright backup run` and `prune` refuse. Backups stay in the order in which they were made.",
+        action: "Set the clock if it is wrong. If it was wrong before, run `poolwright backup run` and `prune` with `--accept-future` until that time has passed, or destroy the backup if later ones have passed a restore.",
+        example: Example {
+            fires: &[constant(&BACKUPS_LATEST, BACKUP, DAY)],
+            quiet: &[constant(&BACKUPS_LATEST, BACKUP, 60.0)],
+        },
+    },
+    rule! {
         name: "BackupRestoreFailed",
         severity: Critical,
         condition: When(compare(Expression::Now(all(&BACKUPS_RESTORE_PASSED)), Relation::Equal, Limit::Number(0.0)), &[]),
@@ -45,6 +57,17 @@ pub static RULES: &[AlertRule] = &[
         example: Example {
             fires: &[constant(&BACKUPS_RESTORE_PASSED, BACKUP, 0.0)],
             quiet: &[constant(&BACKUPS_RESTORE_PASSED, BACKUP, 1.0)],
+        },
+    },
+    rule! {
+        name: "BackupNotTested",
+        condition: When(holds(all(&BACKUPS_UNTESTED)), &[]),
+        summary: "the last restore of a backup of {database} in {dataset} could not test it",
+        meaning: "The host lacked memory, space in the scratch directory, or a program. This says nothing about the backup, and `prune` does not treat it as one that failed.",
+        action: "`poolwright backup list DATASET --json` has the reason (`untested`). Remove it, and run `poolwright backup verify DATASET` again; `--scratch` names another scratch directory.",
+        example: Example {
+            fires: &[constant(&BACKUPS_UNTESTED, BACKUP, 1.0)],
+            quiet: &[constant(&BACKUPS_UNTESTED, BACKUP, 0.0)],
         },
     },
     rule! {
@@ -88,6 +111,18 @@ pub static RULES: &[AlertRule] = &[
         example: Example {
             fires: &[constant(&BACKUPS_NEWEST, ARCHIVE, -10.0 * DAY)],
             quiet: &[constant(&BACKUPS_NEWEST, ARCHIVE, -8.0 * DAY), constant(&BACKUPS_NEWEST, BACKUP, -10.0 * DAY)],
+        },
+    },
+    rule! {
+        name: "ReplicaOld",
+        condition: When(above(Expression::Age(all(&REPLICA_SENT)), &REPLICA_AGE), &[]),
+        format: ValueFormat::Duration,
+        summary: "{dataset} was last sent to {target} {value} ago",
+        meaning: "No transfer has brought the target up to date since. What was written since is lost with this host.",
+        action: "`systemctl status 'poolwright-backup-send@*' 'poolwright-backup-wal-send@*'` or the log of your job says why. Run `poolwright backup send`. If the target was given up on purpose, remove its record (see [backup.md](backup.md#in-the-monitor)).",
+        example: Example {
+            fires: &[constant(&REPLICA_SENT, &["tank/backup", "root@b.example:vault/pg"], -2.0 * DAY)],
+            quiet: &[constant(&REPLICA_SENT, &["tank/backup", "root@b.example:vault/pg"], -DAY)],
         },
     },
 ];

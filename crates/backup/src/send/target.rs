@@ -8,7 +8,7 @@ use poolwright_pool::command::send::ResumeToken;
 use poolwright_pool::command::snapshot::HistoryPoint;
 use poolwright_pool::{CommandOptions, ZfsCommands};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// The time limit of a command that only reads, also through a remote shell.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -81,7 +81,7 @@ impl TargetDataset {
     /// `shell` has the program of the remote shell and its first arguments, in place of `ssh`.
     pub(super) fn new(name: SendTarget, shell: Option<Vec<String>>) -> Result<TargetDataset> {
         let host = name.host.as_deref().map(|host| RemoteHost::new(host, shell));
-        let remote = host.transpose().map_err(|why| crate::Error::Refused(why.to_string()))?;
+        let remote = host.transpose().map_err(|why| Error::Refused(why.to_string()))?;
         Ok(TargetDataset { name, commands: commands(remote) })
     }
 
@@ -108,12 +108,18 @@ impl TargetDataset {
         Ok(values.map(|[encryption]| is_encrypted(encryption)))
     }
 
-    /// The bytes that were written into the dataset since a snapshot of it.
+    /// The bytes that were written into the dataset since a snapshot of it. A refusal if that is not known.
     pub(super) fn written_since(&self, snapshot: &HistoryPoint) -> Result<u64> {
         let property = format!("written@{}", snapshot.short_name());
         let values = self.commands.values_of(&self.name.dataset, [property.as_str()])?;
         let written = values.and_then(|[written]| written?.parse().ok());
-        Ok(written.unwrap_or(0))
+        let unknown = || {
+            let (name, snapshot) = (&self.name, snapshot.short_name());
+            Error::Refused(format!(
+                "it is not known whether {name} has changed since @{snapshot}: `zfs get {property}` has no number there"
+            ))
+        };
+        written.ok_or_else(unknown)
     }
 }
 

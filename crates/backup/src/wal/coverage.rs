@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::ops::Range;
-use std::time::SystemTime;
+use std::os::unix::fs::MetadataExt as _;
 
+use poolwright_host::time;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{SegmentPlace, WalArchive, WalFile};
+use crate::chronology::age;
 use crate::{Error, Result};
 
 /// The most gaps that are named.
@@ -31,9 +33,9 @@ pub struct WalCoverage {
     /// The last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
-    /// Seconds since the newest one was archived.
+    /// Seconds since the last one was archived; negative if that lies in the future of this host's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub newest_age_s: Option<u64>,
+    pub newest_age_s: Option<i64>,
     /// The oldest backup from which the log can be replayed to its end: the archive has the segment in which its recovery begins, and all
     /// later ones.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,15 +57,15 @@ impl WalArchive {
         let is_whole = |(_, first): &&(String, SegmentPlace)| {
             segments.contains_key(first) && gaps.last().is_none_or(|gap| *first >= gap.end)
         };
-        let newest = segments.values().max();
-        let age = newest.map(|time| SystemTime::now().duration_since(*time).unwrap_or_default());
+        let now = time::unix_seconds() as u64;
+        let last = segments.last_key_value();
         Ok(WalCoverage {
             dataset: dataset.to_owned(),
             problem: None,
             segments: segments.len() as u64,
             first: segments.first_key_value().map(|(place, _)| place.to_string()),
-            last: segments.last_key_value().map(|(place, _)| place.to_string()),
-            newest_age_s: age.map(|age| age.as_secs()),
+            last: last.map(|(place, _)| place.to_string()),
+            newest_age_s: last.map(|(_, archived)| age(now, *archived)),
             replayable_from: recoveries.iter().find(is_whole).map(|(name, _)| name.clone()),
             gaps: gaps.iter().take(NAMED_GAPS).map(|gap| gap.start.to_string()).collect(),
         })
@@ -78,16 +80,16 @@ impl WalArchive {
         Ok(gaps.into_iter().map(|gap| gap.start).find(|missing| *missing > first))
     }
 
-    /// The whole segments, and when each was archived.
-    fn segments(&self) -> Result<BTreeMap<SegmentPlace, SystemTime>> {
+    /// The whole segments, and when each was archived, in seconds since 1970.
+    fn segments(&self) -> Result<BTreeMap<SegmentPlace, u64>> {
         let mut segments = BTreeMap::new();
         for (name, file) in self.files()? {
             if let WalFile::Segment(place) = file
                 && self.has(place)
             {
                 let path = self.dir.join(name);
-                match fs::metadata(&path).and_then(|meta| meta.modified()) {
-                    Ok(archived) => segments.insert(place, archived),
+                match fs::metadata(&path) {
+                    Ok(meta) => segments.insert(place, meta.mtime().try_into().unwrap_or(0)),
                     // `prune` has removed it meanwhile.
                     Err(cause) if cause.kind() == ErrorKind::NotFound => None,
                     Err(cause) => return Err(Error::host("inspect", &path)(cause)),
@@ -100,7 +102,7 @@ impl WalArchive {
 
 /// The gaps: the first missing segment, and the one after the gap. A timeline continues another one in the segment in which it began, so
 /// each is looked at by itself.
-fn gaps(segments: &BTreeMap<SegmentPlace, SystemTime>, segment_size: u32) -> Vec<Range<SegmentPlace>> {
+fn gaps(segments: &BTreeMap<SegmentPlace, u64>, segment_size: u32) -> Vec<Range<SegmentPlace>> {
     let pairs = segments.keys().zip(segments.keys().skip(1));
     let gap = |(a, b): (&SegmentPlace, &SegmentPlace)| {
         let next = a.next(segment_size);
@@ -133,10 +135,10 @@ mod tests {
             (5, Some(first), Some(last))
         );
         assert_eq!(found.gaps, ["000000010000000000000004", "000000010000000000000007"]);
-        assert!(found.newest_age_s.is_some_and(|age| age < 3600));
+        assert!(found.newest_age_s.is_some_and(|age| age.abs() < 3600));
         let place = |timeline, position| SegmentPlace { timeline, position };
         let two = [place(1, 0xFE), place(1, 0xFF), place(1, 1 << 32), place(2, 1 << 32)];
-        assert_eq!(gaps(&two.map(|place| (place, SystemTime::now())).into(), 16 << 20), []);
+        assert_eq!(gaps(&two.map(|place| (place, 0)).into(), 16 << 20), []);
         assert_eq!(archive.gap_after(place(1, 4)).unwrap(), Some(place(1, 7)));
         assert_eq!(archive.gap_after(place(1, 9)).unwrap(), None);
     }

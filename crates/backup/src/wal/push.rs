@@ -1,7 +1,7 @@
 //! Copying a segment into the archive.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -14,6 +14,9 @@ use super::{IDENTITY, WalArchive, WalFile};
 use crate::error::refused;
 use crate::{Error, Result};
 
+/// The number of bytes that are copied at once.
+const PIECE: usize = 1 << 20;
+
 /// How a file came into the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushOutcome {
@@ -24,7 +27,7 @@ pub enum PushOutcome {
 }
 
 impl WalArchive {
-    /// Copies a file of the log into the archive. When this returns, the copy is on stable storage.
+    /// Copies a file of the log into the archive. When this returns, the copy is on stable storage, and was compared.
     ///
     /// # Errors
     /// A refusal if the file is not one of this database's log, or the archive has another file of this name, which stays; the host's
@@ -57,6 +60,10 @@ impl WalArchive {
         }
         let new = self.dir.join(format!(".{name}.new"));
         copy(path, &new)?;
+        if is_equal(path, &new)? != Some(true) {
+            let why = "it is not equal to the segment after it was written".to_owned();
+            return Err(Error::Damaged { path: new, why });
+        }
         fs::rename(&new, &target).map_err(Error::host("rename", &new))?;
         self.sync(&target)?;
         Ok(PushOutcome::Copied)
@@ -104,8 +111,20 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     // One that an interrupted run left is overwritten.
     let created = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to);
     let mut target = created.map_err(Error::host("create", to))?;
-    io::copy(&mut source, &mut target).map_err(Error::host("write", to))?;
-    target.sync_all().map_err(Error::host("sync", to))
+    // Not io::copy, which lets the kernel clone the blocks of a file in the same pool: a damaged block would be damaged in both.
+    let mut piece = vec![0; PIECE];
+    loop {
+        match source.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => target.write_all(&piece[..length]).map_err(Error::host("write", to))?,
+            Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+            Err(cause) => return Err(Error::host("read", from)(cause)),
+        }
+    }
+    target.sync_all().map_err(Error::host("sync", to))?;
+    // So that the comparison reads what is stored, where the kernel has a cache of its own.
+    let _ = rustix::fs::fadvise(&target, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(())
 }
 
 /// Whether two files have the same content; `None` if the second does not exist.

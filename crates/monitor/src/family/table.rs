@@ -91,6 +91,8 @@ resources! {
     PLAN_VERIFIED = "verified promise" ["plan", "metric"];
     /// The backups in one dataset. `tier` is `backup`, or `archive` for a dataset into which backups are copied; `database` is the kind of the database.
     BACKUPS = "backups" ["dataset", "tier", "database"];
+    /// The replica of a dataset of backups or of a WAL archive on one target of `poolwright backup send`.
+    REPLICA = "replica" ["dataset", "target"];
     /// A source that the exporter reads. `pool` is empty for a source that concerns all pools.
     SOURCE = "source" ["source", "pool"];
     /// The exporter itself.
@@ -386,6 +388,12 @@ families! {
     BACKUPS_RESTORE_PASSED = Gauge None of BACKUPS "poolwright_backups_last_restore_passed";
     /// The time of the last restore that passed all checks; missing if none has.
     BACKUPS_GOOD_RESTORE = Gauge Seconds of BACKUPS "poolwright_backups_last_good_restore_time_seconds";
+    /// Whether the last restore could not test its backup, because the host lacked memory, space or a program; missing if there was none.
+    BACKUPS_UNTESTED = Gauge None of BACKUPS "poolwright_backups_last_restore_untested";
+    /// The latest of the times of all backups and restores. It lies in the future if the clock was ahead at one of them.
+    BACKUPS_LATEST = Gauge Seconds of BACKUPS "poolwright_backups_latest_time_seconds";
+    /// The time at which `poolwright backup send` last brought the target up to date.
+    REPLICA_SENT = Gauge Seconds of REPLICA "poolwright_replica_sent_time_seconds";
 
     /// Whether the last read of the source succeeded, and no read has exceeded its time limit.
     SOURCE_UP = Gauge None of SOURCE "poolwright_source_up";

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use poolwright_backup::BackupSummary;
+use poolwright_backup::send::SendRecord;
 
 use crate::family::*;
 use crate::source::{Discovery, SourceName};
@@ -33,6 +34,9 @@ impl Source for SummaryDirectory {
         for summary in BackupSummary::all_in(&self.0)? {
             add(&mut readings, &summary);
         }
+        for sent in SendRecord::all_in(&self.0)? {
+            readings.add(&REPLICA, [&sent.dataset, &sent.target]).count(&REPLICA_SENT, sent.sent_unix_s);
+        }
         Ok(readings)
     }
 }
@@ -49,5 +53,10 @@ fn add(readings: &mut Readings, summary: &BackupSummary) {
         .count(&BACKUPS_NEWEST_GOOD, summary.newest_good_unix_s)
         .count(&BACKUPS_RESTORE, restore.map(|of| of.unix_s))
         .set(&BACKUPS_RESTORE_PASSED, restore.map(|of| f64::from(u8::from(of.passed))))
-        .count(&BACKUPS_GOOD_RESTORE, summary.last_good_restore_unix_s);
+        .count(&BACKUPS_GOOD_RESTORE, summary.last_good_restore_unix_s)
+        .set(
+            &BACKUPS_UNTESTED,
+            (restore.is_some() || summary.is_untested).then(|| f64::from(u8::from(summary.is_untested))),
+        )
+        .count(&BACKUPS_LATEST, summary.latest_unix_s);
 }

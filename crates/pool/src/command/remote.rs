@@ -5,8 +5,20 @@
 
 use std::path::PathBuf;
 
-/// The program of the remote shell. It never asks for a password: the commands have no terminal.
-const SSH: [&str; 4] = ["ssh", "-o", "BatchMode=yes", "--"];
+/// The program of the remote shell. It never asks for a password: the commands have no terminal. A host that does not answer ends it after
+/// a minute.
+const SSH: [&str; 10] = [
+    "ssh",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=60",
+    "-o",
+    "ServerAliveInterval=15",
+    "-o",
+    "ServerAliveCountMax=4",
+    "--",
+];
 
 /// A host, and the program that runs commands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,8 +96,10 @@ mod tests {
         let host = RemoteHost::new("root@backup.example", None).unwrap();
         let (program, arguments) = host.command("zfs", &["receive", "-s", "vault/my db"]);
         assert_eq!(program, PathBuf::from("ssh"));
-        let expected = ["-o", "BatchMode=yes", "--", "root@backup.example", "zfs receive -s 'vault/my db'"];
-        assert_eq!(arguments, expected);
+        assert_eq!(arguments[..2], ["-o", "BatchMode=yes"]);
+        assert!(arguments.contains(&"ServerAliveInterval=15".to_owned()));
+        let end = ["--", "root@backup.example", "zfs receive -s 'vault/my db'"];
+        assert_eq!(arguments[arguments.len() - 3..], end);
         let words = ["ssh", "-p", "2222"].map(str::to_owned).to_vec();
         let host = RemoteHost::new("h", Some(words)).unwrap();
         assert_eq!(host.command("zfs", &["list"]).1, ["-p", "2222", "h", "zfs list"]);

@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(here.receive_line(&request), "zfs receive -s -u -o readonly=on 'vault/my db'");
         assert_eq!(
             there.receive_line(&request),
-            r"ssh -o BatchMode=yes -- root@b 'zfs receive -s -u -o readonly=on '\''vault/my db'\'''"
+            r"ssh -o BatchMode=yes -o ConnectTimeout=60 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -- root@b 'zfs receive -s -u -o readonly=on '\''vault/my db'\'''"
         );
     }
 }

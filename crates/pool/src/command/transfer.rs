@@ -42,6 +42,8 @@ pub struct Transfer<'a> {
     pub request: &'a ReceiveRequest,
     /// The limit in bytes a second; `None` or 0 for none.
     pub rate: Option<u64>,
+    /// How long no byte may be moved, and the receiver may take for its end. Then the transfer fails, and can be continued.
+    pub stall: Duration,
 }
 
 impl Transfer<'_> {
@@ -50,7 +52,7 @@ impl Transfer<'_> {
     /// kept what had arrived.
     ///
     /// # Errors
-    /// If a program cannot be run or fails: the error of the end that failed first.
+    /// If a program cannot be run or fails: the error of the end that failed first. If no byte was moved for too long.
     pub fn run(&self, progress: &mut dyn FnMut(u64) -> bool) -> Result<Option<u64>, CommandError> {
         let sending = self.sender.sending(self.stream)?;
         let receiving = self.receiver.receiving(self.request)?;
@@ -63,16 +65,25 @@ impl Transfer<'_> {
         let (sender, ends) = channel();
         let (shared, rate) = (Arc::clone(&pump), self.rate);
         thread::spawn(move || sender.send(shared.move_all(from, to, rate)));
-        let end = match wait_for_pump(&ends, &mut || progress(pump.bytes())) {
+        let mut watch = StallWatch::new(self.stall);
+        let end = match wait_for_pump(&ends, &mut || watch.sees_progress(&pump) && progress(pump.bytes())) {
             Some(end) => end,
-            None => stop(&pump, &ends, &source, &target),
+            None => stop(&pump, &ends, watch.grace(), [&source, &target]),
         };
         if end != PumpEnd::SourceEnded {
             source.kill();
         }
-        let mut goes_on = || end != PumpEnd::Stopped && progress(pump.bytes());
-        let sent = source.wait(&mut goes_on);
-        let received = target.wait(&mut goes_on);
+        let mut stops =
+            || match end != PumpEnd::Stopped && watch.sees_progress(&pump) && progress(pump.bytes()) {
+                true => None,
+                false => Some(watch.grace()),
+            };
+        let sent = source.wait(&mut stops);
+        let received = target.wait(&mut stops);
+        if let Some(is_writing) = watch.stalled {
+            let waiting = if is_writing { &target } else { &source };
+            return Err(waiting.failure(&format!("no data was moved for {} s", self.stall.as_secs())));
+        }
         match end {
             PumpEnd::Stopped => Ok(None),
             PumpEnd::Broken(cause) => Err(source.failure(&cause)),
@@ -107,14 +118,50 @@ fn wait_for_pump(ends: &Receiver<PumpEnd>, goes_on: &mut dyn FnMut() -> bool) ->
 }
 
 /// Stops the moving: the sender is killed, so that the receiver finds the end of the stream, and keeps what has arrived.
-fn stop(pump: &Pump, ends: &Receiver<PumpEnd>, source: &StreamProgram, target: &StreamProgram) -> PumpEnd {
+fn stop(
+    pump: &Pump,
+    ends: &Receiver<PumpEnd>,
+    grace: Duration,
+    [source, target]: [&StreamProgram; 2],
+) -> PumpEnd {
     pump.is_stopped.store(true, Ordering::Relaxed);
     source.kill();
-    if ends.recv_timeout(GRACE).is_err() {
+    if ends.recv_timeout(grace).is_err() {
         // The receiver takes no more data.
         target.kill();
     }
     PumpEnd::Stopped
+}
+
+/// Notices that no byte has been moved for too long.
+struct StallWatch {
+    limit: Duration,
+    bytes: u64,
+    since: Instant,
+    /// Whether the receiver took no data, rather than that the sender gave none, when the limit was reached.
+    stalled: Option<bool>,
+}
+
+impl StallWatch {
+    fn new(limit: Duration) -> StallWatch {
+        StallWatch { limit, bytes: 0, since: Instant::now(), stalled: None }
+    }
+
+    fn sees_progress(&mut self, pump: &Pump) -> bool {
+        let bytes = pump.bytes();
+        if bytes != self.bytes {
+            (self.bytes, self.since) = (bytes, Instant::now());
+        }
+        if self.stalled.is_none() && self.since.elapsed() >= self.limit {
+            self.stalled = Some(pump.is_writing.load(Ordering::Relaxed));
+        }
+        self.stalled.is_none()
+    }
+
+    /// How long the receiver may take to keep what has arrived.
+    fn grace(&self) -> Duration {
+        if self.stalled == Some(true) { Duration::ZERO } else { GRACE }
+    }
 }
 
 /// Why the moving ended.
@@ -135,6 +182,8 @@ enum PumpEnd {
 struct Pump {
     bytes: AtomicU64,
     is_stopped: AtomicBool,
+    /// Whether it waits for the receiver: to take data, or to end.
+    is_writing: AtomicBool,
 }
 
 impl Pump {
@@ -152,7 +201,10 @@ impl Pump {
         let mut piece = vec![0; pace.piece()];
         while !self.is_stopped() {
             let length = match from.read(&mut piece) {
-                Ok(0) => return PumpEnd::SourceEnded,
+                Ok(0) => {
+                    self.is_writing.store(true, Ordering::Relaxed);
+                    return PumpEnd::SourceEnded;
+                }
                 Ok(length) => length,
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
                 Err(cause) => return PumpEnd::Broken(cause.to_string()),
@@ -161,9 +213,11 @@ impl Pump {
             if self.is_stopped() {
                 break;
             }
+            self.is_writing.store(true, Ordering::Relaxed);
             if to.write_all(&piece[..length]).is_err() {
                 return PumpEnd::TargetEnded;
             }
+            self.is_writing.store(false, Ordering::Relaxed);
             self.bytes.fetch_add(length as u64, Ordering::Relaxed);
         }
         PumpEnd::Stopped
@@ -228,9 +282,9 @@ impl StreamProgram {
         }
     }
 
-    /// Waits for the end. As soon as `goes_on` is false, the program has only a limited time, and is killed then. `None` if it does not
+    /// Waits for the end. As soon as `stops` has a time, the program has only this time, and is killed then. `None` if it does not
     /// even end then.
-    fn wait(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Option<ProcessEnd> {
+    fn wait(&mut self, stops: &mut dyn FnMut() -> Option<Duration>) -> Option<ProcessEnd> {
         let mut limit: Option<Instant> = None;
         let mut is_killed = false;
         loop {
@@ -240,7 +294,7 @@ impl StreamProgram {
                 return Some(ProcessEnd { status, message });
             }
             match limit {
-                None if !goes_on() => limit = Some(Instant::now() + GRACE),
+                None => limit = stops().map(|grace| Instant::now() + grace),
                 Some(end) if Instant::now() >= end && is_killed => return None,
                 Some(end) if Instant::now() >= end => {
                     self.kill();

@@ -10,6 +10,7 @@ mod wal;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use clap::Subcommand;
 use poolwright_backup::prune::prune;
 use poolwright_backup::recovery::{RecoveryTarget, RestoreChoice};
@@ -71,7 +72,8 @@ struct ListArgs {
 ///
 /// The restored database listens on no network. PostgreSQL: start and recovery, `pg_amcheck`, `pg_dumpall`, checksums of pages;
 /// MariaDB: start and recovery, CHECK TABLE of all tables; SQLite: `PRAGMA integrity_check`; LMDB: `mdb_dump`. The results are recorded beside the
-/// backups. Exit code 4 means that a check failed.
+/// backups. Exit code 4 means that a check failed. A backup that could not be tested because the host lacked memory, space or a program is not
+/// one that failed: exit code 1.
 #[derive(Debug, clap::Args)]
 struct VerifyArgs {
     /// Dataset of the backups
@@ -143,6 +145,10 @@ struct PruneArgs {
     #[arg(long)]
     unverified: bool,
 
+    /// Go on although a backup was made in the future of this host's clock
+    #[arg(long)]
+    accept_future: bool,
+
     /// Only show what would be removed
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -196,12 +202,22 @@ fn check(args: &VerifyArgs) -> anyhow::Result<u8> {
         true => print_json(&report)?,
         false => print!("{}", backup_text::restores(&report)),
     }
-    Ok(if report.passed() { 0 } else { NOTHING_BETTER })
+    let untested = report.restores.iter().find_map(|of| Some((&of.name, of.untested.as_ref()?)));
+    match untested.filter(|_| !report.has_failed()) {
+        Some((name, why)) => Err(anyhow!(
+            "the backup {name} could not be tested: {why}\nhint: this says nothing about the backup; free memory or space, and try again"
+        )),
+        None => Ok(if report.passed() { 0 } else { NOTHING_BETTER }),
+    }
 }
 
 fn remove(args: &PruneArgs) -> anyhow::Result<u8> {
-    let rules =
-        RetentionRules { keep: args.keep, keep_for: args.keep_for, allows_unverified: args.unverified };
+    let rules = RetentionRules {
+        keep: args.keep,
+        keep_for: args.keep_for,
+        allows_unverified: args.unverified,
+        accepts_future: args.accept_future,
+    };
     let report = prune(&args.dataset, &rules, args.archive.as_deref(), args.dry_run)?;
     if !args.dry_run {
         summary::keep(&args.dataset);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use poolwright_backup::creation;
 use poolwright_backup::database::DatabaseKind;
 use poolwright_backup::quiesce::{Hook, QuiesceOptions};
-use poolwright_backup::run::{BackupOptions, BackupReport, BackupRun};
+use poolwright_backup::run::{AcceptedOddities, BackupOptions, BackupReport, BackupRun};
 use poolwright_openzfs::property;
 use poolwright_render::backup_text;
 
@@ -72,6 +72,14 @@ pub struct Args {
     #[arg(long)]
     keep_source: bool,
 
+    /// Go on although the last backup was made in the future of this host's clock
+    #[arg(long)]
+    accept_future: bool,
+
+    /// Go on although a directory is on another dataset than in the last backup, or no file is left
+    #[arg(long)]
+    accept_change: bool,
+
     /// Only show what would be done
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -86,7 +94,7 @@ fn parse_database(text: &str) -> Result<DatabaseKind, String> {
     DatabaseKind::from_name(text).ok_or_else(|| format!("known: {known}"))
 }
 
-fn parse_limit(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_limit(text: &str) -> Result<Duration, String> {
     let time = parse_time(text).map_err(|why| why.to_string())?;
     if time >= Duration::from_secs(1) { Ok(time) } else { Err("1 s or more".to_owned()) }
 }
@@ -106,6 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         quiesce: QuiesceOptions { connect: args.connect.clone(), hook, limit: args.max_quiesced },
         rate: args.rate,
         keep_source: args.keep_source,
+        accepts: AcceptedOddities { future: args.accept_future, change: args.accept_change },
     };
     let prepared = BackupRun::prepare(&args.paths, options)?;
     let assessment = prepared.assessment();

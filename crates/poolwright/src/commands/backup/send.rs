@@ -1,12 +1,15 @@
 //! `poolwright backup send`: replicates backups and WAL archives to another pool or host.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
 use poolwright_backup::send::{SendOptions, SendRun, SendTarget};
 use poolwright_render::backup_text;
 
 use super::super::options::parse_size;
 use super::super::pool_connection::{parse_dataset, print_json};
-use super::reported;
+use super::run::parse_limit;
+use super::{reported, summary};
 use crate::failure::Usage;
 
 /// Send backups or a WAL archive to another pool or host, through `zfs send` and `zfs receive`
@@ -25,14 +28,18 @@ pub struct Args {
     #[arg(long = "to", value_name = "[USER@HOST:]DATASET", value_parser = parse_target)]
     target: SendTarget,
 
-    /// Program and arguments in place of `ssh -o BatchMode=yes --`, separated by spaces. It gets two more: the host, and the command for the
-    /// host's shell
+    /// Program and arguments in place of `ssh -o BatchMode=yes -o ConnectTimeout=60 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 --`,
+    /// separated by spaces. It gets two more: the host, and the command for the host's shell
     #[arg(long, value_name = "COMMAND")]
     ssh: Option<String>,
 
     /// Limit of the streams, in bytes a second
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     rate: Option<u64>,
+
+    /// Give up if no byte is moved for this time. The next run continues
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_limit)]
+    max_stall: Duration,
 
     /// Only show what would be sent, with sizes and commands
     #[arg(long, short = 'n')]
@@ -53,12 +60,17 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         target: args.target.clone(),
         shell: args.ssh.as_ref().map(words),
         rate: args.rate,
+        stall: args.max_stall,
         lock_dir: (!args.dry_run).then(poolwright_userpool::runtime_dir),
     };
     let prepared = SendRun::prepare(&args.dataset, options)?;
     let report = match args.dry_run {
         true => prepared.report(),
-        false => reported(args.json, |reporter| prepared.execute(reporter))?,
+        false => {
+            let report = reported(args.json, |reporter| prepared.execute(reporter))?;
+            summary::keep_sent(&report.dataset, &report.target);
+            report
+        }
     };
     match args.json {
         true => print_json(&report)?,

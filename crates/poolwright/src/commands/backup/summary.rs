@@ -1,5 +1,6 @@
 //! Tells the monitor the state of a dataset of backups.
 
+use poolwright_backup::send::SendRecord;
 use poolwright_backup::{BackupDestination, BackupSummary, Result};
 
 /// Writes the summary that `serve`, `monitor` and `check` read. What was done with the backups is done, so a failure is a warning.
@@ -7,6 +8,13 @@ pub(super) fn keep(dataset: &str) {
     let kept = BackupDestination::open(dataset).and_then(|destination| write(&destination));
     if let Err(why) = kept {
         tell!("poolwright: warning: the monitor does not learn of the state of {dataset}: {why}");
+    }
+}
+
+/// Records a transfer that has brought the target up to date.
+pub(super) fn keep_sent(dataset: &str, target: &str) {
+    if let Err(why) = SendRecord::new(dataset, target).keep(&poolwright_userpool::backups_dir()) {
+        tell!("poolwright: warning: the monitor does not learn that {dataset} was sent to {target}: {why}");
     }
 }
 
