@@ -113,7 +113,8 @@ impl Check {
         let restored = state_file::restore(&mut history, state, now)?;
         history.observe(now, &all);
         state_file::keep(&history, state)?;
-        let mut result = self.decide(&Inputs::new(now, now, &all, &history, &self.thresholds), &sources, &all);
+        let mut result =
+            self.decide(&Inputs::new(now, now, &all, &history, &self.thresholds), &sources, &all);
         if let Restored::Unusable(why) = restored {
             let file = quoted(&state);
             result.add_problem(format!(

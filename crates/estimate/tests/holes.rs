@@ -16,7 +16,7 @@ fn options(full: bool) -> Options {
         compressions: ["off", "lz4"].map(str::to_owned).into(),
         ashifts: vec![12],
         full,
-        within: 0.02,
+        within: 0.05,
         time_limit: None,
         exact_below: 0,
         ..Options::default()
@@ -52,7 +52,7 @@ fn holes_are_neither_read_nor_sampled() {
     assert_eq!(exact.sampled_bytes, exact.data_bytes);
     let sampled = run(&input, false, &mut || {});
     assert_eq!((sampled.method, sampled.ended), (Method::Sampled, Ended::Done));
-    assert!(sampled.achieved <= 0.02, "{}", sampled.achieved);
+    assert!(sampled.achieved <= 0.05, "{}", sampled.achieved);
     for (cell, exact) in sampled.cells.iter().zip(&exact.cells) {
         let [low, high] = cell.ratio_ci95;
         // The interval holds in 95 of 100 cases; three times its width in all.
@@ -96,9 +96,9 @@ fn a_preallocated_file_has_no_data() {
 fn without_second(full: bool, at_once: bool, vanish: fn(&Path)) {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
-    fs::write(path("a"), common::mixed(24 << 20, 40_000, 1)).unwrap();
+    fs::write(path("a"), common::mixed(8 << 20, 40_000, 1)).unwrap();
     let exact = run(&Input::paths(&[path("a")]).unwrap(), true, &mut || {});
-    fs::write(path("b"), common::content(0, 24 << 20, &mut common::rng(2))).unwrap();
+    fs::write(path("b"), common::content(0, 8 << 20, &mut common::rng(2))).unwrap();
     let input = Input::paths(&[dir.path().to_owned()]).unwrap();
     assert_eq!(input.len(), 2);
     let mut is_there = true;
@@ -113,9 +113,9 @@ fn without_second(full: bool, at_once: bool, vanish: fn(&Path)) {
     let found = run(&input, full, &mut once);
     let names: Vec<_> = found.skipped.iter().map(|skipped| skipped.path.clone()).collect();
     assert_eq!(names, [path("b")], "full={full}");
-    assert_eq!((found.files, found.logical_bytes), (1, 24 << 20));
+    assert_eq!((found.files, found.logical_bytes), (1, 8 << 20));
     for (cell, exact) in found.cells.iter().zip(&exact.cells) {
-        let tolerance = if full { 0.0 } else { 0.06 * exact.ratio };
+        let tolerance = if full { 0.0 } else { 0.1 * exact.ratio };
         assert!((cell.ratio - exact.ratio).abs() <= tolerance, "full={full}: {cell:?} {exact:?}");
     }
 }

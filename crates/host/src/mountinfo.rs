@@ -58,10 +58,12 @@ pub fn read() -> io::Result<Vec<MountEntry>> {
     Ok(parse(&std::fs::read(PATH)?))
 }
 
-/// As [`read`], of the mounts that another process sees; empty if it has ended.
-pub fn of_process(pid: i32) -> Vec<MountEntry> {
-    let table = std::fs::read(Path::new("/proc").join(pid.to_string()).join("mountinfo"));
-    parse(&table.unwrap_or_default())
+/// Reads all mounts that process `pid` sees.
+///
+/// # Errors
+/// If the process has ended, or is another user's.
+pub fn of_process(pid: i32) -> io::Result<Vec<MountEntry>> {
+    Ok(parse(&std::fs::read(format!("/proc/{pid}/mountinfo"))?))
 }
 
 /// Parses the content of [`PATH`].

@@ -126,7 +126,10 @@ impl<'a> Search<'a> {
         let id = file.mount?;
         let find = |mounts: &[MountEntry]| mounts.iter().find(|mount| mount.id == id).map(|of| of.device);
         let table = namespace.map(|namespace| {
-            self.others.entry(namespace.to_owned()).or_insert_with(|| mountinfo::of_process(pid)).as_slice()
+            self.others
+                .entry(namespace.to_owned())
+                .or_insert_with(|| mountinfo::of_process(pid).unwrap_or_default())
+                .as_slice()
         });
         let known = table.and_then(find).or_else(|| find(&self.mounts));
         known.or_else(|| *self.detached.entry(id).or_insert_with(|| device_in_time(file.link.clone())))

@@ -13,7 +13,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 use poolwright_openzfs::Dataset;
-use poolwright_trace::{Meta, Summary, Writer};
+use poolwright_trace::{Meta, Summary, Writer, path_text};
 
 use crate::{Caching, Observer, Options};
 use observer::QueueObserver;
@@ -65,7 +65,7 @@ impl TraceRecorder {
         let meta = Meta {
             creator: format!("poolwright {}", env!("CARGO_PKG_VERSION")),
             probe_set: "mount".into(),
-            subject: format!("dir:{}", mountpoint.display()),
+            subject: format!("dir:{}", path_text::encode(mountpoint)),
             unseen,
             host: host(),
             ..Meta::default()

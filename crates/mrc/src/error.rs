@@ -39,6 +39,18 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The file is another program's trace, which can be imported.
+    #[error(
+        "{} is a {format} of another program\nhint: make a trace of it: poolwright trace import {} -o T.parquet",
+        quoted(path),
+        quoted(path)
+    )]
+    NotImported {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: &'static str,
+    },
     /// Reading a Poolwright trace failed.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),

@@ -147,6 +147,34 @@ fn truncated_input_has_a_position() {
 }
 
 #[test]
+fn a_compressed_trace_is_not_read_as_requests() {
+    let dir = Dir::new();
+    // The head of a gzip file, and noise as its content is.
+    let noise = (0..6_000u32).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes());
+    let packed: Vec<u8> = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0].into_iter().chain(noise).take(24_000).collect();
+    let path = dir.file("t.oracleGeneral.gz", &packed);
+    for format in [None, Some(Format::OracleGeneral), Some(Format::Lis)] {
+        let error = fails(&path, format);
+        assert!(
+            error.contains("is compressed by gzip") && error.contains("hint: decode it: gzip -dc <"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn the_content_decides_before_the_name() {
+    let dir = Dir::new();
+    let oracle = dir.file("requests.lis", &oracle_bytes(&[(1, 2, 3, -1); 7]));
+    assert_eq!(open(&oracle).format(), "oraclegeneral");
+    let lis = dir.file("t.oracleGeneral", LIS.as_bytes());
+    assert_eq!(open(&lis).format(), "lis");
+    let log = dir.file("t.oracleGeneral.log", b"fio version 3 iolog\n0 /a add\n");
+    let error = input::open(&log, None, &Select::default()).err().unwrap().to_string();
+    assert!(error.contains("hint: make a trace of it: poolwright trace import"), "{error}");
+}
+
+#[test]
 fn other_files_are_refused() {
     let dir = Dir::new();
     assert!(fails(&dir.file("empty", b""), None).contains("empty is empty"));

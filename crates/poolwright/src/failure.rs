@@ -122,7 +122,9 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
         );
     }
     if let Some(poolwright_trace::Error::UnrecognisedFormat { .. }) = cause.downcast_ref() {
-        return Some("name the format with --format".to_owned());
+        return Some(
+            "a log of fio (fio --write_iolog) begins with the line \"fio version 3 iolog\" or 2".to_owned(),
+        );
     }
     replay_advice(cause).map(str::to_owned)
 }

@@ -545,7 +545,11 @@ fn a_quota_that_ends_while_files_are_copied_leaves_everything_as_it_was() {
         // A dry run says the same as a run that cannot begin.
         database.run(&format!("dataset set {quota}={} tank", used + 60 * M));
         for how in ["--dry-run", "--yes"] {
-            database.fails(&format!("apply plan.json {how}"), 3, &["refused", "available", "hint: free space"]);
+            database.fails(
+                &format!("apply plan.json {how}"),
+                3,
+                &["refused", "available", "hint: free space"],
+            );
         }
         database.umount();
     }

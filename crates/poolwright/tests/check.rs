@@ -103,6 +103,21 @@ fn what_cannot_be_decided_is_unknown() {
 }
 
 #[test]
+fn a_damaged_state_file_is_replaced_and_named() {
+    let dir = TestDir::new();
+    let state = dir.at("state.json");
+    std::fs::write(&state, "not a state").unwrap();
+    let options = format!("--state {}", state.display());
+    let (code, text) = check(&dir, &options);
+    assert_eq!(code, 3, "{text}");
+    assert!(
+        text.contains("unknown: replaced the state file") && text.contains("is not a state file"),
+        "{text}"
+    );
+    assert!(!check(&dir, &options).1.contains("state file"), "the next run has it");
+}
+
+#[test]
 fn the_list_and_the_rule_file() {
     let dir = TestDir::new();
     let list = dir.run("check --list");

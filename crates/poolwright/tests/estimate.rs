@@ -39,6 +39,27 @@ fn a_directory_gives_the_documented_object() {
 }
 
 #[test]
+fn linked_tablespaces_are_included_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, space) = (dir.path().join("pg"), dir.path().join("space"));
+    for dir in [&root.join("base"), &root.join("global"), &root.join("pg_tblspc"), &space] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    fs::write(root.join("PG_VERSION"), "15\n").unwrap();
+    fs::write(root.join("global/pg_control"), vec![1; 8192]).unwrap();
+    fs::write(space.join("16400"), vec![1; 1 << 20]).unwrap();
+    std::os::unix::fs::symlink(&space, root.join("pg_tblspc/16384")).unwrap();
+    let options = ["--json", "-o", "recordsize=16K", "-o", "compression=off"];
+    let out = poolwright().args(options).arg(&root).assert().success();
+    let out = out
+        .stderr(predicate::str::contains("pg_tblspc/16384 leads out of the directory"))
+        .get_output()
+        .clone();
+    let found = common::json_output("estimate", &out.stdout);
+    assert_eq!((&found["files"], &found["logical_bytes"]), (&3.into(), &(3 + 8192 + (1 << 20)).into()));
+}
+
+#[test]
 fn tables_are_for_people() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("text"), "some more text\n".repeat(9_000)).unwrap();

@@ -187,6 +187,27 @@ fn bytes_come_from_the_named_directory_only() {
 }
 
 #[test]
+fn another_file_at_a_recorded_path_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    many_syncs(dir.path());
+    let mut trace = Trace::load(dir.path().join("t.parquet")).unwrap();
+    trace.events.truncate(4);
+    // As of a process that had another file system mounted there.
+    (trace.files[0].device, trace.files[0].ino) = ("0:1048575".into(), 7);
+    trace.save(dir.path().join("t.parquet")).unwrap();
+    let out = replay(dir.path(), "--json");
+    assert_eq!(out.status.code(), Some(0), "{}", messages(&out));
+    for part in ["at the paths of 1 of the 1 file", "another device or inode", "hint: ", "--data"] {
+        assert!(messages(&out).contains(part), "{}", messages(&out));
+    }
+    let run = common::json_output("replay", &out.stdout);
+    assert_eq!(run["written_real"].as_f64(), Some(0.0));
+    let out = replay(dir.path(), "--data . --json");
+    let run = common::json_output("replay", &out.stdout);
+    assert_eq!(run["written_real"].as_f64(), Some(1.0), "the user says that it is the file");
+}
+
+#[test]
 fn settings_of_roles_that_are_not_replayed_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::process::{self, ProcessStat};
-use poolwright_trace::layout;
+use poolwright_trace::{layout, path_text};
 
 use crate::error::{Error, Result};
 use crate::loader::Probes;
@@ -32,7 +32,7 @@ impl Subject {
     /// Returns the spelling in a trace's `subject`.
     pub fn describe(&self) -> String {
         match self {
-            Subject::Dir(dir) => format!("dir:{}", dir.display()),
+            Subject::Dir(dir) => format!("dir:{}", path_text::encode(dir)),
             Subject::Pid(pid) => format!("pid:{pid}"),
         }
     }

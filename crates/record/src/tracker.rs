@@ -1,11 +1,12 @@
 //! Converts the programs' records to events, and tracks the current name and size of each file.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_trace::layout::{self, Layout};
-use poolwright_trace::{Event, File, Flags, Op};
+use poolwright_trace::{Event, File, Flags, Op, path_text};
 
 use crate::error::Result;
 use crate::mounts;
@@ -153,7 +154,7 @@ impl Tracker {
             let size = if known.unlinked { known.size } else { size_now(known).unwrap_or(known.size) };
             let file = self.sink.file_mut(id)?;
             file.size = size;
-            file.path = known.path.to_string_lossy().into_owned();
+            file.path = path_text::encode(&known.path);
             // A log that was renamed may have a different purpose now; its role is that of the name under which it was
             // used.
             if self.layout.is_none() {
@@ -200,7 +201,7 @@ impl Tracker {
             return Some(id);
         }
         let id = self.sink.file(File {
-            path: known.path.to_string_lossy().into_owned(),
+            path: path_text::encode(&known.path),
             size: known.size,
             role: layout::role(self.layout, &known.path).name().to_owned(),
             device: format!("{}:{}", known.dev >> 20, known.dev & 0xf_ffff),
@@ -308,8 +309,8 @@ impl Tracker {
 
     /// Returns the absolute path of a name passed to a call, with links in its directories resolved, or `None` if it
     /// cannot be determined.
-    fn resolve(&mut self, dir: &EntryPath, name: &str) -> Option<PathBuf> {
-        if dir.truncated && !name.starts_with('/') {
+    fn resolve(&mut self, dir: &EntryPath, name: &OsStr) -> Option<PathBuf> {
+        if dir.truncated && !Path::new(name).is_absolute() {
             self.unresolved += 1;
             return None;
         }

@@ -1,5 +1,8 @@
 //! Decodes the programs' records, whose layout `bpf/record.h` defines.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+
 use poolwright_trace::{Flags, Gap, Op};
 
 /// `PATH_DEPTH`, `PATH_BYTES + NAME_SLOT`, `USER_PATH` and `NO_ROOT` of `bpf/record.h`.
@@ -75,7 +78,7 @@ pub(crate) struct EntryPath {
     /// The kernel's device number, with the major number in the upper 12 bits.
     pub dev: u32,
     /// The names, outermost first.
-    pub names: Vec<String>,
+    pub names: Vec<OsString>,
     /// Whether the outer names are missing because the path was too long or too deep.
     pub truncated: bool,
 }
@@ -92,10 +95,10 @@ pub(crate) struct Name {
     pub arg: u64,
     pub gap: Option<Gap>,
     pub from_dir: EntryPath,
-    pub from: String,
+    pub from: OsString,
     pub to_dir: EntryPath,
     /// The second name; empty if the call has only one.
-    pub to: String,
+    pub to: OsString,
 }
 
 /// Decodes one record. Returns `None` if it is invalid, for example if programs and recorder are of different builds.
@@ -168,16 +171,16 @@ fn location(b: &[u8]) -> EntryPath {
     for &len in lengths {
         let len = usize::from(len);
         let Some(name) = bytes.get(at..at + len) else { break };
-        names.push(String::from_utf8_lossy(name).into_owned());
+        names.push(OsStr::from_bytes(name).to_owned());
         at += len.next_multiple_of(8);
     }
     names.reverse();
     EntryPath { root: (b[0] != NO_ROOT).then_some(b[0]), dev: u32_at(b, 4), names, truncated: b[2] != 0 }
 }
 
-fn c_string(b: &[u8]) -> String {
+fn c_string(b: &[u8]) -> OsString {
     let end = b.iter().position(|&byte| byte == 0).unwrap_or(b.len());
-    String::from_utf8_lossy(&b[..end]).into_owned()
+    OsStr::from_bytes(&b[..end]).to_owned()
 }
 
 fn u16_at(b: &[u8], at: usize) -> u16 {

@@ -11,16 +11,17 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use poolwright_host::{memory, private, regular, room};
+use poolwright_host::extents::next_data;
+use poolwright_host::{memory, private, room};
 use poolwright_trace::{Event, Trace};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::error::host;
-use crate::{Error, Result, Target};
+use crate::{Error, Result, SourceFiles, Target};
 
 mod alike;
 mod begin;
@@ -81,8 +82,8 @@ pub struct CapturedFile {
     pub initial: bool,
     /// The captured extents, sorted by offset.
     pub extents: Vec<Extent>,
-    /// The holes of the file at the begin of the replay.
-    #[serde(skip)]
+    /// The holes of the file: when it was captured, and after [`Capture::begin_at`] at the begin of the replay.
+    #[serde(default)]
     holes: Holes,
 }
 
@@ -126,13 +127,13 @@ fn mix(seed: u64, file: u32, region: u64) -> f64 {
 }
 
 impl Capture {
-    /// Captures the data that `trace` touches. `locate` maps a path in the trace to the path of the real file.
+    /// Captures the data that `trace` touches, from `source`.
     ///
     /// # Errors
     ///
     /// Returns an error if the trace has no read or write on the wanted files, if the sample would be empty, if the
     /// logs are too large, or if the image does not fit into memory. Files that cannot be read get synthetic data.
-    pub fn take(trace: &Trace, options: &Options, locate: impl Fn(&str) -> PathBuf) -> Result<Capture> {
+    pub fn take(trace: &Trace, options: &Options, source: &SourceFiles) -> Result<Capture> {
         let roles: Vec<String> = trace.files.iter().map(|f| f.role.clone()).collect();
         let wanted = |role: &String| options.roles.is_empty() || options.roles.contains(role);
         let mut capture = Capture {
@@ -156,8 +157,8 @@ impl Capture {
         for (file, initial) in initial_sizes(trace).into_iter().enumerate() {
             (capture.files[file].initial, capture.files[file].initial_size) = initial;
         }
-        capture.read_files(trace, &locate);
-        capture.make_up_the_rest(trace, &locate);
+        capture.read_files(trace, source);
+        capture.make_up_the_rest(trace, source);
         Ok(capture)
     }
 
@@ -171,16 +172,27 @@ impl Capture {
                 || mix(self.seed, event.file, event.offset / self.region) < self.rate)
     }
 
-    fn read_files(&mut self, trace: &Trace, locate: &dyn Fn(&str) -> PathBuf) {
+    fn read_files(&mut self, trace: &Trace, source: &SourceFiles) {
         for (number, file) in self.files.iter_mut().enumerate() {
             if file.extents.is_empty() {
                 continue;
             }
-            let Ok(source) = regular::open(&locate(&trace.files[number].path)) else { continue };
+            let Some(source) = source.open(&trace.files[number]) else { continue };
+            let len = source.metadata().map_or(0, |meta| meta.len());
             for extent in file.extents.iter_mut().filter(|extent| !extent.borrowed) {
                 let into = self.image.slice_mut(extent.at, extent.len);
                 while extent.real < extent.len {
-                    match source.read_at(&mut into[extent.real as usize..], extent.offset + extent.real) {
+                    let at = extent.offset + extent.real;
+                    let end = (extent.offset + extent.len).min(len).max(at);
+                    // The bytes of a hole, which the image has already, are as real as those of data.
+                    let (start, to) = next_data(&source, at, end).ok().flatten().unwrap_or((end, end));
+                    file.holes.add(at, start);
+                    extent.real += start - at;
+                    if start == to {
+                        break;
+                    }
+                    let part = &mut into[extent.real as usize..][..(to - start) as usize];
+                    match source.read_at(part, start) {
                         Ok(0) | Err(_) => break,
                         Ok(n) => extent.real += n as u64,
                     }
@@ -194,7 +206,7 @@ impl Capture {
     /// directory ([`Alike`]), otherwise from captured data of the same role, in pieces of up to 64K, so that it
     /// compresses similarly. If nothing of that role was captured, it is taken from the whole capture, or generated as
     /// numbered lines of text.
-    fn make_up_the_rest(&mut self, trace: &Trace, locate: &dyn Fn(&str) -> PathBuf) {
+    fn make_up_the_rest(&mut self, trace: &Trace, source: &SourceFiles) {
         let mut alike = Alike::default();
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let pool = |files: &[CapturedFile], roles: &[String], role: Option<&str>| -> Vec<(u64, u64)> {
@@ -210,7 +222,7 @@ impl Capture {
             let size = extents.last().map_or(0, |e| e.offset + e.len);
             let is_gone = extents.iter().any(|e| !e.borrowed) && extents.iter().all(|e| e.real == 0);
             let stand_in =
-                is_gone.then(|| alike.stand_in(&locate(&trace.files[number].path), size, number)).flatten();
+                is_gone.then(|| alike.stand_in(&source.locate(&trace.files[number]), size, number)).flatten();
             for extent in extents {
                 if let Some(stand_in) = stand_in.as_ref().filter(|_| !extent.borrowed)
                     && stand_in.read(self.image.slice_mut(extent.at, extent.len), extent.offset)

@@ -36,7 +36,7 @@ pub fn prepare(
     for file in &mut trace.files {
         file.role = named_role(&file.role);
     }
-    let taken = Capture::take(&trace, options, |path| files.locate(path))?;
+    let taken = Capture::take(&trace, options, files)?;
     let prepared = Prepared {
         trace: dir.join("trace.parquet"),
         capture: dir.join("capture"),

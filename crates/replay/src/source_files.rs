@@ -1,38 +1,63 @@
 //! The real files behind the paths of a trace.
 
+mod identity;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use poolwright_trace::{File, Op, Trace};
+use poolwright_host::regular;
+use poolwright_trace::{File, Op, Trace, path_text};
 
 use crate::settings::named_role;
-use crate::{Error, MissingFiles, Result};
+use crate::{Error, MissingFiles, OtherFiles, Result};
+use identity::Identification;
 
-/// Maps paths of a trace to real files.
-#[derive(Clone, Debug)]
+/// Maps files of a trace to real files.
+#[derive(Debug)]
 pub struct SourceFiles {
     /// The directory that holds the files now; `None` if they are where the trace says.
     dir: Option<PathBuf>,
     /// The directory that was recorded, if the trace names it.
     recorded: Option<PathBuf>,
+    /// How to tell whether a file is the recorded one; `None` if the caller says so.
+    identification: Option<Identification>,
 }
 
 impl SourceFiles {
-    /// The files of the trace, below `dir` if it is given.
+    /// The files of the trace, below `dir` if it is given. Otherwise, a file at a path of the trace is used only if it is the
+    /// recorded one, as far as the trace says which one that is: a process may have had other mounts than this one, and a path is
+    /// not a file. As long as such a process lives, its files are found through it.
     pub fn new(trace: &Trace, dir: Option<&Path>) -> SourceFiles {
-        let recorded = trace.meta.subject.strip_prefix("dir:").map(PathBuf::from);
-        SourceFiles { dir: dir.map(Path::to_owned), recorded }
+        let identification = if dir.is_none() { Some(Identification::of(trace)) } else { None };
+        SourceFiles { dir: dir.map(Path::to_owned), identification, ..SourceFiles::at_recorded_paths(trace) }
     }
 
-    /// The real file behind a path of the trace: below the directory at the same place as below the recorded directory, or
+    /// The files at the paths in the trace, whether they are the recorded ones or have replaced them.
+    pub fn at_recorded_paths(trace: &Trace) -> SourceFiles {
+        let recorded = trace.meta.subject.strip_prefix("dir:").map(path_text::decode);
+        SourceFiles { dir: None, recorded, identification: None }
+    }
+
+    /// The path at which a file of the trace is expected: below the directory at the same place as below the recorded directory, or
     /// with the same path, or with the same name. If a directory is given, the result is below it.
-    pub fn locate(&self, path: &str) -> PathBuf {
-        let path = Path::new(path);
-        let Some(dir) = &self.dir else { return path.to_owned() };
+    pub fn locate(&self, file: &File) -> PathBuf {
+        let path = file.host_path();
+        let Some(dir) = &self.dir else { return path };
         let below = self.recorded.as_ref().and_then(|recorded| path.strip_prefix(recorded).ok());
-        let whole = dir.join(path.strip_prefix("/").unwrap_or(path));
+        let whole = dir.join(path.strip_prefix("/").unwrap_or(&path));
         let by_name = path.file_name().map(|name| dir.join(name));
         let candidates = [below.map(|rest| dir.join(rest)), Some(whole.clone()), by_name];
         candidates.into_iter().flatten().find(|p| p.exists()).unwrap_or(whole)
+    }
+
+    /// Opens the real file behind a file of the trace. `None` if it does not exist, or cannot be read.
+    pub fn open(&self, file: &File) -> Option<fs::File> {
+        let path = self.locate(file);
+        let opened = regular::open(&path).ok();
+        match &self.identification {
+            None => opened,
+            Some(known) => opened.filter(|opened| known.is(file, opened, &path)).or_else(|| known.find(file)),
+        }
     }
 
     /// The missing files among those of the given roles (all roles if empty). `None` if all exist.
@@ -44,7 +69,7 @@ impl SourceFiles {
             return Err(Error::NoSourceDir);
         }
         let files = used_files(trace, roles);
-        let missing: Vec<&&File> = files.iter().filter(|f| !self.locate(&f.path).is_file()).collect();
+        let missing: Vec<&&File> = files.iter().filter(|f| !self.locate(f).is_file()).collect();
         let Some(first) = missing.first() else { return Ok(None) };
         let found = MissingFiles {
             dir: self.dir.clone().unwrap_or_default(),
@@ -53,6 +78,16 @@ impl SourceFiles {
             of: files.len(),
         };
         if found.count == found.of { Err(Error::NoSourceFiles(found)) } else { Ok(Some(found)) }
+    }
+
+    /// The files of the given roles (all roles if empty) at whose paths there are other files than the recorded ones. `None` if
+    /// there are none.
+    pub fn others(&self, trace: &Trace, roles: &[String]) -> Option<OtherFiles> {
+        let files = used_files(trace, roles);
+        let is_other = |file: &&&File| self.locate(file).is_file() && self.open(file).is_none();
+        let others: Vec<&&File> = files.iter().filter(is_other).collect();
+        let first = others.first()?.path.clone();
+        Some(OtherFiles { first, count: others.len(), of: files.len() })
     }
 }
 
@@ -73,60 +108,4 @@ fn used_files<'a>(trace: &'a Trace, roles: &[String]) -> Vec<&'a File> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use poolwright_trace::{Event, Flags, Meta};
-
-    fn trace(paths: &[&str]) -> Trace {
-        let file = |path: &&str| File { path: (*path).to_owned(), role: "data".into(), ..File::default() };
-        let event = |file: usize| Event {
-            t_ns: 1,
-            dur_ns: 1,
-            op: Op::Read,
-            file: file as u32,
-            offset: 0,
-            len: 1,
-            pid: 1,
-            tid: 1,
-            flags: Flags::default(),
-            gap: None,
-        };
-        Trace {
-            meta: Meta { subject: "dir:/db".into(), ..Meta::default() },
-            files: paths.iter().map(file).collect(),
-            events: (0..paths.len()).map(event).collect(),
-        }
-    }
-
-    #[test]
-    fn files_are_found_below_the_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name);
-        std::fs::create_dir_all(at("sub")).unwrap();
-        for name in ["sub/a", "b"] {
-            std::fs::write(at(name), "x").unwrap();
-        }
-        let trace = trace(&["/db/sub/a", "/elsewhere/b", "/db/c"]);
-        let files = SourceFiles::new(&trace, Some(dir.path()));
-        assert_eq!(files.locate("/db/sub/a"), at("sub/a"));
-        assert_eq!(files.locate("/elsewhere/b"), at("b"), "by its name");
-        assert_eq!(files.locate("/db/c"), at("db/c"), "never outside of the directory");
-        assert_eq!(SourceFiles::new(&trace, None).locate("/db/c"), Path::new("/db/c"));
-        let missing = files.missing(&trace, &[]).unwrap().unwrap();
-        assert_eq!((missing.count, missing.of, missing.first.as_str()), (1, 3, "/db/c"));
-        assert!(missing.to_string().starts_with("1 of the 3 files"), "{missing}");
-        assert_eq!(files.missing(&trace, &["wal".into()]).unwrap(), None);
-    }
-
-    #[test]
-    fn a_directory_without_any_of_the_files_is_an_error() {
-        let dir = tempfile::tempdir().unwrap();
-        let refusal = |paths: &[&str], dir: &Path| {
-            let trace = trace(paths);
-            SourceFiles::new(&trace, Some(dir)).missing(&trace, &[]).unwrap_err().to_string()
-        };
-        assert!(refusal(&["/db/a"], dir.path()).starts_with("the only file that"));
-        assert!(refusal(&["/db/a", "/db/b"], dir.path()).starts_with("none of the 2 files"));
-        assert_eq!(refusal(&["/db/a"], &dir.path().join("no")), "there is no such directory");
-    }
-}
+mod tests;

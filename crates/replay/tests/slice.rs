@@ -6,7 +6,9 @@ use std::path::Path;
 
 use poolwright_openzfs::Device;
 use poolwright_replay::capture::Options;
-use poolwright_replay::{ApplicationSpec, Capture, EngineOptions, Replay, Spec, TargetSpec, trial};
+use poolwright_replay::{
+    ApplicationSpec, Capture, EngineOptions, Replay, SourceFiles, Spec, TargetSpec, trial,
+};
 use poolwright_trace::{Event, File, Flags, Gap, Op, Trace};
 
 const PAGE: u64 = 4096;
@@ -64,7 +66,10 @@ fn replay(dir: &Path, target: TargetSpec) -> Replay {
     let trace = trace(dir);
     trace.save(dir.join("t.parquet")).unwrap();
     let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 3, roles: vec![] };
-    Capture::take(&trace, &options, |p| p.into()).unwrap().save(&dir.join("capture")).unwrap();
+    Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace))
+        .unwrap()
+        .save(&dir.join("capture"))
+        .unwrap();
     let spec = Spec {
         trace: dir.join("t.parquet"),
         capture: dir.join("capture"),

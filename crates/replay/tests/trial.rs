@@ -6,7 +6,7 @@ use std::path::Path;
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::capture::Options;
-use poolwright_replay::{Capture, EngineOptions, Spec, TargetSpec, trial};
+use poolwright_replay::{Capture, EngineOptions, SourceFiles, Spec, TargetSpec, trial};
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 const PAGE: u64 = 16384;
@@ -53,7 +53,10 @@ fn prepare(dir: &Path, target: TargetSpec) -> Spec {
     let trace = workload(dir);
     trace.save(dir.join("t.parquet")).unwrap();
     let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 3, roles: vec![] };
-    Capture::take(&trace, &options, |p| p.into()).unwrap().save(&dir.join("capture")).unwrap();
+    Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace))
+        .unwrap()
+        .save(&dir.join("capture"))
+        .unwrap();
     Spec {
         trace: dir.join("t.parquet"),
         capture: dir.join("capture"),
@@ -200,6 +203,9 @@ fn nothing_to_replay_and_interruption_are_errors() {
     let empty = Trace { files: workload(dir.path()).files, ..Trace::default() };
     let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 3, roles: vec![] };
     assert!(
-        Capture::take(&empty, &options, |p| p.into()).unwrap_err().to_string().contains("no read or write")
+        Capture::take(&empty, &options, &SourceFiles::at_recorded_paths(&empty))
+            .unwrap_err()
+            .to_string()
+            .contains("no read or write")
     );
 }

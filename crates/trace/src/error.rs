@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::quoted;
 
+use crate::Encoding;
+
 /// An error of this crate. Each message names the operation and its object, and the remedy if it is known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -138,6 +140,14 @@ pub enum Error {
         path: PathBuf,
         /// Names of the known formats, separated by commas.
         known: String,
+    },
+    /// The file has an encoding that no reader of foreign files decodes.
+    #[error("{} is {}, which is not decoded here\nhint: decode it: {} < {} > PLAIN", quoted(path), encoding.name(), encoding.command(), quoted(path))]
+    Encoded {
+        /// The file.
+        path: PathBuf,
+        /// Its encoding.
+        encoding: Encoding,
     },
     /// An importer cannot import the file.
     #[error("{}: {why}", quoted(path))]

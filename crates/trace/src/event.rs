@@ -1,7 +1,11 @@
 //! The I/O event: one finished operation on one file. Recorders, importers and the replay share this type.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::path_text;
 
 /// The kind of an operation on a file. [`Op::name`] returns its spelling in the trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -202,7 +206,7 @@ impl std::ops::BitOr for Flags {
 /// A file of the trace. [`Event::file`] is its index in the file table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
-    /// The last known absolute path.
+    /// The last known absolute path, as [`path_text`](crate::path_text) writes it.
     pub path: String,
     /// Size in bytes at the end of the recording, or when the file was removed.
     pub size: u64,
@@ -214,6 +218,13 @@ pub struct File {
     /// Inode number; 0 if unknown.
     #[serde(default)]
     pub ino: u64,
+}
+
+impl File {
+    /// The last known absolute path.
+    pub fn host_path(&self) -> PathBuf {
+        path_text::decode(&self.path)
+    }
 }
 
 /// Metadata of a trace.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result, io};
 use crate::schema::{COLUMNS, NO_GAP};
-use crate::{Event, Op, Reader};
+use crate::{Event, Op, Reader, path_text};
 
 /// An export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,12 +120,18 @@ fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Expo
         );
         return Err(Error::Export { path: target.to_owned(), why });
     }
-    let put =
-        |out: &mut dyn Write, line: std::fmt::Arguments<'_>| out.write_fmt(line).map_err(io("write", target));
-    put(out, format_args!("fio version 3 iolog\n"))?;
+    // The path is written as the host's bytes.
+    let put = |out: &mut dyn Write, time: u64, path: &str, rest: std::fmt::Arguments<'_>| {
+        let path = path_text::decode(path);
+        write!(out, "{time} ")
+            .and_then(|()| out.write_all(path.as_os_str().as_bytes()))
+            .and_then(|()| writeln!(out, " {rest}"))
+            .map_err(io("write", target))
+    };
+    out.write_all(b"fio version 3 iolog\n").map_err(io("write", target))?;
     for action in ["add", "open"] {
         for path in names() {
-            put(out, format_args!("0 {path} {action}\n"))?;
+            put(out, 0, path, format_args!("{action}"))?;
         }
     }
     let mut done = Exported::default();
@@ -137,11 +144,11 @@ fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Expo
         };
         now = (event.t_ns / 1000).max(now); // fio requires ascending times
         let path = &reader.files()[event.file as usize].path;
-        put(out, format_args!("{now} {path} {action} {} {}\n", event.offset, event.len))?;
+        put(out, now, path, format_args!("{action} {} {}", event.offset, event.len))?;
         done.events += 1;
     }
     for path in names() {
-        put(out, format_args!("{now} {path} close\n"))?;
+        put(out, now, path, format_args!("close"))?;
     }
     Ok(done)
 }

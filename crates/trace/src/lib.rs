@@ -26,6 +26,7 @@
 //! ```
 
 mod checksum;
+mod encoding;
 pub mod error;
 pub mod event;
 pub mod export;
@@ -33,6 +34,7 @@ pub mod import;
 pub mod layout;
 mod memory;
 mod pages;
+pub mod path_text;
 mod reader;
 mod schema;
 pub mod stats;
@@ -41,6 +43,7 @@ mod torn_end;
 pub mod units;
 mod writer;
 
+pub use encoding::Encoding;
 pub use error::{Error, Result};
 pub use event::{CpuSecond, Event, File, Flags, Gap, Meta, Op, UnseenOperation};
 pub use memory::Trace;

@@ -48,18 +48,74 @@ fn version_2_is_read() {
 #[test]
 fn errors_name_the_line() {
     let dir = tempfile::tempdir().unwrap();
-    let cases: [(&str, &str); 6] = [
+    let cases: [(&str, &str); 7] = [
         ("fio version 2 iolog\n/a add\n/a read zero 1\n", "log:3: expected the offset"),
         ("fio version 2 iolog\n/a read 0 1\n", "log:2: \"/a\" is used before its \"add\""),
         ("fio version 3 iolog\n0 /a add\nx /a read 0 1\n", "log:3: expected a timestamp"),
         ("fio version 3 iolog\n0 /a add\n1 /a wait 0 1\n", "log:3: \"wait\" is not allowed"),
         ("fio version 1 iolog\n", "unrecognised format"),
+        ("fio version 2 iolog\n/a add\nfio version 3 iolog\n0 /a add\n", "log:3: another log begins here"),
         ("", "file is empty"),
     ];
     for (text, part) in cases {
         let error = import_text(dir.path(), text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(part), "{text:?}: {error}");
     }
+}
+
+#[test]
+fn an_encoded_log_is_named_with_the_command_that_decodes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let utf16: Vec<u8> = V2.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let cases: [(Vec<u8>, &str); 5] = [
+        ([&[0x1f, 0x8b, 8, 0][..], &[9; 40]].concat(), "gzip -dc <"),
+        ([&[0x28, 0xb5, 0x2f, 0xfd][..], &[9; 40]].concat(), "zstd -dc <"),
+        ([&[0xff, 0xfe][..], &utf16].concat(), "iconv -f UTF-16"),
+        (utf16.clone(), "iconv -f UTF-16"),
+        ([&[0xef, 0xbb, 0xbf][..], V2.as_bytes()].concat(), "tail -c +4 <"),
+    ];
+    for (bytes, command) in cases {
+        let error = import_text(dir.path(), &bytes).unwrap_err().to_string();
+        assert!(error.contains(command), "{error}");
+    }
+}
+
+#[test]
+fn times_of_the_day_are_counted_from_the_first_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (dir.path().join("log"), dir.path().join("t.parquet"));
+    let at = |us: u64| 1_700_000_000_000_000 + us;
+    let text = format!(
+        "fio version 3 iolog\n0 /a add\n{} /a read 0 512\n{} /a read 512 512\n",
+        at(0),
+        at(2_500_000)
+    );
+    std::fs::write(&source, text).unwrap();
+    let imported = import(&source, None, &target).unwrap();
+    assert!(imported.notes[0].contains("since 1970"), "{:?}", imported.notes);
+    assert_eq!(imported.summary.duration_ns, 2_500_000_000);
+    std::fs::write(&source, V2).unwrap();
+    assert!(import(&source, None, &target).unwrap().notes.is_empty());
+}
+
+#[test]
+fn names_that_are_not_utf_8_stay_different_and_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = b"fio version 2 iolog\n/d/\xff add\n/d/\xfe add\n/d/\xff open\n/d/\xfe open\n/d/\xff read 0 1\n/d/\xfe read 0 2\n";
+    let trace = import_text(dir.path(), log).unwrap();
+    let paths: Vec<&str> = trace.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["/d/\\xff", "/d/\\xfe"]);
+    let names: Vec<Vec<u8>> =
+        trace.files.iter().map(|file| file.host_path().into_os_string().into_encoded_bytes()).collect();
+    assert_eq!(names, [b"/d/\xff".to_vec(), b"/d/\xfe".to_vec()]);
+    let mut exported = Vec::new();
+    let reader = Reader::open(&dir.path().join("t.parquet")).unwrap();
+    export(&reader, Format::FioIolog, &mut exported, Path::new("x")).unwrap();
+    let reads = |log: &[u8]| {
+        log.split(|b| *b == b'\n').filter(|line| line.windows(6).any(|w| w == b" read ")).count()
+    };
+    assert_eq!((reads(&exported), reads(log)), (2, 2));
+    assert!(exported.windows(3).any(|bytes| bytes == b"/\xff "), "the bytes of the name");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use poolwright_host::quoted;
 use poolwright_openzfs::{Config, Engine};
 use poolwright_replay::application::foreground_threads;
-use poolwright_replay::{Capture, capture};
+use poolwright_replay::{Capture, SourceFiles, capture};
 use poolwright_trace::{Event, Reader, Trace, stats};
 
 use crate::accesses;
@@ -144,8 +144,9 @@ fn take_capture(request: &Request, trace: &Trace) -> Result<Capture> {
         seed: request.seed,
         roles: Vec::new(),
     };
-    let inside = |path: &str| Path::new(path).to_owned();
-    let capture = Capture::take(trace, &options, inside).map_err(|error| match error {
+    // The user says that the recording is of this directory, also if the files were restored or rewritten since.
+    let source = SourceFiles::at_recorded_paths(trace);
+    let capture = Capture::take(trace, &options, &source).map_err(|error| match error {
         poolwright_replay::Error::Nothing(_) => Error::NoIo(request.dir.clone()),
         other => other.into(),
     })?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use poolwright_trace::layout::{self, LocatedLayout, Role};
-use poolwright_trace::{Op, Trace};
+use poolwright_trace::{Op, Trace, path_text};
 
 use crate::plan::{self, RoleIo};
 
@@ -90,9 +90,9 @@ pub(crate) fn files_in_directory(dir: &Path, trace: &Trace) -> FilesInDirectory 
     }
     let mut found = FilesInDirectory::default();
     for (file, ops) in trace.files.iter().zip(ops).filter(|(_, ops)| *ops > 0) {
-        let path = Path::new(&file.path);
+        let path = file.host_path();
         // For a removed file, the recorded path counts.
-        let location = path.canonicalize().or_else(|_| std::path::absolute(path));
+        let location = path.canonicalize().or_else(|_| std::path::absolute(&path));
         found.ops += ops;
         if location.is_ok_and(|location| location.starts_with(dir)) || path.starts_with(dir) {
             found.inside += 1;
@@ -143,7 +143,7 @@ fn walk(
                     .push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
                 continue;
             }
-            let role = by_path.get(path.to_string_lossy().as_ref()).copied().map(str::to_owned);
+            let role = by_path.get(path_text::encode(&path).as_str()).copied().map(str::to_owned);
             let role = role.or_else(|| Some(inventory.found.as_ref()?.role_of(&path)?.name().to_owned()));
             let files = inventory.roles.entry(named(role.as_deref().unwrap_or_default())).or_default();
             files.bytes += meta.len();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::capture::Options;
-use poolwright_replay::{Capture, EngineOptions, Spec, TargetSpec, trial};
+use poolwright_replay::{Capture, EngineOptions, SourceFiles, Spec, TargetSpec, trial};
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 use poolwright_tune::model::{Packing, Surroundings, predict};
 
@@ -103,7 +103,10 @@ fn predicted_bytes_are_near_the_engines() {
     let trace = workload(&path);
     trace.save(dir.path().join("t.parquet")).unwrap();
     let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
-    Capture::take(&trace, &options, |p| p.into()).unwrap().save(&dir.path().join("capture")).unwrap();
+    Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace))
+        .unwrap()
+        .save(&dir.path().join("capture"))
+        .unwrap();
     let around = Surroundings {
         arc_bytes: ARC_BYTES,
         dirty_bytes: 512 << 20,

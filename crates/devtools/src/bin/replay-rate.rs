@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use poolwright_openzfs::Device;
 use poolwright_replay::capture::Options;
-use poolwright_replay::{Capture, EngineOptions, EngineTarget, Pace, Schedule, Target, drive};
+use poolwright_replay::{Capture, EngineOptions, EngineTarget, Pace, Schedule, SourceFiles, Target, drive};
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 /// As in the program, so that the same code is measured.
@@ -100,7 +100,8 @@ fn main() {
     std::fs::write(&table, &text().as_bytes()[..BYTES as usize]).expect("the table");
     let trace = workload(&table);
     let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
-    let capture = Capture::take(&trace, &options, |p| p.into()).expect("a capture");
+    let capture =
+        Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace)).expect("a capture");
     let schedule = Schedule::build(&trace, |_| true);
     let scratch = if std::path::Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { dir.clone() };
     let engine = EngineOptions {

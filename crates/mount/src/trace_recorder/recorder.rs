@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_openzfs::Dataset;
 use poolwright_trace::layout::{self, Layout};
-use poolwright_trace::{Event, File, Flags, Op, Summary, Writer};
+use poolwright_trace::{Event, File, Flags, Op, Summary, Writer, path_text};
 use rustix::fs::{FallocateFlags, OFlags, RenameFlags};
 
 use super::TraceRecorderError;
@@ -250,12 +250,12 @@ impl Recorder {
         let path = self.path(object);
         let size = self.current_size(object);
         if self.layout.is_none() && self.writer.files().len() < LAYOUT_FILES {
-            let own = path.to_string_lossy();
+            let own = path_text::encode(&path);
             let paths = self.writer.files().iter().map(|file| file.path.as_str()).chain([&*own]);
             self.layout = layout::detect_paths(paths);
         }
         let file = self.writer.file(File {
-            path: path.to_string_lossy().into_owned(),
+            path: path_text::encode(&path),
             size,
             role: layout::role(self.layout, &path).name().to_owned(),
             ino: object,

@@ -6,8 +6,6 @@
 //! page. A file that is unlinked while it is open keeps its records until it is closed. An exchange of two names
 //! (`RENAME_EXCHANGE`) counts as a replacement.
 
-use std::path::Path;
-
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Op};
 
@@ -47,7 +45,7 @@ impl Follow {
 
     /// Adds the next file of the table, and returns whether it is selected.
     pub fn file(&mut self, file: &File, role: Role) -> bool {
-        let wanted = self.select.takes(Path::new(&file.path), role);
+        let wanted = self.select.takes(&file.host_path(), role);
         self.files.push(State { wanted, end: file.size, told: false, open: false, unlinked: false });
         wanted
     }

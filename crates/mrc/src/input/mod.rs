@@ -10,6 +10,8 @@ mod trace;
 
 use std::path::{Path, PathBuf};
 
+use poolwright_trace::Encoding;
+use poolwright_trace::import::IMPORTERS;
 use poolwright_trace::layout::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -125,8 +127,8 @@ impl Select {
     }
 }
 
-/// Opens a trace. Without `format`, detects the format from the first bytes, or else from the name. Only a Poolwright
-/// trace has files to select.
+/// Opens a trace. Without `format`, detects the format from the first bytes, or from the name if they fit no format: the first
+/// requests may be invalid ones, which are skipped. Only a Poolwright trace has files to select.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) if the file cannot be opened or read;
@@ -137,9 +139,13 @@ pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<
         return Ok(Box::new(Synthetic::open(text)?));
     }
     let mut source = Source::open(path)?;
+    let head = source.head()?;
+    if let Some(encoding) = Encoding::of(head).filter(|_| !oracle::recognises(head)) {
+        return Err(poolwright_trace::Error::Encoded { path: path.to_owned(), encoding }.into());
+    }
     let format = match format {
         Some(format) => format,
-        None => recognise(path, source.head()?)?,
+        None => recognise(path, head)?,
     };
     if format != Format::Trace && !select.is_all() {
         return Err(crate::Error::NoFiles { path: path.to_owned(), format: format.name() });
@@ -159,10 +165,19 @@ fn recognise(path: &Path, head: &[u8]) -> Result<Format> {
     if head.starts_with(b"PAR1") {
         return Ok(Format::Trace);
     }
-    if Lis::recognises(head) || name.ends_with(".lis") || name.ends_with(".lis.zst") {
+    if Lis::recognises(head) {
         return Ok(Format::Lis);
     }
-    if name.contains("oraclegeneral") || oracle::recognises(head) {
+    if oracle::recognises(head) && !oracle::is_text(head) {
+        return Ok(Format::OracleGeneral);
+    }
+    if let Some(importer) = IMPORTERS.iter().find(|importer| importer.recognises(head)) {
+        return Err(crate::Error::NotImported { path: path.to_owned(), format: importer.name() });
+    }
+    if name.ends_with(".lis") || name.ends_with(".lis.zst") {
+        return Ok(Format::Lis);
+    }
+    if name.contains("oraclegeneral") {
         return Ok(Format::OracleGeneral);
     }
     Err(crate::Error::UnknownFormat { path: path.to_owned() })

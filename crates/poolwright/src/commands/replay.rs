@@ -30,7 +30,7 @@ pub struct Args {
     /// The trace
     trace: PathBuf,
 
-    /// Directory that holds the recorded files now, if they are not at the paths in the trace
+    /// Directory that holds the recorded files now, if they are not at the paths in the trace, or were replaced there
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
@@ -178,8 +178,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let roles = settings::roles_of(&trace);
     settings::check_roles(&args.trace, &roles, &args.role, &combinations).map_err(wrong_role)?;
     let files = SourceFiles::new(&trace, args.data.as_deref());
-    if let Some(data) = &args.data {
-        check_data(data, &files, &trace, &args.role)?;
+    match &args.data {
+        Some(data) => check_data(data, &files, &trace, &args.role)?,
+        None => warn_of_others(&files, &trace, &args.role),
     }
     let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
     // Before the capture, so that a wrong dataset is reported at once.
@@ -266,6 +267,16 @@ fn wrong_role(error: Error) -> anyhow::Error {
         other => other.into(),
     };
     error.context(Usage)
+}
+
+/// Warns if there are other files than the recorded ones at the paths in the trace.
+fn warn_of_others(files: &SourceFiles, trace: &Trace, roles: &[String]) {
+    if let Some(others) = files.others(trace, roles) {
+        eprintln!(
+            "poolwright: warning: {others}\n\
+             hint: if the files there have the same content (restored or rewritten since), name their directory with --data"
+        );
+    }
 }
 
 /// Refuses a directory that holds none of the files to replay, and warns if some are missing.

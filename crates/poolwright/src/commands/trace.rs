@@ -94,10 +94,13 @@ fn show(trace: &Path, files: usize, json: bool) -> Result<u8> {
 }
 
 fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Result<u8> {
-    let (summary, importer) = import::import(source, format, output)?;
+    let imported = import::import(source, format, output)?;
+    for note in &imported.notes {
+        eprintln!("poolwright: note: {note}");
+    }
     let text = match json {
-        true => serde_json::to_string(&ImportSummary::new(&summary, importer))? + "\n",
-        false => summary.text(importer.name()),
+        true => serde_json::to_string(&ImportSummary::new(&imported))? + "\n",
+        false => imported.summary.text(imported.importer.name()),
     };
     print!("{text}");
     Ok(0)

@@ -93,6 +93,7 @@ impl Capture {
         let initial = |file: &CapturedFile| FileState {
             exists: file.initial,
             size: file.initial_size,
+            holes: file.holes.clone(),
             ..FileState::default()
         };
         let mut states: Vec<FileState> = self.files.iter().map(initial).collect();

@@ -32,7 +32,7 @@ fn takes_what_is_touched_and_survives_the_disk() {
         ],
         ..Trace::default()
     };
-    let taken = Capture::take(&trace, &options(), |p| p.into()).unwrap();
+    let taken = Capture::take(&trace, &options(), &SourceFiles::at_recorded_paths(&trace)).unwrap();
     taken.save(&dir.path().join("c")).unwrap();
     let back = Capture::load(&dir.path().join("c")).unwrap();
     assert_eq!(back.files[0].extents.len(), 2, "{:?}", back.files[0]);
@@ -70,7 +70,9 @@ fn logs_beyond_their_share_use_bytes_of_the_log() {
         .collect();
     let trace = Trace { files: vec![wal, gone, data], events, ..Trace::default() };
     let max_bytes = 16 << 20;
-    let c = Capture::take(&trace, &Options { max_bytes, ..options() }, |p| p.into()).unwrap();
+    let c =
+        Capture::take(&trace, &Options { max_bytes, ..options() }, &SourceFiles::at_recorded_paths(&trace))
+            .unwrap();
     assert!(c.image_bytes() <= max_bytes * 5 / 4 + 3 * (1 << 16), "{} in memory", c.image_bytes());
     assert!(c.pool_bytes() > 1 << 30 && c.real_bytes > 1 << 20, "{} {}", c.pool_bytes(), c.real_bytes);
     for e in trace.events.iter().filter(|e| e.file < 2) {
@@ -94,8 +96,32 @@ fn memory_that_is_not_there_is_not_asked_for() {
     let far = file(Path::new("/nowhere/wal"), "wal", u64::MAX);
     let events = vec![event(Op::Write, 0, i64::MAX as u64, 1 << 31), event(Op::Write, 0, 0, 1 << 31)];
     let trace = Trace { files: vec![far], events, ..Trace::default() };
-    let c = Capture::take(&trace, &Options { max_bytes: 1 << 20, ..options() }, |p| p.into()).unwrap();
+    let c = Capture::take(
+        &trace,
+        &Options { max_bytes: 1 << 20, ..options() },
+        &SourceFiles::at_recorded_paths(&trace),
+    )
+    .unwrap();
     assert!(c.image_bytes() <= 2 << 20, "{}", c.image_bytes());
+}
+
+#[test]
+fn holes_stay_holes() {
+    const MIB: u64 = 1 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("map");
+    let map = fs::File::create(&path).unwrap();
+    map.set_len(16 * MIB).unwrap();
+    map.write_all_at(&vec![3; MIB as usize], 4 * MIB).unwrap();
+    let events = vec![event(Op::Read, 0, 0, 16 * MIB)];
+    let trace = Trace { files: vec![file(&path, "data", 16 * MIB)], events, ..Trace::default() };
+    let taken = Capture::take(&trace, &options(), &SourceFiles::new(&trace, None)).unwrap();
+    assert_eq!((taken.real_bytes, taken.synthetic_bytes), (16 * MIB, 0));
+    taken.save(&dir.path().join("c")).unwrap();
+    let mut back = Capture::load(&dir.path().join("c")).unwrap();
+    back.begin_at(&trace, 0);
+    assert_eq!(back.files[0].filled().collect::<Vec<_>>(), [(4 * MIB, 5 * MIB)]);
+    assert!(back.bytes(0, 4 * MIB - 10, 20).0.ends_with(&[0, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3]));
 }
 
 #[test]
@@ -106,7 +132,7 @@ fn a_pipe_in_a_files_place_is_not_read() {
     let events = vec![event(Op::Read, 0, 0, 4096), event(Op::Read, 1, 0, 4096)];
     let files = vec![file(&pipe, "data", 4096), file(Path::new("/dev/zero"), "data", 4096)];
     let trace = Trace { files, events, ..Trace::default() };
-    let c = Capture::take(&trace, &options(), |p| p.into()).unwrap();
+    let c = Capture::take(&trace, &options(), &SourceFiles::at_recorded_paths(&trace)).unwrap();
     assert_eq!(c.real_bytes, 0);
 }
 
@@ -135,7 +161,12 @@ fn large_captures_are_sampled_by_place() {
     fs::File::create(&path).unwrap().set_len(size).unwrap();
     let events: Vec<Event> = (0..1024).map(|i| event(Op::Read, 0, (i << 16) + 100, 4096)).collect();
     let trace = Trace { files: vec![file(&path, "data", size)], events, ..Trace::default() };
-    let c = Capture::take(&trace, &Options { max_bytes: 16 << 20, ..options() }, |p| p.into()).unwrap();
+    let c = Capture::take(
+        &trace,
+        &Options { max_bytes: 16 << 20, ..options() },
+        &SourceFiles::at_recorded_paths(&trace),
+    )
+    .unwrap();
     assert!((c.rate - 0.25).abs() < 1e-9);
     let kept = trace.events.iter().filter(|e| c.keeps(e)).count();
     assert!((180..340).contains(&kept), "{kept} of 1024 kept at a quarter");

@@ -3,6 +3,10 @@
 //! fio's HOWTO describes the format ("Trace file format v2" and "v3"). Timestamps of version 3 are in microseconds;
 //! version 2 has only `wait`.
 
+use std::path::Path;
+
+use poolwright_host::quoted;
+
 use super::{Importer, Lines, Sink};
 use crate::{Event, Flags, Op, Result};
 
@@ -12,6 +16,9 @@ pub struct FioIolog;
 const HEADS: [(&str, u32); 2] = [("fio version 2 iolog", 2), ("fio version 3 iolog", 3)];
 /// The entry of `unseen` for a version without times.
 const NO_TIMES: &str = "times of operations (iolog version 2 has none)";
+
+/// A time of version 3 from which on it cannot be that of a job, but of the day: a year, in microseconds.
+const TIME_OF_DAY_US: u64 = 365 * 86_400 * 1_000_000;
 
 /// The action of one line.
 #[derive(Debug, PartialEq)]
@@ -52,14 +59,26 @@ impl Importer for FioIolog {
             return Err(lines.error(format!("expected \"fio version 2 iolog\" or 3, found {shown:?}")));
         };
         let mut now_us: u64 = 0;
+        let mut origin_us = 0;
         let mut events = 0;
         while let Some(text) = lines.next_line()? {
             if text.trim().is_empty() {
                 continue;
             }
+            if HEADS.iter().any(|(head, _)| *head == text.trim_end()) {
+                return Err(lines.error(another_log(lines.path, lines.number)));
+            }
             let line = parse(&text, *version).map_err(|why| lines.error(why))?;
             let step = if line.action == Action::Wait { line.offset } else { 0 };
-            now_us = if *version == 3 { line.time_us } else { now_us.saturating_add(step) };
+            if origin_us == 0 && line.time_us >= TIME_OF_DAY_US {
+                origin_us = line.time_us;
+                sink.note(format!(
+                    "the times are times of the day, {origin_us} microseconds since 1970 and later: the recording begins with the \
+                     first of them"
+                ));
+            }
+            let time_us = line.time_us.saturating_sub(origin_us);
+            now_us = if *version == 3 { time_us } else { now_us.saturating_add(step) };
             let event = to_event(&line, now_us, sink).map_err(|why| lines.error(why))?;
             if let Some(event) = event {
                 events += 1;
@@ -71,6 +90,15 @@ impl Importer for FioIolog {
         }
         Ok(())
     }
+}
+
+/// The error for a second log in the file.
+fn another_log(path: &Path, line: u64) -> String {
+    format!(
+        "another log begins here: fio appends to a log that exists, and its jobs share one\n\
+         hint: import the logs one by one: csplit {} {line} makes xx00 and xx01 of them",
+        quoted(&path)
+    )
 }
 
 fn to_event(line: &LogEntry<'_>, now_us: u64, sink: &mut Sink) -> Result<Option<Event>, String> {

@@ -6,7 +6,9 @@
 mod fio;
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -14,7 +16,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result, io};
 use crate::writer::refuse_foreign;
-use crate::{Event, File, Meta, Summary, Writer, layout};
+use crate::{Encoding, Event, File, Meta, Summary, Writer, layout, path_text};
 
 pub use fio::FioIolog;
 
@@ -49,13 +51,26 @@ pub struct ImportSummary {
     pub bytes: u64,
     /// Duration of the recording in seconds.
     pub duration_s: f64,
+    /// How the trace differs from the source, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// The result of [`import`].
+pub struct Imported {
+    /// The trace that was written.
+    pub summary: Summary,
+    /// The importer of the source's format.
+    pub importer: &'static dyn Importer,
+    /// How the trace differs from the source, in sentences.
+    pub notes: Vec<String>,
 }
 
 impl ImportSummary {
     /// The result of [`import`].
-    pub fn new(summary: &Summary, importer: &dyn Importer) -> ImportSummary {
+    pub fn new(Imported { summary, importer, notes }: &Imported) -> ImportSummary {
         ImportSummary {
             format: importer.name().to_owned(),
+            notes: notes.clone(),
             trace: summary.path.clone(),
             events: summary.events,
             files: summary.files,
@@ -86,7 +101,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Returns the next line without its line end, or `None` at the end of the source. Invalid UTF-8, which can only be
-    /// in file names, is replaced.
+    /// in file names, is escaped as in a trace ([`path_text`]).
     ///
     /// # Errors
     ///
@@ -105,7 +120,7 @@ impl<'a> Lines<'a> {
         while let Some(b'\n' | b'\r') = self.buffer.last() {
             self.buffer.pop();
         }
-        Ok(Some(String::from_utf8_lossy(&self.buffer).into_owned()))
+        Ok(Some(path_text::encode(OsStr::from_bytes(&self.buffer))))
     }
 
     /// Returns an error at the last line read.
@@ -119,6 +134,7 @@ pub struct Sink {
     writer: Writer,
     ids: HashMap<String, u32>,
     last_ns: u64,
+    notes: Vec<String>,
 }
 
 impl Sink {
@@ -156,6 +172,11 @@ impl Sink {
         self.writer.meta_mut().unseen.push((what.to_owned(), count));
     }
 
+    /// Adds a sentence on how the trace differs from the source.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+
     /// Assigns the roles, for which all paths must be known, and finishes the trace.
     fn finish(mut self) -> Result<Summary> {
         let layout = layout::detect_paths(self.writer.files().iter().map(|file| file.path.as_str()));
@@ -178,11 +199,7 @@ impl Sink {
 ///
 /// Returns an error if the format is unknown, if the source is invalid or contains no event, or if the target cannot be
 /// written.
-pub fn import(
-    source: &Path,
-    format: Option<&str>,
-    target: &Path,
-) -> Result<(Summary, &'static dyn Importer)> {
+pub fn import(source: &Path, format: Option<&str>, target: &Path) -> Result<Imported> {
     let disk = std::fs::File::open(source).map_err(io("open", source))?;
     let mut input = BufReader::new(disk);
     let head = input.fill_buf().map_err(io("read", source))?;
@@ -192,24 +209,28 @@ pub fn import(
     let meta = Meta {
         creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).to_owned(),
         probe_set: importer.name().to_owned(),
-        subject: format!("import:{}", source.display()),
+        subject: format!("import:{}", path_text::encode(source)),
         ..Meta::default()
     };
-    let mut sink = Sink { writer: Writer::create(&partial, meta)?, ids: HashMap::new(), last_ns: 0 };
+    let mut sink =
+        Sink { writer: Writer::create(&partial, meta)?, ids: HashMap::new(), last_ns: 0, notes: Vec::new() };
     let done = importer.import(&mut Lines::new(source, &mut input), &mut sink).and_then(|()| match sink {
         Sink { ref writer, .. } if writer.is_empty() => {
             Err(Error::Import { path: source.to_owned(), why: "it contains no events".to_owned() })
         }
-        sink => sink.finish(),
+        mut sink => {
+            let notes = std::mem::take(&mut sink.notes);
+            Ok((sink.finish()?, notes))
+        }
     });
-    let named = done.and_then(|summary| {
+    let named = done.and_then(|(summary, notes)| {
         std::fs::rename(&partial, target).map_err(io("create", target))?;
-        Ok(Summary { path: target.to_owned(), ..summary })
+        Ok(Imported { summary: Summary { path: target.to_owned(), ..summary }, importer, notes })
     });
     if named.is_err() {
         let _ = std::fs::remove_file(&partial); // the first error is reported
     }
-    Ok((named?, importer))
+    named
 }
 
 fn choose(source: &Path, format: Option<&str>, head: &[u8]) -> Result<&'static dyn Importer> {
@@ -217,6 +238,9 @@ fn choose(source: &Path, format: Option<&str>, head: &[u8]) -> Result<&'static d
     let names = || IMPORTERS.iter().map(|importer| importer.name()).collect::<Vec<_>>().join(", ");
     if head.is_empty() {
         return Err(error("the file is empty".to_owned()));
+    }
+    if let Some(encoding) = Encoding::of(head) {
+        return Err(Error::Encoded { path: source.to_owned(), encoding });
     }
     let found = match format {
         Some(name) => IMPORTERS.iter().find(|importer| importer.name() == name),

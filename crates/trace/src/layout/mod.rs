@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::path_text;
+
 pub use links::{linked_directories, linked_directories_below};
 pub use page::{PageSize, PageSource};
 pub use table::LAYOUTS;
@@ -133,7 +135,8 @@ impl Layout {
 
     /// Returns the role of a file by its path, absolute or relative to the database, or `None` if no pattern matches.
     pub fn role_of(&self, path: &Path) -> Option<Role> {
-        let parts = components(path);
+        let text = path_text::encode(path);
+        let parts = components(&text);
         self.files.iter().find(|(pattern, _)| glob::matches_end(pattern, &parts)).map(|(_, role)| *role)
     }
 
@@ -153,7 +156,7 @@ impl Layout {
     fn marks_among(&self, paths: &[&str]) -> bool {
         let present = |pattern: &&str| {
             paths.iter().any(|path| {
-                let parts = components(Path::new(path));
+                let parts = components(path);
                 (1..=parts.len()).any(|end| glob::matches_end(pattern, &parts[..end]))
             })
         };
@@ -210,8 +213,8 @@ pub fn detect_paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Option<&'st
     best().find(|layout| layout.marks_among(&paths)).or_else(|| best().next())
 }
 
-fn components(path: &Path) -> Vec<&str> {
-    path.to_str().map(|text| text.split('/').filter(|part| !part.is_empty()).collect()).unwrap_or_default()
+fn components(path: &str) -> Vec<&str> {
+    path.split('/').filter(|part| !part.is_empty()).collect()
 }
 
 /// Lists relative names in `dir`, down to `depth` levels. Skips unreadable directories, because detection is

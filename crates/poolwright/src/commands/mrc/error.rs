@@ -40,7 +40,10 @@ fn todo(error: &Error) -> Option<&'static str> {
         Error::Division(ModelError::SmallRecords { .. }) => {
             Some("use a --recordsize that is at least the page size of the trace")
         }
-        Error::Model(ModelError::UnknownFormat { .. }) => Some("if the format is known, use --format"),
+        Error::Model(ModelError::UnknownFormat { .. }) => Some(
+            "the file must be decompressed (or by zstd), and in one of these formats; --format names one whose first \
+             requests are unusual",
+        ),
         Error::Model(ModelError::TooManyRecords) => Some("use --sample, or a larger --recordsize"),
         Error::Model(ModelError::NothingSelected { .. }) => {
             Some("`poolwright trace show` lists the files with their roles")

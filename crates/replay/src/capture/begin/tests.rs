@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::capture::Options;
-use crate::{Directory, Pace, Schedule, drive};
+use crate::{Directory, Pace, Schedule, SourceFiles, drive};
 
 const PAGE: u64 = 512;
 const PAGES: u64 = 64;
@@ -31,7 +31,7 @@ fn trace(dir: &Path, events: Vec<Event>) -> Trace {
 
 fn capture(trace: &Trace) -> Capture {
     let options = Options { region: 8 * PAGE, max_bytes: 1 << 30, seed: 1, roles: vec![] };
-    Capture::take(trace, &options, |path| path.into()).unwrap()
+    Capture::take(trace, &options, &SourceFiles::at_recorded_paths(trace)).unwrap()
 }
 
 /// The contents of the files `fileN` in the only directory below `parent`.
