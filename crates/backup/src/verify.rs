@@ -156,7 +156,7 @@ fn restore(
         ));
     }
     checks.extend(own);
-    let untested = host.cause(&checks, &tree.scratch, &tree.scratch.join(SERVER_LOG));
+    let untested = host.cause(&checks, tree.scratch.path(), &tree.scratch.path().join(SERVER_LOG));
     let unix_s = time::unix_seconds() as u64;
     Ok(RestoreResult {
         name: backup.name.clone(),

@@ -13,7 +13,7 @@ use poolwright_apply::rewrite::{
 use poolwright_backup::sources::SNAPSHOTS;
 use poolwright_datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
 use poolwright_host::directory::Directory;
-use poolwright_host::{mountinfo, quoted, room, time};
+use poolwright_host::{quoted, room, time};
 use poolwright_pool::DatasetChange;
 
 use super::{MigrationRun, not_copied};
