@@ -176,3 +176,32 @@ fn a_lost_copy_is_made_again() {
     assert!(copies.is_copied(table));
     copies.commit(table).unwrap();
 }
+
+/// Until then, it must not count for the quota of the owner, and must not be a program of root with the owner's content.
+#[test]
+fn a_copy_gets_its_owner_and_mode_when_it_replaces_its_file() {
+    let dataset = Dataset::new();
+    let path = dataset.at("sub/table");
+    if std::os::unix::fs::chown(&path, Some(12345), Some(54321)).is_err() {
+        println!("skipped: only root can give a file away");
+        return;
+    }
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o6751)).unwrap();
+    let attributes = |path: &Path| {
+        let meta = fs::symlink_metadata(path).unwrap();
+        (meta.uid(), meta.gid(), meta.mode() & 0o7777, meta.mtime_nsec())
+    };
+    let before = attributes(&path);
+    let mut copies = dataset.copies();
+    // The second time, the copy exists.
+    for text in ["first", "second"] {
+        fs::write(dataset.at("other"), text).unwrap();
+        let scan = update_all(&mut copies);
+        let table = scan.files.values().find(|file| file.links == 1 && file.paths[0] == path).unwrap();
+        let (uid, gid, mode, _) = attributes(&dataset.copy_of(table));
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw(), 0o600);
+        assert_eq!((uid, gid, mode), own);
+    }
+    copies.scan().unwrap().files.values().for_each(|file| copies.commit(file).unwrap());
+    assert_eq!(attributes(&path), before);
+}
