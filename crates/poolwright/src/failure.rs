@@ -3,10 +3,12 @@
 //! A failure is an [`anyhow::Error`]: a chain of causes, the outermost first. Markers in the chain
 //! select the exit code ([`Usage`], [`Refused`]); hints ([`hint`]) are printed on lines of their own.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use poolwright_manual::exit_code::{FAILED, INTERRUPTED, REFUSED, USAGE};
 use poolwright_render::pool_hint::pool_hint;
+use poolwright_tune::plan::{PlanFileError, PlanRisk};
 use poolwright_userpool::FaultKind;
 
 use crate::interrupt;
@@ -121,12 +123,31 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
                 .to_owned(),
         );
     }
+    if let Some(PlanFileError::Risky { risks, .. }) = plan_file_error(cause) {
+        return Some(allow_unsafe(risks));
+    }
     if let Some(poolwright_trace::Error::UnrecognisedFormat { .. }) = cause.downcast_ref() {
         return Some(
             "a log of fio (fio --write_iolog) begins with the line \"fio version 3 iolog\" or 2".to_owned(),
         );
     }
     replay_advice(cause).map(str::to_owned)
+}
+
+/// The error of reading a plan.
+fn plan_file_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a PlanFileError> {
+    match (cause.downcast_ref(), cause.downcast_ref()) {
+        (Some(poolwright_apply::Error::Plan(error)), _) => Some(error),
+        (_, Some(poolwright_backup::Error::Plan(error))) => Some(error),
+        _ => None,
+    }
+}
+
+/// What allows a plan to set these values.
+fn allow_unsafe(risks: &[PlanRisk]) -> String {
+    let properties: BTreeSet<&str> = risks.iter().map(|risk| risk.property.as_str()).collect();
+    let options: Vec<String> = properties.iter().map(|name| format!("--allow-unsafe {name}")).collect();
+    format!("`tune` never recommends this; if it is what you want: {}", options.join(" "))
 }
 
 /// The kind of an error of a pool or a mount, also if the pool's owner has sent it.

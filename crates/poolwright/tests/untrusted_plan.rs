@@ -188,8 +188,8 @@ fn a_plan_cannot_reach_outside_of_its_database() {
     refused(hole.clone(), Some(real("other/sub")), "not below the database's directory");
     refused(hole.clone(), Some(real("db/wal")), "not beside the directory that has it");
     refused(real("db-wal"), Some(real("other/sub")), "not below the database's directory");
-    refused(real("db-wal"), Some(real("db/../other/sub")), "without `.` and `..`");
-    refused(real("x/../db-wal"), Some(real("db/wal")), "without `.` and `..`");
+    refused(real("db-wal"), Some(real("db/../other/sub")), "is not a plain path");
+    refused(real("x/../db-wal"), Some(real("db/wal")), "is not a plain path");
     refused(real("other-wal"), Some(real("db/wal")), "not beside the directory that has it");
     // A directory deeper in the database, and its dataset beside it.
     fs::create_dir(datasets.at("db/wal/deep")).unwrap();

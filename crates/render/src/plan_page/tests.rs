@@ -209,7 +209,7 @@ fn what_is_wrong_with_a_plan_stands_above_it() {
     let top = &page[..page.find("<h2>").unwrap()];
     for part in [
         "Do not follow this plan: ",
-        "sync=disabled is unsafe",
+        "sync=disabled: fsync",
         "lost 17 events",
         "not in the trace: direct maps (once)",
         "1 file could not",

@@ -1,6 +1,5 @@
 //! Reading a plan from its file.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use poolwright_host::quoted;
@@ -55,12 +54,7 @@ pub enum PlanFileError {
         problems: Vec<String>,
     },
     /// The plan sets values that can lose data, and the user has not named their properties.
-    #[error(
-        "{} can lose data: {}\nhint: `tune` never recommends this. If it is what you want: {}",
-        quoted(path),
-        risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-        options_for(risks)
-    )]
+    #[error("{} can lose data: {}", quoted(path), risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Risky {
         /// The plan's file.
         path: PathBuf,
@@ -74,13 +68,6 @@ impl PlanFileError {
     pub fn is_refusal(&self) -> bool {
         matches!(self, PlanFileError::Unsafe { .. } | PlanFileError::Risky { .. })
     }
-}
-
-/// The options that allow these risks.
-fn options_for(risks: &[PlanRisk]) -> String {
-    let properties: BTreeSet<&str> = risks.iter().map(|risk| risk.property.as_str()).collect();
-    let options: Vec<String> = properties.iter().map(|name| format!("--allow-unsafe {name}")).collect();
-    options.join(" ")
 }
 
 /// What a reader does with values of a plan that can lose data ([`Plan::risks`]).

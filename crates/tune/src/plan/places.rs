@@ -15,7 +15,10 @@ pub(super) fn problem(subject: &str, role: &Role) -> Option<String> {
     let location = &role.location;
     let named = [Some(subject), Some(location.mountpoint.as_str()), location.link.as_deref()];
     if let Some(path) = named.into_iter().flatten().find(|path| !is_plain(path)) {
-        return Some(format!("{} is not an absolute path without `.` and `..`", quoted(path)));
+        return Some(format!(
+            "{} is not a plain path: absolute, without `.`, `..`, `//` and a `/` at its end",
+            quoted(path)
+        ));
     }
     let (link, mountpoint) = (Path::new(location.link.as_deref()?), Path::new(&location.mountpoint));
     if link == Path::new(subject) || !link.starts_with(subject) {
@@ -50,7 +53,7 @@ fn is_of_the_system(path: &Path) -> bool {
     is_below(SYSTEM) && !is_below(EXCEPTIONS)
 }
 
-/// Whether a path is absolute and names each directory once.
+/// Whether a path is absolute and consists of names.
 fn is_plain(path: &str) -> bool {
     let Some(below) = path.strip_prefix('/') else { return false };
     below.is_empty() || below.split('/').all(|name| !matches!(name, "" | "." | ".."))
@@ -84,11 +87,11 @@ mod tests {
     #[test]
     fn other_places_are_refused() {
         let cases = [
-            ("srv/pg", None, "absolute"),
-            ("", None, "absolute"),
-            ("/srv/../etc", None, "absolute"),
-            ("/srv//pg-wal", Some("/srv/pg/wal"), "absolute"),
-            ("/srv/pg-wal", Some("/srv/pg/../other/wal"), "absolute"),
+            ("srv/pg", None, "not a plain path"),
+            ("", None, "not a plain path"),
+            ("/srv/../etc", None, "not a plain path"),
+            ("/srv//pg-wal", Some("/srv/pg/wal"), "not a plain path"),
+            ("/srv/pg-wal", Some("/srv/pg/../other/wal"), "not a plain path"),
             ("/srv/pg-wal", Some("/srv/pg"), "not below"),
             ("/srv/pg-wal", Some("/srv/pgother/wal"), "not below"),
             ("/srv/pg-wal", Some("/other/sub"), "not below"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_host::quoted;
 use poolwright_openzfs::property;
 
 use super::{FORMAT, Plan, Role, VERSION, Verdict, places};
@@ -25,7 +26,7 @@ pub struct PlanRisk {
 
 impl std::fmt::Display for PlanRisk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", poolwright_host::quoted(&self.path), self.why)
+        write!(f, "{}: {}", quoted(&self.path), self.why)
     }
 }
 
@@ -76,7 +77,8 @@ impl Plan {
                     other.role, role.role, role.location.mountpoint
                 ));
             }
-            found.extend(role.recommended.iter().filter_map(|(name, value)| invalid(name, value)));
+            let invalid = role.recommended.iter().filter_map(|(name, value)| invalid(name, value));
+            found.extend(invalid.map(|why| format!("{}: {why}", quoted(&role.path))));
             found.extend(places::problem(&self.subject.directory, role));
         }
         found.extend(self.unprintable());
