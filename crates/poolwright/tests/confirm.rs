@@ -313,6 +313,24 @@ fn a_database_in_use_is_refused() {
 }
 
 #[test]
+fn a_link_to_another_users_directory_is_refused() {
+    skip_without_fuse!();
+    let test_dir = TestDir::new();
+    if std::os::unix::fs::chown(test_dir.at("db"), Some(12345), None).is_err() {
+        eprintln!("not tested: only root can give a directory away");
+        return;
+    }
+    fs::create_dir(test_dir.at("private")).unwrap();
+    std::os::unix::fs::symlink(test_dir.at("private"), test_dir.at("db/space")).unwrap();
+    test_dir.fails(
+        &["--load", "true"],
+        3,
+        &["refused", "db/space leads to ", "belongs to user 0", "\nhint: replace the link"],
+    );
+    test_dir.nothing_left();
+}
+
+#[test]
 fn an_invalid_plan_is_refused_before_anything_runs() {
     let test_dir = TestDir::new();
     fs::write(test_dir.at("plan.json"), r#"{"format": "something else"}"#).unwrap();

@@ -212,6 +212,20 @@ fn texts_of_a_plan_do_not_hide_what_it_does() {
     datasets.fails("apply plan.json --dry-run", 3, &["control characters", "\\u{1b}", "hint: "]);
 }
 
+#[test]
+fn a_plan_that_was_applied_can_be_undone_whatever_is_refused_now() {
+    skip_without_fuse!();
+    let datasets = Datasets::new();
+    datasets.plan(json!({"recordsize": "16K"}));
+    datasets.run("apply plan.json --yes");
+    assert_eq!(datasets.property("recordsize", "tank/db"), "16384");
+    // What an older release has accepted. It is still the same plan.
+    datasets.edit_plan(|plan| plan["roles"][0]["place"]["link"] = json!("/elsewhere"));
+    datasets.fails("apply plan.json --dry-run", 3, &["not below the database's directory"]);
+    datasets.run("undo plan.json --yes");
+    assert_eq!(datasets.property("recordsize", "tank/db"), "131072");
+}
+
 /// That the text names each property with its value.
 fn shows(text: &str, settings: &Value) {
     let settings = settings.as_object().unwrap();
