@@ -126,3 +126,6 @@ impl Quiesced {
         Ok((facts, Some(self.since.elapsed().as_secs_f64())))
     }
 }
+
+#[cfg(test)]
+mod tests;

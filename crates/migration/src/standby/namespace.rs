@@ -282,5 +282,16 @@ mod tests {
         assert_eq!(fs::read(at("new/file")).unwrap(), b"written\n");
         assert_eq!(fs::read(at("scratch/file")).unwrap(), b"written\n");
         assert!(!at("old/file").exists() && !at("outside").exists());
+        // A directory above was exchanged for a link.
+        std::os::unix::fs::symlink(at(""), at("link")).unwrap();
+        let mut moved = namespace.clone();
+        moved.bound[0].1 = at("link/old");
+        let mut command = moved.command(Path::new("/bin/sh")).unwrap();
+        let done = command.args(["-c", "echo ran"]).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(
+            !done.status.success() && done.stdout.is_empty() && said.contains("not at its place"),
+            "{said}"
+        );
     }
 }

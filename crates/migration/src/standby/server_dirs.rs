@@ -364,6 +364,26 @@ mod tests {
     }
 
     #[test]
+    fn links_in_the_new_datasets_are_not_followed() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let places = Places::new();
+        let outside = tempfile::tempdir().unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        mode(outside.path(), 0o700);
+        mode(&places.at("pg/15"), 0o751);
+        // The database's user can change the new dataset as soon as it has the attributes of the present one.
+        symlink(outside.path(), places.at("new/0/15")).unwrap();
+        places.dirs.create(&places.work).unwrap_err();
+        assert_eq!(fs::metadata(outside.path()).unwrap().mode() & 0o777, 0o700);
+        assert!(fs::read_dir(outside.path()).unwrap().next().is_none());
+        fs::create_dir(places.at("new/1/wal")).unwrap();
+        symlink(outside.path(), places.at("new/1/wal/archive_status")).unwrap();
+        places.dirs.keep_unarchived(&places.work, (7, 7), &|| false).unwrap_err();
+        assert!(fs::read_dir(outside.path()).unwrap().next().is_none());
+    }
+
+    #[test]
     fn everything_else_is_copied() {
         let places = Places::new();
         let own = places.dirs.own(&places.work, "PG_15_202209061").unwrap();
