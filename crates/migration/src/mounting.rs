@@ -1,14 +1,16 @@
 //! Where the datasets of a migration are mounted: in their place, where the database uses them, or in the staging directory.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use poolwright_apply::RunObserver;
 use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
+use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::{private, quoted};
+use poolwright_host::quoted;
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 
@@ -190,18 +192,28 @@ pub(crate) fn table_of_mounts() -> Result<Vec<MountEntry>> {
     mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))
 }
 
-/// Creates a directory for a mount, private until something is mounted on it.
+/// Creates a directory for a mount, private until something is mounted on it. The directory above can belong to the database's user.
 pub(crate) fn make_dir(dir: &Path) -> Result<()> {
-    match private::make_dir(dir) {
+    let (parent, name) = above(dir)?;
+    match Directory::open_named(parent).and_then(|parent| parent.create_directory(name)) {
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => Ok(()),
-        made => made.map_err(Error::host("create", dir)),
+        made => made.map(drop).map_err(Error::host("create", dir)),
     }
 }
 
 /// Removes an empty directory that may not exist.
 pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
-    match fs::remove_dir(dir) {
+    let (parent, name) = above(dir)?;
+    match Directory::open_named(parent).and_then(|parent| parent.remove_directory(name)) {
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(Error::host("remove", dir)),
+    }
+}
+
+/// The directory that has a directory, and its name there.
+fn above(dir: &Path) -> Result<(&Path, &OsStr)> {
+    match (dir.parent(), dir.file_name()) {
+        (Some(parent), Some(name)) => Ok((parent, name)),
+        _ => refused(format!("nothing can be mounted on {}", quoted(dir))),
     }
 }
