@@ -114,7 +114,7 @@ const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// The SQLite databases below a directory. Symbolic links are not followed.
 pub fn sqlite_files(dir: &Path) -> Vec<PathBuf> {
-    found_below(dir, |dir, name| is_sqlite(dir, name))
+    found_below(dir, is_sqlite)
 }
 
 /// The files below a directory that are wanted, sorted. Symbolic links are not followed; what cannot be read is left out.

@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn programs_come_from_directories_of_root() {
-        assert_eq!(find_program(None, "sh").filter(|path| path.is_absolute()).is_some(), true);
+        assert!(find_program(None, "sh").is_some_and(|path| path.is_absolute()));
         assert_eq!(find_program(None, "no-such-program"), None);
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("sh");

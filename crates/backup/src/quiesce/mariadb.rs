@@ -75,8 +75,7 @@ fn client(root: &Path, connect: &str) -> Result<Command, ClientFailure> {
     // The client would take the user who has logged in, before `sudo`.
     let names_user =
         |option: &&str| ["--user", "-u", "--defaults"].iter().any(|beginning| option.starts_with(beginning));
-    if let Some(user) = owner::name_of(owner.0).filter(|_| !options.iter().any(|option| names_user(&option)))
-    {
+    if let Some(user) = owner::name_of(owner.0).filter(|_| !options.iter().any(names_user)) {
         command.arg(format!("--user={user}"));
     }
     command.args(["--batch", "--raw", "--skip-column-names", "--unbuffered", "--skip-reconnect"]);
