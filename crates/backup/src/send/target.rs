@@ -158,6 +158,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_known_to_be_unchanged_is_refused() {
+        // The answers of this `zfs` have the property for one of the snapshots.
+        let fake = concat!(env!("CARGO_MANIFEST_DIR"), "/../pool/tests/fake/streams/zfs");
+        let options = CommandOptions { zfs: Some(fake.into()), device: None, ..CommandOptions::default() };
+        let target = TargetDataset {
+            name: SendTarget::parse("vault/pg").unwrap(),
+            commands: ZfsCommands::new(options),
+        };
+        let written = |name: &str| {
+            target.written_since(&HistoryPoint { name: format!("vault/pg@{name}"), guid: 1, created_txg: 1 })
+        };
+        assert_eq!(written("new").unwrap(), 4096);
+        let refusal = written("old").unwrap_err();
+        assert!(refusal.is_refusal() && refusal.to_string().contains("written@old"), "{refusal}");
+    }
+
+    #[test]
     fn encrypted_datasets() {
         let of = |text: &str| is_encrypted(Some(text.to_owned()));
         assert_eq!((of("off"), of("aes-256-gcm"), is_encrypted(None)), (false, true, false));
