@@ -297,9 +297,9 @@ impl BackupDestination {
             let Some((_, name)) = snapshot.name.split_once('@') else { continue };
             match manifest::read_manifest(&self.root_of(name)) {
                 Ok(Some(manifest)) if manifest.name == name => {
-                    let of_backup = results.iter().filter(|of| of.id == manifest.id);
+                    let mut of_backup = results.iter().filter(|of| of.id == manifest.id);
                     let tested = of_backup.clone().rfind(|of| of.untested.is_none());
-                    let last_restore = tested.or_else(|| of_backup.last()).cloned();
+                    let last_restore = tested.or_else(|| of_backup.next_back()).cloned();
                     let age_s = age(now, manifest.created_unix_s);
                     backups.push(BackupEntry { manifest, age_s, last_restore });
                 }

@@ -132,14 +132,7 @@ pub(crate) fn choose(
     let mut backups = destination.list()?.backups;
     let mut before = String::new();
     if let RecoveryTarget::Time(time) = target {
-        // A backup whose time is before that of an earlier one was made with another clock: it can be from after the target.
-        let mut latest = 0;
-        backups.retain(|entry| {
-            let end = snapshot_end(&entry.manifest);
-            let is_in_order = end >= latest || matches!(choice, RestoreChoice::Named(_));
-            latest = latest.max(end);
-            is_in_order && end <= time
-        });
+        retain_earlier(&mut backups, time, choice);
         before = format!(" that was made before {}", time::rfc3339(time));
     }
     let newest = backups.last().map(|of| of.manifest.name.clone());
@@ -159,9 +152,41 @@ pub(crate) fn choose(
     }
 }
 
+/// Removes the backups that can be from after a time. One whose time is before that of an earlier one was made with another clock, so nothing is known
+/// of it, unless the user names it.
+fn retain_earlier(backups: &mut Vec<BackupEntry>, time: u64, choice: &RestoreChoice) {
+    let mut latest = 0;
+    backups.retain(|entry| {
+        let end = snapshot_end(&entry.manifest);
+        let is_in_order = end >= latest || matches!(choice, RestoreChoice::Named(_));
+        latest = latest.max(end);
+        is_in_order && end <= time
+    });
+}
+
 /// A time before which the snapshot of the database was complete, in seconds since 1970. The time in the manifest is the one before the
 /// snapshot, cut to seconds.
 fn snapshot_end(backup: &BackupManifest) -> u64 {
     let quiesced_s = backup.database.quiesced_s.unwrap_or_default().ceil() as u64;
     backup.created_unix_s + quiesced_s + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::tests::entry;
+
+    #[test]
+    fn a_backup_of_a_wrong_clock_is_not_one_from_before_the_target() {
+        let left = |times: &[u64], time: u64, choice: &RestoreChoice| -> Vec<u64> {
+            let mut backups = times.iter().map(|time| entry(*time, '?')).collect();
+            retain_earlier(&mut backups, time, choice);
+            backups.iter().map(|entry| entry.manifest.created_unix_s).collect()
+        };
+        let newest = RestoreChoice::Newest;
+        assert_eq!(left(&[100, 200, 300], 250, &newest), [100, 200]);
+        assert_eq!(left(&[100, 5, 300], 150, &newest), [100], "the clock was behind: it is from after 100");
+        assert_eq!(left(&[100, 900, 200], 250, &newest), [100], "the clock was ahead");
+        assert_eq!(left(&[100, 5, 300], 150, &RestoreChoice::Named("5".to_owned())), [100, 5]);
+    }
 }

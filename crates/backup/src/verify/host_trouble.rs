@@ -116,7 +116,7 @@ mod tests {
             "LOG:  begin\nLOG:  server process (PID 7) was terminated by signal 9: Killed\n",
         )
         .unwrap();
-        assert!(cause(&[damaged.clone()]).unwrap().contains("PID 7"));
+        assert!(cause(std::slice::from_ref(&damaged)).unwrap().contains("PID 7"));
         std::fs::write(&log, "").unwrap();
         let before = HostState { killed: killed_for_memory().and_then(|count| count.checked_sub(1)) };
         if before.killed.is_some() {
