@@ -262,6 +262,14 @@ mod tests {
     }
 
     #[test]
+    fn names_keep_their_bytes() {
+        let mut b = vec![0u8; PATH];
+        (b[0], b[1], b[8]) = (3, 1, 2);
+        b[8 + PATH_DEPTH..][..2].copy_from_slice(b"t\xff");
+        assert_eq!(location(&b).names, [OsStr::from_bytes(b"t\xff")]);
+    }
+
+    #[test]
     fn a_gap_is_read_where_the_record_says_that_it_is_known() {
         let mut b = vec![0u8; IO];
         (b[0], b[1]) = (1, 1);

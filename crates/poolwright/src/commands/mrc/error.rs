@@ -40,10 +40,9 @@ fn todo(error: &Error) -> Option<&'static str> {
         Error::Division(ModelError::SmallRecords { .. }) => {
             Some("use a --recordsize that is at least the page size of the trace")
         }
-        Error::Model(ModelError::UnknownFormat { .. }) => Some(
-            "the file must be decompressed (or by zstd), and in one of these formats; --format names one whose first \
-             requests are unusual",
-        ),
+        Error::Model(ModelError::UnknownFormat { .. }) => {
+            Some("if it has one of these formats and begins with invalid requests, use --format")
+        }
         Error::Model(ModelError::TooManyRecords) => Some("use --sample, or a larger --recordsize"),
         Error::Model(ModelError::NothingSelected { .. }) => {
             Some("`poolwright trace show` lists the files with their roles")
