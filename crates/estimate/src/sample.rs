@@ -1,8 +1,8 @@
 //! Samples places with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
 //!
-//! The data of all files lies end to end on a line, without holes and rounded up to 4K. A pass divides the line into equal parts and draws one
-//! point in each, so that every pass covers the whole input. No pass is larger than half of all previous passes
-//! together. Around a point, each recordsize has its window: the record at the point, or the surrounding 64K if records
+//! The data of all files lies end to end on a line, without holes and rounded up to 4K. A pass divides the line into equal
+//! parts and draws one point in each, so that every pass covers the whole input. No pass is larger than half of all previous
+//! passes together. Around a point, each recordsize has its window: the record at the point, or the surrounding 64K if records
 //! are smaller. `asize` of the window divided by its length on the line is then an unbiased estimate of the ratio of
 //! the whole (Hansen and Hurwitz, 1943), for every setting at the same points.
 //!

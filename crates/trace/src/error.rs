@@ -142,7 +142,13 @@ pub enum Error {
         known: String,
     },
     /// The file has an encoding that no reader of foreign files decodes.
-    #[error("{} is {}, which is not decoded here\nhint: decode it: {} < {} > PLAIN", quoted(path), encoding.name(), encoding.command(), quoted(path))]
+    #[error(
+        "{} is {}, which is not decoded here\nhint: decode it: {} < {} > PLAIN",
+        quoted(path),
+        encoding.name(),
+        encoding.command(),
+        quoted(path)
+    )]
     Encoded {
         /// The file.
         path: PathBuf,
