@@ -297,12 +297,12 @@ impl MigrationAssessment {
     }
 }
 
-/// The present values of the properties that are other ones in these settings.
+/// The present values of the properties that are other ones in these settings; `-` where it is not known.
 fn differing(source: &PlacedDataset<'_>, settings: &Settings) -> Result<Settings> {
     let present = source.admin.placed_properties(source.name)?;
     let other = |(name, value): (&String, &String)| {
-        let of = present.get(name)?;
-        (canonical(name, &of.value) != canonical(name, value)).then(|| (name.clone(), of.value.clone()))
+        let now = present.get(name).map_or("-", |of| of.value.as_str());
+        (canonical(name, now) != canonical(name, value)).then(|| (name.clone(), now.to_owned()))
     };
     Ok(settings.iter().filter_map(other).collect())
 }
