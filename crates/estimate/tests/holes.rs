@@ -145,7 +145,7 @@ fn an_input_that_vanishes_as_a_whole_is_an_error() {
     let path = dir.path().join("sort.0");
     for full in [false, true] {
         fs::write(&path, vec![1; 100_000]).unwrap();
-        let input = Input::paths(&[path.clone()]).unwrap();
+        let input = Input::paths(std::slice::from_ref(&path)).unwrap();
         fs::remove_file(&path).unwrap();
         common::engine();
         let error = estimate(&input, &options(full), &mut |_| {}).unwrap_err().to_string();

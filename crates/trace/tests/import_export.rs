@@ -109,7 +109,7 @@ fn names_that_are_not_utf_8_stay_different_and_come_back() {
         trace.files.iter().map(|file| file.host_path().into_os_string().into_encoded_bytes()).collect();
     assert_eq!(names, [b"/d/\xff".to_vec(), b"/d/\xfe".to_vec()]);
     let mut exported = Vec::new();
-    let reader = Reader::open(&dir.path().join("t.parquet")).unwrap();
+    let reader = Reader::open(dir.path().join("t.parquet")).unwrap();
     export(&reader, Format::FioIolog, &mut exported, Path::new("x")).unwrap();
     let reads = |log: &[u8]| {
         log.split(|b| *b == b'\n').filter(|line| line.windows(6).any(|w| w == b" read ")).count()

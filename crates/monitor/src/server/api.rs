@@ -33,7 +33,7 @@ pub struct ApiSource {
     /// Age of the readings in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<f64>,
-    /// The error of the last finished read, if it failed.
+    /// The error of the last finished read, if it failed; otherwise the parts that it could not read, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// How long the present read has been running, in seconds, if it exceeded its time limit.
@@ -164,6 +164,12 @@ impl ApiResource {
     }
 }
 
+/// What a source could not read, although it read the rest.
+fn unread(source: &SourceReadings) -> Option<String> {
+    let problems = &source.readings.as_ref()?.problems;
+    (!problems.is_empty()).then(|| problems.join("; "))
+}
+
 impl From<&SourceReadings> for ApiSource {
     fn from(source: &SourceReadings) -> ApiSource {
         ApiSource {
@@ -171,7 +177,7 @@ impl From<&SourceReadings> for ApiSource {
             pool: source.name.pool.clone(),
             up: source.is_up(),
             age_seconds: source.age.map(|age| age.as_secs_f64()),
-            error: source.error.clone(),
+            error: source.error.clone().or_else(|| unread(source)),
             overdue_seconds: source.overdue.map(|overdue| overdue.as_secs_f64()),
         }
     }
