@@ -285,18 +285,6 @@ fn a_log_moves_into_a_dataset_of_its_own_and_back() {
 }
 
 #[test]
-fn a_log_whose_dataset_cannot_be_created_leaves_no_directory() {
-    skip_without_fuse!();
-    let database = Database::new("a.img:2G").with_log();
-    let before = database.manifest();
-    database.edit_plan(|plan| plan["roles"][1]["recommended"] = json!({"recordsize": "3K"}));
-    database.command("apply plan.json --yes").assert().failure();
-    assert!(!database.at("m-wal").exists());
-    assert!(database.is_default() && database.datasets() == ["tank"] && database.manifest() == before);
-    database.umount();
-}
-
-#[test]
 fn a_log_that_cannot_move_is_refused() {
     skip_without_fuse!();
     let database = Database::new("a.img:2G").with_log();
