@@ -116,11 +116,18 @@ fn backups() -> PanelRow {
             age("Time since the last restore", &BACKUPS_RESTORE),
             Panel::graph("Whether the last restore passed", PanelUnit::Count)
                 .show(of(&BACKUPS_RESTORE_PASSED).bottom(), LEGEND),
+            Panel::graph("Whether the last restore could not test its backup", PanelUnit::Count)
+                .show(of(&BACKUPS_UNTESTED).top(), LEGEND),
             age("Age of the newest backup that passed a restore", &BACKUPS_NEWEST_GOOD),
             age("Age of the oldest backup", &BACKUPS_OLDEST),
             Panel::graph("Number of backups", PanelUnit::Count).show(of(&BACKUPS_KEPT).top(), LEGEND),
             Panel::graph("Files of the newest backup", PanelUnit::Bytes)
                 .show(of(&BACKUPS_NEWEST_SIZE).top(), LEGEND),
+            age("Age of the latest time of a backup or restore", &BACKUPS_LATEST)
+                .note("Below 0, the clock was ahead when a backup was made or restored."),
+            Panel::graph("Time since the last transfer to a target", PanelUnit::Seconds)
+                .show((now() - of(&REPLICA_SENT)).top(), "{{instance}} {{dataset}} to {{target}}")
+                .limits(PanelThresholds::Above(1.5 * DAY, 3.0 * DAY)),
         ],
     )
 }
