@@ -114,6 +114,7 @@ fn files_of_a_process_with_other_mounts_are_found_through_it() {
     let mut line = String::new();
     std::io::BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let Some((device, ino)) = line.trim().split_once(' ') else {
+        process.wait().unwrap();
         return println!("skipped: this user may not create a mount namespace");
     };
     let mut trace = trace(&["/"]);
