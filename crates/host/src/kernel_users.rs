@@ -22,38 +22,48 @@ const SWAPS: &str = "/proc/swaps";
 /// The tables of exported directories: that of `exportfs(8)`, and what the server has asked for of it.
 const EXPORTS: [&str; 2] = ["/var/lib/nfs/etab", "/proc/fs/nfsd/exports"];
 
-/// Loop devices with a backing file below one of `roots`, swap files there, and directories that are exported by NFS for writing.
+/// Loop devices that write to a backing file below one of `roots`, swap files there, and directories that are exported by NFS for writing.
 pub fn find(roots: &[PathBuf]) -> Vec<KernelUser> {
     let is_below = |path: &Path| roots.iter().any(|root| path.starts_with(root));
     let swaps = swap_files(&std::fs::read(SWAPS).unwrap_or_default());
     let swaps = swaps.into_iter().map(|path| KernelUser { name: "swap space".to_owned(), path });
-    let mut users: Vec<KernelUser> =
-        loop_devices(Path::new(BLOCK)).into_iter().chain(swaps).filter(|user| is_below(&user.path)).collect();
-    for table in EXPORTS {
-        for (path, options) in exports(&std::fs::read(table).unwrap_or_default()) {
-            // A file system that is mounted in an exported directory is not exported without this option.
-            let holds =
-                options.contains(&"crossmnt".to_owned()) && roots.iter().any(|root| root.starts_with(&path));
-            if options.contains(&"rw".to_owned()) && (is_below(&path) || holds) {
-                users.push(KernelUser { name: "NFS export".to_owned(), path });
-            }
+    let writers = loop_devices(Path::new(BLOCK)).into_iter().filter(|(_, is_read_only)| !is_read_only);
+    let writers = writers.map(|(device, _)| device).chain(swaps);
+    let mut users: Vec<KernelUser> = writers.filter(|user| is_below(&user.path)).collect();
+    for (path, options) in all_exports() {
+        // A file system that is mounted in an exported directory is not exported without this option.
+        let holds =
+            options.contains(&"crossmnt".to_owned()) && roots.iter().any(|root| root.starts_with(&path));
+        if options.contains(&"rw".to_owned()) && (is_below(&path) || holds) {
+            users.push(KernelUser { name: "NFS export".to_owned(), path });
         }
     }
     users.dedup();
     users
 }
 
-/// The loop devices that write to their files.
-fn loop_devices(dir: &Path) -> Vec<KernelUser> {
+/// All files and directories that the kernel reads or writes itself, wherever they are.
+pub fn paths() -> Vec<PathBuf> {
+    let devices = loop_devices(Path::new(BLOCK)).into_iter().map(|(device, _)| device.path);
+    let swaps = swap_files(&std::fs::read(SWAPS).unwrap_or_default());
+    devices.chain(swaps).chain(all_exports().into_iter().map(|(path, _)| path)).collect()
+}
+
+/// The loop devices, and whether each is read-only.
+fn loop_devices(dir: &Path) -> Vec<(KernelUser, bool)> {
     let devices = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let device = |entry: std::fs::DirEntry| {
         let backing = std::fs::read(entry.path().join("loop/backing_file")).ok()?;
         let is_read_only = std::fs::read(entry.path().join("ro")).is_ok_and(|ro| ro.trim_ascii() == b"1");
         let path = PathBuf::from(OsString::from_vec(backing.trim_ascii_end().to_vec()));
         let name = format!("loop device {}", entry.file_name().to_string_lossy());
-        (!is_read_only).then_some(KernelUser { name, path })
+        Some((KernelUser { name, path }, is_read_only))
     };
     devices.filter_map(device).collect()
+}
+
+fn all_exports() -> Vec<(PathBuf, Vec<String>)> {
+    EXPORTS.iter().flat_map(|table| exports(&std::fs::read(table).unwrap_or_default())).collect()
 }
 
 fn swap_files(table: &[u8]) -> Vec<PathBuf> {
@@ -103,7 +113,10 @@ mod tests {
             std::fs::write(dir.path().join(name).join("ro"), ro).unwrap();
         }
         std::fs::create_dir(dir.path().join("vda")).unwrap();
-        let found = loop_devices(dir.path());
-        assert_eq!(found, [KernelUser { name: "loop device loop0".to_owned(), path: "/srv/a file".into() }]);
+        let mut found = loop_devices(dir.path());
+        found.sort_by_key(|(device, _)| device.path.clone());
+        let device =
+            |name: &str, path: &str| KernelUser { name: format!("loop device {name}"), path: path.into() };
+        assert_eq!(found, [(device("loop0", "/srv/a file"), false), (device("loop1", "/srv/b"), true)]);
     }
 }

@@ -134,6 +134,13 @@ fn is_killed(thread: &Path) -> bool {
     mask.is_some_and(|mask| mask & (1 << (rustix::process::Signal::KILL.as_raw() - 1)) != 0)
 }
 
+/// The process of a thread, or the process itself (`Tgid` of `proc_pid_status(5)`). `None` if there is no such thread.
+pub fn thread_group(tid: i32) -> Option<i32> {
+    let status = std::fs::read(directory(tid).join("status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
 /// Resident memory of this process in bytes (`VmRSS` of `proc_pid_status(5)`).
 pub fn resident_bytes() -> Option<u64> {
     crate::memory::in_text(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS")

@@ -174,6 +174,17 @@ open('f', 'w').write('x')"
 }
 
 #[test]
+fn an_idle_directory_is_reported_after_an_interrupt_too() {
+    if !permitted("an_idle_directory_is_reported_after_an_interrupt_too") {
+        return;
+    }
+    let dir = scratch();
+    let live = Live::start(dir.path(), &dir.path().join("t.parquet"));
+    live.signal("INT");
+    assert_eq!(live.wait().0, Some(1));
+}
+
+#[test]
 fn an_idle_directory_is_reported() {
     if !permitted("an_idle_directory_is_reported") {
         return;

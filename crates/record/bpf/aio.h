@@ -48,8 +48,61 @@ struct aio_walk {
 	u64 t;
 	u64 id;
 	u64 left;
+	/* The file of the last append of the batch, where its first append starts, and where the last one ends. */
+	u64 append_file;
+	u64 append_start;
+	u64 append_end;
+	u32 nr;
+	bool unsure;
+};
+
+struct aio_vector {
+	u64 array;
+	u64 bytes;
 	u32 nr;
 };
+
+static long aio_add_buffer(u32 i, struct aio_vector *v)
+{
+	u64 len = 0;
+
+	/* The length is the second member of struct iovec. */
+	if (i >= v->nr || bpf_probe_read_user(&len, sizeof(len), (void *)(v->array + i * 16 + 8)))
+		return 1;
+	v->bytes += len;
+	return 0;
+}
+
+/* Returns the number of bytes of a request, whose `nbytes` is the number of buffers if it is vectored. */
+static __always_inline u64 aio_bytes(struct iocb *cb)
+{
+	struct aio_vector v = { .array = cb->buf, .nr = cb->nbytes };
+
+	if (cb->opcode < 2)
+		return cb->nbytes;
+	if (cb->opcode < 7)
+		return 0;
+	bpf_loop(AIO_BATCH, aio_add_buffer, &v, 0);
+	return v.bytes;
+}
+
+/*
+ * Returns where an append will start. The kernel takes the file's size when it starts the request: in the
+ * call of io_submit(), after the earlier requests of the batch.
+ */
+static __always_inline u64 aio_append(struct aio_walk *w, u64 file, u64 len)
+{
+	u64 start = w->append_end;
+
+	if (w->append_file != file) {
+		w->unsure |= w->append_file != 0;
+		w->append_file = file;
+		start = size_of(file);
+		w->append_start = start;
+	}
+	w->append_end = start + len;
+	return start;
+}
 
 static __always_inline u32 aio_op(u16 opcode)
 {
@@ -106,16 +159,21 @@ static long aio_submit_one(u32 i, struct aio_walk *w)
 		return 0;
 	file = fd_file(cb.fildes);
 	p.file = file_id(file);
-	if (!p.file)
+	if (!p.file) {
+		count_device(file);
 		return 0;
+	}
 	p.op = op;
 	p.t = w->t;
 	p.off = op <= OP_WRITE ? cb.offset : 0;
-	/* For vectored requests, nbytes is the number of buffers; the completion gives the number of bytes. */
-	p.len = cb.opcode < 2 ? cb.nbytes : 0;
+	p.len = aio_bytes(&cb);
 	p.tgid = w->id >> 32;
 	p.pid = w->id;
-	p.flags = open_flags(READ_AT(struct file, file, f_flags)) | rwf_flags(cb.rw_flags) | FLAG_AIO;
+	p.flags = call_flags(READ_AT(struct file, file, f_flags), cb.rw_flags) | FLAG_AIO;
+	if (op == OP_READ)
+		p.flags &= ~FLAG_APPEND;
+	if (op == OP_WRITE && p.flags & FLAG_APPEND)
+		p.off = aio_append(w, file, p.len);
 	old = bpf_map_lookup_elem(&aio, &key);
 	if (old) {
 		/*
@@ -142,6 +200,11 @@ static __always_inline void aio_submit(struct call *call)
 	if (call->arg[1] > AIO_BATCH)
 		count(COUNT_AIO_LONG);
 	bpf_loop(AIO_BATCH, aio_submit_one, &w, 0);
+	call->file_ptr = w.append_file;
+	call->size = w.append_end;
+	call->pos = w.append_start;
+	if (w.unsure)
+		count(COUNT_APPENDS);
 }
 
 /* Forgets a request that io_submit() did not accept. */
@@ -156,6 +219,41 @@ static long aio_forget_one(u32 i, struct aio_walk *w)
 	return 0;
 }
 
+/* Moves an append to where the first one of the batch started. */
+static long aio_move_one(u32 i, struct aio_walk *w)
+{
+	struct aio_key key = { .tgid = w->id >> 32 };
+	struct pending *p;
+
+	if (i >= w->nr || bpf_probe_read_user(&key.iocb, sizeof(key.iocb), (void *)(w->array + i * 8)))
+		return 1;
+	p = bpf_map_lookup_elem(&aio, &key);
+	if (p && p->op == OP_WRITE && p->flags & FLAG_APPEND)
+		p->off = w->append_start;
+	return 0;
+}
+
+/*
+ * Compares the file's size with what the appends of a batch make. If it has not grown, the kernel has started
+ * all of them at the same place (XFS does with O_DIRECT). Otherwise, others have appended, or some requests
+ * still run.
+ */
+static __always_inline void aio_appended(struct call *call)
+{
+	struct aio_walk w = {
+		.array = call->arg[2],
+		.id = bpf_get_current_pid_tgid(),
+		.append_start = call->pos,
+		.nr = call->arg[1],
+	};
+	u64 size = size_of(call->file_ptr);
+
+	if (size == w.append_start)
+		bpf_loop(AIO_BATCH, aio_move_one, &w, 0);
+	else if (size != call->size)
+		count(COUNT_APPENDS);
+}
+
 static __always_inline void aio_submitted(struct call *call, s64 ret)
 {
 	u64 taken = ret < 0 ? 0 : ret;
@@ -167,6 +265,8 @@ static __always_inline void aio_submitted(struct call *call, s64 ret)
 
 	if (call->arg[1] > taken)
 		bpf_loop(AIO_BATCH, aio_forget_one, &w, 0);
+	if (call->file_ptr)
+		aio_appended(call);
 }
 
 static long aio_end_one(u32 i, struct aio_walk *w)

@@ -38,7 +38,7 @@ struct {
 /* The followed directories: from the address of the entry, which the recorder keeps open, to its number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 200);
+	__uint(max_entries, MAX_ROOTS);
 	__type(key, u64);
 	__type(value, u32);
 } roots SEC(".maps");
@@ -72,10 +72,29 @@ struct {
 	__type(value, u64);
 } counters SEC(".maps");
 
+/*
+ * Space to assemble records with names. Each CPU has its own: the kernel runs a program to its end before
+ * another one starts on that CPU, except in interrupts, where no program uses it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rec_file);
+} file_space SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rec_name);
+} name_space SEC(".maps");
+
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
 #define S_IFMT 0170000
 #define S_IFREG 0100000
+#define S_IFBLK 0060000
 #define S_IFDIR 0040000
 
 /*

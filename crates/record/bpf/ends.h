@@ -10,11 +10,15 @@
 #include "syscall_table.h"
 
 #define AT_REMOVEDIR 0x200
+#define FICLONE 0x40049409
+#define FICLONERANGE 0x4020940d
 #define MAP_SHARED_MASK 3
+#define MAP_LOCKED 0x2000
+#define MAP_POPULATE 0x8000
 #define PROT_WRITE 2
-#define SYNC_FILE_RANGE_WAIT 5
 #define FMODE_PATH (1 << 14)
 #define FMODE_CREATED (1 << 20)
+#define O_TMPFILE 020200000
 
 /*
  * Returns the start of a transfer of `ret` bytes at the file's own position. Computed from the position after
@@ -39,13 +43,16 @@ static __always_inline u64 positional(struct call *call, s64 ret, u16 flags)
 	/* On a file opened with O_APPEND, Linux appends regardless of the offset of pwrite(). */
 	file = fd_file((u32)call->arg[0]);
 	if (file != call->file_ptr)
-		return call->arg[3];
-	return READ_AT(struct inode, (u64)READ_AT(struct file, file, f_inode), i_size) - ret;
+		return call->size;
+	if (size_of(file) - ret != call->size)
+		count(COUNT_APPENDS); /* others have appended meanwhile: before this call, or after it */
+	return size_of(file) - ret;
 }
 
 static __always_inline void end_transfer(struct call *call, u8 op, s64 ret)
 {
-	u16 flags = open_flags(call->f_flags);
+	bool v2 = call->nr == NR_PREADV2 || call->nr == NR_PWRITEV2;
+	u16 flags = call_flags(call->f_flags, v2 ? call->arg[5] : 0);
 	u64 off;
 
 	if (op == OP_READ)
@@ -53,7 +60,6 @@ static __always_inline void end_transfer(struct call *call, u8 op, s64 ret)
 	switch (call->nr) {
 	case NR_PREADV2:
 	case NR_PWRITEV2:
-		flags |= rwf_flags(call->arg[5]);
 		off = (s64)call->arg[3] == -1 ? transfer_start(call, ret) : positional(call, ret, flags);
 		break;
 	case NR_PREAD64:
@@ -76,17 +82,17 @@ static __always_inline void end_copy_side(struct call *call, u8 op, u32 fd, u64 
 {
 	u64 file = fd_file(fd);
 	u32 id = file_id(file);
+	u16 flags;
 	s64 pos = 0;
 
-	if (!id)
-		return;
-	if (call->nr == NR_SPLICE) {
-		count(COUNT_SPLICE);
+	if (!id) {
+		count_device(file);
 		return;
 	}
 	if (!at || bpf_probe_read_user(&pos, sizeof(pos), (void *)at))
 		pos = READ_AT(struct file, file, f_pos);
-	emit_call(call, op, open_flags(READ_AT(struct file, file, f_flags)), id, pos - ret, ret);
+	flags = open_flags(READ_AT(struct file, file, f_flags));
+	emit_call(call, op, op == OP_READ ? flags & ~FLAG_APPEND : flags, id, pos - ret, ret);
 }
 
 __noinline int end_copy(struct call *call, s64 ret)
@@ -107,6 +113,7 @@ __noinline int end_open(struct call *call, s64 ret)
 {
 	u64 file = fd_file(ret);
 	u32 id, mode, flags;
+	bool created;
 	u64 size;
 
 	if (!call || !file)
@@ -114,13 +121,14 @@ __noinline int end_open(struct call *call, s64 ret)
 	mode = READ_AT(struct file, file, f_mode);
 	if (mode & FMODE_PATH)
 		return 0;
-	id = file_id(file);
+	created = mode & FMODE_CREATED || (call->f_flags & O_TMPFILE) == O_TMPFILE;
+	id = created ? new_file_id(file) : file_id(file);
 	if (!id)
 		return 0;
 	flags = READ_AT(struct file, file, f_flags);
-	size = READ_AT(struct inode, (u64)READ_AT(struct file, file, f_inode), i_size);
-	emit_call(call, mode & FMODE_CREATED ? OP_CREATE : OP_OPEN, open_flags(flags), id, 0, size);
-	if (!(mode & FMODE_CREATED) && call->f_flags & O_TRUNC)
+	size = size_of(file);
+	emit_call(call, created ? OP_CREATE : OP_OPEN, open_flags(flags), id, 0, size);
+	if (!created && call->f_flags & O_TRUNC)
 		emit_call(call, OP_TRUNCATE, open_flags(flags), id, 0, 0);
 	return 0;
 }
@@ -138,6 +146,8 @@ static __always_inline u32 asked_flags(struct call *call)
 	case NR_OPENAT2:
 		bpf_probe_read_user(&how, sizeof(how), (void *)call->arg[2]);
 		return how;
+	case NR_OPEN_BY_HANDLE_AT:
+		return call->arg[2];
 	default:
 		return O_TRUNC;
 	}
@@ -147,18 +157,43 @@ static __always_inline void end_fallocate(struct call *call)
 {
 	u32 mode = call->arg[1];
 
-	if (mode & 0x28) { /* COLLAPSE_RANGE, INSERT_RANGE: no event for these */
+	if (mode & FALLOCATE_MOVES) {
 		count(COUNT_COLLAPSE);
 		return;
 	}
-	emit_call(call, mode & 0x12 ? OP_PUNCH : OP_ALLOCATE, open_flags(call->f_flags), call->file, call->arg[2],
+	emit_call(call, mode & FALLOCATE_ZEROES ? OP_PUNCH : OP_ALLOCATE, open_flags(call->f_flags), call->file, call->arg[2],
 		  call->arg[3]);
 }
 
-static __always_inline void end_mmap(struct call *call)
+static long vma_alias(struct task_struct *task, struct vm_area_struct *vma, u32 *id)
 {
+	u64 file = (u64)vma->vm_file;
+
+	if (regular(file))
+		alias(file, *id);
+	return 0;
+}
+
+#define TMPFS_MAGIC 0x01021994
+#define HUGETLBFS_MAGIC 0x958458f6
+#define S_DAX (1 << 13)
+
+/* Prepares for the page faults of a new map at `address`. */
+static __always_inline void end_mmap(struct call *call, u64 address)
+{
+	u64 inode = (u64)READ_AT(struct file, call->file_ptr, f_inode);
+	unsigned long magic = magic_of(inode);
+	u32 id = call->file;
+
 	if (call->arg[2] & PROT_WRITE && (call->arg[3] & MAP_SHARED_MASK) != 2)
 		count(COUNT_SHARED_MAPS);
+	if (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC || READ_AT(struct inode, inode, i_flags) & S_DAX)
+		count(COUNT_SHMEM_MAPS);
+	/* The faults of a populated map were in this call, before the file below was known. */
+	if (is_stacked(inode) && call->arg[3] & (MAP_POPULATE | MAP_LOCKED))
+		count(COUNT_SHMEM_MAPS);
+	if (is_stacked(inode) && bpf_find_vma(bpf_get_current_task_btf(), address, vma_alias, &id, 0))
+		count(COUNT_BUSY_MAPS);
 	emit_call(call, OP_MAP, 0, call->file, call->arg[5], call->arg[1]);
 }
 
@@ -241,6 +276,27 @@ __noinline int end_name(struct call *call)
 		n.from = call->arg[0];
 		n.arg = call->arg[1];
 		break;
+	case NR_LINK:
+		n.op = OP_LINK;
+		n.from = call->arg[0];
+		n.to = call->arg[1];
+		break;
+	case NR_LINKAT:
+		n.op = OP_LINK;
+		n.from_fd = call->arg[0];
+		n.from = call->arg[1];
+		n.to_fd = call->arg[2];
+		n.to = call->arg[3];
+		break;
+	case NR_SYMLINK:
+	case NR_SYMLINKAT:
+		/* Only a directory has links that are followed. */
+		if (config.by_pid)
+			return 0;
+		n.op = OP_SYMLINK;
+		n.from_fd = call->nr == NR_SYMLINK ? AT_FDCWD : call->arg[1];
+		n.from = call->nr == NR_SYMLINK ? call->arg[1] : call->arg[2];
+		break;
 	case NR_RENAME:
 		n.op = OP_RENAME;
 		n.from = call->arg[0];
@@ -255,6 +311,35 @@ __noinline int end_name(struct call *call)
 		n.arg = call->nr == NR_RENAMEAT2 ? call->arg[4] : 0;
 	}
 	return emit_name(call, &n);
+}
+
+/* Counts a call that also syncs the files of a followed directory or process. */
+static __always_inline void end_sync(struct call *call)
+{
+	u64 file, inode;
+
+	if (call->nr == NR_SYNCFS && roots_known == 1) {
+		file = fd_file((u32)call->arg[0]);
+		if (!file)
+			return;
+		inode = (u64)READ_AT(struct file, file, f_inode);
+		if ((u64)READ_AT(struct inode, inode, i_sb) != root_sb)
+			return;
+	}
+	count(COUNT_SYNCS);
+}
+
+/* Counts an ioctl on extents (see is_extent_ioctl()) if one of its files is followed. */
+static __always_inline void end_ioctl(struct call *call)
+{
+	s64 source = -1;
+
+	if ((u32)call->arg[1] == FICLONE)
+		source = (u32)call->arg[2];
+	else if ((u32)call->arg[1] == FICLONERANGE)
+		bpf_probe_read_user(&source, sizeof(source), (void *)call->arg[2]);
+	if (file_id(fd_file((u32)call->arg[0])) || (source >= 0 && file_id(fd_file(source))))
+		count(COUNT_CLONES);
 }
 
 static __always_inline void end(struct call *call, s64 ret)
@@ -285,6 +370,27 @@ static __always_inline void end(struct call *call, s64 ret)
 	case NR_SYNC_FILE_RANGE:
 		if (call->arg[3] & SYNC_FILE_RANGE_WAIT)
 			emit_call(call, OP_FDATASYNC, flags, call->file, call->arg[1], call->arg[2]);
+		else
+			count(COUNT_FLUSHES);
+		break;
+	case NR_SYNC:
+	case NR_SYNCFS:
+		end_sync(call);
+		break;
+	case NR_READAHEAD:
+	case NR_FADVISE64:
+		count(COUNT_READAHEAD);
+		break;
+	case NR_IOCTL:
+		end_ioctl(call);
+		break;
+	case NR_MADVISE:
+		if (call->arg[2] == MADV_REMOVE)
+			emit_call(call, OP_PUNCH, 0, call->file, call->pos, call->arg[1]);
+		else
+			count(COUNT_READAHEAD);
+		break;
+	case NR_CLOSE_RANGE:
 		break;
 	case NR_MSYNC:
 		emit_call(call, OP_FDATASYNC, 0, call->file, call->pos, call->arg[1]);
@@ -301,12 +407,13 @@ static __always_inline void end(struct call *call, s64 ret)
 		emit_call(call, OP_CLOSE, flags, call->file, 0, 0);
 		break;
 	case NR_MMAP:
-		end_mmap(call);
+		end_mmap(call, ret);
 		break;
 	case NR_OPEN:
 	case NR_OPENAT:
 	case NR_OPENAT2:
 	case NR_CREAT:
+	case NR_OPEN_BY_HANDLE_AT:
 		call->f_flags = asked_flags(call);
 		end_open(call, ret);
 		break;

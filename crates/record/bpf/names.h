@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Calls with names as arguments: rename, unlink, truncate. The names are sent to user space, which knows the
+ * Calls with names as arguments: rename, unlink, truncate, link, symlink. The names are sent to user space, which knows the
  * names of files.
  */
 #pragma once
@@ -78,11 +78,23 @@ struct naming {
 	u64 from, to, arg;
 };
 
+/* Copies an argument of a call to the record. Returns its length with the final zero; USER_PATH if it is cut. */
+static __always_inline u32 put_argument(struct rec_name *rec, u32 pos, u64 from)
+{
+	s64 len;
+
+	if (!from || pos > NAMES_BYTES - USER_PATH)
+		return 0;
+	len = bpf_probe_read_user_str(rec->names + pos, USER_PATH, (void *)from);
+	return len < 0 ? 0 : len;
+}
+
 __noinline int emit_name(struct call *call, struct naming *n)
 {
 	struct rec_name *rec;
 	u64 id = bpf_get_current_pid_tgid();
 	u64 from_dir, to_dir;
+	u32 zero = 0, pos;
 
 	if (!call || !n)
 		return 0;
@@ -90,11 +102,9 @@ __noinline int emit_name(struct call *call, struct naming *n)
 	to_dir = n->to ? dir_of(n->to_fd) : 0;
 	if (!may_concern(call, from_dir, n->from) && !(n->to && may_concern(call, to_dir, n->to)))
 		return 0;
-	rec = bpf_ringbuf_reserve(&ring, sizeof(*rec), 0);
-	if (!rec) {
-		count(COUNT_LOST);
+	rec = bpf_map_lookup_elem(&name_space, &zero);
+	if (!rec)
 		return 0;
-	}
 	rec->kind = KIND_NAME;
 	rec->op = n->op;
 	rec->flags = 0;
@@ -105,15 +115,23 @@ __noinline int emit_name(struct call *call, struct naming *n)
 	rec->arg = n->arg;
 	rec->gap = call->gap;
 	rec->from_dir.dev = dev_of(from_dir);
-	put_path(from_dir, &rec->from_dir);
-	bpf_probe_read_user_str(rec->from, sizeof(rec->from), (void *)n->from);
-	rec->to[0] = 0;
+	pos = put_path(from_dir, &rec->from_dir, rec->names, 0);
 	if (n->to) {
 		rec->to_dir.dev = dev_of(to_dir);
-		put_path(to_dir, &rec->to_dir);
-		bpf_probe_read_user_str(rec->to, sizeof(rec->to), (void *)n->to);
+		pos = put_path(to_dir, &rec->to_dir, rec->names, pos);
+	} else {
+		rec->to_dir = (struct rec_path){ .root = NO_ROOT };
 	}
-	bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);
+	rec->from_len = put_argument(rec, pos, n->from);
+	pos += rec->from_len;
+	rec->to_len = put_argument(rec, pos, n->to);
+	pos += rec->to_len;
+	if (pos > NAMES_BYTES)
+		pos = NAMES_BYTES;
+	if (bpf_ringbuf_output(&ring, rec, __builtin_offsetof(struct rec_name, names) + pos, BPF_RB_NO_WAKEUP)) {
+		count(COUNT_LOST);
+		return 0;
+	}
 	call->emitted = 1;
 	return 0;
 }

@@ -20,10 +20,42 @@ static __always_inline u32 root_at(u64 dentry)
 	return root ? *root : NO_ROOT;
 }
 
+/* Levels of directories that a plain loop climbs. */
+#define SHALLOW 40
+/* Levels that a callback climbs beyond that. */
+#define MAX_DEPTH 4096
+
+struct climb {
+	u64 dentry;
+	u32 root;
+	bool ended;
+};
+
+static long climb_one(u32 i, struct climb *c)
+{
+	u64 parent = (u64)READ_AT(struct dentry, c->dentry, d_parent);
+
+	c->root = root_at(c->dentry);
+	c->ended = c->root != NO_ROOT || parent == c->dentry || !parent;
+	c->dentry = parent;
+	return c->ended;
+}
+
+/* As root_above(), for an entry below many directories. */
+static __noinline u32 root_far_above(u64 dentry)
+{
+	struct climb c = { .dentry = dentry, .root = NO_ROOT };
+
+	bpf_loop(MAX_DEPTH, climb_one, &c, 0);
+	if (!c.ended)
+		count(COUNT_DEEP);
+	return c.root;
+}
+
 /* Returns the followed directory at or above `dentry`, or NO_ROOT. */
 static __noinline u32 root_above(u64 dentry)
 {
-	for (int i = 0; i < PATH_DEPTH; i++) {
+	for (int i = 0; i < SHALLOW; i++) {
 		u32 root = root_at(dentry);
 		u64 parent;
 
@@ -31,10 +63,10 @@ static __noinline u32 root_above(u64 dentry)
 			return root;
 		parent = (u64)READ_AT(struct dentry, dentry, d_parent);
 		if (parent == dentry || !parent)
-			break;
+			return NO_ROOT;
 		dentry = parent;
 	}
-	return NO_ROOT;
+	return root_far_above(dentry);
 }
 
 /* Whether `dentry` is an ancestor of the first followed directory. */
@@ -42,7 +74,7 @@ static __noinline bool above_root(u64 dentry)
 {
 	u64 at = root_dentry;
 
-	for (int i = 0; i < PATH_DEPTH && at; i++) {
+	for (int i = 0; i < SHALLOW && at; i++) {
 		u64 parent = (u64)READ_AT(struct dentry, at, d_parent);
 
 		if (at == dentry)
@@ -55,6 +87,7 @@ static __noinline bool above_root(u64 dentry)
 }
 
 struct walk {
+	u8 *names;
 	struct rec_path *out;
 	u64 dentry;
 	u64 name;
@@ -62,17 +95,24 @@ struct walk {
 	u32 len;
 };
 
+static __always_inline void put_word(struct walk *w, u64 word)
+{
+	u32 at = w->pos;
+
+	if (at <= NAMES_BYTES - 8)
+		*(u64 *)(w->names + at) = word;
+	w->pos = at + 8;
+}
+
 /*
  * The callback of bpf_loop(). Unlike for a loop in C, the verifier checks its body only once, not for every
  * length of every name.
  */
-static long put_word(u32 i, struct walk *w)
+static long put_part(u32 i, struct walk *w)
 {
-	u32 at = w->pos + i * 8;
-
-	if (i * 8 >= w->len || at > PATH_BYTES + NAME_SLOT - 8)
+	if (i * 8 >= w->len)
 		return 1;
-	*(u64 *)(w->out->bytes + at) = READ_AT(struct timespec64, w->name + i * 8, tv_sec);
+	put_word(w, READ_AT(struct timespec64, w->name + i * 8, tv_sec));
 	return 0;
 }
 
@@ -89,26 +129,23 @@ static long put_name(u32 i, struct walk *w)
 	}
 	w->len = READ_AT(struct dentry, w->dentry, d_name.len);
 	w->name = (u64)READ_AT(struct dentry, w->dentry, d_name.name);
-	if (i >= PATH_DEPTH || w->len >= NAME_SLOT || w->pos > PATH_BYTES)
+	if (w->len >= NAME_SLOT || w->pos > NAMES_BYTES - NAME_SLOT - 8)
 		return 1;
-	bpf_loop(NAME_SLOT / 8, put_word, w, 0);
-	out->len[i] = w->len;
-	out->depth = i + 1;
-	w->pos += (w->len + 7) & ~7;
+	put_word(w, w->len);
+	bpf_loop(NAME_SLOT / 8, put_part, w, 0);
+	out->count = i + 1;
 	w->dentry = parent;
 	return 0;
 }
 
-/* Writes the names from `dentry` upwards to `out`. */
-static __noinline int put_path(u64 dentry, struct rec_path *out)
+/* Writes the names from `dentry` upwards to `names` at `pos`. Returns the position after them. */
+static __noinline u32 put_path(u64 dentry, struct rec_path *out, u8 *names, u32 pos)
 {
-	struct walk w = { .out = out, .dentry = dentry };
+	struct walk w = { .names = names, .out = out, .dentry = dentry, .pos = pos };
 
-	if (!out)
-		return 0;
 	out->root = NO_ROOT;
 	out->truncated = 1;
-	out->depth = 0;
-	bpf_loop(PATH_DEPTH + 1, put_name, &w, 0);
-	return 0;
+	out->count = 0;
+	bpf_loop(MAX_DEPTH, put_name, &w, 0);
+	return w.pos;
 }

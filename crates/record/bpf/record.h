@@ -23,6 +23,9 @@ enum op {
 	OP_MAP,
 	OP_LOCK,
 	OP_UNLOCK,
+	/* Not operations of a trace: a name was added to a file, or a symbolic link was made. */
+	OP_LINK = 200,
+	OP_SYMLINK,
 };
 
 /* The bits of `Flags` in crates/trace/src/event.rs. */
@@ -69,23 +72,22 @@ struct rec_io {
 	struct gap gap;
 };
 
-#define PATH_DEPTH 40
-#define PATH_BYTES 1024
+/* The space for the names of a record, of which only the used part is sent. */
+#define NAMES_BYTES 16384
 #define NAME_SLOT 256
-#define NO_ROOT 255
+#define NO_ROOT 0xffff
+#define MAX_ROOTS 4096
 
 /*
- * The names from an entry up to the followed directory (`root`), or to the root of its file system
- * (`NO_ROOT`): innermost first, each padded to eight bytes.
+ * `count` names from an entry up to the followed directory (`root`), or to the root of its file system
+ * (`NO_ROOT`): innermost first, in the `names` of the record. Each is a word with its length, and the name
+ * padded to eight bytes.
  */
 struct rec_path {
-	u8 root;
-	u8 depth;
-	u8 truncated;
-	u8 pad;
+	u16 root;
+	u16 truncated;
 	u32 dev;
-	u8 len[PATH_DEPTH];
-	u8 bytes[PATH_BYTES + NAME_SLOT];
+	u32 count;
 };
 
 /* A file seen for the first time; `file` is its number in events. */
@@ -96,14 +98,17 @@ struct rec_file {
 	u64 ino;
 	u64 size;
 	u32 tgid;
-	u32 pad2;
+	u32 links;
 	struct rec_path path;
+	u32 pad2;
+	u8 names[NAMES_BYTES];
 };
 
-#define USER_PATH 1024
+#define USER_PATH 4096
 
 /*
- * A call with names as arguments: rename, unlink, truncate. Relative names start at `from_dir` and `to_dir`.
+ * A call with names as arguments: rename, unlink, truncate, link, symlink. Relative names start at `from_dir`
+ * and `to_dir`, whose names are in `names`, followed by the arguments of the call with their final zeros.
  */
 struct rec_name {
 	u8 kind;
@@ -118,8 +123,9 @@ struct rec_name {
 	struct gap gap;
 	struct rec_path from_dir;
 	struct rec_path to_dir;
-	char from[USER_PATH];
-	char to[USER_PATH];
+	u32 from_len;
+	u32 to_len;
+	u8 names[NAMES_BYTES];
 };
 
 /* Counters per CPU; `src/probes.rs` has a description of each. */
@@ -131,11 +137,20 @@ enum counter {
 	COUNT_URING_NAMES,
 	COUNT_URING_SILENT,
 	COUNT_COLLAPSE,
-	COUNT_SPLICE,
 	COUNT_SHARED_MAPS,
-	COUNT_MSYNC,
+	COUNT_BUSY_MAPS,
 	COUNT_COMPAT,
 	COUNT_TABLE_FULL,
+	COUNT_APPENDS,
+	COUNT_SYNCS,
+	COUNT_FLUSHES,
+	COUNT_CLONES,
+	COUNT_READAHEAD,
+	COUNT_DEVICES,
+	COUNT_SHMEM_MAPS,
+	COUNT_UNKNOWN_FAULTS,
+	COUNT_DEEP,
+	COUNT_RECORDERS,
 	COUNTERS,
 };
 
@@ -186,6 +201,8 @@ struct call {
 	u64 t_wake;
 	u32 waker;
 	u32 pad;
+	/* The file's size before the call, or after it for io_submit(); only for appends. */
+	u64 size;
 };
 
 struct file_key {

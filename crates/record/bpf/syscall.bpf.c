@@ -12,6 +12,7 @@
 #include "names.h"
 #include "syscall_table.h"
 #include "ends.h"
+#include "vma.h"
 #include "gap.h"
 
 /*
@@ -20,9 +21,9 @@
  */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-#define PAGE_SHIFT 12
 #define TS_COMPAT 2
 #define AT_EMPTY_PATH 0x1000
+#define STATX_INO 0x100
 #define MAP_ANONYMOUS 0x20
 #define MS_SYNC 4
 
@@ -40,9 +41,9 @@ static __always_inline bool last_reference(u64 file)
 }
 
 /*
- * Handles the announcements of the recorder, which calls statx() on its own descriptors: a directory becomes
- * a followed directory, and a file gets its number. This identifies files as the kernel does, without device
- * numbers, which btrfs and overlayfs report differently to user space.
+ * Handles the announcements of the recorder, which calls statx() on its own descriptors: what it asks only the
+ * inode number of becomes a followed directory (or file), and a file gets its number. This identifies files as
+ * the kernel does, without device numbers, which btrfs and overlayfs report differently to user space.
  */
 static __always_inline void announce(struct call *call)
 {
@@ -57,11 +58,11 @@ static __always_inline void announce(struct call *call)
 	file = fd_file(call->arg[0]);
 	if (!file)
 		return;
-	inode = (u64)READ_AT(struct file, file, f_inode);
-	if ((READ_AT(struct inode, inode, i_mode) & S_IFMT) != S_IFDIR) {
+	if (call->arg[3] != STATX_INO) {
 		file_id(file);
 		return;
 	}
+	inode = (u64)READ_AT(struct file, file, f_inode);
 	dentry = (u64)READ_AT(struct file, file, f_path.dentry);
 	id = roots_known;
 	if (config.by_pid || id >= NO_ROOT || bpf_map_update_elem(&roots, &dentry, &id, BPF_NOEXIST))
@@ -71,36 +72,40 @@ static __always_inline void announce(struct call *call)
 		root_sb = (u64)READ_AT(struct inode, inode, i_sb);
 	}
 	roots_known = id + 1;
+	file_id(file);
 }
 
-struct vma_found {
-	u64 addr;
-	u64 off;
-	u32 file;
+struct closing {
+	struct call *call;
+	u32 first;
 };
 
-static long vma_file(struct task_struct *task, struct vm_area_struct *vma, struct vma_found *found)
+static long close_one(u32 i, struct closing *c)
 {
-	u64 file = (u64)vma->vm_file;
+	u64 file = fd_file(c->first + i);
+	struct file_key key = {};
+	u32 *known;
 
-	found->off = (vma->vm_pgoff << PAGE_SHIFT) + found->addr - vma->vm_start;
-	if (file)
-		found->file = file_id(file);
+	if (!regular(file))
+		return 0;
+	key_of((u64)READ_AT(struct file, file, f_inode), &key);
+	known = bpf_map_lookup_elem(&files, &key);
+	if (known && last_reference(file))
+		emit_call(c->call, OP_CLOSE, open_flags(READ_AT(struct file, file, f_flags)), *known, 0, 0);
 	return 0;
 }
 
-/* Finds the mapped file; `call->pos` receives the offset in it. */
-static __always_inline void start_msync(struct call *call)
+/* Emits the closes of close_range() at its start, because the files are gone at its end. It does not fail. */
+static __always_inline void start_close_range(struct call *call)
 {
-	struct vma_found found = { .addr = call->arg[0] };
+	struct closing c = { .call = call, .first = call->arg[0] };
+	u32 last = call->arg[1], end = bpf_get_current_task_btf()->files->fdt->max_fds;
 
-	if (!(call->arg[2] & MS_SYNC))
-		return;
-	if (bpf_find_vma(bpf_get_current_task_btf(), call->arg[0], vma_file, &found, 0))
-		count(COUNT_MSYNC);
-	call->pos = found.off;
-	call->file = found.file;
-	call->active = found.file != 0;
+	call->gap.known = 0;
+	if (last < end)
+		end = last + 1;
+	if (c.first < end)
+		bpf_loop(end - c.first, close_one, &c, 0);
 }
 
 static __always_inline void start_file(struct call *call, u64 file, u32 id)
@@ -112,6 +117,8 @@ static __always_inline void start_file(struct call *call, u64 file, u32 id)
 	call->file_ptr = file;
 	call->pos = READ_AT(struct file, file, f_pos);
 	call->f_flags = READ_AT(struct file, file, f_flags);
+	if (call->f_flags & O_APPEND || call->nr == NR_PWRITEV2)
+		call->size = size_of(file);
 	call->active = 1;
 }
 
@@ -125,6 +132,8 @@ static __always_inline u64 early_file(struct pt_regs *regs, u32 what)
 		return (u32)regs->di == (u32)regs->si ? 0 : fd_file((u32)regs->si);
 	case START_FCNTL:
 		return sets_lock((u32)regs->si) ? fd_file((u32)regs->di) : 0;
+	case START_FADVISE:
+		return (u32)regs->r10 == POSIX_FADV_WILLNEED ? fd_file((u32)regs->di) : 0;
 	case START_FD4:
 		return regs->r10 & MAP_ANONYMOUS ? 0 : fd_file((u32)regs->r8);
 	default:
@@ -132,14 +141,84 @@ static __always_inline u64 early_file(struct pt_regs *regs, u32 what)
 	}
 }
 
+/* Whether an ioctl command shares, swaps or allocates extents of files. */
+static __always_inline bool is_extent_ioctl(u32 command)
+{
+	switch (command) {
+	case FICLONE:
+	case FICLONERANGE:
+	case 0xc0189436: /* FIDEDUPERANGE */
+	case 0x40305828: /* FS_IOC_RESVSP, _UNRESVSP, _RESVSP64, _UNRESVSP64, _ZERO_RANGE */
+	case 0x40305829:
+	case 0x4030582a:
+	case 0x4030582b:
+	case 0x40305839:
+	case 0x40285881: /* XFS_IOC_EXCHANGE_RANGE */
+	case 0xc028660f: /* EXT4_IOC_MOVE_EXT */
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether a call of START_MPROTECT and following may concern files. */
+static __always_inline bool concerns_files(struct pt_regs *regs, u32 what)
+{
+	switch (what) {
+	case START_MPROTECT:
+		return regs->dx & PROT_WRITE;
+	case START_MADVISE:
+		return (u32)regs->dx == MADV_REMOVE || (u32)regs->dx == MADV_WILLNEED;
+	case START_IOCTL:
+		return is_extent_ioctl(regs->si);
+	default: /* close_range without flags */
+		return !(u32)regs->dx;
+	}
+}
+
+/*
+ * A descriptor that is not a regular file's. Calls of 32-bit programs also end up here: they have other
+ * numbers and registers.
+ */
+static __noinline int not_regular(u64 file, u32 nr)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	if (!config.by_pid && !(bpf_get_current_task_btf()->thread_info.status & TS_COMPAT))
+		return 0;
+	if (!followed(tgid) || tgid == config.own_tgid)
+		return 0;
+	if (bpf_get_current_task_btf()->thread_info.status & TS_COMPAT)
+		count(COUNT_COMPAT);
+	else if (!closes(nr) && nr != NR_FCNTL && nr != NR_FLOCK)
+		count_device(file);
+	return 0;
+}
+
+/* Whether the thread is a recorder's (`THREAD_NAME` in src/recorder.rs), whose operations are left out. */
+static __always_inline bool is_recorder(struct task_struct *task)
+{
+	const char name[16] = "pw-recorder";
+
+	return *(u64 *)task->comm == *(u64 *)name && *(u32 *)(task->comm + 8) == *(u32 *)(name + 8);
+}
+
 static __always_inline void start(struct call *call, u32 what)
 {
 	switch (what) {
 	case START_MSYNC:
-		start_msync(call);
+		if (call->arg[2] & MS_SYNC)
+			start_mapped(call);
+		break;
+	case START_MADVISE:
+		start_mapped(call);
 		break;
 	case START_AIO:
 		aio_submit(call);
+		call->active = 1;
+		break;
+	case START_CLOSE_RANGE:
+		start_close_range(call);
 		call->active = 1;
 		break;
 	default:
@@ -161,10 +240,12 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long nr)
 	if (!what)
 		return 0;
 	/* Most calls of a server are on sockets and pipes: return before doing any other work for them. */
-	if (what <= START_FCNTL) {
+	if (what <= START_FADVISE) {
 		file = early_file(regs, what);
 		if (!regular(file))
-			return 0;
+			return not_regular(file, nr);
+	} else if (what >= START_MPROTECT && !concerns_files(regs, what)) {
+		return 0;
 	}
 	tgid = bpf_get_current_pid_tgid() >> 32;
 	if (!followed(tgid) || (what == START_ANNOUNCE) != (tgid == config.own_tgid))
@@ -177,6 +258,15 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long nr)
 		id = file_id(file);
 		if (!id)
 			return 0;
+	}
+	if (what == START_MPROTECT) {
+		start_mprotect(regs->di);
+		return 0;
+	}
+	if (what != START_ANNOUNCE && is_recorder(task)) {
+		if (id)
+			count(COUNT_RECORDERS);
+		return 0;
 	}
 	call = bpf_task_storage_get(&calls, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!call) {
@@ -280,8 +370,11 @@ static __always_inline void mapped(u64 mapping, u64 first, u64 last, u16 flags)
 	inode = (u64)READ_AT(struct address_space, mapping, host);
 	key_of(inode, &key);
 	file = bpf_map_lookup_elem(&files, &key);
-	if (!file)
+	if (!file) {
+		if (config.by_pid)
+			count(COUNT_UNKNOWN_FAULTS);
 		return;
+	}
 	io.op = OP_MAP;
 	io.flags = flags;
 	io.file = *file;

@@ -19,10 +19,13 @@ enum {
 	URING_CLOSE = 19,
 	URING_READ = 22,
 	URING_WRITE = 23,
+	URING_FADVISE = 24,
+	URING_MADVISE = 25,
 	URING_OPENAT2 = 28,
 	URING_SPLICE = 30,
 	URING_RENAMEAT = 35,
 	URING_UNLINKAT = 36,
+	URING_LINKAT = 39,
 	URING_FTRUNCATE = 55,
 	URING_READV_FIXED = 60,
 	URING_WRITEV_FIXED = 61,
@@ -52,7 +55,6 @@ static __always_inline bool uring_request(u64 req, struct pending *p)
 	case URING_READV_FIXED:
 		p->op = OP_READ;
 		p->off = READ_AT(struct io_rw, req, kiocb.ki_pos);
-		p->flags = rwf_flags(READ_AT(struct io_rw, req, flags));
 		return true;
 	case URING_WRITEV:
 	case URING_WRITE_FIXED:
@@ -60,22 +62,29 @@ static __always_inline bool uring_request(u64 req, struct pending *p)
 	case URING_WRITEV_FIXED:
 		p->op = OP_WRITE;
 		p->off = READ_AT(struct io_rw, req, kiocb.ki_pos);
-		p->flags = rwf_flags(READ_AT(struct io_rw, req, flags));
 		return true;
 	case URING_FSYNC:
 		p->op = READ_AT(struct io_sync, req, flags) & IORING_FSYNC_DATASYNC ? OP_FDATASYNC : OP_FSYNC;
 		return true;
 	case URING_SYNC_FILE_RANGE:
+		if (!(READ_AT(struct io_sync, req, flags) & SYNC_FILE_RANGE_WAIT)) {
+			count(COUNT_FLUSHES);
+			return false;
+		}
 		p->op = OP_FDATASYNC;
 		p->off = READ_AT(struct io_sync, req, off);
 		p->len = READ_AT(struct io_sync, req, len);
 		return true;
 	case URING_FALLOCATE:
 		mode = READ_AT(struct io_sync, req, mode);
-		p->op = mode & 0x12 ? OP_PUNCH : OP_ALLOCATE;
+		if (mode & FALLOCATE_MOVES) {
+			count(COUNT_COLLAPSE);
+			return false;
+		}
+		p->op = mode & FALLOCATE_ZEROES ? OP_PUNCH : OP_ALLOCATE;
 		p->off = READ_AT(struct io_sync, req, off);
 		p->len = READ_AT(struct io_sync, req, len);
-		return !(mode & 0x28);
+		return true;
 	case URING_FTRUNCATE:
 		p->op = OP_TRUNCATE;
 		p->off = READ_AT(struct io_ftrunc, req, len);
@@ -86,7 +95,18 @@ static __always_inline bool uring_request(u64 req, struct pending *p)
 	case URING_SPLICE:
 	case URING_RENAMEAT:
 	case URING_UNLINKAT:
+	case URING_LINKAT:
 		count(COUNT_URING_NAMES);
+		return false;
+	case URING_FADVISE:
+		if (bpf_core_type_exists(struct io_fadvise) &&
+		    READ_AT(struct io_fadvise, req, advice) == POSIX_FADV_WILLNEED)
+			count(COUNT_READAHEAD);
+		return false;
+	case URING_MADVISE:
+		if (bpf_core_type_exists(struct io_madvise) &&
+		    READ_AT(struct io_madvise, req, advice) == MADV_REMOVE)
+			count(COUNT_URING_NAMES);
 		return false;
 	default:
 		return false;
@@ -101,16 +121,39 @@ static __always_inline int uring_submitted(u64 req)
 	if (!followed(id >> 32) || !uring_request(req, &p))
 		return 0;
 	if (!(READ_AT(struct io_kiocb, req, flags) & REQ_F_FIXED_FILE)) {
-		p.file = file_id(fd_file(READ_AT(struct io_kiocb, req, cqe.fd)));
-		if (!p.file)
+		u64 file = fd_file(READ_AT(struct io_kiocb, req, cqe.fd));
+
+		p.file = file_id(file);
+		if (!p.file) {
+			count_device(file);
 			return 0;
+		}
 	}
 	p.t = bpf_ktime_get_ns();
 	p.tgid = id >> 32;
 	p.pid = id;
-	if (bpf_map_update_elem(&uring, &req, &p, BPF_ANY))
+	if (!bpf_map_update_elem(&uring, &req, &p, BPF_NOEXIST))
+		return 0;
+	/* The kernel has reused the request: it ended without a completion entry. */
+	if (bpf_map_update_elem(&uring, &req, &p, BPF_EXIST))
 		count(COUNT_TABLE_FULL);
+	else
+		count(COUNT_URING_SILENT);
 	return 0;
+}
+
+/*
+ * Returns the start of a finished transfer of `res` bytes. The request's offset is not used for an append,
+ * nor for a transfer at the file's own position (-1). In both cases, the kernel sets the request's position,
+ * and has advanced it by now.
+ */
+static __always_inline u64 uring_start(u64 req, struct pending *p, s64 res)
+{
+	bool append = p->op == OP_WRITE && READ_AT(struct io_rw, req, kiocb.ki_flags) & RWF_APPEND;
+
+	if (!append && p->off != -1)
+		return p->off;
+	return READ_AT(struct io_rw, req, kiocb.ki_pos) - res;
 }
 
 static __always_inline int uring_completed(u64 req)
@@ -125,19 +168,27 @@ static __always_inline int uring_completed(u64 req)
 	res = READ_AT(struct io_kiocb, req, cqe.res);
 	file = (u64)READ_AT(struct io_kiocb, req, file);
 	io.file = file_id(file);
-	if (res >= 0 && io.file) {
+	if (p->opcode != READ_AT(struct io_kiocb, req, opcode) || (p->file && p->file != io.file)) {
+		/* Another request, which is not recorded: that of `p` ended without a completion entry. */
+		count(COUNT_URING_SILENT);
+	} else if (res >= 0 && io.file) {
 		io.op = p->op;
-		io.flags = p->flags | open_flags(READ_AT(struct file, file, f_flags)) | FLAG_URING;
+		io.flags = FLAG_URING;
+		if (p->op <= OP_WRITE)
+			io.flags |= call_flags(READ_AT(struct file, file, f_flags), READ_AT(struct io_rw, req, flags));
+		else
+			io.flags |= open_flags(READ_AT(struct file, file, f_flags));
+		if (p->op == OP_READ)
+			io.flags &= ~FLAG_APPEND;
 		io.t = p->t;
 		io.dur = bpf_ktime_get_ns() - p->t;
-		io.off = p->off;
-		/* An offset of -1 means the file's own position, which has advanced by now. */
-		if (p->off == -1)
-			io.off = READ_AT(struct file, file, f_pos) - res;
+		io.off = p->op <= OP_WRITE ? uring_start(req, p, res) : p->off;
 		io.len = p->op <= OP_WRITE ? res : p->len;
 		io.tgid = p->tgid;
 		io.pid = p->pid;
 		emit(&io);
+	} else if (!io.file) {
+		count_device(file);
 	}
 	bpf_map_delete_elem(&uring, &req);
 	return 0;

@@ -38,7 +38,7 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
-enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_RB_NO_WAKEUP = 1 };
@@ -65,6 +65,8 @@ struct inode {
 	unsigned long i_ino;
 	s64 i_size;
 	u32 i_generation;
+	u32 i_nlink;
+	u32 i_flags;
 };
 
 struct qstr {
@@ -106,6 +108,12 @@ struct file {
 	struct path f_path;
 	s64 f_pos;
 	file_ref_t f_ref;
+};
+
+/* The open file of the file system below a stacked one, since 6.5. `user_path` is that of the stacked file. */
+struct backing_file {
+	struct file file;
+	struct path user_path;
 };
 
 /* `struct file` before 6.13, with a plain reference count. */
@@ -169,6 +177,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct sched_entity se;
 	struct sched_info sched_info;
+	char comm[16];
 };
 
 struct address_space {
@@ -179,12 +188,14 @@ struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
 	unsigned long vm_pgoff;
+	unsigned long vm_flags;
 	struct file *vm_file;
 };
 
 struct kiocb {
 	struct file *ki_filp;
 	s64 ki_pos;
+	int ki_flags;
 };
 
 struct io_rw {
@@ -201,6 +212,14 @@ struct io_sync {
 
 struct io_ftrunc {
 	s64 len;
+};
+
+struct io_fadvise {
+	u32 advice;
+};
+
+struct io_madvise {
+	u32 advice;
 };
 
 struct io_cqe {

@@ -58,6 +58,16 @@ pub enum Error {
         /// The process id.
         pid: u32,
     },
+    /// The number is that of a thread.
+    #[error(
+        "cannot record process {tid}: it is a thread of process {pid}\nhint: record the process, with --pid {pid}"
+    )]
+    Thread {
+        /// The number.
+        tid: u32,
+        /// The process of the thread.
+        pid: u32,
+    },
     /// A file of the kernel's interface (`/proc`, `/sys`) cannot be read.
     #[error("cannot read {}: {source}", quoted(path))]
     Read {

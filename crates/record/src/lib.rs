@@ -24,8 +24,8 @@
 //! A trace lists what was not seen (`Meta::unseen`). Two facts are invisible to any probe set of this kind: the order
 //! of two overlapping transfers by two threads at the position of *one* descriptor, and what a program writes to a page
 //! that is already mapped. A [`poolwright_trace::Op::Map`] with a duration is a call of `mmap`, one without is a page
-//! fault. A failed call makes no event, and a descriptor closed by the end of its process or by `close_range` makes no
-//! [`poolwright_trace::Op::Close`].
+//! fault. A failed call makes no event, and a descriptor closed by the end of its process makes no
+//! [`poolwright_trace::Op::Close`]. `docs/recorded-io.md` has a table of the ways to do I/O, which a test makes.
 //!
 //! An operation of a plain system call also records what its thread did since its previous operation
 //! ([`poolwright_trace::Gap`]): `bpf/gap.h` reads the scheduler's statistics of the thread, and the tracepoint
@@ -39,8 +39,10 @@ mod cpu;
 mod error;
 mod loader;
 mod mounts;
+mod names;
 mod probes;
 mod recorder;
+mod roots;
 mod sink;
 mod subject;
 mod summary;

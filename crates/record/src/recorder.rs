@@ -1,6 +1,7 @@
 //! Runs a recording: moves events from the ring buffer to the trace until the recording ends.
 
 use std::cell::RefCell;
+use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -16,8 +17,9 @@ use crate::cpu::CpuSampler;
 use crate::error::{Error, Result};
 use crate::loader::{Config, Probes};
 use crate::probes::{COUNTER_REAPED, COUNTER_SILENT, COUNTERS};
+use crate::roots::{Announcing, Roots};
 use crate::sink::{Sink, Watcher};
-use crate::subject::{self, Roots, Subject};
+use crate::subject::{self, Subject};
 use crate::summary::{Ended, Summary};
 use crate::support::first_permitted;
 use crate::tracker::Tracker;
@@ -35,8 +37,13 @@ const SLEEP_MAX: Duration = Duration::from_millis(40);
 /// Size of a record with its header in the ring buffer, in bytes.
 const RECORD_BYTES: usize = 80;
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
-/// The interval of checks whether a followed process still runs.
+/// The interval of checks whether a followed process still runs, and whether a directory has new links.
 const SUBJECT_EVERY: Duration = Duration::from_millis(100);
+/// The interval of checks whether something was mounted.
+const MOUNTS_EVERY: Duration = Duration::from_secs(1);
+/// Recorders leave out the operations of threads with this name (`is_recorder()` in `bpf/syscall.bpf.c`): what another recorder
+/// reads in a database's directory is no load.
+const THREAD_NAME: &CStr = c"pw-recorder";
 
 /// Options of a recording.
 #[derive(Clone, Debug)]
@@ -82,7 +89,29 @@ pub struct Recorder {
     cpu: CpuSampler,
     sleep: Duration,
     ring_bytes: usize,
-    _roots: Roots,
+    roots: Roots,
+    mounts: Vec<MountEntry>,
+    mounts_read: Instant,
+    _thread_name: ThreadName,
+}
+
+/// Names this thread, until it is dropped.
+struct ThreadName(Option<CString>);
+
+impl ThreadName {
+    fn set() -> ThreadName {
+        let old = rustix::thread::name().ok();
+        let _ = rustix::thread::set_name(THREAD_NAME);
+        ThreadName(old)
+    }
+}
+
+impl Drop for ThreadName {
+    fn drop(&mut self) {
+        if let Some(old) = &self.0 {
+            let _ = rustix::thread::set_name(old);
+        }
+    }
 }
 
 /// The data that the ring buffer's callback writes to.
@@ -137,6 +166,7 @@ impl Recorder {
         ring_bytes: u64,
         create: impl FnOnce(Meta) -> Result<Sink>,
     ) -> Result<Recorder> {
+        let thread_name = ThreadName::set();
         let subject = subject.checked()?;
         let ring_bytes = ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
         let config = Config { dir: subject.dir(), ring_bytes: ring_bytes as u32 };
@@ -149,7 +179,7 @@ impl Recorder {
             Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(sink)), failed: None, taken: 0 }));
         let callback_inbox = Rc::clone(&inbox);
         let ring = probes.ring(move |bytes| callback_inbox.borrow_mut().take(bytes))?;
-        let roots = subject::announce(&subject, &probes, &mounts, || drain(&ring, &inbox).map(drop))?;
+        let roots = subject::announce(&subject, &probes, &mounts, &mut || drain(&ring, &inbox).map(drop))?;
         let start_ns = probes.start_ns()?;
         let started = Instant::now();
         let mut recorder = Recorder {
@@ -161,15 +191,18 @@ impl Recorder {
             cpu: CpuSampler::new(started),
             ring_bytes: ring_bytes as usize,
             subject,
-            _roots: roots,
+            roots,
+            mounts,
+            mounts_read: started,
+            _thread_name: thread_name,
         };
-        recorder.begin(mounts, start_ns)?;
+        recorder.begin(start_ns)?;
         Ok(recorder)
     }
 
-    fn begin(&mut self, mounts: Vec<MountEntry>, start_ns: u64) -> Result<()> {
+    fn begin(&mut self, start_ns: u64) -> Result<()> {
         let layout = layout_of(&self.subject);
-        let roots = self._roots.paths.clone();
+        let (roots, mounts) = (self.roots.paths.clone(), self.mounts.clone());
         let set = self.probes.set;
         self.with_tracker(|tracker| {
             tracker.sink().meta_mut().probe_set = set.to_owned();
@@ -203,6 +236,7 @@ impl Recorder {
                 if matches!(self.subject, Subject::Pid(_)) && !survivor.exists(&self.probes)? {
                     break Ended::SubjectGone;
                 }
+                self.follow_changes(now)?;
             }
             if self.cpu.is_due(now) {
                 self.sample_cpu(now)?;
@@ -215,6 +249,42 @@ impl Recorder {
             self.pause(taken);
         };
         self.finish(ended)
+    }
+
+    /// Follows what the directory leads to now: links, mounts, another directory of that name.
+    fn follow_changes(&mut self, now: Instant) -> Result<()> {
+        if self.subject.dir().is_none() {
+            return Ok(());
+        }
+        let leads = self.with_tracker(|tracker| Ok(tracker.take_leads()))?;
+        let mut mounts = None;
+        if now.duration_since(self.mounts_read) >= MOUNTS_EVERY {
+            self.mounts_read = now;
+            mounts = mountinfo::read().ok().filter(|read| *read != self.mounts);
+        }
+        if leads.is_empty() && mounts.is_none() && !self.roots.is_outdated() {
+            return Ok(());
+        }
+        if let Some(mounts) = &mounts {
+            self.mounts.clone_from(mounts);
+            self.with_tracker(|tracker| {
+                tracker.set_mounts(mounts.clone());
+                Ok(())
+            })?;
+        }
+        self.probes.set_announcing(true)?;
+        let (ring, inbox) = (&self.ring, &self.inbox);
+        let mut announcing = Announcing {
+            drain: &mut || drain(ring, inbox).map(drop),
+            named: &mut |path| {
+                let mut inbox = inbox.borrow_mut();
+                inbox.tracker.as_mut().expect("the tracker exists until the end").add_root(path.to_owned());
+                Ok(())
+            },
+        };
+        let followed = self.roots.follow_changes(mounts.as_deref(), leads, &mut announcing);
+        self.probes.set_announcing(false)?;
+        followed
     }
 
     fn sample_cpu(&mut self, now: Instant) -> Result<()> {
@@ -264,16 +334,18 @@ impl Recorder {
             self.with_tracker(|tracker| tracker.take(wire::Record::Io(io)))?;
         }
         let in_flight = self.probes.pending("uring")?;
-        // Requests on fixed files (number 0) may belong to any process.
+        let tracker = self.inbox.borrow_mut().tracker.take().expect("the tracker is taken only here");
+        // A request on a fixed file (number 0) may be on any file.
         counters[COUNTER_SILENT] += in_flight
             .iter()
             .filter_map(|value| wire::decode_pending(value))
-            .filter(|io| io.file != 0)
+            .filter(|io| io.file != 0 || tracker.used_by(io.pid))
             .count() as u64;
-        let tracker = self.inbox.borrow_mut().tracker.take().expect("the tracker is taken only here");
         let bytes = tracker.bytes();
-        let unseen = self.unseen(&counters, &tracker);
-        let mut sink = tracker.end()?;
+        let (mut sink, unresolved) = tracker.end()?;
+        let mut unseen = self.unseen(&counters)?;
+        unseen.extend(self.roots.unseen());
+        unseen.extend(unresolved);
         let meta = sink.meta_mut();
         meta.duration_ns = duration.as_nanos() as u64;
         meta.lost_events = counters[0];
@@ -284,10 +356,10 @@ impl Recorder {
         Ok(Summary { trace: sink.finish()?, meta, bytes, ended })
     }
 
-    fn unseen(&self, counters: &[u64], tracker: &Tracker) -> Vec<(String, u64)> {
+    fn unseen(&self, counters: &[u64]) -> Result<Vec<(String, u64)>> {
         let missing = self.probes.unseen.iter().map(|what| ((*what).to_owned(), 0));
         let counted = COUNTERS.iter().zip(counters).skip(1).filter(|(_, n)| **n > 0);
-        missing.chain(counted.map(|(what, n)| ((*what).to_owned(), *n))).chain(tracker.unseen()).collect()
+        Ok(missing.chain(counted.map(|(what, n)| ((*what).to_owned(), *n))).collect())
     }
 
     fn with_tracker<T>(&self, act: impl FnOnce(&mut Tracker) -> Result<T>) -> Result<T> {

@@ -1,23 +1,15 @@
 //! The subject of a recording: a directory, or a process and its children.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::mountinfo::MountEntry;
 use poolwright_host::process::{self, ProcessStat};
-use poolwright_trace::{layout, path_text};
 
 use crate::error::{Error, Result};
 use crate::loader::Probes;
-
-/// `O_PATH`: a descriptor that refers to the file without opening it (`open(2)`).
-const O_PATH: i32 = 0o10000000;
-/// The number of files announced between two reads of the ring buffer.
-const BATCH: usize = 256;
-/// The maximum number of files announced; the programs see others when they are used.
-const MAX_ANNOUNCED: usize = 500_000;
+use crate::roots::{Announcing, Roots, is_on_overlay, show};
 
 /// The subject of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +24,7 @@ impl Subject {
     /// Returns the spelling in a trace's `subject`.
     pub fn describe(&self) -> String {
         match self {
-            Subject::Dir(dir) => format!("dir:{}", path_text::encode(dir)),
+            Subject::Dir(dir) => format!("dir:{}", poolwright_trace::path_text::encode(dir)),
             Subject::Pid(pid) => format!("pid:{pid}"),
         }
     }
@@ -58,18 +50,15 @@ impl Subject {
                 });
                 found.map(Subject::Dir).map_err(|source| Error::Directory { path, source })
             }
-            Subject::Pid(pid) if alive(pid) => Ok(Subject::Pid(pid)),
+            Subject::Pid(pid) if alive(pid) => match process::thread_group(pid as i32) {
+                Some(process) if process as u32 != pid => {
+                    Err(Error::Thread { tid: pid, pid: process as u32 })
+                }
+                _ => Ok(Subject::Pid(pid)),
+            },
             Subject::Pid(pid) => Err(Error::Process { pid }),
         }
     }
-}
-
-/// The followed directories: first the given one, then those mounted below it, and those to which links of the database lead, by the
-/// names of the links. They stay open because the programs
-/// identify them by address.
-pub(crate) struct Roots {
-    pub paths: Vec<PathBuf>,
-    _open: Vec<File>,
 }
 
 /// Announces the subject to the programs. It calls `drain` periodically to empty the ring buffer.
@@ -77,31 +66,19 @@ pub(crate) fn announce(
     subject: &Subject,
     probes: &Probes,
     mounts: &[MountEntry],
-    mut drain: impl FnMut() -> Result<()>,
+    drain: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Roots> {
     probes.set_announcing(true)?;
-    let mut roots = Roots { paths: Vec::new(), _open: Vec::new() };
+    let mut roots = Roots::default();
     match subject {
         Subject::Dir(dir) => {
-            let below = mountinfo::below(mounts, dir).map(|mount| mount.point.as_path());
-            let links = layout::linked_directories_below(dir);
-            for path in std::iter::once(dir.as_path()).chain(below).chain(links.iter().map(PathBuf::as_path))
-            {
-                // Skip a mount that another mount hides, or that has been removed since.
-                let Some(file) = show(path).filter(|_| !roots.paths.iter().any(|known| known == path)) else {
-                    continue;
-                };
-                roots.paths.push(path.to_owned());
-                roots._open.push(file);
-            }
-            for path in std::iter::once(dir).chain(&links) {
-                show_files(path, &mut drain)?;
-            }
+            let mut announcing = Announcing { drain, named: &mut |_| Ok(()) };
+            roots.follow(dir, mounts, &mut announcing)?;
         }
         Subject::Pid(pid) => {
             // There is no directory to announce, but this call sets the start of the clock.
             show(Path::new("/proc/self"));
-            follow_family(*pid, probes, &mut drain)?;
+            roots.overlay = follow_family(*pid, probes, drain)?;
         }
     }
     probes.set_announcing(false)?;
@@ -111,43 +88,11 @@ pub(crate) fn announce(
     Ok(roots)
 }
 
-/// Opens a path and calls `statx` on the descriptor, which the programs recognize as an announcement.
-fn show(path: &Path) -> Option<File> {
-    let file = OpenOptions::new().read(true).custom_flags(O_PATH).open(path).ok()?;
-    file.metadata().ok()?;
-    Some(file)
-}
-
-fn show_files(dir: &Path, drain: &mut impl FnMut() -> Result<()>) -> Result<()> {
-    let mut todo = vec![dir.to_owned()];
-    let mut shown = 0;
-    while let Some(dir) = todo.pop() {
-        // A directory that vanishes or cannot be read has no files to announce.
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
-        for entry in entries.flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => todo.push(entry.path()),
-                Ok(kind) if kind.is_file() => {
-                    show(&entry.path());
-                    shown += 1;
-                    if shown % BATCH == 0 {
-                        drain()?;
-                    }
-                }
-                _ => {}
-            }
-        }
-        if shown >= MAX_ANNOUNCED {
-            break;
-        }
-    }
-    drain()
-}
-
 /// Follows the process and all its descendants, and announces their open files. Repeats until there are no new
-/// children: the fork tracepoint adds only those of followed processes.
-fn follow_family(pid: u32, probes: &Probes, drain: &mut impl FnMut() -> Result<()>) -> Result<()> {
+/// children: the fork tracepoint adds only those of followed processes. Returns whether a process has mapped a file on overlayfs.
+fn follow_family(pid: u32, probes: &Probes, drain: &mut dyn FnMut() -> Result<()>) -> Result<bool> {
     let mut known = vec![pid];
+    let mut overlay = false;
     follow(pid, probes)?;
     loop {
         let before = known.len();
@@ -162,12 +107,15 @@ fn follow_family(pid: u32, probes: &Probes, drain: &mut impl FnMut() -> Result<(
         }
     }
     for pid in known {
-        process::descriptors(pid as i32).for_each(|link| drop(show(&link)));
+        process::descriptors(pid as i32).for_each(|link| show(&link));
         drain()?;
-        process::mapped_files(pid as i32).for_each(|link| drop(show(&link)));
+        for link in process::mapped_files(pid as i32) {
+            show(&link);
+            overlay |= is_on_overlay(&link);
+        }
         drain()?;
     }
-    Ok(())
+    Ok(overlay)
 }
 
 /// Follows a process. The programs see the end of each followed process, except of one that passed the tracepoint

@@ -1,6 +1,6 @@
 //! Converts the programs' records to events, and tracks the current name and size of each file.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
@@ -10,23 +10,15 @@ use poolwright_trace::{Event, File, Flags, Op, path_text};
 
 use crate::error::Result;
 use crate::mounts;
+use crate::names::{NamedFile, Names};
+use crate::roots;
 use crate::sink::Sink;
-use crate::wire::{EntryPath, Io, Name, NewFile, Record};
+use crate::wire::{EntryPath, Io, Name, Naming, NewFile, Record};
 
 /// [`Event::offset`] of a rename onto a name that did not exist: the largest offset that a trace can store.
 pub const NO_FILE: u64 = i64::MAX as u64;
 /// `RENAME_EXCHANGE` (`renameat2(2)`).
 const EXCHANGE: u64 = 2;
-
-struct TrackedFile {
-    path: PathBuf,
-    /// The file's id in the trace, assigned with its first event.
-    id: Option<u32>,
-    dev: u32,
-    ino: u64,
-    size: u64,
-    unlinked: bool,
-}
 
 /// Receives records in the order of the ring buffer, and writes events.
 pub(crate) struct Tracker {
@@ -35,9 +27,9 @@ pub(crate) struct Tracker {
     start_ns: u64,
     roots: Vec<PathBuf>,
     mounts: Vec<MountEntry>,
-    /// Indexed by the number that the BPF programs assign.
-    known: Vec<Option<TrackedFile>>,
-    by_path: HashMap<PathBuf, u32>,
+    names: Names,
+    /// Paths that may lead out of the followed directories: links made since they were last taken.
+    leads: Vec<PathBuf>,
     /// Records that arrived before the followed directories were known.
     waiting: Vec<Record>,
     ready: bool,
@@ -47,6 +39,7 @@ pub(crate) struct Tracker {
     last_pid: u32,
     undecodable: u64,
     unresolved: u64,
+    truncated: u64,
 }
 
 impl Tracker {
@@ -57,8 +50,8 @@ impl Tracker {
             start_ns: 0,
             roots: Vec::new(),
             mounts: Vec::new(),
-            known: Vec::new(),
-            by_path: HashMap::new(),
+            names: Names::default(),
+            leads: Vec::new(),
             waiting: Vec::new(),
             ready: false,
             bytes: 0,
@@ -66,6 +59,7 @@ impl Tracker {
             last_pid: 0,
             undecodable: 0,
             unresolved: 0,
+            truncated: 0,
         }
     }
 
@@ -89,6 +83,21 @@ impl Tracker {
             self.take(record)?;
         }
         Ok(())
+    }
+
+    /// Adds a directory or file that is followed from now on. Its number is that of its position.
+    pub fn add_root(&mut self, path: PathBuf) {
+        self.roots.push(path);
+    }
+
+    /// Replaces the table of mounts.
+    pub fn set_mounts(&mut self, mounts: Vec<MountEntry>) {
+        self.mounts = mounts;
+    }
+
+    /// Takes the paths that may lead out of the followed directories.
+    pub fn take_leads(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.leads)
     }
 
     /// Processes the next record.
@@ -120,6 +129,11 @@ impl Tracker {
         self.bytes
     }
 
+    /// Whether the process has an event.
+    pub fn used_by(&self, pid: u32) -> bool {
+        self.pids.contains(&pid)
+    }
+
     /// Returns the processes with an event. The caller may remove those that have ended.
     pub fn pids(&mut self) -> &mut BTreeSet<u32> {
         self.last_pid = 0;
@@ -131,29 +145,22 @@ impl Tracker {
         &mut self.sink
     }
 
-    /// Returns the tracker's entries of `unseen`.
-    pub fn unseen(&self) -> Vec<(String, u64)> {
-        let counts = [
-            ("records that could not be decoded", self.undecodable),
-            ("renames, unlinks or truncates of names that could not be resolved", self.unresolved),
-        ];
-        counts.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect()
-    }
-
-    /// Updates paths and sizes, and returns the sink.
+    /// Updates paths and sizes, and returns the sink and the tracker's entries of `unseen`.
     ///
     /// # Errors
     /// [`Error::Trace`](crate::Error::Trace) if the trace lacks a file that the tracker knows.
-    pub fn end(mut self) -> Result<Sink> {
+    pub fn end(mut self) -> Result<(Sink, Vec<(String, u64)>)> {
+        let mut astray = 0;
         let layout = self.layout.or_else(|| {
             // The database did not exist yet when the recording began.
             layout::detect_paths(self.sink.files().iter().map(|file| file.path.as_str()))
         });
-        for known in self.known.iter().flatten() {
+        for known in self.names.files() {
             let Some(id) = known.id else { continue };
-            let size = if known.unlinked { known.size } else { size_now(known).unwrap_or(known.size) };
+            let now = if known.unlinked() { None } else { known.now() };
+            astray += u64::from(!known.unlinked() && now.is_none());
             let file = self.sink.file_mut(id)?;
-            file.size = size;
+            file.size = now.flatten().unwrap_or(known.size);
             file.path = path_text::encode(&known.path);
             // A log that was renamed may have a different purpose now; its role is that of the name under which it was
             // used.
@@ -161,25 +168,40 @@ impl Tracker {
                 file.role = layout::role(layout, &known.path).name().to_owned();
             }
         }
-        Ok(self.sink)
+        let counts = [
+            ("records that could not be decoded", self.undecodable),
+            ("renames, links, unlinks or truncates of names that could not be resolved", self.unresolved),
+            ("files whose path is too long to be recorded", self.truncated),
+            ("files whose last name is not known (renamed or removed out of the recorder's sight)", astray),
+        ];
+        let unseen =
+            counts.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| (what.to_owned(), n)).collect();
+        Ok((self.sink, unseen))
     }
 
     fn new_file(&mut self, file: NewFile) {
-        let path = self.location(&file.location);
-        let path = if file.location.truncated { Path::new("…").join(path) } else { path };
-        let index = file.file as usize;
-        if self.known.len() <= index {
-            self.known.resize_with(index + 1, || None);
+        let mut path = self.location(&file.location);
+        if file.location.truncated {
+            self.truncated += 1;
+            path = Path::new("…").join(path.strip_prefix("/").unwrap_or(&path));
         }
-        self.by_path.insert(path.clone(), file.file);
-        self.known[index] = Some(TrackedFile {
-            path,
-            id: None,
-            dev: file.location.dev,
-            ino: file.ino,
-            size: file.size,
-            unlinked: false,
-        });
+        let leads = path.extension().is_some_and(|extension| extension == roots::LINK_FILE);
+        if leads && !self.roots.is_empty() {
+            self.leads.push(path.clone());
+        }
+        self.names.add(
+            file.file,
+            NamedFile {
+                path,
+                others: Vec::new(),
+                links: file.links,
+                id: None,
+                dev: file.location.dev,
+                ino: file.ino,
+                size: file.size,
+                leads,
+            },
+        );
     }
 
     /// Returns the absolute path of an entry.
@@ -196,7 +218,7 @@ impl Tracker {
 
     /// Returns the file's id in the trace, assigning it on the first event.
     fn id(&mut self, number: u32) -> Option<u32> {
-        let known = self.known.get_mut(number as usize)?.as_mut()?;
+        let known = self.names.get_mut(number)?;
         if let Some(id) = known.id {
             return Some(id);
         }
@@ -223,9 +245,14 @@ impl Tracker {
             self.last_pid = io.pid;
             self.pids.insert(io.pid);
         }
-        if let Some(Some(known)) = self.known.get_mut(io.file as usize) {
+        if let Some(known) = self.names.get_mut(io.file) {
             match io.op {
-                Op::Write => known.size = known.size.max(io.off.saturating_add(io.len)),
+                Op::Write => {
+                    known.size = known.size.max(io.off.saturating_add(io.len));
+                    if known.leads && !self.roots.is_empty() {
+                        self.leads.push(known.path.clone());
+                    }
+                }
                 Op::Truncate => known.size = io.off,
                 Op::Open => known.size = io.len,
                 _ => {}
@@ -247,64 +274,62 @@ impl Tracker {
     }
 
     fn name(&mut self, name: &Name) -> Result<()> {
-        let Some(from) = self.resolve(&name.from_dir, &name.from) else { return Ok(()) };
-        if name.op == Op::Rename {
-            let to = self.resolve(&name.to_dir, &name.to);
-            return self.rename(name, &from, to);
+        if name.cut {
+            self.unresolved += 1;
+            return Ok(());
         }
-        let Some(&number) = self.by_path.get(&from) else { return Ok(()) };
-        let offset = if name.op == Op::Truncate { name.arg } else { 0 };
-        if name.op == Op::Unlink {
-            self.by_path.remove(&from);
-            if let Some(Some(known)) = self.known.get_mut(number as usize) {
-                known.unlinked = true;
+        let Some(from) = self.resolve(&name.from_dir, &name.from) else { return Ok(()) };
+        let to = match name.what {
+            Naming::Op(Op::Rename) | Naming::Link => self.resolve(&name.to_dir, &name.to).unwrap_or_default(),
+            _ => PathBuf::new(),
+        };
+        match name.what {
+            Naming::Symlink => self.leads.push(from),
+            Naming::Link => {
+                if let Some(number) = self.names.at(&from).or_else(|| self.names.same_file(&to)) {
+                    self.names.link(number, to);
+                }
+            }
+            Naming::Op(Op::Rename) => return self.rename(name, &from, to),
+            Naming::Op(Op::Unlink) => {
+                if let Some(number) = self.names.unlink(&from) {
+                    return self.io(event_of(name, Op::Unlink, number, 0));
+                }
+            }
+            Naming::Op(op) => {
+                if let Some(number) = self.names.at(&from).or_else(|| self.names.same_file(&from)) {
+                    return self.io(event_of(name, op, number, name.arg));
+                }
             }
         }
-        self.io(event_of(name, number, offset))
+        Ok(())
     }
 
-    fn rename(&mut self, name: &Name, from: &Path, to: Option<PathBuf>) -> Result<()> {
-        let to = to.unwrap_or_default();
+    fn rename(&mut self, name: &Name, from: &Path, to: PathBuf) -> Result<()> {
         if from == to {
             return Ok(());
         }
-        let Some(number) = self.by_path.remove(from) else {
-            self.rename_dir(from, &to);
+        let Some(number) = self.names.at(from) else {
+            if name.arg & EXCHANGE == 0
+                && let Some(replaced) = self.names.unlink(&to)
+            {
+                self.io(event_of(name, Op::Unlink, replaced, 0))?;
+            }
+            self.names.rename_directory(from, &to);
+            if self.roots.iter().any(|root| to.starts_with(root)) && to.is_symlink() {
+                self.leads.push(to);
+            }
             return Ok(());
         };
-        let replaced = self.by_path.remove(&to);
+        let replaced = self.names.at(&to).filter(|replaced| *replaced != number);
         let offset = replaced.and_then(|number| self.id(number)).map_or(NO_FILE, u64::from);
-        self.moved(number, to);
-        match replaced {
-            Some(other) if name.arg & EXCHANGE != 0 => self.moved(other, from.to_owned()),
-            Some(other) => {
-                if let Some(Some(known)) = self.known.get_mut(other as usize) {
-                    known.unlinked = true;
-                }
-            }
-            None => {}
+        if name.arg & EXCHANGE != 0 {
+            self.names.exchange(from, &to);
+        } else {
+            self.names.unlink(&to);
+            self.names.rename(number, from, to);
         }
-        self.io(event_of(name, number, offset))
-    }
-
-    fn moved(&mut self, number: u32, to: PathBuf) {
-        if let Some(Some(known)) = self.known.get_mut(number as usize) {
-            known.path.clone_from(&to);
-        }
-        self.by_path.insert(to, number);
-    }
-
-    /// Updates the paths of the files in a renamed directory.
-    fn rename_dir(&mut self, from: &Path, to: &Path) {
-        let inside: Vec<(u32, PathBuf)> = self
-            .by_path
-            .iter()
-            .filter_map(|(path, &number)| Some((number, path.strip_prefix(from).ok()?.to_owned())))
-            .collect();
-        for (number, rest) in inside {
-            self.by_path.remove(&from.join(&rest));
-            self.moved(number, to.join(rest));
-        }
+        self.io(event_of(name, Op::Rename, number, offset))
     }
 
     /// Returns the absolute path of a name passed to a call, with links in its directories resolved, or `None` if it
@@ -315,7 +340,7 @@ impl Tracker {
             return None;
         }
         let path = normal(&self.location(dir).join(name));
-        if self.by_path.contains_key(&path) {
+        if self.names.at(&path).is_some() {
             return Some(path);
         }
         // The path may contain a link. The directory still exists, although the name may be gone.
@@ -327,15 +352,9 @@ impl Tracker {
     }
 }
 
-fn event_of(name: &Name, file: u32, off: u64) -> Io {
-    let Name { op, pid, tid, t, dur, gap, .. } = *name;
+fn event_of(name: &Name, op: Op, file: u32, off: u64) -> Io {
+    let Name { pid, tid, t, dur, gap, .. } = *name;
     Io { op, flags: Flags::default(), file, t, dur, off, len: 0, pid, tid, gap }
-}
-
-fn size_now(known: &TrackedFile) -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
-    let found = std::fs::symlink_metadata(&known.path).ok()?;
-    (found.ino() == known.ino).then_some(found.len())
 }
 
 /// Removes `.` and `..` components.

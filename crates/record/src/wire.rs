@@ -5,18 +5,21 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use poolwright_trace::{Flags, Gap, Op};
 
-/// `PATH_DEPTH`, `PATH_BYTES + NAME_SLOT`, `USER_PATH` and `NO_ROOT` of `bpf/record.h`.
-const PATH_DEPTH: usize = 40;
-const PATH_BYTES: usize = 1024 + 256;
-const USER_PATH: usize = 1024;
-const NO_ROOT: u8 = 255;
+/// `NAMES_BYTES`, `USER_PATH` and `NO_ROOT` of `bpf/record.h`.
+const NAMES_BYTES: usize = 16384;
+const USER_PATH: usize = 4096;
+const NO_ROOT: u16 = 0xffff;
 
-/// The exact sizes of the records, in bytes.
+/// The sizes of the records in bytes: without their names, of which only the used part is sent.
 const GAP: usize = 24;
 const IO: usize = 48 + GAP;
-const PATH: usize = 8 + PATH_DEPTH + PATH_BYTES;
-const FILE: usize = 32 + PATH;
-const NAME: usize = 40 + GAP + 2 * PATH + 2 * USER_PATH;
+const PATH: usize = 12;
+const FILE: usize = 32 + PATH + 4;
+const NAME: usize = 40 + GAP + 2 * PATH + 8;
+
+/// The numbers of name records that are not operations of a trace.
+const LINK: u8 = 200;
+const SYMLINK: u8 = 201;
 
 /// The operations, in the order of their numbers.
 const OPS: [Op; 15] = [
@@ -67,6 +70,8 @@ pub(crate) struct NewFile {
     pub ino: u64,
     pub size: u64,
     pub pid: u32,
+    /// The number of its names.
+    pub links: u32,
     pub location: EntryPath,
 }
 
@@ -74,7 +79,7 @@ pub(crate) struct NewFile {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EntryPath {
     /// The number of the followed directory.
-    pub root: Option<u8>,
+    pub root: Option<u16>,
     /// The kernel's device number, with the major number in the upper 12 bits.
     pub dev: u32,
     /// The names, outermost first.
@@ -83,10 +88,21 @@ pub(crate) struct EntryPath {
     pub truncated: bool,
 }
 
+/// The effect of a call with file names as arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// An operation of a trace.
+    Op(Op),
+    /// The first name's file got the second name.
+    Link,
+    /// A symbolic link was made.
+    Symlink,
+}
+
 /// A call with file names as arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Name {
-    pub op: Op,
+    pub what: Naming,
     pub pid: u32,
     pub tid: u32,
     pub t: u64,
@@ -99,14 +115,16 @@ pub(crate) struct Name {
     pub to_dir: EntryPath,
     /// The second name; empty if the call has only one.
     pub to: OsString,
+    /// Whether a name is cut.
+    pub cut: bool,
 }
 
 /// Decodes one record. Returns `None` if it is invalid, for example if programs and recorder are of different builds.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
     match (bytes.first()?, bytes.len()) {
         (1, IO) => io(bytes).map(Record::Io),
-        (2, FILE) => Some(Record::File(new_file(bytes))),
-        (3, NAME) => name(bytes).map(|n| Record::Name(Box::new(n))),
+        (2, FILE..) => new_file(bytes).map(Record::File),
+        (3, NAME..) => name(bytes).map(|n| Record::Name(Box::new(n))),
         _ => None,
     }
 }
@@ -133,49 +151,58 @@ fn gap(b: &[u8]) -> Option<Gap> {
     known.then_some(gap)
 }
 
-fn new_file(b: &[u8]) -> NewFile {
-    NewFile {
+fn new_file(b: &[u8]) -> Option<NewFile> {
+    Some(NewFile {
         file: u32_at(b, 4),
         ino: u64_at(b, 8),
         size: u64_at(b, 16),
         pid: u32_at(b, 24),
-        location: location(&b[32..]),
-    }
+        links: u32_at(b, 28),
+        location: location(&b[32..], &mut &b[FILE..])?,
+    })
 }
 
 fn name(b: &[u8]) -> Option<Name> {
+    let what = match b[1] {
+        LINK => Naming::Link,
+        SYMLINK => Naming::Symlink,
+        op => Naming::Op(*OPS.get(usize::from(op))?),
+    };
     let places = 40 + GAP;
-    let strings = places + 2 * PATH;
+    let mut names = &b[NAME..];
+    let from_dir = location(&b[places..], &mut names)?;
+    let to_dir = location(&b[places + PATH..], &mut names)?;
+    let [from_len, to_len] = [0, 4].map(|at| u32_at(b, places + 2 * PATH + at) as usize);
     Some(Name {
-        op: *OPS.get(usize::from(b[1]))?,
+        what,
         pid: u32_at(b, 4),
         tid: u32_at(b, 8),
         t: u64_at(b, 16),
         dur: u64_at(b, 24),
         arg: u64_at(b, 32),
         gap: gap(&b[40..]),
-        from_dir: location(&b[places..]),
-        to_dir: location(&b[places + PATH..]),
-        from: c_string(&b[strings..strings + USER_PATH]),
-        to: c_string(&b[strings + USER_PATH..]),
+        from_dir,
+        to_dir,
+        from: c_string(names.split_off(..from_len)?),
+        to: c_string(names.split_off(..to_len)?),
+        cut: from_len.max(to_len) >= USER_PATH || b.len() >= NAME + NAMES_BYTES,
     })
 }
 
-/// Decodes the names of an entry: innermost first, each padded to eight bytes.
-fn location(b: &[u8]) -> EntryPath {
-    let depth = usize::from(b[1]).min(PATH_DEPTH);
-    let lengths = &b[8..8 + depth];
-    let bytes = &b[8 + PATH_DEPTH..PATH];
-    let mut at = 0;
-    let mut names = Vec::with_capacity(depth);
-    for &len in lengths {
-        let len = usize::from(len);
-        let Some(name) = bytes.get(at..at + len) else { break };
-        names.push(OsStr::from_bytes(name).to_owned());
-        at += len.next_multiple_of(8);
+/// Decodes an entry, and takes its names from `names`: innermost first, each a word with its length, and the name padded to eight
+/// bytes.
+fn location(b: &[u8], names: &mut &[u8]) -> Option<EntryPath> {
+    let count = u32_at(b, 8) as usize;
+    let mut parts = Vec::new();
+    for _ in 0..count {
+        let len = u64_at(names.split_off(..8)?, 0) as usize;
+        let padded = names.split_off(..len.checked_next_multiple_of(8)?)?;
+        parts.push(OsStr::from_bytes(&padded[..len]).to_owned());
     }
-    names.reverse();
-    EntryPath { root: (b[0] != NO_ROOT).then_some(b[0]), dev: u32_at(b, 4), names, truncated: b[2] != 0 }
+    parts.reverse();
+    let root = u16_at(b, 0);
+    let root = (root != NO_ROOT).then_some(root);
+    Some(EntryPath { root, dev: u32_at(b, 4), names: parts, truncated: u16_at(b, 2) != 0 })
 }
 
 fn c_string(b: &[u8]) -> OsString {
@@ -237,8 +264,8 @@ mod tests {
             ("gap", GAP),
             ("rec_io", IO),
             ("rec_path", PATH),
-            ("rec_file", FILE),
-            ("rec_name", NAME),
+            ("rec_file", FILE + NAMES_BYTES),
+            ("rec_name", NAME + NAMES_BYTES),
             ("pending", 40),
             ("control", 16),
         ] {
@@ -250,23 +277,25 @@ mod tests {
     #[test]
     fn names_are_put_outermost_first() {
         let mut b = vec![0u8; PATH];
-        b[0] = 3;
-        b[1] = 2;
-        b[8] = 9;
-        b[9] = 2;
-        b[8 + PATH_DEPTH..][..9].copy_from_slice(b"ibdata.ib");
-        b[8 + PATH_DEPTH + 16..][..2].copy_from_slice(b"db");
-        let location = location(&b);
-        assert_eq!(location.names, ["db", "ibdata.ib"]);
-        assert_eq!(location.root, Some(3));
-    }
-
-    #[test]
-    fn names_keep_their_bytes() {
-        let mut b = vec![0u8; PATH];
-        (b[0], b[1], b[8]) = (3, 1, 2);
-        b[8 + PATH_DEPTH..][..2].copy_from_slice(b"t\xff");
-        assert_eq!(location(&b).names, [OsStr::from_bytes(b"t\xff")]);
+        (b[0], b[8]) = (3, 2);
+        let mut names = Vec::new();
+        for name in [&b"ibdata\xff"[..], b"db"] {
+            names.extend((name.len() as u64).to_ne_bytes());
+            names.extend(name);
+            names.resize(names.len().next_multiple_of(8), 0);
+        }
+        names.extend(b"rest");
+        let mut rest = names.as_slice();
+        let found = location(&b, &mut rest).unwrap();
+        assert_eq!(
+            found.names,
+            [OsStr::new("db"), OsStr::from_bytes(b"ibdata\xff")],
+            "names keep their bytes"
+        );
+        assert_eq!((found.root, rest), (Some(3), &b"rest"[..]));
+        assert_eq!(location(&b, &mut &names[..30]), None, "a name that is not there");
+        names[..8].fill(0xff);
+        assert_eq!(location(&b, &mut names.as_slice()), None, "an impossible length");
     }
 
     #[test]

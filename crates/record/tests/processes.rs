@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::BufRead as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -58,6 +59,35 @@ fn record(delay: Duration) -> Outcome {
     stop.store(true, Ordering::Relaxed);
     recording.join().expect("no panic");
     outcome
+}
+
+/// As `top -H` and `ps -L` show them.
+#[test]
+fn the_number_of_a_thread_is_refused_with_that_of_its_process() {
+    let program = "import sys, threading
+threading.Thread(target=sys.stdin.readline).start()
+print('started', flush=True)";
+    let mut child = Command::new("python3")
+        .args(["-c", program])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 starts");
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten();
+    let ids = threads.map(|entry| entry.file_name().to_str().unwrap().parse::<u32>().unwrap());
+    let thread = ids.into_iter().find(|id| *id != child.id()).expect("a second thread");
+    let refused = Recorder::start(Subject::Pid(thread), &Options::new("/nonexistent/t.parquet")).err();
+    let process = child.id();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert!(
+        matches!(refused, Some(Error::Thread { tid, pid }) if (tid, pid) == (thread, process)),
+        "{refused:?}"
+    );
+    let text = refused.unwrap().to_string();
+    assert!(text.ends_with(&format!("hint: record the process, with --pid {process}")), "{text}");
 }
 
 /// The children start and end at various moments of the recorder's start and first checks. `POOLWRIGHT_RECORDINGS=1000`

@@ -273,6 +273,27 @@ os.wait()";
     assert!(trace.files.iter().all(|f| !f.path.starts_with("/proc/")), "{:?}", trace.files);
 }
 
+#[test]
+fn threads_of_other_recorders_are_left_out_and_counted() {
+    if !permitted("threads_of_other_recorders_are_left_out_and_counted") {
+        return;
+    }
+    let trace = record(
+        "import ctypes, os
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+os.write(fd, b'own')
+assert ctypes.CDLL(None).prctl(15, b'pw-recorder', 0, 0, 0) == 0
+os.pread(fd, 100, 0)
+open('g', 'w').close()
+assert ctypes.CDLL(None).prctl(15, b'python', 0, 0, 0) == 0
+os.write(fd, b'again')",
+    );
+    assert_eq!(ops_on(&trace, "db/f"), [(Op::Create, 0, 0), (Op::Write, 0, 3), (Op::Write, 3, 5)]);
+    assert_eq!(ops_on(&trace, "db/g"), []);
+    let counted = trace.meta.unseen.iter().find(|(what, _)| what.contains("other recorders"));
+    assert!(counted.is_some(), "{:?}", trace.meta.unseen);
+}
+
 /// A log directory elsewhere, as `initdb -X` and `poolwright apply` make it.
 #[test]
 fn files_behind_links_of_a_database_are_recorded_by_the_names_of_the_links() {

@@ -20,6 +20,16 @@ pub enum Error {
         /// The cause.
         source: std::io::Error,
     },
+    /// The trace could not be continued, on a full disk for example.
+    #[error("cannot write {}: {source}\nhint: {}", quoted(path), kept(*events))]
+    CutShort {
+        /// The trace.
+        path: PathBuf,
+        /// The number of events in the trace, which is valid; 0 if there is no trace.
+        events: u64,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// The file is not a trace.
     #[error("{} is not a Poolwright trace: {why}", quoted(path))]
     NotATrace {
@@ -169,6 +179,17 @@ impl Error {
     /// Whether the operation was refused, because it would replace a file that is not a trace.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Error::NotOverwritten { .. })
+    }
+}
+
+/// What is left of a trace that could not be continued.
+fn kept(events: u64) -> String {
+    match events {
+        0 => "no trace was written, and an older one of that name is unchanged; free space, or write to another file system".to_owned(),
+        events => format!(
+            "the trace is valid up to there, with {}; free space or write to another file system to record more",
+            crate::counted(events, "event")
+        ),
     }
 }
 

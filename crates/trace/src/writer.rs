@@ -79,6 +79,8 @@ pub struct Writer {
     files: Vec<File>,
     meta: Meta,
     pushed: u64,
+    /// The number of events up to the last checkpoint.
+    written: u64,
     last_end_ns: u64,
     started: Instant,
     checkpointed: Instant,
@@ -130,6 +132,7 @@ impl Writer {
             files: Vec::new(),
             meta,
             pushed: 0,
+            written: 0,
             last_end_ns: 0,
             started: now,
             checkpointed: now,
@@ -247,9 +250,12 @@ impl Writer {
             self.state = State::Failed;
             // Otherwise, on a full disk, other readers would find the torn end instead of the good footer before it.
             let _ = self.out.set_len(self.good);
-            return Err(io("write", &self.path)(error));
+            // Until the trace has its final name, dropping this writer removes it.
+            let events = if self.part.is_some() { 0 } else { self.written };
+            return Err(Error::CutShort { path: self.path.clone(), events, source: error });
         }
         self.good += bytes.len() as u64;
+        self.written = self.pushed;
         self.footer_bytes = footer.len();
         self.checkpointed = Instant::now();
         self.dirty = false;

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -54,5 +55,42 @@ fn a_kill_leaves_a_trace_that_opens() {
 #[test]
 fn a_full_disk_is_an_error() {
     let full = Writer::create("/dev/full", Meta::default()).err();
-    assert!(matches!(full, Some(Error::Io { action: "write", .. })), "{full:?}");
+    assert!(matches!(full, Some(Error::CutShort { events: 0, .. })), "{full:?}");
+}
+
+/// Unmounts when dropped.
+struct Mounted<'a>(&'a Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
+
+#[test]
+fn what_was_written_before_the_disk_was_full_is_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(dir.path()).stderr(Stdio::null());
+    if !mount.status().is_ok_and(|status| status.success()) {
+        return eprintln!("SKIPPED what_was_written_before_the_disk_was_full_is_a_trace: cannot mount");
+    }
+    let _mounted = Mounted(dir.path());
+    let path = dir.path().join("t.parquet");
+    let mut writer = Writer::create(&path, common::meta()).unwrap();
+    let id = writer.file(common::file("/db/t.ibd", "data", 1 << 20));
+    let mut t = 0;
+    let failed = loop {
+        writer.push(common::event(t, Op::Write, id, t * 4096, 4096)).unwrap();
+        t += 1;
+        match writer.checkpoint() {
+            Ok(()) => {}
+            Err(failed) => break failed,
+        }
+    };
+    assert!(matches!(failed, Error::CutShort { events, .. } if events == t - 1), "{failed:?} at {t}");
+    assert!(failed.to_string().contains("\nhint: the trace is valid up to there, with "), "{failed}");
+    drop(writer);
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!((reader.len(), reader.recovered()), (t - 1, None));
 }

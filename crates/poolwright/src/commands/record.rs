@@ -80,7 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
             "poolwright: nothing was recorded: {cause}\n\
              hint: check the directory or process, and run a load during the recording"
         );
-        return Ok(if stop.load(Ordering::Relaxed) { 130 } else { 1 });
+        return Ok(1);
     }
     Ok(0)
 }

@@ -1,0 +1,220 @@
+//! Compares recordings with the log of a program that performs I/O in every way that the recorder claims to see or to
+//! count: `completeness/io.c`, on each file system.
+//!
+//! `REWRITE=1` writes the table of the results into `docs/recorded-io.md`.
+
+mod common;
+mod completeness {
+    pub mod file_systems;
+    pub mod log;
+}
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Live, permitted, scratch};
+use completeness::file_systems::{FILE_SYSTEMS, LoopDevice, Mounted};
+use completeness::log::{Line, Log};
+use poolwright_record::Subject;
+use poolwright_trace::{Op, Trace};
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recorded-io.md");
+
+/// What a recording shows of a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cell {
+    Recorded,
+    Counted,
+    /// The file system does not have the call.
+    Lacks,
+}
+
+/// Compiles the program, or returns `None` and prints that the test is skipped.
+fn compiled(scratch: &Path, test: &str) -> Option<PathBuf> {
+    if !common::installed("cc", test) {
+        return None;
+    }
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/completeness/io.c");
+    let program = scratch.join("io");
+    let status =
+        Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(source).status().expect("cc starts");
+    assert!(status.success(), "cc cannot compile {source}");
+    Some(program)
+}
+
+/// Runs the program in `dir` under a recorder.
+fn record(program: &Path, dir: &Path, out: &Path, by_pid: bool, device: Option<&Path>) -> (Trace, Log) {
+    let mut child = Command::new(program)
+        .arg(dir)
+        .env("DEVICE", device.unwrap_or(Path::new("")))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let subject = if by_pid { Subject::Pid(child.id()) } else { Subject::Dir(dir.to_owned()) };
+    let live = Live::start(subject, out);
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "the program failed");
+    let (summary, trace) = if by_pid { live.join() } else { live.finish() };
+    assert_eq!(summary.meta.lost_events, 0);
+    (trace, Log::parse(&String::from_utf8(output.stdout).unwrap()))
+}
+
+/// The recorded operations of each row, and the page faults.
+fn recorded(trace: &Trace, dir: &Path) -> BTreeMap<String, (Vec<Line>, Vec<Line>)> {
+    let mut rows: BTreeMap<String, (Vec<Line>, Vec<Line>)> = BTreeMap::new();
+    for event in &trace.events {
+        let Ok(path) = Path::new(&trace.files[event.file as usize].path).strip_prefix(dir) else { continue };
+        let mut parts = path.components();
+        let Some(row) = parts.next().map(|part| part.as_os_str().to_string_lossy().into_owned()) else {
+            continue;
+        };
+        let offset = if event.op == Op::Rename { 0 } else { event.offset };
+        let file = parts.as_path().to_string_lossy().into_owned();
+        let line = Line { op: event.op.name().to_owned(), file, offset, len: event.len };
+        let (operations, faults) = rows.entry(row).or_default();
+        if event.op == Op::Map && event.dur_ns == 0 { faults.push(line) } else { operations.push(line) }
+    }
+    rows
+}
+
+/// Returns the differences between the log and the trace, and the cell of each row.
+fn compare(trace: &Trace, log: &Log, dir: &Path) -> (Vec<String>, BTreeMap<String, Cell>) {
+    let mut wrong = Vec::new();
+    let mut cells = BTreeMap::new();
+    let mut recorded = recorded(trace, dir);
+    for (name, row) in &log.rows {
+        let (mut found, faults) = recorded.remove(name).unwrap_or_default();
+        if row.lacks {
+            cells.insert(name.clone(), Cell::Lacks);
+            continue;
+        }
+        cells.insert(name.clone(), if row.counts.is_empty() { Cell::Recorded } else { Cell::Counted });
+        let mut expected = row.operations.clone();
+        if expected.iter().any(|line| line.file == "?") {
+            found.iter_mut().for_each(|line| line.file = "?".to_owned());
+        }
+        expected.sort();
+        found.sort();
+        if expected != found {
+            let missing: Vec<_> = difference(&expected, &found);
+            let excess: Vec<_> = difference(&found, &expected);
+            wrong.push(format!("{name}: not recorded {missing:?}, but recorded {excess:?}"));
+        }
+        for touch in &row.touches {
+            let hit = |fault: &Line| {
+                fault.file == touch.file
+                    && fault.offset <= touch.offset
+                    && touch.offset < fault.offset + fault.len
+            };
+            if !faults.iter().any(hit) {
+                wrong.push(format!("{name}: no page fault covers {touch:?}: {faults:?}"));
+            }
+        }
+    }
+    for (words, count) in log.counts() {
+        let seen =
+            trace.meta.unseen.iter().filter(|(what, _)| what.contains(&words)).map(|(_, n)| *n).sum::<u64>();
+        // Some entries count the calls of any process.
+        if seen < count {
+            wrong.push(format!("unseen: {count} of '{words}' expected, found {seen}"));
+        }
+    }
+    (wrong, cells)
+}
+
+/// The lines of `a` that are not in `b`.
+fn difference(a: &[Line], b: &[Line]) -> Vec<String> {
+    let mut rest = b.to_vec();
+    let mut out = Vec::new();
+    for line in a {
+        match rest.iter().position(|other| other == line) {
+            Some(at) => drop(rest.swap_remove(at)),
+            None => out.push(line.to_string()),
+        }
+    }
+    out
+}
+
+#[test]
+fn every_way_is_recorded_or_counted() {
+    let test = "every_way_is_recorded_or_counted";
+    if !permitted(test) {
+        return;
+    }
+    let scratch = scratch();
+    let Some(program) = compiled(scratch.path(), test) else { return };
+    let wanted = std::env::var("FILE_SYSTEM").ok();
+    let mut columns: Vec<(String, Vec<String>, BTreeMap<String, Cell>)> = Vec::new();
+    let mut wrong = Vec::new();
+    for system in FILE_SYSTEMS.iter().filter(|fs| wanted.as_deref().is_none_or(|name| name == fs.name)) {
+        let mounted = match Mounted::new(system, scratch.path()) {
+            Ok(mounted) => mounted,
+            Err(why) => {
+                eprintln!("SKIPPED {test} on {}: {why}", system.name);
+                continue;
+            }
+        };
+        for by_pid in [false, true] {
+            let dir = mounted.dir.join(if by_pid { "by-pid" } else { "by-dir" });
+            std::fs::create_dir(&dir).unwrap();
+            let device = if by_pid { LoopDevice::new(&scratch.path().join("device")).ok() } else { None };
+            let out = scratch.path().join("t.parquet");
+            let (trace, log) =
+                record(&program, &dir, &out, by_pid, device.as_ref().map(|device| device.path()));
+            let (found, cells) = compare(&trace, &log, &dir);
+            let how = if by_pid { "--pid" } else { "--dir" };
+            wrong.extend(found.into_iter().map(|what| format!("{} {how}: {what}", system.name)));
+            println!("{} {how}: {} rows, unseen {:?}", system.name, cells.len(), trace.meta.unseen);
+            if by_pid {
+                columns.push((system.name.to_owned(), log.order(), cells));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    let table = table(&columns);
+    println!("{table}");
+    if columns.len() == FILE_SYSTEMS.len() {
+        document(&table);
+    }
+}
+
+/// The result as a table in Markdown.
+fn table(columns: &[(String, Vec<String>, BTreeMap<String, Cell>)]) -> String {
+    let mut text = String::from("| way |");
+    for (name, ..) in columns {
+        write!(text, " {name} |").unwrap();
+    }
+    write!(text, "\n| --- |{}\n", " --- |".repeat(columns.len())).unwrap();
+    for row in columns.first().map(|(_, order, _)| order.as_slice()).unwrap_or_default() {
+        write!(text, "| `{}` |", row.trim_end_matches('_')).unwrap();
+        for (.., cells) in columns {
+            let cell = match cells.get(row) {
+                Some(Cell::Recorded) => "recorded",
+                Some(Cell::Counted) => "counted",
+                Some(Cell::Lacks) | None => "–",
+            };
+            write!(text, " {cell} |").unwrap();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Compares the table with the one in the documentation, or writes it there.
+fn document(table: &str) {
+    const BEGIN: &str = "<!-- table:begin -->\n\n";
+    const END: &str = "\n<!-- table:end -->";
+    let text = std::fs::read_to_string(DOCUMENT).expect("the document exists");
+    let (head, rest) = text.split_once(BEGIN).expect("the document has the table's begin");
+    let (old, tail) = rest.split_once(END).expect("the document has the table's end");
+    if std::env::var_os("REWRITE").is_some() {
+        std::fs::write(DOCUMENT, format!("{head}{BEGIN}{table}{END}{tail}")).unwrap();
+    } else {
+        assert_eq!(old, table, "docs/recorded-io.md is out of date: run this test with REWRITE=1");
+    }
+}
