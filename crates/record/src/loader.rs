@@ -2,14 +2,16 @@
 //! process ends.
 
 use std::cell::RefCell;
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
-    RingBufferBuilder,
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, Program,
+    RingBuffer, RingBufferBuilder,
 };
 use poolwright_host::{kernel, process};
 
@@ -63,6 +65,22 @@ impl Probes {
             links.push(link);
         }
         Ok(Probes { object, links, set: set.name, unseen })
+    }
+
+    /// Returns how often the kernel skipped a program that sees I/O, because it ran already on that CPU.
+    pub fn skipped(&self) -> u64 {
+        // The others only see wake-ups and interrupts.
+        let sees_io = |name: &str| {
+            ["on_sys_", "on_uring_", "on_fault", "on_map_"].iter().any(|start| name.starts_with(start))
+        };
+        let ours: Vec<u32> = self
+            .object
+            .progs()
+            .filter(|program| program.autoload() && sees_io(&program.name().to_string_lossy()))
+            .filter_map(|program| Program::id_from_fd(program.as_fd()).ok())
+            .collect();
+        let infos = ProgInfoIter::default().filter(|info| ours.contains(&info.id));
+        infos.map(|info| info.recursion_misses).sum()
     }
 
     /// Detaches the programs. Their maps remain readable.

@@ -343,7 +343,7 @@ impl Recorder {
             .count() as u64;
         let bytes = tracker.bytes();
         let (mut sink, unresolved) = tracker.end()?;
-        let mut unseen = self.unseen(&counters)?;
+        let mut unseen = self.unseen(&counters);
         unseen.extend(self.roots.unseen());
         unseen.extend(unresolved);
         let meta = sink.meta_mut();
@@ -356,10 +356,11 @@ impl Recorder {
         Ok(Summary { trace: sink.finish()?, meta, bytes, ended })
     }
 
-    fn unseen(&self, counters: &[u64]) -> Result<Vec<(String, u64)>> {
-        let missing = self.probes.unseen.iter().map(|what| ((*what).to_owned(), 0));
-        let counted = COUNTERS.iter().zip(counters).skip(1).filter(|(_, n)| **n > 0);
-        Ok(missing.chain(counted.map(|(what, n)| ((*what).to_owned(), *n))).collect())
+    fn unseen(&self, counters: &[u64]) -> Vec<(String, u64)> {
+        let missing = self.probes.unseen.iter().map(|what| (*what, 0));
+        let skipped = ("calls for which the kernel skipped a program of the recorder", self.probes.skipped());
+        let counted = COUNTERS.iter().copied().zip(counters.iter().copied()).skip(1).chain([skipped]);
+        missing.chain(counted.filter(|(_, n)| *n > 0)).map(|(what, n)| (what.to_owned(), n)).collect()
     }
 
     fn with_tracker<T>(&self, act: impl FnOnce(&mut Tracker) -> Result<T>) -> Result<T> {
