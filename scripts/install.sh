@@ -40,7 +40,7 @@ UPGRADE_ZFS=no
 
 BUILD_PACKAGES=(ca-certificates make gcc libc6-dev pkg-config clang llvm libelf-dev zlib1g-dev)
 RUN_PACKAGES=(mariadb-server-core mariadb-client-core sysbench)
-TEST_PACKAGES=(fio sqlite3 python3 python3-venv)
+TEST_PACKAGES=(fio sqlite3 python3 python3-venv xfsprogs btrfs-progs fuse-overlayfs)
 PACKAGING_PACKAGES=(dpkg-dev lintian systemd) # systemd-analyze checks the unit
 DEB_PACKAGES=(debootstrap systemd-container curl procps) # scripts/deb/check.sh
 BENCH_PACKAGES=(
