@@ -9,9 +9,9 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::mounted::{Mounted, umount, until};
+use common::mounted::{Mounted, PATIENCE, umount, until};
 use common::second_pool::write_plan;
 use common::skip_without_fuse;
 use serde_json::json;
@@ -309,6 +309,34 @@ fn a_database_that_starts_before_the_commit_keeps_its_files() {
     drop(table);
     assert!(database.runs() && database.contents() == before, "{rest}");
     database.end();
+}
+
+/// A file system whose server does not answer, as NFS without its server: a process with a file there is looked at, but its file is not.
+#[test]
+fn a_file_system_that_does_not_answer_delays_nothing() {
+    skip_without_fuse!();
+    let database = Database::new();
+    database.server("stop");
+    let silent = Mounted::on("b.img:512M");
+    let open = File::create(silent.at("m/file")).unwrap();
+    let signal = |name: &str| Command::new("kill").args([name, &silent.pid.to_string()]).status().unwrap();
+    signal("-STOP");
+    let mut child =
+        database.plain().args(["apply", "plan.json", "--yes"]).stdout(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            None if start.elapsed() < PATIENCE / 3 => std::thread::sleep(Duration::from_millis(20)),
+            ended => break ended,
+        }
+    };
+    signal("-CONT");
+    let _ = child.kill();
+    child.wait().unwrap();
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    drop(open);
+    silent.umount();
+    database.umount();
 }
 
 /// The kernel writes these files, and no process has them open.
