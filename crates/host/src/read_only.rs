@@ -66,8 +66,10 @@ impl ReadOnly {
                 restored = restored.and(remount(&mount.point, "rw"));
             }
         }
-        if restored.is_ok() {
-            self.guardian.take().map(Guardian::dismiss);
+        if restored.is_ok()
+            && let Some(guardian) = self.guardian.take()
+        {
+            guardian.dismiss();
         }
         restored
     }

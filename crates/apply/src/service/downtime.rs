@@ -134,7 +134,9 @@ impl Downtime {
 
     /// Nothing starts the database any more if this process is killed: its files are not where it expects them.
     pub fn leave_stopped(&mut self) {
-        self.guardian.take().map(Guardian::dismiss);
+        if let Some(guardian) = self.guardian.take() {
+            guardian.dismiss();
+        }
     }
 
     /// Starts the database that this run or an interrupted one has stopped. `writers` finds the processes that have its files open for writing.
