@@ -14,6 +14,7 @@
 pub mod assessment;
 mod error;
 pub mod journal;
+mod observer;
 pub mod relocation;
 pub mod rewrite;
 pub mod run;
@@ -23,5 +24,6 @@ pub mod work;
 pub use assessment::{Assessment, Assessor};
 pub use error::{Error, Result};
 pub use journal::{Journal, PlanWork, plan_id};
-pub use run::{Options, Outcome, Run, RunObserver, Stage};
+pub use observer::{RunObserver, Stage};
+pub use run::{Options, Outcome, Run};
 pub use service::{Downtime, Service};

@@ -1,7 +1,6 @@
 //! Applying a plan and undoing it.
 
 mod conversion;
-mod observer;
 mod relocate;
 mod space;
 mod way_back;
@@ -19,13 +18,12 @@ use serde::Serialize;
 use crate::assessment::{Assessment, admin_of, open_mount};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState, PlanWork};
+use crate::observer::RunObserver;
 use crate::rewrite::{Copies, HiddenDir};
 use crate::service::{Downtime, Service, check_namespace};
 use crate::work::{DatasetWork, Direction};
 use crate::{Error, Result};
 use poolwright_datasets::{DatasetAdmin, SnapshotSummary, pool_of};
-
-pub use observer::{RunObserver, Stage};
 
 /// How to apply or undo a plan.
 #[derive(Clone, Debug, Default)]

@@ -5,28 +5,17 @@
 
 use poolwright_host::time;
 
-use crate::Result;
 use crate::destination::{BackupEntry, BackupList};
-use crate::error::refused;
-use crate::manifest::BackupManifest;
+use crate::manifest::{BackupManifest, order_of};
+use crate::{Error, Result};
 
 /// How far a backup may lie in the future, in seconds: clocks are corrected by less while a host is in operation.
 const TOLERANCE_S: i64 = 300;
-
-/// Seconds since a time; negative if it lies in the future. Both are in seconds since 1970.
-pub(crate) fn age(now: u64, time: u64) -> i64 {
-    i64::try_from(now).unwrap_or(i64::MAX).saturating_sub_unsigned(time)
-}
 
 /// The number of the next backup in a dataset. `last` is the manifest that was written last: its backup may have been destroyed.
 pub(crate) fn next_sequence(backups: &[BackupEntry], last: Option<&BackupManifest>) -> u64 {
     let known = backups.iter().map(|entry| &entry.manifest).chain(last);
     1 + known.filter_map(|manifest| manifest.sequence).max().unwrap_or(0)
-}
-
-/// Orders backups of which not all are in the same dataset. Those of earlier releases have no number, and are the oldest.
-pub(crate) fn order_of(manifest: &BackupManifest) -> (u64, u64, &str) {
-    (manifest.sequence.unwrap_or(0), manifest.created_unix_s, &manifest.name)
 }
 
 /// Whether a backup was made after another one, which may have been removed from `all`, the backups in their dataset.
@@ -44,20 +33,21 @@ pub(crate) fn is_newer(entry: &BackupEntry, other: &BackupEntry, all: &[BackupEn
 /// The refusal.
 pub(crate) fn check_clock(list: &BackupList) -> Result<()> {
     let Some(of) = list.backups.iter().find(|entry| entry.age_s < -TOLERANCE_S) else { return Ok(()) };
-    refused(format!(
-        "the backup {} of {} was made in the future of this host's clock: {}, and it is {} now\nhint: set the clock if it is wrong now; if it was \
-         wrong when the backup was made, `--accept-future` goes on: backups are in the order of their snapshots, whatever their times",
+    let why = format!(
+        "the backup {} of {} was made in the future of this host's clock: {}, and it is {} now",
         of.manifest.name,
         list.dataset,
         of.manifest.created,
         time::now()
-    ))
+    );
+    Err(Error::Future(why))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::archive::tests::entry;
+    use crate::manifest::age;
 
     fn numbered(time: u64, sequence: Option<u64>) -> BackupEntry {
         let mut entry = entry(time, '?');

@@ -13,11 +13,11 @@ use rustix::fs::{FlockOperation, flock};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::chronology::{age, order_of};
 use crate::database::{DatabaseKind, joined};
 use crate::error::refused;
 use crate::manifest::{
-    self, BackupManifest, DestinationIdentity, FILES, IDENTITY, RestoreResult, StorageTier, VERIFIED,
+    self, BackupManifest, DestinationIdentity, FILES, IDENTITY, RestoreResult, StorageTier, VERIFIED, age,
+    order_of,
 };
 use crate::sources::{BackupSources, SNAPSHOTS};
 use crate::{Error, Result};

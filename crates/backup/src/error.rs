@@ -24,6 +24,12 @@ pub enum Error {
     /// Going on could lose data, or make a backup that is none. The text can end with a line `hint: …`.
     #[error("{0}")]
     Refused(String),
+    /// A backup lies in the future of the host's clock.
+    #[error("{0}")]
+    Future(String),
+    /// The database's directories are not what they were in the last backup. The text can end with a line `hint: …`.
+    #[error("{0}")]
+    SourceChanged(String),
     /// The host failed.
     #[error("cannot {what} {}: {cause}", quoted(path))]
     Host {
@@ -90,7 +96,7 @@ impl Error {
     /// Whether this is a refusal for safety.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Error::Refused(_) => true,
+            Error::Refused(_) | Error::Future(_) | Error::SourceChanged(_) => true,
             Error::Datasets(cause) => cause.is_refusal(),
             Error::Plan(cause) => cause.is_refusal(),
             Error::Copy(cause) => cause.is_refusal(),

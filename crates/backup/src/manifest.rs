@@ -287,3 +287,13 @@ pub fn read_manifest(root: &Path) -> Result<Option<BackupManifest>> {
     }
     serde_json::from_value(value).map(Some).map_err(|why| damaged(why.to_string()))
 }
+
+/// Seconds since a time; negative if it lies in the future. Both are in seconds since 1970.
+pub(crate) fn age(now: u64, time: u64) -> i64 {
+    i64::try_from(now).unwrap_or(i64::MAX).saturating_sub_unsigned(time)
+}
+
+/// Orders backups of which not all are in the same dataset. Those of earlier releases have no number, and are the oldest.
+pub(crate) fn order_of(manifest: &BackupManifest) -> (u64, u64, &str) {
+    (manifest.sequence.unwrap_or(0), manifest.created_unix_s, &manifest.name)
+}

@@ -178,7 +178,7 @@ impl BackupRun {
         let _open = self.sources.open_snapshots(snapshot)?;
         let has_lost_files = last.is_some_and(|last| last.files > 0) && !self.sources.have_files(snapshot)?;
         if has_lost_files && !self.options.accepts.change {
-            return refused(no_files(&self.sources));
+            return Err(Error::SourceChanged(no_files(&self.sources)));
         }
         let contents = self.copy(destination, snapshot, observer)?;
         if let Some(last) = last.filter(|last| contents.files < last.files / 2) {
@@ -362,19 +362,17 @@ fn check_earlier(earlier: &BackupList, sources: &BackupSources, accepts: Accepte
     let moved = |of: &&SourceRecord| now.iter().any(|is| is.path == of.path && is.dataset != of.dataset);
     let Some(of) = last.manifest.sources.iter().find(moved) else { return Ok(()) };
     let is_on = now.iter().find(|is| is.path == of.path).map_or("", |is| is.dataset.as_str());
-    refused(format!(
-        "{} was on {} when the last backup was made, and is on {is_on} now\nhint: mount {}; if the database has been moved, `--accept-change` \
-         accepts it once",
+    Err(Error::SourceChanged(format!(
+        "{} was on {} when the last backup was made, and is on {is_on} now\nhint: mount {}",
         quoted(&of.path),
         of.dataset,
         of.dataset
-    ))
+    )))
 }
 
 fn no_files(sources: &BackupSources) -> String {
     format!(
-        "there is no file in {}, and the last backup has some\nhint: mount the database's datasets; `--accept-change` makes a backup without \
-         files",
+        "there is no file in {}, and the last backup has some\nhint: mount the database's datasets",
         joined(&sources.paths())
     )
 }

@@ -263,7 +263,7 @@ pub fn is_in_initial_pid_namespace() -> bool {
 
 /// A file that a process has open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenFile {
+pub struct WritableFile {
     /// The link to it in `/proc/PID/fd`.
     pub link: PathBuf,
     /// The mount through which it was opened ([`MountEntry::id`](crate::mountinfo::MountEntry::id)).
@@ -274,13 +274,13 @@ pub struct OpenFile {
 
 /// The files that the process has open for writing. Only texts of `/proc` are read: `stat(2)` on a link in `/proc/PID/fd` would ask the file
 /// system, and wait for ever for a network file system whose server is gone.
-pub fn open_for_writing(pid: i32) -> impl Iterator<Item = OpenFile> {
+pub fn open_for_writing(pid: i32) -> impl Iterator<Item = WritableFile> {
     descriptors(pid).filter_map(move |link| {
         let info = directory(pid).join("fdinfo").join(link.file_name()?);
         let info = std::fs::read_to_string(info).ok().filter(|info| is_writable(info))?;
         // Pipes, sockets and the like have names, not paths.
         let path = std::fs::read_link(&link).ok().filter(|path| path.is_absolute())?;
-        Some(OpenFile { link, mount: number(&info, "mnt_id:"), path })
+        Some(WritableFile { link, mount: number(&info, "mnt_id:"), path })
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::device::Device;
 use crate::mountinfo::{self, MountEntry};
-use crate::process::{self, OpenFile};
+use crate::process::{self, WritableFile};
 
 /// A process with a file open for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl<'a> Search<'a> {
     fn files_of(&mut self, pid: i32) -> Vec<PathBuf> {
         // If the namespace cannot be told, it counts as this one.
         let namespace = process::mount_namespace(pid).filter(|of| Some(of) != self.own_namespace.as_ref());
-        let open: Vec<OpenFile> = process::open_for_writing(pid).collect();
+        let open: Vec<WritableFile> = process::open_for_writing(pid).collect();
         let mut files = Vec::new();
         for file in open {
             let device = self.device_of(pid, namespace.as_deref(), &file);
@@ -122,7 +122,7 @@ impl<'a> Search<'a> {
     }
 
     /// The file system of an open file.
-    fn device_of(&mut self, pid: i32, namespace: Option<&Path>, file: &OpenFile) -> Option<Device> {
+    fn device_of(&mut self, pid: i32, namespace: Option<&Path>, file: &WritableFile) -> Option<Device> {
         let id = file.mount?;
         let find = |mounts: &[MountEntry]| mounts.iter().find(|mount| mount.id == id).map(|of| of.device);
         let table = namespace.map(|namespace| {

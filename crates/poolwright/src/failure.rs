@@ -126,12 +126,29 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(PlanFileError::Risky { risks, .. }) = plan_file_error(cause) {
         return Some(allow_unsafe(risks));
     }
+    if let Some(advice) = cause.downcast_ref().and_then(backup_advice) {
+        return Some(advice.to_owned());
+    }
     if let Some(poolwright_trace::Error::UnrecognisedFormat { .. }) = cause.downcast_ref() {
         return Some(
             "a log of fio (fio --write_iolog) begins with the line \"fio version 3 iolog\" or 2".to_owned(),
         );
     }
     replay_advice(cause).map(str::to_owned)
+}
+
+/// What to do about a refusal of `backup`.
+fn backup_advice(error: &poolwright_backup::Error) -> Option<&'static str> {
+    use poolwright_backup::Error;
+    match error {
+        Error::Future(_) => Some(
+            "set the clock if it is wrong now; if it was wrong when the backup was made, --accept-future goes on: backups are in the \
+             order of their snapshots, whatever their times",
+        ),
+        Error::SourceChanged(_) => Some("if the change is intended, --accept-change accepts it once"),
+        Error::WithOutcome { cause, .. } => backup_advice(cause),
+        _ => None,
+    }
 }
 
 /// The error of reading a plan.

@@ -59,9 +59,7 @@ pub enum Error {
         pid: u32,
     },
     /// The number is that of a thread.
-    #[error(
-        "cannot record process {tid}: it is a thread of process {pid}\nhint: record the process, with --pid {pid}"
-    )]
+    #[error("cannot record process {tid}: it is a thread of process {pid}\nhint: record process {pid}")]
     Thread {
         /// The number.
         tid: u32,

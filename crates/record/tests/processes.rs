@@ -87,7 +87,7 @@ print('started', flush=True)";
         "{refused:?}"
     );
     let text = refused.unwrap().to_string();
-    assert!(text.ends_with(&format!("hint: record the process, with --pid {process}")), "{text}");
+    assert!(text.ends_with(&format!("hint: record process {process}")), "{text}");
 }
 
 /// The children start and end at various moments of the recorder's start and first checks. `POOLWRIGHT_RECORDINGS=1000`

@@ -41,7 +41,7 @@ pub static RULES: &[AlertRule] = &[
         format: ValueFormat::Duration,
         summary: "a time of the backups of {database} in {dataset} lies in the future: its age is {value}",
         meaning: "The clock of the host was ahead when a backup was made or restored, or is behind now. Until then, the ages of backups are wrong, old ones look new to `BackupOld` and `BackupRestoreOld`, and `poolwright backup run` and `prune` refuse. Backups stay in the order in which they were made.",
-        action: "Set the clock if it is wrong. If it was wrong before, run `poolwright backup run` and `prune` with `--accept-future` until that time has passed, or destroy the backup if later ones have passed a restore.",
+        action: "Set the clock if it is wrong. If it was wrong before, let `poolwright backup run` and `prune` accept it (their help names the option) until that time has passed, or destroy the backup if later ones have passed a restore.",
         example: Example {
             fires: &[constant(&BACKUPS_LATEST, BACKUP, DAY)],
             quiet: &[constant(&BACKUPS_LATEST, BACKUP, 60.0)],
@@ -64,7 +64,7 @@ pub static RULES: &[AlertRule] = &[
         condition: When(holds(all(&BACKUPS_UNTESTED)), &[]),
         summary: "the last restore of a backup of {database} in {dataset} could not test it",
         meaning: "The host lacked memory, space in the scratch directory, or a program. This says nothing about the backup, and `prune` does not treat it as one that failed.",
-        action: "`poolwright backup list DATASET --json` has the reason (`untested`). Remove it, and run `poolwright backup verify DATASET` again; `--scratch` names another scratch directory.",
+        action: "The JSON output of `poolwright backup list DATASET` has the reason (`untested`). Remove it, and run `poolwright backup verify DATASET` again, with another scratch directory if its space was short.",
         example: Example {
             fires: &[constant(&BACKUPS_UNTESTED, BACKUP, 1.0)],
             quiet: &[constant(&BACKUPS_UNTESTED, BACKUP, 0.0)],

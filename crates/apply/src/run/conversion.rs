@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use poolwright_host::writers::{find_writer_of_mounts, find_writers_of_mounts};
 use poolwright_pool::DatasetChange;
 
-use super::observer::Stage;
 use super::space::{SpaceContext, SpaceWatch};
 use super::{Action, OpenDataset, Outcome, Run};
 use crate::error::refused;
 use crate::journal::JournalPhase;
+use crate::observer::Stage;
 use crate::rewrite::{FileEntry, FileIdentity, FileScan, Rate, directories};
 use crate::service;
 use crate::work::Direction;

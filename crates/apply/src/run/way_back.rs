@@ -6,10 +6,10 @@ use poolwright_host::read_only::ReadOnly;
 use poolwright_pool::DatasetChange;
 
 use super::conversion::{digest, relocated_scans, scan_all};
-use super::observer::Stage;
 use super::{Action, OpenDataset, Run};
 use crate::error::refused;
 use crate::journal::{JournalPhase, JournalState};
+use crate::observer::Stage;
 use crate::rewrite::directories;
 use crate::work::Direction;
 use crate::{Error, Result};

@@ -11,7 +11,7 @@ use poolwright_host::writers::Writer;
 use super::users::FileUsers;
 use super::{SYSTEMD_TIME, Service, ServiceCommand, UnitState};
 use crate::error::refused;
-use crate::run::{RunObserver, Stage};
+use crate::observer::{RunObserver, Stage};
 use crate::{Error, Result};
 
 /// How long processes may have files open after the database was stopped.

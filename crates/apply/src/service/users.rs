@@ -94,7 +94,7 @@ pub fn check_namespace() -> Result<()> {
     }
     refused(
         "this process is in a PID namespace (that of a container, for example), where it does not see the host's other processes: one of them \
-         may write the database's files\nhint: run it on the host, or in a container with the host's processes (docker run --pid=host)",
+         may write the database's files\nhint: run it on the host, or in a container that shares the PID namespace of the host",
     )
 }
 

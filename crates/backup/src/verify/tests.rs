@@ -51,6 +51,7 @@ impl Backup {
             creator: String::new(),
             name: "b".to_owned(),
             id: "b1".to_owned(),
+            sequence: None,
             created: String::new(),
             created_unix_s: 0,
             database,

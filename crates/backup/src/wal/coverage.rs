@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{SegmentPlace, WalArchive, WalFile};
-use crate::chronology::age;
+use crate::manifest::age;
 use crate::{Error, Result};
 
 /// The most gaps that are named.

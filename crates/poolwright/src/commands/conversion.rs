@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use poolwright_apply::Service;
 use poolwright_apply::assessment::RunningDatabase;
-use poolwright_apply::run::{Options, RunObserver, Stage};
+use poolwright_apply::{RunObserver, Stage, run::Options};
 use poolwright_lab::run::Update;
 use poolwright_trace::format_size;
 
