@@ -98,7 +98,10 @@ mod tests {
     use crate::unmount_command;
 
     /// A file system in memory.
-    struct Tmpfs(tempfile::TempDir, PathBuf);
+    struct Tmpfs {
+        point: PathBuf,
+        _dir: tempfile::TempDir,
+    }
 
     impl Tmpfs {
         fn new() -> Option<Tmpfs> {
@@ -107,13 +110,13 @@ mod tests {
             let mut mount = std::process::Command::new("mount");
             mount.args(["-t", "tmpfs", "-o", "nosuid,nodev", "tmpfs"]).arg(&point);
             mount.stderr(std::process::Stdio::null());
-            mount.status().is_ok_and(|status| status.success()).then_some(Tmpfs(dir, point))
+            mount.status().is_ok_and(|status| status.success()).then_some(Tmpfs { point, _dir: dir })
         }
     }
 
     impl Drop for Tmpfs {
         fn drop(&mut self) {
-            let _ = unmount_command(&self.1, false).status();
+            let _ = unmount_command(&self.point, false).status();
         }
     }
 
@@ -123,8 +126,8 @@ mod tests {
             eprintln!("skipped: only root can mount");
             return;
         };
-        let (points, file) = ([tmpfs.1.clone()], tmpfs.1.join("table"));
-        let options = || mountinfo::on(&mountinfo::read().unwrap(), &tmpfs.1).unwrap().options.clone();
+        let (points, file) = ([tmpfs.point.clone()], tmpfs.point.join("table"));
+        let options = || mountinfo::on(&mountinfo::read().unwrap(), &tmpfs.point).unwrap().options.clone();
         fs::write(&file, "row").unwrap();
         let before = options();
         let writer = File::options().append(true).open(&file).unwrap();
