@@ -31,8 +31,14 @@ USER = pwd.getpwnam("nobody")
 MARK = "the canary of root"
 
 
+def is_secret(path, canary):
+    """Whether the database's user cannot read a file of the canary. What he can read, programs that run as him may read."""
+    above = [directory for directory in path.parents if directory.is_relative_to(canary)]
+    return not path.lstat().st_mode & 0o004 or not all(directory.lstat().st_mode & 0o001 for directory in above)
+
+
 def digest(canary):
-    """Everything that a command could change. Access times tell that a file was read, because each is older than its modification
+    """Everything that a command could change. Access times tell that a secret file was read, because each is older than its modification
     time (`relatime`). Reading here does not change them."""
     found = {}
     for path in [canary, *sorted(canary.rglob("*"))]:
@@ -43,7 +49,7 @@ def digest(canary):
                 content = file.read()
         found[str(path.relative_to(canary))] = (
             meta.st_mode, meta.st_uid, meta.st_gid, meta.st_nlink, meta.st_ino, meta.st_mtime_ns, meta.st_ctime_ns,
-            meta.st_atime_ns if path.is_file() else 0, content, tuple(os.listxattr(path, follow_symlinks=False)),
+            meta.st_atime_ns if path.is_file() and is_secret(path, canary) else 0, content, tuple(os.listxattr(path, follow_symlinks=False)),
         )  # fmt: skip
     return found
 
