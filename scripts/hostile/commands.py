@@ -28,7 +28,10 @@ ATTACKERS = 2
 # Time limit of a command in seconds.
 LIMIT = 240
 USER = pwd.getpwnam("nobody")
+AS_USER = ["setpriv", "--reuid", str(USER.pw_uid), "--regid", str(USER.pw_gid), "--clear-groups", "--pdeathsig", "KILL", "--"]
 MARK = "the canary of root"
+# The statuses of commands that did their work. `confirm` says with 4 that no setting is better.
+DONE = {"confirm": (0, 4)}
 
 
 def is_secret(path, canary):
@@ -76,7 +79,7 @@ class Machine:
         make_canary(self.canary)
         self.database, self.restored, self.scratch = self.top / "db", self.top / "restored", self.top / "scratch"
         self.mounts = [(self.top / "m", "tank"), (self.database, "tank/db"), (self.restored, "tank/restored")]
-        self.attackers = []
+        self.attackers, self.restores = [], 0
         # Pools and journals of this run only.
         self.environment = os.environ | {
             "POOLWRIGHT_STATE_DIR": str(self.top / "state"), "POOLWRIGHT_RUNTIME_DIR": str(self.top / "run"),
@@ -125,7 +128,7 @@ class Machine:
         """The plan of docs/plan-format.md, for this database."""
         page = (ROOT / "docs" / "plan-format.md").read_text()
         plan = json.loads(page.split("```json\n", 1)[1].split("\n```", 1)[0])
-        plan["subject"] = {"directory": str(self.database), "file_system": "fuse.poolwright", "dataset": "tank/db", "files": 1,
+        plan["subject"] = {"directory": str(self.database), "database": "SQLite", "file_system": "fuse.poolwright", "dataset": "tank/db", "files": 1,
                            "bytes": 1, "allocated_bytes": 1}  # fmt: skip
         role = plan["roles"][0]
         role |= {"place": {"mountpoint": str(self.database), "separable": True}, "paths": [str(self.database)],
@@ -140,8 +143,7 @@ class Machine:
         (self.top / "attacker.py").chmod(0o755)
         patterns = [self.database, self.restored / "*", self.scratch / "poolwright-*" / "*", "/dev/shm/poolwright-*/*"]
         for number in range(ATTACKERS):
-            command = ["setpriv", "--reuid", str(USER.pw_uid), "--regid", str(USER.pw_gid), "--clear-groups", "--pdeathsig", "KILL", "--",
-                       sys.executable, self.top / "attacker.py", str(seed + number), self.canary, *patterns]  # fmt: skip
+            command = [*AS_USER, sys.executable, self.top / "attacker.py", str(seed + number), self.canary, *patterns]
             self.attackers.append(subprocess.Popen(command, cwd="/", stdin=subprocess.DEVNULL))
 
     def commands(self):
@@ -151,9 +153,13 @@ class Machine:
         yield "undo", ("undo", "plan.json", "--yes", "--stop", "true", "--start", "true")
         yield "backup run", ("backup", "run", self.database, *to)
         yield "backup verify", ("backup", "verify", "tank/backup", "--scratch", self.scratch)
-        yield "backup run --database none", ("backup", "run", self.database, *to, "--database", "none")
-        yield "backup restore", ("backup", "restore", "tank/backup", "--to", self.restored / f"at{self.random.randrange(3)}")
-        yield "confirm", ("confirm", "plan.json", "--load", "true", "--blocks", "1", "--scratch", self.scratch, "-o", "confirmed.json",
+        yield "backup run --database none", ("backup", "run", self.database, "--to", "tank/files", "--mountpoint", self.top / "files",
+                                             "--database", "none")  # fmt: skip
+        yield "backup prune", ("backup", "prune", "tank/backup", "--keep", "2")
+        self.restores += 1
+        yield "backup restore", ("backup", "restore", "tank/backup", "--to", self.restored / f"at{self.restores}")
+        subprocess.run([*AS_USER, "rm", "-rf", self.restored / f"at{self.restores - 1}"], stderr=subprocess.DEVNULL, check=False)
+        yield "confirm", ("confirm", "plan.json", "--load", "true", "--blocks", "2", "--scratch", self.scratch, "-o", "confirmed.json",
                           "--report", "confirmed.html", "--force")  # fmt: skip
 
     def clean_up(self):
@@ -165,6 +171,14 @@ class Machine:
             subprocess.run(["umount", "--lazy", directory], stderr=subprocess.DEVNULL, check=False)
         self.run("pool", "export", "tank", check=False)
         shutil.rmtree(self.top, ignore_errors=True)
+
+
+def rehearse(machine):
+    """Runs each command once without attacks: only one that works is worth attacking."""
+    for name, arguments in machine.commands():
+        status, said = machine.run(*arguments, check=False)
+        if status not in DONE.get(name, (0,)):
+            raise RuntimeError(f"{name} does not work without attacks: exit status {status}: {said}")
 
 
 def rounds(machine, seconds):
@@ -207,6 +221,7 @@ def main():
     machine, found = Machine(os.path.abspath(program), seed), 0
     try:
         machine.prepare()
+        rehearse(machine)
         machine.attack(seed)
         for text in rounds(machine, seconds):
             found += 1

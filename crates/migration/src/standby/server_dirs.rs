@@ -124,8 +124,13 @@ impl ServerDirs {
             let (mut from, mut to) = (open_trusted(&of.mountpoint)?, open_trusted(&of.staging)?);
             copy_directory_attributes(&from, &to)?;
             for name in relative {
-                let (inner, copy) = (EntryAt::new(&from, name), EntryAt::new(&to, name));
-                (from, to) = (inner.directory()?, copy.make_directory()?);
+                // What the database's user has put in its place is refused, not removed.
+                to = match to.create_directory(name) {
+                    Err(cause) if cause.kind() == ErrorKind::AlreadyExists => to.directory(name),
+                    made => made,
+                }
+                .map_err(Error::host("create", &to.path().join(name)))?;
+                from = EntryAt::new(&from, name).directory()?;
                 copy_directory_attributes(&from, &to)?;
             }
         }
