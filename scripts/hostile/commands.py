@@ -5,7 +5,8 @@ outside the database's directories was read, created, changed or removed.
 usage: commands.py PROGRAM SECONDS [SEED]
 
 A command may succeed, fail or be refused. It must not change or read the canary (a directory of root to which the attacker's links
-lead), take longer than its time limit (a fifo in the place of a file), or panic. Needs root, /dev/fuse, sqlite3 and the user `nobody`.
+lead), take longer than its time limit (a fifo in the place of a file), or panic. With EXAMPLES=1 in the environment, an example of the last
+lines of each command and status follows at the end. Needs root, /dev/fuse, sqlite3 and the user `nobody`.
 
 Exit status: 0 nothing found, 1 something was found, 2 wrong usage.
 """
@@ -122,7 +123,13 @@ class Machine:
         for directory in (self.database, self.restored):
             for path in [directory, *directory.rglob("*")]:
                 os.chown(path, USER.pw_uid, USER.pw_gid)
+        subprocess.run(["cp", "-a", self.database, self.top / "whole"], check=True)
         self.plan("plan.json")
+
+    def make_whole(self):
+        """Gives the database's user his files again: what the attacks have broken, commands refuse at once."""
+        script = 'find "$1" -mindepth 1 -delete; cp -a "$2/." "$1"'
+        subprocess.run([*AS_USER, "sh", "-c", script, "sh", self.database, self.top / "whole"], stderr=subprocess.DEVNULL, check=False)
 
     def plan(self, name):
         """The plan of docs/plan-format.md, for this database."""
@@ -183,14 +190,16 @@ def rehearse(machine):
 
 def rounds(machine, seconds):
     """Runs the commands for a time. Yields what was found."""
-    before, end, counts, longest = digest(machine.canary), time.monotonic() + seconds, {}, {}
+    before, end, counts, longest, examples = digest(machine.canary), time.monotonic() + seconds, {}, {}, {}
     while time.monotonic() < end:
         for name, arguments in machine.commands():
+            machine.make_whole()
             begin = time.monotonic()
             status, said = machine.run(*arguments, check=False)
             longest[name] = max(longest.get(name, 0), time.monotonic() - begin)
             counts.setdefault(name, {}).setdefault(status, 0)
             counts[name][status] += 1
+            examples[name, status] = said.strip().splitlines()[-3:]
             after = digest(machine.canary)
             changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
             if changed:
@@ -208,6 +217,8 @@ def rounds(machine, seconds):
     for name, statuses in counts.items():
         often = "  ".join(f"{number} x exit status {status}" for status, number in sorted(statuses.items(), key=str))
         print(f"{name:28} at most {longest[name]:3.0f} s  {often}")
+    if os.environ.get("EXAMPLES"):
+        print("\n".join(f"{name}, {status}: {' | '.join(lines)}" for (name, status), lines in examples.items()))
 
 
 def main():
