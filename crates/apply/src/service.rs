@@ -60,7 +60,7 @@ impl Service {
         }
     }
 
-    /// Whether the database runs. systemd knows that of a unit, whoever else has its files open. Without a unit, it runs if a process has a
+    /// Whether the database runs. For a unit, systemd decides, even if other programs have its files open. Without a unit, it runs if a process has a
     /// file of these mount points open for writing.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl UnitState {
     }
 
     /// A unit that is being started, or that systemd is about to start again after a failure, counts as running. One that is being stopped
-    /// does not: somebody else stops it, and it is not to be started again.
+    /// does not: another program or the administrator stops it, and it is not to be started again.
     fn is_running(&self) -> bool {
         matches!(self.active.as_str(), "active" | "activating" | "reloading" | "refreshing")
     }

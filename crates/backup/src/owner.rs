@@ -35,7 +35,7 @@ pub fn of_directory(dir: &Path) -> Result<UserAndGroup> {
     // Another user runs programs as himself.
     let checked = if rustix::process::geteuid().is_root() { owners.len() } else { 0 };
     for (at, (dir, meta)) in owners.iter().take(checked).enumerate() {
-        // In a directory with the sticky bit, nobody replaces what is root's, but everybody can add files.
+        // In a directory with the sticky bit, no other user can replace root's entries, but every user can add files.
         let is_protected = meta.mode() & 0o022 == 0 || (at > 0 && meta.mode() & 0o1000 != 0);
         if !is_protected {
             return refused(format!(

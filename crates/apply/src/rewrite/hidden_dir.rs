@@ -1,7 +1,7 @@
 //! A hidden directory in the mount point of a dataset, for what a run has not put in its place yet.
 //!
 //! The mount point can belong to the owner of the database, who can rename the directory and give its name to another one. So it is used
-//! only if it is the one that was created for this run: it belongs to this user, nobody else can enter it, and it has the inode number that
+//! only if it is the one that was created for this run: it belongs to this user, no other user can enter it, and it has the inode number that
 //! was recorded.
 
 use std::cell::RefCell;

@@ -115,7 +115,7 @@ impl Downtime {
 
     fn run_stop(&mut self, command: &ServiceCommand, observer: &mut dyn RunObserver) -> Result<()> {
         let mut guardian = self.guardian.as_mut();
-        // If it fails, the guardian has ended, and this run goes on without it.
+        // If this fails, the guardian has ended, and the run continues without one.
         let mut tell = |process| drop(guardian.as_mut().map(|guardian| guardian.wait_for(process)));
         let mut is_told = false;
         let done = command.run(
