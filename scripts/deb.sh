@@ -8,8 +8,7 @@
 #   --check   also installs, runs, removes and purges the package in fresh systems of each RELEASE (bookworm, trixie: the default
 #             is both); for another release than this machine's, builds the package in a system of that release (root; long)
 #
-# The package depends on exactly the libzpool that it was built with, because the engine refuses others. So each release of Debian
-# needs a build of its own.
+# The package depends on the C libraries of the release of Debian on which it was built. OpenZFS is part of the program.
 #
 # Exit status: 0 done, 1 failed, 2 wrong usage.
 set -euo pipefail
@@ -22,35 +21,6 @@ cd "$POOLWRIGHT_ROOT"
 PROGRAM=${CARGO_TARGET_DIR:-target}/release/poolwright
 WORK=target/package
 VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-
-# The library as the linker finds it; build.rs compiles its build id into the program.
-zpool_library() { readlink -f "$(gcc -print-file-name=libzpool.so)"; }
-
-# Prints "PACKAGE (= VERSION)" of the libzpool that the program was built with.
-zpool_dependency() {
-    local library id package
-    library=$(zpool_library)
-    id=$(readelf -n "$library" | sed -n 's/^ *Build ID: //p')
-    grep -qaF "$id" "$PROGRAM" || die 1 "$PROGRAM was built with another libzpool than the installed $library
-hint: build it again: make build"
-    # A path that dpkg knows may begin with /lib instead of /usr/lib.
-    package=$(dpkg-query -S "*/${library##*/}" | sed 's/[:,].*//')
-    dpkg-query -W -f '${Package} (= ${Version})' "$package"
-}
-
-# Writes to WORK/bin a dpkg-shlibdeps that requires this exact libzpool. Debian's own table permits all later versions.
-write_shlibdeps() {
-    local dependency
-    dependency=$(zpool_dependency)
-    mkdir -p "$WORK/bin"
-    {
-        echo '#!/bin/sh'
-        echo 'set -e'
-        echo "found=\$($(command -v dpkg-shlibdeps) \"\$@\")"
-        echo "echo \"\$found\" | sed 's/${dependency%% *} ([^)]*)/$dependency/'"
-    } >"$WORK/bin/dpkg-shlibdeps"
-    chmod 755 "$WORK/bin/dpkg-shlibdeps"
-}
 
 # The licences: packaging/debian/copyright, the texts that Debian does not install, and those of the crates.
 write_licences() {
@@ -90,10 +60,9 @@ build_package() {
     [ -x "$PROGRAM" ] || die 1 "there is no $PROGRAM; build it with 'make build'"
     cargo_tool cargo-deb "$CARGO_DEB_VERSION"
     stage
-    write_shlibdeps
     mkdir -p "${file%/*}"
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || date +%s) \
-        PATH="$POOLWRIGHT_ROOT/$WORK/bin:$POOLWRIGHT_ROOT/target/tools/bin:$PATH" \
+        PATH="$POOLWRIGHT_ROOT/target/tools/bin:$PATH" \
         cargo-deb --quiet --no-build --locked --strip -p poolwright --output "$file" "$@" >/dev/null
     say "Built $file ($(du -h "$file" | cut -f 1)): $(dpkg-deb -f "$file" Depends)"
 }

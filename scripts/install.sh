@@ -4,7 +4,7 @@
 # usage: scripts/install.sh [--for run|test|lint|fuzz|bench|lab|deb|all] [--dry-run] [--upgrade-zfs]
 #
 #   --for run      (the default) build dependencies and the packages of `make run`: a C compiler,
-#                  clang, the OpenZFS 2.3 libraries, and the MariaDB and sysbench programs
+#                  clang, what builds OpenZFS, and the MariaDB and sysbench programs
 #   --for test     also the packages of the tests: fio, SQLite, zdb, what builds and checks the Debian package (lintian,
 #                  cargo-deb in target/tools), and a Python environment in target/venv that reads traces
 #   --for lint     what builds Poolwright, shellcheck, and cargo-deny in target/tools
@@ -38,7 +38,10 @@ PURPOSE=run
 DRY_RUN=no
 UPGRADE_ZFS=no
 
-BUILD_PACKAGES=(ca-certificates make gcc libc6-dev pkg-config clang llvm libelf-dev zlib1g-dev)
+BUILD_PACKAGES=(
+    ca-certificates make gcc libc6-dev pkg-config clang llvm libelf-dev zlib1g-dev
+    uuid-dev libblkid-dev libssl-dev libtirpc-dev # OpenZFS (scripts/openzfs.sh)
+)
 RUN_PACKAGES=(mariadb-server-core mariadb-client-core sysbench)
 TEST_PACKAGES=(fio sqlite3 python3 python3-venv xfsprogs btrfs-progs fuse-overlayfs)
 PACKAGING_PACKAGES=(dpkg-dev lintian systemd) # systemd-analyze checks the unit
@@ -56,8 +59,8 @@ LAB_PACKAGES=(
 # Packages among these that start a service: the script prevents the start and disables the service.
 LAB_SERVICES=(victoria-metrics slapd)
 
-# Packages from the OpenZFS source. The headers depend on the libraries, whose names differ between releases.
-ZFS_PACKAGES=(libzfslinux-dev)
+# Packages from the OpenZFS source: zdb, which tests and benches compare with.
+ZFS_PACKAGES=()
 
 parse_arguments() {
     while [ $# -gt 0 ]; do
@@ -132,7 +135,7 @@ candidate_version() { LC_ALL=C apt-cache policy "$1" | sed -n 's/^  Candidate: /
 find_missing() {
     local package needed=("${BUILD_PACKAGES[@]}")
     wanted run test bench lab && needed+=("${RUN_PACKAGES[@]}")
-    wanted test bench && needed+=("${TEST_PACKAGES[@]}") && ZFS_PACKAGES+=(zfsutils-linux)
+    wanted test bench && needed+=("${TEST_PACKAGES[@]}") && ZFS_PACKAGES=(zfsutils-linux)
     wanted test deb && needed+=("${PACKAGING_PACKAGES[@]}")
     wanted deb && needed+=("${DEB_PACKAGES[@]}")
     wanted bench && needed+=("${BENCH_PACKAGES[@]}")
@@ -161,7 +164,7 @@ check_release() {
         debian:12) CODENAME=bookworm ;;
         debian:13) CODENAME=trixie ;;
         *) die 1 "unsupported system '${id:-unknown} ${version}': this script supports Debian 12 and 13.
-hint: install ${MISSING[*]-} and the headers and libraries of OpenZFS $ZFS_MINIMUM or newer by hand" ;;
+hint: install ${MISSING[*]-} by hand" ;;
     esac
 }
 
@@ -176,7 +179,7 @@ check_conflicts() {
     esac
     version=$(installed_version zfsutils-linux)
     if [ -n "$version" ] && ! recent_enough "$version" && [ $UPGRADE_ZFS = no ]; then
-        die 3 "OpenZFS $version is installed (zfsutils-linux), and Poolwright needs $ZFS_MINIMUM or newer. Debian cannot install both. Nothing was changed.
+        die 3 "OpenZFS $version is installed (zfsutils-linux), and Poolwright's tests need zdb $ZFS_MINIMUM or newer. Debian cannot install both. Nothing was changed.
 hint: run this script with --upgrade-zfs to replace it; then also upgrade a kernel module (zfs-dkms) of the old version"
     fi
 }
@@ -184,7 +187,7 @@ hint: run this script with --upgrade-zfs to replace it; then also upgrade a kern
 announce() {
     say "Missing packages (for: $PURPOSE):"
     [ ${#MISSING[@]} -eq 0 ] || say "  ${MISSING[*]}"
-    [ ${#ZFS_MISSING[@]} -eq 0 ] || say "  ${ZFS_MISSING[*]} (OpenZFS $ZFS_MINIMUM or newer, user-space part; no kernel module, no DKMS)"
+    [ ${#ZFS_MISSING[@]} -eq 0 ] || say "  ${ZFS_MISSING[*]} (zdb of OpenZFS $ZFS_MINIMUM or newer; no kernel module, no DKMS)"
     case " ${MISSING[*]-} " in
         *" mariadb-server-core "*) say "MariaDB: only the programs are installed; no service is set up and no daemon starts." ;;
     esac
@@ -213,7 +216,7 @@ refresh_lists() {
 
 # Prints the version of OpenZFS, at least the minimum, that apt can install, if there is one.
 zfs_available() {
-    LC_ALL=C apt-cache madison libzfslinux-dev 2>/dev/null | awk -F'|' '{gsub(/ /, "", $2); print $2}' \
+    LC_ALL=C apt-cache madison zfsutils-linux 2>/dev/null | awk -F'|' '{gsub(/ /, "", $2); print $2}' \
         | while read -r version; do recent_enough "$version" && echo "$version"; done | head -n 1 || true
 }
 
@@ -261,7 +264,7 @@ hint: add such a source and run this script again"
     [ $DRY_RUN = no ] || return 0
     UNDO+=(remove_source)
     {
-        echo "# OpenZFS user-space libraries for Poolwright; written by its scripts/install.sh."
+        echo "# OpenZFS's zdb for Poolwright's tests; written by its scripts/install.sh."
         echo "# To remove the source, delete this file and run apt-get update."
         printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: contrib\n' "$uri" "$suite"
         stanza_options "$entry"
@@ -341,9 +344,9 @@ install_packages() {
     if [ ${#ZFS_MISSING[@]} -gt 0 ]; then
         version=$(zfs_available)
         [ -n "$version" ] || { add_zfs_source; version=$(zfs_available); }
-        [ -n "$version" ] || die 1 "apt offers no OpenZFS $ZFS_MINIMUM or newer (libzfslinux-dev).
+        [ -n "$version" ] || die 1 "apt offers no OpenZFS $ZFS_MINIMUM or newer (zfsutils-linux).
 hint: on Debian 12 it is in bookworm-backports, component contrib; Debian 12's own 2.1 is too old"
-        suite=$(LC_ALL=C apt-cache madison libzfslinux-dev | awk -v v="$version" '$3 == v { sub("/.*", "", $6); print $6; exit }')
+        suite=$(LC_ALL=C apt-cache madison zfsutils-linux | awk -v v="$version" '$3 == v { sub("/.*", "", $6); print $6; exit }')
         for package in $(zfs_family "$version"); do zfs+=("$package/$suite"); done
     fi
     mapfile -t services < <(missing_services)

@@ -61,11 +61,12 @@ as_root() {
     fi
 }
 
-# build_for_tests: cargo's builds after this go to target/test, hardly optimized and without line tables, which takes half the time.
+# build_for_tests: cargo's builds after this go to target/test, hardly optimized and without line tables, which takes half the time,
+# and with OpenZFS's assertions.
 # The programs in target/release, with which figures are measured, stay as they are.
 build_for_tests() {
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target/test}
-    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=0
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=0 POOLWRIGHT_OPENZFS_ASSERTIONS=1
 }
 
 # unpacked PACKAGE [PACKAGE...]: unpacks Debian's packages, without those that they depend on, into a directory below target/tools

@@ -1,20 +1,31 @@
-//! Compiles the C side against the installed OpenZFS 2.3 development package and links libzpool dynamically.
+//! Compiles the C side against OpenZFS's sources, and links OpenZFS's library statically. `scripts/openzfs.sh` makes both.
 
-use std::path::PathBuf;
-use std::process::exit;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
 
-/// The packaged library is a debug build: without `ZFS_DEBUG`, the layouts of its structures differ.
 const DEFINES: &[(&str, &str)] = &[
     ("_GNU_SOURCE", "1"),
     ("_REENTRANT", "1"),
     ("_FILE_OFFSET_BITS", "64"),
     ("_LARGEFILE64_SOURCE", "1"),
-    ("DEBUG", "1"),
-    ("ZFS_DEBUG", "1"),
+    ("HAVE_CONFIG_H", "1"),
+];
+/// Headers of OpenZFS for programs in user space, below its sources.
+const INCLUDES: &[&str] = &[
+    "include",
+    "lib/libspl/include",
+    "lib/libspl/include/os/linux",
+    "lib/libzpool/include",
+    "include/os/linux/zfs",
 ];
 const SOURCES: &[&str] = &[
     "engine",
-    "seam",
+    "kernel/clock",
+    "kernel/cost",
+    "kernel/file",
+    "kernel/lock",
+    "kernel/taskq",
+    "kernel/thread",
     "pool",
     "vdev",
     "health",
@@ -28,12 +39,10 @@ const SOURCES: &[&str] = &[
     "file",
     "clone",
     "blocks",
-    "handoff",
     "log",
     "replay",
     "codec",
     "device",
-    "library",
     "fault",
     "log_check",
 ];
@@ -42,39 +51,27 @@ const SOURCES: &[&str] = &[
 const FAULT_INJECTION: &[&str] = &["inject", "power", "backlog"];
 
 fn main() {
-    let zfs = match pkg_config::Config::new().cargo_metadata(false).atleast_version("2.3").probe("libzfs") {
-        Ok(found) => found,
-        Err(why) => {
-            eprintln!(
-                "poolwright-openzfs needs the development package of OpenZFS 2.3 (libzfslinux-dev; on Debian 12 from \
-                 backports/contrib, because 2.1 is too old): {why}\nhint: `scripts/install.sh` installs it"
-            );
-            exit(1);
-        }
-    };
+    let openzfs = OpenZfs::find();
     let mut build = cc::Build::new();
     build
         .std("gnu99")
         .flag("-fno-strict-aliasing")
         .warnings(false)
         .flag("-Wall")
-        .flag("-Wno-unused-function");
-    build
+        .flag("-Wno-unused-function")
         .flag("-Wno-pedantic")
-        .include("csrc/shim")
-        .include("/usr/include/libspl")
-        .include("/usr/include/libzfs");
-    for path in &zfs.include_paths {
-        build.include(path);
+        .flag("-include")
+        .flag(openzfs.library.join("zfs_config.h"))
+        .flag("-include")
+        .flag("csrc/kernel/interpose.h");
+    for path in INCLUDES {
+        build.include(openzfs.source.join(path));
     }
-    for (name, value) in DEFINES {
+    for (name, value) in DEFINES.iter().chain(openzfs.assertions()) {
         build.define(name, *value);
     }
-    let library = library(&build);
-    println!("cargo:rerun-if-changed={}", library.display());
-    build.define("PW_LIBZPOOL_BUILD_ID", format!("\"{}\"", build_id(&library)).as_str());
-    build.define("PW_OPENZFS_VERSION", format!("\"{}\"", zfs.version).as_str());
-    for define in signatures(&zfs.include_paths) {
+    println!("cargo:rustc-env=POOLWRIGHT_OPENZFS_RELEASE={}", openzfs.release);
+    for define in signatures(&openzfs.source.join("include")) {
         build.define(define, None);
     }
     if std::env::var_os("CARGO_CFG_POOLWRIGHT_SANITIZE").is_some() {
@@ -91,10 +88,59 @@ fn main() {
         build.file(format!("csrc/{source}.c"));
     }
     build.compile("poolwright_engine");
-    println!("cargo:rustc-link-lib=dylib=zpool");
-    println!("cargo:rustc-link-lib=dylib=nvpair");
-    println!("cargo:rustc-link-lib=dylib=m");
+    println!("cargo:rustc-link-search=native={}", openzfs.library.display());
+    println!("cargo:rustc-link-lib=static=openzfs");
+    for library in ["tirpc", "blkid", "uuid", "z", "m"] {
+        println!("cargo:rustc-link-lib=dylib={library}");
+    }
     println!("cargo:rerun-if-changed=csrc");
+}
+
+fn fail(why: &str) -> ! {
+    eprintln!("poolwright-openzfs: building OpenZFS failed: {why}");
+    exit(1)
+}
+
+/// A build of OpenZFS by `scripts/openzfs.sh`.
+struct OpenZfs {
+    release: String,
+    source: PathBuf,
+    /// The directory of the library and its configuration.
+    library: PathBuf,
+    checked: bool,
+}
+
+impl OpenZfs {
+    /// Has `scripts/openzfs.sh` build the release that the file `RELEASE`, or the environment variable POOLWRIGHT_OPENZFS, names,
+    /// unless it did before. With POOLWRIGHT_OPENZFS_ASSERTIONS=1: with assertions.
+    fn find() -> OpenZfs {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let script = root.join("scripts/openzfs.sh");
+        for name in ["POOLWRIGHT_OPENZFS", "POOLWRIGHT_OPENZFS_ASSERTIONS", "ZFS_SOURCE"] {
+            println!("cargo:rerun-if-env-changed={name}");
+        }
+        println!("cargo:rerun-if-changed=RELEASE");
+        println!("cargo:rerun-if-changed={}", script.display());
+        let release =
+            std::env::var("POOLWRIGHT_OPENZFS").unwrap_or_else(|_| include_str!("RELEASE").trim().to_owned());
+        let checked = std::env::var_os("POOLWRIGHT_OPENZFS_ASSERTIONS").is_some_and(|value| value == "1");
+        let mut build = Command::new(&script);
+        build.args(["--release", &release]).args(checked.then_some("--assertions"));
+        match build.output() {
+            Ok(done) if done.status.success() => {}
+            Ok(done) => fail(&String::from_utf8_lossy(&[done.stdout, done.stderr].concat())),
+            Err(why) => fail(&format!("{}: {why}", script.display())),
+        }
+        let root = root.join("target/openzfs").join(&release);
+        let library = root.join(if checked { "assertions" } else { "plain" });
+        println!("cargo:rerun-if-changed={}", library.join("built").display());
+        OpenZfs { release, source: root.join("source"), library, checked }
+    }
+
+    /// The layouts of structures differ between a library with and without assertions.
+    fn assertions(&self) -> &'static [(&'static str, &'static str)] {
+        if self.checked { &[("DEBUG", "1"), ("ZFS_DEBUG", "1")] } else { &[("NDEBUG", "1")] }
+    }
 }
 
 /// Writes the Rust declarations of what `csrc/engine.h` declares, with assertions about the layout of its structures, to
@@ -103,7 +149,8 @@ fn main() {
 fn bindings(fault_injection: bool) {
     let mut bindings = bindgen::Builder::default()
         .header("csrc/engine.h")
-        .allowlist_file(r".*csrc/engine\.h")
+        .header("csrc/kernel/clock.h")
+        .allowlist_file(r".*csrc/(engine|kernel/clock)\.h")
         .rust_edition(bindgen::RustEdition::Edition2024)
         .prepend_enum_name(false)
         .derive_default(true)
@@ -131,31 +178,6 @@ fn bindings(fault_injection: bool) {
     }
 }
 
-/// Returns the path of the shared library that the linker finds as `-lzpool`, with symbolic links resolved.
-fn library(build: &cc::Build) -> PathBuf {
-    let asked = build.get_compiler().to_command().arg("-print-file-name=libzpool.so").output();
-    let path = asked.ok().and_then(|out| String::from_utf8(out.stdout).ok()).unwrap_or_default();
-    PathBuf::from(path.trim()).canonicalize().unwrap_or_else(|why| {
-        eprintln!("poolwright-openzfs cannot find libzpool.so (the compiler reports {path:?}): {why}");
-        exit(1)
-    })
-}
-
-/// Returns the library's build id in hexadecimal, from its note of type 3 by "GNU" (elf(5)); empty if it has none. Structures
-/// of libzpool change between releases with the same soname, so the engine compares this id with that of the loaded library.
-fn build_id(library: &PathBuf) -> String {
-    let bytes = std::fs::read(library).unwrap_or_else(|why| {
-        eprintln!("poolwright-openzfs cannot read {}: {why}", library.display());
-        exit(1)
-    });
-    let is_note = |w: &[u8]| w[..4] == [4, 0, 0, 0] && w[5..8] == [0; 3] && w[8..16] == *b"\x03\0\0\0GNU\0";
-    let id = bytes
-        .windows(16)
-        .position(is_note)
-        .and_then(|at| bytes.get(at + 16..at + 16 + usize::from(bytes[at + 4])));
-    id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// For builds with `--cfg poolwright_sanitize` (`scripts/sanitize.sh`): instruments the C code with the sanitizers that
 /// `POOLWRIGHT_SANITIZE` names (`address,undefined`), if it is set.
 fn sanitize(build: &mut cc::Build) {
@@ -167,28 +189,24 @@ fn sanitize(build: &mut cc::Build) {
             .flag("-g")
             .opt_level(1);
     }
-    // Only libzpool calls it, so without this option the linker would drop it.
+    // Only OpenZFS calls it, so without this option the linker would drop it.
     cc::Build::new().file("csrc/aio.c").link_lib_modifier("+whole-archive,-bundle").compile("poolwright_aio");
 }
 
-/// Signatures that changed within or after 2.3 (2.3.2 in Debian 12's backports, a later release in Debian 13): header, function, an
-/// argument of the later form, and the define for that form.
+/// Signatures that differ between the releases that build: header, function, an argument of the later form, and the define for
+/// that form.
 const SIGNATURES: &[(&str, &str, &str, &str)] = &[
     ("sys/zfs_file.h", "zfs_file_open(", "cred_t", "PW_FILE_OPEN_HAS_CRED"),
     ("sys/zfs_file.h", "zfs_file_pwrite(", "ashift", "PW_FILE_PWRITE_HAS_ASHIFT"),
     ("sys/dmu.h", "dmu_tx_hold_clone_by_dnode(", "blksz", "PW_HOLD_CLONE_HAS_BLKSZ"),
     ("sys/dsl_dataset.h", "dsl_dataset_clone(", "origin", "PW_HAS_DSL_DATASET_CLONE"),
+    ("sys/zfs_context.h", "taskq_cancel_id(", "boolean_t", "PW_TASKQ_CANCEL_WAITS"),
 ];
 
-/// Returns the defines for the signatures in the installed headers.
-fn signatures(include_paths: &[PathBuf]) -> Vec<&'static str> {
-    let default = PathBuf::from("/usr/include/libzfs");
-    let text = |header: &str| {
-        let mut places = include_paths.iter().chain([&default]).map(|dir| dir.join(header));
-        places.find(|p| p.exists()).and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
-    };
+/// Returns the defines for the signatures in the headers.
+fn signatures(headers: &Path) -> Vec<&'static str> {
     let later = |(header, function, argument, _): &&(&str, &str, &str, &str)| {
-        let text = text(header);
+        let text = std::fs::read_to_string(headers.join(header)).unwrap_or_default();
         let tail = text.split_once(function).map_or("", |(_, tail)| tail);
         tail.split_once(';').is_some_and(|(declaration, _)| declaration.contains(argument))
     };

@@ -21,7 +21,7 @@ UNIT=poolwright-exporter
 OPTIONS_FILE=/etc/default/poolwright-exporter
 # What the scripts of dependencies (Python, readline, netbase) make when they are installed.
 OF_DEPENDENCIES='/__pycache__(/|$)|^/etc/inputrc$|^/etc/networks$|^/etc/python3|^/usr/local/lib/python3|^/var/lib/python'
-BUILD_SYSTEM_PACKAGES=("${BUILD_PACKAGES[@]}" libzfslinux-dev dpkg-dev git python3 lintian systemd)
+BUILD_SYSTEM_PACKAGES=("${BUILD_PACKAGES[@]}" dpkg-dev git python3 lintian systemd)
 
 fail() { die 1 "deb, $RELEASE: $*"; }
 

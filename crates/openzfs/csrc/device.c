@@ -5,16 +5,15 @@
  * request is done when its last part is done. The controller takes no time and has no cache.
  */
 
-#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include "device.h"
+#include "kernel/clock.h"
 
 enum { MAX_LANES = 256 };
 
@@ -22,22 +21,6 @@ enum { MAX_LANES = 256 };
 enum { CHUNK = 64 << 10 };
 
 static _Atomic uint64_t overshoot;	/* moving average of how late a sleeping thread wakes */
-
-uint64_t
-pw_now_ns(void)
-{
-	struct timespec t;
-	(void) clock_gettime(CLOCK_MONOTONIC, &t);
-	return ((uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec);
-}
-
-static void
-sleep_until(uint64_t when)
-{
-	struct timespec t = { .tv_sec = when / 1000000000ULL, .tv_nsec = when % 1000000000ULL };
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
-		;
-}
 
 /*
  * In a virtual machine, a sleeping thread wakes tens of microseconds late, and later on a busy host. Spinning instead
@@ -49,16 +32,20 @@ static void
 wait_until(uint64_t when)
 {
 	static __thread int exact;
+	if (pw_clock_is_virtual) {
+		pw_clock_sleep_until(when);
+		return;
+	}
 	if (!exact) {
 		(void) prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
 		exact = 1;
 	}
 	uint64_t late = atomic_load_explicit(&overshoot, memory_order_relaxed);
-	uint64_t now = pw_now_ns();
+	uint64_t now = pw_clock_now();
 	if (now + late < when) {
 		uint64_t aim = when - late;
-		sleep_until(aim);
-		now = pw_now_ns();
+		pw_clock_sleep_until(aim);
+		now = pw_clock_now();
 		/*
 		 * A moving average over about 32 sleeps. The sample of a thread that was descheduled for milliseconds
 		 * counts as 200 us.
@@ -66,7 +53,7 @@ wait_until(uint64_t when)
 		uint64_t this = MIN(now - aim, 200000);
 		atomic_store_explicit(&overshoot, late + (this >> 5) - (late >> 5), memory_order_relaxed);
 	}
-	while (pw_now_ns() < when)
+	while (pw_clock_now() < when)
 		(void) sched_yield();
 }
 
@@ -83,9 +70,9 @@ measure_overshoot(void)
 	uint64_t late[31];
 	(void) prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
 	for (int i = 0; i < 31; i++) {
-		uint64_t when = pw_now_ns() + 100000;
-		sleep_until(when);
-		late[i] = pw_now_ns() - when;
+		uint64_t when = pw_clock_now() + 100000;
+		pw_clock_sleep_until(when);
+		late[i] = pw_clock_now() - when;
 	}
 	qsort(late, 31, sizeof (late[0]), compare_u64);
 	return (MIN(late[15], 200000));
@@ -117,7 +104,7 @@ pw_device_fini(pw_played_t *p)
 void
 pw_device_become(pw_played_t *p, const pw_device_t *is)
 {
-	if (is->emulate && atomic_load(&overshoot) == 0)
+	if (is->emulate && !pw_clock_is_virtual && atomic_load(&overshoot) == 0)
 		atomic_store(&overshoot, measure_overshoot());
 	pthread_mutex_lock(&p->lock);
 	free_lanes(p);

@@ -46,6 +46,4 @@ uint64_t pw_device_plan(pw_played_t *, int op, uint64_t offset, uint64_t bytes, 
 /* Waits until then. */
 void pw_device_wait(pw_played_t *, int op, uint64_t offset, uint64_t bytes, uint64_t began);
 
-uint64_t pw_now_ns(void);
-
 #endif

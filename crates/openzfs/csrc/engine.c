@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /* Starting and stopping the engine, its limits and its ARC counters. */
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/zfs_context.h>
 #include <sys/zfs_debug.h>
 #include <sys/spa.h>
@@ -20,6 +17,8 @@
 
 #include "engine.h"
 #include "internal.h"
+#include "kernel/clock.h"
+#include "kernel/cost.h"
 
 extern uint64_t zfs_arc_max, zfs_arc_min, zfs_dirty_data_max, zfs_dirty_data_max_max;
 extern uint_t zfs_txg_timeout;
@@ -105,45 +104,6 @@ arc_target_bytes(void)
 }
 
 /*
- * The library needs a random number whenever it chooses a list of buffers, and its version reads /dev/urandom each time. A
- * generator for each thread is sufficient: numbers that must be unpredictable come from random_get_bytes(). The generator is
- * xorshift64* (Vigna 2016).
- */
-int
-random_get_pseudo_bytes(uint8_t *out, size_t len)
-{
-	static __thread uint64_t state;
-	while (state == 0)
-		(void) random_get_bytes((uint8_t *)&state, sizeof (state));
-	for (size_t done = 0; done < len; ) {
-		state ^= state >> 12;
-		state ^= state << 25;
-		state ^= state >> 27;
-		uint64_t number = state * 0x2545f4914f6cdd1dULL;
-		size_t n = MIN(len - done, sizeof (number));
-		memcpy(out + done, &number, n);
-		done += n;
-	}
-	return (0);
-}
-
-/*
- * The library yields the processor after every ten buffers that it evicts, as a kernel thread should. On a busy host each
- * yield costs a time slice, two hundred of them for an eviction of 16M in blocks of 8K, and meanwhile the ARC stays above
- * its limit. A thread in user space is preempted, so the thread that evicts does not yield.
- */
-int
-sched_yield(void)
-{
-	static __thread int evicts = -1;
-	if (evicts < 0) {
-		char name[16] = "";
-		evicts = prctl(PR_GET_NAME, name) == 0 && strcmp(name, "arc_evict") == 0;
-	}
-	return (evicts ? 0 : (int)syscall(SYS_sched_yield));
-}
-
-/*
  * The host's name in labels. Its suffix distinguishes a pool that a killed process of this engine left open from a pool
  * that a kernel or another host may have open.
  */
@@ -168,12 +128,16 @@ utsname(void)
 int
 pw_engine_start(const pw_engine_config_t *config)
 {
+	if (config->processors != 0) {
+		pw_cost_set(&config->costs);
+		pw_clock_start(config->processors, config->seed, config->costs.call_ns, config->costs.wake_ns);
+	}
 	spa_config_path = strdup(config->cache_path);
 	(void) unlink(config->cache_path);	/* with a stale one, an import fails with EEXIST */
 
 	/*
-	 * The packaged library is a debug build and starts with all checks enabled, among them a checksum of every cached
-	 * buffer at each use. Packaged kernel modules run without them.
+	 * With assertions, all checks are enabled at first, among them a checksum of every cached buffer at each use. Packaged
+	 * kernel modules run without them.
 	 */
 	zfs_flags = 0;
 
@@ -222,19 +186,21 @@ pw_engine_set_txg_timeout(uint32_t seconds)
 }
 
 /*
- * The module parameters that can be set. The library does not record the width of a variable, so this table does. `ours`
- * is the engine's variable, for parameters that the library lacks or does not export.
+ * The module parameters that can be set: variables of 64 or of 32 bits.
  */
-static const struct tunable { const char *name; int wide; void *ours; } tunables[] = {
-	{ "dbuf_cache_max_bytes", 1, &dbuf_cache_max },
-	{ "l2arc_noprefetch", 0, NULL },
-	{ "l2arc_write_max", 1, NULL },
-	{ "zfs_compressed_arc_enabled", 0, NULL },
-	{ "zfs_dirty_data_max", 1, NULL },
-	{ "zfs_immediate_write_sz", 1, &pw_immediate_write_sz },
-	{ "zfs_max_recordsize", 0, NULL },
-	{ "zfs_txg_timeout", 0, NULL },
-	{ "zfs_vdev_async_write_max_active", 0, NULL },
+extern int l2arc_noprefetch, zfs_compressed_arc_enabled;
+extern uint_t zfs_vdev_async_write_max_active;
+extern uint64_t l2arc_write_max;
+static const struct tunable { const char *name; uint64_t *wide; void *narrow; } tunables[] = {
+	{ "dbuf_cache_max_bytes", &dbuf_cache_max, NULL },
+	{ "l2arc_noprefetch", NULL, &l2arc_noprefetch },
+	{ "l2arc_write_max", &l2arc_write_max, NULL },
+	{ "zfs_compressed_arc_enabled", NULL, &zfs_compressed_arc_enabled },
+	{ "zfs_dirty_data_max", &zfs_dirty_data_max, NULL },
+	{ "zfs_immediate_write_sz", &pw_immediate_write_sz, NULL },
+	{ "zfs_max_recordsize", NULL, &zfs_max_recordsize },
+	{ "zfs_txg_timeout", NULL, &zfs_txg_timeout },
+	{ "zfs_vdev_async_write_max_active", NULL, &zfs_vdev_async_write_max_active },
 };
 
 const char *
@@ -250,13 +216,10 @@ pw_engine_set_tunable(const char *name, uint64_t value)
 		const struct tunable *it = &tunables[i];
 		if (strcmp(it->name, name) != 0)
 			continue;
-		void *variable = it->ours != NULL ? it->ours : dlsym(RTLD_DEFAULT, name);
-		if (variable == NULL)
-			return (ENOENT);
-		if (it->wide)
-			*(volatile uint64_t *)variable = value;
+		if (it->wide != NULL)
+			LIMIT(*it->wide, value);
 		else
-			*(volatile uint32_t *)variable = (uint32_t)MIN(value, UINT32_MAX);
+			__atomic_store_n((uint32_t *)it->narrow, (uint32_t)MIN(value, UINT32_MAX), __ATOMIC_RELAXED);
 		return (0);
 	}
 	return (ENOENT);

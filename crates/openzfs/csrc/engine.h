@@ -11,12 +11,23 @@
 
 /* ---- the engine as a whole (engine.c) ---- */
 
+/* What the engine's work costs on the virtual clock (kernel/cost.c); codecs are measured while they run. */
+typedef struct pw_costs {
+	uint64_t call_ns;		/* a call of a lock or queue, with the code up to the next one */
+	uint64_t wake_ns;		/* until a thread that was woken runs */
+	uint64_t copy_ps;		/* picoseconds for a byte that is copied from or to the application */
+	uint64_t checksum_ps;		/* picoseconds for a byte of a checksum */
+} pw_costs_t;
+
 typedef struct pw_engine_config {
 	const char *cache_path;		/* private spa config file; never that of the system */
 	uint64_t arc_bytes;		/* both the minimum and the maximum of the ARC */
 	uint64_t dirty_bytes;		/* zfs_dirty_data_max */
 	uint32_t txg_timeout_s;		/* zfs_txg_timeout */
 	uint32_t vdev_threads;		/* concurrent requests of all vdevs together; 0: the library's 16 */
+	uint32_t processors;		/* the virtual clock's; 0: the real clock */
+	uint64_t seed;			/* of the virtual clock's random numbers */
+	pw_costs_t costs;		/* on the virtual clock */
 } pw_engine_config_t;
 
 typedef struct pw_arc_stats {
@@ -51,13 +62,6 @@ void pw_engine_arc_sizes(pw_arc_sizes_t *out);
 int pw_engine_set_tunable(const char *name, uint64_t value);
 const char *pw_engine_tunable(uint64_t index);	/* their names; NULL after the last */
 
-/* ---- the loaded library (library.c) ---- */
-
-/* Writes the build id of the loaded libzpool in hexadecimal. ENOEXEC: the engine was compiled for another one. */
-int pw_library_build_id(char *out, size_t room);
-const char *pw_library_built_for(void);	/* build id of the libzpool that the engine was compiled for */
-const char *pw_library_version(void);	/* its OpenZFS version */
-
 /* ---- vdevs that cannot be written (fault.c) ---- */
 
 /*
@@ -68,7 +72,7 @@ const char *pw_library_version(void);	/* its OpenZFS version */
  */
 void pw_fault_on_host_error(void (*hook)(const char *path, int op, int err, int needed));
 
-/* ---- I/O between vdevs and the host's files (seam.c) ---- */
+/* ---- I/O between vdevs and the host's files (kernel/file.c) ---- */
 
 typedef struct pw_device {		/* all zero: no emulation, real fsync */
 	uint64_t read_latency_ns, write_latency_ns, flush_latency_ns;

@@ -8,7 +8,6 @@
  * failed flush as successful. Only writes that were never acknowledged are lost.
  */
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +145,7 @@ pw_fault_settle(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* ---- what the library calls ---- */
+/* ---- what OpenZFS calls ---- */
 
 /* No caller waits for a txg far ahead of the last one on disk; an intact log names only the last few. */
 enum { FAR_TXGS = 1 << 16 };
@@ -155,16 +154,14 @@ enum { FAR_TXGS = 1 << 16 };
  * An import waits for the newest txg that a log block or a record in it names. In a damaged or malicious image, that
  * txg may be so far ahead that it is never reached.
  */
+extern void openzfs_txg_wait_synced(dsl_pool_t *dp, uint64_t txg);	/* renamed by scripts/openzfs.sh */
+
 void
 txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
 {
-	static _Atomic(void (*)(dsl_pool_t *, uint64_t)) library;
-	void (*wait)(dsl_pool_t *, uint64_t) = library;
-	if (wait == NULL)
-		library = wait = (void (*)(dsl_pool_t *, uint64_t))dlsym(RTLD_NEXT, "txg_wait_synced");
 	if (txg > FAR_TXGS && txg - FAR_TXGS > spa_last_synced_txg(dp->dp_spa) && host_error != NULL)
 		host_error(spa_name(dp->dp_spa), PW_OP_FUTURE, EINVAL, 1);
-	wait(dp, txg);
+	openzfs_txg_wait_synced(dp, txg);
 }
 
 int

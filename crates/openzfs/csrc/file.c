@@ -7,6 +7,7 @@
 #include <sys/zfs_znode.h>
 
 #include "internal.h"
+#include "kernel/cost.h"
 
 int
 pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, uint64_t *done)
@@ -20,6 +21,7 @@ pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, uint64_t
 	if (offset < size) {
 		uint64_t n = MIN(len, size - offset);
 		error = dmu_read_by_dnode(node->dn, offset, n, buf, DMU_READ_PREFETCH);
+		pw_cost_copy(n);
 		if (error == 0)
 			*done = n;
 		else if (error == ECKSUM)
@@ -75,6 +77,7 @@ write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int
 	}
 	if (error == 0)
 		error = dmu_write_by_dnode(node->dn, offset, len, buf, tx);
+	pw_cost_copy(len);
 	if (error == 0) {
 		if (end == 0)
 			end = offset + len;

@@ -21,7 +21,7 @@
 /* A write of this many bytes or more goes to its final place, and the log gets a pointer. Kernel default: 32K. */
 extern uint64_t pw_immediate_write_sz;
 
-/* handoff.c: number of threads for the vdevs' requests, if more than the library's. Set before the library starts. */
+/* kernel/taskq.c: number of threads for the vdevs' requests, if more than the library's. Set before the library starts. */
 extern int pw_vdev_threads;
 
 /* Nodes without references that are kept for the next lookup: about 2.5 KB each. */
@@ -183,7 +183,7 @@ nvlist_t *pw_root_vdev(const pw_vdev_group_t *groups, size_t ngroups, uint32_t a
 /* dataset.c */
 void pw_objset_disown(objset_t *os, const void *tag);
 
-/* ---- seam.c ---- */
+/* ---- kernel/file.c ---- */
 
 /* Whether a write to this vdev file completes without waiting for a device. */
 int pw_seam_is_quick(const struct zfs_file *file);

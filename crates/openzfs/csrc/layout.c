@@ -52,7 +52,7 @@ void
 pw_now(uint64_t time[2])
 {
 	struct timespec now;
-	(void) clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	(void) pw_clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	time[0] = now.tv_sec;
 	time[1] = now.tv_nsec;
 }

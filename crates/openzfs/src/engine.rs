@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::c_text::c_text;
+use crate::clock::VirtualClock;
 use crate::error::check;
-use crate::{ArcSizes, ArcStats, Device, Result, VdevStats, event, ffi, library, property};
+use crate::{ArcSizes, ArcStats, Device, Result, VdevStats, event, ffi, property};
 
 /// The engine's limits. Sizes are in bytes.
 #[derive(Clone, Debug)]
@@ -21,11 +22,19 @@ pub struct Config {
     /// The number of concurrent requests of all vdevs together, if more than the library's 16. Fixed when the engine starts.
     /// Emulated devices need more, because each of their requests occupies a thread.
     pub vdev_threads: u32,
+    /// Runs the engine on the virtual clock ([`crate::clock`]). Only the first start of a process chooses the clock.
+    pub clock: Option<VirtualClock>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { arc_bytes: 512 << 20, dirty_bytes: 512 << 20, txg_timeout_s: 5, vdev_threads: 0 }
+        Config {
+            arc_bytes: 512 << 20,
+            dirty_bytes: 512 << 20,
+            txg_timeout_s: 5,
+            vdev_threads: 0,
+            clock: None,
+        }
     }
 }
 
@@ -42,9 +51,6 @@ static RUNNING: Mutex<Option<Engine>> = Mutex::new(None);
 
 impl Engine {
     /// Starts the engine, or applies the limits to the running one.
-    ///
-    /// # Errors
-    /// [`crate::Error::OtherLibrary`] if the engine was compiled for another libzpool than the loaded one.
     pub fn start(config: &Config) -> Result<Engine> {
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = *running {
@@ -53,13 +59,16 @@ impl Engine {
             engine.set_txg_timeout(config.txg_timeout_s);
             return Ok(engine);
         }
-        library::check()?;
+        let clock = config.clock.as_ref();
         let c = ffi::pw_engine_config {
             cache_path: NO_CACHE_FILE.as_ptr(),
             arc_bytes: config.arc_bytes,
             dirty_bytes: config.dirty_bytes,
             txg_timeout_s: config.txg_timeout_s,
             vdev_threads: config.vdev_threads,
+            processors: clock.map_or(0, |clock| clock.processors.max(1)),
+            seed: clock.map_or(0, |clock| clock.seed),
+            costs: clock.map_or_else(Default::default, |clock| clock.costs.to_raw()),
         };
         // SAFETY: called once (RUNNING); the path is a static C string, and the struct outlives the call.
         unsafe {
@@ -174,8 +183,8 @@ impl Engine {
         check("setting the device of", &name, errno)
     }
 
-    /// Returns the OpenZFS version of the loaded library.
+    /// Returns the release of OpenZFS that the engine is built from.
     pub fn version() -> String {
-        library::version()
+        env!("POOLWRIGHT_OPENZFS_RELEASE").to_owned()
     }
 }

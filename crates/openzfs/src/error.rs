@@ -74,20 +74,6 @@ pub enum Error {
         /// The host that had the pool open last, from the label; empty if the label does not name it.
         host: String,
     },
-    /// The engine was compiled for another libzpool than the loaded one.
-    #[error(
-        "starting the engine: this program was compiled for another libzpool (build id {built_for}, OpenZFS {version}) than the \
-         loaded one (build id {loaded}), with which it would damage pools\n\
-         hint: rebuild the program with this library: cargo build --release"
-    )]
-    OtherLibrary {
-        /// Build id of the loaded library, in hexadecimal; empty if it has none.
-        loaded: String,
-        /// Build id of the library that the engine was compiled for, in hexadecimal.
-        built_for: String,
-        /// OpenZFS version of the library that the engine was compiled for.
-        version: String,
-    },
     /// The intent log of a dataset cannot be replayed completely. It is left unchanged.
     #[error(
         "opening the dataset {dataset}: its intent log cannot be replayed: {why}; the log is unchanged, and the \
@@ -156,10 +142,7 @@ impl Error {
 
     /// Whether the engine refused the operation because it could damage the pool.
     pub fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            Error::ImportedByKernel { .. } | Error::NotExported { .. } | Error::OtherLibrary { .. }
-        )
+        matches!(self, Error::ImportedByKernel { .. } | Error::NotExported { .. })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Engine`] starts libzpool once for each process. A [`Pool`] on files contains [`Dataset`]s, and a dataset contains
 //! [`File`]s and [`Node`]s in the layout that a kernel mounts. All I/O between a pool and its files passes through
-//! `csrc/seam.c`, which counts it and can delay it as an emulated [`Device`] would. [`codec`] runs the engine's compressors on
+//! `csrc/kernel/file.c`, which counts it and can delay it as an emulated [`Device`] would. [`codec`] runs the engine's compressors on
 //! single records, without a pool.
 //!
 //! A failed assertion inside libzpool ends the process. A program that must survive that runs the engine in a child process.
@@ -12,6 +12,7 @@
 
 mod c_text;
 mod changed;
+pub mod clock;
 pub mod codec;
 mod dataset;
 mod device;
@@ -25,7 +26,6 @@ mod health;
 pub mod inject;
 mod label;
 mod leaf;
-mod library;
 pub mod limits;
 mod new_files;
 pub mod node;

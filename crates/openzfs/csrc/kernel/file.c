@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The I/O between vdevs and the host's files. The zfs_file_* functions of the executable replace those of the
- * library, so that all I/O of the vdevs passes through this file, which counts it. It can be delayed as a device
+ * The I/O between vdevs and the host's files. OpenZFS calls the zfs_file_* functions of this file, so
+ * that all I/O of the vdevs passes through it. It counts the I/O. It can be delayed as a device
  * would (device.c), or lost as in a power failure (power.c). Errors of the host are returned to the library, whose
  * events arrive in fault.c.
  */
@@ -16,10 +16,11 @@
 #include <sys/zfs_context.h>
 #include <sys/zfs_file.h>
 
-#include "device.h"
-#include "internal.h"
-#include "inject.h"
-#include "power.h"
+#include "../device.h"
+#include "../inject.h"
+#include "../internal.h"
+#include "../power.h"
+#include "clock.h"
 
 typedef struct counters {
 	_Atomic uint64_t read_bytes, write_bytes, read_ops, write_ops, flushes, read_ns, write_ns, flush_ns;
@@ -108,7 +109,7 @@ pw_seam_set_device(const char *path, const pw_device_t *is)
 void
 pw_seam_exercise(int op, uint64_t offset, uint64_t bytes)
 {
-	pw_device_wait(&alone, op, offset, bytes, pw_now_ns());
+	pw_device_wait(&alone, op, offset, bytes, pw_clock_now());
 }
 #endif
 
@@ -136,7 +137,7 @@ finish(zfs_file_t *fp, int op, uint64_t offset, uint64_t bytes, uint64_t began)
 {
 	seam_file_t *f = (seam_file_t *)fp;
 	pw_device_wait(&f->device, op, offset, bytes, began);
-	uint64_t ns = pw_now_ns() - began;
+	uint64_t ns = pw_clock_now() - began;
 	count_one(&total, op, bytes, ns);
 	count_one(&f->count, op, bytes, ns);
 }
@@ -184,7 +185,7 @@ pw_seam_is_quick(const struct zfs_file *fp)
 	return (f->cached && !f->device.is.emulate);
 }
 
-/* ---- what the library calls ---- */
+/* ---- what OpenZFS calls ---- */
 
 #ifdef PW_FILE_OPEN_HAS_CRED		/* 2.3.9; build.rs reads the header */
 #define	CRED_ARGUMENT cred_t *cr,
@@ -278,7 +279,7 @@ read_host(zfs_file_t *fp, void *buf, size_t count, loff_t off, size_t *done)
 int
 zfs_file_pread(zfs_file_t *fp, void *buf, size_t count, loff_t off, ssize_t *resid)
 {
-	uint64_t began = pw_now_ns();
+	uint64_t began = pw_clock_now();
 	size_t done = 0;
 	int error = read_host(fp, buf, count, off, &done);
 	if (error != 0)
@@ -321,7 +322,7 @@ zfs_file_pwrite(zfs_file_t *fp, const void *buf, size_t count, loff_t off, ASHIF
 #ifdef PW_FILE_PWRITE_HAS_ASHIFT
 	(void) ashift;
 #endif
-	uint64_t began = pw_now_ns();
+	uint64_t began = pw_clock_now();
 	int error = write_host(fp, buf, count, off);
 	if (error != 0)
 		return (error);
@@ -355,7 +356,7 @@ int
 zfs_file_fsync(zfs_file_t *fp, int flags)
 {
 	(void) flags;
-	uint64_t began = pw_now_ns();
+	uint64_t began = pw_clock_now();
 	int error = flush_host(fp);
 	if (error != 0)
 		return (error);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: CDDL-1.0 */
+/*
+ * The clock of the engine's threads. Plain C without ZFS types.
+ *
+ * On the real clock, threads are the host's, and time is CLOCK_MONOTONIC. On the virtual clock, one thread runs at a time,
+ * and each has its own time, which its work moves (pw_clock_charge()). A thread that waits hands over to the one with the
+ * earliest time for which a simulated processor is free. So a wait costs no time, and the same work takes the same time on
+ * any machine.
+ */
+#ifndef POOLWRIGHT_CLOCK_H
+#define POOLWRIGHT_CLOCK_H
+
+#include <stdint.h>
+
+/* Chosen once, before the library starts. */
+extern int pw_clock_is_virtual;
+
+/* A thread on the virtual clock. */
+typedef struct pw_thread pw_thread_t;
+
+/* Threads that wait for the same event, in the order in which they began to wait. All zero: none. */
+typedef struct pw_waiters {
+	pw_thread_t *first, *last;
+} pw_waiters_t;
+
+/* Nanoseconds of this thread's clock. */
+uint64_t pw_clock_now(void);
+/* Waits until this time of pw_clock_now(). */
+void pw_clock_sleep_until(uint64_t when);
+
+/* ---- the virtual clock only ---- */
+
+/*
+ * Starts the virtual clock for this many processors (1 to 64). The calling thread is its first thread. `call_ns` and `wake_ns`
+ * are the costs of one call of the layer and of waking another thread.
+ */
+void pw_clock_start(uint32_t processors, uint64_t seed, uint64_t call_ns, uint64_t wake_ns);
+/* The time that threads have charged, in nanoseconds, and the number of calls of the layer. */
+uint64_t pw_clock_charged(void);
+uint64_t pw_clock_calls(void);
+/* Makes a thread, whose host's thread calls pw_clock_begin() first and pw_clock_end() last. */
+pw_thread_t *pw_clock_new(void);
+void pw_clock_begin(pw_thread_t *thread);
+void pw_clock_end(void);
+/* The thread that runs now. */
+pw_thread_t *pw_clock_self(void);
+/* Moves this thread's time by the time of its work. */
+void pw_clock_charge(uint64_t ns);
+/* A call of the layer: charges it, and lets threads run whose time is earlier. */
+void pw_clock_call(void);
+/* Lets all threads run that are ready at this thread's time. */
+void pw_clock_yield(void);
+/* Waits until another thread calls pw_clock_wake_one() or pw_clock_wake_all(), or until `deadline`. Returns 0 at the deadline. */
+int pw_clock_wait(pw_waiters_t *waiters, uint64_t deadline);
+#define	PW_CLOCK_NEVER	UINT64_MAX
+/* Returns the thread that was woken, or NULL. */
+pw_thread_t *pw_clock_wake_one(pw_waiters_t *waiters);
+void pw_clock_wake_all(pw_waiters_t *waiters);
+/* A number of a deterministic sequence. */
+uint64_t pw_clock_random(void);
+uint32_t pw_clock_processors(void);
+
+#endif

@@ -1,0 +1,233 @@
+//! The clock of the engine, and what threads that call it need to wait on that clock.
+//!
+//! On the real clock, time is the host's. On the virtual one ([`crate::Config::clock`]), one thread of the process runs at a time, and
+//! each has its own time: waiting costs none, and work costs what [`Costs`] says. The same calls then take the same time on any
+//! machine, however busy it is. A thread that calls the engine must be the one that started it, or come from [`spawn`]. Between threads
+//! of the virtual clock, a mutex of the standard library must not be held across a call of the engine or of this module.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ffi;
+
+/// The virtual clock of an engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VirtualClock {
+    /// The number of processors of the simulated machine, 1 to 64.
+    pub processors: u32,
+    /// The seed of random numbers. Two runs with the same seed make the same decisions.
+    pub seed: u64,
+    /// What work costs.
+    pub costs: Costs,
+}
+
+/// What the engine's work costs on the virtual clock. The codecs are measured while they run, on the first records of each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Costs {
+    /// A call of a lock or queue, with the code up to the next one, in nanoseconds.
+    pub call_ns: u64,
+    /// The time until a thread that was woken runs, in nanoseconds.
+    pub wake_ns: u64,
+    /// A byte that is copied from or to the application, in picoseconds.
+    pub copy_ps: u64,
+    /// A byte of a checksum, in picoseconds.
+    pub checksum_ps: u64,
+}
+
+impl Costs {
+    pub(crate) fn to_raw(self) -> ffi::pw_costs {
+        let Costs { call_ns, wake_ns, copy_ps, checksum_ps } = self;
+        ffi::pw_costs { call_ns, wake_ns, copy_ps, checksum_ps }
+    }
+}
+
+/// A time of the engine's clock, in nanoseconds since an unknown begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(u64);
+
+impl Time {
+    /// Returns the present time of this thread.
+    pub fn now() -> Time {
+        // SAFETY: reads a clock.
+        Time(unsafe { ffi::pw_clock_now() })
+    }
+
+    /// Returns the time since `earlier`; zero if that is later.
+    pub fn since(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Returns the time that has passed since then.
+    pub fn elapsed(self) -> Duration {
+        Time::now().since(self)
+    }
+}
+
+impl std::ops::Add<Duration> for Time {
+    type Output = Time;
+
+    fn add(self, time: Duration) -> Time {
+        Time(self.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Whether the engine of this process runs on the virtual clock.
+pub fn is_virtual() -> bool {
+    // SAFETY: set once, before the engine and its threads start.
+    unsafe { ffi::pw_clock_is_virtual != 0 }
+}
+
+/// Waits until this time.
+pub fn sleep_until(time: Time) {
+    // SAFETY: waits.
+    unsafe { ffi::pw_clock_sleep_until(time.0) }
+}
+
+/// Waits for this long.
+pub fn sleep(time: Duration) {
+    if is_virtual() { sleep_until(Time::now() + time) } else { std::thread::sleep(time) }
+}
+
+/// Moves this thread's time by CPU time that the simulated application uses. Only on the virtual clock.
+pub fn work(time: Duration) {
+    // SAFETY: adds to the running thread's time, then lets others run.
+    unsafe {
+        ffi::pw_clock_charge(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        ffi::pw_clock_call();
+    }
+}
+
+/// Returns the CPU time of all threads on the virtual clock so far.
+pub fn cpu_time() -> Duration {
+    // SAFETY: reads a counter.
+    Duration::from_nanos(unsafe { ffi::pw_clock_charged() })
+}
+
+/// The thread's place on the virtual clock, which it leaves when it ends, also by a panic.
+struct Place;
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // SAFETY: the thread has begun, and calls nothing of the engine after this.
+        unsafe { ffi::pw_clock_end() }
+    }
+}
+
+/// A pointer to a thread of the virtual clock, which goes to the host's thread that becomes it.
+struct Ticket(*mut ffi::pw_thread);
+// SAFETY: only the new thread uses it.
+unsafe impl Send for Ticket {}
+
+/// Starts a thread that may call the engine and wait on its clock.
+///
+/// # Errors
+/// If the host cannot start a thread.
+pub fn spawn<'scope, 'env, F, T>(
+    scope: &'scope Scope<'scope, 'env>,
+    name: String,
+    body: F,
+) -> std::io::Result<ScopedJoinHandle<'scope, T>>
+where
+    F: FnOnce() -> T + Send + 'scope,
+    T: Send + 'scope,
+{
+    // SAFETY: allocates; the thread below takes it.
+    let ticket = is_virtual().then(|| Ticket(unsafe { ffi::pw_clock_new() }));
+    Builder::new().name(name).spawn_scoped(scope, move || {
+        let _place = ticket.map(|Ticket(thread)| {
+            // SAFETY: made above for this thread, which calls it first.
+            unsafe { ffi::pw_clock_begin(thread) };
+            Place
+        });
+        body()
+    })
+}
+
+/// A condition that threads wait for.
+#[derive(Debug, Default)]
+pub struct Event {
+    lock: Mutex<()>,
+    moved: Condvar,
+    waiters: Waiters,
+}
+
+#[derive(Debug)]
+struct Waiters(std::cell::UnsafeCell<ffi::pw_waiters>);
+// SAFETY: on the virtual clock one thread runs at a time, and hands over through a semaphore; on the real one it is not used.
+unsafe impl Send for Waiters {}
+// SAFETY: as above.
+unsafe impl Sync for Waiters {}
+
+impl Default for Waiters {
+    fn default() -> Waiters {
+        let none = ffi::pw_waiters { first: std::ptr::null_mut(), last: std::ptr::null_mut() };
+        Waiters(std::cell::UnsafeCell::new(none))
+    }
+}
+
+impl Event {
+    /// Waits until `ready` returns true, for at most `longest`. Another thread makes it so and then calls [`Event::notify`].
+    pub fn wait(&self, longest: Duration, ready: impl Fn() -> bool) {
+        if is_virtual() {
+            let deadline = Time::now() + longest;
+            while !ready() && Time::now() < deadline {
+                // SAFETY: this thread runs on the virtual clock; `waiters` lives as long as `self`, which this borrows.
+                unsafe { ffi::pw_clock_wait(self.waiters.0.get(), deadline.0) };
+            }
+            return;
+        }
+        let deadline = Instant::now() + longest;
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !ready() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            guard = self.moved.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Wakes all threads that wait.
+    pub fn notify(&self) {
+        if is_virtual() {
+            // SAFETY: as above.
+            unsafe { ffi::pw_clock_wake_all(self.waiters.0.get()) };
+        } else {
+            let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            self.moved.notify_all();
+        }
+    }
+}
+
+/// A lock that a thread may hold while it calls the engine.
+#[derive(Debug, Default)]
+pub struct Turn {
+    taken: AtomicBool,
+    free: Event,
+}
+
+/// The turn of a thread, which ends when it is dropped.
+#[derive(Debug)]
+pub struct TurnGuard<'a>(&'a Turn);
+
+impl Turn {
+    /// Waits for the turn.
+    pub fn take(&self) -> TurnGuard<'_> {
+        while self.taken.swap(true, Ordering::Acquire) {
+            self.free.wait(Duration::from_secs(1), || !self.taken.load(Ordering::Relaxed));
+        }
+        TurnGuard(self)
+    }
+}
+
+impl Drop for TurnGuard<'_> {
+    fn drop(&mut self) {
+        self.0.taken.store(false, Ordering::Release);
+        self.0.free.notify();
+    }
+}
