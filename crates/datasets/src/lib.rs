@@ -53,7 +53,7 @@ pub trait DatasetAdmin {
     fn properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>>;
 
     /// As [`DatasetAdmin::properties`]; on the kernel, with those that say where the dataset is mounted and that it has for ever
-    /// ([`PLACED`](poolwright_pool::command::property::PLACED)).
+    /// ([`placed`](poolwright_pool::command::property::placed)).
     ///
     /// # Errors
     /// If the pool cannot be asked.
