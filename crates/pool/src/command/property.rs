@@ -1,7 +1,5 @@
 //! Properties of datasets with the sources of their values: `zfs get`.
 
-mod query;
-
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -25,7 +23,7 @@ pub fn placed() -> String {
 }
 
 /// The property that this release of `zfs get` does not know, by its message: `bad property list: invalid property 'prefetch'`.
-fn unknown_property(message: &str) -> Option<&str> {
+pub(super) fn unknown_property(message: &str) -> Option<&str> {
     message.split_once("bad property list: invalid property '")?.1.split('\'').next()
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::PoisonError;
 
-use super::{DatasetProperties, TUNED, parse_each, parse_properties, placed, unknown_property};
-use crate::command::error::CommandError;
-use crate::command::runner::{ZFS, ZPOOL, ZfsCommands, check_name};
+use super::error::CommandError;
+use super::property::{DatasetProperties, TUNED, parse_each, parse_properties, placed, unknown_property};
+use super::runner::{ZFS, ZPOOL, ZfsCommands, check_name};
 
 impl ZfsCommands {
     /// The properties that Poolwright tunes, of the file systems and volumes.
