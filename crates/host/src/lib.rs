@@ -34,6 +34,7 @@ pub mod regular;
 pub mod room;
 pub mod scratch;
 mod sweep;
+mod temporary;
 pub mod time;
 pub mod transient;
 mod unmount;
