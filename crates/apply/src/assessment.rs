@@ -31,6 +31,7 @@ use places::DatabasePlaces;
 use relocation::PlannedRelocation;
 pub use relocation::RelocationAssessment;
 pub use space::RESERVE;
+use space::ShortQuota;
 
 /// The metric of the space in a plan.
 const ALLOCATED: &str = "allocated_bytes";
@@ -108,6 +109,9 @@ pub struct DatasetAssessment {
     pub snapshots: u64,
     /// The snapshot that will keep the files as they are, until the plan is undone or its snapshots are discarded.
     pub snapshot: Option<String>,
+    /// The quota of a user or a group that is too small for the rewritten files.
+    #[serde(skip)]
+    short_quota: Option<ShortQuota>,
 }
 
 /// A property that changes.
@@ -412,14 +416,17 @@ fn examine(
         FileScan::check_directories(&root, files())?;
     }
     let (mut count, mut bytes, mut allocated) = (0, 0, 0);
+    let mut by_owner: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for file in files() {
         file.check_links()?;
+        *by_owner.entry(file.owner).or_default() += file.allocated;
         count += 1;
         bytes += file.identity.length;
         allocated += file.allocated;
     }
     let change =
         roles.iter().filter_map(|role| role.gain.get(ALLOCATED)).map(|gain| gain.change).fold(0.0, f64::max);
+    let quotas = if count > 0 { admin.owner_quotas(&work.dataset)? } else { Vec::new() };
     let logical = summary.map_or(bytes, |of| of.logical_referenced.max(allocated)).min(bytes.max(allocated));
     let property = |of: &PropertyChange| PropertyAssessment {
         dataset: of.dataset.clone(),
@@ -442,6 +449,7 @@ fn examine(
         needed_at_most: logical + moved_bytes,
         available: summary.map_or(0, |of| of.available),
         snapshots,
+        short_quota: quotas.into_iter().find_map(|quota| ShortQuota::of(quota, &by_owner, change)),
         snapshot: (count > 0 || !work.relocations.is_empty()).then(|| plan.snapshot_of(&work.dataset)),
     })
 }

@@ -217,7 +217,7 @@ mod tests {
 
     fn file(length: u64, block_size: u64) -> FileEntry {
         let identity = FileIdentity { inode: 1, length, modified_ns: 0, changed_ns: 0 };
-        FileEntry { paths: Vec::new(), identity, links: 1, block_size, allocated: length }
+        FileEntry { paths: Vec::new(), identity, links: 1, block_size, allocated: length, owner: (0, 0) }
     }
 
     fn work(changes: Vec<PropertyChange>) -> DatasetWork {

@@ -16,6 +16,7 @@ mod number;
 mod process;
 pub mod property;
 mod property_query;
+pub mod quota;
 pub mod remote;
 mod runner;
 pub mod send;
