@@ -46,5 +46,6 @@ pub use output::Output;
 pub use part::Part;
 pub use quoted::{Quoted, quoted};
 pub use scratch::Scratch;
+pub use temporary::check as check_temporary;
 pub use transient::Transient;
 pub use unmount::unmount_command;
