@@ -79,7 +79,7 @@ plain() { printf 'plain %s %s\n' "$1" "$(load "$1")" | tee -a "$BENCH_SCRATCH/ru
 
 recorded() {
     local rate ticks
-    "$POOLWRIGHT" record --dir "$DIR/data" -o "$BENCH_SCRATCH/trace.parquet" --json >"$BENCH_SCRATCH/record.json" &
+    "$POOLWRIGHT" record --force --dir "$DIR/data" -o "$BENCH_SCRATCH/trace.parquet" --json >"$BENCH_SCRATCH/record.json" &
     RECORDER=$!
     sleep 1 # the recorder loads its BPF programs and scans the directory
     ticks=$(ticks "$RECORDER")

@@ -59,7 +59,7 @@ recorded() {
     "$@" >"$SCRATCH/load.log" 2>&1 &
     LOAD=$!
     sleep 10
-    "$POOLWRIGHT" record --dir "$data" --for "${LENGTH}s" -o "$trace"
+    "$POOLWRIGHT" record --force --dir "$data" --for "${LENGTH}s" -o "$trace"
     wait "$LOAD" || { tail -n 20 "$SCRATCH/load.log" >&2; die 1 "the load failed (its last lines are above)"; }
     LOAD=
 }

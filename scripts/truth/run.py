@@ -208,7 +208,7 @@ class Run:
             driver.stdin.close()
             for line in map(json.loads, driver.stdout):
                 if line.get("measure") == "start" and record:
-                    recorder = subprocess.Popen([PROGRAM, "record", "--dir", database, "--for", f"{self.options.record}s",
+                    recorder = subprocess.Popen([PROGRAM, "record", "--force", "--dir", database, "--for", f"{self.options.record}s",
                                                  "-o", self.trace, "--json"], stdout=subprocess.PIPE, text=True)
                 if "figure" in line:
                     figures[line["figure"]["name"]] = line["figure"]["value"]

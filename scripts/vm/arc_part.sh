@@ -7,7 +7,7 @@ arc_compare() { PYTHONDONTWRITEBYTECODE=1 python3 "$POOLWRIGHT_ROOT/scripts/vm/a
 arc_record() {
     local load=$1 dir=$2 recorder status=0
     python3 "$POOLWRIGHT_ROOT/scripts/vm/arc_load.py" prepare "$load" "$dir/data/$load"
-    "$PROGRAM" record --dir "$dir/data/$load" -o "$dir/$load.parquet" >"$WORK/recorded" 2>&1 &
+    "$PROGRAM" record --force --dir "$dir/data/$load" -o "$dir/$load.parquet" >"$WORK/recorded" 2>&1 &
     recorder=$!
     sleep 3
     python3 "$POOLWRIGHT_ROOT/scripts/vm/arc_load.py" run "$load" "$dir/data/$load" || status=$?

@@ -18,7 +18,7 @@ import arc_load
 arc_load.run_sqlite(Path(sys.argv[1]))' "$TRIALS_DATABASE" &
     load=$!
     sleep 2
-    "$PROGRAM" record --dir "$TRIALS_DATABASE" --for 30s -o "$dir/sqlite.parquet" >"$WORK/recorded" 2>&1 || status=$?
+    "$PROGRAM" record --force --dir "$TRIALS_DATABASE" --for 30s -o "$dir/sqlite.parquet" >"$WORK/recorded" 2>&1 || status=$?
     wait $load || status=$?
     [ $status -eq 0 ] || fail "recording the SQLite database: status $status: $(tail -n 3 "$WORK/recorded" | tr '\n' ' ')"
     return $status

@@ -47,6 +47,6 @@ say "Record $TIME s under load"
 "$HERE/load.sh" "$DIR" --time $((BEFORE + TIME + AFTER)) >"$DIR/load.log" 2>&1 &
 LOAD=$!
 sleep $BEFORE
-"$PROGRAM" record --dir "$DIR/data" --for "${TIME}s" -o "$FILE"
+"$PROGRAM" record --force --dir "$DIR/data" --for "${TIME}s" -o "$FILE"
 wait "$LOAD"
 "$HERE/server.sh" stop "$DIR"

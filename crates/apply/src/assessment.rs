@@ -1,15 +1,14 @@
 //! What applying a plan would do, and whether it can be done. Nothing is changed.
 
+mod mount;
 mod pins;
 mod places;
 mod relocation;
+mod space;
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::device::Device;
-use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
@@ -20,22 +19,22 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::refused;
-use crate::journal::PlanWork;
 use crate::rewrite::FileScan;
 use crate::service;
-use crate::work::{DatasetWork, Direction, PropertyChange, is_same};
+use crate::work::{DatasetWork, Direction, PlanWork, PropertyChange, is_same};
 use crate::{Error, Result};
 use poolwright_datasets::DatasetAdmin;
 
+pub use mount::{admin_of, check_mounted_once, open_mount};
 use pins::{drop_pins, is_above, pinned, properties_below};
 use places::DatabasePlaces;
 use relocation::PlannedRelocation;
 pub use relocation::RelocationAssessment;
+pub use space::RESERVE;
+use space::ShortQuota;
 
 /// The metric of the space in a plan.
 const ALLOCATED: &str = "allocated_bytes";
-/// Space that must stay free in addition to that of the copies, in bytes.
-pub const RESERVE: u64 = 64 << 20;
 
 /// What applying a plan would do.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -110,6 +109,9 @@ pub struct DatasetAssessment {
     pub snapshots: u64,
     /// The snapshot that will keep the files as they are, until the plan is undone or its snapshots are discarded.
     pub snapshot: Option<String>,
+    /// The quota of a user or a group that is too small for the rewritten files.
+    #[serde(skip)]
+    short_quota: Option<ShortQuota>,
 }
 
 /// A property that changes.
@@ -199,6 +201,7 @@ impl<'a> Assessor<'a> {
         }
         self.add_relocations(&mut found, &moves, id)?;
         found.retain(|of| !of.work.changes.is_empty() || !of.work.relocations.is_empty());
+        found.iter().try_for_each(|of| check_mounted_once(&self.mounts, of.mount))?;
         let examined =
             found.iter().map(|of| examine(&*admin_of(of.mount)?, &work, &of.roles, (&of.work, of.mount)));
         let datasets = examined.collect::<Result<Vec<_>>>()?;
@@ -370,37 +373,6 @@ pub fn check_projects(admin: &dyn DatasetAdmin, dataset: &str) -> Result<()> {
     }
 }
 
-/// Access to the datasets of a mount.
-///
-/// # Errors
-/// [`Error::Refused`] for a mount of another file system.
-pub fn admin_of(mount: &MountEntry) -> Result<Box<dyn DatasetAdmin>> {
-    poolwright_datasets::of_mount(mount).map_or_else(
-        || {
-            refused(format!(
-                "{} is on {}, not on a dataset of OpenZFS",
-                quoted(&mount.point),
-                mount.describe()
-            ))
-        },
-        Ok,
-    )
-}
-
-/// Opens the directory on which a dataset is mounted. Its path can lead through directories of the database's owner, so the dataset is
-/// compared. While it is open, the dataset cannot be unmounted.
-///
-/// # Errors
-/// [`Error::Refused`] if the path leads elsewhere; the host's errors.
-pub fn open_mount(mount: &MountEntry) -> Result<Directory> {
-    let dir = Directory::open(&mount.point).map_err(Error::host("open", &mount.point))?;
-    let meta = dir.metadata().map_err(Error::host("inspect", &mount.point))?;
-    if Device::from_raw(meta.dev()) == mount.device {
-        return Ok(dir);
-    }
-    refused(format!("{} is not the directory on which {} is mounted", quoted(&mount.point), mount.describe()))
-}
-
 /// Refuses a value whose source cannot be restored.
 fn check_source(dataset: &str, property: &str, before: &SourcedValue) -> Result<()> {
     match before.source {
@@ -444,14 +416,17 @@ fn examine(
         FileScan::check_directories(&root, files())?;
     }
     let (mut count, mut bytes, mut allocated) = (0, 0, 0);
+    let mut by_owner: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for file in files() {
         file.check_links()?;
+        *by_owner.entry(file.owner).or_default() += file.allocated;
         count += 1;
         bytes += file.identity.length;
         allocated += file.allocated;
     }
     let change =
         roles.iter().filter_map(|role| role.gain.get(ALLOCATED)).map(|gain| gain.change).fold(0.0, f64::max);
+    let quotas = if count > 0 { admin.owner_quotas(&work.dataset)? } else { Vec::new() };
     let logical = summary.map_or(bytes, |of| of.logical_referenced.max(allocated)).min(bytes.max(allocated));
     let property = |of: &PropertyChange| PropertyAssessment {
         dataset: of.dataset.clone(),
@@ -474,6 +449,7 @@ fn examine(
         needed_at_most: logical + moved_bytes,
         available: summary.map_or(0, |of| of.available),
         snapshots,
+        short_quota: quotas.into_iter().find_map(|quota| ShortQuota::of(quota, &by_owner, change)),
         snapshot: (count > 0 || !work.relocations.is_empty()).then(|| plan.snapshot_of(&work.dataset)),
     })
 }
@@ -482,30 +458,5 @@ impl Assessment {
     /// Whether anything would change.
     pub fn is_empty(&self) -> bool {
         self.datasets.is_empty()
-    }
-
-    /// Refuses if there is not enough space for the copies.
-    ///
-    /// # Errors
-    /// [`Error::Refused`].
-    pub fn check_space(&self) -> Result<()> {
-        let needed = |of: &DatasetAssessment| {
-            // Datasets of one pool share its space.
-            let pool = poolwright_datasets::pool_of(&of.dataset);
-            let same_pool =
-                self.datasets.iter().filter(|other| poolwright_datasets::pool_of(&other.dataset) == pool);
-            same_pool.map(|other| other.needed).sum::<u64>().saturating_add(RESERVE)
-        };
-        let short = self.datasets.iter().find(|of| of.needed > 0 && of.available < needed(of));
-        short.map_or(Ok(()), |of| {
-            let size = poolwright_trace::format_size;
-            refused(format!(
-                "{} has {} available, and the copies of its files need about {} while the old blocks are kept\nhint: free space, or \
-                 destroy snapshots that are not needed",
-                of.dataset,
-                size(of.available),
-                size(needed(of))
-            ))
-        })
     }
 }

@@ -59,6 +59,9 @@ pub enum Error {
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
+    /// Errors of steps that do not need each other.
+    #[error("{}", several(.0))]
+    Several(Vec<Error>),
     /// An error, and what was done about it.
     #[error("{cause}\n{outcome}")]
     WithOutcome {
@@ -77,6 +80,7 @@ impl Error {
             Error::Plan(cause) => cause.is_refusal(),
             Error::Datasets(cause) => cause.is_refusal(),
             Error::WithOutcome { cause, .. } => cause.is_refusal(),
+            Error::Several(causes) => causes.iter().all(Error::is_refusal),
             _ => false,
         }
     }
@@ -99,7 +103,56 @@ impl Error {
     }
 }
 
+/// Collects the errors of steps that do not need each other.
+#[derive(Debug, Default)]
+pub(crate) struct Errors(Vec<Error>);
+
+impl Errors {
+    /// The value of a step, unless it failed.
+    pub fn keep<T>(&mut self, step: Result<T>) -> Option<T> {
+        step.map_err(|error| self.0.push(error)).ok()
+    }
+
+    /// All errors as one.
+    pub fn into_result(mut self) -> Result<()> {
+        match self.0.len() {
+            0 => Ok(()),
+            1 => Err(self.0.remove(0)),
+            _ => Err(Error::Several(self.0)),
+        }
+    }
+}
+
+/// The messages of several errors, and then their hints.
+fn several(causes: &[Error]) -> String {
+    let texts: Vec<String> = causes.iter().map(Error::to_string).collect();
+    let (hints, messages): (Vec<&str>, Vec<&str>) =
+        texts.iter().flat_map(|text| text.lines()).partition(|line| line.starts_with("hint: "));
+    [vec![messages.join("; ").as_str()], hints].concat().join("\n")
+}
+
 /// A refusal.
 pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T> {
     Err(Error::Refused(why.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_errors_have_their_hints_at_the_end() {
+        let mut errors = Errors::default();
+        assert_eq!(errors.keep(Ok(7)), Some(7));
+        errors.keep(refused::<()>("a is in use\nhint: stop it"));
+        errors.keep(refused::<()>("b is held\nhint: release it"));
+        let error = errors.into_result().unwrap_err();
+        assert!(error.is_refusal());
+        assert_eq!(error.to_string(), "a is in use; b is held\nhint: stop it\nhint: release it");
+        let mut mixed = Errors::default();
+        mixed.keep::<()>(Err(error));
+        mixed.keep::<()>(Err(Error::Interrupted));
+        assert!(!mixed.into_result().unwrap_err().is_refusal());
+        assert!(Errors::default().into_result().is_ok());
+    }
 }

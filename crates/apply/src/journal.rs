@@ -4,6 +4,8 @@
 //! not be told from the state of the datasets alone, and the records of the copies ([`CopyRecords`](crate::rewrite::CopyRecords)).
 //! Before an entry says that a step is done, the pool is synced, so the journal is never ahead of the pool.
 
+mod entry;
+
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::AsFd as _;
@@ -19,17 +21,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::refused;
 use crate::service::Downtime;
-use crate::work::{DatasetWork, Direction};
+use crate::work::{Direction, PlanWork};
 use crate::{Error, Result};
+use entry::{Entry, add, parse};
 
 /// The file with the entries.
 const FILE: &str = "journal.jsonl";
 /// The file that says that the database was started after the process that had stopped it was killed.
 const RESTARTED: &str = "restarted";
-/// The version of the format. Version 2 can have directories that move.
-const VERSION: u32 = 2;
-/// The program that writes journals, and its version.
-const CREATOR: &str = concat!("poolwright ", env!("CARGO_PKG_VERSION"));
 /// Hexadecimal digits of a plan's identifier.
 const DIGITS: usize = 16;
 
@@ -47,78 +46,6 @@ pub enum JournalPhase {
     Committed,
     /// Everything is done, and the database was started again.
     Done,
-}
-
-/// One line of the journal.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "entry", rename_all = "kebab-case")]
-enum Entry {
-    /// A plan is applied from here on.
-    Begin { version: u32, creator: String, at: String, work: PlanWork },
-    /// A phase begins.
-    Phase {
-        direction: Direction,
-        phase: JournalPhase,
-        at: String,
-        /// For [`JournalPhase::Committed`]: the state of all files ([`FileScan::digest`](crate::rewrite::FileScan::digest)).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        state: Option<String>,
-        /// For [`JournalPhase::Stopped`]: whether this run stopped the database.
-        #[serde(default)]
-        stopped: bool,
-        /// Whether the database that was stopped was started again.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        started: bool,
-    },
-    /// The snapshots were destroyed: the plan cannot be undone any more.
-    Discarded { at: String },
-}
-
-/// What applying a plan does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanWork {
-    /// The plan's identifier ([`plan_id`]).
-    pub plan: String,
-    /// The plan's file.
-    pub path: PathBuf,
-    /// The database's directory.
-    pub directory: PathBuf,
-    /// The datasets.
-    pub datasets: Vec<DatasetWork>,
-}
-
-impl PlanWork {
-    /// The snapshot of a dataset before its files were rewritten.
-    pub fn snapshot_of(&self, dataset: &str) -> String {
-        format!("{dataset}@poolwright-{}", self.plan)
-    }
-
-    /// The mount points, in which the database may have files open.
-    pub fn roots(&self) -> Vec<PathBuf> {
-        self.datasets.iter().map(|of| of.mountpoint.clone()).collect()
-    }
-
-    /// The name of the hidden directory for directories that move into datasets of their own, and back.
-    pub fn moving_name(&self) -> String {
-        format!(".poolwright-{}-moving", self.plan)
-    }
-
-    /// The paths of a dataset that do not belong to the files to rewrite: the hidden directories, and directories that move.
-    pub fn excepted(&self, of: &DatasetWork) -> Vec<PathBuf> {
-        let hidden =
-            [self.copies_name(Direction::Apply), self.copies_name(Direction::Undo), self.moving_name()];
-        let moved = of.relocations.iter().map(|moves| moves.directory.clone());
-        hidden.iter().map(|name| of.mountpoint.join(name)).chain(moved).collect()
-    }
-
-    /// The name of the directory with the copies. Copies of one direction have block sizes that are wrong for the other.
-    pub fn copies_name(&self, direction: Direction) -> String {
-        let suffix = match direction {
-            Direction::Apply => "",
-            Direction::Undo => "-undo",
-        };
-        format!(".poolwright-{}{suffix}", self.plan)
-    }
 }
 
 /// The state of a plan according to its journal.
@@ -250,11 +177,7 @@ impl Journal {
                 let _ = std::fs::remove_file(self.directories(direction, at));
             }
         }
-        let at = poolwright_host::time::now();
-        // Earlier releases can read a journal without directories that move.
-        let has_moves = work.datasets.iter().any(|of| !of.relocations.is_empty());
-        let version = if has_moves { VERSION } else { 1 };
-        self.append(&Entry::Begin { version, creator: CREATOR.to_owned(), at, work })
+        self.append(&Entry::begin(work))
     }
 
     /// Begins a phase.
@@ -262,7 +185,7 @@ impl Journal {
     /// # Errors
     /// The host's errors.
     pub fn enter(&mut self, direction: Direction, phase: JournalPhase) -> Result<()> {
-        self.append(&entry(direction, phase))
+        self.append(&Entry::phase(direction, phase))
     }
 
     /// Begins the phase [`JournalPhase::Stopped`]. `stopped`: the database was running, and is to be started again.
@@ -270,7 +193,7 @@ impl Journal {
     /// # Errors
     /// The host's errors.
     pub fn enter_stopped(&mut self, direction: Direction, stopped_now: bool) -> Result<()> {
-        let mut entry = entry(direction, JournalPhase::Stopped);
+        let mut entry = Entry::phase(direction, JournalPhase::Stopped);
         if let Entry::Phase { stopped, .. } = &mut entry {
             *stopped = stopped_now;
         }
@@ -283,7 +206,7 @@ impl Journal {
     /// The host's errors.
     pub fn enter_started(&mut self) -> Result<()> {
         let Some(state) = &self.state else { return Ok(()) };
-        let mut entry = entry(state.direction, state.phase);
+        let mut entry = Entry::phase(state.direction, state.phase);
         if let Entry::Phase { started, .. } = &mut entry {
             *started = true;
         }
@@ -295,7 +218,7 @@ impl Journal {
     /// # Errors
     /// The host's errors.
     pub fn enter_committed(&mut self, direction: Direction, files: Option<String>) -> Result<()> {
-        let mut entry = entry(direction, JournalPhase::Committed);
+        let mut entry = Entry::phase(direction, JournalPhase::Committed);
         if let Entry::Phase { state, .. } = &mut entry {
             *state = files;
         }
@@ -341,17 +264,6 @@ impl Journal {
         synced.map_err(Error::host("write", &self.dir))?;
         add(&mut self.state, entry.clone());
         Ok(())
-    }
-}
-
-fn entry(direction: Direction, phase: JournalPhase) -> Entry {
-    Entry::Phase {
-        direction,
-        phase,
-        at: poolwright_host::time::now(),
-        state: None,
-        stopped: false,
-        started: false,
     }
 }
 
@@ -415,56 +327,10 @@ fn lock(journals: &Path) -> Result<File> {
     Ok(lock)
 }
 
-fn parse(path: &Path, text: &[u8]) -> Result<Option<JournalState>> {
-    let mut state = None;
-    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let damaged = |why: String| Error::Journal { path: path.to_owned(), why };
-        let entry: Entry = serde_json::from_slice(line).map_err(|why| damaged(why.to_string()))?;
-        if let Entry::Begin { version, creator, .. } = &entry
-            && *version > VERSION
-        {
-            return Err(damaged(format!("version {version} of {creator} is newer than this release")));
-        }
-        add(&mut state, entry);
-    }
-    Ok(state)
-}
-
-fn add(state: &mut Option<JournalState>, entry: Entry) {
-    match entry {
-        Entry::Begin { work, .. } => {
-            *state = Some(JournalState {
-                work,
-                direction: Direction::Apply,
-                phase: JournalPhase::Copying,
-                committed: None,
-                is_stopped: false,
-                is_discarded: false,
-            });
-        }
-        Entry::Phase { direction, phase, state: files, stopped, started, .. } => {
-            if let Some(state) = state {
-                // A database that was started by others in the meantime is stopped again in a later phase.
-                let is_same = state.direction == direction;
-                state.phase = if is_same { state.phase.max(phase) } else { phase };
-                state.direction = direction;
-                state.is_stopped = (state.is_stopped || stopped) && !started && phase != JournalPhase::Done;
-                if files.is_some() {
-                    state.committed = files;
-                }
-            }
-        }
-        Entry::Discarded { .. } => {
-            if let Some(state) = state {
-                state.is_discarded = true;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::DatasetWork;
 
     fn work() -> PlanWork {
         let datasets = vec![DatasetWork {
@@ -544,7 +410,7 @@ mod tests {
             assert!(matches!(interrupted(dir.path(), "0123"), Err(Error::Journal { .. })));
         }
         let newer = Entry::Begin {
-            version: VERSION + 1,
+            version: entry::VERSION + 1,
             creator: "next".to_owned(),
             at: String::new(),
             work: work(),

@@ -6,7 +6,6 @@
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 use poolwright_host::directory::Directory;
 use poolwright_host::quoted;
@@ -86,7 +85,8 @@ impl Relocation {
     /// # Errors
     /// The host's errors.
     pub fn open_mountpoint(&self) -> Result<Directory> {
-        open_without_links(&self.mountpoint)
+        let path = &self.mountpoint;
+        Directory::open_without_links(path).map_err(Error::host("open", path))
     }
 
     /// The files, where they are now: in the directory, or in the new dataset.
@@ -139,15 +139,6 @@ impl Relocation {
 /// The name of the copy of a directory's files in the hidden directory, when going back.
 pub fn copy_name(index: usize) -> String {
     format!("{index}.copy")
-}
-
-/// Opens a directory by an absolute path, on which no link may be: the path is canonical, and the owner of a directory on it could put a
-/// link there.
-///
-/// # Errors
-/// The host's errors.
-pub fn open_without_links(path: &Path) -> Result<Directory> {
-    Directory::open_below(Path::new("/"), path).map_err(Error::host("open", path))
 }
 
 /// Gives `new` the name `at`, and what has this name now, another one: that of `new`, or `old` on file systems that cannot exchange

@@ -15,13 +15,13 @@ use poolwright_pool::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::assessment::{Assessment, admin_of, open_mount};
+use crate::assessment::{Assessment, admin_of, check_mounted_once, open_mount};
 use crate::error::refused;
-use crate::journal::{Journal, JournalPhase, JournalState, PlanWork};
+use crate::journal::{Journal, JournalPhase, JournalState};
 use crate::observer::RunObserver;
 use crate::rewrite::{Copies, HiddenDir};
 use crate::service::{Downtime, Service, check_namespace};
-use crate::work::{DatasetWork, Direction};
+use crate::work::{DatasetWork, Direction, PlanWork};
 use crate::{Error, Result};
 use poolwright_datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 
@@ -254,6 +254,11 @@ impl<'a> Run<'a> {
 
     /// Opens the datasets, which must be mounted where they were.
     fn open(&self, direction: Direction) -> Result<Vec<OpenDataset>> {
+        self.open_each(direction)?.into_iter().collect()
+    }
+
+    /// As [`Run::open`], also if some of them cannot be opened.
+    fn open_each(&self, direction: Direction) -> Result<Vec<Result<OpenDataset>>> {
         let Some(state) = self.journal.state() else { return Ok(Vec::new()) };
         let mounts = mountinfo::read().map_err(Error::host("read", std::path::Path::new(mountinfo::PATH)))?;
         let open = |(at, work): (usize, &DatasetWork)| {
@@ -266,14 +271,7 @@ impl<'a> Run<'a> {
                     quoted(&work.mountpoint)
                 ));
             };
-            if let Some(twice) = mounts.iter().find(|of| of.device == mount.device && of.point != mount.point)
-            {
-                return refused(format!(
-                    "{} is mounted on {} too, through which files could be in use\nhint: unmount that",
-                    work.dataset,
-                    quoted(&twice.point)
-                ));
-            }
+            check_mounted_once(&mounts, mount)?;
             let records = self.journal.records(direction, at);
             let (name, except) = (state.work.copies_name(direction), state.work.excepted(work));
             let copies = Copies::open(open_mount(mount)?, &name, &records, except)?;
@@ -281,7 +279,7 @@ impl<'a> Run<'a> {
             let moving = HiddenDir::new(open_mount(mount)?, state.work.moving_name(), &times);
             Ok(OpenDataset { work: work.clone(), admin: admin_of(mount)?, copies, moving })
         };
-        state.work.datasets.iter().enumerate().map(open).collect()
+        Ok(state.work.datasets.iter().enumerate().map(open).collect())
     }
 
     fn check_pools(&self, datasets: &[OpenDataset]) -> Result<()> {

@@ -153,6 +153,53 @@ impl DatasetWork {
     }
 }
 
+/// What applying a plan does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanWork {
+    /// The plan's identifier ([`plan_id`](crate::plan_id)).
+    pub plan: String,
+    /// The plan's file.
+    pub path: PathBuf,
+    /// The database's directory.
+    pub directory: PathBuf,
+    /// The datasets.
+    pub datasets: Vec<DatasetWork>,
+}
+
+impl PlanWork {
+    /// The snapshot of a dataset before its files were rewritten.
+    pub fn snapshot_of(&self, dataset: &str) -> String {
+        format!("{dataset}@poolwright-{}", self.plan)
+    }
+
+    /// The mount points, in which the database may have files open.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        self.datasets.iter().map(|of| of.mountpoint.clone()).collect()
+    }
+
+    /// The name of the hidden directory for directories that move into datasets of their own, and back.
+    pub fn moving_name(&self) -> String {
+        format!(".poolwright-{}-moving", self.plan)
+    }
+
+    /// The paths of a dataset that do not belong to the files to rewrite: the hidden directories, and directories that move.
+    pub fn excepted(&self, of: &DatasetWork) -> Vec<PathBuf> {
+        let hidden =
+            [self.copies_name(Direction::Apply), self.copies_name(Direction::Undo), self.moving_name()];
+        let moved = of.relocations.iter().map(|moves| moves.directory.clone());
+        hidden.iter().map(|name| of.mountpoint.join(name)).chain(moved).collect()
+    }
+
+    /// The name of the directory with the copies. Copies of one direction have block sizes that are wrong for the other.
+    pub fn copies_name(&self, direction: Direction) -> String {
+        let suffix = match direction {
+            Direction::Apply => "",
+            Direction::Undo => "-undo",
+        };
+        format!(".poolwright-{}{suffix}", self.plan)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,7 +217,7 @@ mod tests {
 
     fn file(length: u64, block_size: u64) -> FileEntry {
         let identity = FileIdentity { inode: 1, length, modified_ns: 0, changed_ns: 0 };
-        FileEntry { paths: Vec::new(), identity, links: 1, block_size, allocated: length }
+        FileEntry { paths: Vec::new(), identity, links: 1, block_size, allocated: length, owner: (0, 0) }
     }
 
     fn work(changes: Vec<PropertyChange>) -> DatasetWork {

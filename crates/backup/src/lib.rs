@@ -20,7 +20,7 @@ pub mod listing;
 pub mod manifest;
 pub mod observer;
 pub mod owner;
-mod placement;
+pub mod placement;
 pub mod postgresql;
 pub mod program;
 pub mod prune;

@@ -1,9 +1,11 @@
 //! Where the directories of a database are restored.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_host::directory::Directory;
+use poolwright_host::private;
 
 use crate::{Error, Result};
 
@@ -41,10 +43,25 @@ pub(crate) fn remove_files(dir: &Directory, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Creates an empty file that belongs to the owner of the database. It must not exist.
-pub(crate) fn create_empty(dir: &Directory, name: &str, owner: (u32, u32)) -> Result<()> {
+/// What is done about a file that exists already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It is an error.
+    Refused,
+    /// It stays as it is.
+    Kept,
+}
+
+/// Creates an empty file that belongs to the owner of the database.
+///
+/// # Errors
+/// The host's errors.
+pub fn create_empty(dir: &Directory, name: &str, owner: (u32, u32), existing: Existing) -> Result<()> {
     let path = dir.path().join(name);
-    let file = dir.create_file(name, 0o600).map_err(Error::host("create", &path))?;
+    let file = match dir.create_file(name, private::FILE) {
+        Err(why) if why.kind() == ErrorKind::AlreadyExists && existing == Existing::Kept => return Ok(()),
+        created => created.map_err(Error::host("create", &path))?,
+    };
     std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1))
         .map_err(Error::host("set the owner of", &path))?;
     file.sync_all().map_err(Error::host("sync", &path))

@@ -23,7 +23,7 @@ use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::manifest::{BackupManifest, DestinationIdentity, SourceRecord};
 use crate::observer::{BackupObserver, BackupStage};
-use crate::placement::{below, create_empty, readable, remove_files, turn_links};
+use crate::placement::{Existing, below, create_empty, readable, remove_files, turn_links};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::transfer::copier;
 use crate::{Error, Result};
@@ -302,7 +302,7 @@ fn prepare_recovery(recovery: &Recovery, data_dir: &Directory) -> Result<()> {
         file.sync_all()
     };
     append().map_err(Error::host("write", &conf))?;
-    create_empty(data_dir, RECOVERY_SIGNAL, (owner.uid(), owner.gid()))
+    create_empty(data_dir, RECOVERY_SIGNAL, (owner.uid(), owner.gid()), Existing::Refused)
 }
 
 /// The lines of a PostgreSQL's configuration.

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use poolwright_datasets::{is_dataset, of_mount, pool_of};
+use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_trace::layout::linked_directories;
@@ -38,7 +39,9 @@ impl BackupSource {
 
     fn open_snapshot(&self, snapshot: &str) -> Result<File> {
         let dir = self.in_snapshot(snapshot);
-        let open = File::open(&dir).map_err(Error::host("open", &dir))?;
+        // The database's user can have put a fifo in its place before the snapshot, which would block.
+        let open = Directory::open(&dir).and_then(|dir| dir.try_clone_file());
+        let open = open.map_err(Error::host("open", &dir))?;
         let root = self.mount.point.join(SNAPSHOTS).join(snapshot);
         let name = format!("{}@{snapshot}", self.dataset);
         let is_shown = match of_mount(&self.mount) {
@@ -231,6 +234,21 @@ mod tests {
         std::fs::write(path.join("file"), "").unwrap();
         assert!(canonical(&path.join("file")).unwrap_err().is_refusal());
         assert!(!canonical(&path.join("none")).unwrap_err().is_refusal());
+    }
+
+    #[test]
+    fn a_fifo_in_the_place_of_a_directory_does_not_block() {
+        let (dir, (ended, wait)) = (tempfile::tempdir().unwrap(), std::sync::mpsc::channel());
+        let point = canonical(dir.path()).unwrap();
+        let table = format!("36 35 0:40 / {} rw - ext4 disk rw", point.display());
+        let mount = mountinfo::parse(table.as_bytes()).remove(0);
+        let source = BackupSource { path: point.join("db"), mount, dataset: "tank/db".to_owned() };
+        let planted = source.in_snapshot("s");
+        std::fs::create_dir_all(planted.parent().unwrap()).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &planted, mode).unwrap();
+        std::thread::spawn(move || ended.send(source.open_snapshot("s").is_err()));
+        assert_eq!(wait.recv_timeout(std::time::Duration::from_secs(300)), Ok(true));
     }
 
     #[test]

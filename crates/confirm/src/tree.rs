@@ -94,8 +94,7 @@ impl DatabaseDirectory {
     /// # Errors
     /// [`Error::Host`].
     pub fn open(dir: &Path) -> Result<DatabaseDirectory> {
-        // Any of its parents can be the user's.
-        let top = Directory::open_below(Path::new("/"), dir).map_err(Error::host("open", dir))?;
+        let top = Directory::open_without_links(dir).map_err(Error::host("open", dir))?;
         let owner = top.metadata().map_err(Error::host("inspect", dir))?.uid();
         let path = std::fs::read_link(top.descriptor_path()).map_err(Error::host("inspect", dir))?;
         Ok(DatabaseDirectory { top, path, owner })

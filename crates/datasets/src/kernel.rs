@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use poolwright_pool::command::property::SourcedValue;
+use poolwright_pool::command::quota::OwnerQuota;
 use poolwright_pool::{CommandError, CommandOptions, DatasetChange, HealthState, ZfsCommands};
 
 use poolwright_host::mountinfo::{self, MountEntry};
@@ -69,6 +70,10 @@ impl DatasetAdmin for KernelDatasets {
 
     fn project_ids(&self, dataset: &str) -> Result<Vec<u64>> {
         Ok(self.commands.project_ids(dataset)?)
+    }
+
+    fn owner_quotas(&self, dataset: &str) -> Result<Vec<OwnerQuota>> {
+        Ok(self.commands.owner_quotas(dataset)?)
     }
 
     fn pool_problem(&self, dataset: &str) -> Result<Option<String>> {

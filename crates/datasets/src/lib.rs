@@ -10,6 +10,7 @@ use std::path::Path;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::SourcedValue;
+use poolwright_pool::command::quota::OwnerQuota;
 
 pub use error::{Error, Result};
 pub use kernel::KernelDatasets;
@@ -53,7 +54,7 @@ pub trait DatasetAdmin {
     fn properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>>;
 
     /// As [`DatasetAdmin::properties`]; on the kernel, with those that say where the dataset is mounted and that it has for ever
-    /// ([`PLACED`](poolwright_pool::command::property::PLACED)).
+    /// ([`placed`](poolwright_pool::command::property::placed)).
     ///
     /// # Errors
     /// If the pool cannot be asked.
@@ -90,6 +91,12 @@ pub trait DatasetAdmin {
     /// # Errors
     /// If the pool cannot be asked.
     fn project_ids(&self, dataset: &str) -> Result<Vec<u64>>;
+
+    /// The quotas of users and groups in the dataset.
+    ///
+    /// # Errors
+    /// If the pool cannot be asked.
+    fn owner_quotas(&self, dataset: &str) -> Result<Vec<OwnerQuota>>;
 
     /// Why the dataset's pool should not be changed now; `None` if it is healthy.
     ///

@@ -8,6 +8,7 @@ use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::unmount_command;
 use poolwright_pool::DatasetChange;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use poolwright_pool::command::quota::OwnerQuota;
 use poolwright_userpool::{
     Client, DatasetInfo, Error as UserPoolError, Kind, Mounted, PoolInfo, Request, Value,
 };
@@ -75,6 +76,11 @@ impl DatasetAdmin for UserDatasets {
 
     /// No program can set one through a mount of the user-space engine.
     fn project_ids(&self, _dataset: &str) -> Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+
+    /// The engine has no quotas of users.
+    fn owner_quotas(&self, _dataset: &str) -> Result<Vec<OwnerQuota>> {
         Ok(Vec::new())
     }
 

@@ -70,6 +70,15 @@ impl Directory {
         top.directory(top.relative(path)?)
     }
 
+    /// Opens the directory at an absolute path on which no link may be: the path was found without links, and another user may own a
+    /// directory on it and put a link there.
+    ///
+    /// # Errors
+    /// As [`Directory::directory`].
+    pub fn open_without_links(path: &Path) -> io::Result<Directory> {
+        Directory::open_below(Path::new("/"), path)
+    }
+
     /// Opens a directory in it. An empty path is the directory itself.
     ///
     /// # Errors
@@ -185,15 +194,16 @@ impl Directory {
     /// Creates a directory with mode 0700, and opens it. The name must not exist.
     ///
     /// # Errors
-    /// The host's errors, `AlreadyExists` among them; [`Unsafe::Owner`] if another user has put a directory in its place meanwhile.
+    /// The host's errors, `AlreadyExists` among them; [`Unsafe::Owner`] if another user has put another directory in its place meanwhile: one
+    /// that is not this user's, or that others can enter.
     pub fn create_directory(&self, name: impl AsRef<OsStr>) -> io::Result<Directory> {
         let name = name_of(name.as_ref())?;
         mkdirat(&self.open, name, Mode::from_raw_mode(private::DIR))?;
         let created = self.directory(name)?;
-        let owner = created.metadata()?.uid();
-        match owner == geteuid().as_raw() {
+        let meta = created.metadata()?;
+        match meta.uid() == geteuid().as_raw() && meta.mode() & !private::DIR & 0o777 == 0 {
             true => Ok(created),
-            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, Unsafe::Owner(owner))),
+            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, Unsafe::Owner(meta.uid()))),
         }
     }
 

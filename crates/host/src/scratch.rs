@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::private::{is_at, make_dir};
 use crate::sweep::lock;
 pub use crate::sweep::sweep;
-use crate::{Transient, memory, room};
+use crate::{Transient, memory, room, temporary};
 
 /// A file system in memory.
 const IN_MEMORY: &str = "/dev/shm";
@@ -44,9 +44,10 @@ impl Scratch {
     /// that killed processes have left.
     ///
     /// # Errors
-    /// The host's errors.
+    /// The host's errors; `PermissionDenied` if this is root, and another user could rename the directory because he controls `TMPDIR`.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Scratch> {
         const ATTEMPTS: u32 = 100;
+        temporary::check(parent)?;
         sweep(parent, prefix);
         for _ in 0..ATTEMPTS {
             let path = parent.join(format!("{prefix}{:016x}", RandomState::new().build_hasher().finish()));
@@ -111,6 +112,34 @@ mod tests {
     fn data_that_does_not_fit_into_memory_goes_to_the_temporary_directory() {
         assert_eq!(parent_for(u64::MAX), std::env::temp_dir());
         assert!(parents().contains(&parent_for(0)));
+    }
+
+    /// The test runs itself with another environment.
+    #[test]
+    fn root_does_not_use_another_users_temporary_directory() {
+        const CHILD: &str = "POOLWRIGHT_TEST_IS_CHILD";
+        if std::env::var_os(CHILD).is_some() {
+            let parent = std::env::temp_dir();
+            let why = Scratch::create(&parent, PREFIX).unwrap_err();
+            assert_eq!(why.kind(), io::ErrorKind::PermissionDenied);
+            assert!(why.to_string().contains("belongs to user 12345") && why.to_string().contains("hint: "));
+            assert_eq!(sweep(&parent, PREFIX), 0);
+            return;
+        }
+        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        let left = dir.path().join(format!("{PREFIX}1"));
+        std::fs::create_dir(&left).unwrap();
+        if std::os::unix::fs::chown(dir.path(), Some(12345), None).is_err() {
+            eprintln!("not tested: only root can give a directory away");
+            return;
+        }
+        let test = "scratch::tests::root_does_not_use_another_users_temporary_directory";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let done = child.args(["--exact", test]).env("TMPDIR", dir.path()).env(CHILD, "").output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+        assert!(left.exists());
+        // The administrator can name it.
+        Scratch::create(dir.path(), PREFIX).unwrap();
     }
 
     #[test]

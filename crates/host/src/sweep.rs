@@ -8,10 +8,14 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::process::geteuid;
 
 use crate::private::{self, is_at};
+use crate::temporary;
 
 /// Removes this user's directories in `parent` whose names begin with `prefix` and whose process has ended. Returns their
-/// number.
+/// number: none if this is root, and another user controls the directory because it is that of `TMPDIR`.
 pub fn sweep(parent: &Path, prefix: &str) -> usize {
+    if temporary::check(parent).is_err() {
+        return 0;
+    }
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
     let removed = |path: PathBuf| {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::assessment::{RESERVE, RunningDatabase, check_projects};
+use poolwright_apply::assessment::{RESERVE, RunningDatabase, check_mounted_once, check_projects};
 use poolwright_backup::database::{DatabaseKind, LocatedDatabase};
 use poolwright_backup::sources::BackupSources;
 use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
@@ -329,10 +329,7 @@ fn check_mount(source: &PlacedDataset<'_>, mount: &MountEntry) -> Result<()> {
             "{point} is on {name}, which is not a dataset below the root dataset of its pool"
         ));
     }
-    let mounts = table_of_mounts()?;
-    if let Some(twice) = mounts.iter().find(|of| of.device == mount.device && of.point != mount.point) {
-        return refused(format!("{name} is mounted on {} too\nhint: unmount that", quoted(&twice.point)));
-    }
+    check_mounted_once(&table_of_mounts()?, mount)?;
     match source.admin.placed_properties(name)?.get(MOUNTPOINT) {
         Some(of) if Path::new(&of.value) != mount.point => refused(format!(
             "{name} is mounted on {point}, but its property mountpoint is {}\nhint: zfs set mountpoint={point} {name}",

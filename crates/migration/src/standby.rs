@@ -100,7 +100,7 @@ impl Standby {
         let dirs = ServerDirs::of(&database.root)?;
         primary::check_places(&dirs, &work.roots())?;
         // Old kernels cannot open it so.
-        Directory::open_below(Path::new("/"), &dirs.root).map_err(Error::host("open", &dirs.root))?;
+        Directory::open_without_links(&dirs.root).map_err(Error::host("open", &dirs.root))?;
         let primary = Primary::find(&dirs, is_interrupted)?;
         primary::check_outside(&primary, &work.roots())?;
         namespace::check()?;

@@ -15,6 +15,8 @@ pub mod histogram;
 mod number;
 mod process;
 pub mod property;
+mod property_query;
+pub mod quota;
 pub mod remote;
 mod runner;
 pub mod send;

@@ -145,3 +145,16 @@ fn the_text_output_of_2_1() {
     assert!(pools[0].walk().skip(1).all(|(_, vdev)| vdev.guid.is_some()));
     assert_eq!(commands.vdev_counters("tank").unwrap(), None);
 }
+
+#[test]
+fn properties_that_2_1_does_not_know_are_left_out() {
+    let known =
+        |commands: &ZfsCommands| commands.properties().unwrap()[0].properties.contains_key("prefetch");
+    assert!(known(&fake("healthy", LONG)));
+    let old = fake("old", LONG);
+    // The second time, it is not asked for any more.
+    for _ in 0..2 {
+        assert!(!known(&old));
+        assert!(old.properties().unwrap()[0].properties.contains_key("dedup"));
+    }
+}

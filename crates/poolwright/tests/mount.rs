@@ -534,6 +534,10 @@ fn a_mount_records_its_own_trace() {
     let table = files.iter().find(|f| path(f).ends_with("/m/db/renamed.ibd")).expect("under its last name");
     assert_eq!((table["size"].as_u64(), table["role"].as_str()), (Some(65536), Some("data")));
 
+    // It cannot be recorded again.
+    p.fails("mount tank m --record out/t.parquet", 3, &["it is an earlier recording", "hint: "]);
+    assert!(!p.is_mounted("m"));
+
     // Without I/O there is no trace.
     let mount = p.mount("tank m --record out/idle.parquet");
     assert!(umount(&p.at("m")));

@@ -250,6 +250,57 @@ fn a_move_that_is_killed_continues_or_is_undone() {
     assert!(killed >= 7, "{killed} runs were killed");
 }
 
+/// Ctrl-C after every second message that a move prints: everything is as before, or it goes on.
+#[test]
+fn a_move_that_is_interrupted_continues_or_is_undone() {
+    skip_without_fuse!();
+    let files = Files::new();
+    let before = files.tree();
+    let interrupt = |line: &str, lines: usize| -> (Option<i32>, String) {
+        let mut command = files.plain();
+        command.args(line.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut messages = BufReader::new(child.stderr.take().unwrap());
+        let mut text = String::new();
+        for _ in 0..lines {
+            messages.read_line(&mut text).unwrap();
+        }
+        Command::new("kill").args(["-INT", &child.id().to_string()]).stderr(Stdio::null()).status().unwrap();
+        std::io::Read::read_to_string(&mut messages, &mut text).unwrap();
+        (child.wait().unwrap().code(), text)
+    };
+    let forth = "apply plan.json --new-pool fast --yes";
+    let mut stopped = 0;
+    for (at, lines) in (0..).step_by(2).enumerate() {
+        let (code, text) = interrupt(forth, lines);
+        // Without a handler yet, the signal ends the process before it has done anything.
+        assert!(matches!(code, None | Some(0 | 130)), "after {lines} lines: {code:?} {text}");
+        assert!(files.tree() == before, "after {lines} lines: {text}");
+        stopped += u32::from(code == Some(130));
+        if at % 2 == 0 && code != Some(0) {
+            let undone = files.command("undo plan.json --yes").output().unwrap();
+            let said = String::from_utf8_lossy(&undone.stderr);
+            // Nothing may have begun.
+            assert!(undone.status.success() || said.contains("the plan was not applied"), "{said}");
+            files.is_on_tank();
+            continue;
+        }
+        files.run(forth);
+        assert!(files.tree() == before, "after {lines} lines: {text}");
+        files.is_on_fast();
+        let (back, said) = interrupt("undo plan.json --yes", lines);
+        assert!(matches!(back, None | Some(0 | 130)), "undo after {lines} lines: {back:?} {said}");
+        assert!(files.tree() == before, "undo after {lines} lines: {said}");
+        files.run("undo plan.json --yes");
+        assert!(files.tree() == before, "undo after {lines} lines: {said}");
+        files.is_on_tank();
+        if code == Some(0) && text.lines().count() <= lines {
+            break;
+        }
+    }
+    assert!(stopped > 0, "no run was interrupted");
+}
+
 #[test]
 fn refusals_to_move() {
     skip_without_fuse!();

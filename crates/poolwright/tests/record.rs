@@ -59,6 +59,10 @@ impl Live {
         assert!(status.success());
     }
 
+    fn wait_for_end(mut self) -> Option<i32> {
+        self.child.wait().expect("wait for the child").code()
+    }
+
     fn wait(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("wait for the child");
         let mut line = String::new();
@@ -206,7 +210,7 @@ fn an_idle_directory_is_reported() {
     let before = std::fs::read(&out).unwrap();
     let args =
         ["--dir", dir.path().to_str().unwrap(), "--for", "100ms", "--json", "-o", out.to_str().unwrap()];
-    let output = record(&args);
+    let output = record(&[&args[..], &["--force"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
     let object = common::json_output("record", &output.stdout);
     assert!(object["trace"].is_null() && object["events"] == 0, "{object}");
@@ -257,6 +261,34 @@ fn a_file_that_is_not_a_trace_stays_unchanged() {
         record(&["--dir", dir.path().to_str().unwrap(), "--for", "10ms", "-o", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "not a trace");
+}
+
+#[test]
+fn an_earlier_recording_is_replaced_with_force_only() {
+    let dir = scratch();
+    let out = dir.path().join("t.parquet");
+    let files = vec![poolwright_trace::File { path: "/db/x".to_owned(), ..Default::default() }];
+    Trace { files, events: vec![common::event()], ..Trace::default() }.save(&out).unwrap();
+    let before = std::fs::read(&out).unwrap();
+    let args = ["--dir", dir.path().to_str().unwrap(), "--for", "10ms", "-o", out.to_str().unwrap()];
+    let output = record(&args);
+    assert_eq!(output.status.code(), Some(3), "{}", messages(&output));
+    for expected in ["will not overwrite", "it is an earlier recording", "hint: ", "--force"] {
+        assert!(messages(&output).contains(expected), "{}", messages(&output));
+    }
+    assert_eq!(std::fs::read(&out).unwrap(), before);
+    if !permitted("an_earlier_recording_is_replaced_with_force_only") {
+        return;
+    }
+    let db = scratch();
+    let args = ["record", "--force", "--dir", db.path().to_str().unwrap(), "-o", out.to_str().unwrap()];
+    let child = Command::new(BIN).args(args).stdout(Stdio::null()).spawn().unwrap();
+    wait_until_it_records(&child);
+    let live = Live { child };
+    write(db.path(), "f", 10);
+    live.signal("INT");
+    assert_eq!(live.wait_for_end(), Some(0));
+    assert_eq!(writes(&Trace::load(&out).unwrap()), 10);
 }
 
 /// Without capabilities (dropped from the bounding set, so that even root has none), the message names the alternatives.

@@ -103,6 +103,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The target is an earlier recording, which cannot be made again.
+    #[error("will not overwrite {}: it is an earlier recording", quoted(path))]
+    Recorded {
+        /// The file.
+        path: PathBuf,
+    },
     /// The caller pushed an event of a file that it had not registered.
     #[error("event of file {file}, but the trace has only {known} files")]
     UnknownFile {
@@ -176,9 +182,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the operation was refused, because it would replace a file that is not a trace.
+    /// Whether the operation was refused, because it would replace a file that is not a trace, or an earlier recording.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::NotOverwritten { .. })
+        matches!(self, Error::NotOverwritten { .. } | Error::Recorded { .. })
     }
 }
 

@@ -145,6 +145,19 @@ impl Writer {
         Ok(writer)
     }
 
+    /// Refuses to record to a path that holds an earlier recording, or another file.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Recorded`], [`Error::NotOverwritten`], or an I/O error if the file cannot be read.
+    pub fn refuse_recording(path: &Path) -> Result<()> {
+        refuse_foreign(path)?;
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_file() && found.len() > 0 => Err(Error::Recorded { path: path.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+
     /// Adds a file to the table and returns its id for [`Event::file`]. The caller must add each path once.
     pub fn file(&mut self, file: File) -> u32 {
         self.dirty = true;

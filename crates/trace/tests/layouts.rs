@@ -258,3 +258,28 @@ fn lmdb_pages_are_read() {
         other => println!("skipped: mdb_load made no database ({:?})", other.map(|output| output.status)),
     }
 }
+
+/// The database's user can put a fifo in the place of any file. Opening it would block until a process writes to it.
+#[test]
+fn fifos_do_not_block_detection() {
+    let (ended, wait) = std::sync::mpsc::channel();
+    for (name, files) in TREES {
+        let dir = tempfile::tempdir().unwrap();
+        let headers = ["mysql.ibd", "data.mdb", "db.sqlite", "environment"];
+        for file in files.iter().map(|(file, _)| *file).chain(headers) {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            if !path.exists() {
+                assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+            }
+        }
+        let ended = ended.clone();
+        std::thread::spawn(move || {
+            let located = locate(dir.path());
+            let page = located.and_then(|found| found.layout.page_size(&found.root));
+            ended.send(page.is_none_or(|page| page.source == PageSource::Default))
+        });
+        let is_default = wait.recv_timeout(std::time::Duration::from_secs(300));
+        assert_eq!(is_default, Ok(true), "{name}");
+    }
+}

@@ -15,10 +15,9 @@ use super::places::DatabasePlaces;
 use super::{Assessor, admin_of};
 use crate::Result;
 use crate::error::refused;
-use crate::journal::PlanWork;
 use crate::relocation::PLAN_PROPERTY;
 use crate::rewrite::FileScan;
-use crate::work::{DatasetWork, Relocation};
+use crate::work::{DatasetWork, PlanWork, Relocation};
 
 /// A directory that would move into a dataset of its own. Sizes are bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

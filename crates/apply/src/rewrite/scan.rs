@@ -65,6 +65,8 @@ pub struct FileEntry {
     pub block_size: u64,
     /// Its allocated space in bytes.
     pub allocated: u64,
+    /// The user and the group to whom it belongs.
+    pub owner: (u32, u32),
 }
 
 impl FileEntry {
@@ -175,6 +177,7 @@ impl FileScan {
             links: meta.nlink(),
             block_size: meta.blksize(),
             allocated: meta.blocks() * SECTOR,
+            owner: (meta.uid(), meta.gid()),
         });
         file.paths.push(path);
     }

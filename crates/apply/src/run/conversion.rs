@@ -13,7 +13,7 @@ use crate::journal::JournalPhase;
 use crate::observer::Stage;
 use crate::rewrite::{FileEntry, FileIdentity, FileScan, Rate, directories};
 use crate::service;
-use crate::work::Direction;
+use crate::work::{Direction, PropertyChange};
 use crate::{Error, Result};
 use poolwright_datasets::{SnapshotSummary, pool_of};
 
@@ -75,19 +75,20 @@ impl Run<'_> {
     /// Sets the properties that do not have their values yet.
     pub(super) fn set_properties(&mut self, direction: Direction, datasets: &[OpenDataset]) -> Result<()> {
         self.observer.stage(Stage::Properties);
-        for of in datasets {
-            let mut changes: Vec<_> = of.work.changes.iter().collect();
-            if direction == Direction::Undo {
-                changes.reverse();
-            }
-            for change in changes {
-                let present = of.admin.properties(&change.dataset)?;
-                if !change.is_done(direction, present.get(&change.property)) {
-                    self.change(&*of.admin, &change.command(direction))?;
-                }
-            }
+        changes(direction, datasets).try_for_each(|(of, change)| self.set_property(direction, of, change))
+    }
+
+    pub(super) fn set_property(
+        &mut self,
+        direction: Direction,
+        of: &OpenDataset,
+        change: &PropertyChange,
+    ) -> Result<()> {
+        let present = of.admin.properties(&change.dataset)?;
+        match change.is_done(direction, present.get(&change.property)) {
+            true => Ok(()),
+            false => self.change(&*of.admin, &change.command(direction)),
         }
-        Ok(())
     }
 
     /// Copies all files while the database runs, then those that it has changed meanwhile, until little changes.
@@ -289,6 +290,20 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// The changes of properties in the order of a direction, each with its dataset.
+pub(super) fn changes(
+    direction: Direction,
+    datasets: &[OpenDataset],
+) -> impl Iterator<Item = (&OpenDataset, &PropertyChange)> {
+    datasets.iter().flat_map(move |of| {
+        let mut changes: Vec<_> = of.work.changes.iter().map(|change| (of, change)).collect();
+        if direction == Direction::Undo {
+            changes.reverse();
+        }
+        changes
+    })
 }
 
 /// The files that have to be copied: no copy of their present state exists.

@@ -13,7 +13,7 @@ use poolwright_pool::DatasetChange;
 use super::{OpenDataset, Run};
 use crate::assessment::open_mount;
 use crate::error::refused;
-use crate::relocation::{DirectoryState, PLAN_PROPERTY, copy_name, open_without_links};
+use crate::relocation::{DirectoryState, PLAN_PROPERTY, copy_name};
 use crate::rewrite::{EntryAt, FileScan, TreeCopier};
 use crate::work::{Direction, Relocation};
 use crate::{Error, Result};
@@ -61,7 +61,7 @@ impl OpenDataset {
 }
 
 /// The directories that move, each with its dataset.
-fn relocations(datasets: &[OpenDataset]) -> impl Iterator<Item = (&OpenDataset, &Relocation)> {
+pub(super) fn relocations(datasets: &[OpenDataset]) -> impl Iterator<Item = (&OpenDataset, &Relocation)> {
     datasets.iter().flat_map(|of| of.work.relocations.iter().map(move |relocation| (of, relocation)))
 }
 
@@ -200,7 +200,7 @@ impl Run<'_> {
         relocations(datasets).try_for_each(|(of, relocation)| self.destroy_dataset(of, relocation))
     }
 
-    fn destroy_dataset(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {
+    pub(super) fn destroy_dataset(&mut self, of: &OpenDataset, relocation: &Relocation) -> Result<()> {
         let dataset = relocation.dataset.clone();
         self.destroy_temporary(of, relocation)?;
         if of.admin.properties(&dataset)?.is_empty() {
@@ -249,8 +249,9 @@ impl Run<'_> {
 /// The directory with the mount point of the new dataset, and the mount point's name. The owner of the database may own the directory.
 fn parent_of_mountpoint(relocation: &Relocation) -> Result<(Directory, &OsStr)> {
     let path = &relocation.mountpoint;
-    let parent = open_without_links(path.parent().unwrap_or(Path::new("/")))?;
-    Ok((parent, path.file_name().unwrap_or_default()))
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let open = Directory::open_without_links(parent).map_err(Error::host("open", parent))?;
+    Ok((open, path.file_name().unwrap_or_default()))
 }
 
 /// The name that a dataset of the kernel has until it has its properties.

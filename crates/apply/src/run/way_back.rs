@@ -5,9 +5,10 @@ use std::io::ErrorKind;
 use poolwright_host::read_only::ReadOnly;
 use poolwright_pool::DatasetChange;
 
-use super::conversion::{digest, relocated_scans, scan_all};
+use super::conversion::{changes, digest, relocated_scans, scan_all};
+use super::relocate::relocations;
 use super::{Action, OpenDataset, Run};
-use crate::error::refused;
+use crate::error::{Errors, refused};
 use crate::journal::{JournalPhase, JournalState};
 use crate::observer::Stage;
 use crate::rewrite::directories;
@@ -50,25 +51,37 @@ impl Run<'_> {
 
     /// Gives up a plan none of whose copies was renamed: removes the copies, restores the properties and starts the database.
     pub(super) fn abandon(&mut self) -> Result<()> {
-        let restored = self.restore();
+        let mut errors = Errors::default();
+        self.restore(&mut errors);
         // In any case: the database must not stay stopped.
-        self.start_if_stopped()?;
-        restored?;
+        errors.keep(self.start_if_stopped());
+        errors.into_result()?;
         self.journal.enter(Direction::Undo, JournalPhase::Done)
     }
 
-    fn restore(&mut self) -> Result<()> {
-        let datasets = self.open(Direction::Apply)?;
+    /// Restores everything that can be restored.
+    fn restore(&mut self, errors: &mut Errors) {
+        let Some(opened) = errors.keep(self.open_each(Direction::Apply)) else { return };
+        let datasets: Vec<_> = opened.into_iter().filter_map(|of| errors.keep(of)).collect();
         for of in &datasets {
-            of.copies.remove_dir()?;
-            of.moving.remove()?;
+            errors.keep(of.copies.remove_dir());
+            errors.keep(of.moving.remove());
         }
-        self.set_properties(Direction::Undo, &datasets)?;
+        self.observer.stage(Stage::Properties);
+        for (of, change) in changes(Direction::Undo, &datasets) {
+            errors.keep(self.set_property(Direction::Undo, of, change));
+        }
         let state = self.state();
-        self.destroy_snapshots(&datasets, &state)?;
-        self.destroy_relocated(&datasets)?;
-        // The journal must not be ahead of the pool.
-        self.sync(&datasets)
+        for of in datasets.chunks(1) {
+            errors.keep(self.destroy_snapshots(of, &state));
+        }
+        for (of, relocation) in relocations(&datasets) {
+            errors.keep(self.destroy_dataset(of, relocation));
+        }
+        for of in datasets.chunks(1) {
+            // The journal must not be ahead of the pool.
+            errors.keep(self.sync(of));
+        }
     }
 
     /// Refuses to undo if properties were changed since the plan was applied: undoing would overwrite that.

@@ -235,7 +235,7 @@ mod tests {
 
         use poolwright_apply::rewrite::TreeCopier;
 
-        use crate::placement::{create_empty, turn_links};
+        use crate::placement::{Existing, create_empty, turn_links};
         use crate::test_users::{Canary, NOBODY, give, is_root, passable_dir, while_another_user};
 
         const DURATION: std::time::Duration = std::time::Duration::from_secs(2);
@@ -279,7 +279,7 @@ mod tests {
             open.hold(&[], "b1")?;
             TreeCopier::new(|_| Ok(())).copy_contents(&open_trusted(backup.path())?, &open.dir)?;
             turn_links(&open.dir, &home, &[Path::new("/srv/pg")])?;
-            create_empty(&open.dir, "recovery.signal", NOBODY)?;
+            create_empty(&open.dir, "recovery.signal", NOBODY, Existing::Refused)?;
             open.release(backup.path())?;
             // For the next one, which fails if the other user has put something there.
             let _ = open.dir.names().unwrap().iter().try_for_each(|name| open.dir.remove_all(name));

@@ -15,7 +15,7 @@ use super::{CheckContext, OwnChecks, check_of, failed, interruption, not_run, pa
 use crate::client::ClientSession;
 use crate::error::refused;
 use crate::manifest::RestoreCheck;
-use crate::placement::{create_empty, remove_files};
+use crate::placement::{Existing, create_empty, remove_files};
 use crate::program::{ProgramOutput, command_as, find_program, run_program};
 use crate::restore::RECOVERY_SIGNAL;
 use crate::server::ChildServer;
@@ -100,7 +100,7 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
     };
     remove_files(&dir, &REMOVED)?;
     if context.recovery.is_some() {
-        create_empty(&dir, RECOVERY_SIGNAL, tree.owner)?;
+        create_empty(&dir, RECOVERY_SIGNAL, tree.owner, Existing::Refused)?;
     }
     let socket_dir = tree.make_dir("socket")?.path().to_owned();
     if socket_dir.as_os_str().len() > LONGEST_SOCKET_DIR {

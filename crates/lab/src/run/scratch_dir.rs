@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use poolwright_host::private::{self, OwnDir, is_at};
 use poolwright_host::process::{self, ProcessStat};
-use poolwright_host::{mountinfo, unmount_command};
+use poolwright_host::{check_temporary, mountinfo, unmount_command};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getuid, pidfd_open, pidfd_send_signal};
 
@@ -47,6 +47,7 @@ impl ScratchDir {
     /// Fails if another run has locked the directory ([`Error::Locked`]), if another user could have created it
     /// ([`Error::Unsafe`]), or if it cannot be created or cleared.
     pub fn take_named(parent: &Path, name: &str) -> Result<ScratchDir> {
+        check_temporary(parent).map_err(Error::host("using", parent))?;
         let parent = parent.canonicalize().map_err(Error::host("inspecting", parent))?;
         let root = parent.join(format!("{name}.{}", getuid().as_raw()));
         // The previous owner may have removed the directory after this process opened its lock file: retry

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{EntryAt, copy_directory_attributes, open_trusted};
 use poolwright_backup::owner::UserAndGroup;
+use poolwright_backup::placement::{Existing, create_empty};
 use poolwright_host::directory::{Access, Directory};
-use poolwright_host::{private, quoted};
+use poolwright_host::quoted;
 
 use crate::error::refused;
 use crate::work::{DatasetMove, MigrationWork};
@@ -139,7 +140,7 @@ impl ServerDirs {
 
     /// Makes the server on the new datasets a standby when it starts.
     pub fn mark_standby(&self, work: &MigrationWork, owner: UserAndGroup) -> Result<()> {
-        create_empty(&new(work, &self.root)?, STANDBY_SIGNAL, owner)
+        Ok(create_empty(&new(work, &self.root)?, STANDBY_SIGNAL, owner, Existing::Kept)?)
     }
 
     /// Segments of the log that the stopped primary has not archived yet are to be archived by the new server: a standby takes those that it
@@ -152,20 +153,21 @@ impl ServerDirs {
     ) -> Result<usize> {
         let path = self.log_dir();
         let (log, new) = (present(work, &path)?, new(work, &path)?);
-        let (marks, new_marks) = (below(&log, ARCHIVE_STATUS)?, below(&new, ARCHIVE_STATUS)?);
+        let marks = EntryAt::new(&log, ARCHIVE_STATUS).directory()?;
+        let new_marks = EntryAt::new(&new, ARCHIVE_STATUS).directory()?;
         let mut unarchived = 0;
         for segment in ready(&marks)? {
             if is_interrupted() {
                 return Err(poolwright_apply::Error::Interrupted.into());
             }
-            if !has(&new, &segment)? {
+            if EntryAt::new(&new, &segment).inspect()?.is_none() {
                 // A crash can leave a mark whose segment was removed.
-                let Some(source) = file(&log, &segment)? else { continue };
+                let Some(source) = file(EntryAt::new(&log, &segment))? else { continue };
                 copy_in(&new, &segment, source, owner)?;
             }
             let done = format!("{segment}.done");
             new_marks.remove_file(&done).map_err(Error::host("remove", &new_marks.path().join(&done)))?;
-            create_empty(&new_marks, &format!("{segment}{READY}"), owner)?;
+            create_empty(&new_marks, &format!("{segment}{READY}"), owner, Existing::Kept)?;
             unarchived += 1;
         }
         Ok(unarchived)
@@ -176,11 +178,11 @@ impl ServerDirs {
         let path = self.log_dir();
         let (log, new) = (present(work, &path)?, new(work, &path)?);
         let mut bytes = 0;
-        for segment in ready(&below(&log, ARCHIVE_STATUS)?)? {
-            if has(&new, &segment)? {
+        for segment in ready(&EntryAt::new(&log, ARCHIVE_STATUS).directory()?)? {
+            if EntryAt::new(&new, &segment).inspect()?.is_some() {
                 continue;
             }
-            if let Some(file) = file(&log, &segment)? {
+            if let Some(file) = file(EntryAt::new(&log, &segment))? {
                 bytes += file.metadata().map_err(Error::host("inspect", &path))?.len();
             }
         }
@@ -192,7 +194,7 @@ impl ServerDirs {
     pub fn adopt_control(&self, work: &MigrationWork) -> Result<()> {
         let path = self.root.join("global");
         let (present, new) = (present(work, &path)?, new(work, &path)?);
-        match file(&present, CONTROL)? {
+        match file(EntryAt::new(&present, CONTROL))? {
             Some(source) => overwrite(&new, CONTROL, source),
             None => refused(format!("{} has no {CONTROL}", quoted(&path))),
         }
@@ -210,24 +212,12 @@ fn new(work: &MigrationWork, path: &Path) -> Result<Directory> {
     Directory::open_below(&holder(work, path)?.staging, &staged).map_err(Error::host("open", &staged))
 }
 
-fn below(dir: &Directory, name: &str) -> Result<Directory> {
-    dir.directory(name).map_err(Error::host("open", &dir.path().join(name)))
-}
-
-fn has(dir: &Directory, name: &str) -> Result<bool> {
-    let found = dir.inspect(name).map_err(Error::host("inspect", &dir.path().join(name)))?;
-    Ok(found.is_some())
-}
-
 /// Opens a regular file for reading; `None` if it does not exist.
-fn file(dir: &Directory, name: &str) -> Result<Option<File>> {
-    let path = dir.path().join(name);
-    match dir.file(name, Access::Read) {
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
-        Err(cause) if private::refusal(&cause).is_some() => {
-            refused(format!("{} is not a regular file", quoted(&path)))
-        }
-        file => file.map(Some).map_err(Error::host("open", &path)),
+fn file(entry: EntryAt<'_>) -> Result<Option<File>> {
+    match entry.inspect()? {
+        None => Ok(None),
+        Some(meta) if meta.is_file() => Ok(Some(entry.open()?)),
+        Some(_) => refused(format!("{} is not a regular file", quoted(&entry.path()))),
     }
 }
 
@@ -246,15 +236,6 @@ fn copy_in(dir: &Directory, name: &str, mut source: File, owner: UserAndGroup) -
         fchown(&target, Some(owner.0), Some(owner.1))
     };
     copy().map_err(Error::host("write", &dir.path().join(name)))
-}
-
-/// Creates an empty file, if there is nothing with this name.
-fn create_empty(dir: &Directory, name: &str, owner: UserAndGroup) -> Result<()> {
-    let created = match dir.create_file(name, private::FILE) {
-        Err(cause) if cause.kind() == ErrorKind::AlreadyExists => return Ok(()),
-        created => created.and_then(|file| fchown(&file, Some(owner.0), Some(owner.1))),
-    };
-    created.map_err(Error::host("create", &dir.path().join(name)))
 }
 
 /// Gives a regular file the content of another one, durably.

@@ -8,14 +8,24 @@ use serde::{Deserialize, Serialize};
 use super::error::MalformedOutput;
 use super::number::Row;
 
-/// The properties that Poolwright tunes.
+/// The properties that Poolwright tunes. OpenZFS 2.1 and 2.2 do not know all of them.
 pub const TUNED: &str = "recordsize,volblocksize,compression,primarycache,secondarycache,logbias,sync,atime,\
-                         redundant_metadata,special_small_blocks,dnodesize,xattr,checksum,copies,dedup";
+                         redundant_metadata,special_small_blocks,dnodesize,xattr,checksum,copies,dedup,prefetch";
 
-/// The properties that a copy of a dataset in another place needs: where it is mounted, what it is, and what it has or inherits.
-pub const PLACED: &str = "mountpoint,canmount,guid,encryption,casesensitivity,normalization,utf8only,quota,refquota,recordsize,\
-                          compression,checksum,copies,dedup,atime,relatime,logbias,sync,primarycache,secondarycache,\
-                          redundant_metadata,special_small_blocks,dnodesize,xattr,acltype,exec,setuid,devices,snapdir";
+/// The properties that a copy of a dataset in another place needs besides [`TUNED`]: where it is mounted, what it is, its limits, and what
+/// programs may do in it.
+const OF_PLACE: &str = "mountpoint,canmount,guid,encryption,casesensitivity,normalization,utf8only,quota,refquota,relatime,acltype,\
+                        exec,setuid,devices,snapdir";
+
+/// The properties that a copy of a dataset in another place needs.
+pub fn placed() -> String {
+    format!("{OF_PLACE},{TUNED}")
+}
+
+/// The property that this release of `zfs get` does not know, by its message: `bad property list: invalid property 'prefetch'`.
+pub(super) fn unknown_property(message: &str) -> Option<&str> {
+    message.split_once("bad property list: invalid property '")?.1.split('\'').next()
+}
 
 /// Where the value of a property comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +73,7 @@ pub fn parse_project_ids(text: &str) -> Result<Vec<u64>, MalformedOutput> {
     Ok(rows.into_iter().flatten().filter(|id| *id != 0).collect())
 }
 
-/// Parses the output of `zfs get -Hp -t filesystem,volume -o name,property,value,source` [`TUNED`].
+/// Parses the output of `zfs get -Hp -t filesystem,volume -o name,property,value,source` with [`TUNED`].
 ///
 /// # Errors
 /// If a line has another number of columns, or an unknown source.
@@ -169,6 +179,13 @@ mod tests {
         assert_eq!(value(2, "atime"), sourced("on", PropertySource::Temporary));
         assert!(parse_properties("tank\tsync\ton\tsomewhere\n").is_err());
         assert!(parse_properties("tank\tsync\ton\n").is_err());
+    }
+
+    #[test]
+    fn the_property_that_an_older_release_does_not_know() {
+        let message = "bad property list: invalid property 'prefetch'; usage:; get [-rHp] ...";
+        assert_eq!(unknown_property(message), Some("prefetch"));
+        assert_eq!(unknown_property("cannot open 'tank': dataset does not exist"), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::error::{CommandError, MalformedOutput};
 use super::event::{self, PoolEvent};
 use super::histogram::{HistogramKind, VdevHistogram, parse_histograms};
 use super::process::{self, ProcessEnd, ProcessError, Program, StuckCounter};
-use super::property::{self, DatasetProperties};
+use super::property;
 use super::remote::RemoteHost;
 use super::snapshot::{self, SnapshotSpace, SnapshotTotals};
 use super::space::{self, PoolSpace};
@@ -20,7 +20,7 @@ use super::version::{InstalledVersion, parse_version};
 /// Where the programs are, unless PATH has them.
 const SYSTEM_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-const ZPOOL: &str = "zpool";
+pub(super) const ZPOOL: &str = "zpool";
 pub(super) const ZFS: &str = "zfs";
 
 /// The number of lines of a program's message that an error has.
@@ -71,6 +71,8 @@ pub struct ZfsCommands {
     stuck: StuckCounter,
     /// The version of the programs, for [`ZfsCommands::status`] and [`ZfsCommands::vdev_counters`].
     version: Mutex<Option<InstalledVersion>>,
+    /// Properties that the installed `zfs` has said that it does not know.
+    pub(super) unknown_properties: Mutex<Vec<String>>,
 }
 
 /// One command line.
@@ -189,79 +191,6 @@ impl ZfsCommands {
         self.zfs(&arguments, |text| dataset::parse_each(text, each))
     }
 
-    /// The properties that Poolwright tunes, of the file systems and volumes.
-    ///
-    /// # Errors
-    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
-    pub fn properties(&self) -> Result<Vec<DatasetProperties>, CommandError> {
-        let mut datasets = Vec::new();
-        self.for_each_properties(|dataset| datasets.push(dataset))?;
-        Ok(datasets)
-    }
-
-    /// As [`ZfsCommands::properties`], with one dataset after the other, because those of thousands need much memory.
-    ///
-    /// # Errors
-    /// As [`ZfsCommands::properties`]. `each` may have been called before.
-    pub fn for_each_properties(&self, each: impl FnMut(DatasetProperties)) -> Result<(), CommandError> {
-        let arguments =
-            ["get", "-Hp", "-t", "filesystem,volume", "-o", "name,property,value,source", property::TUNED];
-        self.zfs(&arguments, |text| property::parse_each(text, each))
-    }
-
-    /// The same properties of one dataset. `None` if it does not exist.
-    ///
-    /// # Errors
-    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
-    pub fn properties_of(&self, dataset: &str) -> Result<Option<DatasetProperties>, CommandError> {
-        self.listed_properties(dataset, property::TUNED)
-    }
-
-    /// As [`ZfsCommands::properties_of`], with the properties that a copy of the dataset in another place needs ([`property::PLACED`]).
-    ///
-    /// # Errors
-    /// As [`ZfsCommands::properties_of`].
-    pub fn placed_properties(&self, dataset: &str) -> Result<Option<DatasetProperties>, CommandError> {
-        self.listed_properties(dataset, property::PLACED)
-    }
-
-    fn listed_properties(
-        &self,
-        dataset: &str,
-        names: &str,
-    ) -> Result<Option<DatasetProperties>, CommandError> {
-        if check_name(dataset).is_err() {
-            return Ok(None);
-        }
-        let arguments = ["get", "-Hp", "-o", "name,property,value,source", names, dataset];
-        match self.parsed(&self.invocation(ZFS, &arguments)?, property::parse_properties) {
-            Ok(datasets) => Ok(datasets.into_iter().find(|found| found.dataset == dataset)),
-            Err(CommandError::NoSuchPool { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The value of a property that a dataset has itself, also of a user property. `None` if it inherits it, or has none.
-    ///
-    /// # Errors
-    /// If the command cannot be run, does not end in time or fails, or if the dataset does not exist.
-    pub fn local_value(&self, dataset: &str, property: &str) -> Result<Option<String>, CommandError> {
-        check_name(dataset)?;
-        let arguments = ["get", "-Hp", "-s", "local", "-o", "value", property, dataset];
-        let text = self.parsed(&self.invocation(ZFS, &arguments)?, |text| Ok(text.trim().to_owned()))?;
-        Ok(Some(text).filter(|text| !text.is_empty()))
-    }
-
-    /// A property of a pool, as `zpool get -p` prints it. `-` stands for a value that the pool does not have.
-    ///
-    /// # Errors
-    /// If the command cannot be run, does not end in time or fails, or if the pool does not exist.
-    pub fn property_of_pool(&self, pool: &str, property: &str) -> Result<String, CommandError> {
-        check_name(pool)?;
-        let arguments = ["get", "-Hp", "-o", "value", property, pool];
-        self.parsed(&self.invocation(ZPOOL, &arguments)?, |text| Ok(text.trim().to_owned()))
-    }
-
     /// The number and the ages of the snapshots of each dataset that has any. The output is added up while it arrives; its
     /// size has no limit but the deadline.
     ///
@@ -353,7 +282,7 @@ impl ZfsCommands {
     }
 
     /// Runs `zfs` for the datasets of the pool, or for all datasets.
-    fn zfs<T>(
+    pub(super) fn zfs<T>(
         &self,
         arguments: &[&str],
         parse: impl FnOnce(&str) -> Result<T, MalformedOutput>,

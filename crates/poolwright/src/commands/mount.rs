@@ -15,11 +15,13 @@ use poolwright_poolserver::{
     Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount, parse_mount,
 };
 use poolwright_render::pool_hint::pool_hint;
+use poolwright_trace::Writer;
 use poolwright_userpool::json_output::NewMount;
 use poolwright_userpool::{ConnectOptions, FaultKind, Mounted, name};
 
 use super::options::{Usage, parse_arc, this_program};
 use super::pool_connection::{PoolFiles, engine, parse_dataset};
+use super::record::with_recording_hint;
 use crate::interrupt;
 
 /// Mount a dataset of a file-backed pool, without a kernel module
@@ -65,7 +67,7 @@ pub struct Args {
     #[arg(short = 'O')]
     overlay: bool,
 
-    /// Record the I/O of this mount into a trace until it is unmounted
+    /// Record the I/O of this mount into a trace until it is unmounted. An earlier recording of that name is refused
     #[arg(long, value_name = "TRACE")]
     record: Option<PathBuf>,
 
@@ -228,7 +230,11 @@ fn watch_signals() -> anyhow::Result<()> {
 fn wanted(args: &Args) -> anyhow::Result<Mounted> {
     let dir = check_mount_point(&args.dir, args.overlay)?;
     let record = match &args.record {
-        Some(path) => Some(std::path::absolute(path).context("resolve the path of the trace")?),
+        Some(path) => {
+            Writer::refuse_recording(path)
+                .map_err(|why| with_recording_hint(why, "choose another name, or remove the file"))?;
+            Some(std::path::absolute(path).context("resolve the path of the trace")?)
+        }
         None => None,
     };
     let mount =

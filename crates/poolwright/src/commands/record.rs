@@ -9,8 +9,10 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 use poolwright_host::quoted;
 use poolwright_record::{Options, Progress, Recorder, RecordingSummary, Subject};
+use poolwright_trace::Writer;
 
 use super::options::{parse_size, parse_time};
+use crate::failure::hint;
 use crate::{interrupt, progress_line};
 
 /// Record a live database's file I/O into a trace
@@ -32,9 +34,13 @@ pub struct Args {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     duration: Option<Duration>,
 
-    /// The trace to write
+    /// The trace to write. An earlier recording of that name is refused
     #[arg(short, long, value_name = "TRACE")]
     output: PathBuf,
+
+    /// Replace an earlier recording as soon as there is an event
+    #[arg(long)]
+    force: bool,
 
     /// Size of the buffer between the kernel and the recorder. A larger buffer loses fewer events in a burst
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = parse_buffer)]
@@ -56,6 +62,10 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         (None, Some(pid)) => Subject::Pid(pid),
         (None, None) => unreachable!("clap requires one of them"),
     };
+    if !args.force {
+        Writer::refuse_recording(&args.output)
+            .map_err(|why| with_recording_hint(why, "choose another name, or replace it with --force"))?;
+    }
     let what = subject.describe();
     let mut options = Options::new(&args.output);
     options.ring_bytes = args.buffer;
@@ -83,6 +93,13 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         return Ok(1);
     }
     Ok(0)
+}
+
+/// Adds what to do if a path holds an earlier recording.
+pub(super) fn with_recording_hint(error: poolwright_trace::Error, todo: &str) -> anyhow::Error {
+    let is_recorded = matches!(error, poolwright_trace::Error::Recorded { .. });
+    let error = anyhow::Error::from(error);
+    if is_recorded { error.context(hint(todo)) } else { error }
 }
 
 pub(super) fn parse_buffer(text: &str) -> Result<u64, String> {

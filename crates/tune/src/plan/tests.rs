@@ -94,3 +94,14 @@ fn texts_of_a_plan_do_not_move_the_cursor() {
     plan.database[0].value = "0\u{1b}[2J".into();
     assert!(plan.problems()[0].contains("control characters"), "{:?}", plan.problems());
 }
+
+#[test]
+fn every_property_of_a_plan_is_read_from_the_kernels_datasets() {
+    use poolwright_openzfs::property::{PROPERTIES, is_tuned};
+    use poolwright_pool::command::property::{TUNED, placed};
+    for property in PROPERTIES.iter().filter(|of| is_tuned(of.name)) {
+        for list in [TUNED, &placed()] {
+            assert!(list.split(',').any(|name| name == property.name), "{} is not in {list}", property.name);
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{Scratch, private};
+use poolwright_host::{Scratch, private, regular};
 use poolwright_openzfs::property::Settings;
 use rustix::fs::{Advice, SeekFrom};
 
@@ -78,7 +78,7 @@ fn data_bytes(file: &File, len: u64) -> u64 {
 /// # Errors
 /// [`Error::Host`] if the file cannot be opened or written to disk, or the host refuses.
 pub fn forget_pages(path: &Path) -> Result<()> {
-    let file = File::open(path).map_err(Error::host("opening", path))?;
+    let file = regular::open(path).map_err(Error::host("opening", path))?;
     file.sync_all().map_err(Error::host("syncing", path))?;
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
         .map_err(|why| Error::host("emptying", path)(why.into()))
@@ -126,7 +126,7 @@ impl Target for Directory {
         for role in &self.roles {
             let (mut size, mut seen) = (Size::default(), HashSet::new());
             for path in self.files(role)? {
-                let file = File::open(&path).map_err(Error::host("opening", &path))?;
+                let file = regular::open(&path).map_err(Error::host("opening", &path))?;
                 let meta = file.metadata().map_err(Error::host("inspecting", &path))?;
                 // A file with several names counts once.
                 if seen.insert((meta.dev(), meta.ino())) {

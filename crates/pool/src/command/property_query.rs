@@ -1,0 +1,112 @@
+//! Reads the properties of datasets and pools.
+
+use std::sync::PoisonError;
+
+use super::error::CommandError;
+use super::property::{DatasetProperties, TUNED, parse_each, parse_properties, placed, unknown_property};
+use super::runner::{ZFS, ZPOOL, ZfsCommands, check_name};
+
+impl ZfsCommands {
+    /// The properties that Poolwright tunes, of the file systems and volumes.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn properties(&self) -> Result<Vec<DatasetProperties>, CommandError> {
+        let mut datasets = Vec::new();
+        self.for_each_properties(|dataset| datasets.push(dataset))?;
+        Ok(datasets)
+    }
+
+    /// As [`ZfsCommands::properties`], with one dataset after the other, because those of thousands need much memory.
+    ///
+    /// # Errors
+    /// As [`ZfsCommands::properties`]. `each` may have been called before.
+    pub fn for_each_properties(&self, mut each: impl FnMut(DatasetProperties)) -> Result<(), CommandError> {
+        self.with_known(TUNED, |names| {
+            let arguments =
+                ["get", "-Hp", "-t", "filesystem,volume", "-o", "name,property,value,source", names];
+            self.zfs(&arguments, |text| parse_each(text, &mut each))
+        })
+    }
+
+    /// Runs `get` with the properties of this list that the installed `zfs` knows: it prints nothing if it does not know one of them.
+    fn with_known<T>(
+        &self,
+        list: &str,
+        mut get: impl FnMut(&str) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        let lock = || self.unknown_properties.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let unknown = lock().clone();
+            let is_known = |name: &&str| !unknown.iter().any(|other| other == name);
+            let names: Vec<&str> = list.split(',').filter(is_known).collect();
+            let failure = match get(&names.join(",")) {
+                Err(CommandError::Failed { command, code, message }) => (command, code, message),
+                result => return result,
+            };
+            match unknown_property(&failure.2).filter(|name| names.contains(name)) {
+                Some(name) => lock().push(name.to_owned()),
+                None => {
+                    let (command, code, message) = failure;
+                    return Err(CommandError::Failed { command, code, message });
+                }
+            }
+        }
+    }
+
+    /// The same properties of one dataset. `None` if it does not exist.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
+    pub fn properties_of(&self, dataset: &str) -> Result<Option<DatasetProperties>, CommandError> {
+        self.listed_properties(dataset, TUNED)
+    }
+
+    /// As [`ZfsCommands::properties_of`], with the properties that a copy of the dataset in another place needs ([`placed`]).
+    ///
+    /// # Errors
+    /// As [`ZfsCommands::properties_of`].
+    pub fn placed_properties(&self, dataset: &str) -> Result<Option<DatasetProperties>, CommandError> {
+        self.listed_properties(dataset, &placed())
+    }
+
+    fn listed_properties(
+        &self,
+        dataset: &str,
+        list: &str,
+    ) -> Result<Option<DatasetProperties>, CommandError> {
+        if check_name(dataset).is_err() {
+            return Ok(None);
+        }
+        let found = self.with_known(list, |names| {
+            let arguments = ["get", "-Hp", "-o", "name,property,value,source", names, dataset];
+            self.parsed(&self.invocation(ZFS, &arguments)?, parse_properties)
+        });
+        match found {
+            Ok(datasets) => Ok(datasets.into_iter().find(|found| found.dataset == dataset)),
+            Err(CommandError::NoSuchPool { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The value of a property that a dataset has itself, also of a user property. `None` if it inherits it, or has none.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time or fails, or if the dataset does not exist.
+    pub fn local_value(&self, dataset: &str, property: &str) -> Result<Option<String>, CommandError> {
+        check_name(dataset)?;
+        let arguments = ["get", "-Hp", "-s", "local", "-o", "value", property, dataset];
+        let text = self.parsed(&self.invocation(ZFS, &arguments)?, |text| Ok(text.trim().to_owned()))?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+
+    /// A property of a pool, as `zpool get -p` prints it. `-` stands for a value that the pool does not have.
+    ///
+    /// # Errors
+    /// If the command cannot be run, does not end in time or fails, or if the pool does not exist.
+    pub fn property_of_pool(&self, pool: &str, property: &str) -> Result<String, CommandError> {
+        check_name(pool)?;
+        let arguments = ["get", "-Hp", "-o", "value", property, pool];
+        self.parsed(&self.invocation(ZPOOL, &arguments)?, |text| Ok(text.trim().to_owned()))
+    }
+}
