@@ -151,7 +151,22 @@ impl Downtime {
         writers: &dyn Fn() -> Vec<Writer>,
     ) -> Result<bool> {
         observer.stage(Stage::Start);
+        // If this process is killed before systemd has started the unit, the guardian does it: a second start of a unit does no harm. The
+        // command of a user may start a second server, so the guardian ends before it.
+        if !matches!(service, Service::Unit(_)) {
+            self.leave_stopped();
+        }
+        let started = self.start_now(service, observer, writers);
         self.leave_stopped();
+        started
+    }
+
+    fn start_now(
+        &mut self,
+        service: &Service,
+        observer: &mut dyn RunObserver,
+        writers: &dyn Fn() -> Vec<Writer>,
+    ) -> Result<bool> {
         let Some(command) = service.start_command() else {
             observer.note("the database was stopped by an interrupted run; start it now");
             return Ok(true);
