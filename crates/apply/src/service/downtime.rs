@@ -27,7 +27,12 @@ const POLL: Duration = Duration::from_millis(100);
 /// command follows. Without a stop command that was begun, there is nothing to do.
 const START: &str = r#"[ -n "$seen" ] || exit 0
     note=$1 unit=$2; shift 2
-    [ -z "$unit" ] || systemctl unmask --runtime -- "$unit" >/dev/null 2>&1
+    if [ -n "$unit" ]; then
+        systemctl unmask --runtime -- "$unit"
+        for trigger in $(systemctl show --property=TriggeredBy -- "$unit" | sed -n 's/^TriggeredBy=//p'); do
+            ! systemctl show --property=Result -- "$trigger" | grep -qx Result=resources || systemctl start -- "$trigger"
+        done
+    fi >/dev/null 2>&1
     "$@" >/dev/null 2>&1 && : >"$note""#;
 
 /// What became of the command that stops the database.
@@ -173,8 +178,8 @@ impl Downtime {
         };
         if let Service::Unit(unit) = service {
             // Its state says whether there is anything to do.
-            let _ =
-                ServiceCommand::systemctl(&["unmask", "--runtime"], unit).run(SYSTEMD_TIME, |_| {}, || {});
+            let _ = systemctl(&["unmask", "--runtime"], unit);
+            restart_triggers(unit);
         } else if self.result == StopResult::Failed && is_still_running(writers) {
             observer.note(
                 "the database was told to stop, and still runs; if it ends, start it, or run this again",
@@ -226,6 +231,24 @@ fn is_still_running(writers: &dyn Fn() -> Vec<Writer>) -> bool {
         std::thread::sleep(POLL);
     }
     false
+}
+
+/// Asks systemd, or tells it something that takes no time.
+fn systemctl(arguments: &[&str], unit: &str) -> Result<String> {
+    ServiceCommand::systemctl(arguments, unit).run(SYSTEMD_TIME, |_| {}, || {})
+}
+
+/// A socket, a timer or a path unit that has tried to start the unit while it was masked has failed, and would not try again. This starts it
+/// again: before the unit, because systemd starts no socket of a unit that runs.
+fn restart_triggers(unit: &str) {
+    let Ok(printed) = systemctl(&["show", "--property=TriggeredBy"], unit) else { return };
+    let triggers = printed.lines().find_map(|line| line.strip_prefix("TriggeredBy=")).unwrap_or_default();
+    for trigger in triggers.split_whitespace() {
+        let result = systemctl(&["show", "--property=Result"], trigger);
+        if result.is_ok_and(|result| result.trim() == "Result=resources") {
+            let _ = systemctl(&["start"], trigger);
+        }
+    }
 }
 
 /// Keeps a timer, a socket or another unit from starting the database meanwhile. Whatever starts it nevertheless is found before files are
