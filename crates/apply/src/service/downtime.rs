@@ -1,6 +1,7 @@
 //! The time without the database: a run stops it, and it is started again whatever happens to the run.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,16 +24,20 @@ const END_TIME: Duration = Duration::from_secs(20);
 /// How often processes are checked.
 const POLL: Duration = Duration::from_millis(100);
 
+/// Before the guardian's scripts: a function that unmasks a unit, and starts what has failed to start it ([`restart_triggers`]).
+const UNMASK: &str = r#"unmask() {
+        systemctl unmask --runtime -- "$1"
+        for trigger in $(systemctl show --property=TriggeredBy -- "$1" | sed -n 's/^TriggeredBy=//p'); do
+            ! systemctl show --property=Result -- "$trigger" | grep -qx Result=resources || systemctl start -- "$trigger"
+        done
+    } >/dev/null 2>&1
+    "#;
+
 /// What the guardian runs if this process ends without having started the database: `$1` is the note, `$2` the unit or nothing, and the
 /// command follows. Without a stop command that was begun, there is nothing to do.
 const START: &str = r#"[ -n "$seen" ] || exit 0
     note=$1 unit=$2; shift 2
-    if [ -n "$unit" ]; then
-        systemctl unmask --runtime -- "$unit"
-        for trigger in $(systemctl show --property=TriggeredBy -- "$unit" | sed -n 's/^TriggeredBy=//p'); do
-            ! systemctl show --property=Result -- "$trigger" | grep -qx Result=resources || systemctl start -- "$trigger"
-        done
-    fi >/dev/null 2>&1
+    [ -z "$unit" ] || unmask "$unit"
     "$@" >/dev/null 2>&1 && : >"$note""#;
 
 /// What became of the command that stops the database.
@@ -111,11 +116,35 @@ impl Downtime {
         let unit = if let Service::Unit(unit) = service { unit.as_str() } else { "" };
         let note = self.note.clone().into_os_string();
         let words = start.words().into_iter().map(Into::into);
-        let host = |what| Error::host(what, Path::new("/bin/sh"));
-        let lock = self.lock.try_clone().map_err(host("start"))?;
-        let guardian = Guardian::start_with(START, [note, unit.into()].into_iter().chain(words), lock);
-        self.guardian = Some(guardian.map_err(host("start"))?);
+        self.start_guardian(START, [note, unit.into()].into_iter().chain(words))
+    }
+
+    fn start_guardian(&mut self, script: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<()> {
+        let host = || Error::host("start", Path::new("/bin/sh"));
+        let lock = self.lock.try_clone().map_err(host())?;
+        let guardian = Guardian::start_with(&format!("{UNMASK}{script}"), arguments, lock);
+        self.guardian = Some(guardian.map_err(host())?);
         Ok(())
+    }
+
+    /// For a database that does not run: keeps systemd from starting its unit until this is dropped or this process has ended, and checks that
+    /// nothing may write files of these mount points. A unit that was masked before stays masked.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if something has a file open; [`Error::Service`].
+    pub fn keep_stopped(
+        &mut self,
+        service: &Service,
+        observer: &mut dyn RunObserver,
+        roots: &[PathBuf],
+    ) -> Result<()> {
+        if let Service::Unit(unit) = service
+            && !UnitState::of(unit)?.is_masked()
+        {
+            self.start_guardian(r#"unmask "$1""#, [unit.into()])?;
+            mask(service, observer);
+        }
+        super::check_unused(service, roots)
     }
 
     fn run_stop(&mut self, command: &ServiceCommand, observer: &mut dyn RunObserver) -> Result<()> {
