@@ -14,6 +14,7 @@
 #   standby  a PostgreSQL under load moves to another pool by a standby server (poolwright apply --new-pool --standby), and back
 #   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or goes back
 #   newpoolresets  the guest is reset at random points of apply --new-pool and of undo after it, boots again, and continues or goes back
+#   units    a plan is applied and undone with a PostgreSQL that is a unit of systemd: stopped, masked, started; runs are killed and interrupted
 #   databases  a plan is applied and undone with a PostgreSQL and a MariaDB under load
 #   backup   backups of a PostgreSQL under load are made, killed, restored and removed (poolwright backup)
 #   send     backups are sent to another pool, interrupted and continued, encrypted, through a remote shell (poolwright backup send)
@@ -50,6 +51,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/lab_part.sh"
 # shellcheck source=scripts/vm/standby_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/standby_part.sh"
+# shellcheck source=scripts/vm/units_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/units_part.sh"
 # shellcheck source=scripts/vm/arc_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/arc_part.sh"
 
@@ -64,7 +67,7 @@ PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash vdevs apply)
-ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets newpoolresets databases backup send trials lab space arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets newpoolresets units databases backup send trials lab space arc)
 PASSED=0
 FAILED=0
 
@@ -441,7 +444,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | vdevs | apply | newpool | standby | resets | newpoolresets | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | vdevs | apply | newpool | standby | resets | newpoolresets | units | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

@@ -132,7 +132,7 @@ impl Run<'_> {
         }
         match is_running {
             true => self.downtime.stop(service, self.observer, &roots)?,
-            false => service::check_unused(service, &roots)?,
+            false => self.downtime.keep_stopped(service, self.observer, &roots)?,
         }
         Ok(is_running.then_some(start))
     }

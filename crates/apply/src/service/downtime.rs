@@ -1,6 +1,7 @@
 //! The time without the database: a run stops it, and it is started again whatever happens to the run.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,11 +24,20 @@ const END_TIME: Duration = Duration::from_secs(20);
 /// How often processes are checked.
 const POLL: Duration = Duration::from_millis(100);
 
+/// Before the guardian's scripts: a function that unmasks a unit, and starts what has failed to start it ([`restart_triggers`]).
+const UNMASK: &str = r#"unmask() {
+        systemctl unmask --runtime -- "$1"
+        for trigger in $(systemctl show --property=TriggeredBy -- "$1" | sed -n 's/^TriggeredBy=//p'); do
+            ! systemctl show --property=Result -- "$trigger" | grep -qx Result=resources || systemctl start -- "$trigger"
+        done
+    } >/dev/null 2>&1
+    "#;
+
 /// What the guardian runs if this process ends without having started the database: `$1` is the note, `$2` the unit or nothing, and the
 /// command follows. Without a stop command that was begun, there is nothing to do.
 const START: &str = r#"[ -n "$seen" ] || exit 0
     note=$1 unit=$2; shift 2
-    [ -z "$unit" ] || systemctl unmask --runtime -- "$unit" >/dev/null 2>&1
+    [ -z "$unit" ] || unmask "$unit"
     "$@" >/dev/null 2>&1 && : >"$note""#;
 
 /// What became of the command that stops the database.
@@ -106,11 +116,35 @@ impl Downtime {
         let unit = if let Service::Unit(unit) = service { unit.as_str() } else { "" };
         let note = self.note.clone().into_os_string();
         let words = start.words().into_iter().map(Into::into);
-        let host = |what| Error::host(what, Path::new("/bin/sh"));
-        let lock = self.lock.try_clone().map_err(host("start"))?;
-        let guardian = Guardian::start_with(START, [note, unit.into()].into_iter().chain(words), lock);
-        self.guardian = Some(guardian.map_err(host("start"))?);
+        self.start_guardian(START, [note, unit.into()].into_iter().chain(words))
+    }
+
+    fn start_guardian(&mut self, script: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<()> {
+        let host = || Error::host("start", Path::new("/bin/sh"));
+        let lock = self.lock.try_clone().map_err(host())?;
+        let guardian = Guardian::start_with(&format!("{UNMASK}{script}"), arguments, lock);
+        self.guardian = Some(guardian.map_err(host())?);
         Ok(())
+    }
+
+    /// For a database that does not run: keeps systemd from starting its unit until this is dropped or this process has ended, and checks that
+    /// nothing may write files of these mount points. A unit that was masked before stays masked.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if something has a file open; [`Error::Service`].
+    pub fn keep_stopped(
+        &mut self,
+        service: &Service,
+        observer: &mut dyn RunObserver,
+        roots: &[PathBuf],
+    ) -> Result<()> {
+        if let Service::Unit(unit) = service
+            && !UnitState::of(unit)?.is_masked()
+        {
+            self.start_guardian(r#"unmask "$1""#, [unit.into()])?;
+            mask(service, observer);
+        }
+        super::check_unused(service, roots)
     }
 
     fn run_stop(&mut self, command: &ServiceCommand, observer: &mut dyn RunObserver) -> Result<()> {
@@ -151,15 +185,30 @@ impl Downtime {
         writers: &dyn Fn() -> Vec<Writer>,
     ) -> Result<bool> {
         observer.stage(Stage::Start);
+        // If this process is killed before systemd has started the unit, the guardian does it: a second start of a unit does no harm. The
+        // command of a user may start a second server, so the guardian ends before it.
+        if !matches!(service, Service::Unit(_)) {
+            self.leave_stopped();
+        }
+        let started = self.start_now(service, observer, writers);
         self.leave_stopped();
+        started
+    }
+
+    fn start_now(
+        &mut self,
+        service: &Service,
+        observer: &mut dyn RunObserver,
+        writers: &dyn Fn() -> Vec<Writer>,
+    ) -> Result<bool> {
         let Some(command) = service.start_command() else {
             observer.note("the database was stopped by an interrupted run; start it now");
             return Ok(true);
         };
         if let Service::Unit(unit) = service {
             // Its state says whether there is anything to do.
-            let _ =
-                ServiceCommand::systemctl(&["unmask", "--runtime"], unit).run(SYSTEMD_TIME, |_| {}, || {});
+            let _ = systemctl(&["unmask", "--runtime"], unit);
+            restart_triggers(unit);
         } else if self.result == StopResult::Failed && is_still_running(writers) {
             observer.note(
                 "the database was told to stop, and still runs; if it ends, start it, or run this again",
@@ -211,6 +260,24 @@ fn is_still_running(writers: &dyn Fn() -> Vec<Writer>) -> bool {
         std::thread::sleep(POLL);
     }
     false
+}
+
+/// Asks systemd, or tells it something that takes no time.
+fn systemctl(arguments: &[&str], unit: &str) -> Result<String> {
+    ServiceCommand::systemctl(arguments, unit).run(SYSTEMD_TIME, |_| {}, || {})
+}
+
+/// A socket, a timer or a path unit that has tried to start the unit while it was masked has failed, and would not try again. This starts it
+/// again: before the unit, because systemd starts no socket of a unit that runs.
+fn restart_triggers(unit: &str) {
+    let Ok(printed) = systemctl(&["show", "--property=TriggeredBy"], unit) else { return };
+    let triggers = printed.lines().find_map(|line| line.strip_prefix("TriggeredBy=")).unwrap_or_default();
+    for trigger in triggers.split_whitespace() {
+        let result = systemctl(&["show", "--property=Result"], trigger);
+        if result.is_ok_and(|result| result.trim() == "Result=resources") {
+            let _ = systemctl(&["start"], trigger);
+        }
+    }
 }
 
 /// Keeps a timer, a socket or another unit from starting the database meanwhile. Whatever starts it nevertheless is found before files are
