@@ -4,7 +4,7 @@
 # usage: scripts/sanitize.sh [--quick] [address|miri|loom|thread...]
 #
 #   address  the engine's C under AddressSanitizer, UndefinedBehaviorSanitizer and LeakSanitizer, driven by the
-#            tests of crates/openzfs; libzpool itself is the system's and not instrumented
+#            tests of crates/openzfs; OpenZFS itself is not instrumented
 #   miri     the FUSE decoder's tests, interpreted by Miri
 #   loom     the mount's lock tables, with all interleavings of their threads
 #   thread   the engine's C under ThreadSanitizer

@@ -11,12 +11,13 @@
 
 /* ---- the engine as a whole (engine.c) ---- */
 
-/* What the engine's work costs on the virtual clock (kernel/cost.c); codecs are measured while they run. */
+/* What the engine's work costs on the virtual clock (kernel/cost.c). */
 typedef struct pw_costs {
 	uint64_t call_ns;		/* a call of a lock or queue, with the code up to the next one */
 	uint64_t wake_ns;		/* until a thread that was woken runs */
 	uint64_t copy_ps;		/* picoseconds for a byte that is copied from or to the application */
 	uint64_t checksum_ps;		/* picoseconds for a byte of a checksum */
+	uint64_t codec_ps;		/* picoseconds for a byte of a codec; 0: each codec is measured while it runs */
 } pw_costs_t;
 
 typedef struct pw_engine_config {

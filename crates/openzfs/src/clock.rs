@@ -26,7 +26,7 @@ pub struct VirtualClock {
     pub costs: Costs,
 }
 
-/// What the engine's work costs on the virtual clock. The codecs are measured while they run, on the first records of each kind.
+/// What the engine's work costs on the virtual clock.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Costs {
     /// A call of a lock or queue, with the code up to the next one, in nanoseconds.
@@ -37,12 +37,14 @@ pub struct Costs {
     pub copy_ps: u64,
     /// A byte of a checksum, in picoseconds.
     pub checksum_ps: u64,
+    /// A byte that a codec compresses or makes, in picoseconds. 0: each codec is measured while it runs, on the first records of each size.
+    pub codec_ps: u64,
 }
 
 impl Costs {
     pub(crate) fn to_raw(self) -> ffi::pw_costs {
-        let Costs { call_ns, wake_ns, copy_ps, checksum_ps } = self;
-        ffi::pw_costs { call_ns, wake_ns, copy_ps, checksum_ps }
+        let Costs { call_ns, wake_ns, copy_ps, checksum_ps, codec_ps } = self;
+        ffi::pw_costs { call_ns, wake_ns, copy_ps, checksum_ps, codec_ps }
     }
 }
 
@@ -108,10 +110,10 @@ pub fn cpu_time() -> Duration {
     Duration::from_nanos(unsafe { ffi::pw_clock_charged() })
 }
 
-/// The thread's place on the virtual clock, which it leaves when it ends, also by a panic.
-struct Place;
+/// The participation of a thread in the virtual clock, which ends with the thread, also by a panic.
+struct Participation;
 
-impl Drop for Place {
+impl Drop for Participation {
     fn drop(&mut self) {
         // SAFETY: the thread has begun, and calls nothing of the engine after this.
         unsafe { ffi::pw_clock_end() }
@@ -139,10 +141,10 @@ where
     // SAFETY: allocates; the thread below takes it.
     let ticket = is_virtual().then(|| Ticket(unsafe { ffi::pw_clock_new() }));
     Builder::new().name(name).spawn_scoped(scope, move || {
-        let _place = ticket.map(|Ticket(thread)| {
+        let _participation = ticket.map(|Ticket(thread)| {
             // SAFETY: made above for this thread, which calls it first.
             unsafe { ffi::pw_clock_begin(thread) };
-            Place
+            Participation
         });
         body()
     })

@@ -93,10 +93,19 @@ charge_codec(codec_cost_t *cost, uint64_t took)
 	pw_clock_charge(cost->known != 0 ? cost->known : took);
 }
 
+/* Charges a codec's fixed cost for these bytes, if it has one. */
+static int
+charged_by_bytes(uint64_t bytes)
+{
+	if (pw_clock_is_virtual && costs.codec_ps != 0)
+		pw_clock_charge(bytes * costs.codec_ps / 1000);
+	return (!pw_clock_is_virtual || costs.codec_ps != 0);
+}
+
 size_t
 zio_compress_data(enum zio_compress c, abd_t *src, abd_t **dst, size_t s_len, size_t d_len, uint8_t level)
 {
-	if (!pw_clock_is_virtual || c <= ZIO_COMPRESS_OFF)
+	if (c <= ZIO_COMPRESS_OFF || charged_by_bytes(s_len))
 		return (openzfs_zio_compress_data(c, src, dst, s_len, d_len, level));
 	codec_cost_t *cost = cost_of(c, level, s_len, 0);
 	uint64_t began = cost->known != 0 ? 0 : thread_ns();
@@ -108,7 +117,7 @@ zio_compress_data(enum zio_compress c, abd_t *src, abd_t **dst, size_t s_len, si
 int
 zio_decompress_data(enum zio_compress c, abd_t *src, abd_t *dst, size_t s_len, size_t d_len, uint8_t *level)
 {
-	if (!pw_clock_is_virtual || c <= ZIO_COMPRESS_OFF)
+	if (c <= ZIO_COMPRESS_OFF || charged_by_bytes(d_len))
 		return (openzfs_zio_decompress_data(c, src, dst, s_len, d_len, level));
 	codec_cost_t *cost = cost_of(c, 0, d_len, 1);
 	uint64_t began = cost->known != 0 ? 0 : thread_ns();

@@ -8,11 +8,13 @@
 #define POOLWRIGHT_INTERPOSE_H
 
 #ifndef __ASSEMBLER__
+/* Not sys/time.h: OpenZFS's own defines functions that call clock_gettime(), and must follow the macros. */
 #include <pthread.h>
 #include <sched.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+struct timeval;
 
 int pw_clock_gettime(clockid_t clock, struct timespec *out);
 int pw_gettimeofday(struct timeval *out, void *zone);
