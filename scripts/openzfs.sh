@@ -148,6 +148,9 @@ collect() {
     (
         cd "$objects"
         for name in zpool nvpair zutil; do ar x "$DIR/build/.libs/lib$name.a"; done
+        # Of libtirpc (BSD), only the data representation: as a shared library, it would load Kerberos.
+        name=$(gcc -print-file-name=libtirpc.a)
+        ar t "$name" | grep -E 'xdr(_array|_float|_mem|_reference)?\.o$' | xargs ar x "$name"
         for name in "${LEFT_OUT[@]}"; do rm "libzpool_la-$name.o"; done
         for name in "${WEAKENED[@]}"; do
             nm --defined-only --extern-only --format=posix "libzpool_la-$name.o" | cut -d ' ' -f 1 >weak

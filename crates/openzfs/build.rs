@@ -90,7 +90,7 @@ fn main() {
     build.compile("poolwright_engine");
     println!("cargo:rustc-link-search=native={}", openzfs.library.display());
     println!("cargo:rustc-link-lib=static=openzfs");
-    for library in ["tirpc", "blkid", "uuid", "z", "m"] {
+    for library in ["blkid", "uuid", "z", "m"] {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
     println!("cargo:rerun-if-changed=csrc");
