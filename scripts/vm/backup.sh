@@ -55,6 +55,7 @@ make_system() {
     ln -s /disk/usr/lib/postgresql /usr/lib/postgresql
     ln -s /disk/usr/share/postgresql /usr/share/postgresql
     PATH=$PATH:$(echo /usr/lib/postgresql/*/bin)
+    install_programs /disk/bin/* /usr/lib/postgresql/*/bin/*
 }
 
 make_pools() {

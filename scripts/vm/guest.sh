@@ -36,6 +36,14 @@ refused() {
     fi
 }
 
+# install_programs PROGRAM...: puts programs and the libraries of /disk/lib into directories of the system. Poolwright does not pass PATH and
+# LD_LIBRARY_PATH on to what it runs for a database.
+install_programs() {
+    mkdir -p /usr/local/bin /usr/lib
+    ln -sf "$@" /usr/local/bin/
+    ln -sf /disk/lib/* /usr/lib/
+}
+
 # same TEXT A B: two texts must be equal.
 same() {
     if [ "$2" = "$3" ]; then pass "$1"; else fail "$1: '$2' is not '$3'"; fi

@@ -8,8 +8,6 @@ umask 022
 
 # The programs of util-linux before those of busybox.
 export PATH=/disk/util:$PATH:/disk/bin LD_LIBRARY_PATH=/disk/lib POOLWRIGHT_STATE_DIR=/disk/state HOME=/root
-# The user of the operating system is not a role of the database.
-export PGUSER=postgres
 MOUNT=/srv/db
 LOG=/srv/db-log
 
@@ -36,6 +34,7 @@ make_database() {
     expect "a pool with ashift 9" zpool create -f -o ashift=9 -O mountpoint=none -O compression=lz4 tank /disk/pool
     expect "a pool with ashift 12" zpool create -f -o ashift=12 -O mountpoint=none fast /disk/other
     database_system
+    install_programs /disk/util/*
     zfs create -o mountpoint=$MOUNT tank/db
     zfs create -o mountpoint=$LOG -o logbias=throughput tank/log
     mkdir -m 0700 $MOUNT/main
@@ -101,6 +100,8 @@ step_standby() {
     make_database
     : >/tmp/committed
     expect "the server starts" bash /tmp/start.sh || { tail -n 5 /tmp/log; return; }
+    # Poolwright connects as the user of the operating system.
+    expect "a role of the user" sql "CREATE ROLE database SUPERUSER LOGIN"
     ROWS=$(sql "SELECT count(*) FROM t")
     same "it has rows" "$([ "$ROWS" -gt 1000 ] && echo yes)" yes
     before=$(zfs get -Hp -r -t filesystem -o name,property,value,source mountpoint,canmount,recordsize,compression tank)
