@@ -42,6 +42,8 @@ RELEASES="
 LEFT_OUT=(taskq)
 # Members of libzpool.a of which the engine replaces some functions.
 WEAKENED=(kernel arc_os abd_os arc zfs_fm)
+# Members and variables that the engine sets, and that are static in some releases.
+EXPORTED=(vdev_queue:zfs_vdev_async_write_max_active)
 # Members and functions that the engine replaces by its own, which call the original as openzfs_NAME.
 WRAPPED=(
     txg:txg_wait_synced
@@ -157,6 +159,9 @@ collect() {
             objcopy --weaken-symbols=weak "libzpool_la-$name.o"
         done
         rm weak
+        # Since 2.4, this member's options of ztest need a table that linkers drop. Nothing calls them.
+        objcopy --wildcard --weaken-symbol='zfs_tunable_*' libzpool_la-util.o
+        for name in "${EXPORTED[@]}"; do objcopy --globalize-symbol="${name#*:}" "libzpool_la-${name%:*}.o"; done
         for name in "${WRAPPED[@]}"; do
             objcopy --redefine-sym "${name#*:}=openzfs_${name#*:}" "libzpool_la-${name%:*}.o"
         done
@@ -173,7 +178,7 @@ main_openzfs() {
     exec 9>"$DIR/lock"
     flock 9
     say "Building OpenZFS $RELEASE ($KIND; log: ${DIR#"$POOLWRIGHT_ROOT/"}/log)."
-    [ -e "$DIR/source/META" ] && [ -z "${ZFS_SOURCE:-}" ] || provide_source
+    if [ ! -e "$DIR/source/META" ] || [ -n "${ZFS_SOURCE:-}" ]; then provide_source; fi
     compile
     collect
     rm -rf "$into"

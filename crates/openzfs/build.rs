@@ -200,6 +200,8 @@ const SIGNATURES: &[(&str, &str, &str, &str)] = &[
     ("sys/zfs_file.h", "zfs_file_pwrite(", "ashift", "PW_FILE_PWRITE_HAS_ASHIFT"),
     ("sys/dmu.h", "dmu_tx_hold_clone_by_dnode(", "blksz", "PW_HOLD_CLONE_HAS_BLKSZ"),
     ("sys/dsl_dataset.h", "dsl_dataset_clone(", "origin", "PW_HAS_DSL_DATASET_CLONE"),
+    ("sys/dmu.h", "dmu_write_by_dnode(", "flags", "PW_DMU_WRITE_HAS_FLAGS"),
+    ("sys/zil.h", "zil_itx_destroy(", "err", "PW_ITX_DESTROY_HAS_ERROR"),
     ("sys/zfs_context.h", "taskq_cancel_id(", "boolean_t", "PW_TASKQ_CANCEL_WAITS"),
 ];
 

@@ -55,6 +55,12 @@ set_size_in_memory(pw_node_t *node, uint64_t size)
 	mutex_exit(&node->lock);
 }
 
+#ifdef PW_DMU_WRITE_HAS_FLAGS		/* 2.4; build.rs reads the header */
+#define	WRITE_FLAGS , DMU_READ_PREFETCH
+#else
+#define	WRITE_FLAGS
+#endif
+
 /*
  * Writes one transaction's worth. `grow` is the block size to set first, or 0. `end`, if not 0, is the file's length
  * afterwards: a replayed record contains a whole block, and the bytes after the end belong to records that follow.
@@ -76,7 +82,7 @@ write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int
 			error = 0;
 	}
 	if (error == 0)
-		error = dmu_write_by_dnode(node->dn, offset, len, buf, tx);
+		error = dmu_write_by_dnode(node->dn, offset, len, buf, tx WRITE_FLAGS);
 	pw_cost_copy(len);
 	if (error == 0) {
 		if (end == 0)

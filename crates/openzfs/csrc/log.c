@@ -220,7 +220,11 @@ pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int s
 		lr_write_t *lr = (lr_write_t *)&itx->itx_lr;
 		if (this == WR_COPIED &&
 		    dmu_read_by_dnode(node->dn, offset, n, lr->lr_data, DMU_READ_NO_PREFETCH) != 0) {
+#ifdef PW_ITX_DESTROY_HAS_ERROR
+			zil_itx_destroy(itx, 0);
+#else
 			zil_itx_destroy(itx);
+#endif
 			this = WR_NEED_COPY;
 			itx = zil_itx_create(TX_WRITE, sizeof (lr_write_t));
 			lr = (lr_write_t *)&itx->itx_lr;
