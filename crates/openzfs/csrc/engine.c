@@ -132,7 +132,8 @@ pw_engine_start(const pw_engine_config_t *config)
 		pw_cost_set(&config->costs);
 		pw_clock_start(config->processors, config->seed, config->costs.call_ns, config->costs.wake_ns);
 	}
-	spa_config_path = strdup(config->cache_path);
+	if ((spa_config_path = strdup(config->cache_path)) == NULL)
+		return (ENOMEM);
 	(void) unlink(config->cache_path);	/* with a stale one, an import fails with EEXIST */
 
 	/*

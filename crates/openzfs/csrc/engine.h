@@ -53,7 +53,7 @@ typedef struct pw_arc_sizes {
 	uint64_t meta, pd, pm;
 } pw_arc_sizes_t;
 
-int pw_engine_start(const pw_engine_config_t *config);
+int pw_engine_start(const pw_engine_config_t *config);	/* ENOMEM */
 void pw_engine_set_arc(uint64_t bytes);
 void pw_engine_set_dirty(uint64_t bytes);
 void pw_engine_set_txg_timeout(uint32_t seconds);

@@ -51,6 +51,9 @@ static RUNNING: Mutex<Option<Engine>> = Mutex::new(None);
 
 impl Engine {
     /// Starts the engine, or applies the limits to the running one.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if there is no memory.
     pub fn start(config: &Config) -> Result<Engine> {
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = *running {
@@ -71,10 +74,11 @@ impl Engine {
             costs: clock.map_or_else(Default::default, |clock| clock.costs.to_raw()),
         };
         // SAFETY: called once (RUNNING); the path is a static C string, and the struct outlives the call.
-        unsafe {
+        let errno = unsafe {
             ffi::pw_fault_on_host_error(Some(event::host_refused));
-            ffi::pw_engine_start(&c);
-        }
+            ffi::pw_engine_start(&c)
+        };
+        check("starting", "the engine", errno)?;
         let engine = Engine { _private: () };
         *running = Some(engine);
         Ok(engine)

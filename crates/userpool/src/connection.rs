@@ -53,7 +53,7 @@ pub enum PoolConnection {
         /// The connection to it.
         client: Client,
         /// How to open the pool if the owner is closing it.
-        options: ConnectOptions,
+        options: Box<ConnectOptions>,
         /// Whether the owner has answered. Later requests then belong to the same process.
         answered: bool,
     },
@@ -70,14 +70,16 @@ impl PoolConnection {
     pub fn open(pool: &str, options: impl Into<ConnectOptions>) -> Result<PoolConnection> {
         let options = options.into();
         if let Some(client) = Client::connect(pool)? {
-            return Ok(PoolConnection::Owner { client, options, answered: false });
+            return Ok(PoolConnection::Owner { client, options: Box::new(options), answered: false });
         }
         find::check_exist(pool, &options.files)?;
         let paths = find::pool_files(pool, &options.files)?;
         let since = SystemTime::now();
         let how = Import { readonly: false, force: options.force };
         Ok(match open(pool, &paths, &options.engine, how)? {
-            Opened::Owned(client) => PoolConnection::Owner { client, options, answered: false },
+            Opened::Owned(client) => {
+                PoolConnection::Owner { client, options: Box::new(options), answered: false }
+            }
             Opened::Here(opened) => {
                 PoolConnection::Here(Box::new(LocalPool::new(opened, since, Arc::new(NoMounts))))
             }
@@ -100,7 +102,7 @@ impl PoolConnection {
                     };
                 }
                 PoolConnection::Owner { client, options, answered } => match client.ask(request) {
-                    Err(why) if why.is_ending() && !*answered => (client, options.clone()),
+                    Err(why) if why.is_ending() && !*answered => (client, (**options).clone()),
                     reply => {
                         *answered = true;
                         return reply;
