@@ -26,8 +26,6 @@ pw_pool_scrub(const char *name, int wait)
 		error = 0;		/* a scrub is running: wait for its end */
 	while (error == 0 && wait && dsl_scan_scrubbing(spa_get_dsl(spa)))
 		txg_wait_synced(spa_get_dsl(spa), 0);
-	if (error == 0 && wait)
-		pw_vdev_settle(spa);
 	spa_close(spa, FTAG);
 	return (error);
 }

@@ -180,10 +180,6 @@ void pw_fault_settle(void);
 /* vdev.c: the configuration of a root vdev of these groups, for the library */
 nvlist_t *pw_root_vdev(const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift);
 
-void pw_vdev_settle(spa_t *spa);
-/* After an import: detaches the replaced vdevs whose successors have all data. */
-void pw_vdev_finish_replacements(spa_t *spa);
-
 /* dataset.c */
 void pw_objset_disown(objset_t *os, const void *tag);
 

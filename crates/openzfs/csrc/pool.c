@@ -209,15 +209,9 @@ pw_pool_import(const char *name, const char *const *paths, size_t npaths, int re
 	error = spa_import((char *)name, config, props, ZFS_IMPORT_NORMAL);
 	fnvlist_free(config);
 	fnvlist_free(props);
-	if (error != 0)
-		return (error);
-	add_aux_vdevs(name, paths, npaths);
-	spa_t *spa;
-	if (!readonly && spa_open(name, &spa, FTAG) == 0) {
-		pw_vdev_finish_replacements(spa);
-		spa_close(spa, FTAG);
-	}
-	return (0);
+	if (error == 0)
+		add_aux_vdevs(name, paths, npaths);
+	return (error);
 }
 
 static void

@@ -237,45 +237,6 @@ substitution(const vdev_t *vd)
 	return (is_type(vd, VDEV_TYPE_REPLACING) ? PW_REPLACING : is_type(vd, VDEV_TYPE_SPARE) ? PW_SPARE : 0);
 }
 
-static int
-has_replacing(const vdev_t *vd)
-{
-	int found = is_type(vd, VDEV_TYPE_REPLACING);
-	for (uint64_t i = 0; i < vd->vdev_children && !found; i++)
-		found = has_replacing(vd->vdev_child[i]);
-	return (found);
-}
-
-/* Waits until OpenZFS has detached the replaced vdevs whose successors have all data; it does so after a scan, in a thread. */
-void
-pw_vdev_settle(spa_t *spa)
-{
-	enum { MOST_TXGS = 100 };	/* the thread may be suspended */
-
-	for (int i = 0, pending = 1; i < MOST_TXGS && pending; i++) {
-		txg_wait_synced(spa_get_dsl(spa), 0);
-		mutex_enter(&spa->spa_async_lock);
-		pending = (spa->spa_async_tasks & SPA_ASYNC_RESILVER_DONE) != 0 || spa->spa_async_thread != NULL;
-		mutex_exit(&spa->spa_async_lock);
-	}
-}
-
-/*
- * If a process is killed after a resilver and before OpenZFS has detached the replaced vdev, the pool would stay degraded until
- * the next scan.
- */
-void
-pw_vdev_finish_replacements(spa_t *spa)
-{
-	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
-	int found = has_replacing(spa->spa_root_vdev);
-	spa_config_exit(spa, SCL_VDEV, FTAG);
-	if (found && spa_writeable(spa)) {
-		spa_async_request(spa, SPA_ASYNC_RESILVER_DONE);
-		pw_vdev_settle(spa);
-	}
-}
-
 /* The size of a file that is not open is that of the smallest other file of its mirror or raidz. */
 static uint64_t
 size_of(const vdev_t *vd, uint64_t least)
