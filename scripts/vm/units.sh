@@ -187,7 +187,7 @@ given_up_because() {
     fi
 }
 
-# cannot_start TEXT: whoever tries to start the database while it is stopped must fail.
+# cannot_start TEXT: every attempt to start the database while it is stopped must fail.
 cannot_start() {
     same "$1: the unit is stopped and masked" "$(unit_state)" "inactive masked "
     if systemctl start $UNIT >/tmp/other 2>&1; then fail "$1: systemctl start succeeded"; else pass "$1: systemctl start fails: $(head -n 1 /tmp/other)"; fi

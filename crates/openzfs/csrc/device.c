@@ -15,6 +15,8 @@
 #include "device.h"
 #include "kernel/clock.h"
 
+#undef sched_yield	/* of interpose.h: the threads here do yield the processor */
+
 enum { MAX_LANES = 256 };
 
 /* Bytes on a disk before the stripe continues on the next disk; a common default of controllers. */

@@ -75,7 +75,7 @@ fn a_restore_test_that_is_interrupted_leaves_nothing_and_no_result() {
         assert_eq!(fs::read_dir(pool.at("scratch")).unwrap().count(), 0, "{lines} {delay:?}: {text}");
         let listed = pool.json("backup list tank/backup");
         assert_eq!(listed["backups"].as_array().unwrap().len(), 1);
-        // An interruption is no result.
+        // An interrupted run has no result.
         assert!(!listed.to_string().contains("\"passed\":false"), "{listed}");
     }
     assert!(stopped > 0, "no run was interrupted");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The two clocks. On the virtual one, this file decides which thread runs. There is no lock: exactly one thread runs,
+ * The two clocks. On the virtual clock, this file decides which thread runs. It needs no lock: exactly one thread runs,
  * and it hands over by a semaphore.
  */
 

@@ -146,7 +146,7 @@ pw_sysconf(int name)
 }
 
 /*
- * A number that nobody may predict is needed only for keys, on the real clock. On the virtual one, two runs have the same.
+ * Only keys, on the real clock, need unpredictable numbers. On the virtual clock, two runs have the same numbers.
  */
 int
 random_get_bytes(uint8_t *out, size_t len)
