@@ -292,11 +292,18 @@ pw_clock_calls(void)
 	return (calls);
 }
 
-/* Lets others run first. The thread keeps its processor unless its slice has ended and another thread waits for one. */
+/* Whether the thread's slice has ended and another thread waits for a processor. */
+static int
+is_slice_over(void)
+{
+	return (self->time >= self->slice_end && waiting.n > 0 && waiting.items[0]->time <= self->time);
+}
+
+/* Lets others run first. The thread keeps its processor unless its slice is over. */
 static void
 pause_running(void)
 {
-	if (self->time >= self->slice_end && waiting.n > 0 && waiting.items[0]->time <= self->time) {
+	if (is_slice_over()) {
 		release_processor(self);
 		add(&waiting, self);
 	} else {
@@ -313,9 +320,7 @@ pw_clock_call(void)
 		return;
 	self->time += call_cost;
 	calls++;
-	int others = next_start < PW_CLOCK_NEVER && self->time > next_start + SLACK_NS;
-	int over = self->time >= self->slice_end && waiting.n > 0 && waiting.items[0]->time <= self->time;
-	if (others || over)
+	if ((next_start < PW_CLOCK_NEVER && self->time > next_start + SLACK_NS) || is_slice_over())
 		pause_running();
 }
 
