@@ -150,9 +150,13 @@ collect() {
     (
         cd "$objects"
         for name in zpool nvpair zutil; do ar x "$DIR/build/.libs/lib$name.a"; done
-        # Of libtirpc (BSD), only the data representation: as a shared library, it would load Kerberos.
+        # Of libtirpc (BSD), only the data representation: as a shared library, it would load Kerberos. Its functions are called
+        # openzfs_NAME, because AddressSanitizer replaces functions of the original names by calls to a shared library.
         name=$(gcc -print-file-name=libtirpc.a)
-        ar t "$name" | grep -E 'xdr(_array|_float|_mem|_reference)?\.o$' | xargs ar x "$name"
+        ar t "$name" | grep -E '^libtirpc_la-xdr(_array|_float|_mem|_reference)?\.o$' | xargs ar x "$name"
+        nm --defined-only --extern-only --format=posix libtirpc_la-xdr*.o | awk '$2 == "T" { print $1, "openzfs_" $1 }' >renamed
+        for name in ./*.o; do objcopy --redefine-syms=renamed "$name"; done
+        rm renamed
         for name in "${LEFT_OUT[@]}"; do rm "libzpool_la-$name.o"; done
         for name in "${WEAKENED[@]}"; do
             nm --defined-only --extern-only --format=posix "libzpool_la-$name.o" | cut -d ' ' -f 1 >weak
