@@ -2,10 +2,10 @@
 //!
 //! On the real clock, time is the host's. On the virtual one ([`crate::Config::clock`]), one thread of the process runs at a time, and
 //! each has its own time: waiting costs none, and work costs what [`Costs`] says. The same calls then take the same time on any
-//! machine, however busy it is. A thread that calls the engine must be the one that started it, or come from [`spawn`]. Between threads
+//! machine, however busy it is. A thread that calls the engine must be the one that started it, or one of [`Threads`]. Between threads
 //! of the virtual clock, a mutex of the standard library must not be held across a call of the engine or of this module.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -41,7 +41,19 @@ pub struct Costs {
     pub codec_ps: u64,
 }
 
+impl VirtualClock {
+    /// A clock of `processors` processors; at least one.
+    pub fn of(processors: u32, seed: u64, costs: Costs) -> VirtualClock {
+        VirtualClock { processors: processors.max(1), seed, costs }
+    }
+}
+
 impl Costs {
+    /// The costs of this machine.
+    pub fn measured() -> Costs {
+        Costs { call_ns: 50, wake_ns: 3000, copy_ps: 100, checksum_ps: 200, codec_ps: 0 }
+    }
+
     pub(crate) fn to_raw(self) -> ffi::pw_costs {
         let Costs { call_ns, wake_ns, copy_ps, checksum_ps, codec_ps } = self;
         ffi::pw_costs { call_ns, wake_ns, copy_ps, checksum_ps, codec_ps }
@@ -97,10 +109,17 @@ pub fn sleep(time: Duration) {
 
 /// Moves this thread's time by CPU time that the simulated application uses. Only on the virtual clock.
 pub fn work(time: Duration) {
-    // SAFETY: adds to the running thread's time, then lets others run.
-    unsafe {
-        ffi::pw_clock_charge(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        ffi::pw_clock_call();
+    // Other threads may need the processor in between.
+    const PIECE_NS: u64 = 1_000_000;
+    let mut left = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    while left > 0 {
+        let now = left.min(PIECE_NS);
+        left -= now;
+        // SAFETY: adds to the running thread's time, then lets others run.
+        unsafe {
+            ffi::pw_clock_charge(now);
+            ffi::pw_clock_call();
+        }
     }
 }
 
@@ -110,44 +129,76 @@ pub fn cpu_time() -> Duration {
     Duration::from_nanos(unsafe { ffi::pw_clock_charged() })
 }
 
-/// The participation of a thread in the virtual clock, which ends with the thread, also by a panic.
-struct Participation;
-
-impl Drop for Participation {
-    fn drop(&mut self) {
-        // SAFETY: the thread has begun, and calls nothing of the engine after this.
-        unsafe { ffi::pw_clock_end() }
-    }
-}
-
 /// A pointer to a thread of the virtual clock, which goes to the host's thread that becomes it.
 struct Ticket(*mut ffi::pw_thread);
 // SAFETY: only the new thread uses it.
 unsafe impl Send for Ticket {}
 
-/// Starts a thread that may call the engine and wait on its clock.
-///
-/// # Errors
-/// If the host cannot start a thread.
-pub fn spawn<'scope, 'env, F, T>(
-    scope: &'scope Scope<'scope, 'env>,
-    name: String,
-    body: F,
-) -> std::io::Result<ScopedJoinHandle<'scope, T>>
-where
-    F: FnOnce() -> T + Send + 'scope,
-    T: Send + 'scope,
-{
-    // SAFETY: allocates; the thread below takes it.
-    let ticket = is_virtual().then(|| Ticket(unsafe { ffi::pw_clock_new() }));
-    Builder::new().name(name).spawn_scoped(scope, move || {
-        let _participation = ticket.map(|Ticket(thread)| {
-            // SAFETY: made above for this thread, which calls it first.
-            unsafe { ffi::pw_clock_begin(thread) };
-            Participation
+/// Threads that may call the engine and wait on its clock. One that waits for their end on the virtual clock must call
+/// [`Threads::wait`] before it joins them.
+#[derive(Debug, Default)]
+pub struct Threads {
+    running: AtomicUsize,
+    ended: Event,
+}
+
+/// A running thread of [`Threads`], which ends with the thread, also by a panic.
+struct Running<'a>(&'a Threads);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+        self.0.ended.notify();
+        if is_virtual() {
+            // SAFETY: the thread has begun, and calls nothing of the engine after this.
+            unsafe { ffi::pw_clock_end() }
+        }
+    }
+}
+
+impl Threads {
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// If the host cannot start a thread.
+    pub fn spawn<'scope, 'env, F, T>(
+        &'scope self,
+        scope: &'scope Scope<'scope, 'env>,
+        name: String,
+        body: F,
+    ) -> std::io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        // SAFETY: allocates; the thread below takes it, or it is discarded.
+        let ticket = is_virtual().then(|| Ticket(unsafe { ffi::pw_clock_new() }));
+        let thread = ticket.as_ref().map(|ticket| ticket.0);
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let started = Builder::new().name(name).spawn_scoped(scope, move || {
+            if let Some(Ticket(thread)) = ticket {
+                // SAFETY: made above for this thread, which calls it first.
+                unsafe { ffi::pw_clock_begin(thread) };
+            }
+            let _running = Running(self);
+            body()
         });
-        body()
-    })
+        if started.is_err() {
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            if let Some(thread) = thread {
+                // SAFETY: made above; no thread of the host has it.
+                unsafe { ffi::pw_clock_discard(thread) };
+            }
+        }
+        started
+    }
+
+    /// Waits until all threads have ended, for at most `longest`. Returns whether they have.
+    pub fn wait(&self, longest: Duration) -> bool {
+        let have_ended = || self.running.load(Ordering::SeqCst) == 0;
+        self.ended.wait(longest, have_ended);
+        have_ended()
+    }
 }
 
 /// A condition that threads wait for.
@@ -183,10 +234,10 @@ impl Event {
             }
             return;
         }
-        let deadline = Instant::now() + longest;
+        let began = Instant::now();
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         while !ready() {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = longest.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return;
             }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use poolwright_openzfs::clock::{self, Costs, Event, Time, Turn, VirtualClock};
+use poolwright_openzfs::clock::{self, Costs, Event, Threads, Time, Turn, VirtualClock};
 use poolwright_openzfs::{Config, Device, Engine, Pool, Spec};
 
 mod common;
@@ -41,10 +40,10 @@ fn workload(processors: u32) -> String {
     pool.sync().unwrap();
     engine.set_device(&Device::parse("nvme").unwrap());
     let (before, began) = (engine.vdev_stats(), Time::now());
-    let (running, ended) = (AtomicU64::new(THREADS), Event::default());
+    let threads = Threads::default();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (file, content, running, ended) = (&file, &content, &running, &ended);
+            let (file, content) = (&file, &content);
             let body = move || {
                 let mut buf = vec![0; RECORD];
                 for step in 0..STEPS {
@@ -56,12 +55,10 @@ fn workload(processors: u32) -> String {
                     }
                     clock::work(Duration::from_micros(20));
                 }
-                running.fetch_sub(1, Ordering::SeqCst);
-                ended.notify();
             };
-            clock::spawn(scope, format!("lane{thread}"), body).unwrap();
+            threads.spawn(scope, format!("lane{thread}"), body).unwrap();
         }
-        ended.wait(Duration::MAX, || running.load(Ordering::SeqCst) == 0);
+        assert!(threads.wait(Duration::MAX));
     });
     let took = began.elapsed();
     let io = engine.vdev_stats().since(&before);
@@ -117,19 +114,19 @@ fn threads_wait_on_the_clock_and_not_on_the_host() {
     let never = Event::default();
     never.wait(Duration::from_secs(40), || false);
     assert_eq!(began.elapsed().as_secs(), 100);
-    let (turn, order, ended) = (Turn::default(), std::sync::Mutex::new(Vec::new()), Event::default());
+    let (turn, order, threads) = (Turn::default(), std::sync::Mutex::new(Vec::new()), Threads::default());
     std::thread::scope(|scope| {
         for number in 0..3 {
-            let (turn, order, ended) = (&turn, &order, &ended);
+            let (turn, order) = (&turn, &order);
             let body = move || {
                 let _mine = turn.take();
                 clock::sleep(Duration::from_secs(10));
                 order.lock().unwrap().push((number, began.elapsed().as_secs() - 100));
-                ended.notify();
             };
-            clock::spawn(scope, format!("turn{number}"), body).unwrap();
+            threads.spawn(scope, format!("turn{number}"), body).unwrap();
         }
-        ended.wait(Duration::MAX, || order.lock().unwrap().len() == 3);
+        assert!(!threads.wait(Duration::from_secs(15)));
+        assert!(threads.wait(Duration::MAX));
     });
     assert_eq!(order.into_inner().unwrap(), [(0, 10), (1, 20), (2, 30)]);
 }

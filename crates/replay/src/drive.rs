@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use poolwright_openzfs::clock::{Event, Threads, Time};
 use poolwright_trace::{Flags, Op};
 
 use crate::lock_range::LockRange;
-use crate::pacer::{Due, Pacer, sleep_precisely};
+use crate::pacer::{Due, Pacer, sleep_precisely, sleep_until};
 use crate::schedule::{Dependency, Step};
 use crate::servers::Servers;
 use crate::{Capture, Error, Result, Schedule, Target};
@@ -38,7 +38,7 @@ pub enum Pace {
 /// The measurements of one pass over a schedule.
 #[derive(Debug)]
 pub struct Pass {
-    /// Wall time in seconds.
+    /// Duration in seconds of the target's clock.
     pub seconds: f64,
     /// The number of operations, by name.
     pub ops: BTreeMap<String, u64>,
@@ -81,39 +81,27 @@ const DEFAULT_TXG_NS: u64 = 5_000_000_000;
 /// The maximum length of one read in bytes, and the size of a lane's buffer. A longer read is split.
 const LONGEST_READ: u64 = 4 << 20;
 
+/// How often a waiting thread checks whether the pass has been stopped.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+
 /// A lane's progress, and the threads that wait for it.
 #[derive(Default)]
 struct Progress {
     done: AtomicU32,
-    waiting: AtomicU32,
-    lock: Mutex<()>,
-    moved: Condvar,
+    moved: Event,
 }
 
 impl Progress {
     fn finish(&self, done: u32) {
         self.done.store(done, Ordering::SeqCst);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            let _guard = self.lock.lock().expect("lock is not poisoned");
-            self.moved.notify_all();
-        }
+        self.moved.notify();
     }
 
     fn wait(&self, done: u32, stop: &AtomicBool) {
-        for _ in 0..32 {
-            if self.done.load(Ordering::SeqCst) >= done {
-                return;
-            }
-            std::hint::spin_loop();
+        let is_done = || self.done.load(Ordering::SeqCst) >= done;
+        while !is_done() && !stop.load(Ordering::Relaxed) {
+            self.moved.wait(CHECK_EVERY, is_done);
         }
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut guard = self.lock.lock().expect("lock is not poisoned");
-        while self.done.load(Ordering::SeqCst) < done && !stop.load(Ordering::Relaxed) {
-            guard =
-                self.moved.wait_timeout(guard, Duration::from_millis(50)).expect("lock is not poisoned").0;
-        }
-        drop(guard);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -122,7 +110,7 @@ struct Run<'a> {
     capture: &'a Capture,
     target: &'a dyn Target,
     pace: Pace,
-    start: Instant,
+    start: Time,
     progress: Vec<Progress>,
     stop: AtomicBool,
     next_txg: AtomicU64,
@@ -165,7 +153,7 @@ pub fn drive(
         capture,
         target,
         pace,
-        start: Instant::now(),
+        start: Time::now(),
         progress: schedule.lanes.iter().map(|_| Progress::default()).collect(),
         stop: AtomicBool::new(false),
         next_txg: AtomicU64::new(schedule.start_ns + txg_ns),
@@ -257,11 +245,8 @@ impl Run<'_> {
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Vec<Result<LaneResult>> {
         let over = AtomicBool::new(false);
+        let (threads, beside) = (Threads::default(), Threads::default());
         std::thread::scope(|scope| {
-            if let Some(pacer) = &self.pacer {
-                let (stop, over) = (&self.stop, &over);
-                scope.spawn(move || pacer.run_beside(over, stop));
-            }
             let start = |lane| {
                 let body = move || {
                     let result = self.lane(lane);
@@ -270,23 +255,24 @@ impl Run<'_> {
                     }
                     result
                 };
-                std::thread::Builder::new().name(format!("lane{lane}")).spawn_scoped(scope, body)
+                threads.spawn(scope, format!("lane{lane}"), body)
             };
             let handles: Vec<_> = (0..self.schedule.lanes.len()).map(start).collect();
-            if handles.iter().any(std::result::Result::is_err) {
+            let mut all_started = handles.iter().all(std::result::Result::is_ok);
+            if let Some(pacer) = &self.pacer {
+                let (stop, over) = (&self.stop, &over);
+                all_started &=
+                    beside.spawn(scope, "beside".into(), move || pacer.run_beside(over, stop)).is_ok();
+            }
+            if !all_started {
                 // Other lanes would wait for the steps that this lane did not finish.
                 self.stop.store(true, Ordering::Relaxed);
             }
-            let unfinished = || handles.iter().flatten().any(|h| !h.is_finished());
-            let mut looked = Instant::now();
-            while unfinished() {
-                if looked.elapsed() > Duration::from_millis(50) {
-                    looked = Instant::now();
-                    self.stop_in_time(longest, interrupted);
-                }
-                std::thread::sleep(Duration::from_millis(1));
+            while !threads.wait(CHECK_EVERY) {
+                self.stop_in_time(longest, interrupted);
             }
             over.store(true, Ordering::Relaxed);
+            beside.wait(Duration::MAX);
             let join = |h: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<LaneResult>>>| match h {
                 Ok(handle) => handle.join().expect("a lane does not panic"),
                 Err(why) => Err(Error::Child(format!("cannot start a replay thread: {why}"))),
@@ -360,10 +346,10 @@ impl Run<'_> {
     fn storage_step(&self, step: &Step, buf: &mut [u8], result: &mut LaneResult) -> Result<()> {
         let intended = self.wait_for_its_time(step);
         self.pass_txg_timeouts(step)?;
-        let begin = Instant::now();
+        let begin = Time::now();
         self.execute(step, buf, result)?;
         let from = intended.unwrap_or(begin).min(begin);
-        result.max_lag_ns = result.max_lag_ns.max((begin - from).as_nanos() as u64);
+        result.max_lag_ns = result.max_lag_ns.max(begin.since(from).as_nanos() as u64);
         let took = from.elapsed().as_nanos() as u64;
         *result.ops.entry(step.op).or_default() += 1;
         if self.pacer.as_ref().is_none_or(Pacer::is_measuring) {
@@ -375,7 +361,7 @@ impl Run<'_> {
     /// Does what the thread does before a step, except waiting for other lanes of the same thread.
     fn think(&self, pacer: &Pacer<'_>, due: &mut Due, lane: usize, step: usize, t_ns: u64) {
         let think = pacer.think(lane, step);
-        let began = Instant::now();
+        let began = Time::now();
         if let Some(Dependency { lane, done }) = think.wake {
             self.progress[lane as usize].wait(done, &self.stop);
         }
@@ -387,13 +373,11 @@ impl Run<'_> {
         pacer.spend(due, think.cpu_ns + call_ns, think.sleep_ns + late_ns, &self.stop);
     }
 
-    fn wait_for_its_time(&self, step: &Step) -> Option<Instant> {
+    fn wait_for_its_time(&self, step: &Step) -> Option<Time> {
         let Pace::Recorded(speed) = self.pace else { return None };
         let after = (step.t_ns - self.schedule.start_ns) as f64 / speed;
         let intended = self.start + Duration::from_nanos(after as u64);
-        while Instant::now() < intended && !self.stop.load(Ordering::Relaxed) {
-            std::thread::sleep((intended - Instant::now()).min(Duration::from_millis(50)));
-        }
+        sleep_until(intended, &self.stop);
         Some(intended)
     }
 

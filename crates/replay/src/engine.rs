@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use poolwright_openzfs::clock::{Turn, VirtualClock};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Device, Engine, File, Pool, Spec, ZilStats};
 use schemars::JsonSchema;
@@ -32,6 +33,9 @@ pub struct EngineOptions {
     /// Module parameters of OpenZFS that differ from their defaults, from [`Engine::tunables`].
     #[serde(default)]
     pub tunables: BTreeMap<String, u64>,
+    /// The virtual clock. Without it, the trial takes as long as its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<VirtualClock>,
 }
 
 /// A scratch pool that contains the trace's files.
@@ -40,6 +44,7 @@ pub struct EngineTarget {
     pool: Pool,
     datasets: BTreeMap<String, Dataset>,
     files: Vec<RwLock<Option<File>>>,
+    creating: Turn,
     roles: Vec<String>,
 }
 
@@ -67,6 +72,7 @@ impl EngineTarget {
             arc_bytes: options.arc_bytes,
             dirty_bytes: options.dirty_bytes,
             txg_timeout_s: if paced { options.txg_timeout_s } else { 3600 },
+            clock: options.clock.clone(),
             ..Config::default()
         })?;
         for (name, value) in &options.tunables {
@@ -82,7 +88,7 @@ impl EngineTarget {
             }
         }
         let files = roles.iter().map(|_| RwLock::new(None)).collect();
-        Ok(EngineTarget { engine, pool, datasets, files, roles })
+        Ok(EngineTarget { engine, pool, datasets, files, creating: Turn::default(), roles })
     }
 
     /// Switches the emulated device on. The pool is filled without it.
@@ -100,14 +106,18 @@ impl EngineTarget {
     }
 
     fn file(&self, file: u32) -> Result<File> {
-        if let Some(open) = self.files[file as usize].read().expect("lock is not poisoned").as_ref() {
-            return Ok(open.clone());
+        let slot = &self.files[file as usize];
+        let open = || slot.read().expect("lock is not poisoned").clone();
+        if let Some(open) = open() {
+            return Ok(open);
         }
-        let mut slot = self.files[file as usize].write().expect("lock is not poisoned");
-        if slot.is_none() {
-            *slot = Some(self.datasets[&self.roles[file as usize]].create_file(&name(file))?);
+        let _creating = self.creating.take();
+        if let Some(open) = open() {
+            return Ok(open);
         }
-        Ok(slot.clone().expect("just filled"))
+        let created = self.datasets[&self.roles[file as usize]].create_file(&name(file))?;
+        *slot.write().expect("lock is not poisoned") = Some(created.clone());
+        Ok(created)
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BinaryHeap;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
-use std::thread::Thread;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use poolwright_openzfs::clock::{self, Event, Time};
 use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -37,7 +37,7 @@ const LEAST_MEASURED: f64 = 0.25;
 /// The time and work at which the measurement began or ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    pub at: Instant,
+    pub at: Time,
     /// The number of finished foreground steps.
     pub work: u32,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Pacer<'a> {
     /// The number of finished foreground steps at which the measurement begins.
     warm: u32,
     /// The latest time at which the measurement begins.
-    warm_until: Option<Instant>,
+    warm_until: Option<Time>,
     began: OnceLock<Mark>,
     ended: OnceLock<Mark>,
     /// CPU time of a call that the replay does not make, in nanoseconds.
@@ -71,7 +71,7 @@ pub(crate) struct Pacer<'a> {
 /// work.
 struct Waiter {
     work: u32,
-    thread: Thread,
+    done: Arc<Event>,
 }
 
 impl Ord for Waiter {
@@ -116,7 +116,7 @@ impl<'a> Pacer<'a> {
             nearest: AtomicU32::new(u32::MAX),
             next: (0..application.foreground.len()).map(|_| AtomicU64::new(u64::MAX)).collect(),
             warm: (application.work.len() as f64 * warm_share) as u32,
-            warm_until: longest_warm.map(|longest| Instant::now() + longest),
+            warm_until: longest_warm.map(|longest| Time::now() + longest),
             began: OnceLock::new(),
             ended: OnceLock::new(),
             call_ns,
@@ -143,7 +143,7 @@ impl<'a> Pacer<'a> {
     /// longer than [`Contested::longest`](crate::application::Contested::longest) takes the lock by force.
     pub fn lock(&self, lane: usize, file: u32, range: LockRange, stop: &AtomicBool) {
         let (process, contested) = (self.application.processes[lane], &self.application.contested);
-        let began = Instant::now();
+        let began = Time::now();
         for n in 0.. {
             if self.locks.try_lock(process, file, range) || stop.load(Ordering::Relaxed) {
                 return;
@@ -184,7 +184,7 @@ impl<'a> Pacer<'a> {
         let behind =
             || self.next.iter().any(|next| next.load(Ordering::Relaxed).saturating_add(AHEAD_NS) < t_ns);
         while self.is_foreground(lane) && behind() && !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(CATCH_UP);
+            clock::sleep(CATCH_UP);
         }
     }
 
@@ -192,13 +192,12 @@ impl<'a> Pacer<'a> {
         if self.work.load(Ordering::SeqCst) >= work {
             return;
         }
-        let mut waiting = self.waiting.lock().expect("lock is not poisoned");
-        waiting.push(Waiter { work, thread: std::thread::current() });
+        let done = Arc::new(Event::default());
+        self.waiting.lock().expect("lock is not poisoned").push(Waiter { work, done: Arc::clone(&done) });
         self.nearest.fetch_min(work, Ordering::SeqCst);
-        drop(waiting);
-        // The timeout only serves to check the stop flag. A spurious wakeup from another wait is harmless.
-        while self.work.load(Ordering::SeqCst) < work && !stop.load(Ordering::Relaxed) {
-            std::thread::park_timeout(LONGEST_WAIT);
+        let is_done = || self.work.load(Ordering::SeqCst) >= work;
+        while !is_done() && !stop.load(Ordering::Relaxed) {
+            done.wait(LONGEST_WAIT, is_done);
         }
     }
 
@@ -207,7 +206,7 @@ impl<'a> Pacer<'a> {
         let mut waiting = self.waiting.lock().expect("lock is not poisoned");
         while waiting.peek().is_some_and(|waiter| waiter.work <= work) {
             if let Some(waiter) = waiting.pop() {
-                waiter.thread.unpark();
+                waiter.done.notify();
             }
         }
         self.nearest.store(waiting.peek().map_or(u32::MAX, |waiter| waiter.work), Ordering::SeqCst);
@@ -223,9 +222,9 @@ impl<'a> Pacer<'a> {
             self.wake(work);
         }
         if self.began.get().is_none()
-            && (work > self.warm || self.warm_until.is_some_and(|t| Instant::now() >= t))
+            && (work > self.warm || self.warm_until.is_some_and(|t| Time::now() >= t))
         {
-            let _ = self.began.set(Mark { at: Instant::now(), work });
+            let _ = self.began.set(Mark { at: Time::now(), work });
         }
     }
 
@@ -248,7 +247,7 @@ impl<'a> Pacer<'a> {
 
     /// Ends the measurement if it has not ended yet.
     pub fn end_measurement(&self) {
-        let _ = self.ended.set(Mark { at: Instant::now(), work: self.work.load(Ordering::Relaxed) });
+        let _ = self.ended.set(Mark { at: Time::now(), work: self.work.load(Ordering::Relaxed) });
     }
 
     /// Returns the finished share of the foreground's steps, 0 to 1.
@@ -265,7 +264,7 @@ impl<'a> Pacer<'a> {
             all.get((mark.work as usize).min(all.len()).checked_sub(1)?).copied()
         };
         let recorded = at(ended)?.saturating_sub(at(began)?) as f64 / 1e9;
-        let seconds = ended.at.duration_since(began.at).as_secs_f64();
+        let seconds = ended.at.since(began.at).as_secs_f64();
         (seconds > 0.0 && recorded > 0.0).then_some((seconds, recorded))
     }
 
@@ -277,7 +276,7 @@ impl<'a> Pacer<'a> {
         }
         due.sleep_ns += sleep_ns as i64;
         if due.sleep_ns >= LEAST_SLEEP_NS as i64 {
-            let began = Instant::now();
+            let began = Time::now();
             sleep(Duration::from_nanos(due.sleep_ns as u64), stop);
             due.sleep_ns -= began.elapsed().as_nanos() as i64;
             // Do not compensate for one long delay by shortening many sleeps.
@@ -294,7 +293,7 @@ impl<'a> Pacer<'a> {
             let now = due.saturating_sub(used).min(MOST_BESIDE_NS);
             self.burn(now, stop);
             used += now;
-            std::thread::sleep(BESIDE_EVERY);
+            clock::sleep(BESIDE_EVERY);
         }
     }
 
@@ -315,8 +314,11 @@ fn thread_cpu_ns() -> u64 {
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// Uses the given CPU time of this thread. Time during which other threads run does not count.
+/// Uses the given CPU time of this thread. Time during which other threads run does not count. On the virtual clock, it passes at once.
 fn burn(cpu_ns: u64, stop: &AtomicBool) {
+    if clock::is_virtual() {
+        return clock::work(Duration::from_nanos(cpu_ns));
+    }
     let until = thread_cpu_ns() + cpu_ns;
     loop {
         let now = thread_cpu_ns();
@@ -332,12 +334,17 @@ fn burn(cpu_ns: u64, stop: &AtomicBool) {
 }
 
 fn sleep(time: Duration, stop: &AtomicBool) {
-    let until = Instant::now() + time;
-    while let Some(left) = until.checked_duration_since(Instant::now()) {
+    sleep_until(Time::now() + time, stop);
+}
+
+/// Waits until this time, or until `stop` is set.
+pub(crate) fn sleep_until(time: Time, stop: &AtomicBool) {
+    loop {
+        let left = time.since(Time::now());
         if left.is_zero() || stop.load(Ordering::Relaxed) {
             return;
         }
-        std::thread::sleep(left.min(LONGEST_WAIT));
+        clock::sleep(left.min(LONGEST_WAIT));
     }
 }
 

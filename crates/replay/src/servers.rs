@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::thread::Thread;
+use std::time::Duration;
+
+use poolwright_openzfs::clock::Event;
 
 /// Serves a limited number of calls on the files of a role at once. Other calls wait in first-in, first-out order.
 pub(crate) struct Servers {
@@ -18,9 +20,10 @@ struct Queue {
     waiting: VecDeque<Arc<Waiter>>,
 }
 
+#[derive(Default)]
 struct Waiter {
-    thread: Thread,
     served: AtomicBool,
+    turn: Event,
 }
 
 /// A call that is being served. Dropping it serves the next call.
@@ -47,13 +50,10 @@ impl Servers {
             locked.free -= 1;
             return Serving(queue);
         }
-        let waiter = Arc::new(Waiter { thread: std::thread::current(), served: AtomicBool::new(false) });
+        let waiter = Arc::new(Waiter::default());
         locked.waiting.push_back(Arc::clone(&waiter));
         drop(locked);
-        // A spurious wakeup from another wait is harmless.
-        while !waiter.served.load(Ordering::Acquire) {
-            std::thread::park();
-        }
+        waiter.turn.wait(Duration::MAX, || waiter.served.load(Ordering::Acquire));
         Serving(queue)
     }
 }
@@ -67,7 +67,7 @@ impl Drop for Serving<'_> {
         };
         drop(locked);
         next.served.store(true, Ordering::Release);
-        next.thread.unpark();
+        next.turn.notify();
     }
 }
 

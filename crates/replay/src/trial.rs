@@ -28,7 +28,8 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
             spec.warm_share
         )));
     }
-    if spec.application.is_some() {
+    let is_virtual = matches!(&spec.target, TargetSpec::Engine(options) if options.clock.is_some());
+    if spec.application.is_some() && !is_virtual {
         limit_cpus(trace.meta.cores);
     }
     let until = spec.first_seconds.map_or(u64::MAX, |s| (s * 1e9) as u64);

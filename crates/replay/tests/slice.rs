@@ -98,6 +98,7 @@ fn a_slice_performs_the_recorded_operations_on_files_of_the_recorded_lengths() {
         device: Device::none(),
         txg_timeout_s: 5,
         tunables: BTreeMap::new(),
+        clock: None,
     });
     for target in [TargetSpec::Directory(dir.path().to_owned()), engine] {
         let replay = replay(dir.path(), target);

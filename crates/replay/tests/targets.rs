@@ -79,6 +79,7 @@ fn the_engine_conforms() {
         device: Device::none(),
         txg_timeout_s: 5,
         tunables: BTreeMap::new(),
+        clock: None,
     };
     let settings =
         BTreeMap::from([("data".to_string(), [("recordsize".to_string(), "16K".to_string())].into())]);

@@ -85,6 +85,7 @@ fn engine(dir: &Path) -> TargetSpec {
         device: Device::none(),
         txg_timeout_s: 5,
         tunables: BTreeMap::new(),
+        clock: None,
     })
 }
 

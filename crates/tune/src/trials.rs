@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use poolwright_openzfs::clock::VirtualClock;
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
 use rayon::prelude::*;
@@ -68,6 +69,7 @@ impl Tuner<'_> {
                 device: self.request.device.clone(),
                 txg_timeout_s: 5,
                 tunables: BTreeMap::new(),
+                clock: self.virtual_clock(),
             }),
             Some(on) => {
                 let mut options = on.options.clone();
@@ -80,6 +82,11 @@ impl Tuner<'_> {
                 TargetSpec::KernelPool(options)
             }
         }
+    }
+
+    /// The clock of the trials on the engine: as many processors as the recorded machine has.
+    fn virtual_clock(&self) -> Option<VirtualClock> {
+        self.request.costs.map(|costs| VirtualClock::of(self.trace.meta.cores, self.request.seed, costs))
     }
 
     /// Adds the load of a trial on a pool of the kernel.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_host::block::physical_sector;
 use poolwright_openzfs::Device;
+use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::{Capture, KernelPoolOptions};
 use poolwright_trace::Trace;
@@ -61,6 +62,8 @@ pub struct Request {
     pub ashift: Option<u32>,
     /// The device to emulate.
     pub device: Device,
+    /// What work costs on the virtual clock of the trials on the engine; `None` for this machine's clock.
+    pub costs: Option<Costs>,
     /// The kernel's pool for the trials; `None` for pools of the engine.
     pub on: Option<PoolTrials>,
     /// Directory for pools and captures, used only by this run; the caller removes it.

@@ -80,6 +80,7 @@ fn spec(dir: &std::path::Path, settings: &Settings) -> Spec {
             device: Device::none(),
             txg_timeout_s: 5,
             tunables: BTreeMap::new(),
+            clock: None,
         }),
         settings: BTreeMap::from([("data".to_string(), settings.clone())]),
         roles: vec![],

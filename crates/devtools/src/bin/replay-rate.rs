@@ -112,6 +112,7 @@ fn main() {
         device: Device::none(),
         txg_timeout_s: 5,
         tunables: BTreeMap::new(),
+        clock: None,
     };
     let settings =
         [("recordsize".to_string(), "16K".to_string()), ("compression".to_string(), "lz4".to_string())];

@@ -257,6 +257,15 @@ pw_clock_end(void)
 	free(thread);
 }
 
+void
+pw_clock_discard(pw_thread_t *thread)
+{
+	take(&waiting, thread);
+	look_ahead();
+	(void) sem_destroy(&thread->turn);
+	free(thread);
+}
+
 pw_thread_t *
 pw_clock_self(void)
 {

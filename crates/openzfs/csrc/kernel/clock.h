@@ -42,6 +42,8 @@ uint64_t pw_clock_calls(void);
 pw_thread_t *pw_clock_new(void);
 void pw_clock_begin(pw_thread_t *thread);
 void pw_clock_end(void);
+/* Removes a thread for which the host has none. */
+void pw_clock_discard(pw_thread_t *thread);
 /* The thread that runs now. */
 pw_thread_t *pw_clock_self(void);
 /* Moves this thread's time by the time of its work. */

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use poolwright_monitor::Poller;
 use poolwright_monitor::source::{self, SourceOptions};
+use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::{Device, limits, property};
 use poolwright_replay::settings::{self, PerRole};
 use poolwright_trace::Reader;
@@ -60,12 +61,31 @@ pub struct TrialOptions {
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     pub seed: u64,
+
+    /// Clock of the trials on the engine: virtual charges work and devices to simulated processors, as many as the recorded machine
+    /// has, so that other programs do not matter; real measures on this machine
+    #[arg(long, value_name = "CLOCK", value_enum, default_value_t = ClockKind::Virtual)]
+    pub clock: ClockKind,
+}
+
+/// The clock of trials on the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClockKind {
+    /// Simulated processors.
+    Virtual,
+    /// This machine.
+    Real,
 }
 
 impl TrialOptions {
     /// The ARC limit in bytes; the default if the option is absent.
     pub fn arc_bytes(&self) -> u64 {
         self.arc.unwrap_or_else(limits::default_arc_bytes)
+    }
+
+    /// What work costs on the virtual clock; `None` for the real one.
+    pub fn costs(&self) -> Option<Costs> {
+        (self.clock == ClockKind::Virtual).then(Costs::measured)
     }
 
     /// The device. `measured` measures the device of TMPDIR; Poolwright writes beside a database only if the user names its

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use poolwright_host::quoted;
+use poolwright_openzfs::clock::VirtualClock;
 use poolwright_openzfs::{Engine, limits};
 use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
 use poolwright_render::replay_table::{self, TrialRow};
@@ -13,7 +14,7 @@ use poolwright_replay::preparation::{Prepared, prepare};
 use poolwright_replay::rounds::{Rounds, SettingTrials, Trials};
 use poolwright_replay::settings::{self, PerRole};
 use poolwright_replay::{ApplicationSpec, EngineOptions, Error, SourceFiles, Spec, TargetSpec, capture};
-use poolwright_trace::Trace;
+use poolwright_trace::{Meta, Trace};
 
 use super::options::{self, TrialOptions, Usage};
 use super::pool_trials::PoolTrialOptions;
@@ -135,7 +136,7 @@ impl Args {
         }
     }
 
-    fn target(&self, scratch: &Path) -> anyhow::Result<TargetSpec> {
+    fn target(&self, scratch: &Path, trace: &Meta) -> anyhow::Result<TargetSpec> {
         if let Some(pool) = self.pool.pool(scratch, self.trial.sample_bytes)? {
             return Ok(TargetSpec::KernelPool(pool.trials.options));
         }
@@ -150,6 +151,7 @@ impl Args {
                 device,
                 txg_timeout_s: 5,
                 tunables: self.tunable.iter().cloned().collect(),
+                clock: self.trial.costs().map(|costs| VirtualClock::of(trace.cores, self.trial.seed, costs)),
             }),
         })
     }
@@ -184,7 +186,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
     // Before the capture, so that a wrong dataset is reported at once.
-    let target = args.target(scratch.path())?;
+    let target = args.target(scratch.path(), &trace.meta)?;
     let options = capture::Options {
         region: settings::largest_record(&combinations),
         max_bytes: args.trial.sample_bytes,

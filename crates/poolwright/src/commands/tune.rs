@@ -176,6 +176,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let Machine { device, arc_bytes, dirty_bytes, on } = machine(&args, pool)?;
     let request = Request {
         device,
+        costs: args.trial.costs(),
         on,
         dir,
         keep_trace: args.trace.is_some() || args.keep_trace.is_some(),

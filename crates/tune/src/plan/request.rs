@@ -1,6 +1,7 @@
 //! The request of a run, so that it can be repeated, and the result of a repetition.
 
 use poolwright_openzfs::Device;
+use poolwright_openzfs::clock::Costs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,9 @@ pub struct RequestRecord {
     pub ashift: Option<u32>,
     /// The emulated device, with all its figures.
     pub device: Device,
+    /// What work cost on the trials' virtual clock; missing if they ran on the machine's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
     /// The dataset of the kernel below which the trials ran; missing if they ran on the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
