@@ -130,7 +130,7 @@ pw_engine_start(const pw_engine_config_t *config)
 {
 	if (config->processors != 0) {
 		pw_cost_set(&config->costs);
-		pw_clock_start(config->processors, config->seed, config->costs.call_ns, config->costs.wake_ns);
+		pw_clock_start(config->processors, config->seed, config->costs.call_ns, config->costs.switch_ns);
 	}
 	if ((spa_config_path = strdup(config->cache_path)) == NULL)
 		return (ENOMEM);

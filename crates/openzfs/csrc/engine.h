@@ -14,11 +14,24 @@
 /* What the engine's work costs on the virtual clock (kernel/cost.c). */
 typedef struct pw_costs {
 	uint64_t call_ns;		/* a call of a lock or queue, with the code up to the next one */
-	uint64_t wake_ns;		/* until a thread that was woken runs */
+	uint64_t switch_ns;		/* a processor's switch to another thread */
 	uint64_t copy_ps;		/* picoseconds for a byte that is copied from or to the application */
 	uint64_t checksum_ps;		/* picoseconds for a byte of a checksum */
-	uint64_t codec_ps;		/* picoseconds for a byte of a codec; 0: each codec is measured while it runs */
 } pw_costs_t;
+
+/* What a codec costs for a record. */
+typedef struct pw_codec_cost {
+	uint32_t codec;			/* enum zio_compress */
+	uint32_t level;			/* of the codec; 0 when it decompresses */
+	uint32_t shift;			/* number of bits of the record's size in bytes */
+	uint32_t direction;		/* 0 compress, 1 decompress */
+	uint64_t ns;
+} pw_codec_cost_t;
+
+/* Sets a cost, which is otherwise measured while the codec runs. Before the engine starts. Returns an errno. */
+int pw_cost_set_codec(const pw_codec_cost_t *cost);
+/* Writes the costs, as far as they are known, to `out`. Returns their number. */
+uint32_t pw_cost_codecs(pw_codec_cost_t *out, uint32_t room);
 
 typedef struct pw_engine_config {
 	const char *cache_path;		/* private spa config file; never that of the system */

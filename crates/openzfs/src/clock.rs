@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ffi;
+use crate::error::check;
+use crate::{Result, ffi};
 
 /// The virtual clock of an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,18 +28,34 @@ pub struct VirtualClock {
 }
 
 /// What the engine's work costs on the virtual clock.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Costs {
     /// A call of a lock or queue, with the code up to the next one, in nanoseconds.
     pub call_ns: u64,
-    /// The time until a thread that was woken runs, in nanoseconds.
-    pub wake_ns: u64,
+    /// A processor's switch to another thread, in nanoseconds.
+    pub switch_ns: u64,
     /// A byte that is copied from or to the application, in picoseconds.
     pub copy_ps: u64,
     /// A byte of a checksum, in picoseconds.
     pub checksum_ps: u64,
-    /// A byte that a codec compresses or makes, in picoseconds. 0: each codec is measured while it runs, on the first records of each size.
-    pub codec_ps: u64,
+    /// Codecs. One that is missing is measured while it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub codecs: Vec<CodecCost>,
+}
+
+/// What a codec costs for a record of a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CodecCost {
+    /// The codec's number in OpenZFS (`enum zio_compress`).
+    pub codec: u32,
+    /// Its level; 0 when it decompresses.
+    pub level: u32,
+    /// The number of bits of the record's size in bytes.
+    pub size_bits: u32,
+    /// Whether it decompresses.
+    pub decompress: bool,
+    /// The cost of one record in nanoseconds.
+    pub ns: u64,
 }
 
 impl VirtualClock {
@@ -51,12 +68,38 @@ impl VirtualClock {
 impl Costs {
     /// The costs of this machine.
     pub fn measured() -> Costs {
-        Costs { call_ns: 50, wake_ns: 3000, copy_ps: 100, checksum_ps: 200, codec_ps: 0 }
+        Costs { call_ns: 40, switch_ns: 3000, copy_ps: 100, checksum_ps: 200, codecs: Vec::new() }
     }
 
-    pub(crate) fn to_raw(self) -> ffi::pw_costs {
-        let Costs { call_ns, wake_ns, copy_ps, checksum_ps, codec_ps } = self;
-        ffi::pw_costs { call_ns, wake_ns, copy_ps, checksum_ps, codec_ps }
+    /// Passes the codecs' costs to the engine, before it starts, and returns the other costs.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the library has no such codec.
+    pub(crate) fn set(&self) -> Result<ffi::pw_costs> {
+        for cost in &self.codecs {
+            let &CodecCost { codec, level, size_bits: shift, decompress, ns } = cost;
+            let raw = ffi::pw_codec_cost { codec, level, shift, direction: u32::from(decompress), ns };
+            // SAFETY: the callee copies the struct; no other thread of the engine runs yet.
+            check("setting the cost of", "a codec", unsafe { ffi::pw_cost_set_codec(&raw) })?;
+        }
+        let &Costs { call_ns, switch_ns, copy_ps, checksum_ps, codecs: _ } = self;
+        Ok(ffi::pw_costs { call_ns, switch_ns, copy_ps, checksum_ps })
+    }
+
+    /// Returns the codecs' costs: those that were set, and those measured so far. Only on the virtual clock.
+    pub fn of_codecs() -> Vec<CodecCost> {
+        const ROOM: usize = 256;
+        let mut raw = [ffi::pw_codec_cost::default(); ROOM];
+        // SAFETY: the callee writes at most ROOM elements; on the virtual clock, no other thread of the engine runs now.
+        let n = unsafe { ffi::pw_cost_codecs(raw.as_mut_ptr(), ROOM as u32) } as usize;
+        let cost = |raw: &ffi::pw_codec_cost| CodecCost {
+            codec: raw.codec,
+            level: raw.level,
+            size_bits: raw.shift,
+            decompress: raw.direction != 0,
+            ns: raw.ns,
+        };
+        raw[..n].iter().map(cost).collect()
     }
 }
 

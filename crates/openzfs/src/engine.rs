@@ -71,7 +71,7 @@ impl Engine {
             vdev_threads: config.vdev_threads,
             processors: clock.map_or(0, |clock| clock.processors.max(1)),
             seed: clock.map_or(0, |clock| clock.seed),
-            costs: clock.map_or_else(Default::default, |clock| clock.costs.to_raw()),
+            costs: clock.map_or_else(|| Ok(Default::default()), |clock| clock.costs.set())?,
         };
         // SAFETY: called once (RUNNING); the path is a static C string, and the struct outlives the call.
         let errno = unsafe {

@@ -15,7 +15,7 @@ const THREADS: u64 = 4;
 const STEPS: u64 = 300;
 
 fn start(processors: u32) -> Engine {
-    let costs = Costs { call_ns: 50, wake_ns: 3000, copy_ps: 100, checksum_ps: 200, codec_ps: 1000 };
+    let costs = Costs { call_ns: 50, switch_ns: 3000, copy_ps: 100, checksum_ps: 200, codecs: Vec::new() };
     let clock = Some(VirtualClock { processors, seed: 7, costs });
     let engine = Engine::start(&Config { arc_bytes: 64 << 20, clock, ..Config::default() }).unwrap();
     assert!(clock::is_virtual());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use poolwright_openzfs::clock::CodecCost;
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 use schemars::JsonSchema;
@@ -53,7 +54,7 @@ pub struct Replay {
     pub ops: u64,
     /// Operations of the measured pass, by kind.
     pub ops_by_kind: BTreeMap<String, u64>,
-    /// Wall time of the measured pass in seconds.
+    /// Duration of the measured pass in seconds of the trial's clock.
     pub seconds: f64,
     /// Operations per second.
     pub ops_per_second: f64,
@@ -112,7 +113,7 @@ pub struct Replay {
     /// processes. The rest is used by the storage.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub application_cpu_seconds: Option<f64>,
-    /// Wall time of filling in seconds.
+    /// Duration of filling in seconds of this machine's clock.
     pub fill_seconds: f64,
     /// Operations done before the measurement, to bring caches and free space to a steady state.
     pub warm_ops: u64,
@@ -123,6 +124,9 @@ pub struct Replay {
     /// Operation → number of its events that are not replayed.
     #[serde(default)]
     pub skipped: BTreeMap<String, u64>,
+    /// What codecs cost on the virtual clock, as given or as measured; empty on the real one.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub codec_costs: Vec<CodecCost>,
     /// On a pool of the kernel: its other users and its devices during the trial.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pool_load: Option<PoolLoad>,

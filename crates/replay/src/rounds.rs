@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::settings::PerRole;
+use crate::spec::add_codec_costs;
 use crate::{Error, Replay, Result, Spec, StoppedTrial, child};
 
 /// A setting and the specification of its trials.
@@ -69,6 +70,7 @@ impl Rounds<'_> {
     ) -> Result<Trials> {
         let mut done = Trials { runs: vec![Vec::new(); all.len()], ..Trials::default() };
         let (mut written, mut largest) = (0u64, 0);
+        let mut codec_costs = Vec::new();
         for round in 0..self.repeat {
             for number in order(all.len(), round) {
                 let one = &all[number];
@@ -78,8 +80,10 @@ impl Rounds<'_> {
                         return Ok(done);
                     }
                     begin(number);
-                    match child::run(self.program, &one.spec, self.work, self.limit, interrupted) {
+                    let spec = one.spec.with_codec_costs(&codec_costs);
+                    match child::run(self.program, &spec, self.work, self.limit, interrupted) {
                         Ok(replay) => {
+                            add_codec_costs(&mut codec_costs, &replay.codec_costs);
                             largest = largest.max(replay.bytes_to_target());
                             written += replay.bytes_to_target();
                             done.runs[number].push(replay);

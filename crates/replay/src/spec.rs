@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use poolwright_openzfs::clock::CodecCost;
 use poolwright_openzfs::property::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,6 +81,16 @@ pub struct Spec {
     pub fill_only: bool,
 }
 
+/// Adds costs of codecs and sizes that `known` does not have.
+pub fn add_codec_costs(known: &mut Vec<CodecCost>, measured: &[CodecCost]) {
+    let same = |a: &CodecCost, b: &CodecCost| CodecCost { ns: b.ns, ..*a } == *b;
+    for cost in measured {
+        if !known.iter().any(|old| same(old, cost)) {
+            known.push(*cost);
+        }
+    }
+}
+
 impl Spec {
     /// Reads a specification from a file.
     ///
@@ -93,6 +104,17 @@ impl Spec {
             path: path.to_owned(),
             why: e.to_string(),
         })
+    }
+
+    /// Returns this specification with costs of codecs that earlier trials measured, so that all trials charge the same. On the real
+    /// clock, it is unchanged.
+    #[must_use]
+    pub fn with_codec_costs(&self, measured: &[CodecCost]) -> Spec {
+        let mut spec = self.clone();
+        if let TargetSpec::Engine(EngineOptions { clock: Some(clock), .. }) = &mut spec.target {
+            add_codec_costs(&mut clock.costs.codecs, measured);
+        }
+        spec
     }
 
     /// Writes the specification to a file.

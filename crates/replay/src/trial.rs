@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use poolwright_host::quoted;
+use poolwright_openzfs::clock::Costs;
 use poolwright_trace::{Event, Trace};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -62,6 +63,9 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
                 on(spec, schedule, &capture, &target, start, options.txg_timeout_s, interrupted)?;
             replay.target = name;
             replay.allocated_by_role = target.allocated_by_role()?;
+            if is_virtual {
+                replay.codec_costs = Costs::of_codecs();
+            }
             Ok(replay)
         }
         TargetSpec::Directory(parent) => {

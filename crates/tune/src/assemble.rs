@@ -116,7 +116,7 @@ impl Tuner<'_> {
             contributions: std::mem::take(&mut self.findings.contributions),
             track_record: track_record::for_layout(layout),
             advice,
-            request: Some(repeat::record(self.request)?),
+            request: Some(repeat::record(self.request, self.costs.clone())?),
             repetition: None,
             gain,
             costs,

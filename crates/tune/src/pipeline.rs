@@ -73,6 +73,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         linked,
         ashift,
         began,
+        costs: request.costs.clone(),
         trials: 0,
         failed: 0,
         fits: BTreeMap::new(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use poolwright_openzfs::clock::Costs;
 use poolwright_host::quoted;
 use poolwright_trace::{Reader, layout};
 
@@ -194,11 +195,11 @@ fn same_trace(plan: &Plan, trace: Option<&Path>, record: &RequestRecord) -> Resu
     Ok(path)
 }
 
-/// Returns the record of `request` for the plan.
+/// Returns the record of `request` for the plan. `costs` are those of the trials, with the codecs that they measured.
 ///
 /// # Errors
 /// Fails if the trace cannot be opened.
-pub(crate) fn record(request: &Request) -> Result<RequestRecord> {
+pub(crate) fn record(request: &Request, costs: Option<Costs>) -> Result<RequestRecord> {
     Ok(RequestRecord {
         goal: request.goal.name().into(),
         requirements: request.requirements.iter().map(ToString::to_string).collect(),
@@ -207,7 +208,7 @@ pub(crate) fn record(request: &Request) -> Result<RequestRecord> {
         dirty_bytes: request.dirty_bytes,
         ashift: request.ashift,
         device: request.device.clone(),
-        costs: request.costs,
+        costs,
         on: request.on.as_ref().map(|on| on.options.parent.clone()),
         stated: request.stated.clone(),
         seed: request.seed,

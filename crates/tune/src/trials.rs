@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_openzfs::clock::VirtualClock;
 use poolwright_openzfs::property::Settings;
+use poolwright_replay::spec::add_codec_costs;
 use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
 use rayon::prelude::*;
 
@@ -86,7 +87,7 @@ impl Tuner<'_> {
 
     /// The clock of the trials on the engine: as many processors as the recorded machine has.
     fn virtual_clock(&self) -> Option<VirtualClock> {
-        self.request.costs.map(|costs| VirtualClock::of(self.trace.meta.cores, self.request.seed, costs))
+        self.costs.clone().map(|costs| VirtualClock::of(self.trace.meta.cores, self.request.seed, costs))
     }
 
     /// Adds the load of a trial on a pool of the kernel.
@@ -110,11 +111,16 @@ impl Tuner<'_> {
             return Err(poolwright_replay::Error::WroteEnough { next, limit: on.max_bytes }.into());
         }
         self.trials += 1;
+        let known = self.costs.as_ref().map_or(&[][..], |costs| &costs.codecs);
+        let spec = &spec.with_codec_costs(known);
         let result = child::run(&self.request.program, spec, &self.request.scratch, Some(limit), &|| {
             stop.load(Ordering::Relaxed)
         });
         if let Ok(replay) = &result {
             self.count_load(replay);
+            if let Some(costs) = &mut self.costs {
+                add_codec_costs(&mut costs.codecs, &replay.codec_costs);
+            }
         }
         let ended = result.as_ref().is_err_and(poolwright_replay::Error::ends_the_run);
         if let (Err(error), false) = (&result, ended) {

@@ -112,6 +112,8 @@ pub(crate) struct Tuner<'a> {
     pub linked: BTreeMap<String, Current>,
     pub ashift: u32,
     pub began: Instant,
+    /// What work costs on the trials' virtual clock, with the codecs measured so far; `None` on this machine's clock.
+    pub costs: Option<Costs>,
     pub trials: u64,
     pub failed: u64,
     pub fits: BTreeMap<String, Fit>,

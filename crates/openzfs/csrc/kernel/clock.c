@@ -49,7 +49,7 @@ static __thread pw_thread_t *self;
 static heap_t waiting;			/* need a processor */
 static heap_t paused;			/* have one, and let others run whose time is earlier */
 static uint64_t orders, random_state, next_start, last_time;
-static uint64_t call_cost, wake_cost, charged, calls;
+static uint64_t call_cost, switch_cost, charged, calls, switches;
 static struct { uint64_t free_at; int taken; } processors[MOST_PROCESSORS];
 static uint32_t nprocessors;
 
@@ -162,7 +162,8 @@ choose(void)
 	} else if (start != PW_CLOCK_NEVER) {
 		thread = waiting.items[0];
 		take(&waiting, thread);
-		thread->time = start;
+		thread->time = start + switch_cost;
+		switches++;
 		thread->processor = processor;
 		thread->slice_end = start + SLICE_NS;
 		processors[processor].taken = 1;
@@ -213,7 +214,7 @@ pw_clock_new(void)
 	if (thread == NULL || sem_init(&thread->turn, 0, 0) != 0)
 		abort();
 	thread->processor = thread->at = -1;
-	thread->time = self != NULL ? self->time + wake_cost : BEGIN_NS;
+	thread->time = self != NULL ? self->time : BEGIN_NS;
 	if (self != NULL) {
 		add(&waiting, thread);
 		look_ahead();
@@ -222,12 +223,12 @@ pw_clock_new(void)
 }
 
 void
-pw_clock_start(uint32_t count, uint64_t seed, uint64_t call_ns, uint64_t wake_ns)
+pw_clock_start(uint32_t count, uint64_t seed, uint64_t call_ns, uint64_t switch_ns)
 {
 	nprocessors = count < 1 ? 1 : count > MOST_PROCESSORS ? MOST_PROCESSORS : count;
 	random_state = seed * 2 + 1;
 	call_cost = call_ns;
-	wake_cost = wake_ns;
+	switch_cost = switch_ns;
 	for (uint32_t i = 0; i < nprocessors; i++)
 		processors[i].free_at = BEGIN_NS;
 	self = pw_clock_new();
@@ -292,7 +293,7 @@ pw_clock_charge(uint64_t ns)
 uint64_t
 pw_clock_charged(void)
 {
-	return (charged + calls * call_cost);
+	return (charged + calls * call_cost + switches * switch_cost);
 }
 
 uint64_t
@@ -429,7 +430,7 @@ pw_clock_wake_one(pw_waiters_t *waiters)
 	leave(thread);
 	if (thread->at >= 0)
 		take(&waiting, thread);
-	uint64_t now = pw_clock_now() + wake_cost;
+	uint64_t now = pw_clock_now();
 	/* The caller's clock may be behind by the slack. */
 	thread->time = now > thread->began ? now : thread->began;
 	thread->woken = 1;

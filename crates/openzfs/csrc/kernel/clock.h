@@ -31,10 +31,10 @@ void pw_clock_sleep_until(uint64_t when);
 /* ---- the virtual clock only ---- */
 
 /*
- * Starts the virtual clock for this many processors (1 to 64). The calling thread is its first thread. `call_ns` and `wake_ns`
- * are the costs of one call of the layer and of waking another thread.
+ * Starts the virtual clock for this many processors (1 to 64). The calling thread is its first thread. `call_ns` and `switch_ns`
+ * are the costs of one call of the layer and of a processor's switch to another thread.
  */
-void pw_clock_start(uint32_t processors, uint64_t seed, uint64_t call_ns, uint64_t wake_ns);
+void pw_clock_start(uint32_t processors, uint64_t seed, uint64_t call_ns, uint64_t switch_ns);
 /* The time that threads have charged, in nanoseconds, and the number of calls of the layer. */
 uint64_t pw_clock_charged(void);
 uint64_t pw_clock_calls(void);

@@ -23,13 +23,17 @@ extern int openzfs_zio_decompress_data(enum zio_compress c, abd_t *src, abd_t *d
 extern void openzfs_zio_checksum_compute(zio_t *zio, enum zio_checksum checksum, abd_t *abd, uint64_t size);
 extern int openzfs_zio_checksum_error(zio_t *zio, zio_bad_cksum_t *out);
 
-/* A codec's cost is the median of this many runs on the database's own records. */
-enum { SAMPLES = 31 };
+/*
+ * A codec's cost is the mean of this many runs on the database's own records, without the slowest tenth, which neighbours on the machine
+ * delay. The first runs are measured, then one in INTERVAL, so that the samples come from many parts of the database.
+ */
+enum { SAMPLES = 200, SLOWEST = SAMPLES / 10, FIRST = 8, INTERVAL = 8 };
 enum { LEVELS = 256, SHIFTS = 26, DIRECTIONS = 2 };
 
 typedef struct codec_cost {
 	uint64_t samples[SAMPLES];	/* nanoseconds */
-	uint32_t n;
+	uint64_t sum;			/* of the samples */
+	uint32_t n, runs;
 	uint64_t known;			/* nanoseconds; 0: not yet */
 } codec_cost_t;
 
@@ -72,57 +76,101 @@ compare_u64(const void *a, const void *b)
 }
 
 static codec_cost_t *
-cost_of(enum zio_compress c, uint8_t level, size_t bytes, int direction)
+cost_at(uint32_t codec, uint32_t level, uint32_t shift, uint32_t direction)
 {
-	int shift = MIN(highbit64(bytes), SHIFTS - 1);
-	codec_cost_t **at = &codecs[c][level][shift][direction];
-	if (*at == NULL)
-		*at = umem_zalloc(sizeof (codec_cost_t), UMEM_NOFAIL);
+	codec_cost_t **at = &codecs[codec][level][shift][direction];
+	if (*at == NULL && (*at = calloc(1, sizeof (codec_cost_t))) == NULL)
+		abort();
 	return (*at);
 }
 
-static void
-charge_codec(codec_cost_t *cost, uint64_t took)
+static codec_cost_t *
+cost_of(enum zio_compress c, uint8_t level, size_t bytes, int direction)
 {
-	if (cost->known == 0 && cost->n < SAMPLES)
-		cost->samples[cost->n++] = took;
-	if (cost->known == 0 && cost->n == SAMPLES) {
-		qsort(cost->samples, SAMPLES, sizeof (uint64_t), compare_u64);
-		cost->known = MAX(cost->samples[SAMPLES / 2], 1);
-	}
-	pw_clock_charge(cost->known != 0 ? cost->known : took);
+	return (cost_at(c, level, MIN(highbit64(bytes), SHIFTS - 1), direction));
 }
 
-/* Charges a codec's fixed cost for these bytes, if it has one. */
-static int
-charged_by_bytes(uint64_t bytes)
+/* Returns the mean of the samples without the slowest tenth. */
+static uint64_t
+mean_of(codec_cost_t *cost)
 {
-	if (pw_clock_is_virtual && costs.codec_ps != 0)
-		pw_clock_charge(bytes * costs.codec_ps / 1000);
-	return (!pw_clock_is_virtual || costs.codec_ps != 0);
+	uint64_t sum = 0;
+	uint32_t n = cost->n - cost->n / (SAMPLES / SLOWEST);
+	qsort(cost->samples, cost->n, sizeof (uint64_t), compare_u64);
+	for (uint32_t i = 0; i < n; i++)
+		sum += cost->samples[i];
+	return (MAX(sum / MAX(n, 1), 1));
+}
+
+/* Returns when a run that is to be measured began, or 0. */
+static uint64_t
+begin_run(codec_cost_t *cost)
+{
+	uint32_t run = cost->runs++;
+	return (cost->known == 0 && (run < FIRST || run % INTERVAL == 0) ? thread_ns() : 0);
+}
+
+static void
+charge_run(codec_cost_t *cost, uint64_t began)
+{
+	uint64_t took = began != 0 ? thread_ns() - began : 0;
+	if (took != 0) {
+		cost->samples[cost->n++] = took;
+		cost->sum += took;
+		if (cost->n == SAMPLES)
+			cost->known = mean_of(cost);
+	}
+	pw_clock_charge(cost->known != 0 ? cost->known : took != 0 ? took : cost->sum / MAX(cost->n, 1));
+}
+
+int
+pw_cost_set_codec(const pw_codec_cost_t *its)
+{
+	if (its->codec >= ZIO_COMPRESS_FUNCTIONS || its->level >= LEVELS || its->shift >= SHIFTS || its->direction >= DIRECTIONS)
+		return (EINVAL);
+	cost_at(its->codec, its->level, its->shift, its->direction)->known = its->ns;
+	return (0);
+}
+
+uint32_t
+pw_cost_codecs(pw_codec_cost_t *out, uint32_t room)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < ZIO_COMPRESS_FUNCTIONS * LEVELS * SHIFTS * DIRECTIONS && n < room; i++) {
+		uint32_t direction = i % DIRECTIONS, shift = i / DIRECTIONS % SHIFTS;
+		uint32_t level = i / (DIRECTIONS * SHIFTS) % LEVELS, codec = i / (DIRECTIONS * SHIFTS * LEVELS);
+		codec_cost_t *cost = codecs[codec][level][shift][direction];
+		if (cost == NULL || (cost->known == 0 && cost->n == 0))
+			continue;
+		out[n++] = (pw_codec_cost_t) {
+			.codec = codec, .level = level, .shift = shift, .direction = direction,
+			.ns = cost->known != 0 ? cost->known : mean_of(cost),
+		};
+	}
+	return (n);
 }
 
 size_t
 zio_compress_data(enum zio_compress c, abd_t *src, abd_t **dst, size_t s_len, size_t d_len, uint8_t level)
 {
-	if (c <= ZIO_COMPRESS_OFF || charged_by_bytes(s_len))
+	if (c <= ZIO_COMPRESS_OFF || !pw_clock_is_virtual)
 		return (openzfs_zio_compress_data(c, src, dst, s_len, d_len, level));
 	codec_cost_t *cost = cost_of(c, level, s_len, 0);
-	uint64_t began = cost->known != 0 ? 0 : thread_ns();
+	uint64_t began = begin_run(cost);
 	size_t size = openzfs_zio_compress_data(c, src, dst, s_len, d_len, level);
-	charge_codec(cost, cost->known != 0 ? 0 : thread_ns() - began);
+	charge_run(cost, began);
 	return (size);
 }
 
 int
 zio_decompress_data(enum zio_compress c, abd_t *src, abd_t *dst, size_t s_len, size_t d_len, uint8_t *level)
 {
-	if (c <= ZIO_COMPRESS_OFF || charged_by_bytes(d_len))
+	if (c <= ZIO_COMPRESS_OFF || !pw_clock_is_virtual)
 		return (openzfs_zio_decompress_data(c, src, dst, s_len, d_len, level));
 	codec_cost_t *cost = cost_of(c, 0, d_len, 1);
-	uint64_t began = cost->known != 0 ? 0 : thread_ns();
+	uint64_t began = begin_run(cost);
 	int error = openzfs_zio_decompress_data(c, src, dst, s_len, d_len, level);
-	charge_codec(cost, cost->known != 0 ? 0 : thread_ns() - began);
+	charge_run(cost, began);
 	return (error);
 }
 
