@@ -16,7 +16,7 @@
 # it statically. A second run does nothing. A build takes a minute and a half.
 #
 # The engine has its own layer for threads, time, files and memory (crates/openzfs/csrc/kernel). So the library is made without
-# some of OpenZFS's files (LEFT_OUT), with weak or renamed definitions in others (WEAKENED, WRAPPED), and with a header that is included
+# some of OpenZFS's files (LEFT_OUT), with weak or renamed definitions in others (WEAKENED, WRAPPED, REDIRECTED), and with a header that is included
 # first (csrc/kernel/interpose.h).
 #
 # Exit status: 0 done or up to date, 1 failed, 2 wrong usage.
@@ -50,6 +50,8 @@ WRAPPED=(
     zio_compress:zio_compress_data zio_compress:zio_decompress_data
     zio_checksum:zio_checksum_compute zio_checksum:zio_checksum_error
 )
+# Members whose calls of a function go to the engine's pw_NAME, which may call the original.
+REDIRECTED=(dbuf:cityhash4 dmu_objset:cityhash2)
 
 parse_openzfs_arguments() {
     while [ $# -gt 0 ]; do
@@ -168,6 +170,9 @@ collect() {
         for name in "${EXPORTED[@]}"; do objcopy --globalize-symbol="${name#*:}" "libzpool_la-${name%:*}.o"; done
         for name in "${WRAPPED[@]}"; do
             objcopy --redefine-sym "${name#*:}=openzfs_${name#*:}" "libzpool_la-${name%:*}.o"
+        done
+        for name in "${REDIRECTED[@]}"; do
+            objcopy --redefine-sym "${name#*:}=pw_${name#*:}" "libzpool_la-${name%:*}.o"
         done
         ar qcs "$DIR/build/libopenzfs.a" ./*.o
     )

@@ -23,6 +23,7 @@ const SOURCES: &[&str] = &[
     "kernel/clock",
     "kernel/cost",
     "kernel/file",
+    "kernel/hash",
     "kernel/lock",
     "kernel/taskq",
     "kernel/thread",

@@ -80,7 +80,7 @@ impl Rounds<'_> {
                         return Ok(done);
                     }
                     begin(number);
-                    let spec = one.spec.with_codec_costs(&codec_costs);
+                    let spec = one.spec.of_trial(u64::from(round), &codec_costs);
                     match child::run(self.program, &spec, self.work, self.limit, interrupted) {
                         Ok(replay) => {
                             add_codec_costs(&mut codec_costs, &replay.codec_costs);

@@ -106,12 +106,14 @@ impl Spec {
         })
     }
 
-    /// Returns this specification with costs of codecs that earlier trials measured, so that all trials charge the same. On the real
-    /// clock, it is unchanged.
+    /// Returns the specification of the trial with this number. On the virtual clock, it charges the costs of codecs that earlier
+    /// trials measured, so that all trials charge the same, and has random numbers of its own: two trials with the same numbers would
+    /// give the same figures to the digit, and so say nothing of how much the figures depend on the order of requests.
     #[must_use]
-    pub fn with_codec_costs(&self, measured: &[CodecCost]) -> Spec {
+    pub fn of_trial(&self, number: u64, measured: &[CodecCost]) -> Spec {
         let mut spec = self.clone();
         if let TargetSpec::Engine(EngineOptions { clock: Some(clock), .. }) = &mut spec.target {
+            clock.seed = clock.seed.wrapping_add(number);
             add_codec_costs(&mut clock.costs.codecs, measured);
         }
         spec

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use poolwright_openzfs::clock::Costs;
 use poolwright_host::quoted;
+use poolwright_openzfs::clock::Costs;
 use poolwright_trace::{Reader, layout};
 
 use crate::candidates::assignments;

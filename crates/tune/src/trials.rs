@@ -112,7 +112,7 @@ impl Tuner<'_> {
         }
         self.trials += 1;
         let known = self.costs.as_ref().map_or(&[][..], |costs| &costs.codecs);
-        let spec = &spec.with_codec_costs(known);
+        let spec = &spec.of_trial(self.trials, known);
         let result = child::run(&self.request.program, spec, &self.request.scratch, Some(limit), &|| {
             stop.load(Ordering::Relaxed)
         });
