@@ -48,7 +48,7 @@ fn workload(processors: u32) -> String {
     }
     pool.sync().unwrap();
     engine.set_device(&Device::parse("nvme").unwrap());
-    let (before, began) = (engine.vdev_stats(), Time::now());
+    let (before, began, worked) = (engine.vdev_stats(), Time::now(), clock::cpu_time());
     let threads = Threads::default();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -71,8 +71,9 @@ fn workload(processors: u32) -> String {
     });
     let took = began.elapsed();
     let io = engine.vdev_stats().since(&before);
+    let worked = clock::cpu_time() - worked;
     engine.set_device(&Device::none());
-    format!("{} {io:?} {:?}", took.as_nanos(), clock::cpu_time())
+    format!("{} {io:?} {worked:?}", took.as_nanos())
 }
 
 /// A process has one engine, so each run is a process of its own.
