@@ -56,6 +56,9 @@ pub struct Replay {
     pub ops_by_kind: BTreeMap<String, u64>,
     /// Duration of the measured pass in seconds of the trial's clock.
     pub seconds: f64,
+    /// Duration of the measured pass in seconds of this machine's clock.
+    #[serde(default)]
+    pub wall_seconds: f64,
     /// Operations per second.
     pub ops_per_second: f64,
     /// Kind of operation → its latency.

@@ -178,7 +178,9 @@ fn on<T: Target>(
             target.settle()?;
         }
         let before = target.counters()?;
+        let pass_began = Instant::now();
         let measured = pass(&measured, pace)?;
+        replay.wall_seconds = pass_began.elapsed().as_secs_f64();
         target.settle()?;
         let after = target.counters()?;
         replay.take_pass(measured);

@@ -1,7 +1,7 @@
 //! Chooses how much of the recording a trial replays, so that the time budget is kept.
 //!
-//! A trial replays the whole application, all files of all roles, at its recorded speed: a recorded second takes
-//! about a second. To save time, the tuner first shortens the replayed part of the recording, down to
+//! A trial replays the whole application, all files of all roles, at its recorded speed: on the real clock, a recorded second takes
+//! about a second; on the virtual clock, it takes the CPU time of the storage's work. To save time, the tuner first shortens the replayed part of the recording, down to
 //! [`LEAST_PASS_S`], and then ends the search early. `docs/method.md` has the measurements: replaying fewer
 //! regions, one role alone or a smaller ARC would distort the work rate.
 
@@ -15,7 +15,7 @@ use crate::slice::ComparedSlice;
 
 /// Share of a trial's work that warms up the caches and is not measured.
 pub(crate) const WARM_SHARE: f64 = 0.2;
-/// Wall seconds of the shortest slice of a recording: the measured part then covers one transaction group (5 s),
+/// Seconds, on the trials' clock, of the shortest slice of a recording: the measured part then covers one transaction group (5 s),
 /// whose writeback is part of the work.
 const LEAST_PASS_S: f64 = 6.25;
 /// A slice is not representative if its bytes written per second differ from the whole recording's by more than
@@ -26,7 +26,7 @@ const BURSTY: f64 = 0.2;
 /// per second are nearest to the whole recording's.
 const LONGER: f64 = 0.5;
 const LONGER_STEPS: u32 = 20;
-/// Wall seconds of the longest slice: beyond this, another trial narrows the interval more than a longer one does.
+/// Seconds, on the trials' clock, of the longest slice: beyond this, another trial narrows the interval more than a longer one does.
 const MOST_PASS_S: f64 = 20.0;
 /// Recorded seconds of the calibration trial: slightly less than the shortest slice at recorded speed, because most
 /// replays are slower than the recording.
@@ -55,6 +55,8 @@ pub(crate) struct Fit {
     pub seconds: f64,
     /// Wall seconds that a trial should take.
     pub trial_s: f64,
+    /// Seconds, on the trials' clock, that a pass should take.
+    pub pass_s: f64,
 }
 
 /// The durations measured in one trial of today's settings.
@@ -66,6 +68,8 @@ pub(crate) struct Calibration {
     pub fixed_s: f64,
     /// Wall seconds of the pass per recorded second.
     pub per_recorded_s: f64,
+    /// Seconds of the pass, on the trial's clock, per recorded second.
+    pub clock_per_recorded_s: f64,
     /// The anchor of the model; `None` if the trial has no work rate.
     pub anchor: Option<Anchor>,
 }
@@ -74,11 +78,9 @@ impl Calibration {
     /// Computes the calibration from a trial of `seconds` recorded seconds that took `whole` wall seconds; the
     /// predictions of the model cover `recorded_s`.
     pub fn of(replay: &Replay, seconds: f64, whole: f64, recorded_s: f64, cores: f64) -> Calibration {
-        let pass = match replay.work_rate {
-            Some(_) => replay.seconds,
-            None => replay.seconds / (1.0 - WARM_SHARE),
-        }
-        .min(whole);
+        // Without a work rate, the first part of the work was a pass of its own.
+        let warm = if replay.work_rate.is_some() { 1.0 } else { 1.0 - WARM_SHARE };
+        let pass = (replay.wall_seconds / warm).min(whole);
         let done = (seconds * replay.work_share.unwrap_or(1.0)).max(0.1);
         let anchor = replay.work_rate.map(|rate| Anchor {
             seconds: 1.0 / rate,
@@ -87,12 +89,18 @@ impl Calibration {
             threads: replay.application.as_ref().map_or(1.0, |a| f64::from(a.foreground_threads.max(1))),
             recorded_s,
         });
-        Calibration { seconds, fixed_s: (whole - pass).max(0.0), per_recorded_s: pass / done, anchor }
+        Calibration {
+            seconds,
+            fixed_s: (whole - pass).max(0.0),
+            per_recorded_s: pass / done,
+            clock_per_recorded_s: replay.seconds / warm / done,
+            anchor,
+        }
     }
 
-    /// Returns the recorded seconds that a pass of `pass_s` wall seconds replays.
+    /// Returns the recorded seconds that a pass of `pass_s` seconds of the trials' clock replays.
     fn replayed(&self, pass_s: f64, recorded: f64) -> f64 {
-        (pass_s / self.per_recorded_s.max(1e-3)).min(recorded)
+        (pass_s / self.clock_per_recorded_s.max(1e-3)).min(recorded)
     }
 
     /// Returns the wall seconds of the shortest trial.
@@ -115,9 +123,14 @@ fn at_best_calibrated(calibrated_s: f64, seconds: f64) -> f64 {
 /// Fits a race into `budget_s` wall seconds. `recorded` is the length of the recording from the begin of the trials, in
 /// seconds; `written` returns the ratio of [`crate::slice::Profile::written`] for a slice of the given seconds.
 pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64, written: &dyn Fn(f64) -> f64) -> Fit {
-    let pass_s = (budget_s / WANTED_TRIALS - c.fixed_s).clamp(LEAST_PASS_S, MOST_PASS_S);
+    let affordable_s = (budget_s / WANTED_TRIALS - c.fixed_s) / c.per_recorded_s.max(1e-3);
+    let pass_s = (affordable_s * c.clock_per_recorded_s).clamp(LEAST_PASS_S, MOST_PASS_S);
     let seconds = at_best_calibrated(c.seconds, c.replayed(pass_s, recorded));
-    let of = |seconds: f64| Fit { seconds, trial_s: c.fixed_s + c.per_recorded_s * seconds };
+    let of = |seconds: f64| Fit {
+        seconds,
+        trial_s: c.fixed_s + c.per_recorded_s * seconds,
+        pass_s: c.clock_per_recorded_s * seconds,
+    };
     let off = |seconds: f64| (written(seconds) - 1.0).abs();
     if off(seconds) <= BURSTY {
         return of(seconds);
@@ -130,10 +143,10 @@ pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64, written: &dyn F
 }
 
 impl Fit {
-    /// Returns the seconds after which a trial's pass ends, however much of the work is done: a setting that
+    /// Returns the seconds, on the trials' clock, after which a pass ends, however much of the work is done: a setting that
     /// slow cannot win.
     pub fn longest_s(&self) -> f64 {
-        SLOW * self.trial_s
+        SLOW * self.trial_s.max(self.pass_s)
     }
 
     /// Returns the time after which a trial is stopped.
@@ -183,7 +196,13 @@ mod tests {
     use crate::slice::Slice;
 
     fn calibration(fixed_s: f64, per_recorded_s: f64) -> Calibration {
-        Calibration { seconds: CALIBRATION_S, fixed_s, per_recorded_s, anchor: None }
+        Calibration {
+            seconds: CALIBRATION_S,
+            fixed_s,
+            per_recorded_s,
+            clock_per_recorded_s: per_recorded_s,
+            anchor: None,
+        }
     }
 
     #[test]
@@ -238,6 +257,23 @@ mod tests {
         // If the replay is faster or slower than the recording, the slice changes accordingly.
         let f = fit(&calibration(1.0, 0.5), 100.0, 30.0, &|_| 1.0);
         assert_eq!((f.seconds, f.trial_s), (2.0 * LEAST_PASS_S, 1.0 + LEAST_PASS_S));
+    }
+
+    /// A pass on the virtual clock takes less time of this machine.
+    #[test]
+    fn a_pass_is_as_long_as_needed_on_the_trials_clock() {
+        let of = |per_recorded_s, budget_s| {
+            let c = Calibration { per_recorded_s, clock_per_recorded_s: 1.0, ..calibration(1.0, 1.0) };
+            fit(&c, budget_s, 60.0, &|_| 1.0)
+        };
+        let quick = of(0.25, 100.0);
+        assert!((quick.seconds - (100.0 / WANTED_TRIALS - 1.0) / 0.25).abs() < 1e-9, "{quick:?}");
+        assert!(
+            (quick.trial_s - 100.0 / WANTED_TRIALS).abs() < 1e-9 && quick.pass_s > 2.0 * quick.trial_s,
+            "{quick:?}"
+        );
+        assert_eq!(of(0.01, 400.0).seconds, MOST_PASS_S);
+        assert_eq!(of(2.0, 100.0).seconds, CALIBRATION_S);
     }
 
     #[test]

@@ -334,6 +334,7 @@ mod tests {
             dirty_bytes: 64 << 20,
             ashift: None,
             device: Device::none(),
+            costs: None,
             on: None,
             stated: Settings::new(),
             seed: 1,
