@@ -180,6 +180,12 @@ void pw_fault_settle(void);
 /* vdev.c: the configuration of a root vdev of these groups, for the library */
 nvlist_t *pw_root_vdev(const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift);
 
+/*
+ * Detaches the replaced vdevs whose successors have all data. The library does so only after a scan: if the process was
+ * killed between the end of a resilver and the detachment, both vdevs would remain until the next scrub.
+ */
+void pw_vdev_finish_replacements(spa_t *spa);
+
 /* dataset.c */
 void pw_objset_disown(objset_t *os, const void *tag);
 

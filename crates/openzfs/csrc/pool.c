@@ -176,18 +176,26 @@ load_aux(spa_t *spa, spa_aux_vdev_t *sav, const aux_t *aux, const char *const *p
  * (sav_label_sync), because that would make the label of a spare in use one of an available spare.
  */
 static void
-add_aux_vdevs(const char *name, const char *const *paths, size_t npaths)
+add_aux_vdevs(spa_t *spa, const char *const *paths, size_t npaths)
 {
 	static const aux_t spares = { ZPOOL_CONFIG_SPARES, spa_load_spares };
 	static const aux_t cache = { ZPOOL_CONFIG_L2CACHE, spa_load_l2cache };
+
+	(void) load_aux(spa, &spa->spa_spares, &spares, paths, npaths);
+	if (load_aux(spa, &spa->spa_l2cache, &cache, paths, npaths))
+		spa_async_request(spa, SPA_ASYNC_L2CACHE_REBUILD);
+}
+
+static void
+complete_import(const char *name, const char *const *paths, size_t npaths)
+{
 	spa_t *spa;
 
 	if (spa_open(name, &spa, FTAG) != 0)
 		return;
 	if (spa_writeable(spa)) {
-		(void) load_aux(spa, &spa->spa_spares, &spares, paths, npaths);
-		if (load_aux(spa, &spa->spa_l2cache, &cache, paths, npaths))
-			spa_async_request(spa, SPA_ASYNC_L2CACHE_REBUILD);
+		add_aux_vdevs(spa, paths, npaths);
+		pw_vdev_finish_replacements(spa);
 	}
 	spa_close(spa, FTAG);
 }
@@ -210,7 +218,7 @@ pw_pool_import(const char *name, const char *const *paths, size_t npaths, int re
 	fnvlist_free(config);
 	fnvlist_free(props);
 	if (error == 0)
-		add_aux_vdevs(name, paths, npaths);
+		complete_import(name, paths, npaths);
 	return (error);
 }
 

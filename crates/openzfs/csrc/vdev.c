@@ -237,6 +237,38 @@ substitution(const vdev_t *vd)
 	return (is_type(vd, VDEV_TYPE_REPLACING) ? PW_REPLACING : is_type(vd, VDEV_TYPE_SPARE) ? PW_SPARE : 0);
 }
 
+static int
+is_any_replaced(const vdev_t *vd)
+{
+	int found = is_type(vd, VDEV_TYPE_REPLACING);
+	for (uint64_t i = 0; i < vd->vdev_children && !found; i++)
+		found = is_any_replaced(vd->vdev_child[i]);
+	return (found);
+}
+
+static int
+is_detaching(spa_t *spa)
+{
+	mutex_enter(&spa->spa_async_lock);
+	int detaching = (spa->spa_async_tasks & SPA_ASYNC_RESILVER_DONE) != 0 || spa->spa_async_thread != NULL;
+	mutex_exit(&spa->spa_async_lock);
+	return (detaching);
+}
+
+void
+pw_vdev_finish_replacements(spa_t *spa)
+{
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	int replaced = is_any_replaced(spa->spa_root_vdev);
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	if (!replaced)
+		return;
+	spa_async_request(spa, SPA_ASYNC_RESILVER_DONE);
+	/* The library starts the thread that detaches them after a transaction group. */
+	while (is_detaching(spa))
+		txg_wait_synced(spa_get_dsl(spa), 0);
+}
+
 /* The size of a file that is not open is that of the smallest other file of its mirror or raidz. */
 static uint64_t
 size_of(const vdev_t *vd, uint64_t least)

@@ -112,7 +112,8 @@ impl Pool {
     }
 
     /// Imports the pool in these files, which must be all of its files. Spares and cache vdevs that are not named are used if they
-    /// are at their last places. A read-only import does not change the files.
+    /// are at their last places, and so are files whose detachment was interrupted. A replacement that is complete except for the
+    /// detachment of the old file is finished. A read-only import does not change the files.
     ///
     /// # Errors
     /// As [`Pool::import_with`].
@@ -148,9 +149,26 @@ impl Pool {
         let logs = RwLock::new(());
         let inner = Inner { name: c_name, engine, files: files.into(), logs, readonly, exported: false };
         let pool = Pool { inner: Arc::new(inner) };
-        pool.lock_auxiliary_files()?;
+        pool.lock_found_files()?;
         pool.sort_files()?;
         Ok(pool)
+    }
+
+    /// Locks the files that were not named at the import, and that the library has found at the places that the pool records:
+    /// those of spares and cache vdevs, and of a vdev whose detachment was interrupted, which has no valid label.
+    fn lock_found_files(&self) -> Result<()> {
+        let leaves = self.leaves()?;
+        let mut files = self.inner.files();
+        for leaf in leaves.iter().filter(|leaf| leaf.raw.readable != 0) {
+            if files.iter().any(|file| leaf.is_at(&file.path)) {
+                continue;
+            }
+            let path = leaf.path.clone();
+            let file = fs::OpenOptions::new().read(true).write(!self.is_readonly()).open(&path);
+            let file = lock(file.map_err(|why| host("opening", &path, why))?, &path)?;
+            files.extend(OpenFile::all((vec![path], vec![file]), [leaf.is_auxiliary()])?);
+        }
+        Ok(())
     }
 
     /// Returns the name of the pool in `file`, from its label.

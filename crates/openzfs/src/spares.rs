@@ -1,15 +1,13 @@
 //! Hot spares, and the order of a pool's files: those of auxiliary vdevs, which are available spares and cache vdevs, are last.
 
-use std::fs;
 use std::path::PathBuf;
 
 use poolwright_host::quoted;
 
 use crate::c_text::c_paths;
 use crate::changed::{LABEL_BYTES, OpenFile};
-use crate::error::{check, host};
+use crate::error::check;
 use crate::leaf::Leaf;
-use crate::new_files::lock;
 use crate::{Error, Pool, Result, VdevError, ffi};
 
 /// Moves the files of auxiliary vdevs to the end.
@@ -85,23 +83,6 @@ impl Pool {
     pub(crate) fn sort_files(&self) -> Result<()> {
         let leaves = self.leaves()?;
         sort_by_use(&mut self.inner.files(), &leaves);
-        Ok(())
-    }
-
-    /// Locks the files of spares and cache vdevs that were not named at the import, and that the library has found at the places
-    /// that the pool records.
-    pub(crate) fn lock_auxiliary_files(&self) -> Result<()> {
-        let leaves = self.leaves()?;
-        let mut files = self.inner.files();
-        for leaf in leaves.iter().filter(|leaf| leaf.is_auxiliary() && leaf.raw.readable != 0) {
-            if files.iter().any(|file| leaf.is_at(&file.path)) {
-                continue;
-            }
-            let path = leaf.path.clone();
-            let file = fs::OpenOptions::new().read(true).write(true).open(&path);
-            let file = lock(file.map_err(|why| host("opening", &path, why))?, &path)?;
-            files.extend(OpenFile::all((vec![path], vec![file]), [true])?);
-        }
         Ok(())
     }
 }

@@ -29,6 +29,13 @@ fn registered(p: &Mounted) -> BTreeSet<String> {
     entry["files"].as_array().unwrap().iter().map(name).collect()
 }
 
+/// The names of the files that the pool's process has open.
+fn used(p: &Mounted) -> BTreeSet<String> {
+    let (_, status) = p.status();
+    let files = status["info"]["files"].as_array().unwrap().clone();
+    files.iter().map(|file| file.as_str().unwrap().rsplit_once('/').unwrap().1.to_owned()).collect()
+}
+
 fn names(text: &str) -> BTreeSet<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
@@ -218,6 +225,7 @@ fn a_pool_survives_a_kill_of_its_process() {
             status["info"]["scan"]["state"].as_str() != Some("scanning")
         });
         is_sound(&p);
+        until("the registry has the pool's files", || registered(&p) == used(&p));
     }
 }
 

@@ -86,13 +86,22 @@ fn check_new_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Opens a pool once, which replays what a killed process left in its intent logs, and registers its files. Returns its
-/// datasets and snapshots. `options.files` are ignored: the files are those of `found`.
+/// An imported pool.
+#[derive(Clone, Debug)]
+pub struct ImportedPool {
+    /// The files that it uses. If its last process was killed while it detached a file, these are not always those found.
+    pub files: Vec<PathBuf>,
+    /// Its datasets and snapshots.
+    pub datasets: Vec<DatasetInfo>,
+}
+
+/// Opens a pool once, which completes what a killed process left in its intent logs or did not finish, and registers its files.
+/// `options.files` are ignored: the files are those of `found`.
 ///
 /// # Errors
 /// [`FindError::Destroyed`] unless `destroyed`; [`FindError::Incomplete`]; [`Error::OtherRegistered`] if the registry has
 /// another pool of this name; otherwise as [`PoolConnection::once`].
-pub fn import(found: &FoundPool, destroyed: bool, options: ConnectOptions) -> Result<Vec<DatasetInfo>> {
+pub fn import(found: &FoundPool, destroyed: bool, options: ConnectOptions) -> Result<ImportedPool> {
     if found.state == State::Destroyed && !destroyed {
         let (pool, file) = (found.pool.clone(), found.files[0].clone());
         return Err(FindError::Destroyed { pool, file }.into());
@@ -103,10 +112,14 @@ pub fn import(found: &FoundPool, destroyed: bool, options: ConnectOptions) -> Re
     }
     refuse_other_registered(&found.pool, &found.files)?;
     let options = ConnectOptions { files: found.files.clone(), ..options };
-    let datasets = PoolConnection::once(&found.pool, options, &Request::List)?;
+    let mut connection = PoolConnection::open(&found.pool, options)?;
+    let datasets = connection.ask(&Request::List);
+    let info = connection.ask::<PoolInfo>(&Request::Status);
+    connection.finish()?;
+    let imported = ImportedPool { files: info?.files, datasets: datasets? };
     let last_scrub = registry::find(&found.pool)?.and_then(|entry| entry.last_scrub);
-    registry::save(&Entry { pool: found.pool.clone(), files: found.files.clone(), last_scrub })?;
-    Ok(datasets)
+    registry::save(&Entry { pool: found.pool.clone(), files: imported.files.clone(), last_scrub })?;
+    Ok(imported)
 }
 
 /// Fails if the registry has a pool of this name in other files, at least one of which exists.

@@ -58,6 +58,7 @@ impl LocalPool {
             faults: Mutex::default(),
         };
         local.note_detached();
+        local.register_found();
         local
     }
 

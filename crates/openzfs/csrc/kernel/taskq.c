@@ -276,10 +276,26 @@ thread_count(const char *name, int threads, uint_t flags)
 	return (kind_of_name(name) == VDEV ? MAX(threads, pw_vdev_threads) : threads);
 }
 
+/*
+ * vdev_validate() creates a queue to validate the children of a vdev in parallel; without one, it validates them in the
+ * calling thread. A queue's thread does not hold the configuration lock, so vdev_validate() would accept labels of any
+ * txg there, instead of those up to the last synced one. If a process was killed after a txg wrote half of the labels
+ * and before it wrote its uberblock, the newest label of a vdev that a detachment makes top-level has a GUID that the
+ * pool's configuration does not contain: OpenZFS would fault this vdev and go on with the one that was being detached.
+ */
+static int
+is_serial(const char *name)
+{
+	return (strcmp(name, "vdev_validate") == 0);
+}
+
+/* Returns NULL if the calling thread is to do the tasks. */
 taskq_t *
 taskq_create(const char *name, int threads, pri_t priority, int least, int most, uint_t flags)
 {
 	(void) priority; (void) least; (void) most;
+	if (is_serial(name))
+		return (NULL);
 	taskq_t *tq = kmem_zalloc(sizeof (*tq), KM_SLEEP);
 	int n = thread_count(name, threads, flags);
 

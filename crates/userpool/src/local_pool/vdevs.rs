@@ -104,6 +104,16 @@ impl LocalPool {
         has_forgotten
     }
 
+    /// Adds files that the engine has found at the import to the registry's entry. An error is left to the next change: the
+    /// engine finds these files again.
+    pub(super) fn register_found(&self) {
+        let files = self.pool.files();
+        let Ok(Some(entry)) = registry::find(self.pool.name()) else { return };
+        if files.len() > entry.files.len() && entry.files.iter().all(|file| files.contains(file)) {
+            let _ = self.register(&files);
+        }
+    }
+
     /// Writes the pool's files to its entry in the registry, if that is an entry of this pool. Files of the entry that are
     /// missing and belong to the pool stay in it.
     fn register(&self, files: &[PathBuf]) -> Answer<()> {

@@ -11,7 +11,7 @@ use poolwright_userpool::LockOwner;
 use poolwright_userpool::find::{self, Selection};
 use poolwright_userpool::json_output::{ClosedPool, ImportResult};
 use poolwright_userpool::label;
-use poolwright_userpool::lifecycle::{self, ExportedPool};
+use poolwright_userpool::lifecycle::{self, ExportedPool, ImportedPool};
 
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 use crate::failure::{Usage, hint};
@@ -65,10 +65,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Selection::Files(files) => find::pool_of(&files)?,
     };
     let options = PoolFiles { pool_file: Vec::new(), force: args.force };
-    let datasets = lifecycle::import(&found, args.destroyed, (&options).into())?;
-    let (pool, files) = (&found.pool, &found.files);
+    let ImportedPool { files, datasets } = lifecycle::import(&found, args.destroyed, (&options).into())?;
+    let pool = found.pool;
     if args.json {
-        let (pool, files) = (pool.clone(), files.clone());
         print_json(&ImportResult::Imported { pool, files, datasets })?;
         return Ok(0);
     }
