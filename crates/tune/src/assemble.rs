@@ -13,7 +13,7 @@ use crate::race::Outcome;
 use crate::roles::{Files, dataset_location};
 use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
-use crate::{Result, database, evidence, headline, machine, memory, repeat, track_record};
+use crate::{Result, database, direct, evidence, headline, machine, memory, repeat, track_record};
 
 /// The smallest improvement of the objective that justifies rewriting the files: 3 % (docs/method.md, "The
 /// decision").
@@ -58,6 +58,9 @@ impl Tuner<'_> {
             notes.push(simpler.clone());
         }
         notes.extend(rewriting(&recommended, files));
+        let layout = self.inventory.found.as_ref().map(|found| found.layout.name);
+        let by_database = (layout == Some("mariadb")).then_some("innodb_flush_method=fsync");
+        notes.extend(direct::note(self.events_of(roles), today, self.release(), by_database));
         let location = dataset_location(&self.inventory, &self.request.dir, name);
         plan::Role {
             role: name.to_owned(),
