@@ -219,6 +219,50 @@ fn a_durable_direct_write_is_written_once() {
     assert!(back == bytes(0, 1 << 20, 2));
 }
 
+/// Threads read and write whole records of one file, direct and not, while transaction groups end: each record is read as one write.
+#[test]
+fn concurrent_requests_of_both_kinds() {
+    const RECORDS: u64 = 64;
+    let dir = tempfile::tempdir().unwrap();
+    let pool = Pool::create(engine(), &Spec::single("threads", dir.path().join("v"), 12)).unwrap();
+    for compression in ["off", "lz4"] {
+        let pairs = [("recordsize", "16K"), ("compression", compression)];
+        let ds = pool.create_dataset(compression, &settings(&pairs)).unwrap();
+        let file = ds.create_file("f").unwrap();
+        file.write_at(0, &vec![1; (RECORDS * PIECE) as usize]).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let (file, pool) = (file.clone(), &pool);
+                scope.spawn(move || {
+                    let (mut state, mut buf) = (thread, vec![0; 2 * PIECE as usize]);
+                    for n in 0..1500u64 {
+                        let draw = mix(&mut state);
+                        let file = if draw & 1 == 0 { file.clone().into_direct() } else { file.clone() };
+                        let at = (draw >> 8) % (RECORDS - 1) * PIECE;
+                        match draw >> 4 & 7 {
+                            0..=2 => file.write_at(at, &vec![(1 + n % 250) as u8; PIECE as usize]).unwrap(),
+                            3 => file.write_sync_at(at, &vec![7; 2 * PIECE as usize]).unwrap(),
+                            _ => {
+                                assert_eq!(file.read_at(at, &mut buf).unwrap(), buf.len());
+                                for record in buf.chunks(PIECE as usize) {
+                                    assert!(record[0] != 0 && record.iter().all(|byte| *byte == record[0]));
+                                }
+                            }
+                        }
+                        if n % 100 == 99 {
+                            pool.kick().unwrap();
+                        }
+                    }
+                });
+            }
+        });
+    }
+    let counters = pool.io_stats().unwrap();
+    assert!(counters.direct_read_count > 100 && counters.direct_write_count > 1000, "{counters:?}");
+    pool.scrub().unwrap();
+    assert_eq!(pool.stats().unwrap().checksum_errors, 0);
+}
+
 #[test]
 fn blocks_that_are_being_freed() {
     let dir = tempfile::tempdir().unwrap();
