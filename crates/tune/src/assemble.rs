@@ -6,6 +6,7 @@ use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
 use poolwright_replay::Capture;
 
 use crate::candidates::difference;
+use crate::direct::Release;
 use crate::groups::Group;
 use crate::objective::Metrics;
 use crate::plan::{self, Plan, Settings, Verdict};
@@ -91,7 +92,13 @@ impl Tuner<'_> {
         let database = self.database_settings();
         let (device_ashift, why) = recommended_ashift(&self.request.dir);
         let subject = self.subject();
-        let memory = memory::advise(&self.trace, &roles, &self.request.device, &self.request.stop)?;
+        let memory = memory::advise(
+            &self.trace,
+            &roles,
+            &self.request.device,
+            self.release() != Release::Cached,
+            &self.request.stop,
+        )?;
         // The advice comes last: if the user interrupts its trials, the rest of the plan is complete.
         let advice = self.published_advice()?;
         let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
