@@ -6,7 +6,7 @@ use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
 use poolwright_replay::Capture;
 
 use crate::candidates::difference;
-use crate::direct::Release;
+use crate::direct::DirectIo;
 use crate::groups::Group;
 use crate::objective::Metrics;
 use crate::plan::{self, Plan, Settings, Verdict};
@@ -61,7 +61,7 @@ impl Tuner<'_> {
         notes.extend(rewriting(&recommended, files));
         let layout = self.inventory.found.as_ref().map(|found| found.layout.name);
         let by_database = (layout == Some("mariadb")).then_some("innodb_flush_method=fsync");
-        notes.extend(direct::note(self.events_of(roles), today, self.release(), by_database));
+        notes.extend(direct::note(self.events_of(roles), today, self.direct_io(), by_database));
         let location = dataset_location(&self.inventory, &self.request.dir, name);
         plan::Role {
             role: name.to_owned(),
@@ -96,7 +96,7 @@ impl Tuner<'_> {
             &self.trace,
             &roles,
             &self.request.device,
-            self.release() != Release::Cached,
+            self.direct_io() != DirectIo::Cached,
             &self.request.stop,
         )?;
         // The advice comes last: if the user interrupts its trials, the rest of the plan is complete.

@@ -22,7 +22,7 @@ pub(crate) fn is_past_arc(event: &Event, settings: &Settings) -> bool {
 
 /// How OpenZFS treats `O_DIRECT` where the database's files are, or will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Release {
+pub(crate) enum DirectIo {
     /// Before 2.3: through the ARC.
     Cached,
     /// 2.3: past the ARC; with `direct=disabled`, through it.
@@ -31,18 +31,18 @@ pub(crate) enum Release {
     Uncached,
 }
 
-impl Release {
+impl DirectIo {
     /// `module` is the version of the kernel's module, if that has the dataset. Without a dataset, the release is that of the engine.
-    pub fn of(current: &Current, module: Option<&str>) -> Release {
+    pub fn of(current: &Current, module: Option<&str>) -> DirectIo {
         if current.dataset.is_none() {
-            return Release::Bypass;
+            return DirectIo::Bypass;
         }
         if current.value("direct").is_none() {
-            return Release::Cached;
+            return DirectIo::Cached;
         }
         let mut numbers = module.unwrap_or("2.3").split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if version >= (2, 4) { Release::Uncached } else { Release::Bypass }
+        if version >= (2, 4) { DirectIo::Uncached } else { DirectIo::Bypass }
     }
 
     /// Returns the other value of `direct` to try for files with these events; `None` if it would change nothing there.
@@ -55,7 +55,7 @@ impl Release {
             Some("disabled") => "standard",
             _ => "disabled",
         };
-        let any = self == Release::Bypass && events.any(|event| event.flags.contains(Flags::DIRECT));
+        let any = self == DirectIo::Bypass && events.any(|event| event.flags.contains(Flags::DIRECT));
         any.then(|| Settings::from([("direct".to_owned(), other.to_owned())]))
     }
 }
@@ -65,18 +65,18 @@ impl Release {
 pub(crate) fn note<'a>(
     events: impl Iterator<Item = &'a Event>,
     today: &Settings,
-    release: Release,
+    release: DirectIo,
     by_database: Option<&str>,
 ) -> Option<String> {
     let reads: Vec<&Event> = events.filter(|event| event.op == Op::Read && event.len > 0).collect();
     let direct: Vec<&Event> = reads.iter().copied().filter(|event| is_past_arc(event, today)).collect();
     let share = direct.len() as f64 / reads.len().max(1) as f64;
-    if share < NOTABLE || release == Release::Cached {
+    if share < NOTABLE || release == DirectIo::Cached {
         return None;
     }
     let costs =
         RECORDSIZES.map(|size| format!("{:.1} with {}", amplification(&direct, size), format_size(size)));
-    let property = (release == Release::Bypass).then_some("direct=disabled");
+    let property = (release == DirectIo::Bypass).then_some("direct=disabled");
     let remedies: Vec<&str> = property.into_iter().chain(by_database).collect();
     let remedies = match remedies.as_slice() {
         [] => String::new(),
@@ -125,19 +125,19 @@ mod tests {
     fn the_note_states_the_cost_and_the_remedies_of_the_release() {
         let events: Vec<Event> = (0..100).map(|n| read(n * 16384, 16384, Flags::DIRECT)).collect();
         let of = |release| note(events.iter(), &Settings::new(), release, Some("innodb_flush_method=fsync"));
-        let note_23 = of(Release::Bypass).unwrap();
+        let note_23 = of(DirectIo::Bypass).unwrap();
         assert!(note_23.contains("1.0 with 16K") && note_23.contains("8.0 with 128K"), "{note_23}");
         assert!(note_23.contains("direct=disabled or innodb_flush_method=fsync"), "{note_23}");
-        let note_24 = of(Release::Uncached).unwrap();
+        let note_24 = of(DirectIo::Uncached).unwrap();
         assert!(!note_24.contains("direct=disabled") && note_24.contains("fsync"), "{note_24}");
-        assert_eq!(of(Release::Cached), None);
-        assert_eq!(note(events.iter(), &settings("disabled"), Release::Bypass, None), None);
+        assert_eq!(of(DirectIo::Cached), None);
+        assert_eq!(note(events.iter(), &settings("disabled"), DirectIo::Bypass, None), None);
 
-        let refined = |release: Release, today: &Settings| release.refinement(events.iter(), today);
-        assert_eq!(refined(Release::Bypass, &Settings::new()), Some(settings("disabled")));
-        assert_eq!(refined(Release::Bypass, &settings("disabled")), Some(settings("standard")));
-        assert_eq!(refined(Release::Uncached, &Settings::new()), None);
+        let refined = |release: DirectIo, today: &Settings| release.refinement(events.iter(), today);
+        assert_eq!(refined(DirectIo::Bypass, &Settings::new()), Some(settings("disabled")));
+        assert_eq!(refined(DirectIo::Bypass, &settings("disabled")), Some(settings("standard")));
+        assert_eq!(refined(DirectIo::Uncached, &Settings::new()), None);
         let plain = [read(0, 4096, Flags::default())];
-        assert_eq!(Release::Bypass.refinement(plain.iter(), &Settings::new()), None);
+        assert_eq!(DirectIo::Bypass.refinement(plain.iter(), &Settings::new()), None);
     }
 }

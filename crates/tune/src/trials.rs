@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use crate::Result;
 use crate::candidates::{assignments, difference, grid, same, with};
 use crate::current::Current;
-use crate::direct::Release;
+use crate::direct::DirectIo;
 use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, PAIRS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan::{self, TrialPoolLoad};
@@ -68,10 +68,10 @@ impl Tuner<'_> {
                 dirty_bytes: self.request.dirty_bytes,
                 device: self.request.device.clone(),
                 txg_timeout_s: 5,
-                tunables: match self.release() {
+                tunables: match self.direct_io() {
                     // The engine has direct I/O, the database's OpenZFS has not.
-                    Release::Cached => BTreeMap::from([("zfs_dio_enabled".to_owned(), 0)]),
-                    Release::Bypass | Release::Uncached => BTreeMap::new(),
+                    DirectIo::Cached => BTreeMap::from([("zfs_dio_enabled".to_owned(), 0)]),
+                    DirectIo::Bypass | DirectIo::Uncached => BTreeMap::new(),
                 },
             }),
             Some(on) => {
@@ -184,7 +184,7 @@ impl Tuner<'_> {
             reference.trials.extend(self.calibrated.take());
         }
         let mut refinements = grid(name).refinement_settings();
-        refinements.extend(self.release().refinement(self.events_of(roles), &today));
+        refinements.extend(self.direct_io().refinement(self.events_of(roles), &today));
         let hindrance = without_hindrance(forecast, &today, &refinements)?;
         let criteria = self.request.criteria();
         let others = self.settings_so_far();

@@ -15,7 +15,7 @@ use poolwright_replay::{Capture, KernelPoolOptions};
 use poolwright_trace::{Event, Trace};
 
 use crate::current::Current;
-use crate::direct::Release;
+use crate::direct::DirectIo;
 use crate::findings::Findings;
 use crate::fit::{Calibration, Fit};
 use crate::groups::Group;
@@ -193,13 +193,13 @@ impl Tuner<'_> {
             txg_ns: 5_000_000_000,
             device: self.request.device.clone(),
             cores: std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64),
-            direct_io: self.release() != Release::Cached,
+            direct_io: self.direct_io() != DirectIo::Cached,
         }
     }
 
     /// How OpenZFS treats `O_DIRECT` where the database is.
-    pub(crate) fn release(&self) -> Release {
-        Release::of(&self.current, poolwright_host::kernel::zfs_module_version().as_deref())
+    pub(crate) fn direct_io(&self) -> DirectIo {
+        DirectIo::of(&self.current, poolwright_host::kernel::zfs_module_version().as_deref())
     }
 
     /// The recorded events of these roles' files.
