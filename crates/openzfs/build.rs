@@ -39,6 +39,7 @@ const SOURCES: &[&str] = &[
     "xattr",
     "file",
     "clone",
+    "direct",
     "blocks",
     "log",
     "replay",
@@ -202,6 +203,7 @@ const SIGNATURES: &[(&str, &str, &str, &str)] = &[
     ("sys/dmu.h", "dmu_tx_hold_clone_by_dnode(", "blksz", "PW_HOLD_CLONE_HAS_BLKSZ"),
     ("sys/dsl_dataset.h", "dsl_dataset_clone(", "origin", "PW_HAS_DSL_DATASET_CLONE"),
     ("sys/dmu.h", "dmu_write_by_dnode(", "flags", "PW_DMU_WRITE_HAS_FLAGS"),
+    ("sys/dmu.h", "dmu_read_by_dnode(", "dmu_flags_t", "PW_HAS_UNCACHED_IO"),
     ("sys/zil.h", "zil_itx_destroy(", "err", "PW_ITX_DESTROY_HAS_ERROR"),
     ("sys/zfs_context.h", "taskq_cancel_id(", "boolean_t", "PW_TASKQ_CANCEL_WAITS"),
 ];

@@ -219,6 +219,58 @@ fn direct_and_synchronous() {
     }
 }
 
+/// The same program with and without `O_DIRECT`, as with a kernel's OpenZFS.
+#[test]
+fn direct_requests_bypass_the_arc() {
+    const RECORD: usize = 128 << 10;
+    const PIECE: usize = 16 << 10;
+    for caching in MODES {
+        let Some(mut t) = mounted("bypass", caching) else { return };
+        let content = pattern(4 * RECORD, 5);
+        fs::write(t.at("f"), &content).unwrap();
+        t.again();
+        let open =
+            |flags| OpenOptions::new().read(true).write(true).custom_flags(flags).open(t.at("f")).unwrap();
+        let (direct, plain) = (open(libc::O_DIRECT), open(0));
+        let mut memory = vec![0u8; 2 * RECORD + 4096];
+        let start = memory.as_ptr().align_offset(4096);
+        let memory = &mut memory[start..start + 2 * RECORD];
+
+        let before = t.pool().io_stats().unwrap();
+        for at in (0..content.len()).step_by(PIECE) {
+            direct.read_exact_at(&mut memory[..PIECE], at as u64).unwrap();
+            assert!(memory[..PIECE] == content[at..at + PIECE]);
+        }
+        let read = t.pool().io_stats().unwrap().since(&before);
+        assert_eq!(
+            read.direct_read_bytes,
+            (8 * content.len()) as u64,
+            "{caching:?}: each piece reads its record"
+        );
+
+        memory.copy_from_slice(&pattern(2 * RECORD, 6));
+        direct.write_all_at(memory, RECORD as u64).unwrap();
+        direct.write_all_at(&memory[..PIECE], 0).unwrap();
+        let wrote = t.pool().io_stats().unwrap().since(&before);
+        assert_eq!(wrote.direct_write_bytes, 2 * RECORD as u64, "{caching:?}: only whole records");
+        let mut is = vec![0; content.len()];
+        plain.read_exact_at(&mut is, 0).unwrap();
+        let should = [&memory[..PIECE], &content[PIECE..RECORD], memory, &content[3 * RECORD..]].concat();
+        assert!(is == should, "{caching:?}");
+
+        let odd = direct.read_at(&mut memory[..512], 512);
+        if poolwright_openzfs::Engine::version().starts_with("2.3") {
+            assert_eq!(odd.unwrap_err().raw_os_error(), Some(libc::EINVAL), "{caching:?}");
+        } else {
+            assert_eq!(odd.unwrap(), 512, "{caching:?}");
+        }
+        t.dataset().set("direct", "disabled").unwrap();
+        let before = t.pool().io_stats().unwrap();
+        assert_eq!(direct.read_at(&mut memory[..PIECE], 0).unwrap(), PIECE);
+        assert_eq!(t.pool().io_stats().unwrap().since(&before).direct_read_count, 0, "{caching:?}");
+    }
+}
+
 #[test]
 fn caching_through_bypasses_the_page_cache() {
     for (caching, each) in [(Caching::Through, true), (Caching::Pages, false)] {

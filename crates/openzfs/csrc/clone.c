@@ -181,7 +181,7 @@ copy_piece(pw_node_t *in, uint64_t in_off, pw_node_t *out, uint64_t out_off, uin
 {
 	uint64_t room = *len;
 	void *bytes = umem_alloc(room, UMEM_NOFAIL);
-	int error = pw_file_read(in, in_off, bytes, room, len);
+	int error = pw_file_read(in, in_off, bytes, room, 0, len);
 	if (error == 0 && *len != 0)
 		error = pw_write_range(out, out_off, bytes, *len, 0, 0);
 	umem_free(bytes, room);

@@ -197,6 +197,10 @@ static const struct tunable { const char *name; uint64_t *wide; void *narrow; } 
 	{ "l2arc_noprefetch", NULL, &l2arc_noprefetch },
 	{ "l2arc_write_max", &l2arc_write_max, NULL },
 	{ "zfs_compressed_arc_enabled", NULL, &zfs_compressed_arc_enabled },
+	{ "zfs_dio_enabled", NULL, &pw_dio_enabled },
+#ifdef PW_HAS_UNCACHED_IO
+	{ "zfs_dio_strict", NULL, &pw_dio_strict },
+#endif
 	{ "zfs_dirty_data_max", &zfs_dirty_data_max, NULL },
 	{ "zfs_immediate_write_sz", &pw_immediate_write_sz, NULL },
 	{ "zfs_max_recordsize", NULL, &zfs_max_recordsize },

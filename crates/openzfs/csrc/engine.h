@@ -139,6 +139,14 @@ typedef struct pw_pool_stats {
 	uint32_t state;
 } pw_pool_stats_t;
 
+/* Requests of data and metadata by way, each for one block unless stated: as in a kernel's kstat `iostats`. */
+typedef struct pw_io_stats {
+	uint64_t arc_read_count, arc_read_bytes;	/* that missed the ARC */
+	uint64_t arc_write_count, arc_write_bytes;	/* whole or parts of blocks, into the ARC */
+	uint64_t direct_read_count, direct_read_bytes;
+	uint64_t direct_write_count, direct_write_bytes;
+} pw_io_stats_t;
+
 int pw_pool_create(const char *name, const pw_vdev_group_t *groups, size_t ngroups, uint32_t ashift);
 int pw_pool_import(const char *name, const char *const *paths, size_t npaths, int readonly);
 int pw_pool_export(const char *name);
@@ -146,6 +154,7 @@ int pw_pool_destroy(const char *name);	/* exports it and marks it as destroyed i
 int pw_pool_sync(const char *name);	/* waits until all writes so far are on disk in a txg */
 int pw_pool_kick(const char *name);	/* starts a txg without waiting for it */
 int pw_pool_stats(const char *name, pw_pool_stats_t *out);
+int pw_pool_io_stats(const char *name, pw_io_stats_t *out);	/* since it was imported (direct.c) */
 enum { PW_NAME_BYTES = 256, PW_HOST_BYTES = 65 };
 
 typedef struct pw_label {		/* the contents of a file's best label */
@@ -370,10 +379,12 @@ typedef struct pw_blocks {		/* the space of a file's blocks */
 	uint64_t block_size, size;
 } pw_blocks_t;
 
-int pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, uint64_t *done);
-int pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync);
+/* Bits of `how`: O_DSYNC, O_DIRECT. EINVAL: O_DIRECT, and the offset or the length is not aligned to pages (direct.c). */
+enum { PW_IO_SYNC = 1, PW_IO_DIRECT = 2 };
+int pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, int how, uint64_t *done);
+int pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int how);
 /* Writes at the end of the file, as of that moment. *offset: the offset of the data. */
-int pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int sync, uint64_t *offset);
+int pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int how, uint64_t *offset);
 int pw_file_truncate(pw_node_t *node, uint64_t size);
 int pw_file_extend(pw_node_t *node, uint64_t size);	/* to at least this length */
 int pw_file_punch(pw_node_t *node, uint64_t offset, uint64_t len);

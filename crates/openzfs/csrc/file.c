@@ -10,18 +10,24 @@
 #include "kernel/cost.h"
 
 int
-pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, uint64_t *done)
+pw_file_read(pw_node_t *node, uint64_t offset, void *buf, uint64_t len, int how, uint64_t *done)
 {
 	*done = 0;
 	if (pw_node_is_dir(node))
 		return (EISDIR);
+	if (len == 0)
+		return (0);
 	zfs_locked_range_t *lock = zfs_rangelock_enter(&node->range, offset, len, RL_READER);
 	uint64_t size = node->size;
 	int error = 0;
-	if (offset < size) {
+	if (offset < size && (error = pw_direct_setup(node, 0, offset, len, &how)) == 0) {
 		uint64_t n = MIN(len, size - offset);
-		error = dmu_read_by_dnode(node->dn, offset, n, buf, DMU_READ_PREFETCH);
-		pw_cost_copy(n);
+		if (how & PW_VIA_DIRECT) {
+			error = pw_direct_read(node, offset, buf, n, how);
+		} else {
+			error = dmu_read_by_dnode(node->dn, offset, n, buf, pw_dmu_flags(how));
+			pw_cost_copy(n);
+		}
 		if (error == 0)
 			*done = n;
 		else if (error == ECKSUM)
@@ -56,17 +62,24 @@ set_size_in_memory(pw_node_t *node, uint64_t size)
 }
 
 #ifdef PW_DMU_WRITE_HAS_FLAGS		/* 2.4; build.rs reads the header */
-#define	WRITE_FLAGS , DMU_READ_PREFETCH
+#define	WRITE_FLAGS , pw_dmu_flags(how)
 #else
 #define	WRITE_FLAGS
 #endif
+
+int
+pw_write_cached(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int how, dmu_tx_t *tx)
+{
+	pw_cost_copy(len);
+	return (dmu_write_by_dnode(node->dn, offset, len, buf, tx WRITE_FLAGS));
+}
 
 /*
  * Writes one transaction's worth. `grow` is the block size to set first, or 0. `end`, if not 0, is the file's length
  * afterwards: a replayed record contains a whole block, and the bytes after the end belong to records that follow.
  */
 static int
-write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t grow, uint64_t end)
+write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int how, uint64_t grow, uint64_t end)
 {
 	dmu_tx_t *tx = dmu_tx_create(node->ds->os);
 	dmu_tx_hold_sa(tx, node->sa, B_FALSE);
@@ -82,8 +95,8 @@ write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int
 			error = 0;
 	}
 	if (error == 0)
-		error = dmu_write_by_dnode(node->dn, offset, len, buf, tx WRITE_FLAGS);
-	pw_cost_copy(len);
+		error = how & PW_VIA_DIRECT ? pw_direct_write(node, offset, buf, len, how, tx) :
+		    pw_write_cached(node, offset, buf, len, how, tx);
 	if (error == 0) {
 		if (end == 0)
 			end = offset + len;
@@ -95,7 +108,7 @@ write_chunk(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int
 		mutex_exit(&node->lock);
 		error = pw_attr_touch(node, longer, tx);
 		if (error == 0)
-			pw_log_write(node, tx, offset, len, sync, size_before);
+			pw_log_write(node, tx, offset, len, how, size_before);
 		else if (longer)
 			set_size_in_memory(node, size_before);
 	}
@@ -116,14 +129,28 @@ lock_for_write(pw_node_t *node, uint64_t offset, uint64_t len)
 	}
 }
 
+/*
+ * The bytes of a direct write that go through the ARC, because it makes the file's block grow. A kernel writes the first
+ * block only, if it can take a buffer of the ARC for it.
+ */
+static uint64_t
+grown_by(pw_node_t *node, uint64_t offset, uint64_t len, uint64_t block)
+{
+	int whole = len >= block && offset >= node->size && P2PHASE(offset, block) == 0;
+	return (whole && (block >= SPA_OLD_MAXBLOCKSIZE || len < 4 * block) ? block : len);
+}
+
 static int
-write_locked(pw_node_t *node, uint64_t offset, const char *from, uint64_t len, int sync, uint64_t end)
+write_locked(pw_node_t *node, uint64_t offset, const char *from, uint64_t len, int how, uint64_t end)
 {
 	int error = 0;
 	while (len != 0 && error == 0) {
 		uint64_t n = MIN(len, DMU_MAX_ACCESS >> 1);
 		uint64_t block = wanted_block_size(node, offset + n);
-		error = write_chunk(node, offset, from, n, sync, block != node->dn->dn_datablksz ? block : 0, end);
+		int grows = block != node->dn->dn_datablksz;
+		if (grows && how & PW_VIA_DIRECT)
+			n = grown_by(node, offset, n, block);
+		error = write_chunk(node, offset, from, n, grows ? how & ~PW_VIA_DIRECT : how, grows ? block : 0, end);
 		offset += n;
 		from += n;
 		len -= n;
@@ -132,10 +159,10 @@ write_locked(pw_node_t *node, uint64_t offset, const char *from, uint64_t len, i
 }
 
 int
-pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t end)
+pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int how, uint64_t end)
 {
 	zfs_locked_range_t *lock = lock_for_write(node, offset, len);
-	int error = write_locked(node, offset, buf, len, sync, end);
+	int error = write_locked(node, offset, buf, len, how, end);
 	zfs_rangelock_exit(lock);
 	return (error);
 }
@@ -157,27 +184,31 @@ settle(pw_node_t *node, int error, int sync)
 }
 
 int
-pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync)
+pw_file_write(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int how)
 {
 	int error = pw_may_write(node, offset, len);
-	sync |= node->ds->os->os_sync == ZFS_SYNC_ALWAYS;
-	if (error == 0 && len != 0)
-		error = settle(node, pw_write_range(node, offset, buf, len, sync, 0), sync);
+	if (node->ds->os->os_sync == ZFS_SYNC_ALWAYS)
+		how |= PW_IO_SYNC;
+	if (error == 0 && len != 0 && (error = pw_direct_setup(node, 1, offset, len, &how)) == 0)
+		error = settle(node, pw_write_range(node, offset, buf, len, how, 0), how & PW_IO_SYNC);
 	return (error);
 }
 
 int
-pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int sync, uint64_t *offset)
+pw_file_append(pw_node_t *node, const void *buf, uint64_t len, int how, uint64_t *offset)
 {
 	int error = pw_may_write(node, 0, len);
-	sync |= node->ds->os->os_sync == ZFS_SYNC_ALWAYS;
+	if (node->ds->os->os_sync == ZFS_SYNC_ALWAYS)
+		how |= PW_IO_SYNC;
 	if (error != 0)
 		return (error);
 	zfs_locked_range_t *lock = zfs_rangelock_enter(&node->range, 0, UINT64_MAX, RL_WRITER);
 	*offset = node->size;
-	error = write_locked(node, *offset, buf, len, sync, 0);
+	error = len == 0 ? 0 : pw_direct_setup(node, 1, *offset, len, &how);
+	if (error == 0)
+		error = write_locked(node, *offset, buf, len, how, 0);
 	zfs_rangelock_exit(lock);
-	return (settle(node, error, sync));
+	return (settle(node, error, how & PW_IO_SYNC));
 }
 
 /*

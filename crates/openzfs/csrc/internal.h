@@ -21,6 +21,9 @@
 /* A write of this many bytes or more goes to its final place, and the log gets a pointer. Kernel default: 32K. */
 extern uint64_t pw_immediate_write_sz;
 
+/* direct.c: zfs_dio_enabled and zfs_dio_strict. */
+extern int pw_dio_enabled, pw_dio_strict;
+
 /* kernel/taskq.c: number of threads for the vdevs' requests, if more than the library's. Set before the library starts. */
 extern int pw_vdev_threads;
 
@@ -127,11 +130,38 @@ int pw_name_rename_as(pw_node_t *from, const char *name, pw_node_t *to, const ch
     pw_made_t *whiteout, uint64_t *gone);
 enum { PW_RENAME_NOREPLACE = 1, PW_RENAME_EXCHANGE = 2, PW_RENAME_WHITEOUT = 4 };
 
-/* file.c */
-int pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int sync, uint64_t end);
+/* file.c; `how` has the bits of pw_file_read() and those of pw_direct_setup() */
+int pw_write_range(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int how, uint64_t end);
+/* Writes through the ARC, within `tx`. */
+int pw_write_cached(pw_node_t *node, uint64_t offset, const void *buf, uint64_t len, int how, dmu_tx_t *tx);
 int pw_set_size(pw_node_t *node, uint64_t size, int log);
 int pw_free_range(pw_node_t *node, uint64_t offset, uint64_t len);
 int pw_may_write(pw_node_t *node, uint64_t offset, uint64_t len);
+
+/* direct.c: direct I/O. The caller has locked the range, except for the first one. */
+enum { PW_VIA_DIRECT = 256, PW_VIA_UNCACHED = 512 };
+/* Adds to `how` what the release decides about this request. EINVAL: O_DIRECT, and the request is not aligned to pages. */
+int pw_direct_setup(pw_node_t *node, int writes, uint64_t offset, uint64_t len, int *how);
+int pw_direct_read(pw_node_t *node, uint64_t offset, char *buf, uint64_t len, int how);
+int pw_direct_write(pw_node_t *node, uint64_t offset, const char *buf, uint64_t len, int how, dmu_tx_t *tx);
+
+/* Since 2.4, a request with O_DIRECT that goes through the ARC is not kept there. */
+#ifdef PW_HAS_UNCACHED_IO
+typedef dmu_flags_t pw_dmu_flags_t;
+static inline dmu_flags_t
+pw_dmu_flags(int how)
+{
+	return (how & PW_VIA_UNCACHED ? DMU_READ_PREFETCH | DMU_UNCACHEDIO : DMU_READ_PREFETCH);
+}
+#else
+typedef uint32_t pw_dmu_flags_t;
+static inline uint32_t
+pw_dmu_flags(int how)
+{
+	(void) how;
+	return (DMU_READ_PREFETCH);
+}
+#endif
 
 /* clone.c */
 int pw_clone_blocks(pw_node_t *node, uint64_t offset, uint64_t len, uint64_t block, const blkptr_t *bps, size_t nbps);
@@ -142,7 +172,7 @@ void pw_log_remove(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t obje
 void pw_log_link(pw_node_t *dir, dmu_tx_t *tx, const char *name, uint64_t object);
 void pw_log_rename(pw_node_t *from, dmu_tx_t *tx, const char *name, pw_node_t *to, const char *new_name,
     uint64_t object, uint32_t flags, const pw_made_t *whiteout);
-void pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int sync, uint64_t size_before);
+void pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int how, uint64_t size_before);
 void pw_log_clone(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, uint64_t block, const blkptr_t *bps,
     size_t nbps);
 void pw_log_punch(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len);

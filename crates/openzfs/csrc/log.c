@@ -4,7 +4,7 @@
  * when they are written.
  *
  * Writes are logged by the documented rules: with their data in the record or, from zfs_immediate_write_sz on without
- * a separate log device and always with logbias=throughput, with a pointer to their block.
+ * a separate log device and always with logbias=throughput or after direct I/O, with a pointer to their block.
  */
 
 #include <sys/stat.h>
@@ -19,6 +19,12 @@
 #include "internal.h"
 
 uint64_t pw_immediate_write_sz = 32768;
+
+#ifdef PW_HAS_UNCACHED_IO
+#define	LOG_READ	(DMU_READ_NO_PREFETCH | DMU_KEEP_CACHING)
+#else
+#define	LOG_READ	DMU_READ_NO_PREFETCH
+#endif
 
 static char *
 put_name(char *at, const char *name)
@@ -176,14 +182,14 @@ pw_log_xattr(pw_node_t *node, dmu_tx_t *tx, const char *name, const void *value,
 }
 
 static itx_wr_state_t
-how_to_log(pw_node_t *node, uint64_t len, int sync)
+how_to_log(pw_node_t *node, uint64_t len, int how)
 {
 	zilog_t *zilog = node->ds->zilog;
-	if (zilog->zl_logbias == ZFS_LOGBIAS_THROUGHPUT)
+	if (zilog->zl_logbias == ZFS_LOGBIAS_THROUGHPUT || how & PW_VIA_DIRECT)
 		return (WR_INDIRECT);
 	if (!spa_has_slogs(zilog->zl_spa) && len >= pw_immediate_write_sz)
 		return (WR_INDIRECT);
-	return (sync ? WR_COPIED : WR_NEED_COPY);
+	return (how & PW_IO_SYNC ? WR_COPIED : WR_NEED_COPY);
 }
 
 /*
@@ -199,12 +205,12 @@ in_last_block(pw_node_t *node, uint64_t offset, uint64_t len, uint64_t size_befo
 }
 
 void
-pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int sync, uint64_t size_before)
+pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int how, uint64_t size_before)
 {
 	zilog_t *zilog = node->ds->zilog;
 	if (zil_replaying(zilog, tx) || node->unlinked)
 		return;
-	itx_wr_state_t state = how_to_log(node, len, sync);
+	itx_wr_state_t state = how_to_log(node, len, how);
 	uint64_t block = node->dn->dn_datablksz, left = len;
 
 	while (left != 0) {
@@ -219,7 +225,7 @@ pw_log_write(pw_node_t *node, dmu_tx_t *tx, uint64_t offset, uint64_t len, int s
 		itx_t *itx = zil_itx_create(TX_WRITE, sizeof (lr_write_t) + (this == WR_COPIED ? n : 0));
 		lr_write_t *lr = (lr_write_t *)&itx->itx_lr;
 		if (this == WR_COPIED &&
-		    dmu_read_by_dnode(node->dn, offset, n, lr->lr_data, DMU_READ_NO_PREFETCH) != 0) {
+		    dmu_read_by_dnode(node->dn, offset, n, lr->lr_data, LOG_READ) != 0) {
 #ifdef PW_ITX_DESTROY_HAS_ERROR
 			zil_itx_destroy(itx, 0);
 #else
@@ -311,6 +317,35 @@ got_data(zgd_t *zgd, int error)
 	kmem_free(zgd, sizeof (zgd_t));
 }
 
+/* Makes the record point to the block that was written for a dirty record. The dbuf is locked. */
+static void
+point_to(zgd_t *zgd, const dbuf_dirty_record_t *dirty)
+{
+	*zgd->zgd_bp = dirty->dt.dl.dr_overridden_by;
+	if (BP_IS_HOLE(zgd->zgd_bp))
+		BP_SET_LSIZE(zgd->zgd_bp, zgd->zgd_db->db_size);	/* replay needs it */
+}
+
+/*
+ * A direct write is on its device before it is logged, though perhaps in the device's cache. Unlike a kernel's zfs_get_data(),
+ * this has the log flush that device before the record counts.
+ */
+static int
+point_to_direct(zgd_t *zgd, uint64_t txg)
+{
+	dmu_buf_impl_t *db = (dmu_buf_impl_t *)zgd->zgd_db;
+
+	mutex_enter(&db->db_mtx);
+	const dbuf_dirty_record_t *dirty = dbuf_find_dirty_eq(db, txg);
+	int direct = dirty != NULL && dirty->dt.dl.dr_diowrite;
+	if (direct)
+		point_to(zgd, dirty);
+	mutex_exit(&db->db_mtx);
+	if (direct)
+		zil_lwb_add_block(zgd->zgd_lwb, zgd->zgd_bp);
+	return (direct);
+}
+
 /*
  * The block is being written, or was written, to its final place for another record of the same txg. For this case
  * the library uses TX_WRITE2, a record without bytes that relies on the other record. It cannot rely on it: a
@@ -332,9 +367,7 @@ point_to_same(zgd_t *zgd, uint64_t txg)
 	if (dirty != NULL && dirty->dt.dl.dr_brtwrite) {
 		error = ENOENT;		/* a clone has replaced it since, whose own record follows */
 	} else if (dirty != NULL && dirty->dt.dl.dr_override_state == DR_OVERRIDDEN) {
-		*zgd->zgd_bp = dirty->dt.dl.dr_overridden_by;
-		if (BP_IS_HOLE(zgd->zgd_bp))
-			BP_SET_LSIZE(zgd->zgd_bp, zgd->zgd_db->db_size);	/* replay needs it */
+		point_to(zgd, dirty);
 		error = 0;
 	}
 	mutex_exit(&db->db_mtx);
@@ -365,6 +398,8 @@ get_indirect(pw_node_t *node, zgd_t *zgd, lr_write_t *lr, zio_t *zio)
 		return (error);
 	zgd->zgd_db = db;
 	zgd->zgd_bp = &lr->lr_blkptr;
+	if (point_to_direct(zgd, txg))
+		return (0);
 	do {
 		error = dmu_sync(zio, txg, got_data, zgd);
 		if (error == 0)
@@ -400,7 +435,7 @@ pw_log_get_data(void *arg, uint64_t gen, lr_write_t *lr, char *buf, struct lwb *
 	if (buf != NULL) {
 		zgd->zgd_lr = zfs_rangelock_enter(&node->range, lr->lr_offset, lr->lr_length, RL_READER);
 		error = lr->lr_offset >= node->size ? ENOENT :
-		    dmu_read_by_dnode(node->dn, lr->lr_offset, lr->lr_length, buf, DMU_READ_NO_PREFETCH);
+		    dmu_read_by_dnode(node->dn, lr->lr_offset, lr->lr_length, buf, LOG_READ);
 	} else {
 		error = get_indirect(node, zgd, lr, zio);
 		if (error == -1)

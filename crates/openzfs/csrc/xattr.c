@@ -63,7 +63,7 @@ get_from_dir(pw_node_t *node, const char *name, void *out, size_t room, size_t *
 	if (error != 0)
 		return (ENODATA);
 	*len = file->size;
-	error = room == 0 ? 0 : *len > room ? ERANGE : pw_file_read(file, 0, out, *len, &done);
+	error = room == 0 ? 0 : *len > room ? ERANGE : pw_file_read(file, 0, out, *len, 0, &done);
 	pw_node_release(file);
 	return (error);
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::check;
-use crate::node::{self, Entry, New, Node, NodeResult};
+use crate::node::{self, Entry, IoFlags, New, Node, NodeResult};
 use crate::{Dataset, Result, ffi};
 
 /// An open file. Offsets and lengths are in bytes. Range locks order the calls of several threads, as in a kernel.
@@ -11,6 +11,7 @@ use crate::{Dataset, Result, ffi};
 pub struct File {
     node: Node,
     name: String,
+    direct: bool,
 }
 
 /// The space of a file's blocks on disk, current after a [`crate::Pool::sync`]. Sizes are in bytes.
@@ -91,17 +92,24 @@ impl File {
     pub(crate) fn create(dataset: &Dataset, name: &str) -> Result<File> {
         let new = New { mode: libc::S_IFREG | 0o644, ..New::owned() };
         let made = dataset.root().and_then(|root| root.make(&node::name(name)?, &new));
-        Ok(File { node: named("creating the file", name, made)?, name: name.to_owned() })
+        Ok(File { node: named("creating the file", name, made)?, name: name.to_owned(), direct: false })
     }
 
     pub(crate) fn open(dataset: &Dataset, name: &str) -> Result<File> {
         let found = dataset.root().and_then(|root| root.lookup(&node::name(name)?));
-        Ok(File { node: named("opening the file", name, found)?, name: name.to_owned() })
+        Ok(File { node: named("opening the file", name, found)?, name: name.to_owned(), direct: false })
     }
 
     pub(crate) fn remove(dataset: &Dataset, name: &str) -> Result<()> {
         let removed = dataset.root().and_then(|root| root.unlink(&node::name(name)?));
         named("removing the file", name, removed).map(|_| ())
+    }
+
+    /// Returns the file as opened with `O_DIRECT`: see [`IoFlags::direct`]. Before OpenZFS 2.4, reads and writes that are not aligned to
+    /// pages then fail with `EINVAL`, unless the dataset has `direct=disabled` or `direct=always`.
+    pub fn into_direct(mut self) -> File {
+        self.direct = true;
+        self
     }
 
     /// Returns the name in the root directory.
@@ -114,12 +122,16 @@ impl File {
         &self.node
     }
 
+    fn flags(&self, sync: bool) -> IoFlags {
+        IoFlags { sync, direct: self.direct }
+    }
+
     /// Reads up to `buf.len()` bytes; fewer only at the end of the file. Returns their number.
     ///
     /// # Errors
     /// [`crate::Error::Engine`] if the library refuses.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        named("reading", &self.name, self.node.read_at(offset, buf))
+        named("reading", &self.name, self.node.read_with(offset, buf, self.flags(false)))
     }
 
     /// Writes all of `buf` to the open transaction group, which is not yet on disk.
@@ -127,7 +139,7 @@ impl File {
     /// # Errors
     /// [`crate::Error::Engine`] if the library refuses.
     pub fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        named("writing", &self.name, self.node.write_at(offset, buf, false))
+        named("writing", &self.name, self.node.write_with(offset, buf, self.flags(false)))
     }
 
     /// Writes all of `buf`, and returns when it is on disk, in the intent log or at its final place (`O_DSYNC`).
@@ -135,7 +147,7 @@ impl File {
     /// # Errors
     /// [`crate::Error::Engine`] if the library refuses.
     pub fn write_sync_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        named("writing", &self.name, self.node.write_at(offset, buf, true))
+        named("writing", &self.name, self.node.write_with(offset, buf, self.flags(true)))
     }
 
     /// Sets the length.

@@ -343,11 +343,18 @@ impl Node {
     /// # Errors
     /// The [`Errno`] of the failed call.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> NodeResult<usize> {
+        self.read_with(offset, buf, IoFlags::default())
+    }
+
+    /// Reads as [`Node::read_at`] does, with the flags of the open file.
+    ///
+    /// # Errors
+    /// `EINVAL` before OpenZFS 2.4 if the request is direct and not aligned to pages; otherwise the [`Errno`] of the failed call.
+    pub fn read_with(&self, offset: u64, buf: &mut [u8], flags: IoFlags) -> NodeResult<usize> {
         let mut done = 0;
+        let (to, len) = (buf.as_mut_ptr().cast(), buf.len() as u64);
         // SAFETY: `buf` is writable for its length.
-        checked(unsafe {
-            ffi::pw_file_read(self.raw(), offset, buf.as_mut_ptr().cast(), buf.len() as u64, &mut done)
-        })?;
+        checked(unsafe { ffi::pw_file_read(self.raw(), offset, to, len, flags.raw(), &mut done) })?;
         Ok(done as usize)
     }
 
@@ -356,10 +363,17 @@ impl Node {
     /// # Errors
     /// The [`Errno`] of the failed call.
     pub fn write_at(&self, offset: u64, buf: &[u8], sync: bool) -> NodeResult<()> {
-        // SAFETY: `buf` is readable for its length, and the callee copies it.
-        checked(unsafe {
-            ffi::pw_file_write(self.raw(), offset, buf.as_ptr().cast(), buf.len() as u64, c_int::from(sync))
-        })
+        self.write_with(offset, buf, IoFlags { sync, direct: false })
+    }
+
+    /// Writes all of `buf` with the flags of the open file.
+    ///
+    /// # Errors
+    /// `EINVAL` before OpenZFS 2.4 if the request is direct and not aligned to pages; otherwise the [`Errno`] of the failed call.
+    pub fn write_with(&self, offset: u64, buf: &[u8], flags: IoFlags) -> NodeResult<()> {
+        let (from, len) = (buf.as_ptr().cast(), buf.len() as u64);
+        // SAFETY: `buf` is readable for its length, and the callee has copied or written it when it returns.
+        checked(unsafe { ffi::pw_file_write(self.raw(), offset, from, len, flags.raw()) })
     }
 
     /// Appends to the file. Returns the offset of the data.
@@ -368,10 +382,11 @@ impl Node {
     /// The [`Errno`] of the failed call.
     pub fn append(&self, buf: &[u8], sync: bool) -> NodeResult<u64> {
         let mut offset = 0;
+        let flags = IoFlags { sync, direct: false };
         // SAFETY: as above.
         checked(unsafe {
             let from = buf.as_ptr().cast();
-            ffi::pw_file_append(self.raw(), from, buf.len() as u64, c_int::from(sync), &mut offset)
+            ffi::pw_file_append(self.raw(), from, buf.len() as u64, flags.raw(), &mut offset)
         })?;
         Ok(offset)
     }
@@ -447,6 +462,23 @@ impl Node {
     pub fn block_size(&self) -> u64 {
         // SAFETY: see `object`.
         unsafe { ffi::pw_file_block_size(self.raw()) }
+    }
+}
+
+/// The flags of an open file that decide how it is read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoFlags {
+    /// `O_DSYNC`: a write is durable when it returns.
+    pub sync: bool,
+    /// `O_DIRECT`: requests bypass the ARC where the dataset's property `direct` and their alignment allow it. The alignment of the
+    /// memory does not matter, unlike in a kernel.
+    pub direct: bool,
+}
+
+impl IoFlags {
+    fn raw(self) -> c_int {
+        let bit = |on, bit: u32| if on { bit as c_int } else { 0 };
+        bit(self.sync, ffi::PW_IO_SYNC) | bit(self.direct, ffi::PW_IO_DIRECT)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::label::{self, Label};
 use crate::new_files::{NewFiles, lock};
 use crate::raw_groups::RawGroups;
 use crate::vdev_spec::{check_groups, check_has_data};
-use crate::{Engine, Error, PoolStats, Result, Spec, VdevStats, ffi};
+use crate::{Engine, Error, IoStats, PoolStats, Result, Spec, VdevStats, ffi};
 
 /// How a pool is imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -262,6 +262,19 @@ impl Pool {
             ffi::pw_pool_stats(self.inner.name.as_ptr(), &mut raw)
         })?;
         Ok(PoolStats::from(raw))
+    }
+
+    /// Returns the requests that went through the ARC, and past it, since the pool was imported.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the library refuses.
+    pub fn io_stats(&self) -> Result<IoStats> {
+        let mut raw = ffi::pw_io_stats::default();
+        // SAFETY: see `sync`; `raw` has the C side's layout.
+        check("reading the counters of", self.name(), unsafe {
+            ffi::pw_pool_io_stats(self.inner.name.as_ptr(), &mut raw)
+        })?;
+        Ok(IoStats::from(raw))
     }
 
     /// Returns the I/O of each vdev file since it was opened.

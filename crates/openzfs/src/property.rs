@@ -96,6 +96,13 @@ pub const PROPERTIES: &[Property] = &[
         about: "what is read ahead",
     },
     Property {
+        name: "direct",
+        default: "standard",
+        values: "standard, always, disabled",
+        size: false,
+        about: "whether reads and writes with O_DIRECT bypass the ARC, or all that are aligned",
+    },
+    Property {
         name: "snapdir",
         default: "hidden",
         values: "disabled, hidden, visible",

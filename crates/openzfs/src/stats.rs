@@ -196,6 +196,28 @@ counters!(
 );
 
 counters!(
+    /// A pool's requests by way since it was imported, with the names of a kernel's kstat `iostats`.
+    IoStats from pw_io_stats {
+        /// Blocks read because they were not in the ARC.
+        arc_read_count,
+        /// Their bytes.
+        arc_read_bytes,
+        /// Blocks changed in the ARC.
+        arc_write_count,
+        /// The bytes of these changes.
+        arc_write_bytes,
+        /// Blocks read by direct I/O, each as a whole.
+        direct_read_count,
+        /// Their bytes.
+        direct_read_bytes,
+        /// Blocks written by direct I/O.
+        direct_write_count,
+        /// Their bytes.
+        direct_write_bytes,
+    }
+);
+
+counters!(
     /// Intent log traffic of one dataset since it was opened, by kind of record and by where the log blocks went.
     ZilStats from pw_zil_stats {
         /// Commits (`fsync`).

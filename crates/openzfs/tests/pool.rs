@@ -276,7 +276,7 @@ fn flip(path: &Path, at: u64) {
 
 #[test]
 fn damaged_data_is_an_error_and_never_wrong_bytes() {
-    for mirrored in [false, true] {
+    for (mirrored, direct) in [(false, false), (true, false), (false, true), (true, true)] {
         let dir = tempfile::tempdir().unwrap();
         let paths = [dir.path().join("a"), dir.path().join("b")];
         let mut words: Vec<String> = paths.iter().map(|p| format!("{}:1G", p.display())).collect();
@@ -287,7 +287,7 @@ fn damaged_data_is_an_error_and_never_wrong_bytes() {
         }
         let groups = Spec::parse_vdevs(&words).unwrap();
         let files: Vec<_> = groups.iter().flat_map(|g| g.files.iter().map(|f| f.0.clone())).collect();
-        let name = format!("damage{}", u8::from(mirrored));
+        let name = format!("damage{}{}", u8::from(mirrored), u8::from(direct));
         let pool = Pool::create(engine(), &Spec { name, ashift: 12, groups }).unwrap();
         let ds =
             pool.create_dataset("d", &settings(&[("recordsize", "16K"), ("compression", "off")])).unwrap();
@@ -300,6 +300,7 @@ fn damaged_data_is_an_error_and_never_wrong_bytes() {
         let pool = Pool::import(engine(), &files, false).unwrap();
         let ds = pool.open_dataset("d").unwrap();
         let file = ds.open_file("f").unwrap();
+        let file = if direct { file.into_direct() } else { file };
         let mut back = vec![0; 16384];
         let read = file.read_at(20 * 16384, &mut back);
         if mirrored {

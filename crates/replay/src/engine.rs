@@ -119,6 +119,19 @@ impl EngineTarget {
         *slot.write().expect("lock is not poisoned") = Some(created.clone());
         Ok(created)
     }
+
+    /// Returns the file as the recorded program had opened it. Parts of a recorded request may be less aligned than the request,
+    /// and OpenZFS 2.3 would refuse them.
+    fn opened(&self, file: u32, direct: bool, offset: u64, buf: &[u8]) -> Result<File> {
+        let file = self.file(file)?;
+        Ok(if direct && is_page_aligned(offset, buf) { file.into_direct() } else { file })
+    }
+}
+
+/// Whether direct I/O can serve a request. The alignment of the memory is the engine's matter.
+fn is_page_aligned(offset: u64, buf: &[u8]) -> bool {
+    const PAGE: u64 = 4096;
+    offset.is_multiple_of(PAGE) && (buf.len() as u64).is_multiple_of(PAGE)
 }
 
 fn name(file: u32) -> String {
@@ -144,12 +157,12 @@ impl Target for EngineTarget {
         self.file(file).map(drop)
     }
 
-    fn read(&self, file: u32, offset: u64, buf: &mut [u8], _direct: bool) -> Result<usize> {
-        Ok(self.file(file)?.read_at(offset, buf)?)
+    fn read(&self, file: u32, offset: u64, buf: &mut [u8], direct: bool) -> Result<usize> {
+        Ok(self.opened(file, direct, offset, buf)?.read_at(offset, buf)?)
     }
 
-    fn write(&self, file: u32, offset: u64, buf: &[u8], sync: bool, _direct: bool) -> Result<()> {
-        let file = self.file(file)?;
+    fn write(&self, file: u32, offset: u64, buf: &[u8], sync: bool, direct: bool) -> Result<()> {
+        let file = self.opened(file, direct, offset, buf)?;
         if sync {
             file.write_sync_at(offset, buf)?
         } else {

@@ -1,6 +1,7 @@
 //! Runs one conformance suite on every target.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use poolwright_openzfs::Device;
 use poolwright_replay::{
@@ -68,11 +69,9 @@ fn conforms(target: &dyn Target) {
     }
 }
 
-#[test]
-fn the_engine_conforms() {
-    let scratch = tempfile::tempdir().unwrap();
-    let options = EngineOptions {
-        scratch: scratch.path().to_owned(),
+fn engine_options(scratch: &Path) -> EngineOptions {
+    EngineOptions {
+        scratch: scratch.to_owned(),
         ashift: 12,
         arc_bytes: 128 << 20,
         dirty_bytes: 128 << 20,
@@ -80,7 +79,13 @@ fn the_engine_conforms() {
         txg_timeout_s: 5,
         tunables: BTreeMap::new(),
         clock: None,
-    };
+    }
+}
+
+#[test]
+fn the_engine_conforms() {
+    let scratch = tempfile::tempdir().unwrap();
+    let options = engine_options(scratch.path());
     let settings =
         BTreeMap::from([("data".to_string(), [("recordsize".to_string(), "16K".to_string())].into())]);
     let target = EngineTarget::create(&options, vec!["data".into(), "wal".into()], &settings, false).unwrap();
@@ -89,6 +94,33 @@ fn the_engine_conforms() {
     assert_eq!(target.allocated_by_role().unwrap().len(), 2);
     let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().collect();
     assert!(left.is_empty(), "the pool's file has no name while it is used: {left:?}");
+}
+
+#[test]
+fn the_engine_reads_files_opened_with_o_direct_past_the_arc() {
+    for (property, times) in [("standard", 8), ("disabled", 0)] {
+        let scratch = tempfile::tempdir().unwrap();
+        let settings = [("recordsize", "128K"), ("compression", "off"), ("direct", property)];
+        let settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).into();
+        let settings = BTreeMap::from([("data".to_string(), settings)]);
+        let target =
+            EngineTarget::create(&engine_options(scratch.path()), vec!["data".into()], &settings, false)
+                .unwrap();
+        let (record, piece) = (128 << 10, 16 << 10);
+        target.write(0, 0, &text(16 * record, 0), false, false).unwrap();
+        target.settle().unwrap();
+        // What was written is still in the dbuf cache, where direct reads find it, too.
+        target.write(0, 16 * record as u64, &text(32 << 20, 1), false, false).unwrap();
+        target.settle().unwrap();
+        let before = target.counters().unwrap().vdev.read_bytes;
+        let mut buf = vec![0; piece];
+        for at in (0..16 * record).step_by(piece) {
+            assert_eq!(target.read(0, at as u64, &mut buf, true).unwrap(), piece);
+        }
+        let read = (target.counters().unwrap().vdev.read_bytes - before) as usize;
+        println!("direct={property}: {read} bytes for {}", 16 * record);
+        assert_eq!((read + record) / (16 * record), times, "direct={property}: {read} bytes");
+    }
 }
 
 #[test]

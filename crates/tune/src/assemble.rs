@@ -6,6 +6,7 @@ use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
 use poolwright_replay::Capture;
 
 use crate::candidates::difference;
+use crate::direct::DirectIo;
 use crate::groups::Group;
 use crate::objective::Metrics;
 use crate::plan::{self, Plan, Settings, Verdict};
@@ -13,7 +14,7 @@ use crate::race::Outcome;
 use crate::roles::{Files, dataset_location};
 use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
-use crate::{Result, database, evidence, headline, machine, memory, repeat, track_record};
+use crate::{Result, database, direct, evidence, headline, machine, memory, repeat, track_record};
 
 /// The smallest improvement of the objective that justifies rewriting the files: 3 % (docs/method.md, "The
 /// decision").
@@ -58,6 +59,9 @@ impl Tuner<'_> {
             notes.push(simpler.clone());
         }
         notes.extend(rewriting(&recommended, files));
+        let layout = self.inventory.found.as_ref().map(|found| found.layout.name);
+        let by_database = (layout == Some("mariadb")).then_some("innodb_flush_method=fsync");
+        notes.extend(direct::note(self.events_of(roles), today, self.direct_io(), by_database));
         let location = dataset_location(&self.inventory, &self.request.dir, name);
         plan::Role {
             role: name.to_owned(),
@@ -88,7 +92,13 @@ impl Tuner<'_> {
         let database = self.database_settings();
         let (device_ashift, why) = recommended_ashift(&self.request.dir);
         let subject = self.subject();
-        let memory = memory::advise(&self.trace, &roles, &self.request.device, &self.request.stop)?;
+        let memory = memory::advise(
+            &self.trace,
+            &roles,
+            &self.request.device,
+            self.direct_io() != DirectIo::Cached,
+            &self.request.stop,
+        )?;
         // The advice comes last: if the user interrupts its trials, the rest of the plan is complete.
         let advice = self.published_advice()?;
         let layout = self.inventory.found.as_ref().map(|f| f.layout.name);

@@ -49,6 +49,9 @@ pub(crate) fn detect(dir: &Path, stated: &Settings) -> Current {
             Ok(DatasetState { properties, ashift }) => {
                 let compared = properties.iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
                 current.settings.extend(compared.map(|(name, value)| (name.clone(), value.clone())));
+                // Trials need another value than the default, which OpenZFS before 2.3 does not have.
+                let direct = properties.get_key_value("direct").filter(|(_, value)| *value != "standard");
+                current.settings.extend(direct.map(|(name, value)| (name.clone(), value.clone())));
                 current.source = CurrentSource::ZfsGet { dataset: source.clone() };
                 (current.all, current.ashift, current.dataset) = (properties, ashift, Some(source));
             }

@@ -11,6 +11,7 @@ pub mod candidates;
 mod contribution;
 mod current;
 pub mod database;
+mod direct;
 mod directory;
 mod error;
 pub mod evidence;

@@ -10,10 +10,11 @@ use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_mrc::{Access, Kind, Lru, Model, OpenZfs, Run};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
-use poolwright_trace::{File, Op, Trace, format_count, format_size};
+use poolwright_trace::{Event, File, Op, Trace, format_count, format_size};
 
 use crate::accesses::{Accesses, Records};
 use crate::candidates::{recordsize_and_compression, same, with};
+use crate::direct::is_past_arc;
 use crate::model::{arc, primarycache};
 use crate::plan::{EvidenceKind, Memory, Role};
 use crate::{Error, Result};
@@ -36,14 +37,22 @@ const RECORD_MEMORY: u64 = 64;
 const OVERHEAD_PER_RECORD: u64 = 1024;
 const FIXED_OVERHEAD: u64 = 24 << 20;
 
-/// The records of one role, and whether the ARC may contain them.
+/// The records of one role, whether the ARC may contain them, and the settings that say so.
 struct RoleRecords {
     records: Records,
     cached: bool,
+    settings: Settings,
 }
 
-/// Computes the miss-ratio curve of the recording with the recommended settings of `roles`.
-pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &AtomicBool) -> Result<Memory> {
+/// Computes the miss-ratio curve of the recording with the recommended settings of `roles`. With `direct_io`, reads with `O_DIRECT`
+/// bypass the ARC unless the settings say otherwise.
+pub(crate) fn advise(
+    trace: &Trace,
+    roles: &[Role],
+    device: &Device,
+    direct_io: bool,
+    stop: &AtomicBool,
+) -> Result<Memory> {
     let known: BTreeMap<&str, RoleRecords> = roles.iter().map(|r| (r.role.as_str(), records_of(r))).collect();
     let recordsizes = roles
         .iter()
@@ -54,7 +63,7 @@ pub(crate) fn advise(trace: &Trace, roles: &[Role], device: &Device, stop: &Atom
     // Roles are sorted by size, largest first: this is the recordsize of most of the data that can be cached.
     let cached = roles.iter().filter_map(|r| known.get(r.role.as_str())).find(|k| k.cached);
     let recordsize = cached.map_or(128 << 10, |k| k.records.recordsize);
-    let recording = Recording { trace, known: &known, recordsize, stop };
+    let recording = Recording { trace, known: &known, recordsize, direct_io, stop };
     let mut memory = Memory { recordsizes, host, ..Memory::default() };
     let first = recording.count_accesses()?;
     if let Some(why) = recording.uncached().or_else(|| too_short(trace, &first)) {
@@ -96,7 +105,7 @@ fn records_of(role: &Role) -> RoleRecords {
     let ratio = estimate.and_then(|e| Some(e.metrics.get("space_ratio")?.median)).unwrap_or(1.0);
     let cached = primarycache(&settings) == PrimaryCache::All;
     // Compression never makes a record larger in the ARC.
-    RoleRecords { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached }
+    RoleRecords { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached, settings }
 }
 
 fn one_recordsize(known: &BTreeMap<&str, RoleRecords>) -> Option<u64> {
@@ -147,6 +156,7 @@ struct Recording<'a> {
     known: &'a BTreeMap<&'a str, RoleRecords>,
     /// The recordsize that the model uses for its dbuf cache and its prefetch, of which it has only one.
     recordsize: u64,
+    direct_io: bool,
     stop: &'a AtomicBool,
 }
 
@@ -176,19 +186,41 @@ impl Recording<'_> {
         self.trace.files.iter().map(cached).collect()
     }
 
-    /// Explains why there is no curve if `primarycache` excludes most of the reads from the ARC.
+    /// Whether each event bypasses the ARC because of `O_DIRECT`.
+    fn direct(&self) -> impl Fn(&Event) -> bool {
+        let of = |file: &File| self.known.get(file.role.as_str()).map(|known| &known.settings);
+        let settings: Vec<Option<&Settings>> = self.trace.files.iter().map(of).collect();
+        let none = Settings::new();
+        move |event| {
+            let of = settings.get(event.file as usize).copied().flatten().unwrap_or(&none);
+            self.direct_io && event.op == Op::Read && is_past_arc(event, of)
+        }
+    }
+
+    /// Explains why there is no curve if `primarycache` or `O_DIRECT` excludes most of the reads from the ARC.
     fn uncached(&self) -> Option<String> {
-        let cached = self.cached();
-        let reads = |wanted: bool| {
-            let events = self.trace.events.iter().filter(|e| e.op == Op::Read);
-            events.filter(|e| cached.get(e.file as usize) == Some(&wanted)).count() as u64
+        let (cached, is_direct) = (self.cached(), self.direct());
+        let (mut inside, mut excluded, mut direct) = (0, 0, 0);
+        for event in self.trace.events.iter().filter(|e| e.op == Op::Read) {
+            match cached.get(event.file as usize) {
+                Some(true) if is_direct(event) => direct += 1,
+                Some(true) => inside += 1,
+                _ => excluded += 1,
+            }
+        }
+        let (why, outside) = if direct > excluded {
+            (
+                "bypass the ARC with O_DIRECT (direct=disabled in OpenZFS 2.3, or the database, can change that)",
+                direct,
+            )
+        } else {
+            ("are excluded from the ARC by primarycache", excluded)
         };
-        let (inside, outside) = (reads(true), reads(false));
         (inside < LEAST_READS && outside > inside).then(|| {
             format!(
-                "primarycache excludes {} of the {} recorded reads from the ARC",
+                "{} of the {} recorded reads {why}",
                 format_count(outside),
-                format_count(inside + outside)
+                format_count(inside + excluded + direct)
             )
         })
     }
@@ -197,8 +229,9 @@ impl Recording<'_> {
     fn pass(&self, mut see: impl FnMut(&[Access], &[u64])) -> Result<u64> {
         let whole = Records { recordsize: 128 << 10, ratio: 1.0 };
         let of = |file: &File| self.known.get(file.role.as_str()).map_or(whole, |k| k.records);
-        let cached = self.cached();
-        let events = self.trace.events.iter().filter(|e| cached.get(e.file as usize).is_some_and(|c| *c));
+        let (cached, is_direct) = (self.cached(), self.direct());
+        let is_cached = |e: &&Event| cached.get(e.file as usize).is_some_and(|c| *c) && !is_direct(e);
+        let events = self.trace.events.iter().filter(is_cached);
         let mut accesses = Accesses::new(self.trace, of)?;
         accesses.each(events, |chunk, keys| {
             if self.stop.load(Ordering::Relaxed) {

@@ -8,7 +8,8 @@
 //! records of the setting's size, which take their compressed size: a read outside the cache reads its record; a
 //! write to part of an uncached record reads it first. Each transaction group (by recorded time, or as soon as too
 //! much data is dirty) writes every record that became dirty in it once, with its share of indirect blocks; synced
-//! writes go through the log as well. `tests/model.rs` compares the predicted bytes with the engine's.
+//! writes go through the log as well. A direct read reads its records each time; the log refers to the records of a direct write.
+//! `tests/model.rs` compares the predicted bytes with the engine's.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,6 +22,7 @@ use poolwright_trace::{Event, Flags, Op, Trace};
 use crate::Result;
 use crate::accesses::{Accesses, Records};
 use crate::candidates::recordsize_and_compression;
+use crate::direct::is_past_arc;
 use crate::objective::Metrics;
 
 /// The effect of a codec on a role's data at one recordsize.
@@ -47,6 +49,8 @@ pub struct Surroundings {
     pub device: Device,
     /// Number of cores that compress.
     pub cores: f64,
+    /// Whether requests with `O_DIRECT` bypass the ARC, as since OpenZFS 2.3.
+    pub direct_io: bool,
 }
 
 /// The prediction for the I/O of a role.
@@ -133,7 +137,9 @@ pub fn predict<'a>(
     let stored = recordsize as f64 / packing.ratio.max(1e-3);
     let records = Records { recordsize, ratio: packing.ratio };
     let arc = Options { primarycache: primarycache(settings), ..arc(around.arc_bytes, recordsize) };
-    let loads = loads(trace, events.clone(), records, arc)?;
+    let is_direct = |event: &Event| around.direct_io && is_past_arc(event, settings);
+    let cached = events.clone().filter(|event| event.op != Op::Read || !is_direct(event));
+    let loads = loads(trace, cached, records, arc)?;
     let mut state = State {
         recordsize,
         stored,
@@ -147,6 +153,8 @@ pub fn predict<'a>(
         // until one is written.
         most_dirty: (around.dirty_bytes / 5).min(around.arc_bytes / 4),
         throughput: settings.get("logbias").is_some_and(|v| v == "throughput"),
+        is_direct: &is_direct,
+        direct_loads: 0,
         out: Prediction::default(),
         waits: true,
     };
@@ -163,7 +171,8 @@ pub fn predict<'a>(
     state.end_txg();
     // The cache model does not report which thread's reads loaded a record; almost all are the foreground's.
     state.waits = true;
-    state.load(&loads);
+    let direct = state.direct_loads;
+    state.load(&Loads { device: loads.device + direct, dbufs: loads.dbufs + direct });
     Ok(state.out)
 }
 
@@ -227,6 +236,9 @@ struct State<'a> {
     unsynced: HashMap<u32, Unsynced>,
     most_dirty: u64,
     throughput: bool,
+    is_direct: &'a dyn Fn(&Event) -> bool,
+    /// Records that direct reads read, each time from the device.
+    direct_loads: u64,
     out: Prediction,
     /// Whether the foreground waits for the current operation.
     waits: bool,
@@ -247,11 +259,14 @@ impl State<'_> {
 
     fn event(&mut self, event: &Event) {
         match event.op {
-            // [`State::load`] adds the cost of reads from the cache model's totals.
+            // [`State::load`] adds the cost of reads from the totals of the cache model and of direct reads.
+            Op::Read if (self.is_direct)(event) => {
+                self.each_record(event, |state, _| state.direct_loads += 1)
+            }
             Op::Read => {}
             Op::Write => {
                 self.each_record(event, Self::write);
-                if self.throughput || event.len >= INDIRECT_LOG_FROM {
+                if self.throughput || event.len >= INDIRECT_LOG_FROM || (self.is_direct)(event) {
                     self.each_record(event, Self::write_to_place);
                 } else {
                     self.unsynced.entry(event.file).or_default().logged += event.len;

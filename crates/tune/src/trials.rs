@@ -16,6 +16,7 @@ use rayon::prelude::*;
 use crate::Result;
 use crate::candidates::{assignments, difference, grid, same, with};
 use crate::current::Current;
+use crate::direct::DirectIo;
 use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, PAIRS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan::{self, TrialPoolLoad};
@@ -69,7 +70,11 @@ impl Tuner<'_> {
                 dirty_bytes: self.request.dirty_bytes,
                 device: self.request.device.clone(),
                 txg_timeout_s: 5,
-                tunables: BTreeMap::new(),
+                tunables: match self.direct_io() {
+                    // The engine has direct I/O, the database's OpenZFS has not.
+                    DirectIo::Cached => BTreeMap::from([("zfs_dio_enabled".to_owned(), 0)]),
+                    DirectIo::Bypass | DirectIo::Uncached => BTreeMap::new(),
+                },
                 clock: self.virtual_clock(),
             }),
             Some(on) => {
@@ -191,7 +196,8 @@ impl Tuner<'_> {
         if fit.seconds == calibration.seconds && self.chosen.is_empty() {
             reference.trials.extend(self.calibrated.take());
         }
-        let refinements = grid(name).refinement_settings();
+        let mut refinements = grid(name).refinement_settings();
+        refinements.extend(self.direct_io().refinement(self.events_of(roles), &today));
         let hindrance = without_hindrance(forecast, &today, &refinements)?;
         let criteria = self.request.criteria();
         let others = self.settings_so_far();

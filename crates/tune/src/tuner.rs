@@ -13,9 +13,10 @@ use poolwright_openzfs::Device;
 use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::{Capture, KernelPoolOptions};
-use poolwright_trace::Trace;
+use poolwright_trace::{Event, Trace};
 
 use crate::current::Current;
+use crate::direct::DirectIo;
 use crate::findings::Findings;
 use crate::fit::{Calibration, Fit};
 use crate::groups::Group;
@@ -197,7 +198,18 @@ impl Tuner<'_> {
             txg_ns: 5_000_000_000,
             device: self.request.device.clone(),
             cores: std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64),
+            direct_io: self.direct_io() != DirectIo::Cached,
         }
+    }
+
+    /// How OpenZFS treats `O_DIRECT` where the database is.
+    pub(crate) fn direct_io(&self) -> DirectIo {
+        DirectIo::of(&self.current, poolwright_host::kernel::zfs_module_version().as_deref())
+    }
+
+    /// The recorded events of these roles' files.
+    pub(crate) fn events_of<'t>(&'t self, roles: &'t [String]) -> impl Iterator<Item = &'t Event> {
+        self.trace.events.iter().filter(|event| roles.contains(&self.capture.roles[event.file as usize]))
     }
 }
 

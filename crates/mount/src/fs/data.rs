@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use poolwright_openzfs::node::SetAttr;
-use poolwright_openzfs::{Errno, Node, NodeResult};
+use poolwright_openzfs::{Errno, IoFlags, Node, NodeResult};
 
 use super::handles::Handle;
 use super::{FileSystem, answer};
@@ -55,11 +55,12 @@ impl FileSystem {
         direct | fopen::KEEP_CACHE
     }
 
-    /// Reads directly from the ARC into the answer.
+    /// Reads from the ARC, or with `O_DIRECT` from the pool, into the answer.
     pub(super) fn read(&self, read: &ReadIn, out: &mut [u8]) -> NodeResult<usize> {
         let handle = self.handles.get(read.fh)?;
         let room = out.len().min(read.size as usize);
-        handle.node.read_at(read.offset, &mut out[..room])
+        let flags = IoFlags { direct: read.flags as i32 & libc::O_DIRECT != 0, sync: false };
+        handle.node.read_with(read.offset, &mut out[..room], flags)
     }
 
     /// Writes directly from the request into the engine. The kernel determines the offset of an appending write while it
@@ -77,8 +78,12 @@ impl FileSystem {
             self.drop_set_ids(&handle.node)?;
         }
         self.drop_capabilities_once(&handle)?;
-        let sync = write.flags as i32 & libc::O_DSYNC != 0; // O_SYNC includes it
-        handle.node.write_at(write.offset, data, sync)?;
+        let flags = IoFlags {
+            sync: write.flags as i32 & libc::O_DSYNC != 0, // O_SYNC includes it
+            // Pages of a mapped file are in the page cache, however it was opened.
+            direct: write.flags as i32 & libc::O_DIRECT != 0 && write.write_flags & WRITE_CACHE == 0,
+        };
+        handle.node.write_with(write.offset, data, flags)?;
         answer(out, &WriteOut { size: write.size, padding: 0 })
     }
 

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::error::MalformedOutput;
 use super::number::Row;
 
-/// The properties that Poolwright tunes. OpenZFS 2.1 and 2.2 do not know all of them.
+/// The properties that Poolwright tunes. OpenZFS before 2.3 does not know all of them.
 pub const TUNED: &str = "recordsize,volblocksize,compression,primarycache,secondarycache,logbias,sync,atime,\
-                         redundant_metadata,special_small_blocks,dnodesize,xattr,checksum,copies,dedup,prefetch";
+                         redundant_metadata,special_small_blocks,dnodesize,xattr,checksum,copies,dedup,prefetch,\
+                         direct";
 
 /// The properties that a copy of a dataset in another place needs besides [`TUNED`]: where it is mounted, what it is, its limits, and what
 /// programs may do in it.

@@ -85,7 +85,7 @@ fn the_curve_is_that_of_the_recommended_records() {
     let mut draw = random(7);
     let trace = recording((0..6 * pages).map(|_| draw(pages)), pages);
     let device = Device::parse("nvme").unwrap();
-    let memory = advise(&trace, &[role(settings("16K", "zstd-3"))], &device, &not_stopped()).unwrap();
+    let memory = advise(&trace, &[role(settings("16K", "zstd-3"))], &device, true, &not_stopped()).unwrap();
     assert_eq!(memory.unknown, None);
     assert_eq!(memory.recordsizes, BTreeMap::from([("data".to_string(), "16K".to_string())]));
     // 80 µs, plus 8K at 3.2 GB/s.
@@ -101,7 +101,7 @@ fn the_curve_is_that_of_the_recommended_records() {
     assert_eq!(advice.steps[0].verdict, StepVerdict::Saves);
     assert!(advice.steps[0].wait_ms_s.unwrap().value > 0.0);
     // At 128K and without an estimate, a record contains eight pages and is not compressed.
-    let today = advise(&trace, &[role(Settings::new())], &device, &not_stopped()).unwrap();
+    let today = advise(&trace, &[role(Settings::new())], &device, true, &not_stopped()).unwrap();
     let today = today.curve.unwrap().curve;
     assert_eq!((today.recordsize, today.points.last().unwrap().cache_bytes), (Some(128 << 10), 768 << 20));
 }
@@ -109,7 +109,7 @@ fn the_curve_is_that_of_the_recommended_records() {
 #[test]
 fn a_recording_that_says_nothing_is_told_so() {
     let why = |trace: &Trace, role: Role| {
-        let memory = advise(trace, &[role], &Device::none(), &not_stopped()).unwrap();
+        let memory = advise(trace, &[role], &Device::none(), true, &not_stopped()).unwrap();
         assert_eq!(memory.curve, None);
         memory.unknown.unwrap()
     };
@@ -123,6 +123,19 @@ fn a_recording_that_says_nothing_is_told_so() {
     let busy = recording((0..50_000).map(|_| draw(20_000)), 20_000);
     let message = why(&busy, role(metadata.collect()));
     assert!(message.contains("primarycache") && message.contains("50,000 recorded reads"), "{message}");
+    // O_DIRECT bypasses the ARC, unless the dataset says otherwise.
+    let mut direct = recording((0..50_000).map(|i| i % 20_000), 20_000);
+    direct.events.iter_mut().for_each(|event| event.flags = Flags::DIRECT);
+    let message = why(&direct, at_16k());
+    assert!(
+        message.contains("50,000 of the 50,000 recorded reads bypass the ARC with O_DIRECT"),
+        "{message}"
+    );
+    let disabled = settings("16K", "zstd-3").into_iter().chain([("direct".into(), "disabled".into())]);
+    let memory = advise(&direct, &[role(disabled.collect())], &Device::none(), true, &not_stopped()).unwrap();
+    assert!(memory.curve.is_some(), "{:?}", memory.unknown);
+    let memory = advise(&direct, &[at_16k()], &Device::none(), false, &not_stopped()).unwrap();
+    assert!(memory.curve.is_some(), "{:?}", memory.unknown);
     assert!(!message.contains("contains 0 reads") && !message.contains("record for longer"), "{message}");
 }
 
@@ -138,6 +151,6 @@ fn today_and_a_gigabyte_more_are_among_the_sizes() {
 #[test]
 fn it_can_be_stopped() {
     let trace = recording((0..5000).map(|i| i % 50), 50);
-    let stopped = advise(&trace, &[role(Settings::new())], &Device::none(), &AtomicBool::new(true));
+    let stopped = advise(&trace, &[role(Settings::new())], &Device::none(), true, &AtomicBool::new(true));
     assert!(stopped.unwrap_err().is_interruption());
 }
