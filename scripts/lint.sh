@@ -59,7 +59,7 @@ main() {
     step "Lints (clippy)" cargo clippy --release --locked --workspace --all-targets -- -D warnings
     # With --workspace, cargo uses the dependencies as they are checked already.
     step "Lints of the feature fault-injection (clippy)" cargo clippy --release --locked --workspace \
-        --features poolwright-openzfs/fault-injection --test power --test faults --test torn --test stress --test device -- -D warnings
+        --features poolwright-openzfs/fault-injection --test power --test faults --test torn --test stress --test device --test interrupted -- -D warnings
     step "The lab without PostgreSQL (cargo check)" cargo check --release --locked -p poolwright-lab --no-default-features --all-targets
 }
 

@@ -77,7 +77,7 @@ limited_tests() {
 # uses the dependencies as they are built already; with -p, it would build those again whose features then differ.
 fault_tests() {
     limited_tests --workspace --features poolwright-openzfs/fault-injection --test power --test faults --test torn --test stress \
-        --test device
+        --test device --test interrupted
 }
 
 rust_tests() {

@@ -16,9 +16,9 @@ use poolwright_openzfs::{Config, Engine, Error, Pool, Spec, power};
 const SIZE: u64 = 128 << 20;
 const CONTENT: usize = 1_000_000;
 /// The last operations of a change, at each of which the power is cut once.
-const DENSE: u64 = 70;
+const DENSE: u64 = 24;
 /// Number of cuts at operations before these.
-const SPARSE: u64 = 8;
+const SPARSE: u64 = 6;
 
 fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 64 << 20, txg_timeout_s: 1, ..Config::default() }).unwrap()

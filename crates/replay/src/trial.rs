@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use poolwright_host::quoted;
 use poolwright_openzfs::clock::Costs;
 use poolwright_trace::{Event, Trace};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use crate::application::Others;
 use crate::drive::{Pace, Pass};
@@ -30,7 +30,9 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
         )));
     }
     let is_virtual = matches!(&spec.target, TargetSpec::Engine(options) if options.clock.is_some());
-    if spec.application.is_some() && !is_virtual {
+    if is_virtual {
+        stay_on_one_cpu();
+    } else if spec.application.is_some() {
         limit_cpus(trace.meta.cores);
     }
     let until = spec.first_seconds.map_or(u64::MAX, |s| (s * 1e9) as u64);
@@ -131,6 +133,14 @@ fn limit_cpus(cores: u32) {
         fewer.set(*cpu);
     }
     let _ = sched_setaffinity(None, &fewer);
+}
+
+/// Restricts this process to the CPU on which it runs. On the virtual clock, one thread runs at a time, and handing over to one on
+/// another CPU takes longer.
+fn stay_on_one_cpu() {
+    let mut one = CpuSet::new();
+    one.set(sched_getcpu());
+    let _ = sched_setaffinity(None, &one);
 }
 
 fn on<T: Target>(

@@ -85,7 +85,7 @@ impl TrialOptions {
 
     /// What work costs on the virtual clock; `None` for the real one.
     pub fn costs(&self) -> Option<Costs> {
-        (self.clock == ClockKind::Virtual).then(Costs::measured)
+        (self.clock == ClockKind::Virtual).then(Costs::reference)
     }
 
     /// The device. `measured` measures the device of TMPDIR; Poolwright writes beside a database only if the user names its
