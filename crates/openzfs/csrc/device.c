@@ -14,6 +14,7 @@
 
 #include "device.h"
 #include "kernel/clock.h"
+#include "kernel/number.h"
 
 #undef sched_yield	/* of interpose.h: the threads here do yield the processor */
 
@@ -59,13 +60,6 @@ wait_until(uint64_t when)
 		(void) sched_yield();
 }
 
-static int
-compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x < y ? -1 : x > y);
-}
-
 static uint64_t
 measure_overshoot(void)
 {
@@ -76,7 +70,7 @@ measure_overshoot(void)
 		pw_clock_sleep_until(when);
 		late[i] = pw_clock_now() - when;
 	}
-	qsort(late, 31, sizeof (late[0]), compare_u64);
+	qsort(late, 31, sizeof (late[0]), pw_compare_u64);
 	return (MIN(late[15], 200000));
 }
 

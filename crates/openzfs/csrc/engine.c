@@ -11,6 +11,7 @@
 #include <sys/abd.h>
 #include <sys/arc.h>
 #include <sys/arc_impl.h>
+#include <sys/dbuf.h>
 #include <sys/dmu.h>
 #include <sys/dmu_objset.h>
 #include <sys/txg.h>
@@ -266,6 +267,14 @@ pw_engine_arc_stats(pw_arc_stats_t *out)
 
 #define	HELD(state, type)	zfs_refcount_count(&(state).arcs_size[type])
 #define	EVICTABLE(state, type)	zfs_refcount_count(&(state).arcs_esize[type])
+
+void
+pw_engine_arc_structures(uint32_t *header, uint32_t *buffer, uint32_t *dbuf)
+{
+	*header = sizeof (arc_buf_hdr_t);
+	*buffer = sizeof (arc_buf_t);
+	*dbuf = sizeof (dmu_buf_impl_t);
+}
 
 void
 pw_engine_arc_sizes(pw_arc_sizes_t *out)

@@ -72,6 +72,8 @@ void pw_engine_set_dirty(uint64_t bytes);
 void pw_engine_set_txg_timeout(uint32_t seconds);
 void pw_engine_arc_stats(pw_arc_stats_t *out);
 void pw_engine_arc_sizes(pw_arc_sizes_t *out);
+/* Bytes of the structures that count towards the ARC's size: a block's header, a handle on a block, a dbuf. */
+void pw_engine_arc_structures(uint32_t *header, uint32_t *buffer, uint32_t *dbuf);
 /* Sets a module parameter by name. ENOENT: it cannot be set. */
 int pw_engine_set_tunable(const char *name, uint64_t value);
 const char *pw_engine_tunable(uint64_t index);	/* their names; NULL after the last */

@@ -161,6 +161,14 @@ impl Engine {
         ArcSizes::from(raw)
     }
 
+    /// Returns the bytes of the structures that count towards the ARC's size: a block's header, a handle on a block, and a dbuf.
+    pub fn arc_structures(self) -> [u32; 3] {
+        let [mut header, mut buffer, mut dbuf] = [0; 3];
+        // SAFETY: the callee writes three numbers.
+        unsafe { ffi::pw_engine_arc_structures(&mut header, &mut buffer, &mut dbuf) };
+        [header, buffer, dbuf]
+    }
+
     /// Returns the I/O of all vdevs since the engine started.
     pub fn vdev_stats(self) -> VdevStats {
         let mut raw = ffi::pw_vdev_stats::default();

@@ -245,7 +245,19 @@ fn a_killed_trial_is_named_and_a_killed_tool_leaves_no_process() {
     let scratch = dir.path().join("scratch");
     std::fs::create_dir(&scratch).unwrap();
     let start = || {
-        let args = ["replay", text(&trace), "--scratch", text(&scratch), "--device", "hdd", "--warm", "0"];
+        // A disk's waits take their time only on the real clock.
+        let args = [
+            "replay",
+            text(&trace),
+            "--scratch",
+            text(&scratch),
+            "--device",
+            "hdd",
+            "--clock",
+            "real",
+            "--warm",
+            "0",
+        ];
         Command::new(BIN)
             .args(args)
             .stdin(Stdio::null())

@@ -34,8 +34,6 @@ pub struct Structures {
 impl Structures {
     /// The structures of OpenZFS 2.3 as it is shipped.
     pub const KERNEL: Structures = Structures { header: 240, buffer: 32, dbuf: 368 };
-    /// The structures of the debug build of libzpool, which are larger because of its checks.
-    pub const LIBRARY: Structures = Structures { header: 416, buffer: 32, dbuf: 488 };
 }
 
 /// A modelled ARC. Sizes are bytes, times milliseconds.

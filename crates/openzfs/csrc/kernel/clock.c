@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "number.h"
 
 #undef clock_gettime
 
@@ -296,12 +297,6 @@ pw_clock_charged(void)
 	return (charged + calls * call_cost + switches * switch_cost);
 }
 
-uint64_t
-pw_clock_calls(void)
-{
-	return (calls);
-}
-
 /* Whether the thread's slice has ended and another thread waits for a processor. */
 static int
 is_slice_over(void)
@@ -446,12 +441,8 @@ pw_clock_wake_all(pw_waiters_t *waiters)
 		;
 }
 
-/* xorshift64* (Vigna 2016). */
 uint64_t
 pw_clock_random(void)
 {
-	random_state ^= random_state >> 12;
-	random_state ^= random_state << 25;
-	random_state ^= random_state >> 27;
-	return (random_state * 0x2545f4914f6cdd1dULL);
+	return (pw_random_next(&random_state));
 }

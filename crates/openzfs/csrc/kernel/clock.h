@@ -35,9 +35,8 @@ void pw_clock_sleep_until(uint64_t when);
  * are the costs of one call of the layer and of a processor's switch to another thread.
  */
 void pw_clock_start(uint32_t processors, uint64_t seed, uint64_t call_ns, uint64_t switch_ns);
-/* The time that threads have charged, in nanoseconds, and the number of calls of the layer. */
+/* The time that threads have charged, in nanoseconds: their work, calls of the layer, and switches. */
 uint64_t pw_clock_charged(void);
-uint64_t pw_clock_calls(void);
 /* Makes a thread, whose host's thread calls pw_clock_begin() first and pw_clock_end() last. */
 pw_thread_t *pw_clock_new(void);
 void pw_clock_begin(pw_thread_t *thread);

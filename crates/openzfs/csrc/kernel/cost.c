@@ -15,6 +15,7 @@
 
 #include "clock.h"
 #include "cost.h"
+#include "number.h"
 
 #undef clock_gettime
 
@@ -68,13 +69,6 @@ thread_ns(void)
 	return ((uint64_t)t.tv_sec * NANOSEC + t.tv_nsec);
 }
 
-static int
-compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x < y ? -1 : x > y);
-}
-
 static codec_cost_t *
 cost_at(uint32_t codec, uint32_t level, uint32_t shift, uint32_t direction)
 {
@@ -96,7 +90,7 @@ mean_of(codec_cost_t *cost)
 {
 	uint64_t sum = 0;
 	uint32_t n = cost->n - cost->n / (SAMPLES / SLOWEST);
-	qsort(cost->samples, cost->n, sizeof (uint64_t), compare_u64);
+	qsort(cost->samples, cost->n, sizeof (uint64_t), pw_compare_u64);
 	for (uint32_t i = 0; i < n; i++)
 		sum += cost->samples[i];
 	return (MAX(sum / MAX(n, 1), 1));

@@ -16,6 +16,7 @@
 #undef sysconf
 
 #include "clock.h"
+#include "number.h"
 
 /* OpenZFS's calls nest deeply, and there are more than a hundred threads. */
 enum { STACK_BYTES = 256 << 10 };
@@ -164,7 +165,7 @@ random_get_bytes(uint8_t *out, size_t len)
 
 /*
  * OpenZFS needs a random number whenever it chooses a list of buffers. A generator for each thread is sufficient: numbers that
- * must be unpredictable come from random_get_bytes(). The generator is xorshift64* (Vigna 2016).
+ * must be unpredictable come from random_get_bytes().
  */
 int
 random_get_pseudo_bytes(uint8_t *out, size_t len)
@@ -177,10 +178,7 @@ random_get_pseudo_bytes(uint8_t *out, size_t len)
 		if (pw_clock_is_virtual) {
 			number = pw_clock_random();
 		} else {
-			state ^= state >> 12;
-			state ^= state << 25;
-			state ^= state >> 27;
-			number = state * 0x2545f4914f6cdd1dULL;
+			number = pw_random_next(&state);
 		}
 		size_t n = MIN(len - done, sizeof (number));
 		memcpy(out + done, &number, n);

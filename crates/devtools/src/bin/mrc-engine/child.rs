@@ -84,6 +84,8 @@ pub struct Replayed {
     pub start_sizes: ArcSizes,
     pub stats: ArcStats,
     pub sizes: ArcSizes,
+    /// Bytes of a header, a handle and a dbuf.
+    pub structures: [u32; 3],
     pub largest: u64,
     /// Samples after every [`SAMPLE`] operations.
     pub samples: Vec<(ArcStats, ArcSizes)>,
@@ -184,7 +186,17 @@ fn replay(job: &Job) -> Result<Replayed> {
     drop(files);
     drop(dataset);
     pool.export()?;
-    Ok(Replayed { start, start_sizes, stats, sizes, largest, samples, vdev_read_ops, seconds })
+    Ok(Replayed {
+        start,
+        start_sizes,
+        stats,
+        sizes,
+        structures: engine.arc_structures(),
+        largest,
+        samples,
+        vdev_read_ops,
+        seconds,
+    })
 }
 
 /// Sleeps until operation `n` is due. Checks only from time to time, because a sleep for each operation would take too

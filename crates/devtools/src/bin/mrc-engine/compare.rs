@@ -238,7 +238,8 @@ fn modelled(
     verbose: bool,
 ) -> Result<(u64, OpenZfs)> {
     let mut options = Options::new(job.arc_bytes, job.recordsize as u32);
-    options.structures = Structures::LIBRARY;
+    let [header, buffer, dbuf] = engine.structures;
+    options.structures = Structures { header, buffer, dbuf };
     options.txg_bytes = DIRTY_BYTES / 5;
     if let Some(each) = filled.indirect_asize.checked_div(filled.indirect_count) {
         // Metadata is stored twice.
