@@ -35,7 +35,8 @@ fn recorded(dir: &Path, pages: u64, events: Vec<Event>) {
     Trace { files: vec![file], events, ..Trace::default() }.save(dir.join("t.parquet")).unwrap();
 }
 
-/// Writes with a sync after each. On a device with a flush of 50 ms they take 20 s, unless syncs are ignored.
+/// Writes with a sync after each. On a device with a flush of 50 ms they take 20 s, unless syncs are ignored; on the virtual clock, not
+/// of this machine's time.
 fn many_syncs(dir: &Path) {
     let synced = |i: u64| {
         let write = write(i * 1_000_000, i % 64);
@@ -57,7 +58,8 @@ fn replay(dir: &Path, more: &str) -> Output {
 fn a_trial_that_takes_too_long_has_no_result() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
-    let out = replay(dir.path(), "-o sync=standard,disabled --repeat 2 --trial-timeout 8s --json");
+    let out =
+        replay(dir.path(), "-o sync=standard,disabled --clock real --repeat 2 --trial-timeout 8s --json");
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
     let result = common::json_output("replay", &out.stdout);
     let runs = result["runs"].as_array().unwrap();
@@ -128,7 +130,7 @@ fn a_trial_leaves_room_on_its_file_system() {
 fn trials_that_all_take_too_long_are_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
-    let slow = [("-o recordsize=16K", "recordsize=16K"), ("--dir . --paced=0.01", " in .")];
+    let slow = [("-o recordsize=16K --clock real", "recordsize=16K"), ("--dir . --paced=0.01", " in .")];
     for (options, setting) in slow {
         let out = replay(dir.path(), &format!("{options} --trial-timeout 1s"));
         let (messages, why) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
