@@ -108,7 +108,7 @@ impl Spec {
 
     /// Returns the specification of the trial with this number. On the virtual clock, it charges the costs of codecs that earlier
     /// trials measured, so that all trials charge the same, and has random numbers of its own: two trials with the same numbers would
-    /// give the same figures to the digit, and so say nothing of how much the figures depend on the order of requests.
+    /// give the same figures, and so say nothing of how much the figures depend on the order of requests.
     #[must_use]
     pub fn of_trial(&self, number: u64, measured: &[CodecCost]) -> Spec {
         let mut spec = self.clone();
