@@ -5,7 +5,7 @@
 //! machine, however busy it is. A thread that calls the engine must be the one that started it, or one of [`Threads`]. Between threads
 //! of the virtual clock, a mutex of the standard library must not be held across a call of the engine or of this module.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -247,6 +247,8 @@ impl Threads {
 /// A condition that threads wait for.
 #[derive(Debug, Default)]
 pub struct Event {
+    /// The number of threads that wait on the real clock. Without one, a notification costs no lock.
+    waiting: AtomicUsize,
     lock: Mutex<()>,
     moved: Condvar,
     waiters: Waiters,
@@ -277,15 +279,22 @@ impl Event {
             }
             return;
         }
+        if ready() {
+            return;
+        }
         let began = Instant::now();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         while !ready() {
             let left = longest.saturating_sub(began.elapsed());
             if left.is_zero() {
-                return;
+                break;
             }
             guard = self.moved.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        drop(guard);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Wakes all threads that wait.
@@ -293,7 +302,11 @@ impl Event {
         if is_virtual() {
             // SAFETY: as above.
             unsafe { ffi::pw_clock_wake_all(self.waiters.0.get()) };
-        } else {
+            return;
+        }
+        // Either this sees the waiting thread, or that thread sees what the caller changed before.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
             let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
             self.moved.notify_all();
         }
