@@ -99,6 +99,13 @@ impl Progress {
 
     fn wait(&self, done: u32, stop: &AtomicBool) {
         let is_done = || self.done.load(Ordering::SeqCst) >= done;
+        // Often, the other lane is about to finish, and a sleep would take longer.
+        for _ in 0..32 {
+            if is_done() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
         while !is_done() && !stop.load(Ordering::Relaxed) {
             self.moved.wait(CHECK_EVERY, is_done);
         }
