@@ -30,6 +30,8 @@ typedef struct pw_codec_cost {
 
 /* Sets a cost, which is otherwise measured while the codec runs. Before the engine starts. Returns an errno. */
 int pw_cost_set_codec(const pw_codec_cost_t *cost);
+/* From now on, costs that are not known are measured. Until then, they are 0. */
+void pw_cost_measure(void);
 /* Writes the costs, as far as they are known, to `out`. Returns their number. */
 uint32_t pw_cost_codecs(pw_codec_cost_t *out, uint32_t room);
 

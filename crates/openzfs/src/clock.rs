@@ -38,7 +38,7 @@ pub struct Costs {
     pub copy_ps: u64,
     /// A byte of a checksum, in picoseconds.
     pub checksum_ps: u64,
-    /// Codecs. One that is missing is measured while it runs.
+    /// Codecs. One that is missing is measured while it runs, after [`Costs::measure_codecs`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub codecs: Vec<CodecCost>,
 }
@@ -68,7 +68,7 @@ impl VirtualClock {
 impl Costs {
     /// The costs of the machine of `docs/method.md` ("The clock"), without those of codecs.
     pub fn reference() -> Costs {
-        Costs { call_ns: 40, switch_ns: 3000, copy_ps: 100, checksum_ps: 200, codecs: Vec::new() }
+        Costs { call_ns: 40, switch_ns: 6000, copy_ps: 100, checksum_ps: 200, codecs: Vec::new() }
     }
 
     /// Passes the codecs' costs to the engine, before it starts, and returns the other costs.
@@ -84,6 +84,12 @@ impl Costs {
         }
         let &Costs { call_ns, switch_ns, copy_ps, checksum_ps, codecs: _ } = self;
         Ok(ffi::pw_costs { call_ns, switch_ns, copy_ps, checksum_ps })
+    }
+
+    /// From now on, codecs whose costs are not known are measured. Until then, they cost nothing.
+    pub fn measure_codecs() {
+        // SAFETY: sets a number.
+        unsafe { ffi::pw_cost_measure() }
     }
 
     /// Returns the codecs' costs: those that were set, and those measured so far. Only on the virtual clock.

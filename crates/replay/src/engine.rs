@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use poolwright_openzfs::clock::{Turn, VirtualClock};
+use poolwright_openzfs::clock::{Costs, Turn, VirtualClock};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Device, Engine, File, Pool, Spec, ZilStats};
 use schemars::JsonSchema;
@@ -91,8 +91,9 @@ impl EngineTarget {
         Ok(EngineTarget { engine, pool, datasets, files, creating: Turn::default(), roles })
     }
 
-    /// Switches the emulated device on. The pool is filled without it.
+    /// Switches the emulated device and the measurement of codecs on. The pool is filled without them.
     pub fn set_device(&self, device: &Device) {
+        Costs::measure_codecs();
         self.engine.set_device(device);
     }
 

@@ -26,9 +26,10 @@ extern int openzfs_zio_checksum_error(zio_t *zio, zio_bad_cksum_t *out);
 
 /*
  * A codec's cost is the mean of this many runs on the database's own records, without the slowest tenth, which neighbours on the machine
- * delay. The first runs are measured, then one in INTERVAL, so that the samples come from many parts of the database.
+ * delay. The first runs are measured, then one in INTERVAL, so that the samples come from many parts of the database. Nothing is measured
+ * before pw_cost_measure(), because a codec that does nothing but fill a pool finds its data in the processor's caches.
  */
-enum { SAMPLES = 200, SLOWEST = SAMPLES / 10, FIRST = 8, INTERVAL = 8 };
+enum { SAMPLES = 200, SLOWEST = SAMPLES / 10, FIRST = 8, INTERVAL = 32 };
 enum { LEVELS = 256, SHIFTS = 26, DIRECTIONS = 2 };
 
 typedef struct codec_cost {
@@ -39,6 +40,7 @@ typedef struct codec_cost {
 } codec_cost_t;
 
 static pw_costs_t costs;
+static int measuring;
 /* By codec, level, logarithm of the record's size, and direction. */
 static codec_cost_t *codecs[ZIO_COMPRESS_FUNCTIONS][LEVELS][SHIFTS][DIRECTIONS];
 
@@ -53,6 +55,12 @@ pw_cost_copy(uint64_t bytes)
 {
 	if (pw_clock_is_virtual)
 		pw_clock_charge(bytes * costs.copy_ps / 1000);
+}
+
+void
+pw_cost_measure(void)
+{
+	measuring = 1;
 }
 
 static void
@@ -100,6 +108,8 @@ mean_of(codec_cost_t *cost)
 static uint64_t
 begin_run(codec_cost_t *cost)
 {
+	if (!measuring)
+		return (0);
 	uint32_t run = cost->runs++;
 	return (cost->known == 0 && (run < FIRST || run % INTERVAL == 0) ? thread_ns() : 0);
 }
