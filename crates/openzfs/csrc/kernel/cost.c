@@ -29,7 +29,7 @@ extern int openzfs_zio_checksum_error(zio_t *zio, zio_bad_cksum_t *out);
  * delay. The first runs are measured, then one in INTERVAL, so that the samples come from many parts of the database. Nothing is measured
  * before pw_cost_measure(), because a codec that does nothing but fill a pool finds its data in the processor's caches.
  */
-enum { SAMPLES = 200, SLOWEST = SAMPLES / 10, FIRST = 8, INTERVAL = 32 };
+enum { SAMPLES = 200, FIRST = 8, INTERVAL = 32 };
 enum { LEVELS = 256, SHIFTS = 26, DIRECTIONS = 2 };
 
 typedef struct codec_cost {
@@ -97,7 +97,7 @@ static uint64_t
 mean_of(codec_cost_t *cost)
 {
 	uint64_t sum = 0;
-	uint32_t n = cost->n - cost->n / (SAMPLES / SLOWEST);
+	uint32_t n = cost->n - cost->n / 10;
 	qsort(cost->samples, cost->n, sizeof (uint64_t), pw_compare_u64);
 	for (uint32_t i = 0; i < n; i++)
 		sum += cost->samples[i];
@@ -118,7 +118,8 @@ static void
 charge_run(codec_cost_t *cost, uint64_t began)
 {
 	uint64_t took = began != 0 ? thread_ns() - began : 0;
-	if (took != 0) {
+	/* Another thread may have taken the last sample while the codec waited for a lock. */
+	if (took != 0 && cost->known == 0) {
 		cost->samples[cost->n++] = took;
 		cost->sum += took;
 		if (cost->n == SAMPLES)
