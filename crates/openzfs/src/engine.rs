@@ -53,7 +53,7 @@ impl Engine {
     /// Starts the engine, or applies the limits to the running one.
     ///
     /// # Errors
-    /// [`crate::Error::Engine`] if there is no memory.
+    /// [`crate::Error::Engine`]: `ENOMEM` if the library cannot allocate memory, `EINVAL` if the clock's costs name an unknown codec.
     pub fn start(config: &Config) -> Result<Engine> {
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = *running {

@@ -154,8 +154,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Locks the files that were not named at the import, and that the library has found at the places that the pool records:
-    /// those of spares and cache vdevs, and of a vdev whose detachment was interrupted, which has no valid label.
+    /// Locks the files that the caller of the import did not name, and that the library found at the paths that the pool records:
+    /// the files of spares and cache vdevs, and that of a vdev whose detachment was interrupted, whose label is invalid.
     fn lock_found_files(&self) -> Result<()> {
         let leaves = self.leaves()?;
         let mut files = self.inner.files();

@@ -284,7 +284,7 @@ fn blocks_that_are_being_freed() {
         if n % 4 < 2 {
             pool.kick().unwrap();
         }
-        // The same content, for which a write may keep the block that is there.
+        // Writes the same content again: OpenZFS may then keep the old block (nopwrite).
         file.write_at(0, &content).unwrap();
         ds.open_file(file.name()).unwrap().read_at(0, &mut back).unwrap();
         assert!(back == content, "{n}");

@@ -197,7 +197,7 @@ impl Recording<'_> {
         }
     }
 
-    /// Explains why there is no curve if `primarycache` or `O_DIRECT` excludes most of the reads from the ARC.
+    /// Returns the reason for leaving out the curve if most reads bypass the ARC, by `primarycache` or `O_DIRECT`.
     fn uncached(&self) -> Option<String> {
         let (cached, is_direct) = (self.cached(), self.direct());
         let (mut inside, mut excluded, mut direct) = (0, 0, 0);
