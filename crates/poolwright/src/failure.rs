@@ -191,7 +191,6 @@ fn replay_advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static s
             "run the trials when the pool has less to do, allow slower I/O with --max-io-time, or leave --on out: the trials then run on \
              the engine",
         ),
-        Error::NoMemory { .. } => Some("take fewer with --sample-bytes"),
         Error::SampleTooSmall { .. } => Some("take more with --sample-bytes"),
         _ => None,
     }

@@ -1,20 +1,18 @@
 //! The data that a trace touches, copied once from the real files, so that every trial fills its pool with the same
 //! data while the database continues to run.
 //!
-//! On disk, a capture is a directory with `image` (extents one after another, each at a multiple of 4096) and
-//! `index.json`. Data is taken in regions (1 MiB by default): if an operation touches any byte of a region, the capture
+//! A capture is a directory with `image` (extents one after another, each at a multiple of 4096) and `index.json`. Data is taken in regions (1 MiB by default): if an operation touches any byte of a region, the capture
 //! takes all of it, so that no record is padded with zeros. If the touched regions exceed the limit, regions of the
 //! large roles are selected by a hash of file and position (SHARDS, Waldspurger et al., FAST 2015), and operations
 //! elsewhere are left out; the cache must then be scaled by [`Capture::rate`]. Operations on logs are never left out:
 //! beyond a log's share of the limit, they reuse data taken from that log before.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use poolwright_host::extents::next_data;
-use poolwright_host::{memory, private, room};
+use poolwright_host::{private, room};
 use poolwright_trace::{Event, Trace};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -28,12 +26,18 @@ mod begin;
 mod holes;
 mod image;
 mod layout;
-use alike::Alike;
+use alike::{Alike, StandIn};
 use begin::initial_sizes;
 use holes::Holes;
 use image::{Image, made_up};
 
+const IMAGE: &str = "image";
+const INDEX: &str = "index.json";
 const ALIGN: u64 = 4096;
+/// The size of the pieces in which data is copied, in bytes.
+const PIECE: u64 = 1 << 20;
+/// Space that a trial needs besides the image and twice the pool's data, in bytes.
+const SPARE: u64 = 256 << 20;
 /// Small or sequential roles, whose operations are never sampled.
 const WHOLE_ROLES: [&str; 3] = ["wal", "binlog", "temp"];
 
@@ -49,6 +53,8 @@ pub struct Options {
     pub region: u64,
     /// The maximum number of bytes to take.
     pub max_bytes: u64,
+    /// The number of trials that run at the same time and need a pool each.
+    pub side_by_side: usize,
     /// The seed for the selection of regions and for synthetic data.
     pub seed: u64,
     /// The roles whose files are taken; all roles if empty.
@@ -96,7 +102,7 @@ impl CapturedFile {
     }
 }
 
-/// A capture, with its data in memory.
+/// A capture, with its data in a file.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Capture {
     /// The captured data, by the trace's file number; empty for files without operations.
@@ -127,16 +133,10 @@ fn mix(seed: u64, file: u32, region: u64) -> f64 {
 }
 
 impl Capture {
-    /// Captures the data that `trace` touches, from `source`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the trace has no read or write on the wanted files, if the sample would be empty, if the
-    /// logs are too large, or if the image does not fit into memory. Files that cannot be read get synthetic data.
-    pub fn take(trace: &Trace, options: &Options, source: &SourceFiles) -> Result<Capture> {
+    fn empty(trace: &Trace, options: &Options) -> Capture {
         let roles: Vec<String> = trace.files.iter().map(|f| f.role.clone()).collect();
         let wanted = |role: &String| options.roles.is_empty() || options.roles.contains(role);
-        let mut capture = Capture {
+        Capture {
             files: vec![CapturedFile::default(); trace.files.len()],
             taken: roles.iter().map(wanted).collect(),
             roles,
@@ -146,19 +146,35 @@ impl Capture {
             real_bytes: 0,
             synthetic_bytes: 0,
             image: Image::default(),
-        };
+        }
+    }
+
+    /// Captures the data that `trace` touches, from `source`, into the new directory `dir`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the trace has no read or write on the wanted files, if the sample would be empty, if the
+    /// logs are too large, if `dir` has too little free space for the image and a trial's pool, or if it cannot be
+    /// written. Files that cannot be read get synthetic data.
+    pub fn take(trace: &Trace, options: &Options, source: &SourceFiles, dir: &Path) -> Result<Capture> {
+        let mut capture = Capture::empty(trace, options);
         let len = capture.lay_out(trace, options.max_bytes)?;
         if len == 0 {
             return Err(Error::Nothing(
                 "the trace has no read or write on the wanted files: nothing to replay".into(),
             ));
         }
-        capture.image = Image::new(len as usize);
+        private::make_dirs(dir).map_err(host("create", dir))?;
+        check_room(dir, room_for(len, capture.pool_bytes(), options.side_by_side))?;
+        capture.image = Image::create(&dir.join(IMAGE), len)?;
         for (file, initial) in initial_sizes(trace).into_iter().enumerate() {
             (capture.files[file].initial, capture.files[file].initial_size) = initial;
         }
-        capture.read_files(trace, source);
-        capture.make_up_the_rest(trace, source);
+        capture.read_files(trace, source)?;
+        capture.make_up_the_rest(trace, source)?;
+        let index = dir.join(INDEX);
+        let text = serde_json::to_vec(&capture).expect("a capture has no map keys that JSON lacks");
+        private::write(&index, &text).map_err(host("write", &index))?;
         Ok(capture)
     }
 
@@ -172,7 +188,8 @@ impl Capture {
                 || mix(self.seed, event.file, event.offset / self.region) < self.rate)
     }
 
-    fn read_files(&mut self, trace: &Trace, source: &SourceFiles) {
+    fn read_files(&mut self, trace: &Trace, source: &SourceFiles) -> Result<()> {
+        let mut buf = vec![0; PIECE as usize];
         for (number, file) in self.files.iter_mut().enumerate() {
             if file.extents.is_empty() {
                 continue;
@@ -180,7 +197,6 @@ impl Capture {
             let Some(source) = source.open(&trace.files[number]) else { continue };
             let len = source.metadata().map_or(0, |meta| meta.len());
             for extent in file.extents.iter_mut().filter(|extent| !extent.borrowed) {
-                let into = self.image.slice_mut(extent.at, extent.len);
                 while extent.real < extent.len {
                     let at = extent.offset + extent.real;
                     let end = (extent.offset + extent.len).min(len).max(at);
@@ -191,22 +207,26 @@ impl Capture {
                     if start == to {
                         break;
                     }
-                    let part = &mut into[extent.real as usize..][..(to - start) as usize];
+                    let part = &mut buf[..(to - start).min(PIECE) as usize];
                     match source.read_at(part, start) {
                         Ok(0) | Err(_) => break,
-                        Ok(n) => extent.real += n as u64,
+                        Ok(n) => {
+                            self.image.write(extent.at + extent.real, &part[..n])?;
+                            extent.real += n as u64;
+                        }
                     }
                 }
                 self.real_bytes += extent.real;
             }
         }
+        Ok(())
     }
 
     /// Fills the extents that could not be read. Data of a removed file is taken from a similar file in the same
     /// directory ([`Alike`]), otherwise from captured data of the same role, in pieces of up to 64K, so that it
     /// compresses similarly. If nothing of that role was captured, it is taken from the whole capture, or generated as
     /// numbered lines of text.
-    fn make_up_the_rest(&mut self, trace: &Trace, source: &SourceFiles) {
+    fn make_up_the_rest(&mut self, trace: &Trace, source: &SourceFiles) -> Result<()> {
         let mut alike = Alike::default();
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let pool = |files: &[CapturedFile], roles: &[String], role: Option<&str>| -> Vec<(u64, u64)> {
@@ -224,37 +244,51 @@ impl Capture {
             let stand_in =
                 is_gone.then(|| alike.stand_in(&source.locate(&trace.files[number]), size, number)).flatten();
             for extent in extents {
-                if let Some(stand_in) = stand_in.as_ref().filter(|_| !extent.borrowed)
-                    && stand_in.read(self.image.slice_mut(extent.at, extent.len), extent.offset)
-                {
-                    self.synthetic_bytes += extent.len;
-                    continue;
-                }
                 let mut done = if extent.borrowed { extent.len } else { extent.real };
+                if let Some(stand_in) = stand_in.as_ref().filter(|_| !extent.borrowed) {
+                    done = self.copy_from(stand_in, &extent)?;
+                }
                 while done < extent.len {
-                    let piece = made_up(&mut rng, &sources, &self.image, (extent.len - done).min(65536));
-                    let n = piece.len() as u64;
-                    self.image.slice_mut(extent.at + done, n).copy_from_slice(&piece);
-                    done += n;
+                    let piece = made_up(&mut rng, &sources, &self.image, (extent.len - done).min(65536))?;
+                    self.image.write(extent.at + done, &piece)?;
+                    done += piece.len() as u64;
                 }
                 self.synthetic_bytes += extent.len - extent.real;
             }
         }
+        Ok(())
     }
 
-    /// Returns the captured data of a file at `offset`, at most `len` bytes, and the number of these bytes that are
-    /// real. Returns an empty slice if that place was not captured.
-    pub fn bytes(&self, file: u32, offset: u64, len: u64) -> (&[u8], u64) {
+    /// Copies a similar file's data into an extent. Returns how much of it could be read, in bytes.
+    fn copy_from(&self, stand_in: &StandIn, extent: &Extent) -> Result<u64> {
+        let mut buf = vec![0; extent.len.min(PIECE) as usize];
+        let mut done = 0;
+        while done < extent.len {
+            let part = &mut buf[..(extent.len - done).min(PIECE) as usize];
+            if !stand_in.read(part, extent.offset + done) {
+                break;
+            }
+            self.image.write(extent.at + done, part)?;
+            done += part.len() as u64;
+        }
+        Ok(done)
+    }
+
+    /// Returns the captured data of a file at `offset`, at most `len` bytes and as much as `buf` has room for, and the
+    /// number of these bytes that are real. Returns an empty slice if that place was not captured.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the image cannot be read.
+    pub fn read<'b>(&self, file: u32, offset: u64, len: u64, buf: &'b mut [u8]) -> Result<(&'b [u8], u64)> {
         let extents = &self.files[file as usize].extents;
         let i = extents.partition_point(|e| e.offset + e.len <= offset);
-        match extents.get(i) {
-            Some(e) if e.offset <= offset => {
-                let inside = offset - e.offset;
-                let n = len.min(e.len - inside);
-                (self.image.slice(e.at + inside, n), e.real.saturating_sub(inside).min(n))
-            }
-            _ => (&[], 0),
-        }
+        let Some(extent) = extents.get(i).filter(|e| e.offset <= offset) else { return Ok((&[], 0)) };
+        let inside = offset - extent.offset;
+        let n = len.min(extent.len - inside).min(buf.len() as u64);
+        let into = &mut buf[..n as usize];
+        self.image.read(extent.at + inside, into)?;
+        Ok((into, extent.real.saturating_sub(inside).min(n)))
     }
 
     /// Writes each file as it was at the begin of the replay, in file order. Returns the number of bytes written.
@@ -263,8 +297,8 @@ impl Capture {
     ///
     /// Returns an error if the target fails, and [`Error::Interrupted`] if `stop` returns true.
     pub fn fill(&self, target: &dyn Target, stop: &dyn Fn() -> bool) -> Result<u64> {
-        const PIECE: u64 = 1 << 20;
         let mut written = 0;
+        let mut buf = vec![0; PIECE as usize];
         for (number, file) in self.files.iter().enumerate() {
             let number = number as u32;
             if !self.taken[number as usize] || !file.initial || file.extents.is_empty() {
@@ -276,7 +310,7 @@ impl Capture {
                     if stop() {
                         return Err(Error::Interrupted);
                     }
-                    let (bytes, _) = self.bytes(number, at, PIECE.min(end - at));
+                    let (bytes, _) = self.read(number, at, end - at, &mut buf)?;
                     target.write(number, at, bytes, false, false)?;
                     at += bytes.len() as u64;
                     written += bytes.len() as u64;
@@ -288,12 +322,6 @@ impl Capture {
         Ok(written)
     }
 
-    /// Returns the free space in bytes that a scratch directory needs: for the image, for a pool and its
-    /// copies-on-write, and `more`.
-    pub fn room(&self, more: u64) -> u64 {
-        self.image_bytes().saturating_add(self.pool_bytes().saturating_mul(2)).saturating_add(more)
-    }
-
     /// Returns the maximum number of bytes of file data in a trial's pool.
     pub fn pool_bytes(&self) -> u64 {
         self.files.iter().flat_map(|file| &file.extents).map(|extent| extent.len).sum()
@@ -301,48 +329,44 @@ impl Capture {
 
     /// Returns the size of the image in bytes.
     pub fn image_bytes(&self) -> u64 {
-        self.image.all().len() as u64
-    }
-
-    /// Writes the capture to a directory.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the directory has too little free space or cannot be written.
-    pub fn save(&self, dir: &Path) -> Result<()> {
-        private::make_dirs(dir).map_err(host("create", dir))?;
-        check_room(dir, self.image_bytes() + (16 << 20))?;
-        let image = dir.join("image");
-        let mut out = private::create(&image).map_err(host("create", &image))?;
-        out.write_all(self.image.all()).map_err(host("write", &image))?;
-        let index = dir.join("index.json");
-        let text = serde_json::to_vec(self).expect("a capture has no map keys that JSON lacks");
-        private::write(&index, &text).map_err(host("write", &index))
+        self.image.len()
     }
 
     /// Reads a capture from a directory.
     ///
     /// # Errors
     ///
-    /// Returns an error if a file cannot be read, if the index is invalid, or if the image does not fit into memory.
+    /// Returns an error if a file cannot be read, or if the index is invalid.
     pub fn load(dir: &Path) -> Result<Capture> {
-        let index = dir.join("index.json");
+        let index = dir.join(INDEX);
         let text = fs::read(&index).map_err(host("read", &index))?;
         let malformed = |why: String| Error::Malformed { what: "capture index", path: index.clone(), why };
         let mut capture: Capture = serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
-        let path = dir.join("image");
-        let file = fs::File::open(&path).map_err(host("open", &path))?;
-        let len = file.metadata().map_err(host("inspect", &path))?.len();
+        capture.image = Image::open(&dir.join(IMAGE))?;
+        let len = capture.image.len();
         let end = |e: &Extent| e.at.saturating_add(e.len);
         let needed = capture.files.iter().flat_map(|f| &f.extents).map(end).max().unwrap_or(0);
-        layout::check_memory(len, memory::available())?;
         if len < needed {
             return Err(malformed(format!("the image has {len} bytes, but the index refers to {needed}")));
         }
-        capture.image = Image::new(len as usize);
-        file.read_exact_at(capture.image.slice_mut(0, len), 0).map_err(host("read", &path))?;
         Ok(capture)
     }
+}
+
+/// Returns the bytes that a trace touches in regions of `options.region` bytes, which a capture takes unless they exceed its limit.
+pub fn touched_bytes(trace: &Trace, options: &Options) -> u64 {
+    Capture::empty(trace, options).layout(trace, u64::MAX).image
+}
+
+/// Returns the free space in bytes that a directory needs for an image and the pools of trials, which contain `pool` bytes
+/// of file data and overwritten data until it is freed.
+pub fn room_for(image: u64, pool: u64, side_by_side: usize) -> u64 {
+    image.saturating_add(pool.saturating_mul(2 * side_by_side as u64)).saturating_add(SPARE)
+}
+
+/// Returns the largest capture whose image and pools fit into `room` bytes.
+pub fn most_for(room: u64, side_by_side: usize) -> u64 {
+    room.saturating_sub(SPARE) / (1 + 2 * side_by_side as u64)
 }
 
 /// Checks the free space of a file system. A file system in memory (tmpfs) has at most as much as the available memory.
@@ -350,7 +374,7 @@ impl Capture {
 /// # Errors
 ///
 /// Returns an error if the file system of `dir` has less than `needed` bytes free.
-pub fn check_room(dir: &Path, needed: u64) -> Result<()> {
+fn check_room(dir: &Path, needed: u64) -> Result<()> {
     let free = room::available(dir).map_err(host("inspect", dir))?;
     if free < needed { Err(Error::NoRoom { path: dir.to_owned(), free, needed }) } else { Ok(()) }
 }

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_host::{Transient, room};
+use poolwright_host::{Transient, memory, room};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::sched_getcpu;
 
+use crate::cpus::allowed_cpus;
 use crate::directory::Directory;
 use crate::error::host;
 use crate::kernel_pool::{KernelPoolOptions, PoolWatch};
@@ -24,6 +26,57 @@ const SELDOM: u32 = 20;
 /// The free space in bytes that a trial leaves on its file system; a tenth of the free space if that is less.
 const RESERVE: u64 = 1 << 30;
 
+/// The largest number of trials that run at the same time.
+const MOST_SIDE_BY_SIDE: usize = 8;
+/// Memory that a trial on the engine needs beside its ARC, in bytes: dirty data, the trace and the program.
+const OVERHEAD: u64 = 1 << 30;
+
+/// A trial's result, and its wall time.
+pub type Ended = (Result<Replay>, Duration);
+
+/// Returns how many trials on the virtual clock, with `pool_bytes` of data and an ARC of at most `arc_bytes`, may run at the same
+/// time: one for each CPU, as far as the memory allows. On this machine's clock, trials would slow each other down.
+pub fn side_by_side(arc_bytes: u64, pool_bytes: u64) -> usize {
+    let one = arc_bytes.min(pool_bytes).saturating_add(OVERHEAD);
+    let in_memory = memory::available().map_or(u64::MAX, |bytes| bytes / one);
+    allowed_cpus().len().min(in_memory as usize).clamp(1, MOST_SIDE_BY_SIDE)
+}
+
+/// Runs trials at the same time, each on a CPU of its own, and returns their results in order. See [`run`].
+pub fn run_side_by_side(
+    program: &Path,
+    specs: &[Spec],
+    work: &Path,
+    limit: Option<Duration>,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Vec<Ended> {
+    let cpus = allowed_cpus();
+    let first = cpus.iter().position(|cpu| *cpu == sched_getcpu()).unwrap_or(0);
+    let one = |(number, spec): (usize, &Spec)| {
+        let began = Instant::now();
+        let place = Place { work, number, cpu: cpus.get((first + number) % cpus.len().max(1)).copied() };
+        (run(program, spec, &place, limit, interrupted), began.elapsed())
+    };
+    if let [spec] = specs {
+        return vec![one((0, spec))];
+    }
+    std::thread::scope(|scope| {
+        let start = |trial| scope.spawn(move || one(trial));
+        let started: Vec<_> = specs.iter().enumerate().map(start).collect();
+        started.into_iter().map(|trial| trial.join().expect("a trial's thread does not panic")).collect()
+    })
+}
+
+/// Where a trial runs.
+struct Place<'a> {
+    /// The directory for its specification.
+    work: &'a Path,
+    /// Its number among those that run at the same time.
+    number: usize,
+    /// The CPU for a trial on the virtual clock.
+    cpu: Option<usize>,
+}
+
 /// Runs `program trial SPEC` and parses its JSON result. The child is killed when `interrupted` returns true, when its
 /// total time reaches `limit`, when it has nearly filled its file system, or when it slows other users of a pool of the
 /// kernel. It also dies with this process, which it requests itself (see [`die_with_parent`]).
@@ -31,20 +84,22 @@ const RESERVE: u64 = 1 << 30;
 /// # Errors
 ///
 /// Returns an error if the trial cannot be started, is killed, fails, or prints an invalid result.
-pub fn run(
+fn run(
     program: &Path,
     spec: &Spec,
-    work: &Path,
+    place: &Place<'_>,
     limit: Option<Duration>,
-    interrupted: &dyn Fn() -> bool,
+    interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Replay> {
     let began = Instant::now();
     let guard = Guard::of(spec);
-    let path = work.join("trial.json");
+    let path = place.work.join(format!("trial-{}.json", place.number));
     spec.save(&path)?;
+    let cpu = place.cpu.map(|cpu| format!("--cpu={cpu}"));
     let mut child = Command::new(program)
         .arg("trial")
         .arg(&path)
+        .args(cpu)
         .env(PARENT, std::process::id().to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

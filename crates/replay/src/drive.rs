@@ -78,8 +78,8 @@ pub struct Work {
 /// transaction group.
 const DEFAULT_TXG_NS: u64 = 5_000_000_000;
 
-/// The maximum length of one read in bytes, and the size of a lane's buffer. A longer read is split.
-const LONGEST_READ: u64 = 4 << 20;
+/// The maximum length of one read or write in bytes, and the size of a lane's buffer. A longer one is split.
+const LONGEST: u64 = 4 << 20;
 
 /// How often a waiting thread checks whether the pass has been stopped.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
@@ -300,9 +300,12 @@ impl Run<'_> {
 
     fn lane(&self, lane: usize) -> Result<LaneResult> {
         let steps = &self.schedule.lanes[lane];
-        let most = steps.iter().filter(|s| s.op == Op::Read).map(|s| s.len).max().unwrap_or(0);
-        let mut raw = vec![0u8; most.min(LONGEST_READ) as usize + 4096];
+        let most =
+            steps.iter().filter(|s| matches!(s.op, Op::Read | Op::Write)).map(|s| s.len).max().unwrap_or(0);
+        let most = most.min(LONGEST) as usize;
+        let mut raw = vec![0u8; most + 4096];
         let skip = raw.as_ptr().align_offset(4096);
+        let buf = &mut raw[skip..][..most];
         let foreground = self.pacer.as_ref().is_none_or(|pacer| pacer.is_foreground(lane));
         let mut result = LaneResult { foreground, ..LaneResult::default() };
         let mut due = Due::default();
@@ -335,7 +338,7 @@ impl Run<'_> {
                     _ => pacer.unlock(lane, step.file, range),
                 }
             } else {
-                self.storage_step(step, &mut raw[skip..], &mut result)?;
+                self.storage_step(step, buf, &mut result)?;
             }
             self.progress[lane].finish(i as u32 + 1);
             if let Some(pacer) = &self.pacer {
@@ -409,7 +412,7 @@ impl Run<'_> {
         let _serving = self.servers.as_ref().map(|servers| servers.serve(step.file));
         match step.op {
             Op::Read => self.read(step, buf, direct, result),
-            Op::Write => self.write(step, direct, result),
+            Op::Write => self.write(step, buf, direct, result),
             Op::Fsync | Op::Fdatasync => self.target.sync(step.file),
             Op::Truncate => self.target.truncate(step.file, step.offset),
             Op::Punch => self.target.punch(step.file, step.offset, step.len),
@@ -423,7 +426,7 @@ impl Run<'_> {
     fn read(&self, step: &Step, buf: &mut [u8], direct: bool, result: &mut LaneResult) -> Result<()> {
         let mut done = 0;
         while done < step.len {
-            let len = (step.len - done).min(LONGEST_READ) as usize;
+            let len = (step.len - done).min(LONGEST) as usize;
             let n = self.target.read(step.file, step.offset.saturating_add(done), &mut buf[..len], direct)?;
             done += n as u64;
             if n < len {
@@ -434,14 +437,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes a step's data, in one piece unless it comes from several extents. A synchronous write becomes durable
-    /// with the last piece.
-    fn write(&self, step: &Step, direct: bool, result: &mut LaneResult) -> Result<()> {
+    /// Writes a step's data, in one piece unless it comes from several extents or is longer than `buf`. A synchronous
+    /// write becomes durable with the last piece.
+    fn write(&self, step: &Step, buf: &mut [u8], direct: bool, result: &mut LaneResult) -> Result<()> {
         let sync = step.flags.contains(Flags::SYNC);
         let mut done = 0;
         while done < step.len {
             let offset = step.offset.saturating_add(done);
-            let (bytes, real) = self.capture.bytes(step.file, offset, step.len - done);
+            let (bytes, real) = self.capture.read(step.file, offset, step.len - done, buf)?;
             if bytes.is_empty() {
                 break;
             }

@@ -95,17 +95,6 @@ pub enum Error {
         /// Free space in bytes.
         free: u64,
     },
-    /// The capture does not fit into memory.
-    #[error(
-        "the bytes to replay take {} of memory, but only {} is available",
-        poolwright_trace::format_size(*needed), poolwright_trace::format_size(*available)
-    )]
-    NoMemory {
-        /// Required memory in bytes.
-        needed: u64,
-        /// Available memory in bytes.
-        available: u64,
-    },
     /// The trace touches more log data than a trial's pool can store; logs are never sampled.
     #[error(
         "the trace touches {} of logs and temporary files, but at most {} can be replayed\nhint: record for a shorter time",

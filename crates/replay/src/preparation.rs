@@ -8,9 +8,6 @@ use crate::settings::named_role;
 use crate::source_files::SourceFiles;
 use crate::{Capture, Result, capture};
 
-/// Memory and disk that a trial needs besides the captured data, in bytes.
-const OVERHEAD: u64 = 128 << 20;
-
 /// The capture and the trace of a replay, in files that a [`crate::Spec`] names.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -25,7 +22,7 @@ pub struct Prepared {
 /// Captures the data that the trace touches from `files`, and writes the capture and a copy of the trace to `dir`.
 ///
 /// # Errors
-/// If nothing can be captured ([`Capture::take`]), `dir` has too little space, or a file cannot be written.
+/// If nothing can be captured ([`Capture::take`]), or a file cannot be written.
 pub fn prepare(
     trace: &Trace,
     files: &SourceFiles,
@@ -36,14 +33,9 @@ pub fn prepare(
     for file in &mut trace.files {
         file.role = named_role(&file.role);
     }
-    let taken = Capture::take(&trace, options, files)?;
-    let prepared = Prepared {
-        trace: dir.join("trace.parquet"),
-        capture: dir.join("capture"),
-        real_bytes: taken.real_bytes,
-    };
-    capture::check_room(dir, taken.room(OVERHEAD))?;
-    taken.save(&prepared.capture)?;
+    let into = dir.join("capture");
+    let taken = Capture::take(&trace, options, files, &into)?;
+    let prepared = Prepared { trace: dir.join("trace.parquet"), capture: into, real_bytes: taken.real_bytes };
     trace.save(&prepared.trace)?;
     Ok(prepared)
 }

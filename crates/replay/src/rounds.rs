@@ -26,6 +26,8 @@ pub struct Rounds<'a> {
     pub work: &'a Path,
     /// The number of trials of each setting.
     pub repeat: u32,
+    /// The number of trials that run at the same time, of different settings.
+    pub side_by_side: usize,
     /// The time limit of a trial.
     pub limit: Option<Duration>,
     /// The bytes that all trials together may write to their target.
@@ -64,7 +66,7 @@ impl Rounds<'_> {
     pub fn run(
         &self,
         all: &[SettingTrials],
-        interrupted: &dyn Fn() -> bool,
+        interrupted: &(dyn Fn() -> bool + Sync),
         begin: &mut dyn FnMut(usize),
         end: &mut dyn FnMut(),
     ) -> Result<Trials> {
@@ -72,16 +74,24 @@ impl Rounds<'_> {
         let (mut written, mut largest) = (0u64, 0);
         let mut codec_costs = Vec::new();
         for round in 0..self.repeat {
-            for number in order(all.len(), round) {
-                let one = &all[number];
-                if !done.stopped.iter().any(|stopped| stopped.settings == one.settings) {
-                    if let Some(limit) = self.max_bytes.filter(|limit| written + largest > *limit) {
-                        done.ended = Some(Error::WroteEnough { next: largest, limit });
-                        return Ok(done);
-                    }
-                    begin(number);
-                    let spec = one.spec.of_trial(u64::from(round), &codec_costs);
-                    match child::run(self.program, &spec, self.work, self.limit, interrupted) {
+            for batch in order(all.len(), round).chunks(self.side_by_side) {
+                let is_stopped = |number: &usize| {
+                    done.stopped.iter().any(|stopped| stopped.settings == all[*number].settings)
+                };
+                let (stopped, batch): (Vec<usize>, Vec<usize>) =
+                    batch.iter().partition(|number| is_stopped(number));
+                stopped.iter().for_each(|_| end());
+                let next = largest * batch.len() as u64;
+                if let Some(limit) = self.max_bytes.filter(|limit| written + next > *limit) {
+                    done.ended = Some(Error::WroteEnough { next: largest, limit });
+                    return Ok(done);
+                }
+                batch.iter().for_each(|number| begin(*number));
+                let spec = |number: &usize| all[*number].spec.of_trial(u64::from(round), &codec_costs);
+                let specs: Vec<Spec> = batch.iter().map(spec).collect();
+                let ended = child::run_side_by_side(self.program, &specs, self.work, self.limit, interrupted);
+                for (number, (result, _)) in batch.into_iter().zip(ended) {
+                    match result {
                         Ok(replay) => {
                             add_codec_costs(&mut codec_costs, &replay.codec_costs);
                             largest = largest.max(replay.bytes_to_target());
@@ -89,13 +99,13 @@ impl Rounds<'_> {
                             done.runs[number].push(replay);
                         }
                         Err(why @ (Error::TooLong(_) | Error::UsedUp { .. })) => {
-                            let settings = one.settings.clone();
+                            let settings = all[number].settings.clone();
                             done.stopped.push(Stopped { settings, trial: round + 1, why });
                         }
                         Err(error) => return Err(error),
                     }
+                    end();
                 }
-                end();
             }
         }
         Ok(done)

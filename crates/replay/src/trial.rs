@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use poolwright_host::quoted;
 use poolwright_openzfs::clock::Costs;
 use poolwright_trace::{Event, Trace};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::thread::sched_getcpu;
 
 use crate::application::Others;
+use crate::cpus::{limit_to, stay_on};
 use crate::drive::{Pace, Pass};
 use crate::result::Replay;
 use crate::{
@@ -31,9 +32,10 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
     }
     let is_virtual = matches!(&spec.target, TargetSpec::Engine(options) if options.clock.is_some());
     if is_virtual {
-        stay_on_one_cpu();
+        // One thread runs at a time, and handing over to one on another CPU takes longer.
+        stay_on(&[sched_getcpu()]);
     } else if spec.application.is_some() {
-        limit_cpus(trace.meta.cores);
+        limit_to(trace.meta.cores);
     }
     let until = spec.first_seconds.map_or(u64::MAX, |s| (s * 1e9) as u64);
     let wanted = |e: &Event| e.t_ns <= until && capture.keeps(e);
@@ -118,29 +120,6 @@ fn load_capture(spec: &Spec, trace: &Trace) -> Result<Capture> {
 /// Returns the CPU time of processes other than the recorded ones, as far as the recorder measured it.
 fn others(trace: &Trace) -> Others {
     Others { cpu_ns: trace.meta.cpu.iter().map(|second| second.others_ns).sum() }
-}
-
-/// Restricts this process to as many CPUs as the recorded machine had, if that is fewer, so that the application's
-/// threads and OpenZFS's threads compete for them as in the recording.
-fn limit_cpus(cores: u32) {
-    let Ok(allowed) = sched_getaffinity(None) else { return };
-    let mine: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
-    if cores == 0 || cores as usize >= mine.len() {
-        return;
-    }
-    let mut fewer = CpuSet::new();
-    for cpu in &mine[..cores as usize] {
-        fewer.set(*cpu);
-    }
-    let _ = sched_setaffinity(None, &fewer);
-}
-
-/// Restricts this process to the CPU on which it runs. On the virtual clock, one thread runs at a time, and handing over to one on
-/// another CPU takes longer.
-fn stay_on_one_cpu() {
-    let mut one = CpuSet::new();
-    one.set(sched_getcpu());
-    let _ = sched_setaffinity(None, &one);
 }
 
 fn on<T: Target>(

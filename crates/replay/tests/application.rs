@@ -132,8 +132,10 @@ impl Target for Delayed {
 fn a_delayed_thread_delays_those_that_it_woke_and_no_others() {
     let dir = tempfile::tempdir().unwrap();
     let trace = trace(dir.path());
-    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
-    let capture = Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace)).unwrap();
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, side_by_side: 1, seed: 1, roles: vec![] };
+    let capture =
+        Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace), &dir.path().join("capture"))
+            .unwrap();
     let schedule = Schedule::of_application(&trace, Others::default(), &|_| true);
     let inferred = schedule.application.as_ref().unwrap().inferred.clone();
     assert_eq!(inferred.wakes, u64::from(WRITES) - 1, "{inferred:?}");
@@ -185,8 +187,10 @@ fn a_background_thread_that_waits_does_not_hold_the_foreground_up() {
     let file =
         File { path: path.display().to_string(), size: 1 << 20, role: "data".into(), ..File::default() };
     let trace = Trace { files: vec![file], events, ..Trace::default() };
-    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
-    let capture = Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace)).unwrap();
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, side_by_side: 1, seed: 1, roles: vec![] };
+    let capture =
+        Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace), &dir.path().join("capture"))
+            .unwrap();
     let schedule = Schedule::of_application(&trace, Others::default(), &|_| true);
     assert_eq!(schedule.application.as_ref().unwrap().foreground, [true, false]);
     assert_eq!(schedule.application.as_ref().unwrap().inferred.wakes, 1);

@@ -65,11 +65,10 @@ fn trace(dir: &Path) -> Trace {
 fn replay(dir: &Path, target: TargetSpec) -> Replay {
     let trace = trace(dir);
     trace.save(dir.join("t.parquet")).unwrap();
-    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 3, roles: vec![] };
-    Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace))
-        .unwrap()
-        .save(&dir.join("capture"))
-        .unwrap();
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, side_by_side: 1, seed: 3, roles: vec![] };
+    // Another trial may have taken one.
+    let _ = std::fs::remove_dir_all(dir.join("capture"));
+    Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace), &dir.join("capture")).unwrap();
     let spec = Spec {
         trace: dir.join("t.parquet"),
         capture: dir.join("capture"),

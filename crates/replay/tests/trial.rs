@@ -52,11 +52,8 @@ fn workload(dir: &Path) -> Trace {
 fn prepare(dir: &Path, target: TargetSpec) -> Spec {
     let trace = workload(dir);
     trace.save(dir.join("t.parquet")).unwrap();
-    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 3, roles: vec![] };
-    Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace))
-        .unwrap()
-        .save(&dir.join("capture"))
-        .unwrap();
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, side_by_side: 1, seed: 3, roles: vec![] };
+    Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace), &dir.join("capture")).unwrap();
     Spec {
         trace: dir.join("t.parquet"),
         capture: dir.join("capture"),
@@ -202,9 +199,9 @@ fn nothing_to_replay_and_interruption_are_errors() {
     spec.roles.clear();
     assert_eq!(trial::run(&spec, &|| true).unwrap_err().to_string(), "interrupted");
     let empty = Trace { files: workload(dir.path()).files, ..Trace::default() };
-    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 3, roles: vec![] };
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, side_by_side: 1, seed: 3, roles: vec![] };
     assert!(
-        Capture::take(&empty, &options, &SourceFiles::at_recorded_paths(&empty))
+        Capture::take(&empty, &options, &SourceFiles::at_recorded_paths(&empty), &dir.path().join("empty"))
             .unwrap_err()
             .to_string()
             .contains("no read or write")

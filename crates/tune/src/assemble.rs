@@ -259,6 +259,7 @@ fn data_summary(capture: &Capture) -> Result<plan::Data> {
     let codecs = [Compression::parse("lz4")?, Compression::parse("zstd-3")?];
     let mut codecs = codecs.map(|c| codec::Codec::new(engine, &c, CHUNK as usize));
     let step = (capture.real_bytes / MOST).max(1);
+    let mut buf = vec![0; CHUNK as usize];
     let (mut seen, mut read, mut zero, mut packed, mut entropy) = (0u64, 0u64, 0u64, [0u64; 2], 0.0);
     for (file, f) in capture.files.iter().enumerate() {
         for extent in &f.extents {
@@ -267,7 +268,7 @@ fn data_summary(capture: &Capture) -> Result<plan::Data> {
                 if !seen.is_multiple_of(step) {
                     continue;
                 }
-                let (chunk, _) = capture.bytes(file as u32, extent.offset + at, CHUNK.min(extent.real - at));
+                let (chunk, _) = capture.read(file as u32, extent.offset + at, extent.real - at, &mut buf)?;
                 // A record consists of whole sectors; the incomplete last sector of a file is
                 // omitted.
                 let chunk = &chunk[..chunk.len() / 512 * 512];

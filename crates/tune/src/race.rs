@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
-use poolwright_replay::Replay;
+use poolwright_replay::child::Ended as TrialEnd;
 use poolwright_stats::{Deviation, PairedRatio, RelativeChange, median, t975};
 
 use crate::candidates::{assignments, difference, same, with};
@@ -26,6 +26,8 @@ const REPEATS: usize = 2;
 const SETTLED: f64 = 0.03;
 /// A property is needed if the objective without it is worse by this factor; no second trial is then required.
 const NEEDED: f64 = 1.05;
+/// A refinement is better if it multiplies the objective by at most this factor.
+const AHEAD: f64 = 0.97;
 /// A setting whose trial takes this many times as long as today's is not considered when reserving time for further
 /// trials.
 const SLOWER: f64 = 1.5;
@@ -72,6 +74,10 @@ pub struct Limits {
     pub pairs: u32,
     /// Expected wall time of a trial of today's settings.
     pub trial: Duration,
+    /// Number of trials that run at the same time.
+    pub side_by_side: usize,
+    /// Whether the load of the machine changes the figures of trials, so that today's settings are tried again and again.
+    pub drift: bool,
 }
 
 /// A setting that may be tried.
@@ -157,8 +163,8 @@ impl Outcome {
 
 /// A race in progress: the function that runs a trial, the criteria and the limits.
 pub struct Race<'a> {
-    /// Runs one trial of a setting.
-    pub run: &'a mut dyn FnMut(&Settings) -> Result<Replay>,
+    /// Runs one trial of each of these settings, at most [`Limits::side_by_side`], at the same time.
+    pub run: &'a mut dyn FnMut(&[Settings]) -> Vec<TrialEnd>,
     /// Returns the objective that the model predicts for a setting, relative to today's (1).
     pub predict: &'a dyn Fn(&Settings) -> Result<f64>,
     /// Whether so many further trials are allowed, for another reason than time.
@@ -251,10 +257,14 @@ impl Race<'_> {
         let today = o.today.longest.max(self.limits.trial);
         let longest = o.others.iter().map(|r| r.longest).filter(|t| *t <= today.mul_f64(SLOWER)).max();
         let trial = longest.unwrap_or_default().max(today);
-        let pair = trial + self.best_so_far(o).map_or(trial, |best| best.longest.max(trial));
-        let trials = trials as u32;
-        began.elapsed() + trial * trials + pair * LEAST_PAIRS <= self.limits.budget
-            && (self.allows)(trials + 2 * LEAST_PAIRS)
+        let pair = self.pair_time(trial, self.best_so_far(o).map_or(trial, |best| best.longest.max(trial)));
+        let time = trial * trials.div_ceil(self.limits.side_by_side) as u32 + pair * LEAST_PAIRS;
+        began.elapsed() + time <= self.limits.budget && (self.allows)(trials as u32 + 2 * LEAST_PAIRS)
+    }
+
+    /// Returns the time of a pair whose trials take these times.
+    fn pair_time(&self, a: Duration, b: Duration) -> Duration {
+        if self.limits.side_by_side > 1 { a.max(b) } else { a + b }
     }
 
     /// Returns the setting with the lowest objective below 1 that gave a result, excluding today's.
@@ -266,23 +276,29 @@ impl Race<'_> {
     }
 
     fn trial(&mut self, o: &mut Outcome, of: Option<usize>) -> Result<()> {
-        let runner = match of {
-            None => &mut o.today,
-            Some(i) => &mut o.others[i],
-        };
-        o.trials += 1;
-        let began = Instant::now();
-        match (self.run)(&runner.settings) {
-            Ok(replay) => runner.trials.push(metrics(&replay)),
-            Err(error) if error.ends_the_run() => return Err(error),
-            Err(error) => runner.failures.push(error.to_string()),
+        self.trials(o, &[of])
+    }
+
+    /// Runs one trial of each of these settings: today's (`None`) or others.
+    fn trials(&mut self, o: &mut Outcome, of: &[Option<usize>]) -> Result<()> {
+        for batch in of.chunks(self.limits.side_by_side) {
+            let settings = |of: &Option<usize>| of.map_or(&o.today, |i| &o.others[i]).settings.clone();
+            let settings: Vec<Settings> = batch.iter().map(settings).collect();
+            for (of, (result, took)) in batch.iter().zip((self.run)(&settings)) {
+                o.trials += 1;
+                let runner = of.map_or(&mut o.today, |i| &mut o.others[i]);
+                match result {
+                    Ok(replay) => runner.trials.push(metrics(&replay)),
+                    Err(error) if error.ends_the_run() => return Err(error.into()),
+                    Err(error) => runner.failures.push(error.to_string()),
+                }
+                runner.longest = runner.longest.max(took);
+            }
         }
-        runner.longest = runner.longest.max(began.elapsed());
         Ok(())
     }
 
-    /// Tries each refinement alone on top of the best setting, against a fresh trial of the best. Returns the
-    /// best setting.
+    /// Tries each refinement alone on top of the best setting. Returns the best setting.
     fn refine(
         &mut self,
         o: &mut Outcome,
@@ -291,37 +307,46 @@ impl Race<'_> {
         began: Instant,
     ) -> Result<usize> {
         let mut best = best;
-        for refinement in self.promising(&o.others[best].settings, refinements)? {
-            if !self.has_time_for(o, 2, began) {
+        let mut left = self.promising(&o.others[best].settings, refinements)?;
+        while !left.is_empty() {
+            let batch: Vec<&Settings> = left.drain(..left.len().min(self.limits.side_by_side)).collect();
+            if !self.has_time_for(o, batch.len() + 1, began) {
                 o.ended = Ended::OutOfTime;
                 break;
             }
-            let settings = with(&o.others[best].settings, refinement);
-            if same(&settings, &o.others[best].settings) {
-                continue;
-            }
-            o.others.push(Runner::new(settings));
-            let new = o.others.len() - 1;
-            // A refinement must improve the objective by 3 % in both of its trials, and gets a second
-            // trial only if the first one did (docs/method.md, "The race").
-            let mut clear = 0;
-            for _ in 0..2 {
-                self.trial(o, Some(new))?;
-                let today = o.today.median();
-                let score = self.criteria.objective(&o.others[best].median(), &today);
-                let last =
-                    o.others[new].trials.last().map_or(f64::MAX, |t| self.criteria.objective(t, &today));
-                if last > 0.97 * score {
-                    break;
+            let mut tried = Vec::new();
+            for refinement in batch {
+                let settings = with(&o.others[best].settings, refinement);
+                if !same(&settings, &o.others[best].settings) {
+                    tried.push((o.others.len(), refinement));
+                    o.others.push(Runner::new(settings));
                 }
-                clear += 1;
-                self.trial(o, Some(best))?;
             }
-            if clear == 2 {
+            let all: Vec<Option<usize>> = tried.iter().map(|(new, _)| Some(*new)).collect();
+            self.trials(o, &all)?;
+            tried.retain(|(new, _)| self.is_ahead(o, *new, best));
+            tried.sort_by(|a, b| self.score(o, a.0).total_cmp(&self.score(o, b.0)));
+            let Some((new, _)) = tried.first().copied() else { continue };
+            // A refinement must improve the objective in both of its trials, and gets a second one only if the first
+            // one did (docs/method.md, "The race").
+            self.trials(o, &[Some(best), Some(new)])?;
+            if self.is_ahead(o, new, best) {
                 best = new;
+                left.splice(0..0, tried.into_iter().skip(1).map(|(_, refinement)| refinement));
             }
         }
         Ok(best)
+    }
+
+    /// The objective of a setting's median.
+    fn score(&self, o: &Outcome, index: usize) -> f64 {
+        self.criteria.objective(&o.others[index].median(), &o.today.median())
+    }
+
+    /// Whether the last trial of a setting improves the objective of another one by 3 %.
+    fn is_ahead(&self, o: &Outcome, index: usize, best: usize) -> bool {
+        let last = o.others[index].trials.last();
+        last.is_some_and(|t| self.criteria.objective(t, &o.today.median()) <= AHEAD * self.score(o, best))
     }
 
     /// Tries the changes of `best` without each one of its properties, so that [`simplest`] knows whether that
@@ -331,28 +356,32 @@ impl Race<'_> {
         if changes.len() < 2 {
             return Ok(());
         }
-        for property in changes.keys() {
+        let without = |property: &String| {
             let mut part = changes.clone();
             part.remove(property);
-            let settings = with(&o.today.settings, &part);
-            let known = o.others.iter().position(|r| same(&r.settings, &settings));
-            let missing = REPEATS.saturating_sub(known.map_or(0, |i| o.others[i].trials.len()));
-            if known.is_some_and(|i| self.is_behind(o, i, best)) || missing == 0 {
-                continue;
-            }
-            if !self.has_time_for(o, missing, began) {
-                o.ended = Ended::OutOfTime;
-                break;
-            }
-            let index = known.unwrap_or_else(|| {
-                o.others.push(Runner::new(settings));
-                o.others.len() - 1
-            });
-            for _ in 0..missing {
-                self.trial(o, Some(index))?;
-                if self.is_behind(o, index, best) {
-                    break;
+            with(&o.today.settings, &part)
+        };
+        let parts: Vec<Settings> = changes.keys().map(without).collect();
+        for _ in 0..REPEATS {
+            let find = |o: &Outcome, part: &Settings| o.others.iter().position(|r| same(&r.settings, part));
+            let is_missing = |part: &&Settings| {
+                let is_done = |i: usize| o.others[i].trials.len() >= REPEATS || self.is_behind(o, i, best);
+                !find(o, part).is_some_and(is_done)
+            };
+            let missing: Vec<&Settings> = parts.iter().filter(is_missing).collect();
+            for batch in missing.chunks(self.limits.side_by_side) {
+                if !self.has_time_for(o, batch.len(), began) {
+                    o.ended = Ended::OutOfTime;
+                    return Ok(());
                 }
+                let mut all = Vec::new();
+                for part in batch {
+                    all.push(Some(find(o, part).unwrap_or_else(|| {
+                        o.others.push(Runner::new((*part).clone()));
+                        o.others.len() - 1
+                    })));
+                }
+                self.trials(o, &all)?;
             }
         }
         Ok(())
@@ -360,10 +389,9 @@ impl Race<'_> {
 
     /// Whether a setting is clearly worse than another one, or failed.
     fn is_behind(&self, o: &Outcome, index: usize, best: usize) -> bool {
-        let today = o.today.median();
-        let score = |i: usize| self.criteria.objective(&o.others[i].median(), &today);
         let runner = &o.others[index];
-        !runner.failures.is_empty() || (!runner.trials.is_empty() && score(index) > NEEDED * score(best))
+        !runner.failures.is_empty()
+            || (!runner.trials.is_empty() && self.score(o, index) > NEEDED * self.score(o, best))
     }
 
     /// Returns the refinements in order of their predicted objective, without those that the model predicts to
@@ -385,22 +413,32 @@ impl Race<'_> {
     /// all trials, because a few pairs alone estimate it poorly.
     fn confirm(&mut self, o: &mut Outcome, best: usize, began: Instant) -> Result<()> {
         for pair in 0..self.limits.pairs {
-            let trials = o.today.longest.max(self.limits.trial) + o.others[best].longest;
-            let late = began.elapsed() + trials > self.limits.budget;
+            let time = self.pair_time(o.today.longest.max(self.limits.trial), o.others[best].longest);
+            let late = began.elapsed() + time > self.limits.budget;
             if pair >= LEAST_PAIRS && (late || !(self.allows)(2) || self.is_settled(o)) {
                 break;
             }
-            let today = o.today.settings.clone();
-            let other = o.others[best].settings.clone();
-            let (a, b) = if pair % 2 == 0 {
-                let a = self.fresh(o, &today)?;
-                (a, self.fresh(o, &other)?)
-            } else {
-                let b = self.fresh(o, &other)?;
-                (self.fresh(o, &today)?, b)
-            };
-            if let (Some(a), Some(b)) = (a, b) {
-                o.pairs.push((a, b));
+            let mut settings = [o.today.settings.clone(), o.others[best].settings.clone()];
+            let is_reversed = pair % 2 == 1;
+            if is_reversed {
+                settings.reverse();
+            }
+            let mut fresh = Vec::new();
+            for batch in settings.chunks(self.limits.side_by_side) {
+                for (result, _) in (self.run)(batch) {
+                    o.trials += 1;
+                    match result {
+                        Ok(replay) => fresh.push(metrics(&replay)),
+                        Err(error) if error.ends_the_run() => return Err(error.into()),
+                        Err(_) => {} // the function that runs the trial has added a warning
+                    }
+                }
+            }
+            if is_reversed {
+                fresh.reverse();
+            }
+            if let Ok([today, other]) = <[Metrics; 2]>::try_from(fresh) {
+                o.pairs.push((today, other));
             }
         }
         o.change = self.change(o);
@@ -422,15 +460,6 @@ impl Race<'_> {
             PairedRatio::of_means(&rates, o.scatter().of_metric("work_rate")).and_then(|rate| rate.change());
         rate.is_none_or(|c| is_narrow(&c))
             && self.change(o).is_some_and(|c| is_narrow(&c) && c.is_significant())
-    }
-
-    fn fresh(&mut self, o: &mut Outcome, settings: &Settings) -> Result<Option<Metrics>> {
-        o.trials += 1;
-        match (self.run)(settings) {
-            Ok(replay) => Ok(Some(metrics(&replay))),
-            Err(error) if error.ends_the_run() => Err(error),
-            Err(_) => Ok(None), // the function that runs the trial has added a warning
-        }
     }
 }
 

@@ -108,31 +108,43 @@ impl Tuner<'_> {
         self.pool_load.set(load);
     }
 
-    /// Runs one trial and stops it after `limit`.
+    /// Runs one trial, and stops it after `limit`.
     fn trial(&mut self, spec: &Spec, limit: Duration) -> Result<Replay> {
+        let ended = self.trials(std::slice::from_ref(spec), limit).pop();
+        Ok(ended.expect("a trial ends").0?)
+    }
+
+    /// Runs trials at the same time, and stops each one after `limit`. A failure adds a warning.
+    fn trials(&mut self, specs: &[Spec], limit: Duration) -> Vec<child::Ended> {
         let stop = Arc::clone(&self.request.stop);
         if let Some(on) = self.request.on.as_ref().filter(|on| !allows(on, &self.pool_load, 1)) {
             let next = self.pool_load.get().largest_trial_bytes;
-            return Err(poolwright_replay::Error::WroteEnough { next, limit: on.max_bytes }.into());
+            let full = poolwright_replay::Error::WroteEnough { next, limit: on.max_bytes };
+            return vec![(Err(full), Duration::ZERO)];
         }
-        self.trials += 1;
         let known = self.costs.as_ref().map_or(&[][..], |costs| &costs.codecs);
-        let spec = &spec.of_trial(self.trials, known);
-        let result = child::run(&self.request.program, spec, &self.request.scratch, Some(limit), &|| {
-            stop.load(Ordering::Relaxed)
-        });
-        if let Ok(replay) = &result {
-            self.count_load(replay);
-            if let Some(costs) = &mut self.costs {
-                add_codec_costs(&mut costs.codecs, &replay.codec_costs);
+        let numbered: Vec<Spec> =
+            (self.trials + 1..).zip(specs).map(|(number, spec)| spec.of_trial(number, known)).collect();
+        self.trials += specs.len() as u64;
+        let (program, scratch) = (&self.request.program, &self.request.scratch);
+        let interrupted = || stop.load(Ordering::Relaxed);
+        let all = child::run_side_by_side(program, &numbered, scratch, Some(limit), &interrupted);
+        for (result, _) in &all {
+            match result {
+                Ok(replay) => {
+                    self.count_load(replay);
+                    if let Some(costs) = &mut self.costs {
+                        add_codec_costs(&mut costs.codecs, &replay.codec_costs);
+                    }
+                }
+                Err(error) if error.ends_the_run() => {}
+                Err(error) => {
+                    self.failed += 1;
+                    self.warnings.push(format!("a trial failed: {error}"));
+                }
             }
         }
-        let ended = result.as_ref().is_err_and(poolwright_replay::Error::ends_the_run);
-        if let (Err(error), false) = (&result, ended) {
-            self.failed += 1;
-            self.warnings.push(format!("a trial failed: {error}"));
-        }
-        Ok(result?)
+        all
     }
 
     /// Today's state of the place of a role.
@@ -172,9 +184,14 @@ impl Tuner<'_> {
         Ok(())
     }
 
+    /// Returns the seconds of trials that run within `budget`.
+    fn time_for_trials(&self, budget: Duration) -> f64 {
+        budget.as_secs_f64() * self.side_by_side as f64
+    }
+
     pub(crate) fn is_enough_for_a_race(&self, budget: Duration) -> bool {
         let least = self.calibration.as_ref().map_or(0.0, |c| c.least_trial_s(self.replayable()));
-        budget.as_secs_f64() >= LEAST_TRIALS * least
+        self.time_for_trials(budget) >= LEAST_TRIALS * least
     }
 
     /// Races the settings of `roles`, which share a dataset, within `budget`.
@@ -189,7 +206,7 @@ impl Tuner<'_> {
         let today = self.current_of(name).settings.clone();
         let calibration = self.calibration.expect("calibrate() runs before the first race");
         let written = |seconds: f64| self.profile.written(&self.slice(seconds));
-        let fit = fit::fit(&calibration, budget.as_secs_f64(), self.replayable(), &written);
+        let fit = fit::fit(&calibration, self.time_for_trials(budget), self.replayable(), &written);
         self.fits.insert(name.to_owned(), fit);
         let mut reference = Runner::new(today.clone());
         // The calibration is a trial of today's settings for all roles.
@@ -202,18 +219,30 @@ impl Tuner<'_> {
         let criteria = self.request.criteria();
         let others = self.settings_so_far();
         let (on, load) = (self.request.on.clone(), Rc::clone(&self.pool_load));
+        let (side_by_side, drift) = (self.side_by_side, !self.request.is_virtual());
         let allows = |trials| on.as_ref().is_none_or(|on| allows(on, &load, trials));
         let mut done = 0;
-        let mut run = |settings: &Settings| {
-            done += 1;
-            self.report_progress(format!("{name}: trial {done}: {}", changes_from_today(settings, &today)));
-            let mut all = others.clone();
-            all.extend(for_all(roles, settings));
-            let spec = self.spec(all, fit.seconds, fit.longest_s());
-            self.trial(&spec, fit.limit())
+        let mut run = |settings: &[Settings]| {
+            let first = done + 1;
+            done += settings.len();
+            let changes: Vec<String> = settings.iter().map(|s| changes_from_today(s, &today)).collect();
+            let trials = if settings.len() > 1 {
+                format!("trials {first} to {done}")
+            } else {
+                format!("trial {done}")
+            };
+            self.report_progress(format!("{name}: {trials}: {}", changes.join("; ")));
+            let spec = |settings: &Settings| {
+                let mut all = others.clone();
+                all.extend(for_all(roles, settings));
+                self.spec(all, fit.seconds, fit.longest_s())
+            };
+            let specs: Vec<Spec> = settings.iter().map(spec).collect();
+            self.trials(&specs, fit.limit())
         };
         let predict = |settings: &Settings| Ok(forecast.screen(&today, settings)?.objective);
-        let limits = Limits { budget, pairs: PAIRS, trial: Duration::from_secs_f64(fit.trial_s) };
+        let trial = Duration::from_secs_f64(fit.trial_s);
+        let limits = Limits { budget, pairs: PAIRS, trial, side_by_side, drift };
         let mut race = Race { run: &mut run, predict: &predict, allows: &allows, criteria, limits };
         let mut outcome = race.start(reference)?;
         let mut candidates = candidates(forecast, screened, &today, &today)?;
@@ -244,22 +273,25 @@ impl Tuner<'_> {
         let limit = self.fits.values().map(Fit::limit).max().unwrap_or(CALIBRATION_LIMIT);
         let longest_s =
             self.fits.values().map(Fit::longest_s).reduce(f64::max).unwrap_or(CALIBRATION_LONGEST_S);
-        let mut one = |settings: &BTreeMap<String, Settings>| -> Result<Option<Metrics>> {
-            let spec = self.spec(settings.clone(), seconds, longest_s);
-            match self.trial(&spec, limit) {
-                Ok(replay) => Ok(Some(metrics(&replay))),
-                Err(error) if error.ends_the_run() => Err(error),
-                Err(_) => Ok(None),
+        let mut specs = [today, new].map(|settings| self.spec(settings.clone(), seconds, longest_s));
+        let is_reversed = !number.is_multiple_of(2);
+        if is_reversed {
+            specs.reverse();
+        }
+        let mut ended = Vec::new();
+        for batch in specs.chunks(self.side_by_side) {
+            for (result, _) in self.trials(batch, limit) {
+                match result {
+                    Ok(replay) => ended.push(metrics(&replay)),
+                    Err(error) if error.ends_the_run() => return Err(error.into()),
+                    Err(_) => {}
+                }
             }
-        };
-        let (today, new) = if number.is_multiple_of(2) {
-            let today = one(today)?;
-            (today, one(new)?)
-        } else {
-            let new = one(new)?;
-            (one(today)?, new)
-        };
-        Ok(today.zip(new))
+        }
+        if is_reversed {
+            ended.reverse();
+        }
+        Ok(<[Metrics; 2]>::try_from(ended).ok().map(|[today, new]| (today, new)))
     }
 
     /// Compares the whole plan with today's settings in fresh pairs. If only one race changed anything, its

@@ -84,6 +84,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether the trials run on the virtual clock.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.on.is_none() && self.costs.is_some()
+    }
+
     /// Returns the goal and the requirements by which settings are judged.
     pub(crate) fn criteria(&self) -> Criteria<'_> {
         Criteria { goal: self.goal, requirements: &self.requirements }
@@ -116,6 +121,8 @@ pub(crate) struct Tuner<'a> {
     /// What work costs on the trials' virtual clock, with the codecs measured so far; `None` on this machine's clock.
     pub costs: Option<Costs>,
     pub trials: u64,
+    /// Number of trials that run at the same time.
+    pub side_by_side: usize,
     pub failed: u64,
     pub fits: BTreeMap<String, Fit>,
     /// Settings of the trials by role: today's, or the result of an earlier race.

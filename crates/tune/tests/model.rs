@@ -103,11 +103,8 @@ fn prepare(dir: &std::path::Path, flags: Flags) -> Trace {
     std::fs::write(&path, noise()).unwrap();
     let trace = workload(&path, flags);
     trace.save(dir.join("t.parquet")).unwrap();
-    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
-    Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace))
-        .unwrap()
-        .save(&dir.join("capture"))
-        .unwrap();
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, side_by_side: 1, seed: 1, roles: vec![] };
+    Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace), &dir.join("capture")).unwrap();
     trace
 }
 

@@ -67,7 +67,8 @@ fn bare(schedule: &Schedule, capture: &Capture, target: &EngineTarget) -> f64 {
                     match step.op {
                         Op::Read => drop(target.read(0, step.offset, &mut buf, false).expect("reads work")),
                         Op::Write => {
-                            let (bytes, _) = capture.bytes(0, step.offset, step.len);
+                            let piece = capture.read(0, step.offset, step.len, &mut buf);
+                            let (bytes, _) = piece.expect("the capture can be read");
                             target.write(0, step.offset, bytes, false, false).expect("writes work");
                         }
                         _ => target.sync(0).expect("syncs work"),
@@ -99,9 +100,10 @@ fn main() {
     let table = dir.join("table");
     std::fs::write(&table, &text().as_bytes()[..BYTES as usize]).expect("the table");
     let trace = workload(&table);
-    let options = Options { region: 1 << 20, max_bytes: 1 << 30, seed: 1, roles: vec![] };
+    let options = Options { region: 1 << 20, max_bytes: 1 << 30, side_by_side: 1, seed: 1, roles: vec![] };
     let capture =
-        Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace)).expect("a capture");
+        Capture::take(&trace, &options, &SourceFiles::at_recorded_paths(&trace), &dir.join("capture"))
+            .expect("a capture");
     let schedule = Schedule::build(&trace, |_| true);
     let scratch = if std::path::Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { dir.clone() };
     let engine = EngineOptions {

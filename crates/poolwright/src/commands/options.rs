@@ -2,16 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
+use poolwright_host::{quoted, room};
 use poolwright_monitor::Poller;
 use poolwright_monitor::source::{self, SourceOptions};
 use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::{Device, limits, property};
 use poolwright_replay::settings::{self, PerRole};
+use poolwright_replay::{capture, child};
 use poolwright_trace::Reader;
 
 pub use crate::failure::Usage;
 use crate::failure::hint;
+use crate::scratch::{self, Scratch};
 
 /// Options of the verbs that read the state of pools.
 #[derive(Debug, clap::Args)]
@@ -37,6 +40,9 @@ impl SourceArgs {
     }
 }
 
+/// The default limit of the data with which a trial fills a pool of the kernel, in bytes.
+const MOST_ON_POOL: u64 = 1 << 30;
+
 /// Options of `replay` and `tune` that describe the machine of a trial.
 #[derive(Debug, clap::Args)]
 pub struct TrialOptions {
@@ -54,9 +60,10 @@ pub struct TrialOptions {
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
 
-    /// Limit of the data in a trial's pool; larger databases are sampled by region
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
-    pub sample_bytes: u64,
+    /// Limit of the data in a trial's pool; larger databases are sampled by region. Default: all data that the recording touches, as
+    /// far as the scratch directory has room; with --on, at most 1G; for tune, at most 8M for each second of --budget
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub sample_bytes: Option<u64>,
 
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
@@ -86,6 +93,34 @@ impl TrialOptions {
     /// What work costs on the virtual clock; `None` for the real one.
     pub fn costs(&self) -> Option<Costs> {
         (self.clock == ClockKind::Virtual).then(Costs::reference)
+    }
+
+    /// Creates the scratch directory, and returns it with the limit of the data in a trial's pool. Without the option, that is
+    /// `wanted` bytes, or less if the directory has too little room or if the trials load a pool that others use (`is_on_pool`).
+    ///
+    /// # Errors
+    /// If the directory cannot be created or examined.
+    pub fn scratch(
+        &self,
+        wanted: u64,
+        side_by_side: usize,
+        is_on_pool: bool,
+    ) -> anyhow::Result<(Scratch, u64)> {
+        let wanted = if is_on_pool { wanted.min(MOST_ON_POOL) } else { wanted };
+        let most = self.sample_bytes.unwrap_or(wanted);
+        let scratch = scratch::create(self.scratch.as_deref(), capture::room_for(most, most, side_by_side))?;
+        let of = |path| anyhow!("cannot examine the free space of {}", quoted(path));
+        let room = room::available(scratch.path()).with_context(|| of(scratch.path()))?;
+        let limit = self.sample_bytes.unwrap_or_else(|| wanted.min(capture::most_for(room, side_by_side)));
+        Ok((scratch, limit))
+    }
+
+    /// How many trials on the engine, with `wanted` bytes of data unless the user limits it, may run at the same time.
+    pub fn side_by_side(&self, wanted: u64) -> usize {
+        match self.clock {
+            ClockKind::Virtual => child::side_by_side(self.arc_bytes(), self.sample_bytes.unwrap_or(wanted)),
+            ClockKind::Real => 1,
+        }
     }
 
     /// The device. `measured` measures the device of TMPDIR; Poolwright writes beside a database only if the user names its

@@ -20,7 +20,7 @@ use super::options::{self, TrialOptions, Usage};
 use super::pool_trials::PoolTrialOptions;
 use crate::failure::hint;
 use crate::progress_line::{bar, ticking};
-use crate::{interrupt, scratch, stdout};
+use crate::{interrupt, stdout};
 
 /// Replay a trace on the engine or in a directory, and measure it
 ///
@@ -136,8 +136,13 @@ impl Args {
         }
     }
 
-    fn target(&self, scratch: &Path, trace: &Meta) -> anyhow::Result<TargetSpec> {
-        if let Some(pool) = self.pool.pool(scratch, self.trial.sample_bytes)? {
+    /// The number of trials that run at the same time.
+    fn side_by_side(&self, touched: u64) -> usize {
+        if self.dir.is_none() && self.pool.on.is_none() { self.trial.side_by_side(touched) } else { 1 }
+    }
+
+    fn target(&self, scratch: &Path, sample_bytes: u64, trace: &Meta) -> anyhow::Result<TargetSpec> {
+        if let Some(pool) = self.pool.pool(scratch, sample_bytes)? {
             return Ok(TargetSpec::KernelPool(pool.trials.options));
         }
         let device = self.trial.device()?;
@@ -184,15 +189,20 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Some(data) => check_data(data, &files, &trace, &args.role)?,
         None => warn_of_others(&files, &trace, &args.role),
     }
-    let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
-    // Before the capture, so that a wrong dataset is reported at once.
-    let target = args.target(scratch.path(), &trace.meta)?;
-    let options = capture::Options {
+    let mut options = capture::Options {
         region: settings::largest_record(&combinations),
-        max_bytes: args.trial.sample_bytes,
+        max_bytes: u64::MAX,
+        side_by_side: 1,
         seed: args.trial.seed,
         roles: args.role.clone(),
     };
+    let touched = capture::touched_bytes(&trace, &options);
+    options.side_by_side = args.side_by_side(touched);
+    let (scratch, sample_bytes) =
+        args.trial.scratch(touched, options.side_by_side, args.pool.on.is_some())?;
+    options.max_bytes = sample_bytes;
+    // Before the capture, so that a wrong dataset is reported at once.
+    let target = args.target(scratch.path(), sample_bytes, &trace.meta)?;
     let shared = prepare(&trace, &files, &options, scratch.path())?;
     if shared.real_bytes == 0 {
         eprintln!(
@@ -205,7 +215,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         SettingTrials { settings: one.clone(), spec }
     };
     let all: Vec<SettingTrials> = combinations.iter().map(trials_of).collect();
-    match measure(&args, &all, scratch.path(), &|| stop.load(Ordering::Relaxed)) {
+    match measure(&args, &all, options.side_by_side, scratch.path(), &|| stop.load(Ordering::Relaxed)) {
         Err(Error::Interrupted) => Ok(130),
         trials => report(&args, &combinations, trials?),
     }
@@ -215,15 +225,22 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 fn measure(
     args: &Args,
     all: &[SettingTrials],
+    side_by_side: usize,
     work: &Path,
-    interrupted: &dyn Fn() -> bool,
+    interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Trials, Error> {
     let trials = all.len() as u64 * u64::from(args.repeat);
     let bar = ticking(bar(Some(trials), "{bar:30} trial {pos}/{len} {elapsed} {msg}"));
     let program = options::this_program();
     let max_bytes = args.pool.on.as_ref().map(|_| args.pool.max_bytes);
-    let rounds =
-        Rounds { program: &program, work, repeat: args.repeat, limit: args.trial_timeout, max_bytes };
+    let rounds = Rounds {
+        program: &program,
+        work,
+        repeat: args.repeat,
+        side_by_side,
+        limit: args.trial_timeout,
+        max_bytes,
+    };
     let mut begin = |number: usize| bar.set_message(args.label(&all[number].settings));
     let trials = rounds.run(all, interrupted, &mut begin, &mut || bar.inc(1))?;
     bar.finish_and_clear();

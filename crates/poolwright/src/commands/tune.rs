@@ -24,10 +24,10 @@ use poolwright_tune::{Goal, PoolTrials, Request, Requirement, database_dir, tune
 
 use super::options::{self, TrialOptions, Usage, parse_time};
 use super::pool_trials::{PoolForTrials, PoolTrialOptions};
+use crate::interrupt;
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::{bar, ticking};
 use crate::stdout::Stdout;
-use crate::{interrupt, scratch};
 
 /// Recommend settings for a database, with evidence
 ///
@@ -120,6 +120,10 @@ pub struct Args {
     json: bool,
 }
 
+/// Bytes of the database that the trials contain by default, for each second of the budget: filling the pools then takes about half
+/// of the time.
+const BYTES_PER_SECOND: u64 = 8 << 20;
+
 /// Options that `--repeat` takes from the plan.
 const CHANGES_THE_RUN: [&str; 13] = [
     "duration",
@@ -156,9 +160,11 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let stated = stated(&args.options)?;
     // Opened first, so that an unwritable path is reported before the long run.
     let outputs = Outputs::open(&args)?;
-    let scratch = scratch::create(args.trial.scratch.as_deref(), args.trial.sample_bytes.saturating_mul(4))?;
+    let wanted = (BYTES_PER_SECOND as f64 * args.budget.as_secs_f64()) as u64;
+    let side_by_side = if args.pool.on.is_none() { args.trial.side_by_side(wanted) } else { 1 };
+    let (scratch, max_bytes) = args.trial.scratch(wanted, side_by_side, args.pool.on.is_some())?;
     // Examined before the recording, so that a wrong dataset is reported at once.
-    let pool = args.pool.pool(scratch.path(), args.trial.sample_bytes)?;
+    let pool = args.pool.pool(scratch.path(), max_bytes)?;
     let trace = match &args.trace {
         Some(trace) => {
             options::check_trace(trace)?;
@@ -192,7 +198,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         program: super::options::this_program(),
         stated,
         seed: args.trial.seed,
-        max_bytes: args.trial.sample_bytes,
+        max_bytes,
         check_advice: args.check_advice,
         stop,
     };

@@ -1,46 +1,65 @@
-//! The captured data in memory.
+//! The captured data in a file. The page cache keeps as much of it in memory as there is room for.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use poolwright_host::private;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
-use super::ALIGN;
+use crate::Result;
+use crate::error::host;
 
-/// The image. Its first byte is page-aligned, so that direct I/O can use it in place.
-#[derive(Default)]
+/// The image: a sparse file.
+#[derive(Debug, Default)]
 pub(super) struct Image {
-    raw: Vec<u8>,
-    skip: usize,
-}
-
-impl std::fmt::Debug for Image {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes", self.raw.len().saturating_sub(self.skip))
-    }
+    /// `None` only while the index is read.
+    file: Option<File>,
+    path: PathBuf,
+    len: u64,
 }
 
 impl Image {
-    pub(super) fn new(len: usize) -> Image {
-        let raw = vec![0; len + ALIGN as usize];
-        let skip = raw.as_ptr().align_offset(ALIGN as usize);
-        Image { raw, skip }
+    /// Creates an image of `len` zero bytes.
+    pub(super) fn create(path: &Path, len: u64) -> Result<Image> {
+        let file = private::create_new(path).map_err(host("create", path))?;
+        file.set_len(len).map_err(host("enlarge", path))?;
+        Ok(Image { file: Some(file), path: path.to_owned(), len })
     }
 
-    pub(super) fn all(&self) -> &[u8] {
-        &self.raw[self.skip..]
+    /// Opens an image that is only read.
+    pub(super) fn open(path: &Path) -> Result<Image> {
+        let file = File::open(path).map_err(host("open", path))?;
+        let len = file.metadata().map_err(host("inspect", path))?.len();
+        Ok(Image { file: Some(file), path: path.to_owned(), len })
     }
 
-    pub(super) fn slice(&self, at: u64, len: u64) -> &[u8] {
-        &self.raw[self.skip + at as usize..][..len as usize]
+    pub(super) fn len(&self) -> u64 {
+        self.len
     }
 
-    pub(super) fn slice_mut(&mut self, at: u64, len: u64) -> &mut [u8] {
-        &mut self.raw[self.skip + at as usize..][..len as usize]
+    pub(super) fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        self.file().read_exact_at(into, at).map_err(host("read", &self.path))
+    }
+
+    pub(super) fn write(&self, at: u64, from: &[u8]) -> Result<()> {
+        self.file().write_all_at(from, at).map_err(host("write", &self.path))
+    }
+
+    fn file(&self) -> &File {
+        self.file.as_ref().expect("an image is created or opened before it is used")
     }
 }
 
 /// Returns up to `want` bytes from a random place in `sources`, which are ranges of the image. Without sources,
 /// generates numbered lines of text.
-pub(super) fn made_up(rng: &mut ChaCha8Rng, sources: &[(u64, u64)], image: &Image, want: u64) -> Vec<u8> {
+pub(super) fn made_up(
+    rng: &mut ChaCha8Rng,
+    sources: &[(u64, u64)],
+    image: &Image,
+    want: u64,
+) -> Result<Vec<u8>> {
     if sources.is_empty() {
         let line =
             |rng: &mut ChaCha8Rng| format!("{:010} {:06} record\n", rng.next_u32(), rng.next_u32() % 1000);
@@ -48,10 +67,12 @@ pub(super) fn made_up(rng: &mut ChaCha8Rng, sources: &[(u64, u64)], image: &Imag
         while (text.len() as u64) < want {
             text.push_str(&line(rng));
         }
-        return text.into_bytes()[..want as usize].to_vec();
+        return Ok(text.into_bytes()[..want as usize].to_vec());
     }
     let (at, len) = sources[rng.random_range(0..sources.len())];
     let n = want.min(len);
     let skip = if len > n { rng.random_range(0..=(len - n)) } else { 0 };
-    image.slice(at + skip, n).to_vec()
+    let mut piece = vec![0; n as usize];
+    image.read(at + skip, &mut piece)?;
+    Ok(piece)
 }

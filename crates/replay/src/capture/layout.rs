@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_host::memory;
 use poolwright_trace::Trace;
 
 use super::{ALIGN, Capture, Extent, is_whole};
@@ -17,15 +16,14 @@ type Regions = BTreeMap<u64, u64>;
 
 /// The extents of each file, and the length of their image in bytes.
 #[derive(Default)]
-struct Layout {
+pub(super) struct Layout {
     files: Vec<Vec<Extent>>,
-    image: u64,
+    pub(super) image: u64,
 }
 
 impl Capture {
     /// Selects the share of regions and lays them out. The image takes at most `max_bytes`, plus a quarter of that,
-    /// plus one region for each kind of log. Returns the image's length in bytes, after checking that it fits into
-    /// memory.
+    /// plus one region for each kind of log. Returns the image's length in bytes.
     pub(super) fn lay_out(&mut self, trace: &Trace, max_bytes: u64) -> Result<u64> {
         const ATTEMPTS: u32 = 20;
         let logs = |(regions, role): (&Regions, &String)| -> u64 {
@@ -46,7 +44,7 @@ impl Capture {
         }
         let too_small = Error::SampleTooSmall { max: max_bytes, touched };
         if touched <= max_bytes {
-            self.use_layout(whole)?;
+            self.use_layout(whole);
             return Ok(touched);
         }
         let logs =
@@ -60,7 +58,7 @@ impl Capture {
             }
             if layout.image <= most {
                 let image = layout.image;
-                self.use_layout(layout)?;
+                self.use_layout(layout);
                 return Ok(image);
             }
             // A few large regions can exceed their share considerably.
@@ -69,12 +67,10 @@ impl Capture {
         Err(too_small)
     }
 
-    fn use_layout(&mut self, layout: Layout) -> Result<()> {
-        check_memory(layout.image, memory::available())?;
+    fn use_layout(&mut self, layout: Layout) {
         for (file, extents) in self.files.iter_mut().zip(layout.files) {
             file.extents = extents;
         }
-        Ok(())
     }
 
     /// Returns the regions of each file that are touched by operations that the capture keeps.
@@ -99,7 +95,7 @@ impl Capture {
 
     /// Lays out what the capture keeps at its current rate. The logs get their share of `max_bytes`; operations beyond
     /// it reuse data of the same log.
-    fn layout(&self, trace: &Trace, max_bytes: u64) -> Layout {
+    pub(super) fn layout(&self, trace: &Trace, max_bytes: u64) -> Layout {
         let runs = self.runs(trace);
         let mut layout = Layout { files: vec![Vec::new(); runs.len()], image: 0 };
         for role in super::WHOLE_ROLES {
@@ -171,13 +167,5 @@ impl Layout {
                 done += piece;
             }
         }
-    }
-}
-
-/// Checks that an image of `needed` bytes fits into the available memory.
-pub(super) fn check_memory(needed: u64, available: Option<u64>) -> Result<()> {
-    match available {
-        Some(available) if needed > available => Err(Error::NoMemory { needed, available }),
-        _ => Ok(()),
     }
 }

@@ -43,18 +43,22 @@ pub(super) fn search(
     let known = |c: &Candidate| o.others.iter().position(|runner| same(&runner.settings, &c.settings));
     let runners = candidates.iter().map(known).collect();
     let mut search = Search { candidates, runners, since_today: 0 };
-    while let Some(next) = search.next(race, o) {
-        // The first candidate is always tried.
-        if search.runners.iter().any(Option::is_some) && !race.has_time_for(o, 1, began) {
+    loop {
+        let mut next = search.next(race, o);
+        let is_first = search.runners.iter().all(Option::is_none);
+        while !next.is_empty() && !is_first && !race.has_time_for(o, next.len(), began) {
             o.ended = Ended::OutOfTime;
+            next.pop();
+        }
+        if next.is_empty() {
             break;
         }
-        let due = search.since_today >= TODAY_EVERY;
-        if due && race.has_time_for(o, 2, began) {
+        let due = race.limits.drift && search.since_today >= TODAY_EVERY;
+        if due && race.has_time_for(o, next.len() + 1, began) {
             race.trial(o, None)?;
             search.since_today = 0;
         }
-        search.try_one(race, o, next)?;
+        search.try_all(race, o, &next)?;
     }
     if o.today.trials.len() < REPEATS && race.has_time_for(o, 1, began) {
         race.trial(o, None)?;
@@ -70,13 +74,16 @@ struct Search {
 }
 
 impl Search {
-    fn try_one(&mut self, race: &mut Race<'_>, o: &mut Outcome, index: usize) -> Result<()> {
-        let runner = *self.runners[index].get_or_insert_with(|| {
-            o.others.push(Runner::new(self.candidates[index].settings.clone()));
-            o.others.len() - 1
-        });
-        self.since_today += 1;
-        race.trial(o, Some(runner))
+    fn try_all(&mut self, race: &mut Race<'_>, o: &mut Outcome, candidates: &[usize]) -> Result<()> {
+        let runner = |index: &usize| {
+            Some(*self.runners[*index].get_or_insert_with(|| {
+                o.others.push(Runner::new(self.candidates[*index].settings.clone()));
+                o.others.len() - 1
+            }))
+        };
+        let runners: Vec<Option<usize>> = candidates.iter().map(runner).collect();
+        self.since_today += candidates.len();
+        race.trials(o, &runners)
     }
 
     fn trials(&self, o: &Outcome, index: usize) -> usize {
@@ -117,8 +124,8 @@ impl Search {
         all.map(standing).collect()
     }
 
-    /// Returns the candidate to try next, or `None` if the best has been found.
-    fn next(&self, race: &Race<'_>, o: &Outcome) -> Option<usize> {
+    /// Returns the candidates to try next, or none if the best has been found.
+    fn next(&self, race: &Race<'_>, o: &Outcome) -> Vec<usize> {
         let all = self.standings(race, o);
         let best = best_of(&all);
         let is_hopeful = |s: &&Standing| {
@@ -127,13 +134,10 @@ impl Search {
                 s.trials < MOST_REPEATS && s.index != best.index && bound < best.mean - NEGLIGIBLE
             })
         };
-        let next = all.iter().filter(is_hopeful).min_by(|a, b| a.bound().total_cmp(&b.bound()));
         let unsure = best.filter(|best| best.trials < REPEATS);
-        match (next, unsure) {
-            (Some(next), Some(best)) if best.bound() < next.bound() => Some(best.index),
-            (Some(next), _) => Some(next.index),
-            (None, best) => best.map(|best| best.index),
-        }
+        let mut next: Vec<&Standing> = all.iter().filter(is_hopeful).chain(unsure).collect();
+        next.sort_by(|a, b| a.bound().total_cmp(&b.bound()));
+        next.iter().take(race.limits.side_by_side).map(|s| s.index).collect()
     }
 
     /// Returns the best setting that was tried, as an index into `o.others`.

@@ -22,8 +22,24 @@ fn no_model(_: &Settings) -> Result<f64> {
     Ok(1.0)
 }
 
+/// Runs the trials of a race one after the other.
+fn each(
+    settings: &[Settings],
+    run: &mut dyn FnMut(&Settings) -> poolwright_replay::Result<Replay>,
+) -> Vec<TrialEnd> {
+    let one = |settings: &Settings| {
+        let began = Instant::now();
+        (run(settings), began.elapsed())
+    };
+    settings.iter().map(one).collect()
+}
+
+fn limits(budget: Duration, pairs: u32, trial: Duration) -> Limits {
+    Limits { budget, pairs, trial, side_by_side: 1, drift: true }
+}
+
 /// A trial whose true cost is |log2(recordsize / 16K)| and whose clock is noisy.
-fn noisy(seed: u64, noise: f64) -> impl FnMut(&Settings) -> Result<Replay> {
+fn noisy(seed: u64, noise: f64) -> impl FnMut(&Settings) -> poolwright_replay::Result<Replay> {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     move |settings| {
         let (recordsize, _) = crate::candidates::recordsize_and_compression(settings);
@@ -42,8 +58,14 @@ fn noisy(seed: u64, noise: f64) -> impl FnMut(&Settings) -> Result<Replay> {
 
 fn race(seed: u64, noise: f64, today: u32, candidates: &[u32]) -> Outcome {
     let mut run = noisy(seed, noise);
-    let limits = Limits { budget: Duration::from_secs(60), pairs: 5, trial: Duration::ZERO };
-    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+    let limits = limits(Duration::from_secs(60), 5, Duration::ZERO);
+    let mut race = Race {
+        run: &mut |settings| each(settings, &mut run),
+        predict: &no_model,
+        allows: &|_| true,
+        criteria: BALANCED,
+        limits,
+    };
     race.race(Runner::new(setting(today)), candidates.iter().map(|r| candidate(*r)).collect(), &[]).unwrap()
 }
 
@@ -53,6 +75,31 @@ fn the_best_is_found_under_noise() {
         let o = race(seed, 0.2, 128, &[4, 8, 16, 32, 64, 256, 512, 1024]);
         assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K", "seed {seed}");
         assert!(o.is_better(0.03));
+    }
+}
+
+#[test]
+fn trials_at_the_same_time_find_the_same_setting() {
+    for side_by_side in [2, 3, 8] {
+        let mut run = noisy(7, 0.01);
+        let limits =
+            Limits { side_by_side, drift: false, ..limits(Duration::from_secs(60), 3, Duration::ZERO) };
+        let mut most = 0;
+        let mut run = |settings: &[Settings]| {
+            most = most.max(settings.len());
+            each(settings, &mut run)
+        };
+        let mut race =
+            Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+        let candidates = [4, 8, 16, 32, 64, 256, 512, 1024].map(candidate).into();
+        let logbias = |value: &str| Settings::from([("logbias".into(), value.into())]);
+        let refinements = [logbias("latency"), logbias("throughput")];
+        let o = race.race(Runner::new(setting(128)), candidates, &refinements).unwrap();
+        assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
+        assert!(o.is_better(0.03) && o.pairs.len() >= 2);
+        assert_eq!(most, side_by_side);
+        let tried: usize = o.others.iter().map(|r| r.trials.len()).sum();
+        assert_eq!(o.trials as usize, tried + o.today.trials.len() + 2 * o.pairs.len());
     }
 }
 
@@ -72,7 +119,7 @@ fn equal_settings_are_noise() {
 
 /// The other settings equal today's, and another load comes and goes: trials that run beside it have a work rate of
 /// 0.6.
-fn disturbed(seed: u64) -> impl FnMut(&Settings) -> Result<Replay> {
+fn disturbed(seed: u64) -> impl FnMut(&Settings) -> poolwright_replay::Result<Replay> {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let mut equal = noisy(seed, 0.02);
     let mut busy = false;
@@ -88,9 +135,14 @@ fn disturbed(seed: u64) -> impl FnMut(&Settings) -> Result<Replay> {
 fn another_load_on_the_machine_makes_no_winner() {
     let better = (0..200).filter(|seed| {
         let mut run = disturbed(*seed);
-        let limits = Limits { budget: Duration::from_secs(60), pairs: 5, trial: Duration::ZERO };
-        let mut race =
-            Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+        let limits = limits(Duration::from_secs(60), 5, Duration::ZERO);
+        let mut race = Race {
+            run: &mut |settings| each(settings, &mut run),
+            predict: &no_model,
+            allows: &|_| true,
+            criteria: BALANCED,
+            limits,
+        };
         let candidates = [4, 8, 32, 64].map(candidate).into();
         race.race(Runner::new(setting(16)), candidates, &[]).unwrap().is_better(0.03)
     });
@@ -113,8 +165,14 @@ fn the_model_decides_what_is_tried_first_and_trials_correct_it() {
         penalty: 1.0,
     };
     let candidates: Vec<Candidate> = [4, 8, 16, 32, 64, 256, 512, 1024].map(wrong).into();
-    let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::from_secs(60) / 12 };
-    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+    let limits = limits(Duration::from_secs(60), 2, Duration::from_secs(60) / 12);
+    let mut race = Race {
+        run: &mut |settings| each(settings, &mut run),
+        predict: &no_model,
+        allows: &|_| true,
+        criteria: BALANCED,
+        limits,
+    };
     let o = race.race(Runner::new(setting(128)), candidates, &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
     assert_eq!(tried[1], "1024K", "the setting that the model ranks first is tried first");
@@ -126,8 +184,14 @@ fn a_slow_setting_does_not_use_up_the_time_of_others() {
     let mut run = noisy(1, 0.0);
     let second = Duration::from_secs(1);
     // Nine trials, of which the confirmation uses four.
-    let limits = Limits { budget: 9500 * second / 1000, pairs: 2, trial: second };
-    let race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+    let limits = limits(9500 * second / 1000, 2, second);
+    let race = Race {
+        run: &mut |settings| each(settings, &mut run),
+        predict: &no_model,
+        allows: &|_| true,
+        criteria: BALANCED,
+        limits,
+    };
     let mut o = Outcome::new(Runner::new(setting(128)));
     o.others = vec![Runner { longest: 10 * second, ..Runner::new(setting(1024)) }];
     assert!(race.has_time_for(&o, 5, Instant::now()));
@@ -182,13 +246,19 @@ fn a_failing_candidate_is_dropped_and_a_failing_today_is_an_error() {
     let mut good = noisy(1, 0.0);
     let mut run = |settings: &Settings| {
         if settings["recordsize"] == "16K" {
-            Err(Error::Nothing("out of order".into()))
+            Err(poolwright_replay::Error::Nothing("out of order".into()))
         } else {
             good(settings)
         }
     };
-    let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
-    let mut one = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+    let limits = limits(Duration::from_secs(60), 2, Duration::ZERO);
+    let mut one = Race {
+        run: &mut |settings| each(settings, &mut run),
+        predict: &no_model,
+        allows: &|_| true,
+        criteria: BALANCED,
+        limits,
+    };
     let o = one.race(Runner::new(setting(128)), vec![candidate(16), candidate(32)], &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "32K");
     assert_eq!(o.others[0].failures, ["out of order"]);
@@ -199,8 +269,14 @@ fn a_failing_candidate_is_dropped_and_a_failing_today_is_an_error() {
 #[test]
 fn a_change_that_the_model_proposes_is_judged_by_a_trial() {
     let mut run = noisy(1, 0.0);
-    let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
-    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+    let limits = limits(Duration::from_secs(60), 2, Duration::ZERO);
+    let mut race = Race {
+        run: &mut |settings| each(settings, &mut run),
+        predict: &no_model,
+        allows: &|_| true,
+        criteria: BALANCED,
+        limits,
+    };
     let mut o = race.start(Runner::new(setting(64))).unwrap();
     assert!(race.try_first(&mut o, &setting(1024)).unwrap());
     assert!(race.try_first(&mut o, &setting(32)).unwrap());
@@ -233,8 +309,14 @@ fn a_missed_requirement_is_no_error_of_the_model() {
         Candidate { settings: setting(recordsize), predicted, penalty: 1.0 }
     };
     let candidates: Vec<Candidate> = [16, 32, 128, 256, 512, 1024].map(known).into();
-    let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::ZERO };
-    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria, limits };
+    let limits = limits(Duration::from_secs(60), 2, Duration::ZERO);
+    let mut race = Race {
+        run: &mut |settings| each(settings, &mut run),
+        predict: &no_model,
+        allows: &|_| true,
+        criteria,
+        limits,
+    };
     let mut o = race.start(Runner::new(setting(64))).unwrap();
     race.try_first(&mut o, &setting(32)).unwrap();
     let o = race.race_on(o, candidates, &[]).unwrap();
@@ -246,8 +328,14 @@ fn a_missed_requirement_is_no_error_of_the_model() {
 fn the_time_of_the_confirmation_is_that_of_the_best() {
     let mut run = noisy(1, 0.0);
     let unit = Duration::from_secs(100);
-    let limits = Limits { budget: unit.mul_f64(12.5), pairs: 2, trial: unit };
-    let race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+    let limits = limits(unit.mul_f64(12.5), 2, unit);
+    let race = Race {
+        run: &mut |settings| each(settings, &mut run),
+        predict: &no_model,
+        allows: &|_| true,
+        criteria: BALANCED,
+        limits,
+    };
     let tried = |rate: f64, longest| Runner {
         trials: vec![Metrics::from([("work_rate".to_owned(), rate)])],
         longest,
@@ -288,8 +376,14 @@ fn with_proposal(factor: f64) -> (Outcome, Vec<Settings>) {
     let today = with(setting(128), "latency");
     let mut all: Vec<Candidate> = [4, 8, 16, 32, 64, 128, 256, 512].map(both).into_iter().flatten().collect();
     all.retain(|c| c.settings != today);
-    let limits = Limits { budget: Duration::from_secs(60), pairs: 2, trial: Duration::from_secs(60) / 12 };
-    let mut race = Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+    let limits = limits(Duration::from_secs(60), 2, Duration::from_secs(60) / 12);
+    let mut race = Race {
+        run: &mut |settings| each(settings, &mut run),
+        predict: &no_model,
+        allows: &|_| true,
+        criteria: BALANCED,
+        limits,
+    };
     let mut o = race.start(Runner::new(today.clone())).unwrap();
     race.try_first(&mut o, &with(today, "throughput")).unwrap();
     let o = race.race_on(o, all, &[]).unwrap();

@@ -30,8 +30,9 @@ fn trace(dir: &Path, events: Vec<Event>) -> Trace {
 }
 
 fn capture(trace: &Trace) -> Capture {
-    let options = Options { region: 8 * PAGE, max_bytes: 1 << 30, seed: 1, roles: vec![] };
-    Capture::take(trace, &options, &SourceFiles::at_recorded_paths(trace)).unwrap()
+    let options = Options { region: 8 * PAGE, max_bytes: 1 << 30, side_by_side: 1, seed: 1, roles: vec![] };
+    let dir = tempfile::tempdir().unwrap();
+    Capture::take(trace, &options, &SourceFiles::at_recorded_paths(trace), dir.path()).unwrap()
 }
 
 /// The contents of the files `fileN` in the only directory below `parent`.
