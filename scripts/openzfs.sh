@@ -51,7 +51,10 @@ WRAPPED=(
     zio_checksum:zio_checksum_compute zio_checksum:zio_checksum_error
 )
 # Members whose calls of a function go to the engine's pw_NAME, which may call the original.
-REDIRECTED=(dbuf:cityhash4 dmu_objset:cityhash2)
+REDIRECTED=(
+    dbuf:cityhash4 dmu_objset:cityhash2
+    zap_micro:dmu_buf_will_dirty zap_micro:dmu_buf_rele zap_micro:dnode_add_ref
+)
 
 parse_openzfs_arguments() {
     while [ $# -gt 0 ]; do

@@ -79,10 +79,29 @@ fn check(pool: &Pool, file: &str, seed: u64) {
 /// Scrubs the pool, which must be without errors.
 #[track_caller]
 fn scrub(pool: &Pool) {
+    scrub_after(pool, 0);
+}
+
+/// Scrubs a pool that has counted this many checksum errors before. The scrub reads each copy of each block, and must find no others.
+#[track_caller]
+fn scrub_after(pool: &Pool, checksum_errors: u64) {
     pool.scrub().unwrap();
     let (scan, stats) = (pool.scan().unwrap().unwrap(), pool.stats().unwrap());
     assert_eq!((scan.errors, scan.repaired, pool.data_errors().unwrap()), (0, 0, 0));
-    assert_eq!((stats.read_errors, stats.write_errors, stats.checksum_errors), (0, 0, 0));
+    assert_eq!((stats.read_errors, stats.write_errors, stats.checksum_errors), (0, 0, checksum_errors));
+}
+
+/// Checks that each file of a pool has all data without the others. The pool is a mirror, and not open.
+#[track_caller]
+fn check_copies(all: &[PathBuf], contents: &[(&str, u64)]) {
+    for one in all {
+        let others = || all.iter().filter(|file| *file != one);
+        others().for_each(|file| fs::rename(file, file.with_extension("away")).unwrap());
+        let pool = Pool::import(engine(), std::slice::from_ref(one), true).unwrap();
+        contents.iter().for_each(|&(file, seed)| check(&pool, file, seed));
+        drop(pool);
+        others().for_each(|file| fs::rename(file.with_extension("away"), file).unwrap());
+    }
 }
 
 #[track_caller]
@@ -159,18 +178,7 @@ fn an_attached_file_has_all_data() {
     assert!(!pool.wait_resilvered().unwrap());
     assert_eq!(pool.files(), files.all("b a c"));
     pool.export().unwrap();
-    // Any of the three has all data.
-    for one in ["a", "b", "c"] {
-        let pool = import_again(engine(), &files.all("a b c"));
-        drop(pool);
-        let hidden = files.all("a b c").into_iter().filter(|file| *file != files.at(one));
-        let hidden: Vec<_> = hidden.collect();
-        hidden.iter().for_each(|file| fs::rename(file, file.with_extension("away")).unwrap());
-        let pool = Pool::import(engine(), &files.all(one), true).unwrap();
-        check(&pool, "after", 3);
-        drop(pool);
-        hidden.iter().for_each(|file| fs::rename(file.with_extension("away"), file).unwrap());
-    }
+    check_copies(&files.all("a b c"), &[("f", 1), ("during", 2), ("after", 3)]);
 }
 
 #[test]
@@ -325,6 +333,22 @@ fn victim() {
     }
 }
 
+/// Returns the checksum errors of the second file, if there is one; the first file must have none.
+///
+/// An import reads the pool's metadata before it has loaded the lists of what each file of a mirror lacks (the comment in
+/// OpenZFS's `vdev_dtl_contains()`). So it may read a block from a file that was being attached and does not have it yet, counts a
+/// checksum error, and reads the other file. 2.3.2 does this too, but only while it reads the configuration; then it makes the vdevs
+/// again, without errors. With three entries more (`com.klarasystems:txg_log_time`), the object directory of a pool of 2.4.3 has a
+/// second leaf, and one of the two is first read after that, by 2.3.2 as well.
+#[track_caller]
+fn errors_of_attached(pool: &Pool) -> u64 {
+    let (vdevs, files) = (pool.vdevs().unwrap(), pool.files().len());
+    assert!(vdevs.iter().all(|vdev| (vdev.read_errors, vdev.write_errors) == (0, 0)), "{vdevs:?}");
+    let (first, attached) = vdevs[vdevs.len() - files..].split_first().unwrap();
+    assert_eq!(first.checksum_errors, 0, "{vdevs:?}");
+    attached.iter().map(|vdev| vdev.checksum_errors).sum()
+}
+
 /// Kills the victim at a different point of an attachment in each round.
 #[test]
 fn a_pool_survives_a_kill_during_an_attachment() {
@@ -350,12 +374,15 @@ fn a_pool_survives_a_kill_during_an_attachment() {
         assert!(!pool.wait_resilvered().unwrap());
         pool.forget_unused().unwrap();
         attached += usize::from(pool.files().len() == 2);
-        scrub(&pool);
+        let counted = errors_of_attached(&pool);
+        scrub_after(&pool, counted);
         write(&pool, "g", 2);
         files.attach(&pool, "a", "new", None).unwrap();
         assert!(!pool.wait_resilvered().unwrap());
-        scrub(&pool);
+        scrub_after(&pool, counted);
+        let all = pool.files();
         pool.export().unwrap();
+        check_copies(&all, &[("f", 1), ("g", 2)]);
     }
     println!("killed while attached in {attached} of 8 rounds");
 }
