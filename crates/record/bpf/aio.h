@@ -122,7 +122,11 @@ static __always_inline u32 aio_op(u16 opcode)
 	}
 }
 
-static __always_inline void emit_aio(struct pending *p, u64 dur, u64 len)
+/*
+ * A function of its own: before Linux 6.13, the stacks of all functions that call each other have 512 bytes together, and aio_submit_one() has
+ * the longest chain of calls, to put_part().
+ */
+static __noinline void emit_aio(struct pending *p, u64 dur, u64 len)
 {
 	struct io io = {
 		.op = p->op,
