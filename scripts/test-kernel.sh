@@ -21,6 +21,7 @@
 #   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
 #   trials   trials in datasets of a kernel's pool: `poolwright replay --on`, `tune --on` (records a database: requires root)
 #   lab      a campaign in datasets of a kernel's pool: `poolwright lab run --on`
+#   recorded  recordings of I/O on a dataset of the kernel: the column zfs of docs/recorded-io.md (REWRITE=1 writes it)
 #   arc      replays of traces on the engine and in the kernel's datasets: ARC hits, bytes written (records them: requires root)
 #
 # Trees are compared name by name: object number, type, permissions, owners, size, links, device, time, block size, content
@@ -53,6 +54,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/standby_part.sh"
 # shellcheck source=scripts/vm/units_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/units_part.sh"
+# shellcheck source=scripts/vm/recorded_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/recorded_part.sh"
 # shellcheck source=scripts/vm/arc_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/arc_part.sh"
 
@@ -67,7 +70,7 @@ PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
 SHORT_PARTS=(out in replay crash vdevs apply)
-ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets newpoolresets units databases backup send trials lab space arc)
+ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets newpoolresets units databases backup send trials lab space recorded arc)
 PASSED=0
 FAILED=0
 
@@ -444,7 +447,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | vdevs | apply | newpool | standby | resets | newpoolresets | units | databases | backup | send | trials | lab | space | arc) parts+=("$1") ;;
+            out | in | replay | crash | vdevs | apply | newpool | standby | resets | newpoolresets | units | databases | backup | send | trials | lab | space | recorded | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

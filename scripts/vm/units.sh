@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The guest's part of the part `units`: scripts/test-kernel.sh runs this script in the guest. systemd takes the place of the guest's init, and a
-# PostgreSQL is one of its units. `poolwright apply --unit` and `undo --unit` stop and start it. Each result is a line that starts with "pass" or
+# PostgreSQL is one of its units. `poolwright apply --unit`, also with `--new-pool`, and `undo --unit` stop and start it. Each result is a line that starts with "pass" or
 # "fail".
 #
 # usage: units.sh boot SEED     prepares the guest; init then makes systemd the process 1
@@ -11,6 +11,7 @@ umask 022
 # The programs of util-linux before those of busybox.
 export PATH=/disk/util:/bin:/sbin:/usr/bin:/usr/sbin:/disk/bin LD_LIBRARY_PATH=/disk/lib POOLWRIGHT_STATE_DIR=/disk/state HOME=/root LC_ALL=C
 POOL=tank
+NEW_POOL=fast
 DATASET=$POOL/db
 MOUNT=/srv/db
 UNIT=postgres.service
@@ -100,6 +101,7 @@ step_boot() {
 PLAN=/disk/plan.json
 apply=(poolwright apply "$PLAN" --yes --unit "$UNIT")
 undo=(poolwright undo "$PLAN" --yes --unit "$UNIT")
+move=(poolwright apply "$PLAN" --new-pool "$NEW_POOL" --yes --unit "$UNIT")
 
 properties() { zfs get -Hp -r -t filesystem -o name,property,value,source recordsize,compression,atime,mountpoint,logbias $POOL; }
 
@@ -435,13 +437,58 @@ test_rollback() {
     rows "after the rollback"
 }
 
+# place: the dataset on the database's directory.
+place() { awk -v m=$MOUNT '$2 == m { print $1 }' /proc/mounts; }
+
+# A move to another pool and back: of a unit that runs, and of one that the administrator has stopped, also killed.
+test_new_pool() {
+    truncate -s 6G /disk/other
+    expect "the kernel makes another pool" zpool create -f -o ashift=12 -O mountpoint=none -O xattr=sa -O acltype=posix $NEW_POOL /disk/other
+    # The kernel mounts a snapshot below .zfs with `/usr/bin/env mount`.
+    [ -e /usr/bin/env ] || ln -s /bin/busybox /usr/bin/env
+    systemctl stop $UNIT
+    expect "the socket of the unit listens" systemctl start wake.socket
+    expect "the unit starts" systemctl start $UNIT
+    begin "${move[@]}"
+    stopped_at "copying what has changed" && cannot_start "while apply --new-pool has stopped it"
+    ended 0 "apply --new-pool --unit"
+    runs "moved"
+    same "moved: its dataset" "$(place)" $NEW_POOL/db
+    same "the socket listens as before" "$(systemctl show -p ActiveState -p Result wake.socket | sort | tr '\n' ' ')" "ActiveState=active Result=success "
+    systemctl stop wake.socket
+    systemctl reset-failed
+    rows "on the new pool"
+    begin "${undo[@]}"
+    stopped_at "copying what has changed" && cannot_start "while undo of a move has stopped it"
+    ended 0 "undo --unit of a move"
+    same "moved back: its dataset" "$(place)" $DATASET
+    given_up "moved back"
+
+    expect "the unit stops" systemctl stop $UNIT
+    begin "${move[@]}"
+    stopped_at "copying what has changed" && cannot_start "while apply --new-pool moves a stopped one"
+    ended 0 "apply --new-pool of a stopped unit"
+    same "a unit that was stopped is not started" "$(unit_state) $(place)" "inactive loaded  $NEW_POOL/db"
+    systemctl reset-failed
+    begin "${undo[@]}"
+    until_line "mounting the datasets in their new places" && killed "undo of a move"
+    pause 2
+    cannot_start "after undo was killed while it mounted the datasets"
+    expect "undo continues" "${undo[@]}"
+    same "it is not masked any more" "$(unit_state) $(place)" "inactive loaded  $DATASET"
+    systemctl reset-failed
+    expect "the unit starts" systemctl start $UNIT
+    given_up "moved back after a kill"
+    expect "the other pool can be exported" zpool export $NEW_POOL
+}
+
 step_steps() {
     SYSTEM=postgres
     local began=$SECONDS test
     same "systemd is process 1" "$(cat /proc/1/comm)" systemd
     RANDOM=$1
     make_database || return
-    for test in run kills control_group interruptions writers rollback; do
+    for test in run kills control_group interruptions writers rollback new_pool; do
         began=$SECONDS
         "test_$test"
         pass "the tests '$test' took $((SECONDS - began)) s"

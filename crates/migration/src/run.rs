@@ -251,7 +251,7 @@ impl<'a> MigrationRun<'a> {
             is_mounted &= PlacedDataset::open(&of.source)?.is_on(&of.mountpoint)?;
         }
         if !is_mounted {
-            self.check_stopped()?;
+            self.ensure_stopped()?;
         }
         self.mount_places(Direction::Forth)?;
         self.start_if_stopped()?;
@@ -342,15 +342,6 @@ impl<'a> MigrationRun<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Refuses if the database runs.
-    fn check_stopped(&self) -> Result<()> {
-        self.check_unused()?;
-        match self.options.service.is_running(&[])? {
-            true => refused("the database is running, on an empty directory perhaps\nhint: stop it"),
-            false => Ok(()),
-        }
     }
 
     fn check_pools(&self) -> Result<()> {

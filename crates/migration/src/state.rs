@@ -48,6 +48,9 @@ pub struct MigrationState {
     /// Whether the database was stopped and not started again.
     #[serde(default)]
     pub is_stopped: bool,
+    /// The unit that was masked although the database did not run, and not unmasked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked: Option<String>,
     /// Whether a standby server takes the database's place.
     #[serde(default)]
     pub standby: bool,
@@ -86,6 +89,7 @@ impl MigrationState {
             direction: Direction::Forth,
             phase: MigrationPhase::Copying,
             is_stopped: false,
+            masked: None,
             standby: false,
             copied: None,
             before_switch: None,

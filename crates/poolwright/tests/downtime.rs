@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use common::mounted::{Mounted, PATIENCE, umount, until};
 use common::second_pool::write_plan;
 use common::skip_without_fuse;
+use common::systemctl::{self, take_verbs, with_unit};
 use serde_json::json;
 
 /// The files of a directory, with their content.
@@ -364,45 +365,14 @@ fn files_of_loop_devices_are_in_use() {
     database.umount();
 }
 
-/// This host need not have been booted with systemd, so a script stands for `systemctl`. It keeps the states in files.
-const SYSTEMCTL: &str = r#"#!/bin/sh
-    cd "$(dirname "$0")/.."
-    for word; do printf '<%s>' "$word"; done >>calls; echo >>calls
-    case $1 in
-    show) echo "ActiveState=$(cat active)"; echo "LoadState=$(cat load)";;
-    stop) sh db.sh stop && echo inactive >active;;
-    start) [ $(cat load) = loaded ] && sh db.sh start && echo active >active;;
-    mask) echo masked >load;;
-    unmask) echo loaded >load;;
-    esac"#;
-
 #[test]
 fn a_unit_is_stopped_masked_and_started_by_its_state() {
     skip_without_fuse!();
     let database = Database::new();
     let write = |name: &str, text: &str| fs::write(database.at(name), text).unwrap();
-    fs::create_dir(database.at("bin")).unwrap();
-    write("bin/systemctl", SYSTEMCTL);
-    fs::set_permissions(database.at("bin/systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
-    write("active", "active\n");
-    write("load", "loaded\n");
-    let unit = r"srv-my\x2ddb.service";
-    let run = |verb: &str| {
-        let path = format!("{}:{}", database.at("bin").display(), std::env::var("PATH").unwrap());
-        let mut command = database.plain();
-        command.args([verb, "plan.json", "--yes", "--unit", unit]).env("PATH", path);
-        command.output().unwrap()
-    };
-    let verbs = || -> Vec<String> {
-        let calls = fs::read_to_string(database.at("calls")).unwrap();
-        fs::remove_file(database.at("calls")).unwrap();
-        assert!(calls.lines().all(|call| call.ends_with(&format!("<{unit}>"))), "{calls}");
-        calls
-            .lines()
-            .map(|call| call[1..].split('>').next().unwrap().to_owned())
-            .filter(|verb| verb != "show")
-            .collect()
-    };
+    systemctl::install(&database, "active");
+    let run = |verb: &str| with_unit(&database, &format!("{verb} plan.json --yes")).output().unwrap();
+    let verbs = || take_verbs(&database);
     let done = run("apply");
     assert!(done.status.success() && database.runs(), "{}", messages(&done));
     assert!(messages(&done).contains(r"+ systemctl stop 'srv-my\x2ddb.service'"), "{}", messages(&done));

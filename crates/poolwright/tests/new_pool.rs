@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use common::mounted::Mounted;
 use common::second_pool::{FastPool, add_fast, dataset_on, write_plan};
+use common::systemctl::{self, load_state, take_verbs, with_unit};
 use common::{TestDir, follows_schema, skip_without_fuse};
 use serde_json::{Value, json};
 
@@ -341,4 +342,58 @@ fn refusals_to_move() {
     );
     files.fails("apply plan.json --new-pool fast --no-move", 2, &["cannot be used with"]);
     assert!(files.tree() == before);
+}
+
+/// The unit of a database that does not run is masked until the datasets are in their places, also after a kill.
+#[test]
+fn a_unit_that_does_not_run_cannot_be_started_while_its_database_moves() {
+    skip_without_fuse!();
+    let files = Files::new();
+    systemctl::install(&files, "inactive");
+    let run = |line: &str| {
+        let done = with_unit(&files, line).output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (forth, back) = ("apply plan.json --new-pool fast --yes", "undo plan.json --yes");
+    for line in [forth, back] {
+        let (code, said) = run(line);
+        assert!(code == Some(0) && said.contains("+ systemctl mask --runtime"), "{said}");
+        assert_eq!(take_verbs(&files), ["mask", "unmask"], "it is not started: {said}");
+    }
+    files.is_on_tank();
+
+    // A run that is refused.
+    let open = fs::OpenOptions::new().append(true).open(files.at("db/base/1/0")).unwrap();
+    let (code, said) = run(forth);
+    assert!(code == Some(3) && said.contains("open for writing"), "{said}");
+    drop(open);
+    assert_eq!(
+        (take_verbs(&files), load_state(&files)),
+        (vec!["mask".into(), "unmask".into()], "loaded".into())
+    );
+
+    for (step, after) in [("zfs unmount tank/db/log", forth), ("mounting the datasets", back)] {
+        let mut command = with_unit(&files, forth);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(said.any(|line| line.contains(step)));
+        child.kill().unwrap();
+        assert!(!child.wait().unwrap().success(), "it was killed");
+        assert_eq!((take_verbs(&files), load_state(&files)), (vec!["mask".to_owned()], "masked".to_owned()));
+        // After a crash of the host, the mask is gone, and the datasets are not mounted.
+        let is_crash = after == back;
+        if is_crash {
+            fs::write(files.at("load"), "loaded\n").unwrap();
+        }
+        let (code, said) = run(after);
+        let verbs = take_verbs(&files);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(verbs, if is_crash { vec!["mask", "unmask"] } else { vec!["unmask"] }, "{said}");
+        assert_eq!(load_state(&files), "loaded");
+        if after == forth {
+            run(back);
+            take_verbs(&files);
+        }
+        files.is_on_tank();
+    }
 }

@@ -43,6 +43,23 @@ struct {
 	__type(value, struct pending);
 } aio SEC(".maps");
 
+/*
+ * A request that is being submitted. It is not on the stack of aio_submit_one(), from which the longest chain of calls leads to put_part(): the
+ * kernel allows 512 bytes of stack for all of them. Before Linux 6.13 no program has its stack apart, and 6.1 rounds each function's to
+ * 32 bytes.
+ */
+struct aio_request {
+	struct iocb cb;
+	struct pending p;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct aio_request);
+} aio_space SEC(".maps");
+
 struct aio_walk {
 	u64 array;
 	u64 t;
@@ -122,7 +139,7 @@ static __always_inline u32 aio_op(u16 opcode)
 	}
 }
 
-static __always_inline void emit_aio(struct pending *p, u64 dur, u64 len)
+static __noinline void emit_aio(struct pending *p, u64 dur, u64 len)
 {
 	struct io io = {
 		.op = p->op,
@@ -142,38 +159,45 @@ static __always_inline void emit_aio(struct pending *p, u64 dur, u64 len)
 static long aio_submit_one(u32 i, struct aio_walk *w)
 {
 	struct aio_key key = { .tgid = w->id >> 32 };
-	struct pending p = {}, *old;
-	struct iocb cb;
-	u32 op;
+	struct aio_request *request;
+	struct pending *p, *old;
+	struct iocb *cb;
+	u32 op, zero = 0;
 	u64 file;
 
 	if (i >= w->nr)
 		return 1;
+	request = bpf_map_lookup_elem(&aio_space, &zero);
+	if (!request)
+		return 1;
+	p = &request->p;
+	cb = &request->cb;
 	if (bpf_probe_read_user(&key.iocb, sizeof(key.iocb), (void *)(w->array + i * 8)) ||
-	    bpf_probe_read_user(&cb, sizeof(cb), (void *)key.iocb)) {
+	    bpf_probe_read_user(cb, sizeof(*cb), (void *)key.iocb)) {
 		count(COUNT_AIO_LONG);
 		return 0;
 	}
-	op = aio_op(cb.opcode);
+	*p = (struct pending){};
+	op = aio_op(cb->opcode);
 	if (op == ~0u)
 		return 0;
-	file = fd_file(cb.fildes);
-	p.file = file_id(file);
-	if (!p.file) {
+	file = fd_file(cb->fildes);
+	p->file = file_id(file);
+	if (!p->file) {
 		count_device(file);
 		return 0;
 	}
-	p.op = op;
-	p.t = w->t;
-	p.off = op <= OP_WRITE ? cb.offset : 0;
-	p.len = aio_bytes(&cb);
-	p.tgid = w->id >> 32;
-	p.pid = w->id;
-	p.flags = call_flags(READ_AT(struct file, file, f_flags), cb.rw_flags) | FLAG_AIO;
+	p->op = op;
+	p->t = w->t;
+	p->off = op <= OP_WRITE ? cb->offset : 0;
+	p->len = aio_bytes(cb);
+	p->tgid = w->id >> 32;
+	p->pid = w->id;
+	p->flags = call_flags(READ_AT(struct file, file, f_flags), cb->rw_flags) | FLAG_AIO;
 	if (op == OP_READ)
-		p.flags &= ~FLAG_APPEND;
-	if (op == OP_WRITE && p.flags & FLAG_APPEND)
-		p.off = aio_append(w, file, p.len);
+		p->flags &= ~FLAG_APPEND;
+	if (op == OP_WRITE && p->flags & FLAG_APPEND)
+		p->off = aio_append(w, file, p->len);
 	old = bpf_map_lookup_elem(&aio, &key);
 	if (old) {
 		/*
@@ -183,7 +207,7 @@ static long aio_submit_one(u32 i, struct aio_walk *w)
 		emit_aio(old, 0, old->len);
 		count(COUNT_AIO_REAPED);
 	}
-	if (bpf_map_update_elem(&aio, &key, &p, BPF_ANY))
+	if (bpf_map_update_elem(&aio, &key, p, BPF_ANY))
 		count(COUNT_TABLE_FULL);
 	return 0;
 }

@@ -86,6 +86,9 @@ static __always_inline bool uring_request(u64 req, struct pending *p)
 		p->len = READ_AT(struct io_sync, req, len);
 		return true;
 	case URING_FTRUNCATE:
+		/* Since 6.9. */
+		if (!bpf_core_type_exists(struct io_ftrunc))
+			return false;
 		p->op = OP_TRUNCATE;
 		p->off = READ_AT(struct io_ftrunc, req, len);
 		return true;

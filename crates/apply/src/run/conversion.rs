@@ -132,7 +132,10 @@ impl Run<'_> {
         }
         match is_running {
             true => self.downtime.stop(service, self.observer, &roots)?,
-            false => self.downtime.keep_stopped(service, self.observer, &roots)?,
+            false => {
+                self.downtime.keep_stopped(service, self.observer)?;
+                service::check_unused(service, &roots)?;
+            }
         }
         Ok(is_running.then_some(start))
     }

@@ -127,24 +127,29 @@ impl Downtime {
         Ok(())
     }
 
-    /// For a database that does not run: keeps systemd from starting its unit until this is dropped or this process has ended, and checks that
-    /// nothing may write files of these mount points. A unit that was masked before stays masked.
+    /// For a database that does not run: keeps systemd from starting its unit until this is dropped, [`Downtime::release`] is called, or this
+    /// process has ended. A unit that was masked before stays masked. Returns the unit if it was masked now.
     ///
     /// # Errors
-    /// [`Error::Refused`] if something has a file open; [`Error::Service`].
+    /// [`Error::Service`]; [`Error::Refused`] if systemd does not know the unit.
     pub fn keep_stopped(
         &mut self,
         service: &Service,
         observer: &mut dyn RunObserver,
-        roots: &[PathBuf],
-    ) -> Result<()> {
-        if let Service::Unit(unit) = service
-            && !UnitState::of(unit)?.is_masked()
-        {
-            self.start_guardian(r#"unmask "$1""#, [unit.into()])?;
-            mask(service, observer);
+    ) -> Result<Option<String>> {
+        let Service::Unit(unit) = service else { return Ok(None) };
+        if UnitState::of(unit)?.is_masked() {
+            return Ok(None);
         }
-        super::check_unused(service, roots)
+        self.start_guardian(r#"unmask "$1""#, [unit.into()])?;
+        mask(service, observer);
+        Ok(Some(unit.clone()))
+    }
+
+    /// Unmasks a unit that [`Downtime::keep_stopped`] of this run or of an interrupted one has masked. The unit is not started.
+    pub fn release(&mut self, unit: &str) {
+        unmask(unit);
+        self.leave_stopped();
     }
 
     fn run_stop(&mut self, command: &ServiceCommand, observer: &mut dyn RunObserver) -> Result<()> {
@@ -166,7 +171,7 @@ impl Downtime {
         done.map(drop)
     }
 
-    /// Nothing starts the database any more if this process is killed: its files are not where it expects them.
+    /// Nothing starts the database or unmasks its unit any more if this process is killed: its files are not where it expects them.
     pub fn leave_stopped(&mut self) {
         if let Some(guardian) = self.guardian.take() {
             guardian.dismiss();
@@ -206,9 +211,7 @@ impl Downtime {
             return Ok(true);
         };
         if let Service::Unit(unit) = service {
-            // Its state says whether there is anything to do.
-            let _ = systemctl(&["unmask", "--runtime"], unit);
-            restart_triggers(unit);
+            unmask(unit);
         } else if self.result == StopResult::Failed && is_still_running(writers) {
             observer.note(
                 "the database was told to stop, and still runs; if it ends, start it, or run this again",
@@ -265,6 +268,13 @@ fn is_still_running(writers: &dyn Fn() -> Vec<Writer>) -> bool {
 /// Asks systemd, or tells it something that takes no time.
 fn systemctl(arguments: &[&str], unit: &str) -> Result<String> {
     ServiceCommand::systemctl(arguments, unit).run(SYSTEMD_TIME, |_| {}, || {})
+}
+
+/// Unmasks a unit, and starts what has failed to start it.
+fn unmask(unit: &str) {
+    // The unit's state says whether there is anything to do.
+    let _ = systemctl(&["unmask", "--runtime"], unit);
+    restart_triggers(unit);
 }
 
 /// A socket, a timer or a path unit that has tried to start the unit while it was masked has failed, and would not try again. This starts it

@@ -8,6 +8,7 @@ use poolwright_host::mountinfo;
 use poolwright_host::writers::{Writer, find_writers, find_writers_of_mounts};
 
 use super::MigrationRun;
+use crate::error::refused;
 use crate::state::{MigrationPhase, MigrationState};
 use crate::work::{Direction, MigrationWork};
 use crate::{Error, Result};
@@ -23,13 +24,37 @@ impl MigrationRun<'_> {
         let start = Instant::now();
         // Before the command: after a crash, the database is started again.
         let is_stopped = self.state().is_stopped || (is_running && self.options.service.is_known());
-        self.enter(|state| MigrationState { phase: MigrationPhase::Stopped, is_stopped, ..state })?;
+        let phase = MigrationPhase::Stopped;
+        // A unit that an interrupted run has masked, and that runs, was unmasked.
+        let masked = self.state().masked.filter(|_| !is_running);
+        self.enter(|state| MigrationState { phase, is_stopped, masked, ..state })?;
         if !is_running {
-            self.check_unused()?;
+            self.keep_stopped()?;
             return Ok(None);
         }
         self.downtime.stop(&self.options.service, self.observer, &roots)?;
         Ok(Some(start))
+    }
+
+    /// Keeps systemd from starting a database that does not run until [`MigrationRun::start_if_stopped`], and refuses if anything may write its
+    /// files.
+    pub(super) fn keep_stopped(&mut self) -> Result<()> {
+        if let Some(unit) = self.downtime.keep_stopped(&self.options.service, self.observer)? {
+            self.enter(|state| MigrationState { masked: Some(unit), ..state })?;
+        }
+        self.check_unused()
+    }
+
+    /// Before the datasets are mounted where an interrupted run has unmounted them: refuses if the database runs, and keeps systemd from starting
+    /// it, also if this process is killed. After a crash of the host, its unit is not masked any more.
+    pub(super) fn ensure_stopped(&mut self) -> Result<()> {
+        self.check_unused()?;
+        if self.options.service.is_running(&[])? {
+            return refused("the database is running, on an empty directory perhaps\nhint: stop it");
+        }
+        self.keep_stopped()?;
+        self.downtime.leave_stopped();
+        Ok(())
     }
 
     /// Refuses if anything may write files although the database is stopped.
@@ -40,9 +65,13 @@ impl MigrationRun<'_> {
         Ok(service::FileUsers::below(&others).check(service)?)
     }
 
-    /// Starts the database if this run or an interrupted one has stopped it.
+    /// Starts the database if this run or an interrupted one has stopped it. One that was not running can be started again.
     pub(super) fn start_if_stopped(&mut self) -> Result<()> {
-        let MigrationState { work, is_stopped, .. } = self.state();
+        let MigrationState { work, is_stopped, masked, .. } = self.state();
+        if let Some(unit) = masked {
+            self.downtime.release(&unit);
+            self.enter(|state| MigrationState { masked: None, ..state })?;
+        }
         if is_stopped && self.downtime.start(&self.options.service, self.observer, &|| writers(&work))? {
             self.enter(|state| MigrationState { is_stopped: false, ..state })?;
         }

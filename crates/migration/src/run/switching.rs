@@ -98,7 +98,7 @@ impl MigrationRun<'_> {
         }
         // Nothing may be mounted into or over the directories of a database that runs, on an empty directory for example.
         if used.len() < work.moves.len() {
-            self.check_stopped()?;
+            self.ensure_stopped()?;
         }
         match (in_place.first(), !used.is_empty()) {
             (None, _) => self.switch(direction),

@@ -6,6 +6,7 @@ pub mod backups;
 pub mod mounted;
 pub mod postgres;
 pub mod second_pool;
+pub mod systemctl;
 
 use std::path::{Path, PathBuf};
 

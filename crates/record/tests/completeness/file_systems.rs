@@ -16,6 +16,8 @@ enum How {
     Overlay,
     /// `fuse-overlayfs` over a directory.
     Fuse,
+    /// Mounted already, in the directory that this environment variable names.
+    Given(&'static str),
 }
 
 pub const FILE_SYSTEMS: &[FileSystem] = &[
@@ -25,16 +27,24 @@ pub const FILE_SYSTEMS: &[FileSystem] = &[
     FileSystem { name: "overlay", how: How::Overlay },
     FileSystem { name: "tmpfs", how: How::Tmpfs },
     FileSystem { name: "fuse", how: How::Fuse },
+    // scripts/test-kernel.sh runs the test in a guest whose kernel has OpenZFS.
+    FileSystem { name: "zfs", how: How::Given("POOLWRIGHT_ZFS_DIR") },
 ];
 
-/// A mounted file system, unmounted when dropped.
+/// A mounted file system, unmounted when dropped if this test has mounted it.
 pub struct Mounted {
     pub dir: PathBuf,
+    is_own: bool,
 }
 
 impl Mounted {
     /// Mounts the file system below `scratch`, or returns why this machine cannot.
     pub fn new(system: &FileSystem, scratch: &Path) -> Result<Mounted, String> {
+        if let How::Given(variable) = system.how {
+            let dir = std::env::var_os(variable).ok_or_else(|| format!("{variable} is not set"))?;
+            let dir = PathBuf::from(dir).canonicalize().map_err(|why| why.to_string())?;
+            return Ok(Mounted { dir, is_own: false });
+        }
         let base = scratch.join(system.name);
         let dir = base.join("mnt");
         std::fs::create_dir_all(&dir).map_err(|why| why.to_string())?;
@@ -48,6 +58,7 @@ impl Mounted {
                 run(Command::new("mount").args(["-o", "loop"]).args([&image, &dir]))?;
             }
             How::Tmpfs => run(Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&dir))?,
+            How::Given(_) => {}
             How::Overlay | How::Fuse => {
                 for name in ["lower", "upper", "work"] {
                     std::fs::create_dir_all(base.join(name)).map_err(|why| why.to_string())?;
@@ -70,22 +81,31 @@ impl Mounted {
             }
         }
         let dir = dir.canonicalize().map_err(|why| why.to_string())?;
-        Ok(Mounted { dir })
+        Ok(Mounted { dir, is_own: true })
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
+        if !self.is_own {
+            return;
+        }
         // Lazily: a program that failed may still be inside.
         let _ = run(Command::new("umount").arg("-l").arg(&self.dir));
     }
 }
 
-/// A block device, detached when dropped.
-pub struct LoopDevice(PathBuf);
+/// A block device: that of the environment variable `POOLWRIGHT_TEST_DEVICE`, or a loop device, which is detached when dropped.
+pub struct BlockDevice {
+    path: PathBuf,
+    is_own: bool,
+}
 
-impl LoopDevice {
-    pub fn new(image: &Path) -> Result<LoopDevice, String> {
+impl BlockDevice {
+    pub fn new(image: &Path) -> Result<BlockDevice, String> {
+        if let Some(given) = std::env::var_os("POOLWRIGHT_TEST_DEVICE") {
+            return Ok(BlockDevice { path: given.into(), is_own: false });
+        }
         std::fs::File::create(image).and_then(|file| file.set_len(1 << 20)).map_err(|why| why.to_string())?;
         let output = Command::new("losetup")
             .args(["-f", "--show"])
@@ -95,17 +115,19 @@ impl LoopDevice {
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
-        Ok(LoopDevice(String::from_utf8_lossy(&output.stdout).trim().into()))
+        Ok(BlockDevice { path: String::from_utf8_lossy(&output.stdout).trim().into(), is_own: true })
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
-impl Drop for LoopDevice {
+impl Drop for BlockDevice {
     fn drop(&mut self) {
-        let _ = run(Command::new("losetup").arg("-d").arg(&self.0));
+        if self.is_own {
+            let _ = run(Command::new("losetup").arg("-d").arg(&self.path));
+        }
     }
 }
 
