@@ -54,8 +54,9 @@ pub fn run_side_by_side(
     let first = cpus.iter().position(|cpu| *cpu == sched_getcpu()).unwrap_or(0);
     let one = |(number, spec): (usize, &Spec)| {
         let began = Instant::now();
-        let place = Place { work, number, cpu: cpus.get((first + number) % cpus.len().max(1)).copied() };
-        (run(program, spec, &place, limit, interrupted), began.elapsed())
+        let assignment =
+            Assignment { work, number, cpu: cpus.get((first + number) % cpus.len().max(1)).copied() };
+        (run(program, spec, &assignment, limit, interrupted), began.elapsed())
     };
     if let [spec] = specs {
         return vec![one((0, spec))];
@@ -68,7 +69,7 @@ pub fn run_side_by_side(
 }
 
 /// Where a trial runs.
-struct Place<'a> {
+struct Assignment<'a> {
     /// The directory for its specification.
     work: &'a Path,
     /// Its number among those that run at the same time.
@@ -87,15 +88,15 @@ struct Place<'a> {
 fn run(
     program: &Path,
     spec: &Spec,
-    place: &Place<'_>,
+    assignment: &Assignment<'_>,
     limit: Option<Duration>,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Replay> {
     let began = Instant::now();
     let guard = Guard::of(spec);
-    let path = place.work.join(format!("trial-{}.json", place.number));
+    let path = assignment.work.join(format!("trial-{}.json", assignment.number));
     spec.save(&path)?;
-    let cpu = place.cpu.map(|cpu| format!("--cpu={cpu}"));
+    let cpu = assignment.cpu.map(|cpu| format!("--cpu={cpu}"));
     let mut child = Command::new(program)
         .arg("trial")
         .arg(&path)
