@@ -139,31 +139,24 @@ static __always_inline void emit_aio(struct pending *p, u64 dur, u64 len)
 	emit(&io);
 }
 
-static long aio_submit_one(u32 i, struct aio_walk *w)
+/*
+ * Keeps a request until its completion. Not inlined: aio_submit_one() calls the functions that name a file, and before Linux 6.13 the
+ * frames of a program and of all that it calls must fit into 512 bytes.
+ */
+static __noinline int aio_keep(struct aio_walk *w, u64 iocb, u64 file, u32 id)
 {
-	struct aio_key key = { .tgid = w->id >> 32 };
+	struct aio_key key = { .tgid = w->id >> 32, .iocb = iocb };
 	struct pending p = {}, *old;
 	struct iocb cb;
 	u32 op;
-	u64 file;
 
-	if (i >= w->nr)
-		return 1;
-	if (bpf_probe_read_user(&key.iocb, sizeof(key.iocb), (void *)(w->array + i * 8)) ||
-	    bpf_probe_read_user(&cb, sizeof(cb), (void *)key.iocb)) {
+	if (bpf_probe_read_user(&cb, sizeof(cb), (void *)iocb)) {
 		count(COUNT_AIO_LONG);
 		return 0;
 	}
 	op = aio_op(cb.opcode);
-	if (op == ~0u)
-		return 0;
-	file = fd_file(cb.fildes);
-	p.file = file_id(file);
-	if (!p.file) {
-		count_device(file);
-		return 0;
-	}
 	p.op = op;
+	p.file = id;
 	p.t = w->t;
 	p.off = op <= OP_WRITE ? cb.offset : 0;
 	p.len = aio_bytes(&cb);
@@ -185,6 +178,37 @@ static long aio_submit_one(u32 i, struct aio_walk *w)
 	}
 	if (bpf_map_update_elem(&aio, &key, &p, BPF_ANY))
 		count(COUNT_TABLE_FULL);
+	return 0;
+}
+
+/* The members of struct iocb that say what a request does, and with which file. */
+struct iocb_target {
+	u16 opcode;
+	s16 reqprio;
+	u32 fildes;
+};
+
+static long aio_submit_one(u32 i, struct aio_walk *w)
+{
+	struct iocb_target target;
+	u64 iocb, file;
+	u32 id;
+
+	if (i >= w->nr)
+		return 1;
+	if (bpf_probe_read_user(&iocb, sizeof(iocb), (void *)(w->array + i * 8)) ||
+	    bpf_probe_read_user(&target, sizeof(target), (void *)(iocb + __builtin_offsetof(struct iocb, opcode)))) {
+		count(COUNT_AIO_LONG);
+		return 0;
+	}
+	if (aio_op(target.opcode) == ~0u)
+		return 0;
+	file = fd_file(target.fildes);
+	id = file_id(file);
+	if (id)
+		aio_keep(w, iocb, file, id);
+	else
+		count_device(file);
 	return 0;
 }
 
