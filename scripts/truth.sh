@@ -44,6 +44,7 @@ PROGRAM=run
 case ${1:-} in
     -h | --help) usage_from "$0"; exit 0 ;;
     --check) PROGRAM=check; shift ;;
+    --guest) shift; exec "$POOLWRIGHT_ROOT/scripts/truth/guest.sh" "$@" ;;
     --publish) PROGRAM=publish; shift ;;
     '' | -*) die 2 "no workload given; see --help" ;;
 esac
