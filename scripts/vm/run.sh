@@ -109,8 +109,8 @@ main() {
     trap 'rm -rf "$RUN"' EXIT
     if [ $VIRTUAL_TIME = yes ]; then
         accelerated=tcg,thread=single
-        # Without erms and fsrm, the kernel copies eight bytes by an instruction instead of one, as far as the clock is concerned.
-        PROCESSORS=(-icount "shift=0,sleep=off" -smp 1 -cpu "max,-erms,-fsrm")
+        # With erms, fsrm and fsrs, the kernel copies and clears with `rep movsb` and `rep stosb`, of which this clock counts every byte.
+        PROCESSORS=(-icount "shift=0,sleep=off" -smp 1 -cpu "max,-erms,-fsrm,-fsrs")
     else
         accelerated=$(acceleration)
     fi
