@@ -8,6 +8,7 @@
 #                         [--out DIR] [--scratch DIR] [--plan-only] [--predict-only]
 #        scripts/truth.sh --check [WORKLOAD…] [options as above]
 #        scripts/truth.sh --publish [--file FILE] DIR…
+#        scripts/truth.sh --guest [options: --guest --help]
 #
 #   WORKLOAD          a study of campaigns/truth.toml
 #   --blocks          number of blocks; each block runs every setting once, in random order. A later run adds blocks to the existing ones
@@ -30,6 +31,7 @@
 #   --scratch         directory of the pools (default: memory, if there is enough)
 #   --check           the short form: three settings, one block of short windows, no plan. Prints a line for each workload (default: all),
 #                     and fails if one cannot be run. Short windows do not measure the errors of predictions
+#   --guest           compare with a kernel's OpenZFS instead of mounts, in a virtual machine whose clock counts instructions
 #   --publish         write the figures of finished runs to the track record that plans show (crates/tune/track-record.json)
 #
 # Recording requires root. Results are in DIR (lab-results/truth/WORKLOAD; with --check, lab-results/truth-check): truth.md,
@@ -44,6 +46,7 @@ PROGRAM=run
 case ${1:-} in
     -h | --help) usage_from "$0"; exit 0 ;;
     --check) PROGRAM=check; shift ;;
+    --guest) shift; exec "$POOLWRIGHT_ROOT/scripts/truth/guest.sh" "$@" ;;
     --publish) PROGRAM=publish; shift ;;
     '' | -*) die 2 "no workload given; see --help" ;;
 esac

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Runs a shell script in a virtual machine whose kernel has ZFS; passes on its output and exit status.
 #
-# usage: scripts/vm/run.sh [--disk IMAGE] [--seconds N] [--memory MIB] [--reboot] SCRIPT [ARGUMENT...]
+# usage: scripts/vm/run.sh [--disk IMAGE] [--seconds N] [--memory MIB] [--reboot] [--virtual-time] SCRIPT [ARGUMENT...]
 #
 #   --disk IMAGE   an ext4 image, mounted read-write at /disk in the guest (scripts/vm/disk.sh makes one)
 #   --seconds N    time limit of the guest (900)
 #   --memory MIB   memory of the guest (2048)
 #   --reboot       a guest that is reset boots again, and runs the script again, until the script ends
+#   --virtual-time the guest is emulated, has one processor, and its clock counts instructions: one nanosecond each, and a jump to the next
+#                  timer when it is idle. What else runs on this machine then does not change the guest's times
 #
 # The script runs in bash, with busybox, zpool, zfs, zdb and the program `tree`. The guest has no network. It uses /dev/kvm if a
 # test guest boots with it; otherwise it is emulated, which is 10 to 20 times slower.
@@ -21,6 +23,8 @@ DISK=''
 SECONDS_MAX=900
 MEMORY=2048
 AFTER_RESET=(-no-reboot)
+VIRTUAL_TIME=no
+PROCESSORS=(-smp 2 -cpu max)
 
 parse_arguments() {
     while [ $# -gt 0 ]; do
@@ -29,6 +33,7 @@ parse_arguments() {
             --seconds) SECONDS_MAX=${2:?}; shift ;;
             --memory) MEMORY=${2:?}; shift ;;
             --reboot) AFTER_RESET=() ;;
+            --virtual-time) VIRTUAL_TIME=yes ;;
             -h | --help) usage_from "$0"; exit 0 ;;
             -*) die 2 "unknown argument '$1'; see --help" ;;
             *) break ;;
@@ -64,8 +69,8 @@ start() {
     # cache=unsafe: flushed data must survive a reset of the guest, not of this machine.
     [ -z "$DISK" ] || disk=(-drive "if=none,id=disk,file=$DISK,format=raw,cache=unsafe,discard=unmap" -device "virtio-blk-pci,drive=disk")
     rm -f "$RUN/control"
-    LD_LIBRARY_PATH=$libraries timeout -k 5 "$2" "$(host_program qemu-system-x86_64)" "${firmware[@]}" -accel "$1" -cpu max \
-        -machine q35 -smp 2 -m "$MEMORY" -nodefaults -no-user-config -display none ${AFTER_RESET[@]+"${AFTER_RESET[@]}"} \
+    LD_LIBRARY_PATH=$libraries timeout -k 5 "$2" "$(host_program qemu-system-x86_64)" "${firmware[@]}" -accel "$1" "${PROCESSORS[@]}" \
+        -machine q35 -m "$MEMORY" -nodefaults -no-user-config -display none ${AFTER_RESET[@]+"${AFTER_RESET[@]}"} \
         -kernel "$(echo "$VM"/kernel/boot/vmlinuz-*)" -initrd "$RUN/image" \
         -append "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off no_timer_check tsc=reliable" \
         -serial stdio -serial "file:$RUN/control" ${disk[@]+"${disk[@]}"} </dev/null | sed -u 's/\r//g'
@@ -102,7 +107,13 @@ main() {
     "$POOLWRIGHT_ROOT/scripts/vm/image.sh" >&2
     RUN=$(mktemp -d "$VM/run.XXXXXX")
     trap 'rm -rf "$RUN"' EXIT
-    accelerated=$(acceleration)
+    if [ $VIRTUAL_TIME = yes ]; then
+        accelerated=tcg,thread=single
+        # With erms, fsrm and fsrs, the kernel copies and clears with `rep movsb` and `rep stosb`, of which this clock counts every byte.
+        PROCESSORS=(-icount "shift=0,sleep=off" -smp 1 -cpu "max,-erms,-fsrm,-fsrs")
+    else
+        accelerated=$(acceleration)
+    fi
     write_image
     start "$accelerated" "$SECONDS_MAX" || status=$?
     of_guest=$(status_of_guest || true)

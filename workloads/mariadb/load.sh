@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs an OLTP load on a filled private MariaDB (see server.sh and fill.sh).
 #
-# usage: load.sh DIR [--time 60] [--threads 4] [--seed 1] [--rate 0]
+# usage: load.sh DIR [--time 60] [--threads 4] [--seed 1] [--rate 0] [--log FILE]
 #
 # The load is sysbench with oltp.lua: point and range reads, inserts, deletes, and updates of JSON and text columns.
 # It prints transactions per second every 10 s and a summary at the end. --rate limits the transactions per second (0:
-# unlimited).
+# unlimited). --log writes the end and the duration of each transaction (see durations.lua).
 # Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 set -euo pipefail
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -16,6 +16,7 @@ DURATION=60
 THREADS=4
 SEED=1
 RATE=0
+LOG=
 
 case ${1:-} in
     -h | --help) usage_from "$0"; exit 0 ;;
@@ -30,6 +31,7 @@ while [ $# -gt 0 ]; do
         --threads) THREADS=$2 ;;
         --seed) SEED=$2 ;;
         --rate) RATE=$2 ;;
+        --log) LOG=$2 ;;
         *) die 2 "unknown argument '$1'; see --help" ;;
     esac
     shift 2
@@ -41,4 +43,4 @@ command -v sysbench >/dev/null 2>&1 || die 1 "sysbench is not installed; run scr
 export LUA_PATH="$HERE/?.lua;;"
 exec sysbench "$HERE/oltp.lua" --db-driver=mysql --mysql-socket="$DIR/mariadb.sock" --mysql-user=root --mysql-db=shop \
     --threads="$THREADS" --time="$DURATION" --events=0 --rate="$RATE" --seed="$SEED" --rand-seed="$SEED" --rand-type=pareto \
-    --report-interval=10 run
+    --report-interval=10 ${LOG:+--log="$LOG"} run

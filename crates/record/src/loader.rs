@@ -287,17 +287,28 @@ fn check_capabilities() -> Result<()> {
 }
 
 fn keep_last_words(_: PrintLevel, text: String) {
-    // The verifier's log is long; its first line names the program and the error.
-    if let Some(line) = text.lines().find(|line| !line.trim().is_empty()) {
+    for line in telling_lines(&text) {
         LAST_MESSAGE.with_borrow_mut(|words| {
-            if words.len() < 400 {
+            if words.len() < 600 {
                 if !words.is_empty() {
                     words.push_str("; ");
                 }
-                words.push_str(line.trim());
+                words.push_str(line);
             }
         });
     }
+}
+
+/// Returns the lines of a message that name the program and the cause: the first, and the last one of the verifier's log, which may have
+/// thousands.
+fn telling_lines(text: &str) -> Vec<&str> {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_frame = |line: &str| line.contains("PROG LOAD LOG --") || line.starts_with("processed ");
+    let mut telling: Vec<&str> = lines().next().into_iter().collect();
+    if text.contains("PROG LOAD LOG --") {
+        telling.extend(lines().rfind(|line| !is_frame(line)));
+    }
+    telling
 }
 
 fn refusal(what: &str, error: &libbpf_rs::Error) -> Error {

@@ -73,6 +73,11 @@ pub struct TrialOptions {
     /// has, so that other programs do not matter; real measures on this machine
     #[arg(long, value_name = "CLOCK", value_enum, default_value_t = ClockKind::Virtual)]
     pub clock: ClockKind,
+
+    /// What work costs on the virtual clock, for predictions of another machine: a JSON file with call_ns, switch_ns, copy_ps,
+    /// checksum_ps and, optionally, codecs
+    #[arg(long, value_name = "FILE", value_parser = parse_costs)]
+    pub costs: Option<Costs>,
 }
 
 /// The clock of trials on the engine.
@@ -92,7 +97,7 @@ impl TrialOptions {
 
     /// What work costs on the virtual clock; `None` for the real one.
     pub fn costs(&self) -> Option<Costs> {
-        (self.clock == ClockKind::Virtual).then(Costs::reference)
+        (self.clock == ClockKind::Virtual).then(|| self.costs.clone().unwrap_or_else(Costs::reference))
     }
 
     /// Creates the scratch directory, and returns it with the limit of the data in a trial's pool. Without the option, that is
@@ -137,6 +142,12 @@ impl TrialOptions {
         Device::measure(&dir)
             .context(hint("name another directory with --device measured:DIR, or a profile such as nvme"))
     }
+}
+
+/// Reads the costs of work on the virtual clock from a file.
+fn parse_costs(path: &str) -> anyhow::Result<Costs> {
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", quoted(&path)))?;
+    serde_json::from_slice(&text).with_context(|| format!("invalid costs in {}", quoted(&path)))
 }
 
 /// The path by which a child process executes this program: the running file, even if it has been replaced since.

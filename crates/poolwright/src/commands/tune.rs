@@ -125,7 +125,7 @@ pub struct Args {
 const BYTES_PER_SECOND: u64 = 8 << 20;
 
 /// Options that `--repeat` takes from the plan.
-const CHANGES_THE_RUN: [&str; 13] = [
+const CHANGES_THE_RUN: [&str; 15] = [
     "duration",
     "keep_trace",
     "goal",
@@ -135,6 +135,8 @@ const CHANGES_THE_RUN: [&str; 13] = [
     "ashift",
     "check_advice",
     "arc",
+    "clock",
+    "costs",
     "device",
     "on",
     "sample_bytes",
@@ -398,6 +400,8 @@ mod tests {
             &["--check-advice"],
             &["--arc", "64M"],
             &["--device", "none"],
+            &["--clock", "real"],
+            &["--costs", "Cargo.toml"],
             &["--on", "tank/scratch"],
             &["--sample-bytes", "1G"],
             &["--seed", "2"],
