@@ -401,7 +401,7 @@ mod tests {
             &["--arc", "64M"],
             &["--device", "none"],
             &["--clock", "real"],
-            &["--costs", "Cargo.toml"],
+            &["--costs", "../../scripts/truth/guest-costs.json"],
             &["--on", "tank/scratch"],
             &["--sample-bytes", "1G"],
             &["--seed", "2"],
