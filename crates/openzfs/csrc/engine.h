@@ -24,6 +24,7 @@ typedef struct pw_codec_cost {
 	uint32_t codec;			/* enum zio_compress */
 	uint32_t level;			/* of the codec; 0 when it decompresses */
 	uint32_t shift;			/* number of bits of the record's size in bytes */
+	uint32_t ratio;			/* number of halvings that lead from the record's size to its compressed size */
 	uint32_t direction;		/* 0 compress, 1 decompress */
 	uint64_t ns;
 } pw_codec_cost_t;
@@ -32,7 +33,7 @@ typedef struct pw_codec_cost {
 int pw_cost_set_codec(const pw_codec_cost_t *cost);
 /* From now on, costs that are not known are measured. Until then, they are 0. */
 void pw_cost_measure(void);
-/* Writes the costs, as far as they are known, to `out`. Returns their number. */
+/* Writes the costs that were set, or measured often enough, to `out`. Returns their number. */
 uint32_t pw_cost_codecs(pw_codec_cost_t *out, uint32_t room);
 
 typedef struct pw_engine_config {

@@ -43,7 +43,7 @@ pub struct Costs {
     pub codecs: Vec<CodecCost>,
 }
 
-/// What a codec costs for a record of a size.
+/// What a codec costs for a record of a size that it compresses by a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CodecCost {
     /// The codec's number in OpenZFS (`enum zio_compress`).
@@ -52,6 +52,8 @@ pub struct CodecCost {
     pub level: u32,
     /// The number of bits of the record's size in bytes.
     pub size_bits: u32,
+    /// The number of halvings that lead from the record's size to its compressed size: 0 below a ratio of 2, 1 below 4; at most 7.
+    pub ratio_bits: u32,
     /// Whether it decompresses.
     pub decompress: bool,
     /// The cost of one record in nanoseconds.
@@ -77,8 +79,8 @@ impl Costs {
     /// [`crate::Error::Engine`] if the library has no such codec.
     pub(crate) fn set(&self) -> Result<ffi::pw_costs> {
         for cost in &self.codecs {
-            let &CodecCost { codec, level, size_bits: shift, decompress, ns } = cost;
-            let raw = ffi::pw_codec_cost { codec, level, shift, direction: u32::from(decompress), ns };
+            let &CodecCost { codec, level, size_bits: shift, ratio_bits: ratio, decompress, ns } = cost;
+            let raw = ffi::pw_codec_cost { codec, level, shift, ratio, direction: u32::from(decompress), ns };
             // SAFETY: the callee copies the struct; no other thread of the engine runs yet.
             check("setting the cost of", "a codec", unsafe { ffi::pw_cost_set_codec(&raw) })?;
         }
@@ -92,9 +94,9 @@ impl Costs {
         unsafe { ffi::pw_cost_measure() }
     }
 
-    /// Returns the codecs' costs: those that were set, and those measured so far. Only on the virtual clock.
+    /// Returns the codecs' costs: those that were set, and those measured in at least 32 samples. Only on the virtual clock.
     pub fn of_codecs() -> Vec<CodecCost> {
-        const ROOM: usize = 256;
+        const ROOM: usize = 1024;
         let mut raw = [ffi::pw_codec_cost::default(); ROOM];
         // SAFETY: the callee writes at most ROOM elements; on the virtual clock, no other thread of the engine runs now.
         let n = unsafe { ffi::pw_cost_codecs(raw.as_mut_ptr(), ROOM as u32) } as usize;
@@ -102,6 +104,7 @@ impl Costs {
             codec: raw.codec,
             level: raw.level,
             size_bits: raw.shift,
+            ratio_bits: raw.ratio,
             decompress: raw.direction != 0,
             ns: raw.ns,
         };

@@ -20,6 +20,7 @@ fn start(processors: u32) -> Engine {
         codec: 15,
         level: if n.is_multiple_of(2) { 0 } else { 255 },
         size_bits: 8 + n / 4,
+        ratio_bits: 0,
         decompress: n / 2 % 2 == 1,
         ns: 2000 + u64::from(n) * 10,
     };

@@ -1,0 +1,49 @@
+//! What a codec costs depends on how far it compresses a record, so that records of metadata do not decide what data costs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use poolwright_openzfs::clock::{self, CodecCost, Costs, VirtualClock};
+use poolwright_openzfs::{Config, Engine, Pool, Spec};
+
+mod common;
+
+const RECORD: usize = 16 << 10;
+const RECORDS: u64 = 100;
+const DEAR: Duration = Duration::from_millis(3);
+
+#[test]
+fn records_that_compress_differently_have_different_costs() {
+    // lz4, whose level is 0 or 255.
+    let cost = |n: u32| CodecCost {
+        codec: 15,
+        level: if n.is_multiple_of(2) { 0 } else { 255 },
+        size_bits: RECORD.ilog2() + 1,
+        ratio_bits: n / 2,
+        decompress: false,
+        ns: if n < 2 { DEAR.as_nanos() as u64 } else { 1000 },
+    };
+    let codecs = (0..16).map(cost).collect();
+    let costs = Costs { call_ns: 0, switch_ns: 0, copy_ps: 0, checksum_ps: 0, codecs };
+    let clock = Some(VirtualClock { processors: 2, seed: 1, costs });
+    let engine = Engine::start(&Config { arc_bytes: 64 << 20, clock, ..Config::default() }).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let pool = Pool::create(engine, &Spec::single("tank", &dir.path().join("vdev"), 12)).unwrap();
+    let settings = [("compression", "lz4"), ("recordsize", "16K")];
+    let settings: BTreeMap<String, String> =
+        settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let dataset = pool.create_dataset("d", &settings).unwrap();
+    let cpu_of = |name: &str, content: &[u8]| {
+        let (file, before) = (dataset.create_file(name).unwrap(), clock::cpu_time());
+        for n in 0..RECORDS {
+            file.write_at(n * RECORD as u64, content).unwrap();
+        }
+        pool.sync().unwrap();
+        clock::cpu_time() - before
+    };
+    let all = DEAR * RECORDS as u32;
+    let text = b"numbered lines of text; ".repeat(RECORD / 24 + 1);
+    let (noise, text) = (cpu_of("noise", &common::noise(RECORD, 1)), cpu_of("text", &text[..RECORD]));
+    assert!(noise >= all && noise < 2 * all, "{noise:?}");
+    assert!(text < all / 10, "{text:?}");
+}
