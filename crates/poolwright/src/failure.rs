@@ -184,7 +184,9 @@ fn replay_advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static s
         _ => cause.downcast_ref::<Error>()?,
     };
     match error {
-        Error::NoRoom { .. } => Some("free some space, or choose another directory with --scratch"),
+        Error::NoRoom { .. } => {
+            Some("free some space, name another directory with --scratch, or take less with --sample-bytes")
+        }
         Error::UsedUp { .. } => Some("name another directory with --scratch"),
         Error::WroteEnough { .. } => Some("allow more with --max-bytes"),
         Error::SlowsOthers { .. } => Some(

@@ -203,7 +203,7 @@ fn traces_captures_and_plans() {
     let seen = watch.end();
     let made = ["imported.parquet", "t.csv", "mrc.html", "plan.json.1", "report.html.1", "/vdev"];
     assert_saw(&seen, &made);
-    assert_saw(&seen, &["/capture/image", "/capture/index.json", "/trial.json", "poolwright-trial-"]);
+    assert_saw(&seen, &["/capture/image", "/capture/index.json", "/trial-0.json", "poolwright-trial-"]);
     assert_eq!(std::fs::read_dir(test_dir.at("tmp")).unwrap().count(), 0, "scratch is removed");
 }
 
@@ -331,7 +331,7 @@ fn wait_for_trial(dir: &Path) -> PathBuf {
     let began = Instant::now();
     loop {
         if let Some(found) =
-            scratch_in(dir, "poolwright-scratch-").pop().filter(|dir| dir.join("trial.json").exists())
+            scratch_in(dir, "poolwright-scratch-").pop().filter(|dir| dir.join("trial-0.json").exists())
         {
             return found;
         }

@@ -40,6 +40,8 @@ impl SourceArgs {
     }
 }
 
+/// The smallest sample of a larger database, in bytes.
+const LEAST_SAMPLE: u64 = 64 << 20;
 /// The default limit of the data with which a trial fills a pool of the kernel, in bytes.
 const MOST_ON_POOL: u64 = 1 << 30;
 
@@ -116,8 +118,10 @@ impl TrialOptions {
         let scratch = scratch::create(self.scratch.as_deref(), capture::room_for(most, most, side_by_side))?;
         let of = |path| anyhow!("cannot examine the free space of {}", quoted(path));
         let room = room::available(scratch.path()).with_context(|| of(scratch.path()))?;
-        let limit = self.sample_bytes.unwrap_or_else(|| wanted.min(capture::most_for(room, side_by_side)));
-        Ok((scratch, limit))
+        let fits = wanted.min(capture::most_for(room, side_by_side));
+        // The capture reports a directory that is too small for a sample.
+        let limit = if fits < wanted.min(LEAST_SAMPLE) { wanted } else { fits };
+        Ok((scratch, self.sample_bytes.unwrap_or(limit)))
     }
 
     /// How many trials on the engine, with `wanted` bytes of data unless the user limits it, may run at the same time.
