@@ -28,7 +28,7 @@ fn records_that_compress_differently_have_different_costs() {
     let clock = Some(VirtualClock { processors: 2, seed: 1, costs });
     let engine = Engine::start(&Config { arc_bytes: 64 << 20, clock, ..Config::default() }).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let pool = Pool::create(engine, &Spec::single("tank", &dir.path().join("vdev"), 12)).unwrap();
+    let pool = Pool::create(engine, &Spec::single("tank", dir.path().join("vdev"), 12)).unwrap();
     let settings = [("compression", "lz4"), ("recordsize", "16K")];
     let settings: BTreeMap<String, String> =
         settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
