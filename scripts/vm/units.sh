@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The guest's part of the part `units`: scripts/test-kernel.sh runs this script in the guest. systemd takes the place of the guest's init, and a
-# PostgreSQL is one of its units. `poolwright apply --unit`, also with `--new-pool`, and `undo --unit` stop and start it. Each result is a line that starts with "pass" or
-# "fail".
+# PostgreSQL is one of its units. `poolwright apply --unit`, also with `--new-pool`, and `undo --unit` stop and start it. Each result is a line
+# that starts with "pass" or "fail".
 #
 # usage: units.sh boot SEED     prepares the guest; init then makes systemd the process 1
 #        units.sh steps SEED    the steps, as a unit of systemd; then the guest ends

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use poolwright_host::quoted;
 use poolwright_openzfs::{Config, Engine};
 use poolwright_replay::application::foreground_threads;
-use poolwright_replay::{Capture, SourceFiles, capture, child};
+use poolwright_replay::{Capture, SourceFiles, capture};
 use poolwright_trace::{Event, Reader, Trace, stats};
 
 use crate::accesses;
@@ -50,9 +50,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     }
     let warnings = check_files(&request.dir, &trace)?.into_iter().collect();
     progress(&Progress { doing: "copying the accessed regions".into(), share: 0.0 });
-    let side_by_side =
-        if request.is_virtual() { child::side_by_side(request.arc_bytes, request.max_bytes) } else { 1 };
-    let capture = take_capture(request, &trace, side_by_side)?;
+    let capture = take_capture(request, &trace)?;
     let current = detect(&request.dir, &request.stated);
     let linked = inventory.linked.iter().map(|(role, dir)| (role.clone(), detect(dir, &request.stated)));
     let linked = linked.collect();
@@ -60,7 +58,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     let ashift = of_pool.or(request.ashift).unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
     let trace = Arc::new(trace);
     let profile = Profile::new(Arc::clone(&trace), recorded_s(&trace));
-    let begin_s = profile.begin(expected_slice_s(request.budget.as_secs_f64() * side_by_side as f64));
+    let begin_s = profile.begin(expected_slice_s(request.budget.as_secs_f64() * request.side_by_side as f64));
     let first = trace.events.partition_point(|e| (e.t_ns as f64) < begin_s * 1e9);
     let foreground = foreground_threads(&trace.events[first..]);
     let load = TrialPoolLoad { largest_trial_bytes: capture.pool_bytes(), ..TrialPoolLoad::default() };
@@ -77,7 +75,6 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         began,
         costs: request.costs.clone(),
         trials: 0,
-        side_by_side,
         failed: 0,
         fits: BTreeMap::new(),
         chosen: BTreeMap::new(),
@@ -141,11 +138,11 @@ fn with_roles(path: &Path) -> Result<Trace> {
     Ok(trace)
 }
 
-fn take_capture(request: &Request, trace: &Trace, side_by_side: usize) -> Result<Capture> {
+fn take_capture(request: &Request, trace: &Trace) -> Result<Capture> {
     let options = capture::Options {
         region: REGION,
         max_bytes: request.max_bytes,
-        side_by_side,
+        side_by_side: request.side_by_side,
         seed: request.seed,
         roles: Vec::new(),
     };

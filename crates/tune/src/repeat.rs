@@ -32,13 +32,14 @@ pub struct Repeatable {
 }
 
 impl Repeatable {
-    /// The request of the repetition. `scratch`, `program`, `on` and `stop` are those of [`Request`]; `on` must name the dataset of the
+    /// The request of the repetition. `scratch`, `program`, `on`, `side_by_side` and `stop` are those of [`Request`]; `on` must name the dataset of the
     /// record.
     pub fn into_request(
         self,
         scratch: &Path,
         program: PathBuf,
         on: Option<PoolTrials>,
+        side_by_side: usize,
         stop: Arc<AtomicBool>,
     ) -> Request {
         let Repeatable { dir, trace, goal, requirements, record } = self;
@@ -60,6 +61,7 @@ impl Repeatable {
             stated: record.stated,
             seed: record.seed,
             max_bytes: record.sample_bytes,
+            side_by_side,
             check_advice: record.check_advice,
             stop,
         }

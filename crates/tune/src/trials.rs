@@ -186,7 +186,7 @@ impl Tuner<'_> {
 
     /// Returns the seconds of trials that run within `budget`.
     fn time_for_trials(&self, budget: Duration) -> f64 {
-        budget.as_secs_f64() * self.side_by_side as f64
+        budget.as_secs_f64() * self.request.side_by_side as f64
     }
 
     pub(crate) fn is_enough_for_a_race(&self, budget: Duration) -> bool {
@@ -219,7 +219,7 @@ impl Tuner<'_> {
         let criteria = self.request.criteria();
         let others = self.settings_so_far();
         let (on, load) = (self.request.on.clone(), Rc::clone(&self.pool_load));
-        let (side_by_side, drift) = (self.side_by_side, !self.request.is_virtual());
+        let (side_by_side, drift) = (self.request.side_by_side, !self.request.is_virtual());
         let allows = |trials| on.as_ref().is_none_or(|on| allows(on, &load, trials));
         let mut done = 0;
         let mut run = |settings: &[Settings]| {
@@ -279,7 +279,7 @@ impl Tuner<'_> {
             specs.reverse();
         }
         let mut ended = Vec::new();
-        for batch in specs.chunks(self.side_by_side) {
+        for batch in specs.chunks(self.request.side_by_side) {
             for (result, _) in self.trials(batch, limit) {
                 match result {
                     Ok(replay) => ended.push(metrics(&replay)),

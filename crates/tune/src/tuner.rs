@@ -77,6 +77,8 @@ pub struct Request {
     pub seed: u64,
     /// Limit for the bytes of data with which a trial fills its pool.
     pub max_bytes: u64,
+    /// Number of trials that run at the same time; 1 unless they run on the virtual clock.
+    pub side_by_side: usize,
     /// Whether to try published advice after the plan, outside the budget.
     pub check_advice: bool,
     /// Set to true by another thread to stop the run.
@@ -121,8 +123,6 @@ pub(crate) struct Tuner<'a> {
     /// What work costs on the trials' virtual clock, with the codecs measured so far; `None` on this machine's clock.
     pub costs: Option<Costs>,
     pub trials: u64,
-    /// Number of trials that run at the same time.
-    pub side_by_side: usize,
     pub failed: u64,
     pub fits: BTreeMap<String, Fit>,
     /// Settings of the trials by role: today's, or the result of an earlier race.

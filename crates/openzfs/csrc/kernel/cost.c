@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
  * What the engine's work costs on the virtual clock: copies and checksums by their bytes, and each codec by its direction, the record's
- * size and how far it compresses it: lz4 takes a sixth of the time for a record of metadata, which is mostly zeros. The functions that do this work in OpenZFS are renamed (scripts/openzfs.sh), and these call them.
+ * size and how far it compresses it: lz4 takes a sixth of the time for a record of metadata, which is mostly zeros. The functions that do
+ * this work in OpenZFS are renamed (scripts/openzfs.sh), and these call them.
  */
 
 #include <stdlib.h>

@@ -201,6 +201,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         stated,
         seed: args.trial.seed,
         max_bytes,
+        side_by_side,
         check_advice: args.check_advice,
         stop,
     };

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, anyhow};
 use poolwright_host::quoted;
 use poolwright_render::plan_text;
+use poolwright_replay::{capture, child};
 use poolwright_tune::plan::Plan;
 use poolwright_tune::repeat::{compare, repeatable};
 
@@ -32,11 +33,17 @@ pub fn run(args: &Args, path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<u
     options::check_trace(&found.trace)?;
     let outputs = Outputs::open(args)?;
     let record = &found.record;
-    let scratch = scratch::create(args.trial.scratch.as_deref(), record.sample_bytes.saturating_mul(4))?;
     let on = record.on.as_deref();
+    let side_by_side = match (&record.costs, on) {
+        (Some(_), None) => child::side_by_side(record.arc_bytes, record.sample_bytes),
+        _ => 1,
+    };
+    let room = capture::room_for(record.sample_bytes, record.sample_bytes, side_by_side);
+    let scratch = scratch::create(args.trial.scratch.as_deref(), room)?;
     let on = on.map(|dataset| args.pool.below(dataset, scratch.path(), record.sample_bytes)).transpose()?;
     let on = on.map(|pool| pool.trials);
-    let request = found.into_request(scratch.path(), options::this_program(), on, Arc::clone(stop));
+    let request =
+        found.into_request(scratch.path(), options::this_program(), on, side_by_side, Arc::clone(stop));
     let mut new = match super::tuned(&request)? {
         Tuned::Done(plan) => *plan,
         Tuned::Interrupted => return Ok(interrupted(args, outputs)),
