@@ -19,7 +19,7 @@
 #   backup   backups of a PostgreSQL under load are made, killed, restored and removed (poolwright backup)
 #   send     backups are sent to another pool, interrupted and continued, encrypted, through a remote shell (poolwright backup send)
 #   space    the kernel's allocations against `poolwright estimate --full`, for many settings and files
-#   trials   trials in datasets of a kernel's pool: `poolwright replay --on`, `tune --on` (records a database: requires root)
+#   trials   trials in datasets of a kernel's pool: `poolwright replay --on` (records a database: requires root)
 #   lab      a campaign in datasets of a kernel's pool: `poolwright lab run --on`
 #   recorded  recordings of I/O on a dataset of the kernel: the column zfs of docs/recorded-io.md (REWRITE=1 writes it)
 #   arc      replays of traces on the engine and in the kernel's datasets: ARC hits, bytes written (records them: requires root)

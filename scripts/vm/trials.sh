@@ -42,7 +42,7 @@ check_interruptions() {
 }
 
 step_trials() {
-    local place=$1 recommended
+    local place=$1
     mkdir -p /scratch
     mount -t tmpfs -o size=1G tmpfs /scratch
     truncate -s 6G "/disk/$POOL"
@@ -65,15 +65,8 @@ step_trials() {
     expect "each setting has a result" grep -q '"pool_load".*"pool_load"' /tmp/replay.json
     nothing_left "replay"
     check_interruptions "$place"
-    if poolwright tune "$place" --trace "$TRACE" --on "$ON" --budget 400s --plan /disk/plan.json --report /scratch/report.html --force --verbose >/disk/tune.out 2>/tmp/said; then
-        recommended=$(zfs get -H -o value recordsize "$POOL/db")
-        pass "tune --on recommends a change (recordsize now $recommended)"
-    else
-        fail "tune --on ended with status $?: $(tail -n 4 /tmp/said | tr '\n' ' ')"
-    fi
-    expect "the plan says where its trials ran" grep -q "\"dataset\": *\"$ON\"" /disk/plan.json
-    nothing_left "tune"
-    expected 1 "tune ends when it has written as much as it may" poolwright tune "$place" --trace "$TRACE" --on "$ON" --budget 60s --max-bytes 1M --plan /scratch/p.json --report /scratch/r.html
+    expected 1 "replay ends when it has written as much as it may" poolwright replay "$TRACE" --data "$place" --on "$ON" --application --max-bytes 1M
+    nothing_left "the limit of bytes"
     zpool export "$POOL"
 }
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The part `trials` of scripts/test-kernel.sh, which sources this file: `replay --on` and `tune --on`, trials on a pool of the kernel.
+# The part `trials` of scripts/test-kernel.sh, which sources this file: `replay --on`, trials on a pool of the kernel.
 
 # The directory of the database, here and in the guest: a recording names its files by their paths.
 TRIALS_DATABASE=/tmp/poolwright-trials-database
@@ -49,7 +49,5 @@ part_trials() {
     cp "$targets" "$WORK/trials/targets"
     program_disk "$disk" 12G trials_stage
     GUEST_STEPS=trials.sh GUEST_SECONDS=3600 guest "$disk" 0 trials "$TRIALS_DATABASE"
-    disk_get "$disk" "$WORK" plan.json tune.out || fail "the guest wrote no plan"
-    say "  $(cat "$WORK/tune.out" 2>/dev/null || true)"
     rm -rf "$disk" "$TRIALS_DATABASE"
 }

@@ -13,8 +13,8 @@ use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use poolwright_tune::database::other_database;
 use poolwright_tune::plan::{Plan, Role};
-use poolwright_tune::repeat::other_database;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -46,8 +46,6 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &[
             "poolwright tune /var/lib/mysql --for 60s --goal balanced",
             "poolwright tune /var/lib/mysql --trace mysql.parquet --goal space --arc 1G --device sata-ssd",
-            "poolwright tune /var/lib/mysql --on tank/scratch --budget 10m",
-            "poolwright tune --repeat plan.json",
         ],
     ),
     entry(

@@ -18,7 +18,7 @@ pub const EXIT_CODES: [(u8, &str, &str); 6] = [
         FAILED,
         "the work failed",
         "The work failed, or standard output cannot be written. The message says what failed, on which object, why, and what to \
-         do. `tune --repeat`: the new run recommends other settings than the plan. `pool status`: a pool has a problem. `check` \
+         do. `pool status`: a pool has a problem. `check` \
          follows the guidelines of Nagios plugins instead: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, also if it fails.",
     ),
     (USAGE, "wrong usage", "Wrong arguments."),

@@ -13,8 +13,8 @@ use poolwright_openzfs::property::{self, Settings, canonical};
 use poolwright_pool::ZfsCommands;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 use poolwright_trace::{format_size, layout};
+use poolwright_tune::database::other_database;
 use poolwright_tune::plan::{self, Plan};
-use poolwright_tune::repeat::other_database;
 use schemars::JsonSchema;
 use serde::Serialize;
 

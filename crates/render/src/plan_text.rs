@@ -2,7 +2,6 @@
 
 mod confirmation;
 mod findings;
-mod repetition;
 mod summary;
 mod verification;
 
@@ -12,8 +11,6 @@ use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
 use poolwright_tune::plan::{
     CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict, Verification,
 };
-
-pub use repetition::repetition;
 
 use crate::plan_page::{CONTRADICTED, caveats, format, memory};
 
@@ -149,8 +146,7 @@ impl<W: Write> Text<'_, W> {
             None => "no recording, estimates only; ".to_owned(),
         };
         let trials = format::counted(plan.trials, "trial");
-        let place = format::place(plan);
-        let figures = format!("{recorded}{trials}{place} in {}", Unit::Seconds.format(plan.seconds));
+        let figures = format!("{recorded}{trials} in {}", Unit::Seconds.format(plan.seconds));
         self.wrapped("", 0, &figures)?;
         self.track_record(plan)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
 use poolwright_replay::Capture;
+use poolwright_trace::Reader;
 
 use crate::candidates::difference;
 use crate::direct::DirectIo;
@@ -14,7 +15,7 @@ use crate::race::Outcome;
 use crate::roles::{Files, dataset_location};
 use crate::screen::Screened;
 use crate::tuner::{Tuner, recommended_ashift};
-use crate::{Result, database, direct, evidence, headline, machine, memory, repeat, track_record};
+use crate::{Result, database, direct, evidence, headline, machine, memory, track_record};
 
 /// The smallest improvement of the objective that justifies rewriting the files: 3 % (docs/method.md, "The
 /// decision").
@@ -109,7 +110,7 @@ impl Tuner<'_> {
             created: poolwright_host::time::now(),
             subject,
             goal: self.request.goal.to_plan(),
-            machine: machine::describe(self.request, self.pool_load.get()),
+            machine: machine::describe(self.request),
             seeds: vec![self.request.seed],
             data: data_summary(&self.capture)?,
             trace: Some(self.trace_summary()),
@@ -126,8 +127,7 @@ impl Tuner<'_> {
             contributions: std::mem::take(&mut self.findings.contributions),
             track_record: track_record::for_layout(layout),
             advice,
-            request: Some(repeat::record(self.request, self.costs.clone())?),
-            repetition: None,
+            request: Some(self.request_record()?),
             gain,
             costs,
             confirmation: None,
@@ -137,6 +137,26 @@ impl Tuner<'_> {
             seconds: self.began.elapsed().as_secs_f64(),
             verdict,
             warnings: std::mem::take(&mut self.warnings),
+        })
+    }
+
+    /// Returns the request, with the costs of the codecs that the trials measured.
+    fn request_record(&self) -> Result<plan::RequestRecord> {
+        let request = self.request;
+        Ok(plan::RequestRecord {
+            goal: request.goal.name().into(),
+            requirements: request.requirements.iter().map(ToString::to_string).collect(),
+            budget_s: request.budget.as_secs_f64(),
+            arc_bytes: request.arc_bytes,
+            dirty_bytes: request.dirty_bytes,
+            ashift: request.ashift,
+            device: request.device.clone(),
+            costs: Some(self.costs.clone()),
+            stated: request.stated.clone(),
+            seed: request.seed,
+            sample_bytes: request.max_bytes,
+            check_advice: request.check_advice,
+            trace_checksum: Reader::open(&request.trace)?.fingerprint(),
         })
     }
 

@@ -1,16 +1,14 @@
-//! The contribution of each property to the differences between the trials of a race.
+//! The effect of each recommended property alone, from the trials of a race.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::{Settings, canonical};
 
 use crate::objective::Goal;
 use crate::observations::{Difference, Observations, Tried, spelled};
-use crate::plan::{Contributions, PropertyEffect, VarianceShares};
-use crate::variance::{Observation, decompose};
+use crate::plan::{Contributions, PropertyEffect};
 
-/// Returns the variance shares for each metric of the goal, and the effect of each recommended property, or `None`
-/// if the trials vary no property.
+/// Returns the effect of each recommended property, or `None` if nothing is recommended.
 pub(crate) fn contributions(
     role: &str,
     today: &Settings,
@@ -18,53 +16,14 @@ pub(crate) fn contributions(
     goal: Goal,
     observations: &Observations,
 ) -> Option<Contributions> {
-    let properties = varied(observations);
-    if properties.is_empty() {
-        return None;
-    }
     let names: Vec<&str> = goal.weights().iter().filter_map(|(m, _)| observations.name(m)).collect();
-    let share = |name: &&str| Some(((*name).to_owned(), shares(name, &properties, observations)?));
     let effect = |(property, to): (&String, &String)| {
         (property.clone(), effect(property, today.get(property), to, &names, observations))
     };
-    Some(Contributions {
+    (!recommended.is_empty()).then(|| Contributions {
         role: role.to_owned(),
         trials: observations.trials() as u32,
-        metrics: names.iter().filter_map(share).collect(),
         effects: recommended.iter().map(effect).collect(),
-    })
-}
-
-/// Returns the properties that have more than one value in the trials.
-fn varied(observations: &Observations) -> Vec<String> {
-    let mut values: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
-    for (property, value) in observations.tried.iter().flat_map(|t| &t.settings) {
-        values.entry(property).or_default().insert(value);
-    }
-    values.into_iter().filter(|(_, values)| values.len() > 1).map(|(property, _)| property.clone()).collect()
-}
-
-fn shares(metric: &str, properties: &[String], observations: &Observations) -> Option<VarianceShares> {
-    let mut levels: Vec<Vec<&str>> = vec![Vec::new(); properties.len()];
-    let mut all = Vec::new();
-    for tried in &observations.tried {
-        let of = |(i, property): (usize, &String)| {
-            let value = tried.settings.get(property).map_or("", String::as_str);
-            let known = levels[i].iter().position(|v| *v == value);
-            known.unwrap_or_else(|| {
-                levels[i].push(value);
-                levels[i].len() - 1
-            })
-        };
-        let here: Vec<usize> = properties.iter().enumerate().map(of).collect();
-        all.extend(tried.logs(metric).into_iter().map(|value| Observation { levels: here.clone(), value }));
-    }
-    let found = decompose(&all)?;
-    Some(VarianceShares {
-        properties: properties.iter().cloned().zip(found.factors).collect(),
-        shared: found.shared,
-        interactions: found.interactions,
-        noise: found.noise,
     })
 }
 
@@ -150,10 +109,6 @@ mod tests {
             BOTH,
         );
         assert_eq!(found.trials, 7);
-        let rate = &found.metrics["work_rate"];
-        assert!(rate.properties["recordsize"] > 0.95 && rate.properties["compression"] < 0.01, "{rate:?}");
-        assert!(found.metrics["allocated_bytes"].properties["compression"] > 0.95);
-        assert!(!rate.properties.contains_key("primarycache"), "it was not varied");
         let small = &found.effects["recordsize"];
         assert_eq!((small.from.as_deref(), small.pairs), (Some("128K"), 2));
         assert!((small.metrics["work_rate"].change - 1.0).abs() < 0.03, "{small:?}");
@@ -166,18 +121,14 @@ mod tests {
         let found =
             of(&[(&[], &[(1.0, 100.0, 90.0), (1.0, 100.0, 90.0)]), (BOTH, &[(2.0, 50.0, 30.0)])], BOTH);
         assert!(found.effects.values().all(|e| e.pairs == 0 && e.metrics.is_empty()), "{found:?}");
-        assert!(found.metrics["work_rate"].shared > 0.99, "{found:?}");
         // Tried alone, but without repeated trials the noise is unknown.
         let found = of(&[(&[], &[(1.0, 100.0, 90.0)]), (SMALL, &[(2.0, 100.0, 30.0)])], SMALL);
         assert_eq!(found.effects["recordsize"].pairs, 0);
     }
 
     #[test]
-    fn a_metric_that_does_not_vary_has_no_shares() {
-        let found =
-            of(&[(&[], &[(1.0, 100.0, 90.0), (1.1, 100.0, 90.0)]), (SMALL, &[(2.0, 100.0, 30.0)])], &[]);
-        assert!(!found.metrics.contains_key("allocated_bytes"), "{found:?}");
-        let today_only = Observations::of(&outcome(&[(&[], &[(1.0, 100.0, 90.0)])]));
-        assert_eq!(contributions("data", &today(), &Settings::new(), Goal::Balanced, &today_only), None);
+    fn nothing_recommended_has_no_effects() {
+        let observations = Observations::of(&outcome(&[(&[], &[(1.0, 100.0, 90.0)])]));
+        assert_eq!(contributions("data", &today(), &Settings::new(), Goal::Balanced, &observations), None);
     }
 }

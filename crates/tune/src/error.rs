@@ -34,9 +34,6 @@ pub enum Error {
     /// The trace describes other files than those in the directory.
     #[error("{0}")]
     OtherFiles(String),
-    /// The run that made a plan cannot be repeated.
-    #[error("{0}")]
-    NotRepeatable(String),
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,

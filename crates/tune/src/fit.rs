@@ -10,7 +10,7 @@ use std::time::Duration;
 use poolwright_replay::Replay;
 
 use crate::model::Anchor;
-use crate::race::{Ended, LEAST_PAIRS, Outcome};
+use crate::race::{Ended, Outcome, PAIRS};
 use crate::slice::ComparedSlice;
 
 /// Share of a trial's work that warms up the caches and is not measured.
@@ -36,10 +36,8 @@ pub(crate) const CALIBRATION_S: f64 = 5.5;
 const ALIKE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
 /// The number of trials that a race should have: search, refinements and confirmation.
 const WANTED_TRIALS: f64 = 26.0;
-/// The largest number of pairs in the confirmation.
-pub(crate) const PAIRS: u32 = 5;
 /// The smallest number of trials that makes a race worthwhile: today's settings, two others, and a confirmation.
-pub(crate) const LEAST_TRIALS: f64 = 3.0 + 2.0 * LEAST_PAIRS as f64;
+pub(crate) const LEAST_TRIALS: f64 = 3.0 + 2.0 * PAIRS as f64;
 /// A trial that takes this many times as long as one of today's settings is stopped. Its start, filling or flushing
 /// is slow, because its pass ends earlier ([`SLOW`]).
 const SLOWEST: f64 = 6.0;

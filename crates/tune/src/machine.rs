@@ -9,13 +9,12 @@ use poolwright_host::mountinfo::file_system;
 pub use poolwright_host::time::rfc3339;
 use poolwright_openzfs::Engine;
 
-use crate::plan::{self, TrialPoolLoad};
+use crate::plan;
 use crate::tuner::Request;
 
-/// Describes this machine, and the device or pool of the trials.
-pub(crate) fn describe(request: &Request, load: TrialPoolLoad) -> plan::Machine {
+/// Describes this machine, and the emulated device of the trials.
+pub(crate) fn describe(request: &Request) -> plan::Machine {
     let device = &request.device;
-    let pool = request.on.as_ref().map(|on| plan::TrialPool { dataset: on.options.parent.clone(), load });
     let host = MachineInfo::read();
     plan::Machine {
         os: host.os.unwrap_or_else(|| "unknown".into()),
@@ -26,7 +25,7 @@ pub(crate) fn describe(request: &Request, load: TrialPoolLoad) -> plan::Machine 
         cores: host.cores,
         memory_bytes: host.memory_bytes,
         arc_bytes: Some(request.arc_bytes),
-        backing: pool.is_none().then(|| file_system(&request.scratch)),
+        backing: Some(file_system(&request.scratch)),
         device: plan::Device {
             profile: device.name.clone(),
             read_latency_ns: some(device.read_latency_ns),
@@ -39,7 +38,6 @@ pub(crate) fn describe(request: &Request, load: TrialPoolLoad) -> plan::Machine 
             iops: some(device.iops),
             queue_depth: (device.name != "none").then_some(device.queue_depth),
         },
-        pool,
         versions: BTreeMap::from([("poolwright".to_string(), env!("CARGO_PKG_VERSION").to_string())]),
     }
 }

@@ -1,9 +1,7 @@
 //! The main function: from a trace and a directory to a plan.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +18,7 @@ use crate::current::detect;
 use crate::findings::Findings;
 use crate::fit::expected_slice_s;
 use crate::groups::{Load, Loads};
-use crate::plan::{self, Plan, TrialPoolLoad};
+use crate::plan::{self, Plan};
 use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
 use crate::scatter::Scatter;
 use crate::screen::{Forecast, ForecastInput, estimate};
@@ -54,14 +52,12 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     let current = detect(&request.dir, &request.stated);
     let linked = inventory.linked.iter().map(|(role, dir)| (role.clone(), detect(dir, &request.stated)));
     let linked = linked.collect();
-    let of_pool = request.on.as_ref().map(|on| on.ashift);
-    let ashift = of_pool.or(request.ashift).unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
+    let ashift = request.ashift.unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
     let trace = Arc::new(trace);
     let profile = Profile::new(Arc::clone(&trace), recorded_s(&trace));
     let begin_s = profile.begin(expected_slice_s(request.budget.as_secs_f64() * request.side_by_side as f64));
     let first = trace.events.partition_point(|e| (e.t_ns as f64) < begin_s * 1e9);
     let foreground = foreground_threads(&trace.events[first..]);
-    let load = TrialPoolLoad { largest_trial_bytes: capture.pool_bytes(), ..TrialPoolLoad::default() };
     let mut tuner = Tuner {
         request,
         trace,
@@ -85,7 +81,6 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         foreground,
         warnings,
         findings: Findings::default(),
-        pool_load: Rc::new(Cell::new(load)),
         progress,
     };
     tuner.run()
@@ -246,13 +241,7 @@ impl Tuner<'_> {
 
     fn check_surroundings(&mut self) {
         let rate = self.capture.rate;
-        if rate < 1.0 && self.request.on.is_some() {
-            self.warnings.push(format!(
-                "trials contain {:.1} % of the accessed regions, but the kernel's ARC is not scaled with them: reads miss less often than \
-                 in the database; a larger sample avoids this",
-                rate * 100.0
-            ));
-        } else if rate < 1.0 {
+        if rate < 1.0 {
             self.warnings.push(format!(
                 "trials contain {:.1} % of the accessed regions, and their ARC is scaled accordingly: operations on other regions \
                  are omitted, so changes of the work rate are understated; a larger sample avoids this",

@@ -19,23 +19,21 @@ mod problems;
 mod replayed;
 mod request;
 mod track_record;
-mod trial_pool;
 mod verification;
 pub use advice::{AdviceSource, AdviceStatus, CheckedAdvice};
 pub use confirmation::{
     Confirmation, ConfirmationCommands, ConfirmationVerdict, ConfirmedDataset, ConfirmedSetting, Contender,
     PredictedChange, WorkUnit,
 };
-pub use contribution::{Contributions, MeasuredChange, PropertyEffect, VarianceShares};
+pub use contribution::{Contributions, MeasuredChange, PropertyEffect};
 pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
 pub use file::{PlanFileError, RiskyValues};
 pub use memory::Memory;
 pub use pareto::{Pareto, ParetoSetting};
 pub use problems::{PlanRisk, RISKY_PROPERTIES};
 pub use replayed::ReplayedSlice;
-pub use request::{Repetition, RequestRecord};
+pub use request::RequestRecord;
 pub use track_record::{MeasuredWorkload, TrackRecord};
-pub use trial_pool::{TrialPool, TrialPoolLoad};
 pub use verification::{
     CheckedPromise, LiveMeasurement, MeasuredPromise, PromiseVerdict, RateUnit, RequestMix, Verification,
     VerificationVerdict,
@@ -91,7 +89,7 @@ pub struct Plan {
     /// For each raced role, the settings that no other tried setting beats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pareto: Vec<Pareto>,
-    /// For each raced role, the contribution of each property.
+    /// For each raced role with a recommendation, the effect of each recommended property alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contributions: Vec<Contributions>,
     /// Accuracy of the predictions on similar workloads.
@@ -103,9 +101,6 @@ pub struct Plan {
     /// The complete request, so that the run can be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestRecord>,
-    /// Comparison with the plan that this one repeats.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repetition: Option<Repetition>,
     /// Change of each metric under the whole plan, relative to today.
     #[serde(default)]
     pub gain: Gains,
@@ -220,9 +215,6 @@ pub struct Machine {
     pub backing: Option<String>,
     /// The emulated device.
     pub device: Device,
-    /// The kernel's pool on which the trials ran; missing if they ran on the engine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pool: Option<TrialPool>,
     /// Program → version, for other programs that matter.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,

@@ -1,5 +1,5 @@
 //! Races settings against today's: a sequential search guided by the model and by the previous trials, then single
-//! properties on top of the best setting, then a confirmation in fresh pairs. docs/method.md ("The race") describes
+//! properties on top of the best setting, then a confirmation in fresh trials. docs/method.md ("The race") describes
 //! the method and its constants.
 
 use std::time::{Duration, Instant};
@@ -18,12 +18,11 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-/// Number of pairs in the shortest confirmation.
-pub(crate) const LEAST_PAIRS: u32 = 2;
+/// Number of fresh trials of today's settings and of the best in the confirmation. On the virtual clock, trials of one setting
+/// differ by less than 1 %, so more of them hardly narrow the interval.
+pub(crate) const PAIRS: u32 = 2;
 /// Trials that a setting needs before it can be confirmed or preferred.
 const REPEATS: usize = 2;
-/// Half-width of an interval, as a fraction, below which more pairs are not needed.
-const SETTLED: f64 = 0.03;
 /// A property is needed if the objective without it is worse by this factor; no second trial is then required.
 const NEEDED: f64 = 1.05;
 /// A refinement is better if it multiplies the objective by at most this factor.
@@ -70,14 +69,10 @@ impl Runner {
 pub struct Limits {
     /// Wall time for the race.
     pub budget: Duration,
-    /// Largest number of interleaved pairs in the confirmation, at least 2.
-    pub pairs: u32,
     /// Expected wall time of a trial of today's settings.
     pub trial: Duration,
     /// Number of trials that run at the same time.
     pub side_by_side: usize,
-    /// Whether the load of the machine changes the figures of trials, so that today's settings are tried again and again.
-    pub drift: bool,
 }
 
 /// A setting that may be tried.
@@ -97,7 +92,7 @@ pub enum Ended {
     /// No setting is likely to be better than the best one found, or all were tried.
     #[default]
     Found,
-    /// The budget was used up: that of time, or that of bytes written to a pool of the kernel.
+    /// The time was used up.
     OutOfTime,
 }
 
@@ -112,8 +107,7 @@ pub struct Outcome {
     pub best: Option<usize>,
     /// Why a setting with a better median was not confirmed.
     pub left_out: Option<String>,
-    /// The pairs of the confirmation: today's metrics and those of the best setting, from trials that ran one
-    /// after the other.
+    /// The confirmation: today's metrics and those of the best setting.
     pub pairs: Vec<(Metrics, Metrics)>,
     /// The objective's change in the confirmation; below 0 is better than today.
     pub change: Option<RelativeChange>,
@@ -167,8 +161,6 @@ pub struct Race<'a> {
     pub run: &'a mut dyn FnMut(&[Settings]) -> Vec<TrialEnd>,
     /// Returns the objective that the model predicts for a setting, relative to today's (1).
     pub predict: &'a dyn Fn(&Settings) -> Result<f64>,
-    /// Whether so many further trials are allowed, for another reason than time.
-    pub allows: &'a dyn Fn(u32) -> bool,
     /// The goal and the requirements.
     pub criteria: Criteria<'a>,
     /// The limits of the race.
@@ -246,7 +238,7 @@ impl Race<'_> {
                 o.left_out = Some(left_out(&o, refined, best));
             }
             o.best = Some(best);
-            self.confirm(&mut o, best, began)?;
+            self.confirm(&mut o, best)?;
         }
         Ok(o)
     }
@@ -257,14 +249,13 @@ impl Race<'_> {
         let today = o.today.longest.max(self.limits.trial);
         let longest = o.others.iter().map(|r| r.longest).filter(|t| *t <= today.mul_f64(SLOWER)).max();
         let trial = longest.unwrap_or_default().max(today);
-        let pair = self.pair_time(trial, self.best_so_far(o).map_or(trial, |best| best.longest.max(trial)));
-        let time = trial * trials.div_ceil(self.limits.side_by_side) as u32 + pair * LEAST_PAIRS;
-        began.elapsed() + time <= self.limits.budget && (self.allows)(trials as u32 + 2 * LEAST_PAIRS)
-    }
-
-    /// Returns the time of a pair whose trials take these times.
-    fn pair_time(&self, a: Duration, b: Duration) -> Duration {
-        if self.limits.side_by_side > 1 { a.max(b) } else { a + b }
+        let best = self.best_so_far(o).map_or(trial, |best| best.longest.max(trial));
+        let batches = |trials: usize| trials.div_ceil(self.limits.side_by_side) as u32;
+        let confirmation = match self.limits.side_by_side {
+            1 => (trial + best) * PAIRS,
+            _ => best * batches(2 * PAIRS as usize),
+        };
+        began.elapsed() + trial * batches(trials) + confirmation <= self.limits.budget
     }
 
     /// Returns the setting with the lowest objective below 1 that gave a result, excluding today's.
@@ -409,57 +400,29 @@ impl Race<'_> {
         Ok(all.into_iter().map(|(_, refinement)| refinement).collect())
     }
 
-    /// Runs fresh pairs, so that the trials that chose the best setting do not judge it. The scatter is that of
-    /// all trials, because a few pairs alone estimate it poorly.
-    fn confirm(&mut self, o: &mut Outcome, best: usize, began: Instant) -> Result<()> {
-        for pair in 0..self.limits.pairs {
-            let time = self.pair_time(o.today.longest.max(self.limits.trial), o.others[best].longest);
-            let late = began.elapsed() + time > self.limits.budget;
-            if pair >= LEAST_PAIRS && (late || !(self.allows)(2) || self.is_settled(o)) {
-                break;
-            }
-            let mut settings = [o.today.settings.clone(), o.others[best].settings.clone()];
-            let is_reversed = pair % 2 == 1;
-            if is_reversed {
-                settings.reverse();
-            }
-            let mut fresh = Vec::new();
-            for batch in settings.chunks(self.limits.side_by_side) {
-                for (result, _) in (self.run)(batch) {
-                    o.trials += 1;
-                    match result {
-                        Ok(replay) => fresh.push(metrics(&replay)),
-                        Err(error) if error.ends_the_run() => return Err(error.into()),
-                        Err(_) => {} // the function that runs the trial has added a warning
-                    }
+    /// Runs fresh trials of today's settings and of the best, so that the trials that chose the best do not judge it. The scatter is
+    /// that of all trials, because a few alone estimate it poorly.
+    fn confirm(&mut self, o: &mut Outcome, best: usize) -> Result<()> {
+        let pair = [o.today.settings.clone(), o.others[best].settings.clone()];
+        let all: Vec<Settings> = pair.iter().cycle().take(2 * PAIRS as usize).cloned().collect();
+        let mut fresh = Vec::new();
+        for batch in all.chunks(self.limits.side_by_side) {
+            for (result, _) in (self.run)(batch) {
+                o.trials += 1;
+                match result {
+                    Ok(replay) => fresh.push(Some(metrics(&replay))),
+                    Err(error) if error.ends_the_run() => return Err(error.into()),
+                    Err(_) => fresh.push(None), // the function that runs the trial has added a warning
                 }
             }
-            if is_reversed {
-                fresh.reverse();
-            }
-            if let Ok([today, other]) = <[Metrics; 2]>::try_from(fresh) {
-                o.pairs.push((today, other));
-            }
         }
-        o.change = self.change(o);
-        Ok(())
-    }
-
-    fn change(&self, o: &Outcome) -> Option<RelativeChange> {
+        let complete = |pair: &[Option<Metrics>]| Some((pair.first()?.clone()?, pair.get(1)?.clone()?));
+        o.pairs = fresh.chunks(2).filter_map(complete).collect();
         let scores: Vec<(f64, f64)> =
             o.pairs.iter().map(|(a, b)| (1.0, self.criteria.goal.objective(b, a))).collect();
-        PairedRatio::of_means(&scores, noise(o, &self.criteria, &o.today.median()))?.change()
-    }
-
-    /// Whether more pairs would add little: the intervals of objective and work rate are within [`SETTLED`].
-    fn is_settled(&self, o: &Outcome) -> bool {
-        let is_narrow = |c: &RelativeChange| (c.ci95.1 - c.ci95.0) / 2.0 <= SETTLED;
-        let rates: Vec<(f64, f64)> =
-            o.pairs.iter().filter_map(|(a, b)| Some((*a.get("work_rate")?, *b.get("work_rate")?))).collect();
-        let rate =
-            PairedRatio::of_means(&rates, o.scatter().of_metric("work_rate")).and_then(|rate| rate.change());
-        rate.is_none_or(|c| is_narrow(&c))
-            && self.change(o).is_some_and(|c| is_narrow(&c) && c.is_significant())
+        let noise = noise(o, &self.criteria, &o.today.median());
+        o.change = PairedRatio::of_means(&scores, noise).and_then(|ratio| ratio.change());
+        Ok(())
     }
 }
 

@@ -1,8 +1,6 @@
 //! The trials of a plan: each one replays the whole application, with the settings of one group of roles varied.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,16 +15,14 @@ use crate::Result;
 use crate::candidates::{assignments, difference, grid, same, with};
 use crate::current::Current;
 use crate::direct::DirectIo;
-use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, PAIRS, WARM_SHARE};
+use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
-use crate::plan::{self, TrialPoolLoad};
-use crate::race::{Candidate, Limits, Outcome, Race, Runner};
+use crate::plan;
+use crate::race::{Candidate, Limits, Outcome, PAIRS, Race, Runner};
 use crate::scatter::Scatter;
 use crate::screen::{Forecast, MODEL_S, Screened};
-use crate::tuner::{PoolTrials, Tuner};
+use crate::tuner::Tuner;
 
-/// Pairs that compare the whole plan with today's settings.
-const PAIRS_TOGETHER: u32 = 2;
 /// A property is changed before the search if the model predicts that this alone multiplies the objective by at
 /// most this factor.
 const HINDRANCE: f64 = 0.95;
@@ -61,51 +57,22 @@ impl Tuner<'_> {
         }
     }
 
+    /// The engine on the virtual clock, with as many processors as the recorded machine has.
     fn target(&self) -> TargetSpec {
-        match &self.request.on {
-            None => TargetSpec::Engine(EngineOptions {
-                scratch: self.request.scratch.clone(),
-                ashift: self.ashift,
-                arc_bytes: self.request.arc_bytes,
-                dirty_bytes: self.request.dirty_bytes,
-                device: self.request.device.clone(),
-                txg_timeout_s: 5,
-                tunables: match self.direct_io() {
-                    // The engine has direct I/O, the database's OpenZFS has not.
-                    DirectIo::Cached => BTreeMap::from([("zfs_dio_enabled".to_owned(), 0)]),
-                    DirectIo::Bypass | DirectIo::Uncached => BTreeMap::new(),
-                },
-                clock: self.virtual_clock(),
-            }),
-            Some(on) => {
-                let mut options = on.options.clone();
-                // The database's values, not those of the scratch dataset.
-                for (property, value) in &mut options.properties {
-                    if let Some(today) = self.current.value(property) {
-                        *value = today;
-                    }
-                }
-                TargetSpec::KernelPool(options)
-            }
-        }
-    }
-
-    /// The clock of the trials on the engine: as many processors as the recorded machine has.
-    fn virtual_clock(&self) -> Option<VirtualClock> {
-        self.costs.clone().map(|costs| VirtualClock::of(self.trace.meta.cores, self.request.seed, costs))
-    }
-
-    /// Adds the load of a trial on a pool of the kernel.
-    fn count_load(&mut self, replay: &Replay) {
-        let Some(pool) = &replay.pool_load else { return };
-        let written = replay.bytes_to_target();
-        let mut load = self.pool_load.get();
-        load.written_bytes += written;
-        load.largest_trial_bytes = load.largest_trial_bytes.max(written);
-        load.others_read_bytes += pool.others_read_bytes;
-        load.others_written_bytes += pool.others_written_bytes;
-        load.worst_device_ns = load.worst_device_ns.max(pool.worst_device_ns);
-        self.pool_load.set(load);
+        TargetSpec::Engine(EngineOptions {
+            scratch: self.request.scratch.clone(),
+            ashift: self.ashift,
+            arc_bytes: self.request.arc_bytes,
+            dirty_bytes: self.request.dirty_bytes,
+            device: self.request.device.clone(),
+            txg_timeout_s: 5,
+            tunables: match self.direct_io() {
+                // The engine has direct I/O, the database's OpenZFS has not.
+                DirectIo::Cached => BTreeMap::from([("zfs_dio_enabled".to_owned(), 0)]),
+                DirectIo::Bypass | DirectIo::Uncached => BTreeMap::new(),
+            },
+            clock: Some(VirtualClock::of(self.trace.meta.cores, self.request.seed, self.costs.clone())),
+        })
     }
 
     /// Runs one trial, and stops it after `limit`.
@@ -117,12 +84,7 @@ impl Tuner<'_> {
     /// Runs trials at the same time, and stops each one after `limit`. A failure adds a warning.
     fn trials(&mut self, specs: &[Spec], limit: Duration) -> Vec<child::Ended> {
         let stop = Arc::clone(&self.request.stop);
-        if let Some(on) = self.request.on.as_ref().filter(|on| !allows(on, &self.pool_load, 1)) {
-            let next = self.pool_load.get().largest_trial_bytes;
-            let full = poolwright_replay::Error::WroteEnough { next, limit: on.max_bytes };
-            return vec![(Err(full), Duration::ZERO)];
-        }
-        let known = self.costs.as_ref().map_or(&[][..], |costs| &costs.codecs);
+        let known = &self.costs.codecs;
         let numbered: Vec<Spec> =
             (self.trials + 1..).zip(specs).map(|(number, spec)| spec.of_trial(number, known)).collect();
         self.trials += specs.len() as u64;
@@ -131,12 +93,7 @@ impl Tuner<'_> {
         let all = child::run_side_by_side(program, &numbered, scratch, Some(limit), &interrupted);
         for (result, _) in &all {
             match result {
-                Ok(replay) => {
-                    self.count_load(replay);
-                    if let Some(costs) = &mut self.costs {
-                        add_codec_costs(&mut costs.codecs, &replay.codec_costs);
-                    }
-                }
+                Ok(replay) => add_codec_costs(&mut self.costs.codecs, &replay.codec_costs),
                 Err(error) if error.ends_the_run() => {}
                 Err(error) => {
                     self.failed += 1;
@@ -218,9 +175,7 @@ impl Tuner<'_> {
         let hindrance = without_hindrance(forecast, &today, &refinements)?;
         let criteria = self.request.criteria();
         let others = self.settings_so_far();
-        let (on, load) = (self.request.on.clone(), Rc::clone(&self.pool_load));
-        let (side_by_side, drift) = (self.request.side_by_side, !self.request.is_virtual());
-        let allows = |trials| on.as_ref().is_none_or(|on| allows(on, &load, trials));
+        let side_by_side = self.request.side_by_side;
         let mut done = 0;
         let mut run = |settings: &[Settings]| {
             let first = done + 1;
@@ -242,8 +197,8 @@ impl Tuner<'_> {
         };
         let predict = |settings: &Settings| Ok(forecast.screen(&today, settings)?.objective);
         let trial = Duration::from_secs_f64(fit.trial_s);
-        let limits = Limits { budget, pairs: PAIRS, trial, side_by_side, drift };
-        let mut race = Race { run: &mut run, predict: &predict, allows: &allows, criteria, limits };
+        let limits = Limits { budget, trial, side_by_side };
+        let mut race = Race { run: &mut run, predict: &predict, criteria, limits };
         let mut outcome = race.start(reference)?;
         let mut candidates = candidates(forecast, screened, &today, &today)?;
         if let Some(changed) = hindrance {
@@ -261,11 +216,9 @@ impl Tuner<'_> {
         race.race_on(outcome, candidates, &refinements)
     }
 
-    /// Runs two trials one after the other, in reverse order if `number` is odd. Returns `None` if one of them
-    /// gave no result, which adds a warning.
+    /// Runs a trial of each of two settings. Returns `None` if one of them gave no result, which adds a warning.
     pub(crate) fn pair(
         &mut self,
-        number: u32,
         today: &BTreeMap<String, Settings>,
         new: &BTreeMap<String, Settings>,
         seconds: f64,
@@ -273,11 +226,7 @@ impl Tuner<'_> {
         let limit = self.fits.values().map(Fit::limit).max().unwrap_or(CALIBRATION_LIMIT);
         let longest_s =
             self.fits.values().map(Fit::longest_s).reduce(f64::max).unwrap_or(CALIBRATION_LONGEST_S);
-        let mut specs = [today, new].map(|settings| self.spec(settings.clone(), seconds, longest_s));
-        let is_reversed = !number.is_multiple_of(2);
-        if is_reversed {
-            specs.reverse();
-        }
+        let specs = [today, new].map(|settings| self.spec(settings.clone(), seconds, longest_s));
         let mut ended = Vec::new();
         for batch in specs.chunks(self.request.side_by_side) {
             for (result, _) in self.trials(batch, limit) {
@@ -287,9 +236,6 @@ impl Tuner<'_> {
                     Err(_) => {}
                 }
             }
-        }
-        if is_reversed {
-            ended.reverse();
         }
         Ok(<[Metrics; 2]>::try_from(ended).ok().map(|[today, new]| (today, new)))
     }
@@ -311,23 +257,14 @@ impl Tuner<'_> {
         };
         let seconds = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
         let (today, new) = (side(false), side(true));
-        for i in 0..PAIRS_TOGETHER {
-            self.report_progress(format!(
-                "the whole plan against today's settings: pair {} of {PAIRS_TOGETHER}",
-                i + 1
-            ));
-            pairs.extend(self.pair(i, &today, &new, seconds)?);
+        for i in 1..=PAIRS {
+            self.report_progress(format!("the whole plan against today's settings: pair {i} of {PAIRS}"));
+            pairs.extend(self.pair(&today, &new, seconds)?);
         }
         let (today, new): (Vec<Metrics>, Vec<Metrics>) = pairs.iter().cloned().unzip();
         self.scatter = self.scatter.and(&Scatter::of([today.as_slice(), new.as_slice()].into_iter()));
         Ok(pairs)
     }
-}
-
-/// Whether the limit of bytes allows so many further trials.
-fn allows(on: &PoolTrials, load: &Cell<TrialPoolLoad>, trials: u32) -> bool {
-    let load = load.get();
-    load.written_bytes + load.largest_trial_bytes * u64::from(trials) <= on.max_bytes
 }
 
 /// Returns today's settings without the single properties that the model predicts to slow the work down (for

@@ -1,9 +1,7 @@
 //! The state of a tuning run: its request and its results so far.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -12,7 +10,7 @@ use poolwright_host::block::physical_sector;
 use poolwright_openzfs::Device;
 use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::property::Settings;
-use poolwright_replay::{Capture, KernelPoolOptions};
+use poolwright_replay::Capture;
 use poolwright_trace::{Event, Trace};
 
 use crate::current::Current;
@@ -22,23 +20,10 @@ use crate::fit::{Calibration, Fit};
 use crate::groups::Group;
 use crate::model::Surroundings;
 use crate::objective::{Goal, Metrics};
-use crate::plan::TrialPoolLoad;
 use crate::requirement::{Criteria, Requirement};
 use crate::roles::Inventory;
 use crate::scatter::Scatter;
 use crate::slice::{Profile, Slice};
-
-/// Trials on a pool of the kernel instead of the engine.
-#[derive(Clone, Debug)]
-pub struct PoolTrials {
-    /// Where the trials create their datasets, and the limits of each trial.
-    pub options: KernelPoolOptions,
-    /// Sector size of the pool as a power of two.
-    pub ashift: u32,
-    /// Bytes after which no further trial starts: those with which datasets were filled, and those that reached the vdevs while the
-    /// trials were measured.
-    pub max_bytes: u64,
-}
 
 /// Input of one tuning run.
 #[derive(Clone, Debug)]
@@ -63,10 +48,8 @@ pub struct Request {
     pub ashift: Option<u32>,
     /// The device to emulate.
     pub device: Device,
-    /// What work costs on the virtual clock of the trials on the engine; `None` for this machine's clock.
-    pub costs: Option<Costs>,
-    /// The kernel's pool for the trials; `None` for pools of the engine.
-    pub on: Option<PoolTrials>,
+    /// What work costs on the trials' virtual clock.
+    pub costs: Costs,
     /// Directory for pools and captures, used only by this run; the caller removes it.
     pub scratch: PathBuf,
     /// The program that runs `trial SPEC`.
@@ -77,7 +60,7 @@ pub struct Request {
     pub seed: u64,
     /// Limit for the bytes of data with which a trial fills its pool.
     pub max_bytes: u64,
-    /// Number of trials that run at the same time; 1 unless they run on the virtual clock.
+    /// Number of trials that run at the same time.
     pub side_by_side: usize,
     /// Whether to try published advice after the plan, outside the budget.
     pub check_advice: bool,
@@ -86,11 +69,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether the trials run on the virtual clock.
-    pub(crate) fn is_virtual(&self) -> bool {
-        self.on.is_none() && self.costs.is_some()
-    }
-
     /// Returns the goal and the requirements by which settings are judged.
     pub(crate) fn criteria(&self) -> Criteria<'_> {
         Criteria { goal: self.goal, requirements: &self.requirements }
@@ -120,8 +98,8 @@ pub(crate) struct Tuner<'a> {
     pub linked: BTreeMap<String, Current>,
     pub ashift: u32,
     pub began: Instant,
-    /// What work costs on the trials' virtual clock, with the codecs measured so far; `None` on this machine's clock.
-    pub costs: Option<Costs>,
+    /// What work costs on the trials' virtual clock, with the codecs measured so far.
+    pub costs: Costs,
     pub trials: u64,
     pub failed: u64,
     pub fits: BTreeMap<String, Fit>,
@@ -137,8 +115,6 @@ pub(crate) struct Tuner<'a> {
     pub foreground: HashSet<u32>,
     pub warnings: Vec<String>,
     pub findings: Findings,
-    /// The load of the kernel's pool so far.
-    pub pool_load: Rc<Cell<TrialPoolLoad>>,
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
@@ -190,12 +166,9 @@ impl Tuner<'_> {
         Slice { begin_s: self.begin_s, seconds }
     }
 
-    /// The ARC of a trial in bytes. The engine's is scaled with the sample; the kernel's cannot be.
+    /// The ARC of a trial in bytes, scaled with the sample.
     pub(crate) fn arc_bytes(&self) -> u64 {
-        match self.request.on {
-            Some(_) => self.request.arc_bytes,
-            None => ((self.request.arc_bytes as f64 * self.capture.rate) as u64).max(64 << 20),
-        }
+        ((self.request.arc_bytes as f64 * self.capture.rate) as u64).max(64 << 20)
     }
 
     pub(crate) fn surroundings(&self) -> Surroundings {

@@ -42,8 +42,6 @@ impl SourceArgs {
 
 /// The smallest sample of a larger database, in bytes.
 const LEAST_SAMPLE: u64 = 64 << 20;
-/// The default limit of the data with which a trial fills a pool of the kernel, in bytes.
-const MOST_ON_POOL: u64 = 1 << 30;
 
 /// Options of `replay` and `tune` that describe the machine of a trial.
 #[derive(Debug, clap::Args)]
@@ -63,7 +61,7 @@ pub struct TrialOptions {
     pub scratch: Option<PathBuf>,
 
     /// Limit of the data in a trial's pool; larger databases are sampled by region. Default: all data that the recording touches, as
-    /// far as the scratch directory has room; with --on, at most 1G; for tune, at most 8M for each second of --budget
+    /// far as the scratch directory has room; for replay --on, at most 1G; for tune, at most 8M for each second of --budget
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub sample_bytes: Option<u64>,
 
@@ -71,24 +69,10 @@ pub struct TrialOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     pub seed: u64,
 
-    /// Clock of the trials on the engine: virtual charges work and devices to simulated processors, as many as the recorded machine
-    /// has, so that other programs do not matter; real measures on this machine
-    #[arg(long, value_name = "CLOCK", value_enum, default_value_t = ClockKind::Virtual)]
-    pub clock: ClockKind,
-
     /// What work costs on the virtual clock, for predictions of another machine: a JSON file with call_ns, switch_ns, copy_ps,
     /// checksum_ps and, optionally, codecs
     #[arg(long, value_name = "FILE", value_parser = parse_costs)]
     pub costs: Option<Costs>,
-}
-
-/// The clock of trials on the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum ClockKind {
-    /// Simulated processors.
-    Virtual,
-    /// This machine.
-    Real,
 }
 
 impl TrialOptions {
@@ -97,23 +81,17 @@ impl TrialOptions {
         self.arc.unwrap_or_else(limits::default_arc_bytes)
     }
 
-    /// What work costs on the virtual clock; `None` for the real one.
-    pub fn costs(&self) -> Option<Costs> {
-        (self.clock == ClockKind::Virtual).then(|| self.costs.clone().unwrap_or_else(Costs::reference))
+    /// What work costs on the virtual clock.
+    pub fn costs(&self) -> Costs {
+        self.costs.clone().unwrap_or_else(Costs::reference)
     }
 
     /// Creates the scratch directory, and returns it with the limit of the data in a trial's pool. Without the option, that is
-    /// `wanted` bytes, or less if the directory has too little room or if the trials load a pool that others use (`is_on_pool`).
+    /// `wanted` bytes, or less if the directory has too little room.
     ///
     /// # Errors
     /// If the directory cannot be created or examined.
-    pub fn scratch(
-        &self,
-        wanted: u64,
-        side_by_side: usize,
-        is_on_pool: bool,
-    ) -> anyhow::Result<(Scratch, u64)> {
-        let wanted = if is_on_pool { wanted.min(MOST_ON_POOL) } else { wanted };
+    pub fn scratch(&self, wanted: u64, side_by_side: usize) -> anyhow::Result<(Scratch, u64)> {
         let most = self.sample_bytes.unwrap_or(wanted);
         let scratch = scratch::create(self.scratch.as_deref(), capture::room_for(most, most, side_by_side))?;
         let of = |path| anyhow!("cannot examine the free space of {}", quoted(path));
@@ -124,12 +102,9 @@ impl TrialOptions {
         Ok((scratch, self.sample_bytes.unwrap_or(limit)))
     }
 
-    /// How many trials on the engine, with `wanted` bytes of data unless the user limits it, may run at the same time.
+    /// How many trials on the virtual clock, with `wanted` bytes of data unless the user limits it, may run at the same time.
     pub fn side_by_side(&self, wanted: u64) -> usize {
-        match self.clock {
-            ClockKind::Virtual => child::side_by_side(self.arc_bytes(), self.sample_bytes.unwrap_or(wanted)),
-            ClockKind::Real => 1,
-        }
+        child::side_by_side(self.arc_bytes(), self.sample_bytes.unwrap_or(wanted))
     }
 
     /// The device. `measured` measures the device of TMPDIR; Poolwright writes beside a database only if the user names its

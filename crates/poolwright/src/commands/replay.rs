@@ -101,6 +101,11 @@ pub struct Args {
     #[command(flatten)]
     trial: TrialOptions,
 
+    /// Clock of the trials on the engine: virtual charges work and devices to simulated processors, as many as the recorded machine
+    /// has, so that other programs do not matter; real measures on this machine
+    #[arg(long, value_name = "CLOCK", value_enum, default_value_t = ClockKind::Virtual)]
+    clock: ClockKind,
+
     #[command(flatten)]
     pool: PoolTrialOptions,
 
@@ -109,6 +114,17 @@ pub struct Args {
     json: bool,
 }
 
+/// The clock of trials on the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ClockKind {
+    /// Simulated processors.
+    Virtual,
+    /// This machine.
+    Real,
+}
+
+/// The default limit of the data with which a trial fills a pool of the kernel, in bytes.
+const MOST_ON_POOL: u64 = 1 << 30;
 /// In a replay of the application: the share of the work that is done before the measurement begins.
 const WARM_SHARE: f64 = 0.25;
 
@@ -138,12 +154,17 @@ impl Args {
 
     /// The number of trials that run at the same time.
     fn side_by_side(&self, touched: u64) -> usize {
-        if self.dir.is_none() && self.pool.on.is_none() { self.trial.side_by_side(touched) } else { 1 }
+        if self.is_virtual() { self.trial.side_by_side(touched) } else { 1 }
+    }
+
+    /// Whether the trials run on the virtual clock, which the engine has.
+    fn is_virtual(&self) -> bool {
+        self.clock == ClockKind::Virtual && self.dir.is_none() && self.pool.on.is_none()
     }
 
     fn target(&self, scratch: &Path, sample_bytes: u64, trace: &Meta) -> anyhow::Result<TargetSpec> {
         if let Some(pool) = self.pool.pool(scratch, sample_bytes)? {
-            return Ok(TargetSpec::KernelPool(pool.trials.options));
+            return Ok(TargetSpec::KernelPool(pool));
         }
         let device = self.trial.device()?;
         Ok(match &self.dir {
@@ -156,7 +177,9 @@ impl Args {
                 device,
                 txg_timeout_s: 5,
                 tunables: self.tunable.iter().cloned().collect(),
-                clock: self.trial.costs().map(|costs| VirtualClock::of(trace.cores, self.trial.seed, costs)),
+                clock: self
+                    .is_virtual()
+                    .then(|| VirtualClock::of(trace.cores, self.trial.seed, self.trial.costs())),
             }),
         })
     }
@@ -198,8 +221,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     };
     let touched = capture::touched_bytes(&trace, &options);
     options.side_by_side = args.side_by_side(touched);
-    let (scratch, sample_bytes) =
-        args.trial.scratch(touched, options.side_by_side, args.pool.on.is_some())?;
+    let wanted = if args.pool.on.is_some() { touched.min(MOST_ON_POOL) } else { touched };
+    let (scratch, sample_bytes) = args.trial.scratch(wanted, options.side_by_side)?;
     options.max_bytes = sample_bytes;
     // Before the capture, so that a wrong dataset is reported at once.
     let target = args.target(scratch.path(), sample_bytes, &trace.meta)?;

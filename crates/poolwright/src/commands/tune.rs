@@ -1,18 +1,15 @@
 //! `poolwright tune`: recommends settings for a database.
 
-mod repeat;
-
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
+use anyhow::bail;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use poolwright_host::quoted;
 use poolwright_manual::exit_code::NOTHING_BETTER;
-use poolwright_openzfs::Device;
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
@@ -20,10 +17,9 @@ use poolwright_render::{plan_page, plan_text};
 use poolwright_trace::counted;
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
-use poolwright_tune::{Goal, PoolTrials, Request, Requirement, database_dir, tune};
+use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};
-use super::pool_trials::{PoolForTrials, PoolTrialOptions};
 use crate::interrupt;
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::{bar, ticking};
@@ -33,22 +29,16 @@ use crate::stdout::Stdout;
 ///
 /// Records the database's I/O (or reads a trace), samples its files, replays the recording on the OpenZFS engine under
 /// candidate settings, and recommends those that beat today's for each kind of file. Reads the database's files and changes
-/// nothing. Exit code 4 means: keep today's settings. With --repeat, 0 means that the new run recommends the same as the plan, and 1
-/// that it does not.
+/// nothing. Exit code 4 means: keep today's settings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The database's directory
-    #[arg(value_name = "DIR", required_unless_present = "repeat")]
-    dir: Option<PathBuf>,
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
 
     /// Use this trace instead of recording
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
-
-    /// Repeat the run that made this plan, and report whether it recommends the same. The trace and the database must be those of
-    /// the plan; --trace names the trace if it has moved. Writes plan-repeated.json and report-repeated.html by default
-    #[arg(long, value_name = "PLAN", conflicts_with_all = CHANGES_THE_RUN)]
-    repeat: Option<PathBuf>,
 
     /// How long to record
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = parse_time, conflicts_with = "trace")]
@@ -79,27 +69,17 @@ pub struct Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(9..=16))]
     ashift: Option<u32>,
 
-    /// Also measure published tuning advice: six more trials of 7 to 25 s for each rule that the search has not tried, in addition to
+    /// Also measure published tuning advice: four more trials for each rule that the search has not tried, in addition to
     /// --budget
     #[arg(long)]
     check_advice: bool,
 
     /// Write the plan here
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "plan.json",
-        default_value_if("repeat", ArgPredicate::IsPresent, "plan-repeated.json")
-    )]
+    #[arg(long, value_name = "FILE", default_value = "plan.json")]
     plan: PathBuf,
 
     /// Write the report here, one self-contained HTML file
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "report.html",
-        default_value_if("repeat", ArgPredicate::IsPresent, "report-repeated.html")
-    )]
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
     report: PathBuf,
 
     #[command(flatten)]
@@ -107,9 +87,6 @@ pub struct Args {
 
     #[command(flatten)]
     trial: TrialOptions,
-
-    #[command(flatten)]
-    pool: PoolTrialOptions,
 
     /// Print all tables: alternatives, contributions of the properties, published advice, memory, warnings
     #[arg(short, long, conflicts_with = "json")]
@@ -124,25 +101,6 @@ pub struct Args {
 /// of the time.
 const BYTES_PER_SECOND: u64 = 8 << 20;
 
-/// Options that `--repeat` takes from the plan.
-const CHANGES_THE_RUN: [&str; 15] = [
-    "duration",
-    "keep_trace",
-    "goal",
-    "require",
-    "options",
-    "budget",
-    "ashift",
-    "check_advice",
-    "arc",
-    "clock",
-    "costs",
-    "device",
-    "on",
-    "sample_bytes",
-    "seed",
-];
-
 /// Parses the name of a goal, for clap.
 fn goals() -> impl TypedValueParser<Value = Goal> {
     PossibleValuesParser::new(GOALS.iter().map(|row| row.1))
@@ -155,18 +113,13 @@ fn goals() -> impl TypedValueParser<Value = Goal> {
 /// If an argument is invalid, or the recording, the trials or an output fail.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch()?;
-    if let Some(plan) = &args.repeat {
-        return repeat::run(&args, plan, &stop);
-    }
-    let dir = database_dir(args.dir.as_deref().context("the database's directory is missing")?)?;
+    let dir = database_dir(&args.dir)?;
     let stated = stated(&args.options)?;
     // Opened first, so that an unwritable path is reported before the long run.
     let outputs = Outputs::open(&args)?;
     let wanted = (BYTES_PER_SECOND as f64 * args.budget.as_secs_f64()) as u64;
-    let side_by_side = if args.pool.on.is_none() { args.trial.side_by_side(wanted) } else { 1 };
-    let (scratch, max_bytes) = args.trial.scratch(wanted, side_by_side, args.pool.on.is_some())?;
-    // Examined before the recording, so that a wrong dataset is reported at once.
-    let pool = args.pool.pool(scratch.path(), max_bytes)?;
+    let side_by_side = args.trial.side_by_side(wanted);
+    let (scratch, max_bytes) = args.trial.scratch(wanted, side_by_side)?;
     let trace = match &args.trace {
         Some(trace) => {
             options::check_trace(trace)?;
@@ -181,11 +134,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if stop.load(Ordering::Relaxed) {
         return Ok(interrupted(&args, outputs));
     }
-    let Machine { device, arc_bytes, dirty_bytes, on } = machine(&args, pool)?;
     let request = Request {
-        device,
+        device: args.trial.device()?,
         costs: args.trial.costs(),
-        on,
         dir,
         keep_trace: args.trace.is_some() || args.keep_trace.is_some(),
         // The plan names its recording by an absolute path, because a later run may start elsewhere.
@@ -193,8 +144,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         goal: args.goal,
         requirements: args.require.clone(),
         budget: args.budget,
-        arc_bytes,
-        dirty_bytes,
+        arc_bytes: args.trial.arc_bytes(),
+        dirty_bytes: limits::default_dirty_bytes(),
         ashift: args.ashift,
         scratch: scratch.path().to_owned(),
         program: super::options::this_program(),
@@ -211,31 +162,6 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     };
     write_and_print(&args, outputs, &plan)?;
     Ok(if plan.verdict == Verdict::Keep { NOTHING_BETTER } else { 0 })
-}
-
-/// What the trials run on.
-struct Machine {
-    device: Device,
-    arc_bytes: u64,
-    dirty_bytes: u64,
-    on: Option<PoolTrials>,
-}
-
-fn machine(args: &Args, pool: Option<PoolForTrials>) -> anyhow::Result<Machine> {
-    Ok(match pool {
-        None => Machine {
-            device: args.trial.device()?,
-            arc_bytes: args.trial.arc_bytes(),
-            dirty_bytes: limits::default_dirty_bytes(),
-            on: None,
-        },
-        Some(pool) => Machine {
-            device: Device::none(),
-            arc_bytes: pool.arc_bytes,
-            dirty_bytes: pool.dirty_bytes,
-            on: Some(pool.trials),
-        },
-    })
 }
 
 /// How a run ended.
@@ -353,9 +279,6 @@ fn kept(args: &Args) -> String {
         args.plan.display(),
         args.report.display()
     );
-    if args.repeat.is_some() {
-        return plan;
-    }
     let recording = match (&args.trace, &args.keep_trace) {
         (Some(_), _) => return plan,
         (None, Some(kept)) if kept.exists() => {
@@ -379,38 +302,6 @@ mod tests {
 
     fn message(line: &[&str]) -> String {
         kept(&TestCli::parse_from([&["tune", "/db"], line].concat()).args)
-    }
-
-    #[test]
-    fn a_repeated_run_takes_no_option_that_would_change_it() {
-        let line = |more: &[&str]| TestCli::try_parse_from([&["tune", "--repeat", "p.json"], more].concat());
-        let args = line(&["--trace", "t.parquet", "--scratch", "/tmp", "--json"]).unwrap().args;
-        assert_eq!(
-            (args.plan.to_str(), args.report.to_str()),
-            (Some("plan-repeated.json"), Some("report-repeated.html"))
-        );
-        assert_eq!(line(&["--plan", "q.json"]).unwrap().args.plan.to_str(), Some("q.json"));
-        for option in [
-            &["--for", "5s"][..],
-            &["--keep-trace", "k"],
-            &["--goal", "space"],
-            &["--require", "space<=-20%"],
-            &["-o", "recordsize=16K"],
-            &["--budget", "10s"],
-            &["--ashift", "12"],
-            &["--check-advice"],
-            &["--arc", "64M"],
-            &["--device", "none"],
-            &["--clock", "real"],
-            &["--costs", "../../scripts/truth/guest-costs.json"],
-            &["--on", "tank/scratch"],
-            &["--sample-bytes", "1G"],
-            &["--seed", "2"],
-        ] {
-            let error = line(option).expect_err(option[0]);
-            assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict, "{}", option[0]);
-        }
-        assert!(TestCli::try_parse_from(["tune"]).is_err(), "a directory or a plan");
     }
 
     #[test]

@@ -8,8 +8,8 @@ use poolwright_apply::plan_id;
 use poolwright_host::quoted;
 use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_render::{plan_page, plan_text};
+use poolwright_tune::database::other_database;
 use poolwright_tune::plan::{LiveMeasurement, Plan, RiskyValues, Verdict, Verification, VerificationVerdict};
-use poolwright_tune::repeat::other_database;
 use poolwright_verify::state::PlanMounts;
 use poolwright_verify::{Error, Options, PlanState, check, from_recording, measure, not_applied};
 

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use poolwright_report::plot::{Point, Scatter, WIDTH};
-use poolwright_report::{Axis, Callout, Cell, Column, Mark, Page, Section, Table, Tone, Unit};
+use poolwright_report::{Axis, Cell, Column, Mark, Page, Section, Table, Tone, Unit};
 use poolwright_tune::candidates::difference;
 use poolwright_tune::plan::{
     AdviceStatus, CheckedAdvice, Contributions, Evidence, EvidenceKind, GainVerdict, MeasuredChange, Outcome,
-    Pareto, Plan, PropertyEffect, Role, VarianceShares,
+    Pareto, Plan, PropertyEffect, Role,
 };
 
 use super::format;
@@ -29,19 +29,8 @@ pub fn sections(page: &mut Page, plan: &Plan) {
     }
 }
 
-/// Adds the outcome of a repeated run and the track record of the predictions.
+/// Adds the track record of the predictions.
 pub fn top(section: &mut Section, plan: &Plan) {
-    if let Some(repetition) = &plan.repetition {
-        let heading =
-            if repetition.same { "Repeated: the same result" } else { "Repeated: a different result" };
-        let lines = [&repetition.differences[..], &repetition.circumstances].concat();
-        let more = if lines.is_empty() { String::new() } else { format!(" {}.", lines.join("; ")) };
-        section.callout(
-            Callout::Note,
-            heading,
-            &format!("This run repeats the run of {}.{more}", repetition.of),
-        );
-    }
     if let Some(sentence) = plan.track_record.as_ref().and_then(|t| t.sentence()) {
         section.paragraph(&sentence);
     }
@@ -141,47 +130,12 @@ pub fn pareto_rest(found: &Pareto) -> String {
 
 fn contributions(section: &mut Section, plan: &Plan) {
     section.paragraph(
-        "The share of each metric's variance over all trials that a property alone explains; metrics are those of the \
-         goal, as logarithms. Shared: variance that several properties explain and that the tried settings cannot assign \
-         to one of them. Interactions: effects of properties in combination. Noise: differences between repeats of one \
-         setting.",
+        "The effect of each recommended property alone, from trials of settings that differ in nothing else.",
     );
     for found in &plan.contributions {
         section.heading(&format!("{}, {}", found.role, format::counted(found.trials.into(), "trial")));
-        section.table(&shares_table(found));
         section.list(effects(found));
     }
-}
-
-/// The name of a share of the variance, and the function that selects it.
-type NamedShare = (&'static str, fn(&VarianceShares) -> f64);
-
-/// The shares that no single property explains.
-const REST: &[NamedShare] =
-    &[("shared", |s| s.shared), ("interactions", |s| s.interactions), ("noise", |s| s.noise)];
-
-/// Returns a row for each property and each remaining share, and a column for each metric.
-pub fn shares_table(found: &Contributions) -> Table {
-    let names = format::ordered(found.metrics.keys().map(String::as_str));
-    let mut columns = vec![Column::left("explained by")];
-    columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
-    let mut table = Table::new(columns);
-    let shares = || names.iter().map(|m| &found.metrics[*m]);
-    let mut properties: Vec<&String> = shares().flat_map(|s| s.properties.keys()).collect();
-    properties.sort_by_key(|p| format::property_rank(p));
-    properties.dedup();
-    for property in properties {
-        let figure = |s: &VarianceShares| s.properties.get(property).copied();
-        let mut row = vec![Cell::text(property).tone(Tone::Strong)];
-        row.extend(shares().map(|s| figure(s).map_or(Cell::missing(), |v| Cell::num(v, Unit::Fraction))));
-        table.row(row);
-    }
-    for (name, of) in REST {
-        let mut row = vec![Cell::text(*name).tone(Tone::Muted)];
-        row.extend(shares().map(|s| Cell::num(of(s), Unit::Fraction).tone(Tone::Muted)));
-        table.row(row);
-    }
-    table
 }
 
 /// Returns a sentence for each recommended property.

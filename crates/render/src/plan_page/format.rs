@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use poolwright_report::{Tone, Unit};
 use poolwright_tune::metric::{MetricFamily, representatives};
 pub use poolwright_tune::metric::{better, ordered, title, unit};
-use poolwright_tune::plan::{Evidence, Gain, GainVerdict, Goal, Plan, ReplayedSlice, Role, Settings};
+use poolwright_tune::plan::{Evidence, Gain, GainVerdict, Goal, ReplayedSlice, Role, Settings};
 
 /// The title of a metric for a column heading, abbreviated.
 pub fn short_title(name: &str) -> String {
@@ -153,11 +153,6 @@ pub fn weights(goal: &Goal) -> String {
     let mut all: Vec<(&String, &f64)> = goal.weights.iter().collect();
     all.sort_by_key(|(_, w)| Reverse((**w * 1e6) as i64));
     all.iter().map(|(name, w)| format!("{} {w:.2}", title(name))).collect::<Vec<_>>().join(", ")
-}
-
-/// Where the trials ran, if not on the engine.
-pub fn place(plan: &Plan) -> String {
-    plan.machine.pool.as_ref().map_or_else(String::new, |pool| format!(" below the dataset {}", pool.dataset))
 }
 
 /// A number with its noun: `1 file`, `41 files`.

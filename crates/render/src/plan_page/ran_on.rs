@@ -1,7 +1,7 @@
 //! The conditions of the measurements, and how to read the figures.
 
 use poolwright_report::{Section, Unit};
-use poolwright_tune::plan::{Device, Machine, Plan, ReplayBytes, TrialPool};
+use poolwright_tune::plan::{Device, Plan, ReplayBytes};
 
 use super::format;
 
@@ -12,15 +12,12 @@ pub fn machine(section: &mut Section, plan: &Plan) {
         ("system", format!("{}, kernel {}", m.os, m.kernel)),
         ("CPU", format!("{}, {}", m.cpu, format::counted(m.cores.into(), "logical CPU"))),
         ("memory", format::bytes(m.memory_bytes)),
-        ("OpenZFS", format!("{} ({})", m.openzfs, library_of(m))),
+        ("OpenZFS", m.openzfs.clone()),
     ];
     all.extend(m.openzfs_kernel.iter().map(|v| ("OpenZFS in the kernel", v.clone())));
     all.extend(m.arc_bytes.map(|n| ("ARC limit of the trials", format::bytes(n))));
     all.extend(m.backing.iter().map(|b| ("device below the trials' pools", b.clone())));
-    match &m.pool {
-        None => all.push(("emulated device", device(&m.device))),
-        Some(pool) => all.extend(trial_pool(pool)),
-    }
+    all.push(("emulated device", device(&m.device)));
     if !m.versions.is_empty() {
         let versions: Vec<String> = m.versions.iter().map(|(name, v)| format!("{name} {v}")).collect();
         all.push(("other programs", versions.join(", ")));
@@ -38,35 +35,6 @@ pub fn machine(section: &mut Section, plan: &Plan) {
         None => section.paragraph("There is no recording."),
     };
     skipped(section, plan);
-}
-
-/// What the user-space library did.
-fn library_of(m: &Machine) -> &'static str {
-    match m.pool {
-        None => "user-space library of the trials",
-        Some(_) => "user-space library of the estimates",
-    }
-}
-
-fn trial_pool(pool: &TrialPool) -> Vec<(&'static str, String)> {
-    let load = &pool.load;
-    let mut all = vec![
-        ("trials", format!("in datasets of the kernel below {}", pool.dataset)),
-        ("written by the trials", format::bytes(load.written_bytes)),
-        (
-            "others meanwhile",
-            format!(
-                "read {}, wrote {}, which the trials' bytes on devices include",
-                format::bytes(load.others_read_bytes),
-                format::bytes(load.others_written_bytes)
-            ),
-        ),
-    ];
-    if load.worst_device_ns > 0 {
-        let time = Unit::Nanoseconds.format(load.worst_device_ns as f64);
-        all.push(("median device I/O in the slowest second", format!("at most {time}")));
-    }
-    all
 }
 
 fn work(plan: &Plan) -> String {
@@ -167,8 +135,8 @@ pub fn how_to_read(section: &mut Section, plan: &Plan) {
          to sectors.",
         "Latency: measured at the file interface, so ARC hits count. 99 of 100 operations are faster than the p99.",
         "Write amplification: bytes written to devices per byte written by the database. It determines the wear of an SSD.",
-        "Gain: from interleaved pairs of trials. Its interval contains the true change in 95 of 100 cases. If the \
-         interval includes 0, the change is inside the noise.",
+        "Gain: from trials of today's and of the recommended settings. Its interval shows how far repeated trials scatter. It does \
+         not contain the error of the prediction, which is larger: see the track record at the top, and confirm the plan.",
         "Trials are measured. Estimates are computed from samples of the files, models from the sizes of the operations.",
         "`recordsize` applies to new files only, the other properties to all data written after the change.",
     ]);

@@ -101,9 +101,9 @@ pub fn pairs(gain: &Gains) -> String {
     let (least, most) = (pairs().min().unwrap_or(0), pairs().max().unwrap_or(0));
     match (least, most) {
         (0, 0) => "Both sides are estimates; nothing was replayed.".to_owned(),
-        (0, most) => format!("Up to {most} interleaved pairs of trials; some figures are estimates."),
-        (least, most) if least == most => format!("{most} interleaved pairs of trials."),
-        (least, most) => format!("{least} to {most} interleaved pairs of trials."),
+        (0, most) => format!("Up to {most} trials of each setting; some figures are estimates."),
+        (least, most) if least == most => format!("{most} trials of each setting."),
+        (least, most) => format!("{least} to {most} trials of each setting."),
     }
 }
 

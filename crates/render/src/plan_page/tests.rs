@@ -282,12 +282,7 @@ fn findings_have_their_sections_and_predictions_are_called_that() {
     );
     assert!(unbeaten.contains("work rate 3.4 %"), "the noise: {unbeaten}");
     let shares = section(&page, "What each property contributes");
-    for part in [
-        "83.0 %",
-        "interactions",
-        "recordsize=16K alone instead of 128K",
-        "compression=zstd-3: not separated",
-    ] {
+    for part in ["recordsize=16K alone instead of 128K", "compression=zstd-3: not separated"] {
         assert!(shares.contains(part), "{part:?} is not in {shares}");
     }
     let advice = section(&page, "Published advice");
@@ -298,7 +293,6 @@ fn findings_have_their_sections_and_predictions_are_called_that() {
     }
     let top = &page[..page.find("<h2>").unwrap()];
     assert!(top.contains("On MariaDB, work rate was predicted within 10 points"), "{top}");
-    assert!(top.contains("Repeated: the same result") && top.contains("2147479552 then"), "{top}");
     let old = html(&fixture());
     assert!(
         !old.contains("Published advice") && !old.contains("was predicted within"),

@@ -43,11 +43,8 @@ impl<W: Write> Text<'_, W> {
             self.wrapped("  ", 2, &findings::pareto_rest(found))?;
         }
         for found in &plan.contributions {
-            let about = format!("to the variance over the {} trials of {}", found.trials, found.role);
+            let about = format!("of {}, from {} trials", found.role, found.trials);
             self.heading("what each property contributes", &about)?;
-            if !found.metrics.is_empty() {
-                self.table(&findings::shares_table(found))?;
-            }
             for line in findings::effects(found) {
                 self.wrapped("  - ", 4, &line)?;
             }

@@ -42,11 +42,7 @@ impl<W: Write> Text<'_, W> {
         self.wrapped(
             "",
             0,
-            &format!(
-                "{database}, goal {}: {recorded}, {trials}{} in {seconds}",
-                plan.goal.name,
-                format::place(plan)
-            ),
+            &format!("{database}, goal {}: {recorded}, {trials} in {seconds}", plan.goal.name),
         )
     }
 

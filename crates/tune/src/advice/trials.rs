@@ -13,12 +13,10 @@ use crate::fit::CALIBRATION_S;
 use crate::objective::{Metrics, name_in};
 use crate::pareto::METRICS;
 use crate::plan::{AdviceStatus, CheckedAdvice, MeasuredChange};
+use crate::race::PAIRS;
 use crate::scatter::Scatter;
 use crate::trials::for_all;
 use crate::tuner::Tuner;
-
-/// Pairs of trials for each rule: the smallest number with a useful interval.
-const PAIRS: u32 = 3;
 
 /// Today's metrics and the rule's, from trials that ran one after the other.
 type Pairs = Vec<(Metrics, Metrics)>;
@@ -69,14 +67,13 @@ impl Tuner<'_> {
         let raced = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
         let seconds = if raced > 0.0 { raced } else { CALIBRATION_S.min(self.replayable()) };
         let mut pairs = Pairs::new();
-        for i in 0..PAIRS {
+        for i in 1..=PAIRS {
             self.report_progress(format!(
-                "published advice, {} with {}: pair {} of {PAIRS}",
+                "published advice, {} with {}: pair {i} of {PAIRS}",
                 entry.role,
-                assignments(&entry.settings),
-                i + 1
+                assignments(&entry.settings)
             ));
-            pairs.extend(self.pair(i, &base, &changed, seconds)?);
+            pairs.extend(self.pair(&base, &changed, seconds)?);
         }
         Ok(pairs)
     }
@@ -106,7 +103,7 @@ fn fill(entry: &mut CheckedAdvice, pairs: &[(Metrics, Metrics)]) {
     entry.measured = measured;
     entry.predicted.clear();
     entry.status = AdviceStatus::Tried;
-    entry.basis = format!("{} interleaved pairs of trials against today's settings", pairs.len());
+    entry.basis = format!("{} pairs of trials against today's settings", pairs.len());
 }
 
 #[cfg(test)]
@@ -137,7 +134,7 @@ mod tests {
             &[(metrics(1.0), metrics(1.2)), (metrics(1.1), metrics(1.31)), (metrics(1.0), metrics(1.21))],
         );
         assert_eq!((found.status, found.measured.len()), (AdviceStatus::Tried, 1));
-        assert!(found.predicted.is_empty() && found.basis.starts_with("3 interleaved pairs"), "{found:?}");
+        assert!(found.predicted.is_empty() && found.basis.starts_with("3 pairs"), "{found:?}");
         let mut untouched = entry("recordsize", "16K");
         fill(&mut untouched, &[(metrics(1.0), metrics(1.2))]);
         assert_eq!(untouched.status, AdviceStatus::Predicted, "one pair has no interval");

@@ -1,4 +1,4 @@
-//! The contribution of each property to the differences between the trials.
+//! The effect of each recommended property alone.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::GainVerdict;
 
-/// The contribution of each property that a race varied.
+/// The effect of each recommended property of a role.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Contributions {
     /// The role that was raced; roles that share its dataset had the same settings.
     pub role: String,
     /// Number of trials, including those of the confirmation.
     pub trials: u32,
-    /// Metric of the goal → shares of its variance; a metric that does not vary is omitted.
-    pub metrics: BTreeMap<String, VarianceShares>,
     /// Property with a recommended change → effect of that property alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, PropertyEffect>,
-}
-
-/// Shares in the variance of a metric's logarithm over the trials, as fractions that add up to 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct VarianceShares {
-    /// Property → share that it alone explains in addition to all other properties.
-    pub properties: BTreeMap<String, f64>,
-    /// Share explained by several properties together, which the tried settings cannot assign to one of them.
-    /// Negative if properties mask each other's effect.
-    pub shared: f64,
-    /// Residual between settings: effects of combinations of properties.
-    pub interactions: f64,
-    /// Residual within settings: differences between repeats of one setting.
-    pub noise: f64,
 }
 
 /// The effect of one property, from pairs of tried settings that differ only in it.

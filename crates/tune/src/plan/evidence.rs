@@ -96,7 +96,7 @@ pub struct Gain {
     pub change: f64,
     /// 95 % interval of `change`.
     pub ci95: (f64, f64),
-    /// Number of interleaved pairs; 0 if both sides are estimates.
+    /// Number of trials of each side; 0 if both sides are estimates.
     pub pairs: u32,
     /// Whether the interval excludes 0, and on which side.
     pub verdict: GainVerdict,

@@ -1,4 +1,4 @@
-//! The request of a run, so that it can be repeated, and the result of a repetition.
+//! The request of a run, with which it can be repeated.
 
 use poolwright_openzfs::Device;
 use poolwright_openzfs::clock::Costs;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Settings;
 
-/// The inputs of `tune --repeat` other than the directory and the trace's path.
+/// The inputs of a run other than the directory and the trace's path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestRecord {
     /// Name of the goal.
@@ -26,12 +26,9 @@ pub struct RequestRecord {
     pub ashift: Option<u32>,
     /// The emulated device, with all its figures.
     pub device: Device,
-    /// What work cost on the trials' virtual clock; missing if they ran on the machine's clock.
+    /// What work cost on the trials' virtual clock; missing in plans of older releases, whose trials could run on the machine's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
-    /// The dataset of the kernel below which the trials ran; missing if they ran on the engine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<String>,
     /// Property values that the user stated as today's.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub stated: Settings,
@@ -44,19 +41,4 @@ pub struct RequestRecord {
     pub check_advice: bool,
     /// Checksum of the trace's description, file table and events.
     pub trace_checksum: String,
-}
-
-/// Comparison of a repeated run with the plan that it repeats.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Repetition {
-    /// End of the repeated plan's run, RFC 3339 in UTC.
-    pub of: String,
-    /// Whether both plans recommend the same settings.
-    pub same: bool,
-    /// Differences between the recommendations, one per line.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub differences: Vec<String>,
-    /// Other differences, one per line: machine, versions, data.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub circumstances: Vec<String>,
 }

@@ -19,9 +19,6 @@ const NEGLIGIBLE: f64 = 0.01;
 const MOST_REPEATS: usize = 4;
 /// The standard deviation of a trial's logarithm that is assumed until a setting has been repeated.
 const USUAL_NOISE: f64 = 0.02;
-/// Today's settings are tried again after this many trials of others, so that the reference follows the machine's
-/// drift.
-const TODAY_EVERY: usize = 5;
 
 /// The estimate of a candidate's objective.
 struct Standing {
@@ -42,7 +39,7 @@ pub(super) fn search(
 ) -> Result<Option<usize>> {
     let known = |c: &Candidate| o.others.iter().position(|runner| same(&runner.settings, &c.settings));
     let runners = candidates.iter().map(known).collect();
-    let mut search = Search { candidates, runners, since_today: 0 };
+    let mut search = Search { candidates, runners };
     loop {
         let mut next = search.next(race, o);
         let is_first = search.runners.iter().all(Option::is_none);
@@ -52,11 +49,6 @@ pub(super) fn search(
         }
         if next.is_empty() {
             break;
-        }
-        let due = race.limits.drift && search.since_today >= TODAY_EVERY;
-        if due && race.has_time_for(o, next.len() + 1, began) {
-            race.trial(o, None)?;
-            search.since_today = 0;
         }
         search.try_all(race, o, &next)?;
     }
@@ -70,7 +62,6 @@ struct Search {
     candidates: Vec<Candidate>,
     /// For each candidate that was tried, its index in the outcome's runners.
     runners: Vec<Option<usize>>,
-    since_today: usize,
 }
 
 impl Search {
@@ -82,7 +73,6 @@ impl Search {
             }))
         };
         let runners: Vec<Option<usize>> = candidates.iter().map(runner).collect();
-        self.since_today += candidates.len();
         race.trials(o, &runners)
     }
 

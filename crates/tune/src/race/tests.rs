@@ -24,18 +24,24 @@ fn no_model(_: &Settings) -> Result<f64> {
 
 /// Runs the trials of a race one after the other.
 fn each(
-    settings: &[Settings],
-    run: &mut dyn FnMut(&Settings) -> poolwright_replay::Result<Replay>,
-) -> Vec<TrialEnd> {
-    let one = |settings: &Settings| {
-        let began = Instant::now();
-        (run(settings), began.elapsed())
-    };
-    settings.iter().map(one).collect()
+    mut run: impl FnMut(&Settings) -> poolwright_replay::Result<Replay>,
+) -> impl FnMut(&[Settings]) -> Vec<TrialEnd> {
+    move |settings| {
+        let one = |settings: &Settings| {
+            let began = Instant::now();
+            (run(settings), began.elapsed())
+        };
+        settings.iter().map(one).collect()
+    }
 }
 
-fn limits(budget: Duration, pairs: u32, trial: Duration) -> Limits {
-    Limits { budget, pairs, trial, side_by_side: 1, drift: true }
+fn limits(budget: Duration, trial: Duration) -> Limits {
+    Limits { budget, trial, side_by_side: 1 }
+}
+
+/// A race without a model.
+fn race_of(run: &mut dyn FnMut(&[Settings]) -> Vec<TrialEnd>, limits: Limits) -> Race<'_> {
+    Race { run, predict: &no_model, criteria: BALANCED, limits }
 }
 
 /// A trial whose true cost is |log2(recordsize / 16K)| and whose clock is noisy.
@@ -57,15 +63,8 @@ fn noisy(seed: u64, noise: f64) -> impl FnMut(&Settings) -> poolwright_replay::R
 }
 
 fn race(seed: u64, noise: f64, today: u32, candidates: &[u32]) -> Outcome {
-    let mut run = noisy(seed, noise);
-    let limits = limits(Duration::from_secs(60), 5, Duration::ZERO);
-    let mut race = Race {
-        run: &mut |settings| each(settings, &mut run),
-        predict: &no_model,
-        allows: &|_| true,
-        criteria: BALANCED,
-        limits,
-    };
+    let mut run = each(noisy(seed, noise));
+    let mut race = race_of(&mut run, limits(Duration::from_secs(60), Duration::ZERO));
     race.race(Runner::new(setting(today)), candidates.iter().map(|r| candidate(*r)).collect(), &[]).unwrap()
 }
 
@@ -81,16 +80,14 @@ fn the_best_is_found_under_noise() {
 #[test]
 fn trials_at_the_same_time_find_the_same_setting() {
     for side_by_side in [2, 3, 8] {
-        let mut run = noisy(7, 0.01);
-        let limits =
-            Limits { side_by_side, drift: false, ..limits(Duration::from_secs(60), 3, Duration::ZERO) };
+        let mut one_by_one = each(noisy(7, 0.01));
         let mut most = 0;
         let mut run = |settings: &[Settings]| {
             most = most.max(settings.len());
-            each(settings, &mut run)
+            one_by_one(settings)
         };
-        let mut race =
-            Race { run: &mut run, predict: &no_model, allows: &|_| true, criteria: BALANCED, limits };
+        let limits = Limits { side_by_side, ..limits(Duration::from_secs(60), Duration::ZERO) };
+        let mut race = race_of(&mut run, limits);
         let candidates = [4, 8, 16, 32, 64, 256, 512, 1024].map(candidate).into();
         let logbias = |value: &str| Settings::from([("logbias".into(), value.into())]);
         let refinements = [logbias("latency"), logbias("throughput")];
@@ -117,45 +114,12 @@ fn equal_settings_are_noise() {
     assert!(better <= 12, "{better} of 200 races found a winner among equals");
 }
 
-/// The other settings equal today's, and another load comes and goes: trials that run beside it have a work rate of
-/// 0.6.
-fn disturbed(seed: u64) -> impl FnMut(&Settings) -> poolwright_replay::Result<Replay> {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-    let mut equal = noisy(seed, 0.02);
-    let mut busy = false;
-    move |_| {
-        busy ^= rng.random::<f64>() < 0.25;
-        let mut replay = equal(&setting(16))?;
-        replay.work_rate = replay.work_rate.map(|rate| if busy { 0.6 * rate } else { rate });
-        Ok(replay)
-    }
-}
-
-#[test]
-fn another_load_on_the_machine_makes_no_winner() {
-    let better = (0..200).filter(|seed| {
-        let mut run = disturbed(*seed);
-        let limits = limits(Duration::from_secs(60), 5, Duration::ZERO);
-        let mut race = Race {
-            run: &mut |settings| each(settings, &mut run),
-            predict: &no_model,
-            allows: &|_| true,
-            criteria: BALANCED,
-            limits,
-        };
-        let candidates = [4, 8, 32, 64].map(candidate).into();
-        race.race(Runner::new(setting(16)), candidates, &[]).unwrap().is_better(0.03)
-    });
-    let better = better.count();
-    assert!(better <= 10, "{better} of 200 races found a winner among equals");
-}
-
 #[test]
 fn the_model_decides_what_is_tried_first_and_trials_correct_it() {
     // The model ranks 1M first; the best is 16K.
     let mut cost = noisy(3, 0.01);
     let mut tried = Vec::new();
-    let mut run = |settings: &Settings| {
+    let run = |settings: &Settings| {
         tried.push(settings["recordsize"].clone());
         cost(settings)
     };
@@ -165,33 +129,23 @@ fn the_model_decides_what_is_tried_first_and_trials_correct_it() {
         penalty: 1.0,
     };
     let candidates: Vec<Candidate> = [4, 8, 16, 32, 64, 256, 512, 1024].map(wrong).into();
-    let limits = limits(Duration::from_secs(60), 2, Duration::from_secs(60) / 12);
-    let mut race = Race {
-        run: &mut |settings| each(settings, &mut run),
-        predict: &no_model,
-        allows: &|_| true,
-        criteria: BALANCED,
-        limits,
-    };
+    let mut run = each(run);
+    let limits = limits(Duration::from_secs(60), Duration::from_secs(60) / 12);
+    let mut race = race_of(&mut run, limits);
     let o = race.race(Runner::new(setting(128)), candidates, &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
+    drop(run);
     assert_eq!(tried[1], "1024K", "the setting that the model ranks first is tried first");
     assert!(!tried.contains(&"512K".to_owned()), "{tried:?}: settings similar to a bad one are not tried");
 }
 
 #[test]
 fn a_slow_setting_does_not_use_up_the_time_of_others() {
-    let mut run = noisy(1, 0.0);
+    let mut run = each(noisy(1, 0.0));
     let second = Duration::from_secs(1);
     // Nine trials, of which the confirmation uses four.
-    let limits = limits(9500 * second / 1000, 2, second);
-    let race = Race {
-        run: &mut |settings| each(settings, &mut run),
-        predict: &no_model,
-        allows: &|_| true,
-        criteria: BALANCED,
-        limits,
-    };
+    let limits = limits(9500 * second / 1000, second);
+    let race = race_of(&mut run, limits);
     let mut o = Outcome::new(Runner::new(setting(128)));
     o.others = vec![Runner { longest: 10 * second, ..Runner::new(setting(1024)) }];
     assert!(race.has_time_for(&o, 5, Instant::now()));
@@ -244,21 +198,16 @@ fn a_property_that_wins_by_less_than_the_noise_is_left_out() {
 #[test]
 fn a_failing_candidate_is_dropped_and_a_failing_today_is_an_error() {
     let mut good = noisy(1, 0.0);
-    let mut run = |settings: &Settings| {
+    let run = |settings: &Settings| {
         if settings["recordsize"] == "16K" {
             Err(poolwright_replay::Error::Nothing("out of order".into()))
         } else {
             good(settings)
         }
     };
-    let limits = limits(Duration::from_secs(60), 2, Duration::ZERO);
-    let mut one = Race {
-        run: &mut |settings| each(settings, &mut run),
-        predict: &no_model,
-        allows: &|_| true,
-        criteria: BALANCED,
-        limits,
-    };
+    let mut run = each(run);
+    let limits = limits(Duration::from_secs(60), Duration::ZERO);
+    let mut one = race_of(&mut run, limits);
     let o = one.race(Runner::new(setting(128)), vec![candidate(16), candidate(32)], &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "32K");
     assert_eq!(o.others[0].failures, ["out of order"]);
@@ -268,15 +217,9 @@ fn a_failing_candidate_is_dropped_and_a_failing_today_is_an_error() {
 
 #[test]
 fn a_change_that_the_model_proposes_is_judged_by_a_trial() {
-    let mut run = noisy(1, 0.0);
-    let limits = limits(Duration::from_secs(60), 2, Duration::ZERO);
-    let mut race = Race {
-        run: &mut |settings| each(settings, &mut run),
-        predict: &no_model,
-        allows: &|_| true,
-        criteria: BALANCED,
-        limits,
-    };
+    let mut run = each(noisy(1, 0.0));
+    let limits = limits(Duration::from_secs(60), Duration::ZERO);
+    let mut race = race_of(&mut run, limits);
     let mut o = race.start(Runner::new(setting(64))).unwrap();
     assert!(race.try_first(&mut o, &setting(1024)).unwrap());
     assert!(race.try_first(&mut o, &setting(32)).unwrap());
@@ -299,7 +242,7 @@ fn a_missed_requirement_is_no_error_of_the_model() {
     let criteria = Criteria { goal: Goal::Balanced, requirements: &requirements };
     let mut tried = Vec::new();
     let mut cost = noisy(4, 0.01);
-    let mut run = |settings: &Settings| {
+    let run = |settings: &Settings| {
         tried.push(settings["recordsize"].clone());
         cost(settings)
     };
@@ -309,33 +252,23 @@ fn a_missed_requirement_is_no_error_of_the_model() {
         Candidate { settings: setting(recordsize), predicted, penalty: 1.0 }
     };
     let candidates: Vec<Candidate> = [16, 32, 128, 256, 512, 1024].map(known).into();
-    let limits = limits(Duration::from_secs(60), 2, Duration::ZERO);
-    let mut race = Race {
-        run: &mut |settings| each(settings, &mut run),
-        predict: &no_model,
-        allows: &|_| true,
-        criteria,
-        limits,
-    };
+    let mut run = each(run);
+    let limits = limits(Duration::from_secs(60), Duration::ZERO);
+    let mut race = Race { criteria, ..race_of(&mut run, limits) };
     let mut o = race.start(Runner::new(setting(64))).unwrap();
     race.try_first(&mut o, &setting(32)).unwrap();
     let o = race.race_on(o, candidates, &[]).unwrap();
     assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
+    drop(run);
     assert_eq!(tried[..3], ["64K", "32K", "16K"], "{tried:?}");
 }
 
 #[test]
 fn the_time_of_the_confirmation_is_that_of_the_best() {
-    let mut run = noisy(1, 0.0);
+    let mut run = each(noisy(1, 0.0));
     let unit = Duration::from_secs(100);
-    let limits = limits(unit.mul_f64(12.5), 2, unit);
-    let race = Race {
-        run: &mut |settings| each(settings, &mut run),
-        predict: &no_model,
-        allows: &|_| true,
-        criteria: BALANCED,
-        limits,
-    };
+    let limits = limits(unit.mul_f64(12.5), unit);
+    let race = race_of(&mut run, limits);
     let tried = |rate: f64, longest| Runner {
         trials: vec![Metrics::from([("work_rate".to_owned(), rate)])],
         longest,
@@ -359,7 +292,7 @@ fn with_proposal(factor: f64) -> (Outcome, Vec<Settings>) {
     };
     let mut cost = noisy(5, 0.01);
     let mut tried = Vec::new();
-    let mut run = |settings: &Settings| {
+    let run = |settings: &Settings| {
         tried.push(settings.clone());
         let mut replay = cost(settings)?;
         replay.work_rate =
@@ -376,17 +309,13 @@ fn with_proposal(factor: f64) -> (Outcome, Vec<Settings>) {
     let today = with(setting(128), "latency");
     let mut all: Vec<Candidate> = [4, 8, 16, 32, 64, 128, 256, 512].map(both).into_iter().flatten().collect();
     all.retain(|c| c.settings != today);
-    let limits = limits(Duration::from_secs(60), 2, Duration::from_secs(60) / 12);
-    let mut race = Race {
-        run: &mut |settings| each(settings, &mut run),
-        predict: &no_model,
-        allows: &|_| true,
-        criteria: BALANCED,
-        limits,
-    };
+    let mut run = each(run);
+    let limits = limits(Duration::from_secs(60), Duration::from_secs(60) / 12);
+    let mut race = race_of(&mut run, limits);
     let mut o = race.start(Runner::new(today.clone())).unwrap();
     race.try_first(&mut o, &with(today, "throughput")).unwrap();
     let o = race.race_on(o, all, &[]).unwrap();
+    drop(run);
     (o, tried)
 }
 

@@ -13,7 +13,7 @@ use poolwright_replay::KernelPoolOptions;
 
 use super::executor::ExecutorOptions;
 use crate::commands::options::{Usage, parse_size, parse_time, this_program};
-use crate::commands::pool_trials::{self, ExaminedPool};
+use crate::commands::pool_trials;
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
 
@@ -91,7 +91,7 @@ impl KernelOptions {
     /// Examines the pool of `--on`; `None` without the option.
     fn target(&self) -> anyhow::Result<Option<RunTarget>> {
         let Some(dataset) = &self.on else { return Ok(None) };
-        let pool = ExaminedPool::of(dataset)?;
+        let available = pool_trials::available(dataset)?;
         Ok(Some(RunTarget::Dataset {
             options: KernelPoolOptions {
                 parent: dataset.clone(),
@@ -102,7 +102,7 @@ impl KernelOptions {
                 latency_limit_ns: self.max_io_time.as_nanos() as u64,
             },
             max_bytes: self.max_bytes,
-            available: pool.available,
+            available,
         }))
     }
 }
