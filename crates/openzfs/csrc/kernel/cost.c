@@ -15,6 +15,7 @@
 #include <sys/zio_compress.h>
 
 #include "clock.h"
+#include "compressed.h"
 #include "cost.h"
 #include "number.h"
 
@@ -126,6 +127,13 @@ begin_run(codec_costs_t *codec, uint32_t ratio)
 	return (measuring && codec->of_ratio[ratio].known == 0 ? thread_ns() : 0);
 }
 
+/* Whether the next run of a codec for records of this ratio is a sample, if it is measured. */
+static int
+is_sample(const codec_cost_t *cost)
+{
+	return (cost->known == 0 && (cost->runs < FIRST || cost->runs % INTERVAL == 0));
+}
+
 /* The cost of the nearest ratio that has one, or 0. */
 static uint64_t
 nearest(codec_costs_t *codec, uint32_t ratio)
@@ -146,15 +154,15 @@ charge_run(codec_costs_t *codec, uint32_t ratio, uint64_t began)
 {
 	uint64_t took = began != 0 ? thread_ns() - began : 0;
 	codec_cost_t *cost = &codec->of_ratio[ratio];
-	uint32_t run = measuring ? cost->runs++ : 0;
 	codec->last = ratio;
 	/* Another thread may have taken the last sample while the codec waited for a lock. */
-	if (took != 0 && cost->known == 0 && (run < FIRST || run % INTERVAL == 0)) {
+	if (took != 0 && is_sample(cost)) {
 		cost->samples[cost->n++] = took;
 		cost->sum += took;
 		if (cost->n == SAMPLES)
 			cost->known = mean_of(cost);
 	}
+	cost->runs += measuring;
 	pw_clock_charge(nearest(codec, ratio));
 }
 
@@ -195,8 +203,22 @@ zio_compress_data(enum zio_compress c, abd_t *src, abd_t **dst, size_t s_len, si
 	if (c <= ZIO_COMPRESS_OFF || !pw_clock_is_virtual)
 		return (openzfs_zio_compress_data(c, src, dst, s_len, d_len, level));
 	codec_costs_t *codec = costs_of(c, level, s_len, 0);
+	pw_record_key_t key = pw_compressed_key(src, s_len, d_len, c, level);
+	/* Before the search, because it may wait. */
+	if (*dst == NULL)
+		*dst = abd_alloc_sametype(src, s_len);
+	const void *content = NULL;
+	int64_t known = pw_compressed_find(&key, &content);
+	if (known >= 0 && !(measuring && is_sample(&codec->of_ratio[ratio_of(s_len, known)]))) {
+		if (content != NULL)
+			abd_copy_from_buf(*dst, content, known);
+		charge_run(codec, ratio_of(s_len, known), 0);
+		return (known);
+	}
 	uint64_t began = begin_run(codec, codec->last);
 	size_t size = openzfs_zio_compress_data(c, src, dst, s_len, d_len, level);
+	if (known < 0)
+		pw_compressed_add(&key, size, size < s_len ? *dst : NULL);
 	charge_run(codec, ratio_of(s_len, size), began);
 	return (size);
 }
