@@ -38,8 +38,29 @@ reset_after() {
     fi
 }
 
+# watch_boot: if the guest has not been reset after ten minutes, which is four times as long as a boot takes on a busy machine, reports what
+# waits, and powers the guest off. Otherwise a command that hangs would only end with the guest's time limit.
+watch_boot() {
+    local process
+    pause 600
+    {
+        fail "ten minutes after the boot, the guest has not been reset; processes, then blocked tasks:"
+        for process in /proc/[0-9]*; do
+            [ -s "$process/cmdline" ] || continue
+            printf '%s %s %s\n' "${process#/proc/}" "$(cat "$process/wchan")" "$(tr '\0' ' ' <"$process/cmdline" | cut -c 1-160)"
+            sed 's/^/    /' "$process/stack"
+        done
+        echo 8 >/proc/sys/kernel/printk
+        echo w >/proc/sysrq-trigger
+        pause 5
+        tail -n 5 /tmp/said
+    } 2>&1
+    echo o >/proc/sysrq-trigger
+}
+
 step_resets() {
     local number
+    watch_boot &
     if [ ! -e /disk/next ]; then
         prepare
     elif [ -e /disk/round ]; then

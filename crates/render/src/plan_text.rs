@@ -283,14 +283,13 @@ impl<W: Write> Text<'_, W> {
             writeln!(self.out)?;
             self.table(&table)?;
         }
-        // A setting may have an estimate and a prediction of the model.
         let count = |outcome| {
             let settings = role.evidence.iter().filter(|e| e.outcome == outcome).map(|e| &e.settings);
             settings.collect::<std::collections::BTreeSet<_>>().len()
         };
         let rest = [
             (rated.len() - shown.len(), format!("more {heading}")),
-            (count(Outcome::ScreenedOut), "screened out".to_owned()),
+            (count(Outcome::ScreenedOut), "not replayed".to_owned()),
             (count(Outcome::Failed), "failed".to_owned()),
         ];
         let rest: Vec<String> =

@@ -109,6 +109,15 @@ impl Accesses {
     }
 }
 
+/// Returns the mean length in bytes of reads and writes; 0 without any.
+pub(crate) fn request_bytes<'a>(events: impl Iterator<Item = &'a Event>) -> u64 {
+    let (mut requests, mut bytes) = (0, 0);
+    for event in events.filter(|e| matches!(e.op, Op::Read | Op::Write)) {
+        (requests, bytes) = (requests + 1, bytes + event.len);
+    }
+    bytes / requests.max(1)
+}
+
 /// Returns the mean length in bytes of sequential runs of reads and of writes, weighted by length. A run continues
 /// while each read (or write) of a thread starts where its previous one of the same file ended.
 pub(crate) fn run_bytes<'a>(events: impl Iterator<Item = &'a Event>) -> u64 {

@@ -13,7 +13,7 @@ use crate::objective::Metrics;
 use crate::plan::{self, Plan, Settings, Verdict};
 use crate::race::Outcome;
 use crate::roles::{Files, dataset_location};
-use crate::screen::Screened;
+use crate::space::EstimatedSpace;
 use crate::tuner::{Tuner, recommended_ashift};
 use crate::{Result, database, direct, evidence, headline, machine, memory, track_record};
 
@@ -30,7 +30,7 @@ impl Tuner<'_> {
         &self,
         roles: &[String],
         files: &Files,
-        screened: &[Screened],
+        space: &[EstimatedSpace],
         outcome: Option<&Outcome>,
     ) -> plan::Role {
         let (name, together_with) = roles.split_first().expect("a race has at least one role");
@@ -78,7 +78,7 @@ impl Tuner<'_> {
             io: (files.ops > 0).then(|| files.io.clone()),
             together_with: together_with.to_vec(),
             replayed: slice.map(|s| s.to_plan()),
-            evidence: evidence::collect(outcome, better, screened, today, self.request.goal, self.ashift),
+            evidence: evidence::collect(outcome, better, space, today, self.request.goal, self.ashift),
             gain: if better { pairs } else { BTreeMap::new() },
             notes,
         }

@@ -2,8 +2,7 @@
 
 use poolwright_openzfs::property::{Settings, canonical, parse_size};
 
-/// The settings of a role: every combination of recordsize and compression, then each refinement on top of the best
-/// one.
+/// The settings of a role: record sizes, codecs, and single properties.
 #[derive(Debug)]
 pub struct Grid {
     /// Roles to which the grid applies.
@@ -84,22 +83,63 @@ pub fn recordsize_and_compression(settings: &Settings) -> (u64, &str) {
 }
 
 impl Grid {
-    /// Returns every combination for files that are read and written in runs of `run_bytes`.
-    pub fn combinations(&self, run_bytes: u64) -> Vec<Settings> {
-        let one = |r: &str, c: &str| {
-            Settings::from([
-                ("recordsize".to_string(), r.to_string()),
-                ("compression".to_string(), c.to_string()),
-            ])
-        };
+    /// Returns the candidates for files that are read and written in runs of `run_bytes` and by requests of `request_bytes`.
+    pub fn candidates(&self, run_bytes: u64, request_bytes: u64) -> Candidates {
         let is_short = |r: &&&str| parse_size(r).is_ok_and(|bytes| 2 * bytes <= run_bytes);
         let recordsizes = self.recordsizes.iter().chain(self.large.iter().filter(is_short));
-        recordsizes.flat_map(|r| self.compressions.iter().map(move |c| one(r, c))).collect()
+        let refinement = |(k, v): &(&str, &str)| Settings::from([((*k).to_owned(), (*v).to_owned())]);
+        Candidates {
+            recordsizes: recordsizes.map(|r| (*r).to_owned()).collect(),
+            compressions: self.compressions.iter().map(|c| (*c).to_owned()).collect(),
+            refinements: self.refinements.iter().map(refinement).collect(),
+            request_bytes,
+        }
+    }
+}
+
+/// The settings that are tried for the files of a role.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    /// Record sizes, ascending.
+    pub recordsizes: Vec<String>,
+    /// Codecs.
+    pub compressions: Vec<String>,
+    /// Single properties.
+    pub refinements: Vec<Settings>,
+    /// The mean size of a request in bytes; 0 if it is unknown.
+    pub request_bytes: u64,
+}
+
+impl Candidates {
+    /// Returns every combination of record size and codec.
+    pub fn combinations(&self) -> Vec<Settings> {
+        let one = |r: &String, c: &String| {
+            Settings::from([("recordsize".to_owned(), r.clone()), ("compression".to_owned(), c.clone())])
+        };
+        self.recordsizes.iter().flat_map(|r| self.compressions.iter().map(move |c| one(r, c))).collect()
     }
 
-    /// Returns each refinement as settings.
-    pub fn refinement_settings(&self) -> Vec<Settings> {
-        self.refinements.iter().map(|(k, v)| Settings::from([(k.to_string(), v.to_string())])).collect()
+    /// Returns the record sizes, the one nearest to the size of the requests first.
+    pub fn nearest_first(&self) -> Vec<String> {
+        let request = (self.request_bytes.max(1) as f64).log2();
+        let distance = |size: &String| (parse_size(size).unwrap_or(1) as f64).log2() - request;
+        let mut all = self.recordsizes.clone();
+        all.sort_by(|a, b| distance(a).abs().total_cmp(&distance(b).abs()));
+        all
+    }
+
+    /// Returns the next smaller and the next larger record size.
+    pub fn neighbours(&self, recordsize: u64) -> Vec<String> {
+        let bytes = |size: &&String| parse_size(size).unwrap_or(0);
+        let smaller = self.recordsizes.iter().filter(|size| bytes(size) < recordsize).max_by_key(bytes);
+        let larger = self.recordsizes.iter().filter(|size| bytes(size) > recordsize).min_by_key(bytes);
+        smaller.into_iter().chain(larger).cloned().collect()
+    }
+
+    /// Returns the number of trials that a search of them takes, confirmation included: it tries the codecs with two record sizes, and the
+    /// neighbours of the best setting.
+    pub fn trials(&self) -> usize {
+        self.recordsizes.len() + 2 * self.compressions.len() + self.refinements.len() + 8
     }
 }
 
@@ -141,12 +181,24 @@ mod tests {
         }
         // The table of codecs is the library's.
         poolwright_openzfs::Engine::start(&poolwright_openzfs::Config::default()).unwrap();
-        for settings in GRIDS.iter().flat_map(|grid| grid.combinations(u64::MAX)) {
+        for settings in GRIDS.iter().flat_map(|grid| grid.candidates(u64::MAX, 0).combinations()) {
             poolwright_openzfs::Compression::parse(&settings["compression"]).unwrap();
             assert!(recordsize_and_compression(&settings).0.is_power_of_two());
         }
-        let records = |run: u64| grid("data").combinations(run).len() / grid("data").compressions.len();
+        let records = |run: u64| grid("data").candidates(run, 0).recordsizes.len();
         assert_eq!((records(0), records(4 << 20), records(32 << 20)), (9, 10, 13));
+    }
+
+    #[test]
+    fn record_sizes_are_tried_from_the_size_of_the_requests_on() {
+        let candidates = grid("data").candidates(0, 16 << 10);
+        assert_eq!(candidates.nearest_first()[..3], ["16K", "8K", "32K"]);
+        assert_eq!(candidates.neighbours(16 << 10), ["8K", "32K"]);
+        assert_eq!(candidates.neighbours(100_000), ["64K", "128K"]);
+        assert_eq!(
+            (candidates.neighbours(4 << 10), candidates.neighbours(1 << 20)),
+            (vec!["8K".to_owned()], vec!["512K".to_owned()])
+        );
     }
 
     #[test]

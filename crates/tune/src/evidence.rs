@@ -1,4 +1,4 @@
-//! The plan's evidence: trials, estimates and predictions.
+//! The plan's evidence: trials and estimates.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::objective::{Goal, Metrics};
 use crate::plan::{Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, Outcome, Spread};
 use crate::race::{self, Runner};
 use crate::scatter::Scatter;
-use crate::screen::Screened;
+use crate::space::EstimatedSpace;
 
 /// Returns the median, smallest and largest value of every metric over the trials.
 pub fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
@@ -52,9 +52,9 @@ pub(crate) fn of_runner(
 }
 
 /// Returns the evidence of a combination from the space estimate.
-pub(crate) fn of_estimate(s: &Screened, ashift: u32, raced: bool) -> Evidence {
-    let (ratio, [low, high]) = s.space;
-    let space = Measured { median: ratio, low, high };
+pub(crate) fn of_estimate(s: &EstimatedSpace, ashift: u32, raced: bool) -> Evidence {
+    let [low, high] = s.ci95;
+    let space = Measured { median: s.ratio, low, high };
     let finite = [space.median, space.low, space.high].iter().all(|v| v.is_finite());
     Evidence {
         kind: EvidenceKind::Estimate,
@@ -67,24 +67,6 @@ pub(crate) fn of_estimate(s: &Screened, ashift: u32, raced: bool) -> Evidence {
         objective: None,
         outcome: if raced { Outcome::Raced } else { Outcome::ScreenedOut },
         why: None,
-    }
-}
-
-/// Returns the evidence of a combination that only the model evaluated.
-pub(crate) fn of_model(s: &Screened, ashift: u32, rank: usize, of: usize) -> Evidence {
-    let one = |v: f64| Measured { median: v, low: v, high: v };
-    let finite = s.predicted.iter().filter(|(_, v)| v.is_finite() && **v > 0.0);
-    Evidence {
-        kind: EvidenceKind::Model,
-        settings: s.settings.clone(),
-        ashift: Some(ashift as u8),
-        others: BTreeMap::new(),
-        repeats: 1,
-        spread: Spread::MinMax,
-        metrics: finite.map(|(k, v)| (k.clone(), one(*v))).collect(),
-        objective: s.objective.is_finite().then_some(s.objective),
-        outcome: Outcome::ScreenedOut,
-        why: Some(format!("not replayed: the model ranks it {rank} of {of}")),
     }
 }
 
@@ -127,12 +109,11 @@ pub fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
     gains
 }
 
-/// Returns all evidence of a role: raced settings by objective, then estimates, then settings that only the model
-/// evaluated.
+/// Returns all evidence of a role: raced settings by objective, then estimates.
 pub(crate) fn collect(
     outcome: Option<&race::Outcome>,
     recommended: bool,
-    screened: &[Screened],
+    space: &[EstimatedSpace],
     today: &Settings,
     goal: Goal,
     ashift: u32,
@@ -150,16 +131,11 @@ pub(crate) fn collect(
         }
         list.sort_by(|a, b| a.objective.unwrap_or(f64::MAX).total_cmp(&b.objective.unwrap_or(f64::MAX)));
     }
-    let raced = |s: &Screened| {
+    let raced = |s: &EstimatedSpace| {
         outcome.is_some_and(|o| {
             o.others.iter().any(|r| !r.trials.is_empty() && same(&r.settings, &with(today, &s.settings)))
         })
     };
-    list.extend(screened.iter().map(|s| of_estimate(s, ashift, raced(s))));
-    if outcome.is_some() {
-        let of = screened.len();
-        let missed = screened.iter().enumerate().filter(|(_, s)| !raced(s));
-        list.extend(missed.map(|(rank, s)| of_model(s, ashift, rank + 1, of)));
-    }
+    list.extend(space.iter().map(|s| of_estimate(s, ashift, raced(s))));
     list
 }

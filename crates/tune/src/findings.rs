@@ -1,7 +1,5 @@
 //! Results of the races other than their winners, collected for the plan.
 
-use poolwright_estimate::Estimate;
-
 use crate::objective::Goal;
 use crate::observations::Observations;
 use crate::plan;
@@ -20,13 +18,12 @@ pub(crate) struct Findings {
 pub(crate) struct RacedTrials {
     /// Roles that share the dataset; the first one determined the candidates.
     pub roles: Vec<String>,
-    pub space: Option<Estimate>,
     pub observations: Observations,
 }
 
 impl Findings {
     /// Adds the results of a race; does nothing without an outcome.
-    pub fn add(&mut self, role: &plan::Role, space: Option<Estimate>, outcome: Option<&Outcome>, goal: Goal) {
+    pub fn add(&mut self, role: &plan::Role, outcome: Option<&Outcome>, goal: Goal) {
         let Some(outcome) = outcome else { return };
         let observations = Observations::of(outcome);
         self.pareto.extend(pareto::pareto(&role.role, &role.current, &role.evidence, &observations));
@@ -38,6 +35,6 @@ impl Findings {
             &observations,
         ));
         let roles = std::iter::once(&role.role).chain(&role.together_with).cloned().collect();
-        self.races.push(RacedTrials { roles, space, observations });
+        self.races.push(RacedTrials { roles, observations });
     }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use poolwright_replay::Replay;
 
-use crate::model::Anchor;
 use crate::race::{Ended, Outcome, PAIRS};
 use crate::slice::ComparedSlice;
 
@@ -26,16 +25,14 @@ const BURSTY: f64 = 0.2;
 /// per second are nearest to the whole recording's.
 const LONGER: f64 = 0.5;
 const LONGER_STEPS: u32 = 20;
-/// Seconds, on the trials' clock, of the longest slice: beyond this, another trial narrows the interval more than a longer one does.
-const MOST_PASS_S: f64 = 20.0;
 /// Recorded seconds of the calibration trial: slightly less than the shortest slice at recorded speed, because most
 /// replays are slower than the recording.
 pub(crate) const CALIBRATION_S: f64 = 5.5;
 /// Lengths, as factors of the wanted one, at which the calibration trial counts as the first trial. If it were more
 /// than a tenth longer, all trials together would lose more time than that one takes.
 const ALIKE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
-/// The number of trials that a race should have: search, refinements and confirmation.
-const WANTED_TRIALS: f64 = 26.0;
+/// The number of trials that a race usually has, for the slice before the first trial.
+const USUAL_TRIALS: f64 = 34.0;
 /// The smallest number of trials that makes a race worthwhile: today's settings, two others, and a confirmation.
 pub(crate) const LEAST_TRIALS: f64 = 3.0 + 2.0 * PAIRS as f64;
 /// A trial that takes this many times as long as one of today's settings is stopped. Its start, filling or flushing
@@ -68,31 +65,20 @@ pub(crate) struct Calibration {
     pub per_recorded_s: f64,
     /// Seconds of the pass, on the trial's clock, per recorded second.
     pub clock_per_recorded_s: f64,
-    /// The anchor of the model; `None` if the trial has no work rate.
-    pub anchor: Option<Anchor>,
 }
 
 impl Calibration {
-    /// Computes the calibration from a trial of `seconds` recorded seconds that took `whole` wall seconds; the
-    /// predictions of the model cover `recorded_s`.
-    pub fn of(replay: &Replay, seconds: f64, whole: f64, recorded_s: f64, cores: f64) -> Calibration {
+    /// Computes the calibration from a trial of `seconds` recorded seconds that took `whole` wall seconds.
+    pub fn of(replay: &Replay, seconds: f64, whole: f64) -> Calibration {
         // Without a work rate, the first part of the work was a pass of its own.
         let warm = if replay.work_rate.is_some() { 1.0 } else { 1.0 - WARM_SHARE };
         let pass = (replay.wall_seconds / warm).min(whole);
         let done = (seconds * replay.work_share.unwrap_or(1.0)).max(0.1);
-        let anchor = replay.work_rate.map(|rate| Anchor {
-            seconds: 1.0 / rate,
-            cpu_seconds: replay.cpu_seconds / done,
-            cores,
-            threads: replay.application.as_ref().map_or(1.0, |a| f64::from(a.foreground_threads.max(1))),
-            recorded_s,
-        });
         Calibration {
             seconds,
             fixed_s: (whole - pass).max(0.0),
             per_recorded_s: pass / done,
             clock_per_recorded_s: replay.seconds / warm / done,
-            anchor,
         }
     }
 
@@ -109,7 +95,7 @@ impl Calibration {
 
 /// Returns the recorded seconds that a trial will probably replay, before any trial shows how long they take.
 pub(crate) fn expected_slice_s(budget_s: f64) -> f64 {
-    at_best_calibrated(CALIBRATION_S, (budget_s / WANTED_TRIALS).clamp(LEAST_PASS_S, MOST_PASS_S))
+    at_best_calibrated(CALIBRATION_S, (budget_s / USUAL_TRIALS).max(LEAST_PASS_S))
 }
 
 /// Returns `calibrated_s`, the length of the calibration trial, if `seconds` is about the same: the calibration then
@@ -118,11 +104,17 @@ fn at_best_calibrated(calibrated_s: f64, seconds: f64) -> f64 {
     if ALIKE.contains(&(calibrated_s / seconds)) { calibrated_s } else { seconds }
 }
 
-/// Fits a race into `budget_s` wall seconds. `recorded` is the length of the recording from the begin of the trials, in
+/// Fits a race of `trials` trials into `budget_s` wall seconds. `recorded` is the length of the recording from the begin of the trials, in
 /// seconds; `written` returns the ratio of [`crate::slice::Profile::written`] for a slice of the given seconds.
-pub(crate) fn fit(c: &Calibration, budget_s: f64, recorded: f64, written: &dyn Fn(f64) -> f64) -> Fit {
-    let affordable_s = (budget_s / WANTED_TRIALS - c.fixed_s) / c.per_recorded_s.max(1e-3);
-    let pass_s = (affordable_s * c.clock_per_recorded_s).clamp(LEAST_PASS_S, MOST_PASS_S);
+pub(crate) fn fit(
+    c: &Calibration,
+    trials: usize,
+    budget_s: f64,
+    recorded: f64,
+    written: &dyn Fn(f64) -> f64,
+) -> Fit {
+    let affordable_s = (budget_s / trials as f64 - c.fixed_s) / c.per_recorded_s.max(1e-3);
+    let pass_s = (affordable_s * c.clock_per_recorded_s).max(LEAST_PASS_S);
     let seconds = at_best_calibrated(c.seconds, c.replayed(pass_s, recorded));
     let of = |seconds: f64| Fit {
         seconds,
@@ -193,27 +185,23 @@ mod tests {
     use crate::race::Runner;
     use crate::slice::Slice;
 
+    const TRIALS: usize = 26;
+
     fn calibration(fixed_s: f64, per_recorded_s: f64) -> Calibration {
-        Calibration {
-            seconds: CALIBRATION_S,
-            fixed_s,
-            per_recorded_s,
-            clock_per_recorded_s: per_recorded_s,
-            anchor: None,
-        }
+        Calibration { seconds: CALIBRATION_S, fixed_s, per_recorded_s, clock_per_recorded_s: per_recorded_s }
     }
 
     #[test]
     fn only_what_was_cut_is_called_cut() {
         let mut outcome = Outcome::new(Runner::new(Default::default()));
-        let all = fit(&calibration(0.5, 0.02), 80.0, 15.0, &|_| 1.0);
+        let all = fit(&calibration(0.5, 0.02), TRIALS, 80.0, 15.0, &|_| 1.0);
         let part = |fit: &Fit, begin_s, recorded_s, distance, written| {
             let slice = Slice { begin_s, seconds: fit.seconds };
             ComparedSlice { slice, recorded_s, distance, written }
         };
         assert_eq!(all.cuts(&part(&all, 0.0, 15.0, 0.0, 1.0), &outcome), None, "{all:?}");
         assert_eq!(all.cuts(&part(&all, 30.0, 45.0, 0.0, 1.0), &outcome), None, "{all:?}");
-        let cut = fit(&calibration(2.0, 1.0), 80.0, 30.0, &|_| 1.0);
+        let cut = fit(&calibration(2.0, 1.0), TRIALS, 80.0, 30.0, &|_| 1.0);
         outcome.ended = Ended::OutOfTime;
         let message = cut.cuts(&part(&cut, 0.0, 30.0, 0.03, 0.67), &outcome).unwrap();
         for part in [
@@ -235,25 +223,25 @@ mod tests {
             let burst = 14.0 * (s - 6.0).clamp(0.0, 1.0);
             15.0 / 28.0 * (s + burst - (s - 6.0).clamp(0.0, 1.0)) / s
         };
-        let f = fit(&calibration(1.5, 1.0), 120.0, 15.0, &written);
+        let f = fit(&calibration(1.5, 1.0), TRIALS, 120.0, 15.0, &written);
         assert!((6.0..7.0).contains(&f.seconds) && (written(f.seconds) - 1.0).abs() < 0.1, "{f:?}");
         assert!((f.trial_s - 1.5 - f.seconds).abs() < 1e-9, "{f:?}");
         // The slice is not extended if too few trials would remain, nor by more than half.
-        assert_eq!(fit(&calibration(1.5, 1.0), 50.0, 15.0, &written).seconds, CALIBRATION_S);
+        assert_eq!(fit(&calibration(1.5, 1.0), TRIALS, 50.0, 15.0, &written).seconds, CALIBRATION_S);
         let late = |s: f64| if s < 9.0 { 0.5 } else { 1.0 };
-        assert_eq!(fit(&calibration(1.5, 1.0), 120.0, 15.0, &late).seconds, CALIBRATION_S);
+        assert_eq!(fit(&calibration(1.5, 1.0), TRIALS, 120.0, 15.0, &late).seconds, CALIBRATION_S);
     }
 
     #[test]
     fn slow_trials_lose_time() {
-        let f = fit(&calibration(1.0, 1.0), 100.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 1.0), TRIALS, 100.0, 30.0, &|_| 1.0);
         assert_eq!(f.seconds, CALIBRATION_S, "{f:?}");
-        let f = fit(&calibration(1.0, 1.0), 400.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 1.0), TRIALS, 400.0, 30.0, &|_| 1.0);
         assert!(f.seconds > 2.0 * LEAST_PASS_S, "{f:?}");
         // A short recording is replayed whole.
-        assert_eq!(fit(&calibration(1.0, 1.0), 100.0, 4.0, &|_| 1.0).seconds, 4.0);
+        assert_eq!(fit(&calibration(1.0, 1.0), TRIALS, 100.0, 4.0, &|_| 1.0).seconds, 4.0);
         // If the replay is faster or slower than the recording, the slice changes accordingly.
-        let f = fit(&calibration(1.0, 0.5), 100.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 0.5), TRIALS, 100.0, 30.0, &|_| 1.0);
         assert_eq!((f.seconds, f.trial_s), (2.0 * LEAST_PASS_S, 1.0 + LEAST_PASS_S));
     }
 
@@ -262,22 +250,22 @@ mod tests {
     fn a_pass_is_as_long_as_needed_on_the_trials_clock() {
         let of = |per_recorded_s, budget_s| {
             let c = Calibration { per_recorded_s, clock_per_recorded_s: 1.0, ..calibration(1.0, 1.0) };
-            fit(&c, budget_s, 60.0, &|_| 1.0)
+            fit(&c, TRIALS, budget_s, 60.0, &|_| 1.0)
         };
         let quick = of(0.25, 100.0);
-        assert!((quick.seconds - (100.0 / WANTED_TRIALS - 1.0) / 0.25).abs() < 1e-9, "{quick:?}");
+        assert!((quick.seconds - (100.0 / TRIALS as f64 - 1.0) / 0.25).abs() < 1e-9, "{quick:?}");
         assert!(
-            (quick.trial_s - 100.0 / WANTED_TRIALS).abs() < 1e-9 && quick.pass_s > 2.0 * quick.trial_s,
+            (quick.trial_s - 100.0 / TRIALS as f64).abs() < 1e-9 && quick.pass_s > 2.0 * quick.trial_s,
             "{quick:?}"
         );
-        assert_eq!(of(0.01, 400.0).seconds, MOST_PASS_S);
+        assert_eq!(of(0.01, 400.0).seconds, 60.0, "the whole recording");
         assert_eq!(of(2.0, 100.0).seconds, CALIBRATION_S);
     }
 
     #[test]
     fn what_is_fitted_stays_inside_the_budget() {
         for per in [0.01, 0.1, 0.3, 1.0] {
-            let f = fit(&calibration(0.8, per), 100.0, 60.0, &|_| 1.0);
+            let f = fit(&calibration(0.8, per), TRIALS, 100.0, 60.0, &|_| 1.0);
             assert!(LEAST_TRIALS * f.trial_s <= 100.0, "{per}: {f:?}");
         }
     }

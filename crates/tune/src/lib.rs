@@ -1,7 +1,6 @@
 //! Tuning: roles, candidate settings, objectives, the search, and the plan.
 //!
-//! [`tune`] reads a trace and the files that it describes, ranks settings with the space estimate and a small I/O
-//! model, and searches them with trials on the engine, whose results correct the model. For each role it reports
+//! [`tune`] reads a trace and the files that it describes, and searches settings with trials on the engine. For each role it reports
 //! whether any setting is better than today's beyond noise. Each trial is a child process (`poolwright trial`).
 
 mod accesses;
@@ -22,7 +21,6 @@ mod headline;
 pub mod machine;
 mod memory;
 pub mod metric;
-pub mod model;
 pub mod objective;
 mod observations;
 mod pareto;
@@ -32,9 +30,8 @@ pub mod race;
 pub mod requirement;
 mod roles;
 pub mod scatter;
-mod screen;
 mod slice;
-mod surrogate;
+mod space;
 mod track_record;
 mod trials;
 mod tuner;

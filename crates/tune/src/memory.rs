@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use poolwright_mrc::advice::{Explained, GIB, Given, Host};
 use poolwright_mrc::footprint::grid;
-use poolwright_mrc::openzfs::PrimaryCache;
+use poolwright_mrc::openzfs::Options;
 use poolwright_mrc::{Access, Kind, Lru, Model, OpenZfs, Run};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
@@ -15,7 +15,6 @@ use poolwright_trace::{Event, File, Op, Trace, format_count, format_size};
 use crate::accesses::{Accesses, Records};
 use crate::candidates::{recordsize_and_compression, same, with};
 use crate::direct::is_past_arc;
-use crate::model::{arc, primarycache};
 use crate::plan::{EvidenceKind, Memory, Role};
 use crate::{Error, Result};
 
@@ -103,7 +102,7 @@ fn records_of(role: &Role) -> RoleRecords {
         e.kind == EvidenceKind::Estimate && same(&pair(&recordsize.to_string(), compression), &wanted)
     });
     let ratio = estimate.and_then(|e| Some(e.metrics.get("space_ratio")?.median)).unwrap_or(1.0);
-    let cached = primarycache(&settings) == PrimaryCache::All;
+    let cached = settings.get("primarycache").is_none_or(|v| v == "all");
     // Compression never makes a record larger in the ARC.
     RoleRecords { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached, settings }
 }
@@ -173,7 +172,12 @@ impl Recording<'_> {
         if first.accesses > MOST_ACCESSES || memory > MOST_MEMORY {
             run.add("lru", vec![Box::new(Lru::new(&sizes))]);
         } else {
-            let of = |bytes| -> Box<dyn Model> { Box::new(OpenZfs::new(arc(bytes, self.recordsize))) };
+            let of = |bytes| -> Box<dyn Model> {
+                Box::new(OpenZfs::new(Options {
+                    prefetch: true,
+                    ..Options::new(bytes, self.recordsize as u32)
+                }))
+            };
             run.add("openzfs", sizes.into_iter().map(of).collect());
         }
         self.pass(|chunk, keys| run.feed(chunk, keys))?;

@@ -7,22 +7,21 @@ use std::time::{Duration, Instant};
 
 use poolwright_host::quoted;
 use poolwright_openzfs::{Config, Engine};
-use poolwright_replay::application::foreground_threads;
 use poolwright_replay::{Capture, SourceFiles, capture};
-use poolwright_trace::{Event, Reader, Trace, stats};
+use poolwright_trace::{Reader, Trace, stats};
 
 use crate::accesses;
 use crate::assemble::reconcile;
-use crate::candidates::{grid, with};
+use crate::candidates::{Candidates, grid, with};
 use crate::current::detect;
 use crate::findings::Findings;
 use crate::fit::expected_slice_s;
 use crate::groups::{Load, Loads};
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, Settings};
 use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
 use crate::scatter::Scatter;
-use crate::screen::{Forecast, ForecastInput, estimate};
 use crate::slice::Profile;
+use crate::space::{self, EstimatedSpace};
 use crate::trials::for_all;
 use crate::tuner::{Progress, Request, Tuner, recommended_ashift, recorded_s, together_with};
 use crate::{Error, Result};
@@ -56,8 +55,6 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     let trace = Arc::new(trace);
     let profile = Profile::new(Arc::clone(&trace), recorded_s(&trace));
     let begin_s = profile.begin(expected_slice_s(request.budget.as_secs_f64() * request.side_by_side as f64));
-    let first = trace.events.partition_point(|e| (e.t_ns as f64) < begin_s * 1e9);
-    let foreground = foreground_threads(&trace.events[first..]);
     let mut tuner = Tuner {
         request,
         trace,
@@ -78,7 +75,6 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         scatter: Scatter::default(),
         calibration: None,
         calibrated: None,
-        foreground,
         warnings,
         findings: Findings::default(),
         progress,
@@ -273,59 +269,22 @@ impl Tuner<'_> {
         }
     }
 
-    /// Estimates, screens and, if it has a budget, races roles that share a dataset. Returns the plan's entry
+    /// Estimates the space of roles that share a dataset and, if they have a budget, races them. Returns the plan's entry
     /// for the first of them.
     fn role(&mut self, roles: &[String], budget: Option<Duration>) -> Result<plan::Role> {
         let began = Instant::now();
         let name = roles[0].as_str();
         let today = self.current_of(name).settings.clone();
         let files = self.inventory.roles[name].clone();
-        let combinations = grid(name).combinations(self.run_bytes(roles));
-        self.report_progress(format!("{name}: estimating space"));
-        let share = if budget.is_some() { 0.04 } else { 0.01 };
-        let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
-        let stop = &self.request.stop;
-        let space = match estimate(
-            &files.paths,
-            &combinations,
-            &today,
-            self.ashift,
-            self.request.seed,
-            limit,
-            stop,
-        ) {
-            Ok(space) => space,
-            Err(error) if error.is_interruption() => return Err(error),
-            Err(error) => {
-                // The race measures space itself; without the estimate only the choice of candidates
-                // is worse.
-                self.warnings.push(format!("cannot estimate the space of {name}: {error}"));
-                None
-            }
-        };
-        let (trace, capture) = (Arc::clone(&self.trace), Arc::clone(&self.capture));
-        let (foreground, around) = (self.foreground.clone(), self.surroundings());
-        let input = ForecastInput {
-            trace: &trace,
-            begin_s: self.begin_s,
-            capture: &capture,
-            roles,
-            criteria: self.request.criteria(),
-            ashift: self.ashift,
-            around: &around,
-            anchor: self.calibration.as_ref().and_then(|c| c.anchor),
-            foreground: &foreground,
-        };
-        let forecast = Forecast::new(&input, &today, space.as_ref())?;
-        let screened = forecast.rank(&today, &combinations)?;
+        let candidates = self.candidates(roles, &today);
+        let space =
+            self.estimate_space(name, &files, &candidates.combinations(), &today, budget.is_some())?;
         let outcome = match budget {
-            Some(budget) => {
-                Some(self.race(roles, &forecast, &screened, budget.saturating_sub(began.elapsed()))?)
-            }
+            Some(budget) => Some(self.race(roles, &candidates, budget.saturating_sub(began.elapsed()))?),
             None => None,
         };
-        let role = self.role_of_plan(roles, &files, &screened, outcome.as_ref());
-        self.findings.add(&role, space, outcome.as_ref(), self.request.goal);
+        let role = self.role_of_plan(roles, &files, &space, outcome.as_ref());
+        self.findings.add(&role, outcome.as_ref(), self.request.goal);
         if let (false, Some(outcome)) = (role.gain.is_empty(), outcome) {
             self.scatter = outcome.scatter();
             self.last_pairs = outcome.pairs;
@@ -333,13 +292,35 @@ impl Tuner<'_> {
         Ok(role)
     }
 
-    /// Returns the mean run length in bytes of the reads and writes of these roles' files. Returns 0 if the
-    /// trials contain only a sample of the regions, because a long record would not be complete there.
-    fn run_bytes(&self, roles: &[String]) -> u64 {
-        if self.capture.rate < 1.0 {
-            return 0;
+    fn estimate_space(
+        &mut self,
+        name: &str,
+        files: &Files,
+        combinations: &[Settings],
+        today: &Settings,
+        is_raced: bool,
+    ) -> Result<Vec<EstimatedSpace>> {
+        self.report_progress(format!("{name}: estimating space"));
+        let share = if is_raced { 0.04 } else { 0.01 };
+        let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
+        let (ashift, seed, stop) = (self.ashift, self.request.seed, &self.request.stop);
+        match space::estimate(&files.paths, combinations, today, ashift, seed, limit, stop) {
+            Err(error) if !error.is_interruption() => {
+                // Trials measure space themselves.
+                self.warnings.push(format!("cannot estimate the space of {name}: {error}"));
+                Ok(Vec::new())
+            }
+            estimated => estimated,
         }
-        let is_theirs = |e: &&Event| roles.contains(&self.capture.roles[e.file as usize]);
-        accesses::run_bytes(self.trace.events.iter().filter(is_theirs))
+    }
+
+    /// Returns the settings to try for roles that share a dataset. Records that are longer than the usual ones are tried only if the
+    /// trials contain the whole recording, because a long record would not be complete in a sample of its regions.
+    fn candidates(&self, roles: &[String], today: &Settings) -> Candidates {
+        let run_bytes = if self.capture.rate < 1.0 { 0 } else { accesses::run_bytes(self.events_of(roles)) };
+        let request_bytes = accesses::request_bytes(self.events_of(roles));
+        let mut candidates = grid(&roles[0]).candidates(run_bytes, request_bytes);
+        candidates.refinements.extend(self.direct_io().refinement(self.events_of(roles), today));
+        candidates
     }
 }

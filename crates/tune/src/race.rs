@@ -1,37 +1,38 @@
-//! Races settings against today's: a sequential search guided by the model and by the previous trials, then single
-//! properties on top of the best setting, then a confirmation in fresh trials. docs/method.md ("The race") describes
-//! the method and its constants.
+//! Searches the settings of the roles that share a dataset, by trials alone: every record size with today's codec, every codec with the
+//! best record sizes, the neighbours of the best setting, then single properties on top of it. A confirmation in fresh trials ends the
+//! search. docs/method.md ("The search") describes the method and its constants.
 
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::child::Ended as TrialEnd;
-use poolwright_stats::{Deviation, PairedRatio, RelativeChange, median, t975};
+use poolwright_stats::{Deviation, PairedRatio, RelativeChange, median};
 
-use crate::candidates::{assignments, difference, same, with};
+use crate::candidates::{Candidates, assignments, difference, recordsize_and_compression, same, with};
 use crate::objective::{Metrics, metrics};
 use crate::requirement::Criteria;
 use crate::scatter::Scatter;
 use crate::{Error, Result};
 
-mod search;
 #[cfg(test)]
 mod tests;
 
 /// Number of fresh trials of today's settings and of the best in the confirmation. On the virtual clock, trials of one setting
 /// differ by less than 1 %, so more of them hardly narrow the interval.
 pub(crate) const PAIRS: u32 = 2;
-/// Trials that a setting needs before it can be confirmed or preferred.
-const REPEATS: usize = 2;
-/// A property is needed if the objective without it is worse by this factor; no second trial is then required.
-const NEEDED: f64 = 1.05;
-/// A refinement is better if it multiplies the objective by at most this factor.
+/// Record sizes with which every codec is tried.
+const BASES: usize = 2;
+/// A record size or codec replaces another one if it multiplies the objective by at most this factor.
+const BETTER: f64 = 0.995;
+/// A further property is recommended if it multiplies the objective by at most this factor.
 const AHEAD: f64 = 0.97;
+/// A change is left out of the recommendation if the objective without it is worse by at most this factor.
+const NEEDED: f64 = 1.01;
+/// Largest number of rounds of neighbours and single properties.
+const ROUNDS: usize = 3;
 /// A setting whose trial takes this many times as long as today's is not considered when reserving time for further
 /// trials.
 const SLOWER: f64 = 1.5;
-/// A property is not tried if the model predicts that it worsens the objective by this factor.
-const HOPELESS: f64 = 1.1;
 
 /// A setting and the results of its trials.
 #[derive(Clone, Debug)]
@@ -75,21 +76,10 @@ pub struct Limits {
     pub side_by_side: usize,
 }
 
-/// A setting that may be tried.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// Its properties.
-    pub settings: Settings,
-    /// The objective that the model predicts, relative to today's (1).
-    pub predicted: f64,
-    /// The factor for requirements that the model predicts to be missed ([`Criteria::penalty`]).
-    pub penalty: f64,
-}
-
 /// Why a race stopped trying settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ended {
-    /// No setting is likely to be better than the best one found, or all were tried.
+    /// All settings that the method asks for were tried.
     #[default]
     Found,
     /// The time was used up.
@@ -103,9 +93,9 @@ pub struct Outcome {
     pub today: Runner,
     /// All other settings, with the trials of the search.
     pub others: Vec<Runner>,
-    /// Index into `others` of the setting that was confirmed.
+    /// Index into `others` of the setting that was confirmed; `None` if none is better than today's.
     pub best: Option<usize>,
-    /// Why a setting with a better median was not confirmed.
+    /// Why a setting with a better objective was not confirmed.
     pub left_out: Option<String>,
     /// The confirmation: today's metrics and those of the best setting.
     pub pairs: Vec<(Metrics, Metrics)>,
@@ -153,14 +143,16 @@ impl Outcome {
         }
         all
     }
+
+    fn find(&self, settings: &Settings) -> Option<usize> {
+        self.others.iter().position(|runner| same(&runner.settings, settings))
+    }
 }
 
-/// A race in progress: the function that runs a trial, the criteria and the limits.
+/// A race in progress: the function that runs trials, the criteria and the limits.
 pub struct Race<'a> {
     /// Runs one trial of each of these settings, at most [`Limits::side_by_side`], at the same time.
     pub run: &'a mut dyn FnMut(&[Settings]) -> Vec<TrialEnd>,
-    /// Returns the objective that the model predicts for a setting, relative to today's (1).
-    pub predict: &'a dyn Fn(&Settings) -> Result<f64>,
     /// The goal and the requirements.
     pub criteria: Criteria<'a>,
     /// The limits of the race.
@@ -168,82 +160,31 @@ pub struct Race<'a> {
 }
 
 impl Race<'_> {
-    /// Searches `candidates` for the best, tries each of `refinements` on top of it, and confirms the result
-    /// against today's settings in fresh pairs. `today` may already have trials.
+    /// Searches `candidates` for the best setting, and confirms it against today's in fresh trials. `today` may already have trials.
     ///
     /// # Errors
     ///
     /// Fails if the user interrupts the race, or if no trial of today's settings succeeds.
-    pub fn race(
-        &mut self,
-        today: Runner,
-        candidates: Vec<Candidate>,
-        refinements: &[Settings],
-    ) -> Result<Outcome> {
-        let o = self.start(today)?;
-        self.race_on(o, candidates, refinements)
-    }
-
-    /// Starts a race with a trial of today's settings, unless they have one.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Race::race`].
-    pub fn start(&mut self, today: Runner) -> Result<Outcome> {
+    pub fn race(&mut self, today: Runner, candidates: &Candidates) -> Result<Outcome> {
         let began = Instant::now();
         let mut o = Outcome::new(today);
         if o.today.trials.is_empty() {
-            self.trial(&mut o, None)?;
+            self.run_all(&mut o, &[None])?;
         }
-        self.limits.budget = self.limits.budget.saturating_sub(began.elapsed());
         if o.today.trials.is_empty() {
             let why = o.today.failures.last().cloned().unwrap_or_default();
             return Err(Error::Nothing(format!("cannot measure today's settings: {why}")));
         }
-        Ok(o)
-    }
-
-    /// Runs one trial of a setting before the search. Returns whether it gave a result.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the user interrupts the trial, or if the model fails.
-    pub fn try_first(&mut self, o: &mut Outcome, settings: &Settings) -> Result<bool> {
-        let began = Instant::now();
-        o.others.push(Runner::new(settings.clone()));
-        let new = o.others.len() - 1;
-        self.trial(o, Some(new))?;
-        self.limits.budget = self.limits.budget.saturating_sub(began.elapsed());
-        Ok(!o.others[new].trials.is_empty())
-    }
-
-    /// Continues a race after [`Race::start`] and [`Race::try_first`].
-    ///
-    /// # Errors
-    ///
-    /// Fails if the user interrupts the race, or if the model fails.
-    pub fn race_on(
-        &mut self,
-        mut o: Outcome,
-        candidates: Vec<Candidate>,
-        refinements: &[Settings],
-    ) -> Result<Outcome> {
-        let began = Instant::now();
-        let best = search::search(self, &mut o, candidates, began)?;
+        let mut search = Search { race: self, o: &mut o, candidates, began };
+        let best = search.run()?;
+        o.best = best;
         if let Some(best) = best {
-            let refined = self.refine(&mut o, best, refinements, began)?;
-            self.try_parts(&mut o, refined, began)?;
-            let best = simplest(&o, refined, &self.criteria);
-            if best != refined {
-                o.left_out = Some(left_out(&o, refined, best));
-            }
-            o.best = Some(best);
             self.confirm(&mut o, best)?;
         }
         Ok(o)
     }
 
-    /// Whether `trials` more trials fit into the budget before the confirmation, whose pairs include the best
+    /// Whether `trials` more trials fit into the budget before the confirmation, whose trials include the best
     /// setting so far. Other slow settings do not count, because they are unlikely to be tried again.
     fn has_time_for(&self, o: &Outcome, trials: usize, began: Instant) -> bool {
         let today = o.today.longest.max(self.limits.trial);
@@ -260,18 +201,21 @@ impl Race<'_> {
 
     /// Returns the setting with the lowest objective below 1 that gave a result, excluding today's.
     fn best_so_far<'o>(&self, o: &'o Outcome) -> Option<&'o Runner> {
-        let today = o.today.median();
-        let tried = o.others.iter().filter(|r| !r.trials.is_empty());
-        let scored = tried.map(|r| (self.criteria.objective(&r.median(), &today), r));
+        let scored = (0..o.others.len()).map(|i| (self.score(o, Some(i)), &o.others[i]));
         scored.filter(|(score, _)| *score < 1.0).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, r)| r)
     }
 
-    fn trial(&mut self, o: &mut Outcome, of: Option<usize>) -> Result<()> {
-        self.trials(o, &[of])
+    /// The objective of a setting, or of today's (`None`), which is 1; infinite if its trial gave no result.
+    fn score(&self, o: &Outcome, of: Option<usize>) -> f64 {
+        let Some(runner) = of.map(|i| &o.others[i]) else { return 1.0 };
+        if runner.trials.is_empty() {
+            return f64::INFINITY;
+        }
+        self.criteria.objective(&runner.median(), &o.today.median())
     }
 
     /// Runs one trial of each of these settings: today's (`None`) or others.
-    fn trials(&mut self, o: &mut Outcome, of: &[Option<usize>]) -> Result<()> {
+    fn run_all(&mut self, o: &mut Outcome, of: &[Option<usize>]) -> Result<()> {
         for batch in of.chunks(self.limits.side_by_side) {
             let settings = |of: &Option<usize>| of.map_or(&o.today, |i| &o.others[i]).settings.clone();
             let settings: Vec<Settings> = batch.iter().map(settings).collect();
@@ -287,117 +231,6 @@ impl Race<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Tries each refinement alone on top of the best setting. Returns the best setting.
-    fn refine(
-        &mut self,
-        o: &mut Outcome,
-        best: usize,
-        refinements: &[Settings],
-        began: Instant,
-    ) -> Result<usize> {
-        let mut best = best;
-        let mut left = self.promising(&o.others[best].settings, refinements)?;
-        while !left.is_empty() {
-            let batch: Vec<&Settings> = left.drain(..left.len().min(self.limits.side_by_side)).collect();
-            if !self.has_time_for(o, batch.len() + 1, began) {
-                o.ended = Ended::OutOfTime;
-                break;
-            }
-            let mut tried = Vec::new();
-            for refinement in batch {
-                let settings = with(&o.others[best].settings, refinement);
-                if !same(&settings, &o.others[best].settings) {
-                    tried.push((o.others.len(), refinement));
-                    o.others.push(Runner::new(settings));
-                }
-            }
-            let all: Vec<Option<usize>> = tried.iter().map(|(new, _)| Some(*new)).collect();
-            self.trials(o, &all)?;
-            tried.retain(|(new, _)| self.is_ahead(o, *new, best));
-            tried.sort_by(|a, b| self.score(o, a.0).total_cmp(&self.score(o, b.0)));
-            let Some((new, _)) = tried.first().copied() else { continue };
-            // A refinement must improve the objective in both of its trials, and gets a second one only if the first
-            // one did (docs/method.md, "The race").
-            self.trials(o, &[Some(best), Some(new)])?;
-            if self.is_ahead(o, new, best) {
-                best = new;
-                left.splice(0..0, tried.into_iter().skip(1).map(|(_, refinement)| refinement));
-            }
-        }
-        Ok(best)
-    }
-
-    /// The objective of a setting's median.
-    fn score(&self, o: &Outcome, index: usize) -> f64 {
-        self.criteria.objective(&o.others[index].median(), &o.today.median())
-    }
-
-    /// Whether the last trial of a setting improves the objective of another one by 3 %.
-    fn is_ahead(&self, o: &Outcome, index: usize, best: usize) -> bool {
-        let last = o.others[index].trials.last();
-        last.is_some_and(|t| self.criteria.objective(t, &o.today.median()) <= AHEAD * self.score(o, best))
-    }
-
-    /// Tries the changes of `best` without each one of its properties, so that [`simplest`] knows whether that
-    /// property is needed, as far as time allows.
-    fn try_parts(&mut self, o: &mut Outcome, best: usize, began: Instant) -> Result<()> {
-        let changes = difference(&o.others[best].settings, &o.today.settings);
-        if changes.len() < 2 {
-            return Ok(());
-        }
-        let without = |property: &String| {
-            let mut part = changes.clone();
-            part.remove(property);
-            with(&o.today.settings, &part)
-        };
-        let parts: Vec<Settings> = changes.keys().map(without).collect();
-        for _ in 0..REPEATS {
-            let find = |o: &Outcome, part: &Settings| o.others.iter().position(|r| same(&r.settings, part));
-            let is_missing = |part: &&Settings| {
-                let is_done = |i: usize| o.others[i].trials.len() >= REPEATS || self.is_behind(o, i, best);
-                !find(o, part).is_some_and(is_done)
-            };
-            let missing: Vec<&Settings> = parts.iter().filter(is_missing).collect();
-            for batch in missing.chunks(self.limits.side_by_side) {
-                if !self.has_time_for(o, batch.len(), began) {
-                    o.ended = Ended::OutOfTime;
-                    return Ok(());
-                }
-                let mut all = Vec::new();
-                for part in batch {
-                    all.push(Some(find(o, part).unwrap_or_else(|| {
-                        o.others.push(Runner::new((*part).clone()));
-                        o.others.len() - 1
-                    })));
-                }
-                self.trials(o, &all)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a setting is clearly worse than another one, or failed.
-    fn is_behind(&self, o: &Outcome, index: usize, best: usize) -> bool {
-        let runner = &o.others[index];
-        !runner.failures.is_empty()
-            || (!runner.trials.is_empty() && self.score(o, index) > NEEDED * self.score(o, best))
-    }
-
-    /// Returns the refinements in order of their predicted objective, without those that the model predicts to
-    /// be much worse.
-    fn promising<'r>(&self, best: &Settings, refinements: &'r [Settings]) -> Result<Vec<&'r Settings>> {
-        let reference = (self.predict)(best)?;
-        let mut all = Vec::new();
-        for refinement in refinements {
-            let predicted = (self.predict)(&with(best, refinement))?;
-            if predicted <= HOPELESS * reference {
-                all.push((predicted, refinement));
-            }
-        }
-        all.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Ok(all.into_iter().map(|(_, refinement)| refinement).collect())
     }
 
     /// Runs fresh trials of today's settings and of the best, so that the trials that chose the best do not judge it. The scatter is
@@ -426,30 +259,176 @@ impl Race<'_> {
     }
 }
 
-/// Returns the simplest setting: among `best` and the raced settings that make only a part of its changes, the one
-/// with the fewest changes whose objective is within the noise of `best`. A setting with a single trial is not
-/// preferred.
-fn simplest(o: &Outcome, best: usize, criteria: &Criteria<'_>) -> usize {
-    let today = o.today.median();
-    let Some(Deviation { deviation, freedom }) = noise(o, criteria, &today) else { return best };
-    let log = |i: usize| criteria.objective(&o.others[i].median(), &today).ln();
-    let changes = |i: usize| difference(&o.others[i].settings, &o.today.settings);
-    let trials = |i: usize| o.others[i].trials.len();
-    if trials(best) < REPEATS {
-        return best;
+/// The search of a race. A setting is an index into the outcome's other settings, or `None` for today's.
+struct Search<'s, 'r> {
+    race: &'s mut Race<'r>,
+    o: &'s mut Outcome,
+    candidates: &'s Candidates,
+    began: Instant,
+}
+
+impl Search<'_, '_> {
+    /// Returns the best setting, or `None` for today's.
+    fn run(&mut self) -> Result<Option<usize>> {
+        let today = self.o.today.settings.clone();
+        let sizes: Vec<Settings> = self
+            .candidates
+            .nearest_first()
+            .iter()
+            .map(|size| with_property(&today, "recordsize", size))
+            .collect();
+        self.try_all(&sizes)?;
+        for base in self.best_record_sizes() {
+            let base = self.settings(base).clone();
+            self.try_all(&self.with_codecs(&base))?;
+        }
+        let mut best = self.best_of(None);
+        for _ in 0..ROUNDS {
+            let climbed = self.climb(best)?;
+            let refined = self.refine(climbed)?;
+            if refined == best || self.o.ended == Ended::OutOfTime {
+                best = refined;
+                break;
+            }
+            best = refined;
+        }
+        self.simplify(best)
     }
-    let (reference, all) = (log(best), changes(best));
-    let within = |i: usize| {
-        let some = changes(i);
-        let part =
-            !some.is_empty() && some.len() < all.len() && some.iter().all(|(k, v)| all.get(k) == Some(v));
-        let error = deviation * (1.0 / trials(best) as f64 + 1.0 / trials(i).max(1) as f64).sqrt();
-        part && trials(i) >= REPEATS && log(i) - reference <= t975(freedom as f64) * error
-    };
-    let simpler = (0..o.others.len()).filter(|i| within(*i));
-    simpler
-        .min_by(|a, b| (changes(*a).len().cmp(&changes(*b).len())).then(log(*a).total_cmp(&log(*b))))
-        .unwrap_or(best)
+
+    fn settings(&self, of: Option<usize>) -> &Settings {
+        of.map_or(&self.o.today.settings, |i| &self.o.others[i].settings)
+    }
+
+    fn score(&self, of: Option<usize>) -> f64 {
+        self.race.score(self.o, of)
+    }
+
+    /// Returns the setting with the lowest objective among those that differ from `than` in record size and codec only, or `than` if
+    /// none is clearly better.
+    fn best_of(&self, than: Option<usize>) -> Option<usize> {
+        let others = |settings: &Settings| {
+            let is_other = |property: &str| property != "recordsize" && property != "compression";
+            settings.clone().into_iter().filter(|(property, _)| is_other(property)).collect::<Settings>()
+        };
+        let alike = others(self.settings(than));
+        let all =
+            (0..self.o.others.len()).filter(|i| same(&others(&self.o.others[*i].settings), &alike)).map(Some);
+        let best = all.min_by(|a, b| self.score(*a).total_cmp(&self.score(*b))).flatten();
+        best.filter(|best| self.score(Some(*best)) <= BETTER * self.score(than)).map_or(than, Some)
+    }
+
+    /// Runs a trial of each of these settings that has not been tried, as far as the time allows.
+    fn try_all(&mut self, settings: &[Settings]) -> Result<()> {
+        let mut new: Vec<&Settings> = Vec::new();
+        for one in settings {
+            let is_known = same(one, &self.o.today.settings) || self.o.find(one).is_some();
+            if !is_known && !new.iter().any(|other| same(other, one)) {
+                new.push(one);
+            }
+        }
+        for batch in new.chunks(self.race.limits.side_by_side) {
+            // The first trials run in any case: without one, nothing can be recommended.
+            if !self.o.others.is_empty() && !self.race.has_time_for(self.o, batch.len(), self.began) {
+                self.o.ended = Ended::OutOfTime;
+                return Ok(());
+            }
+            let first = self.o.others.len();
+            self.o.others.extend(batch.iter().map(|settings| Runner::new((*settings).clone())));
+            let all: Vec<Option<usize>> = (first..self.o.others.len()).map(Some).collect();
+            self.race.run_all(self.o, &all)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the settings with the best record sizes, today's among them.
+    fn best_record_sizes(&self) -> Vec<Option<usize>> {
+        let mut all: Vec<Option<usize>> =
+            std::iter::once(None).chain((0..self.o.others.len()).map(Some)).collect();
+        all.sort_by(|a, b| self.score(*a).total_cmp(&self.score(*b)));
+        all.truncate(BASES);
+        all
+    }
+
+    fn with_codecs(&self, base: &Settings) -> Vec<Settings> {
+        self.candidates.compressions.iter().map(|codec| with_property(base, "compression", codec)).collect()
+    }
+
+    /// Tries all codecs with the record size of the best setting, and the next smaller and larger record sizes with its codec, until
+    /// none of them is better.
+    fn climb(&mut self, mut best: Option<usize>) -> Result<Option<usize>> {
+        loop {
+            let at = self.settings(best).clone();
+            let mut near = self.with_codecs(&at);
+            let sizes = self.candidates.neighbours(recordsize_and_compression(&at).0);
+            near.extend(sizes.iter().map(|size| with_property(&at, "recordsize", size)));
+            self.try_all(&near)?;
+            let next = self.best_of(best);
+            if next == best || self.o.ended == Ended::OutOfTime {
+                return Ok(next);
+            }
+            best = next;
+        }
+    }
+
+    /// Tries each single property on top of the best setting, and then the good ones together.
+    fn refine(&mut self, mut best: Option<usize>) -> Result<Option<usize>> {
+        let mut left: Vec<Settings> = self.candidates.refinements.clone();
+        while !left.is_empty() {
+            let base = self.settings(best).clone();
+            let all: Vec<Settings> = left.iter().map(|refinement| with(&base, refinement)).collect();
+            self.try_all(&all)?;
+            let limit = AHEAD * self.score(best);
+            let ahead = |settings: &Settings| self.o.find(settings).filter(|i| self.score(Some(*i)) <= limit);
+            let mut good: Vec<(usize, Settings)> = all
+                .iter()
+                .zip(left)
+                .filter_map(|(settings, refinement)| Some((ahead(settings)?, refinement)))
+                .collect();
+            good.sort_by(|a, b| self.score(Some(a.0)).total_cmp(&self.score(Some(b.0))));
+            if let Some((first, _)) = good.first() {
+                best = Some(*first);
+            }
+            // The others are tried again on top of it.
+            left = good.into_iter().skip(1).map(|(_, refinement)| refinement).collect();
+        }
+        Ok(best)
+    }
+
+    /// Leaves out each change of the best setting without which the objective is about the same.
+    fn simplify(&mut self, best: Option<usize>) -> Result<Option<usize>> {
+        let (mut simplest, today) = (best, self.o.today.settings.clone());
+        loop {
+            let changes = difference(self.settings(simplest), &today);
+            if changes.len() < 2 {
+                break;
+            }
+            let without = |property: &String| {
+                let mut part = changes.clone();
+                part.remove(property);
+                with(&today, &part)
+            };
+            let parts: Vec<Settings> = changes.keys().map(without).collect();
+            self.try_all(&parts)?;
+            let found = parts.iter().filter_map(|part| self.o.find(part)).map(Some);
+            let part = found.min_by(|a, b| self.score(*a).total_cmp(&self.score(*b))).flatten();
+            match part.filter(|part| self.score(Some(*part)) <= NEEDED * self.score(best)) {
+                Some(part) => simplest = Some(part),
+                None => break,
+            }
+        }
+        if simplest != best {
+            let more = difference(self.settings(best), self.settings(simplest));
+            self.o.left_out = Some(format!(
+                "{} is left out: it improves the objective by less than 1 %",
+                assignments(&more)
+            ));
+        }
+        Ok(simplest)
+    }
+}
+
+fn with_property(base: &Settings, property: &str, value: &str) -> Settings {
+    with(base, &Settings::from([(property.to_owned(), value.to_owned())]))
 }
 
 /// Returns the standard deviation of a trial's objective, pooled over all settings that were tried more than once,
@@ -457,10 +436,4 @@ fn simplest(o: &Outcome, best: usize, criteria: &Criteria<'_>) -> usize {
 fn noise(o: &Outcome, criteria: &Criteria<'_>, today: &Metrics) -> Option<Deviation> {
     let scores = |trials: Vec<Metrics>| trials.iter().map(|t| criteria.goal.objective(t, today)).collect();
     Deviation::within(o.all_trials().into_iter().map(scores))
-}
-
-/// Explains why a setting lost to a simpler one.
-fn left_out(o: &Outcome, refined: usize, chosen: usize) -> String {
-    let more = difference(&o.others[refined].settings, &o.others[chosen].settings);
-    format!("{} is left out: its effect is within the noise of the trials", assignments(&more))
 }

@@ -9,23 +9,18 @@ use poolwright_openzfs::clock::VirtualClock;
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::spec::add_codec_costs;
 use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
-use rayon::prelude::*;
 
 use crate::Result;
-use crate::candidates::{assignments, difference, grid, same, with};
+use crate::candidates::{Candidates, assignments, difference, with};
 use crate::current::Current;
 use crate::direct::DirectIo;
 use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan;
-use crate::race::{Candidate, Limits, Outcome, PAIRS, Race, Runner};
+use crate::race::{Limits, Outcome, PAIRS, Race, Runner};
 use crate::scatter::Scatter;
-use crate::screen::{Forecast, MODEL_S, Screened};
 use crate::tuner::Tuner;
 
-/// A property is changed before the search if the model predicts that this alone multiplies the objective by at
-/// most this factor.
-const HINDRANCE: f64 = 0.95;
 /// Below this work rate of today's settings, the recording was much faster than the trials (`docs/predictions.md`,
 /// "What limits a replay").
 const SLOW_WORK_RATE: f64 = 0.5;
@@ -122,8 +117,7 @@ impl Tuner<'_> {
         all
     }
 
-    /// Runs one short trial of today's settings, which shows how long trials take and calibrates the model's
-    /// predictions.
+    /// Runs one short trial of today's settings, which shows how long trials take.
     pub(crate) fn calibrate(&mut self) -> Result<()> {
         self.report_progress("measuring how long a trial takes");
         let seconds = CALIBRATION_S.min(self.replayable());
@@ -134,9 +128,7 @@ impl Tuner<'_> {
         let replay = self.trial(&spec, CALIBRATION_LIMIT.max(2 * self.request.budget))?;
         let whole = began.elapsed().as_secs_f64();
         self.warnings.extend(replay.work_rate.and_then(fast_recording_warning));
-        let cores = self.surroundings().cores;
-        self.calibration =
-            Some(Calibration::of(&replay, seconds, whole, self.replayable().min(MODEL_S as f64), cores));
+        self.calibration = Some(Calibration::of(&replay, seconds, whole));
         self.calibrated = Some(metrics(&replay));
         Ok(())
     }
@@ -155,27 +147,28 @@ impl Tuner<'_> {
     pub(crate) fn race(
         &mut self,
         roles: &[String],
-        forecast: &Forecast<'_>,
-        screened: &[Screened],
+        candidates: &Candidates,
         budget: Duration,
     ) -> Result<Outcome> {
         let name = roles[0].as_str();
         let today = self.current_of(name).settings.clone();
         let calibration = self.calibration.expect("calibrate() runs before the first race");
         let written = |seconds: f64| self.profile.written(&self.slice(seconds));
-        let fit = fit::fit(&calibration, self.time_for_trials(budget), self.replayable(), &written);
+        let fit = fit::fit(
+            &calibration,
+            candidates.trials(),
+            self.time_for_trials(budget),
+            self.replayable(),
+            &written,
+        );
         self.fits.insert(name.to_owned(), fit);
         let mut reference = Runner::new(today.clone());
         // The calibration is a trial of today's settings for all roles.
         if fit.seconds == calibration.seconds && self.chosen.is_empty() {
             reference.trials.extend(self.calibrated.take());
         }
-        let mut refinements = grid(name).refinement_settings();
-        refinements.extend(self.direct_io().refinement(self.events_of(roles), &today));
-        let hindrance = without_hindrance(forecast, &today, &refinements)?;
-        let criteria = self.request.criteria();
         let others = self.settings_so_far();
-        let side_by_side = self.request.side_by_side;
+        let (side_by_side, criteria) = (self.request.side_by_side, self.request.criteria());
         let mut done = 0;
         let mut run = |settings: &[Settings]| {
             let first = done + 1;
@@ -195,25 +188,10 @@ impl Tuner<'_> {
             let specs: Vec<Spec> = settings.iter().map(spec).collect();
             self.trials(&specs, fit.limit())
         };
-        let predict = |settings: &Settings| Ok(forecast.screen(&today, settings)?.objective);
         let trial = Duration::from_secs_f64(fit.trial_s);
         let limits = Limits { budget, trial, side_by_side };
-        let mut race = Race { run: &mut run, predict: &predict, criteria, limits };
-        let mut outcome = race.start(reference)?;
-        let mut candidates = candidates(forecast, screened, &today, &today)?;
-        if let Some(changed) = hindrance {
-            // One trial of the change alone shows how accurate the model is about it, and so about all
-            // combinations with it. If this trial fails, the combinations would probably fail too.
-            if race.try_first(&mut outcome, &changed.settings)? {
-                let began = Instant::now();
-                candidates.extend(self::candidates(forecast, screened, &today, &changed.settings)?);
-                if !candidates.iter().any(|c| same(&c.settings, &changed.settings)) {
-                    candidates.push(changed);
-                }
-                race.limits.budget = race.limits.budget.saturating_sub(began.elapsed());
-            }
-        }
-        race.race_on(outcome, candidates, &refinements)
+        let mut race = Race { run: &mut run, criteria, limits };
+        race.race(reference, candidates)
     }
 
     /// Runs a trial of each of two settings. Returns `None` if one of them gave no result, which adds a warning.
@@ -265,47 +243,6 @@ impl Tuner<'_> {
         self.scatter = self.scatter.and(&Scatter::of([today.as_slice(), new.as_slice()].into_iter()));
         Ok(pairs)
     }
-}
-
-/// Returns today's settings without the single properties that the model predicts to slow the work down (for
-/// example `primarycache=none`), or `None` if there are none.
-fn without_hindrance(
-    forecast: &Forecast<'_>,
-    today: &Settings,
-    refinements: &[Settings],
-) -> Result<Option<Candidate>> {
-    let mut least = forecast.screen(today, today)?.objective;
-    let mut found = None;
-    for refinement in refinements {
-        let settings = with(found.as_ref().map_or(today, |c: &Candidate| &c.settings), refinement);
-        let changed = forecast.screen(today, &settings)?;
-        if changed.objective <= HINDRANCE * least {
-            least = changed.objective;
-            found = Some(candidate(settings, &changed));
-        }
-    }
-    Ok(found.filter(|c| !same(&c.settings, today)))
-}
-
-/// Returns the settings that a race searches: every combination on top of `base`.
-fn candidates(
-    forecast: &Forecast<'_>,
-    screened: &[Screened],
-    today: &Settings,
-    base: &Settings,
-) -> Result<Vec<Candidate>> {
-    let one = |s: &Screened| {
-        let settings = with(base, &s.settings);
-        let screened = if base == today { s.clone() } else { forecast.screen(today, &settings)? };
-        Ok(candidate(settings, &screened))
-    };
-    let mut candidates = screened.par_iter().map(one).collect::<Result<Vec<Candidate>>>()?;
-    candidates.retain(|c| !same(&c.settings, today));
-    Ok(candidates)
-}
-
-fn candidate(settings: Settings, screened: &Screened) -> Candidate {
-    Candidate { settings, predicted: screened.objective / screened.penalty, penalty: screened.penalty }
 }
 
 /// Returns a warning if the database was recorded so much faster than the emulated pool allows that it may behave

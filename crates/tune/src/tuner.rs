@@ -1,6 +1,6 @@
 //! The state of a tuning run: its request and its results so far.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +18,6 @@ use crate::direct::DirectIo;
 use crate::findings::Findings;
 use crate::fit::{Calibration, Fit};
 use crate::groups::Group;
-use crate::model::Surroundings;
 use crate::objective::{Goal, Metrics};
 use crate::requirement::{Criteria, Requirement};
 use crate::roles::Inventory;
@@ -112,7 +111,6 @@ pub(crate) struct Tuner<'a> {
     pub calibration: Option<Calibration>,
     /// The metrics of the calibration trial, until a race takes them.
     pub calibrated: Option<Metrics>,
-    pub foreground: HashSet<u32>,
     pub warnings: Vec<String>,
     pub findings: Findings,
     pub progress: &'a mut dyn FnMut(&Progress),
@@ -169,17 +167,6 @@ impl Tuner<'_> {
     /// The ARC of a trial in bytes, scaled with the sample.
     pub(crate) fn arc_bytes(&self) -> u64 {
         ((self.request.arc_bytes as f64 * self.capture.rate) as u64).max(64 << 20)
-    }
-
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings {
-            arc_bytes: self.arc_bytes(),
-            dirty_bytes: self.request.dirty_bytes,
-            txg_ns: 5_000_000_000,
-            device: self.request.device.clone(),
-            cores: std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64),
-            direct_io: self.direct_io() != DirectIo::Cached,
-        }
     }
 
     /// How OpenZFS treats `O_DIRECT` where the database is.

@@ -1,4 +1,4 @@
-//! The evidence as tables: separate ones for trials, estimates and models, because they differ in reliability.
+//! The evidence as tables: separate ones for trials and estimates, because they differ in reliability.
 
 use poolwright_report::{Cell, Column, Section, Table, Tone, Unit};
 use poolwright_tune::plan::{Evidence, EvidenceKind, Measured, Outcome, Plan, Role};
@@ -22,7 +22,6 @@ pub fn tables(section: &mut Section, plan: &Plan, role: &Role) {
             EvidenceKind::Estimate,
             "Estimates: space computed from samples of the files; ± is half of the interval.",
         ),
-        (EvidenceKind::Model, "Models: computed from the sizes of the operations; nothing was replayed."),
     ];
     for (kind, about) in kinds {
         let entries: Vec<&Evidence> = role.evidence.iter().filter(|e| e.kind == kind).collect();
@@ -85,7 +84,7 @@ fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
         columns.push(Column::right(&format::short_title(name)).key(name));
         columns.extend(spreads(name).then(|| Column::right("±")));
     }
-    columns.extend(why.then(|| Column::left(if out { "screened out because" } else { "why" })));
+    columns.extend(why.then(|| Column::left("why")));
     let mut table = Table::new(columns);
     for e in entries {
         let (outcome, tone) = outcome(role, e);
@@ -142,7 +141,7 @@ fn outcome(role: &Role, e: &Evidence) -> (&'static str, Tone) {
         Outcome::Recommended if role.recommended.is_empty() => ("today", Tone::Strong),
         Outcome::Recommended => ("recommended", Tone::Good),
         Outcome::Raced => ("raced", Tone::Plain),
-        Outcome::ScreenedOut => ("screened out", Tone::Muted),
+        Outcome::ScreenedOut => ("not replayed", Tone::Muted),
         Outcome::Failed => ("failed", Tone::Bad),
     }
 }

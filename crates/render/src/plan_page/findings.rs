@@ -13,9 +13,6 @@ use poolwright_tune::plan::{
 
 use super::format;
 
-/// The status of advice whose effect is known from the model only.
-const PREDICTED: &str = "predicted, not measured";
-
 /// Adds the sections for which the plan has data.
 pub fn sections(page: &mut Page, plan: &Plan) {
     if !plan.pareto.is_empty() {
@@ -177,8 +174,8 @@ fn interval(effect: &MeasuredChange) -> String {
 
 fn advice(section: &mut Section, plan: &Plan) {
     section.paragraph(&format!(
-        "Published rules, compared with today's settings of this database. Measured changes have a 95 % interval. Figures \
-         with ~ are {PREDICTED}: they come from the model. `tune --check-advice` measures them.",
+        "Published rules, compared with today's settings of this database, as trials show them. `tune --check-advice` tries those that \
+         the search has not tried.",
     ));
     section.table(&advice_table(&plan.advice, true));
     let mut lines: Vec<String> = Vec::new();
@@ -214,7 +211,7 @@ fn advised(plan: &Plan, url: &str) -> String {
 
 /// Returns a row for each rule and role.
 pub fn advice_table(all: &[CheckedAdvice], with_intervals: bool) -> Table {
-    let names = metrics(all.iter().flat_map(|a| a.measured.keys().chain(a.predicted.keys())));
+    let names = metrics(all.iter().flat_map(|a| a.measured.keys()));
     let mut columns = vec![Column::left("rule"), Column::left("role"), Column::left("settings")];
     columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
     columns.push(Column::left("status"));
@@ -234,25 +231,19 @@ fn status(status: AdviceStatus) -> (&'static str, Tone) {
     match status {
         AdviceStatus::Followed => ("as today", Tone::Muted),
         AdviceStatus::Tried => ("measured", Tone::Plain),
-        AdviceStatus::Predicted => (PREDICTED, Tone::Muted),
         AdviceStatus::NotTried => ("not tried", Tone::Muted),
     }
 }
 
 fn figure(a: &CheckedAdvice, metric: &str, with_interval: bool) -> Cell {
-    if let Some(effect) = a.measured.get(metric) {
-        let tone = match effect.verdict {
-            GainVerdict::Better => Tone::Good,
-            GainVerdict::Worse => Tone::Bad,
-            GainVerdict::Noise => Tone::Muted,
-        };
-        let cell = Cell::num(effect.change, Unit::Change).tone(tone);
-        return if with_interval { cell.note(interval(effect)) } else { cell };
-    }
-    match a.predicted.get(metric) {
-        Some(change) => Cell::text(format!("~{}", Unit::Change.format(*change))).tone(Tone::Muted),
-        None => Cell::missing(),
-    }
+    let Some(effect) = a.measured.get(metric) else { return Cell::missing() };
+    let tone = match effect.verdict {
+        GainVerdict::Better => Tone::Good,
+        GainVerdict::Worse => Tone::Bad,
+        GainVerdict::Noise => Tone::Muted,
+    };
+    let cell = Cell::num(effect.change, Unit::Change).tone(tone);
+    if with_interval { cell.note(interval(effect)) } else { cell }
 }
 
 /// The distinct names in display order.

@@ -67,12 +67,8 @@ pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
 /// Returns the entries that can share a plot, and their source. These are the trials if there are at least two, and only
 /// those in which the other roles had today's settings, because the latency of a trial is that of all roles together.
 fn comparable(role: &Role) -> (Vec<&Evidence>, String) {
-    let of = |kind| role.evidence.iter().filter(|e| e.kind == kind).collect::<Vec<_>>();
-    let (trials, models) = (of(EvidenceKind::Trial), of(EvidenceKind::Model));
-    if trials.len() < 2 && models.len() > 1 {
-        return (models, "Computed by the I/O model, not measured.".to_owned());
-    }
-    let (alone, mixed): (Vec<_>, Vec<_>) = trials.into_iter().partition(|e| e.others.is_empty());
+    let trials = role.evidence.iter().filter(|e| e.kind == EvidenceKind::Trial);
+    let (alone, mixed): (Vec<_>, Vec<_>) = trials.partition(|e| e.others.is_empty());
     if alone.len() < 2 {
         let all: Vec<&Evidence> = alone.into_iter().chain(mixed).collect();
         let source = "Trials on the engine. The settings of the other roles differ between them.";

@@ -59,9 +59,8 @@ impl<W: Write> Text<'_, W> {
         }
         self.heading("published advice", "compared with today's settings; the report names the sources")?;
         self.table(&findings::advice_table(&plan.advice, false))?;
-        if plan.advice.iter().any(|a| a.status == AdviceStatus::Predicted) {
-            let text = "Figures with ~ are predictions of the model; --check-advice measures them.";
-            self.wrapped("  ", 2, text)?;
+        if plan.advice.iter().any(|a| a.status == AdviceStatus::NotTried) {
+            self.wrapped("  ", 2, "--check-advice tries what the search has not tried.")?;
         }
         Ok(())
     }

@@ -1,5 +1,4 @@
-//! Compares published advice with today's settings: measured where the race tried it, otherwise predicted by the
-//! model.
+//! Compares published advice with today's settings, where the race tried it.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +9,22 @@ use crate::Result;
 use crate::candidates::with;
 use crate::current::Current;
 use crate::findings::RacedTrials;
-use crate::objective::Metrics;
 use crate::observations::Observations;
 use crate::pareto::METRICS;
 use crate::plan::{AdviceSource, AdviceStatus, CheckedAdvice, MeasuredChange};
-use crate::screen::{Forecast, ForecastInput};
 use crate::tuner::Tuner;
 
-/// The properties that the model can predict.
-const MODELLED: &[&str] = &["recordsize", "compression", "primarycache", "logbias"];
-
-/// The basis of a predicted entry.
-const PREDICTION: &str = "the model's prediction, not measured, of the application's work rate, and of the space and the \
-                          bytes written of this role's files";
-
 impl Tuner<'_> {
-    /// Returns every rule that applies to a raced role, with its measured or predicted effect. Runs the missing
-    /// trials if the request asks for them.
+    /// Returns every rule that applies to a raced role, with its measured effect. Runs the missing trials if the request
+    /// asks for them.
     ///
     /// # Errors
-    /// Fails if the model fails. An interruption ends the trials and adds a warning.
+    /// As [`Tuner::try_advice`].
     pub(crate) fn published_advice(&mut self) -> Result<Vec<CheckedAdvice>> {
         let races = std::mem::take(&mut self.findings.races);
         let mut all = Vec::new();
         for race in &races {
-            all.extend(self.advice_for(race)?);
+            all.extend(self.advice_for(race));
         }
         if self.request.check_advice {
             self.try_advice(&races, &mut all)?;
@@ -42,22 +32,8 @@ impl Tuner<'_> {
         Ok(all)
     }
 
-    fn advice_for(&self, race: &RacedTrials) -> Result<Vec<CheckedAdvice>> {
-        let surroundings = self.surroundings();
-        let input = ForecastInput {
-            trace: &self.trace,
-            begin_s: self.begin_s,
-            capture: &self.capture,
-            roles: &race.roles,
-            criteria: self.request.criteria(),
-            ashift: self.ashift,
-            around: &surroundings,
-            anchor: self.calibration.as_ref().and_then(|c| c.anchor),
-            foreground: &self.foreground,
-        };
+    fn advice_for(&self, race: &RacedTrials) -> Vec<CheckedAdvice> {
         let current = self.current_of(&race.roles[0]);
-        let today = &current.settings;
-        let forecast = Forecast::new(&input, today, race.space.as_ref())?;
         let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
         let roles: Vec<&str> = race.roles.iter().map(String::as_str).collect();
         let one = |rule: &Rule| {
@@ -68,10 +44,15 @@ impl Tuner<'_> {
                 entry.basis = "today's settings already follow it".into();
             } else if let Some(why) = rule.untried {
                 entry.basis = why.into();
-            } else if !measure(&mut entry, &race.observations, today, &with(today, &changes)) {
-                predict(&mut entry, &forecast, today, &changes)?;
+            } else {
+                measure(
+                    &mut entry,
+                    &race.observations,
+                    &current.settings,
+                    &with(&current.settings, &changes),
+                );
             }
-            Ok(entry)
+            entry
         };
         applicable(layout, &roles).into_iter().map(one).collect()
     }
@@ -95,61 +76,26 @@ fn entry(rule: &Rule, role: &str) -> CheckedAdvice {
         role: role.to_owned(),
         settings: rule.settings.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect(),
         status: AdviceStatus::NotTried,
-        basis: "not tried, and the model cannot predict this property".into(),
+        basis: "the search did not try it".into(),
         measured: BTreeMap::new(),
-        predicted: BTreeMap::new(),
     }
 }
 
-/// Adds the figures that the race measured with exactly these settings. Returns whether there are any.
-fn measure(entry: &mut CheckedAdvice, all: &Observations, today: &Settings, wanted: &Settings) -> bool {
-    let (Some(from), Some(to)) = (all.find(today), all.find(wanted)) else { return false };
+/// Adds the figures that the race measured with exactly these settings, if there are any.
+fn measure(entry: &mut CheckedAdvice, all: &Observations, today: &Settings, wanted: &Settings) {
+    let (Some(from), Some(to)) = (all.find(today), all.find(wanted)) else { return };
     let one = |metric: &&str| -> Option<(String, MeasuredChange)> {
         let name = all.name(metric)?;
         Some((name.to_owned(), all.difference(name, from, to)?.effect(name)))
     };
     let measured: BTreeMap<String, MeasuredChange> = METRICS.iter().filter_map(one).collect();
     if measured.is_empty() {
-        return false;
+        return;
     }
     let trials = |n: usize| poolwright_trace::counted(n as u64, "trial");
     entry.basis = format!("{} against {} of today's settings", trials(to.trials.len()), from.trials.len());
     entry.measured = measured;
     entry.status = AdviceStatus::Tried;
-    true
-}
-
-/// Adds the model's prediction where the model covers all changed properties.
-fn predict(
-    entry: &mut CheckedAdvice,
-    forecast: &Forecast<'_>,
-    today: &Settings,
-    changes: &Settings,
-) -> Result<()> {
-    let wanted = with(today, changes);
-    if changes.keys().any(|p| !MODELLED.contains(&p.as_str())) {
-        return Ok(());
-    }
-    if !forecast.knows(&wanted) {
-        entry.basis = "not tried, and the space was not estimated".into();
-        return Ok(());
-    }
-    let (metrics, _) = forecast.of(&wanted)?;
-    entry.predicted = changes_of(&metrics, &forecast.baseline, forecast.is_anchored());
-    entry.status = AdviceStatus::Predicted;
-    entry.basis = PREDICTION.into();
-    Ok(())
-}
-
-/// Returns the relative changes of the predicted metrics. Without a trial of today's settings there is no work rate
-/// (`with_rate`).
-fn changes_of(metrics: &Metrics, today: &Metrics, with_rate: bool) -> BTreeMap<String, f64> {
-    let one = |metric: &&str| {
-        let change = metrics.get(*metric)? / today.get(*metric)? - 1.0;
-        let is_comparable = change.is_finite() && (with_rate || *metric != "work_rate");
-        is_comparable.then(|| ((*metric).to_owned(), change))
-    };
-    METRICS.iter().filter_map(one).collect()
 }
 
 #[cfg(test)]
@@ -173,7 +119,7 @@ mod tests {
             (&[("recordsize", "16384")], &[(1.5, 90.0, 30.0)]),
         ]));
         let mut found = entry(rule("innodb-page"), "data");
-        assert!(measure(&mut found, &all, &today(), &wanted("recordsize", "16K")));
+        measure(&mut found, &all, &today(), &wanted("recordsize", "16K"));
         assert_eq!(
             (found.status, found.basis.as_str()),
             (AdviceStatus::Tried, "1 trial against 2 of today's settings")
@@ -181,17 +127,7 @@ mod tests {
         assert!((found.measured["work_rate"].change - 0.49).abs() < 0.01, "{found:?}");
         assert_eq!(found.measured["allocated_bytes"].ci95.0, found.measured["allocated_bytes"].ci95.1);
         let mut other = entry(rule("innodb-metadata-cache"), "data");
-        assert!(!measure(&mut other, &all, &today(), &wanted("primarycache", "metadata")));
+        measure(&mut other, &all, &today(), &wanted("primarycache", "metadata"));
         assert_eq!(other.status, AdviceStatus::NotTried);
-    }
-
-    #[test]
-    fn only_finite_changes_are_predicted() {
-        let metrics = |rate, space| -> Metrics {
-            [("work_rate", rate), ("allocated_bytes", space)].map(|(k, v)| (k.to_owned(), v)).into()
-        };
-        let changes = changes_of(&metrics(1.5, 10.0), &metrics(1.0, 0.0), true);
-        assert_eq!(changes, BTreeMap::from([("work_rate".to_owned(), 0.5)]));
-        assert!(changes_of(&metrics(1.5, 10.0), &metrics(1.0, 0.0), false).is_empty());
     }
 }

@@ -30,9 +30,7 @@ impl Tuner<'_> {
     /// errors of the run are returned.
     pub(crate) fn try_advice(&mut self, races: &[RacedTrials], all: &mut [CheckedAdvice]) -> Result<()> {
         let mut done: Vec<(String, Settings, Pairs)> = Vec::new();
-        let missing = |a: &CheckedAdvice| {
-            matches!(a.status, AdviceStatus::Predicted | AdviceStatus::NotTried) && can_be_tried(a)
-        };
+        let missing = |a: &CheckedAdvice| a.status == AdviceStatus::NotTried && can_be_tried(a);
         for entry in all.iter_mut().filter(|a| missing(a)) {
             let Some(race) = races.iter().find(|r| r.roles.first() == Some(&entry.role)) else { continue };
             let wanted = with(&self.current_of(&entry.role).settings, &entry.settings);
@@ -84,7 +82,7 @@ fn can_be_tried(entry: &CheckedAdvice) -> bool {
     entry.settings.iter().all(|(name, value)| poolwright_openzfs::property::check(name, value).is_ok())
 }
 
-/// Replaces a prediction by the result of the pairs.
+/// Adds the result of the pairs.
 fn fill(entry: &mut CheckedAdvice, pairs: &[(Metrics, Metrics)]) {
     let gains = evidence::gains(pairs, &Scatter::default());
     let Some((today, _)) = pairs.first() else { return };
@@ -101,7 +99,6 @@ fn fill(entry: &mut CheckedAdvice, pairs: &[(Metrics, Metrics)]) {
         return;
     }
     entry.measured = measured;
-    entry.predicted.clear();
     entry.status = AdviceStatus::Tried;
     entry.basis = format!("{} pairs of trials against today's settings", pairs.len());
 }
@@ -118,15 +115,14 @@ mod tests {
             source: AdviceSource::default(),
             role: "data".into(),
             settings: Settings::from([(property.into(), value.into())]),
-            status: AdviceStatus::Predicted,
-            basis: "predicted".into(),
+            status: AdviceStatus::NotTried,
+            basis: "not tried".into(),
             measured: BTreeMap::new(),
-            predicted: BTreeMap::from([("work_rate".into(), 0.3)]),
         }
     }
 
     #[test]
-    fn pairs_replace_the_prediction() {
+    fn pairs_show_the_effect() {
         let metrics = |rate: f64| Metrics::from([("work_rate".into(), rate), ("cpu_ns_per_op".into(), 1.0)]);
         let mut found = entry("recordsize", "16K");
         fill(
@@ -134,10 +130,10 @@ mod tests {
             &[(metrics(1.0), metrics(1.2)), (metrics(1.1), metrics(1.31)), (metrics(1.0), metrics(1.21))],
         );
         assert_eq!((found.status, found.measured.len()), (AdviceStatus::Tried, 1));
-        assert!(found.predicted.is_empty() && found.basis.starts_with("3 pairs"), "{found:?}");
+        assert!(found.basis.starts_with("3 pairs"), "{found:?}");
         let mut untouched = entry("recordsize", "16K");
         fill(&mut untouched, &[(metrics(1.0), metrics(1.2))]);
-        assert_eq!(untouched.status, AdviceStatus::Predicted, "one pair has no interval");
+        assert_eq!(untouched.status, AdviceStatus::NotTried, "one pair has no interval");
         assert!(can_be_tried(&untouched) && !can_be_tried(&entry("atime", "off")));
     }
 }

@@ -27,9 +27,6 @@ pub struct CheckedAdvice {
     /// Metric → measured change from today's settings; only with [`AdviceStatus::Tried`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured: BTreeMap<String, MeasuredChange>,
-    /// Metric → predicted change as a fraction; only with [`AdviceStatus::Predicted`].
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub predicted: BTreeMap<String, f64>,
 }
 
 /// The publication that contains the advice.
@@ -49,8 +46,7 @@ pub enum AdviceStatus {
     Followed,
     /// Exactly these settings were tried; `measured` contains the changes.
     Tried,
-    /// Not tried; `predicted` contains the model's prediction, not a measurement.
-    Predicted,
-    /// Not tried, and the model cannot predict it.
+    /// Not tried. Older releases wrote `predicted` if a model predicted the effect.
+    #[serde(alias = "predicted")]
     NotTried,
 }

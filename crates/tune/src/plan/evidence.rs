@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Settings;
 
-/// One setting that was tried, estimated or predicted.
+/// One setting that was tried or whose space was estimated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// How the figures were obtained.
@@ -31,7 +31,7 @@ pub struct Evidence {
     pub objective: Option<f64>,
     /// What happened to the setting.
     pub outcome: Outcome,
-    /// Why it was screened out or failed.
+    /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -42,10 +42,9 @@ pub struct Evidence {
 pub enum EvidenceKind {
     /// Replayed on the engine.
     Trial,
-    /// A space estimate, sampled or full.
+    /// A space estimate, sampled or full. Older releases wrote `model` for the prediction of a model.
+    #[serde(alias = "model")]
     Estimate,
-    /// Predicted by the screening model.
-    Model,
 }
 
 /// Meaning of the two ends of a [`Measured`].
@@ -68,7 +67,7 @@ pub enum Outcome {
     Recommended,
     /// It was replayed, but is not the best one.
     Raced,
-    /// It was dropped before any replay.
+    /// It was not replayed.
     ScreenedOut,
     /// Its trials gave no result.
     Failed,

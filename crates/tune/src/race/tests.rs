@@ -1,37 +1,63 @@
 //! Races of settings whose true cost is known.
 
+use poolwright_replay::result::Replay;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
+use crate::candidates::grid;
 use crate::objective::Goal;
 use crate::requirement::Requirement;
 
 const BALANCED: Criteria<'static> = Criteria { goal: Goal::Balanced, requirements: &[] };
+/// How far the figures of one setting differ on the virtual clock.
+const NOISE: f64 = 0.003;
+const LONG: Duration = Duration::from_secs(60);
 
-use poolwright_replay::result::Replay;
-use rand::{RngExt, SeedableRng};
-
-fn setting(recordsize: u32) -> Settings {
-    Settings::from([("recordsize".into(), format!("{recordsize}K")), ("compression".into(), "lz4".into())])
+/// A setting of the role `data`, whose other properties are the defaults.
+fn setting(recordsize: &str, changes: &[(&str, &str)]) -> Settings {
+    let base =
+        [("recordsize", recordsize), ("compression", "lz4"), ("logbias", "latency"), ("primarycache", "all")];
+    base.iter().chain(changes).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
-/// A candidate whose prediction carries no information.
-fn candidate(recordsize: u32) -> Candidate {
-    Candidate { settings: setting(recordsize), predicted: 1.0, penalty: 1.0 }
+/// The true cost of a setting: 16K is best, zstd-1 costs 10 % less than lz4, gzip-6 twice as much, and other codecs 10 % more.
+fn cost(settings: &Settings) -> f64 {
+    let (recordsize, codec) = recordsize_and_compression(settings);
+    let codec = match codec {
+        "zstd-1" => 0.9,
+        "lz4" => 1.0,
+        "gzip-6" => 2.0,
+        _ => 1.1,
+    };
+    (1.0 + 0.3 * (recordsize as f64 / 16384.0).log2().abs()) * codec
 }
 
-fn no_model(_: &Settings) -> Result<f64> {
-    Ok(1.0)
+/// A trial whose work rate and bytes written follow this cost.
+fn replay(cost: f64, clock: f64) -> poolwright_replay::Result<Replay> {
+    Ok(Replay {
+        ops: 1000,
+        allocated_bytes: 1_000_000,
+        logical_bytes: 2_000_000,
+        work_rate: Some(1.0 / (cost * clock)),
+        write_amplification: Some(cost),
+        ..Replay::default()
+    })
 }
 
-/// Runs the trials of a race one after the other.
-fn each(
-    mut run: impl FnMut(&Settings) -> poolwright_replay::Result<Replay>,
-) -> impl FnMut(&[Settings]) -> Vec<TrialEnd> {
+/// Runs trials of settings with this cost one after the other, and keeps them in `tried`.
+fn trials<'t>(
+    cost: impl Fn(&Settings) -> f64 + 't,
+    seed: u64,
+    tried: &'t mut Vec<Settings>,
+) -> impl FnMut(&[Settings]) -> Vec<TrialEnd> + 't {
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     move |settings| {
-        let one = |settings: &Settings| {
-            let began = Instant::now();
-            (run(settings), began.elapsed())
+        tried.extend(settings.iter().cloned());
+        let mut one = |settings: &Settings| {
+            let clock = (NOISE * (rng.random::<f64>() - 0.5) * 2.0).exp();
+            (replay(cost(settings), clock), Duration::ZERO)
         };
-        settings.iter().map(one).collect()
+        settings.iter().map(&mut one).collect()
     }
 }
 
@@ -39,240 +65,157 @@ fn limits(budget: Duration, trial: Duration) -> Limits {
     Limits { budget, trial, side_by_side: 1 }
 }
 
-/// A race without a model.
-fn race_of(run: &mut dyn FnMut(&[Settings]) -> Vec<TrialEnd>, limits: Limits) -> Race<'_> {
-    Race { run, predict: &no_model, criteria: BALANCED, limits }
+fn candidates() -> Candidates {
+    grid("data").candidates(0, 16 << 10)
 }
 
-/// A trial whose true cost is |log2(recordsize / 16K)| and whose clock is noisy.
-fn noisy(seed: u64, noise: f64) -> impl FnMut(&Settings) -> poolwright_replay::Result<Replay> {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-    move |settings| {
-        let (recordsize, _) = crate::candidates::recordsize_and_compression(settings);
-        let cost = 1.0 + (recordsize as f64 / 16384.0).log2().abs();
-        let clock = (noise * (rng.random::<f64>() - 0.5) * 2.0).exp();
-        Ok(Replay {
-            ops: 1000,
-            allocated_bytes: 1_000_000,
-            logical_bytes: 2_000_000,
-            work_rate: Some(1.0 / (cost * clock)),
-            write_amplification: Some(cost),
-            ..Replay::default()
-        })
-    }
+/// Races from today's setting, and returns the outcome with the settings that were tried.
+fn race_from(today: Settings, cost: impl Fn(&Settings) -> f64, seed: u64) -> (Outcome, Vec<Settings>) {
+    let mut tried = Vec::new();
+    let mut run = trials(cost, seed, &mut tried);
+    let mut race = Race { run: &mut run, criteria: BALANCED, limits: limits(LONG, Duration::ZERO) };
+    let o = race.race(Runner::new(today), &candidates()).unwrap();
+    drop(run);
+    (o, tried)
 }
 
-fn race(seed: u64, noise: f64, today: u32, candidates: &[u32]) -> Outcome {
-    let mut run = each(noisy(seed, noise));
-    let mut race = race_of(&mut run, limits(Duration::from_secs(60), Duration::ZERO));
-    race.race(Runner::new(setting(today)), candidates.iter().map(|r| candidate(*r)).collect(), &[]).unwrap()
+fn best(o: &Outcome) -> &Settings {
+    &o.others[o.best.expect("a better setting was found")].settings
 }
 
 #[test]
-fn the_best_is_found_under_noise() {
-    for seed in 0..20 {
-        let o = race(seed, 0.2, 128, &[4, 8, 16, 32, 64, 256, 512, 1024]);
-        assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K", "seed {seed}");
-        assert!(o.is_better(0.03));
+fn the_best_is_found_from_any_start() {
+    for today in ["4K", "16K", "128K", "1M"] {
+        for seed in 0..5 {
+            let (o, tried) = race_from(setting(today, &[]), cost, seed);
+            assert!(same(best(&o), &setting("16K", &[("compression", "zstd-1")])), "{today}: {:?}", best(&o));
+            assert!(o.is_better(0.03) && o.pairs.len() == PAIRS as usize && o.ended == Ended::Found);
+            assert_eq!(o.trials as usize, tried.len());
+            assert!(tried.len() <= candidates().trials(), "{today}: {} trials", tried.len());
+            for size in &candidates().recordsizes {
+                assert!(tried.iter().any(|s| s["recordsize"] == *size), "{size} was not tried");
+            }
+        }
     }
 }
 
 #[test]
 fn trials_at_the_same_time_find_the_same_setting() {
     for side_by_side in [2, 3, 8] {
-        let mut one_by_one = each(noisy(7, 0.01));
-        let mut most = 0;
+        let (mut tried, mut most) = (Vec::new(), 0);
+        let mut one_by_one = trials(cost, 7, &mut tried);
         let mut run = |settings: &[Settings]| {
             most = most.max(settings.len());
             one_by_one(settings)
         };
-        let limits = Limits { side_by_side, ..limits(Duration::from_secs(60), Duration::ZERO) };
-        let mut race = race_of(&mut run, limits);
-        let candidates = [4, 8, 16, 32, 64, 256, 512, 1024].map(candidate).into();
-        let logbias = |value: &str| Settings::from([("logbias".into(), value.into())]);
-        let refinements = [logbias("latency"), logbias("throughput")];
-        let o = race.race(Runner::new(setting(128)), candidates, &refinements).unwrap();
-        assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
-        assert!(o.is_better(0.03) && o.pairs.len() >= 2);
+        let limits = Limits { side_by_side, ..limits(LONG, Duration::ZERO) };
+        let mut race = Race { run: &mut run, criteria: BALANCED, limits };
+        let o = race.race(Runner::new(setting("128K", &[])), &candidates()).unwrap();
+        assert!(same(best(&o), &setting("16K", &[("compression", "zstd-1")])), "{:?}", best(&o));
         assert_eq!(most, side_by_side);
-        let tried: usize = o.others.iter().map(|r| r.trials.len()).sum();
-        assert_eq!(o.trials as usize, tried + o.today.trials.len() + 2 * o.pairs.len());
     }
 }
 
 #[test]
-fn no_winner_is_made_up_when_today_is_best() {
-    let better = (0..50).filter(|seed| race(*seed, 0.2, 16, &[4, 8, 32, 64]).is_better(0.03)).count();
-    assert_eq!(better, 0);
+fn nothing_is_recommended_if_today_is_best_or_all_are_equal() {
+    for seed in 0..20 {
+        let (o, _) = race_from(setting("16K", &[("compression", "zstd-1")]), cost, seed);
+        assert_eq!(o.best, None);
+        let (o, _) = race_from(setting("128K", &[]), |_| 1.0, seed);
+        assert!(!o.is_better(0.03), "{:?}", o.change);
+    }
 }
 
 #[test]
-fn equal_settings_are_noise() {
-    // 16K competes with 16K under another name. The confirmation uses fresh pairs, so a setting gains nothing
-    // from luck in the search.
-    let better = (0..200).filter(|seed| race(*seed, 0.3, 16, &[16, 16, 16]).is_better(0.0)).count();
-    assert!(better <= 12, "{better} of 200 races found a winner among equals");
+fn the_codec_decides_between_record_sizes() {
+    // With lz4, 64K is a little better than 16K; with zstd-1, 16K is much better.
+    let cost = |settings: &Settings| match (settings["recordsize"].as_str(), settings["compression"].as_str())
+    {
+        ("64K", "lz4") => 0.9,
+        ("16K", "lz4") => 0.92,
+        ("16K", "zstd-1") => 0.6,
+        _ => 1.0,
+    };
+    let (o, _) = race_from(setting("128K", &[]), cost, 3);
+    assert!(same(best(&o), &setting("16K", &[("compression", "zstd-1")])), "{:?}", best(&o));
 }
 
 #[test]
-fn the_model_decides_what_is_tried_first_and_trials_correct_it() {
-    // The model ranks 1M first; the best is 16K.
-    let mut cost = noisy(3, 0.01);
+fn a_property_counts_only_if_it_brings_three_per_cent() {
+    let with_logbias = |factor: f64| {
+        move |settings: &Settings| {
+            cost(settings) * if settings["logbias"] == "throughput" { factor } else { 1.0 }
+        }
+    };
+    let (o, _) = race_from(setting("128K", &[]), with_logbias(0.8), 1);
+    assert_eq!(best(&o)["logbias"], "throughput");
+    let (o, _) = race_from(setting("128K", &[]), with_logbias(0.98), 1);
+    assert_eq!(best(&o)["logbias"], "latency");
+}
+
+#[test]
+fn a_property_of_today_that_hides_the_best_record_size_is_found() {
+    // Without the data in the ARC, all record sizes but the largest are bad.
+    let cost = |settings: &Settings| match settings["primarycache"].as_str() {
+        "all" => cost(settings),
+        _ => 10.0 / recordsize_and_compression(settings).0 as f64 * 1048576.0,
+    };
+    let (o, _) = race_from(setting("128K", &[("primarycache", "none")]), cost, 1);
+    let wanted = setting("16K", &[("compression", "zstd-1")]);
+    assert!(same(best(&o), &wanted), "{:?}", best(&o));
+}
+
+#[test]
+fn a_change_that_brings_nothing_is_left_out() {
+    // The record size hardly matters.
+    let cost = |settings: &Settings| {
+        let size = if settings["recordsize"] == "16K" { 0.992 } else { 1.0 };
+        size * if settings["compression"] == "zstd-1" { 0.8 } else { 1.0 }
+    };
+    let (o, _) = race_from(setting("128K", &[]), cost, 2);
+    assert!(same(best(&o), &setting("128K", &[("compression", "zstd-1")])), "{:?}", best(&o));
+    if let Some(left_out) = &o.left_out {
+        assert!(left_out.starts_with("recordsize=16K is left out"), "{left_out}");
+    }
+}
+
+#[test]
+fn a_race_ends_in_time_and_confirms_what_it_has_found() {
+    let unit = Duration::from_secs(100);
     let mut tried = Vec::new();
-    let run = |settings: &Settings| {
-        tried.push(settings["recordsize"].clone());
-        cost(settings)
-    };
-    let wrong = |recordsize: u32| Candidate {
-        settings: setting(recordsize),
-        predicted: 1.0 - 0.02 * f64::from(recordsize.ilog2()),
-        penalty: 1.0,
-    };
-    let candidates: Vec<Candidate> = [4, 8, 16, 32, 64, 256, 512, 1024].map(wrong).into();
-    let mut run = each(run);
-    let limits = limits(Duration::from_secs(60), Duration::from_secs(60) / 12);
-    let mut race = race_of(&mut run, limits);
-    let o = race.race(Runner::new(setting(128)), candidates, &[]).unwrap();
-    assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
-    drop(run);
-    assert_eq!(tried[1], "1024K", "the setting that the model ranks first is tried first");
-    assert!(!tried.contains(&"512K".to_owned()), "{tried:?}: settings similar to a bad one are not tried");
+    let mut run = trials(cost, 1, &mut tried);
+    // Too little for a second setting and the confirmation.
+    let mut race = Race { run: &mut run, criteria: BALANCED, limits: limits(unit * 4 + unit / 2, unit) };
+    let o = race.race(Runner::new(setting("128K", &[])), &candidates()).unwrap();
+    assert_eq!((o.ended, o.pairs.len()), (Ended::OutOfTime, PAIRS as usize));
+    assert_eq!(best(&o)["recordsize"], "16K", "the record size of the requests is tried first");
+    assert_eq!(o.trials, 1 + 1 + 4);
 }
 
 #[test]
 fn a_slow_setting_does_not_use_up_the_time_of_others() {
-    let mut run = each(noisy(1, 0.0));
     let second = Duration::from_secs(1);
+    let (mut tried, mut o) = (Vec::new(), Outcome::new(Runner::new(setting("128K", &[]))));
+    let mut run = trials(cost, 1, &mut tried);
     // Nine trials, of which the confirmation uses four.
-    let limits = limits(9500 * second / 1000, second);
-    let race = race_of(&mut run, limits);
-    let mut o = Outcome::new(Runner::new(setting(128)));
-    o.others = vec![Runner { longest: 10 * second, ..Runner::new(setting(1024)) }];
-    assert!(race.has_time_for(&o, 5, Instant::now()));
-    assert!(!race.has_time_for(&o, 6, Instant::now()));
+    let race = Race { run: &mut run, criteria: BALANCED, limits: limits(9500 * second / 1000, second) };
+    o.others = vec![Runner { longest: 10 * second, ..Runner::new(setting("1M", &[])) }];
+    assert!(race.has_time_for(&o, 5, Instant::now()) && !race.has_time_for(&o, 6, Instant::now()));
     // A setting that is nearly as fast as today's may be the one that is confirmed.
-    o.others.push(Runner { longest: 3 * second / 2, ..Runner::new(setting(64)) });
-    assert!(race.has_time_for(&o, 2, Instant::now()));
-    assert!(!race.has_time_for(&o, 3, Instant::now()));
-}
-
-/// Property and value.
-type Changes = &'static [(&'static str, &'static str)];
-
-/// An outcome whose settings have these space figures; today's is 100.
-fn outcome(tried: &[(Changes, &[f64])]) -> Outcome {
-    let runner = |settings: Settings, space: &[f64]| Runner {
-        trials: space.iter().map(|v| Metrics::from([("allocated_bytes".into(), *v)])).collect(),
-        ..Runner::new(settings)
-    };
-    let today = setting(128);
-    let with = |changes: Changes| {
-        let changes = changes.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        crate::candidates::with(&today, &changes)
-    };
-    let mut outcome = Outcome::new(runner(today.clone(), &[99.0, 101.0, 100.0]));
-    outcome.others = tried.iter().map(|(changes, space)| runner(with(changes), space)).collect();
-    outcome
-}
-
-#[test]
-fn a_property_that_wins_by_less_than_the_noise_is_left_out() {
-    const PLAIN: Changes = &[("recordsize", "16K")];
-    const MORE: Changes = &[("recordsize", "16K"), ("primarycache", "metadata")];
-    let o = outcome(&[(PLAIN, &[46.5, 47.5, 47.0]), (MORE, &[45.0, 47.0, 46.0])]);
-    assert_eq!(simplest(&o, 1, &BALANCED), 0, "0.46 against 0.47");
-    assert!(left_out(&o, 1, 0).starts_with("primarycache=metadata is left out"), "{}", left_out(&o, 1, 0));
-    // The effect is beyond the noise.
-    let o = outcome(&[(PLAIN, &[46.5, 47.5, 47.0]), (MORE, &[38.0, 39.0, 38.5])]);
-    assert_eq!(simplest(&o, 1, &BALANCED), 1);
-    // Equal, but a different setting that is not simpler; a single trial; unknown noise.
-    let o = outcome(&[(&[("recordsize", "8K")], &[46.5, 47.5, 47.0]), (MORE, &[45.0, 47.0, 46.0])]);
-    assert_eq!(simplest(&o, 1, &BALANCED), 1);
-    let o = outcome(&[(PLAIN, &[47.0]), (MORE, &[45.0, 47.0, 46.0])]);
-    assert_eq!(simplest(&o, 1, &BALANCED), 1);
-    let mut o = outcome(&[(PLAIN, &[47.0]), (MORE, &[46.0])]);
-    o.today.trials.truncate(1);
-    assert_eq!(simplest(&o, 1, &BALANCED), 1);
-}
-
-#[test]
-fn a_failing_candidate_is_dropped_and_a_failing_today_is_an_error() {
-    let mut good = noisy(1, 0.0);
-    let run = |settings: &Settings| {
-        if settings["recordsize"] == "16K" {
-            Err(poolwright_replay::Error::Nothing("out of order".into()))
-        } else {
-            good(settings)
-        }
-    };
-    let mut run = each(run);
-    let limits = limits(Duration::from_secs(60), Duration::ZERO);
-    let mut one = race_of(&mut run, limits);
-    let o = one.race(Runner::new(setting(128)), vec![candidate(16), candidate(32)], &[]).unwrap();
-    assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "32K");
-    assert_eq!(o.others[0].failures, ["out of order"]);
-    let error = one.race(Runner::new(setting(16)), vec![candidate(32)], &[]).unwrap_err().to_string();
-    assert!(error.contains("out of order"), "{error}");
-}
-
-#[test]
-fn a_change_that_the_model_proposes_is_judged_by_a_trial() {
-    let mut run = each(noisy(1, 0.0));
-    let limits = limits(Duration::from_secs(60), Duration::ZERO);
-    let mut race = race_of(&mut run, limits);
-    let mut o = race.start(Runner::new(setting(64))).unwrap();
-    assert!(race.try_first(&mut o, &setting(1024)).unwrap());
-    assert!(race.try_first(&mut o, &setting(32)).unwrap());
-    assert!(race.limits.budget < Duration::from_secs(60), "both trials took time");
-    let o = race.race_on(o, vec![candidate(1024), candidate(32), candidate(16)], &[]).unwrap();
-    assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
-    let known = |size: &str| o.others.iter().filter(|r| r.settings["recordsize"] == size).count();
-    assert_eq!(
-        ["1024K", "32K", "16K"].map(known),
-        [1, 1, 1],
-        "a setting that was tried before is not added again"
-    );
-}
-
-#[test]
-fn a_missed_requirement_is_no_error_of_the_model() {
-    // Only 16K is twice as fast as 64K, as the model predicts. The trial of 32K, which misses the requirement,
-    // does not count against its neighbour.
-    let requirements = [Requirement::parse("work_rate>=100%").unwrap()];
-    let criteria = Criteria { goal: Goal::Balanced, requirements: &requirements };
-    let mut tried = Vec::new();
-    let mut cost = noisy(4, 0.01);
-    let run = |settings: &Settings| {
-        tried.push(settings["recordsize"].clone());
-        cost(settings)
-    };
-    let known = |recordsize: u32| {
-        let cost = |size: u32| 1.0 + (f64::from(size) / 16.0).log2().abs();
-        let predicted = (cost(recordsize) / cost(64)).powf(0.7);
-        Candidate { settings: setting(recordsize), predicted, penalty: 1.0 }
-    };
-    let candidates: Vec<Candidate> = [16, 32, 128, 256, 512, 1024].map(known).into();
-    let mut run = each(run);
-    let limits = limits(Duration::from_secs(60), Duration::ZERO);
-    let mut race = Race { criteria, ..race_of(&mut run, limits) };
-    let mut o = race.start(Runner::new(setting(64))).unwrap();
-    race.try_first(&mut o, &setting(32)).unwrap();
-    let o = race.race_on(o, candidates, &[]).unwrap();
-    assert_eq!(o.others[o.best.unwrap()].settings["recordsize"], "16K");
-    drop(run);
-    assert_eq!(tried[..3], ["64K", "32K", "16K"], "{tried:?}");
+    o.others.push(Runner { longest: 3 * second / 2, ..Runner::new(setting("64K", &[])) });
+    assert!(race.has_time_for(&o, 2, Instant::now()) && !race.has_time_for(&o, 3, Instant::now()));
 }
 
 #[test]
 fn the_time_of_the_confirmation_is_that_of_the_best() {
-    let mut run = each(noisy(1, 0.0));
     let unit = Duration::from_secs(100);
-    let limits = limits(unit.mul_f64(12.5), unit);
-    let race = race_of(&mut run, limits);
+    let mut unused = Vec::new();
+    let mut run = trials(cost, 1, &mut unused);
+    let race = Race { run: &mut run, criteria: BALANCED, limits: limits(unit.mul_f64(12.5), unit) };
     let tried = |rate: f64, longest| Runner {
         trials: vec![Metrics::from([("work_rate".to_owned(), rate)])],
         longest,
-        ..Runner::new(setting(1024))
+        ..Runner::new(setting("1M", &[]))
     };
     let mut o = Outcome::new(tried(1.0, unit));
     o.others = vec![tried(1.1, unit), tried(0.9, 4 * unit)];
@@ -283,50 +226,39 @@ fn the_time_of_the_confirmation_is_that_of_the_best() {
     assert!(!race.has_time_for(&o, 3, Instant::now()));
 }
 
-/// A race in which the model predicts that `logbias=throughput` improves the objective by a tenth, while it really
-/// changes the work rate by `factor`.
-fn with_proposal(factor: f64) -> (Outcome, Vec<Settings>) {
-    let is_changed = |settings: &Settings| settings["logbias"] == "throughput";
-    let with = |settings: Settings, value: &str| {
-        crate::candidates::with(&settings, &Settings::from([("logbias".into(), value.into())]))
+#[test]
+fn a_failing_setting_is_dropped_and_a_failing_today_is_an_error() {
+    let mut run = |settings: &[Settings]| {
+        let one = |settings: &Settings| match settings["recordsize"].as_str() {
+            "16K" => Err(poolwright_replay::Error::Nothing("out of order".into())),
+            _ => replay(cost(settings), 1.0),
+        };
+        settings.iter().map(|settings| (one(settings), Duration::ZERO)).collect()
     };
-    let mut cost = noisy(5, 0.01);
-    let mut tried = Vec::new();
-    let run = |settings: &Settings| {
-        tried.push(settings.clone());
-        let mut replay = cost(settings)?;
-        replay.work_rate =
-            replay.work_rate.map(|rate| if is_changed(settings) { factor * rate } else { rate });
-        Ok(replay)
-    };
-    let both = |recordsize: u32| {
-        ["latency", "throughput"].map(|value| Candidate {
-            settings: with(setting(recordsize), value),
-            predicted: if value == "throughput" { 0.9 } else { 1.0 },
-            penalty: 1.0,
-        })
-    };
-    let today = with(setting(128), "latency");
-    let mut all: Vec<Candidate> = [4, 8, 16, 32, 64, 128, 256, 512].map(both).into_iter().flatten().collect();
-    all.retain(|c| c.settings != today);
-    let mut run = each(run);
-    let limits = limits(Duration::from_secs(60), Duration::from_secs(60) / 12);
-    let mut race = race_of(&mut run, limits);
-    let mut o = race.start(Runner::new(today.clone())).unwrap();
-    race.try_first(&mut o, &with(today, "throughput")).unwrap();
-    let o = race.race_on(o, all, &[]).unwrap();
-    drop(run);
-    (o, tried)
+    let mut race = Race { run: &mut run, criteria: BALANCED, limits: limits(LONG, Duration::ZERO) };
+    let o = race.race(Runner::new(setting("128K", &[])), &candidates()).unwrap();
+    assert!(["8K", "32K"].contains(&best(&o)["recordsize"].as_str()), "{:?}", best(&o));
+    let failed = o.others.iter().find(|r| r.settings["recordsize"] == "16K").unwrap();
+    assert_eq!(failed.failures, ["out of order"]);
+    let error = race.race(Runner::new(setting("16K", &[])), &candidates()).unwrap_err().to_string();
+    assert!(error.contains("out of order"), "{error}");
 }
 
 #[test]
-fn a_proposed_change_is_combined_with_record_sizes_if_its_trial_agrees() {
-    let (o, _) = with_proposal(1.2);
-    let best = &o.others[o.best.unwrap()].settings;
-    assert_eq!((best["recordsize"].as_str(), best["logbias"].as_str()), ("16K", "throughput"));
-    let (o, tried) = with_proposal(0.5);
-    let best = &o.others[o.best.unwrap()].settings;
-    assert_eq!((best["recordsize"].as_str(), best["logbias"].as_str()), ("16K", "latency"));
-    let changed = tried.iter().filter(|settings| settings["logbias"] == "throughput").count();
-    assert!(changed <= 2, "{changed} trials of a change that the first one disproved");
+fn a_setting_that_misses_a_requirement_is_not_the_best() {
+    // 16K is fastest, but writes three times as much.
+    let requirements = [Requirement::parse("write_bytes<=0%").unwrap()];
+    let criteria = Criteria { goal: Goal::Balanced, requirements: &requirements };
+    let mut run = |settings: &[Settings]| {
+        let one = |settings: &Settings| {
+            let written = if settings["recordsize"] == "16K" { 3000 } else { 900 };
+            let mut replay = replay(cost(settings), 1.0)?;
+            replay.vdev.write_bytes = written;
+            Ok(replay)
+        };
+        settings.iter().map(|settings| (one(settings), Duration::ZERO)).collect()
+    };
+    let mut race = Race { run: &mut run, criteria, limits: limits(LONG, Duration::ZERO) };
+    let o = race.race(Runner::new(setting("128K", &[])), &candidates()).unwrap();
+    assert!(["8K", "32K"].contains(&best(&o)["recordsize"].as_str()), "{:?}", best(&o));
 }
