@@ -412,6 +412,13 @@ mod tests {
     }
 
     #[test]
+    fn a_full_pool_and_a_full_quota_are_waited_for_and_other_errors_are_not() {
+        let error = |errno: rustix::io::Errno| std::io::Error::from(errno);
+        assert!(is_full(&error(rustix::io::Errno::NOSPC)) && is_full(&error(rustix::io::Errno::DQUOT)));
+        assert!(!is_full(&error(rustix::io::Errno::ACCESS)) && !is_full(&error(rustix::io::Errno::ROFS)));
+    }
+
+    #[test]
     fn a_record_that_cannot_be_read_is_an_error() {
         let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let path = state.path().join("record");
