@@ -31,9 +31,16 @@ pub fn install(test_dir: &TestDir, active: &str) {
 
 /// The command of a line, with the option `--unit`, that finds this `systemctl`.
 pub fn with_unit(test_dir: &TestDir, line: &str) -> Command {
+    let mut command = without_unit(test_dir, line);
+    command.args(["--unit", UNIT]);
+    command
+}
+
+/// The same without the option.
+pub fn without_unit(test_dir: &TestDir, line: &str) -> Command {
     let path = format!("{}:{}", test_dir.at("bin").display(), std::env::var("PATH").unwrap());
     let mut command = test_dir.plain();
-    command.args(line.split_whitespace()).args(["--unit", UNIT]).env("PATH", path);
+    command.args(line.split_whitespace()).env("PATH", path);
     command
 }
 
