@@ -434,6 +434,17 @@ fn any_run_removes_the_masks_of_those_before_and_no_others() {
         files.is_on_tank();
     }
 
+    // A run with another unit, which is masked too.
+    write("active", "inactive");
+    kill_at(with_unit(&files, forth), "zfs unmount tank/db/log");
+    run(without_unit(&files, &format!("{forth} --unit other.service")));
+    let calls = fs::read_to_string(files.at("calls")).unwrap();
+    let is_called = |verb: &str| calls.contains(&format!("<{verb}><--runtime><other.service>"));
+    assert!(is_called("mask") && is_called("unmask"), "{calls}");
+    assert_eq!(load_state(&files), "loaded", "{calls}");
+    run(without_unit(&files, back));
+    fs::remove_file(files.at("calls")).unwrap();
+
     // The administrator masks the unit after the end of a killed run has unmasked it.
     for state in ["active", "inactive"] {
         write("active", state);
