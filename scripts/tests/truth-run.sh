@@ -24,8 +24,13 @@ mkdir "$SCRATCH/probe"
 ! grep -q 'cannot record' "$SCRATCH/probe.log" || not_run "$(grep -m 1 'cannot record' "$SCRATCH/probe.log")"
 { : <>/dev/fuse; } 2>/dev/null || not_run "cannot open /dev/fuse"
 
-limited "$LIMIT" "$POOLWRIGHT_ROOT/scripts/truth.sh" --check sqlite --size 0.05 --record-on pool --record 3 --seconds 2 --warm 1 \
-    --out "$SCRATCH/out" --scratch "$SCRATCH" >"$SCRATCH/log" 2>&1 || die 1 "the run failed: $(cat "$SCRATCH/log")"
+# check OPTION...: runs the workload; its output is in the file log.
+check() {
+    limited "$LIMIT" "$POOLWRIGHT_ROOT/scripts/truth.sh" --check sqlite --size 0.05 --record-on pool --record 3 --warm 1 \
+        --out "$SCRATCH/out" --scratch "$SCRATCH" "$@" >"$SCRATCH/log" 2>&1
+}
+
+check --seconds 2 || die 1 "the run failed: $(cat "$SCRATCH/log")"
 grep -q '^sqlite: work rate against 128K lz4: ' "$SCRATCH/log" || die 1 "no line for the workload: $(cat "$SCRATCH/log")"
 grep -q 'do not measure the errors' "$SCRATCH/log" || die 1 "the caveat about short runs is missing"
 
@@ -49,4 +54,10 @@ assert all(abs(ratio - 1) < 1e-9 for ratio in today["predicted"]["change"].value
 assert all(abs(change["ratio"] - 1) < 1e-9 for change in today["truth"]["change"].values()), today["truth"]
 assert settings["128K zstd-3"]["predicted"]["change"]["space"] < 1, settings["128K zstd-3"]["predicted"]
 EOF
-say "truth run: ok ($(grep '^sqlite: ' "$SCRATCH/log"))"
+LINE=$(grep '^sqlite: ' "$SCRATCH/log")
+
+# The recording and the predictions are kept. No client can work for a negative time, so every trial fails.
+! check --seconds -1 || die 1 "trials that failed are no error: $(cat "$SCRATCH/log")"
+grep -q '^sqlite: NOT RUN: .*no trial of 128K lz4 succeeded (128K lz4: phase load: .*); see ' "$SCRATCH/log" ||
+    die 1 "the message lacks the error of the trial: $(cat "$SCRATCH/log")"
+say "truth run: ok ($LINE)"

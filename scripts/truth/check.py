@@ -51,9 +51,11 @@ def checked(options):
     run = Run(workload, options)
     run.record()
     found = run.compared()
-    missing = set(SETTINGS) - {s["setting"] for s in found["settings"] if "predicted" in s}
-    if missing:
-        sys.exit(f"no trial of {', '.join(sorted(missing))} succeeded; see {run.database}")
+    measured = {s["setting"]: s for s in found["settings"]}
+    if missing := [name for name in SETTINGS if name not in measured]:
+        sys.exit(run.without_trials(missing))
+    if missing := [name for name in SETTINGS if "predicted" not in measured[name]]:
+        sys.exit(f"no replay of {', '.join(missing)} succeeded; its error is above")
     return found
 
 

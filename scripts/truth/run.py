@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import compare
@@ -34,6 +35,8 @@ HOME = {**os.environ, "POOLWRIGHT_HOME": str(ROOT)}
 LOG_ROLES = ("wal", "binlog")
 # Columns of /proc/stat that count busy time: all except idle, iowait, and guest times, which user and nice include.
 BUSY = (0, 1, 2, 5, 6, 7)
+# How many errors of trials a message has, and the largest number of characters of each.
+MAX_CAUSES, MAX_CAUSE = 3, 200
 METRICS = {"rate": "work_per_s", "mean_ns": "work_mean", "p99_ns": "work_p99", "space": "allocated.data",
            "space_all": "allocated"}
 
@@ -122,6 +125,7 @@ class Run:
             workload.on_device(options.device)
         self.name = f"truth-{workload.name}{self.kept}"
         self.trace, self.database = self.out / "t.parquet", self.out / f"truth{self.kept}.db"
+        self.campaign = self.out / f"{self.name}.toml"
         self.driver = ROOT / "workloads" / "lab" / workload.study["driver"]
         self.parameters = {name: value for name, value in (
             ("seconds", options.seconds), ("warm_s", options.warm), ("size", options.size)) if value is not None}
@@ -135,7 +139,7 @@ class Run:
             for number in range(self.options.rounds)], workload.today)
         truth = self.truth()
         if workload.today not in truth:
-            sys.exit(f"truth.sh: no trial of today's setting ({workload.today}) succeeded; see {self.database}")
+            sys.exit(f"truth.sh: {self.without_trials([workload.today])}")
         found = compare.compare(truth, predicted, workload.today, self.recommended, self.options.within / 100,
                                 self.plan)
         found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **self.parameters},
@@ -288,25 +292,30 @@ class Run:
 
     def truth(self):
         """Runs the campaign; returns setting → block → metric → value, in the order of the campaign."""
-        file = self.out / f"{self.name}.toml"
-        file.write_text(self.workload.text(self.name, self.parameters))
+        self.campaign.write_text(self.workload.text(self.name, self.parameters))
         options, within = self.options, self.options.within / 100
         if options.predict_only:
-            return self._trials(file)
+            return self._trials()
         for blocks in range(options.blocks, max(options.blocks, options.most) + 1):
             say(f"truth: {len(self.workload.settings)} settings, {blocks} blocks")
             # Status 1: a trial failed. The lab reports it, and its block lacks that setting.
-            poolwright("lab", "run", file, "--scale", options.scale, "--seed", options.seed, "--repeats", blocks, "--scratch",
+            poolwright("lab", "run", self.campaign, "--scale", options.scale, "--seed", options.seed, "--repeats", blocks, "--scratch",
                        options.scratch or scratch_folder(), "--json", "--results", self.database, good=(0, 1), env=HOME)
-            trials = self._trials(file)
+            trials = self._trials()
             today = trials.get(self.workload.today, {})
             if all(compare.is_known(b, today, within) for b in trials.values()):
                 break
         return trials
 
-    def _trials(self, file):
-        found = blocks_of(poolwright("lab", "report", file, "--csv", "--results", self.database, env=HOME))
+    def _trials(self):
+        found = blocks_of(poolwright("lab", "report", self.campaign, "--csv", "--results", self.database, env=HOME))
         return {name: found[name] for name in self.workload.settings if name in found}
+
+    def without_trials(self, settings):
+        """The message for settings of which no trial succeeded, with the errors of their trials. A caller may delete the database."""
+        report = json.loads(poolwright("lab", "report", self.campaign, "--json", "--results", self.database, env=HOME))
+        why = causes(report["failed"], settings)
+        return f"no trial of {', '.join(settings)} succeeded{f' ({why})' if why else ''}; see {self.database}"
 
 
 def scratch_folder():
@@ -365,6 +374,20 @@ def blocks_of(text):
             raw.setdefault(row["setting"], {}).setdefault(int(row["block"]), {})[row["measure"]] = float(row["value"])
     return {setting: {block: _metrics(measures) for block, measures in sorted(blocks.items())}
             for setting, blocks in raw.items()}
+
+
+def causes(failed, settings):
+    """A text with the errors of these settings' trials, from the list `failed` of `lab report --json`. The same error is named once, and at
+    most MAX_CAUSES are; empty without errors."""
+    found = {}
+    for trial in failed:
+        setting = trial["case"]["setting"]
+        if setting in settings:
+            why = textwrap.shorten(trial["why"], MAX_CAUSE, placeholder=" …")
+            found.setdefault(why, {})[setting] = None
+    named = [f"{', '.join(of)}: {why}" for why, of in list(found.items())[:MAX_CAUSES]]
+    more = len(found) - len(named)
+    return "; ".join(named + [f"and {more} more"] * bool(more))
 
 
 def _metrics(measures):

@@ -103,5 +103,24 @@ mariadb,16K lz4,1,load,allocated.data,77,bytes
         self.assertEqual(run.recommended_of({"roles": [role("data", "/o/db/log", recordsize="32K")]}, Path("/o/db")), {})
 
 
+class Causes(unittest.TestCase):
+    @staticmethod
+    def failed(*trials):
+        return [{"study": "sqlite", "case": {"setting": setting}, "label": setting, "block": block, "why": why}
+                for block, (setting, why) in enumerate(trials)]
+
+    def test_the_errors_of_the_settings_without_trials_are_named(self):
+        failed = self.failed(("1M lz4", "no space\n  left"), ("128K lz4", "another"), ("128K zstd-3", "no space left"))
+        self.assertEqual(run.causes(failed, ["1M lz4", "128K zstd-3"]), "1M lz4, 128K zstd-3: no space left")
+        self.assertEqual(run.causes([], ["1M lz4"]), "")
+
+    def test_at_most_three_are_named_and_each_is_shortened(self):
+        failed = self.failed(*(("1M lz4", f"error {n} " + 100 * "word ") for n in range(5)))
+        named = run.causes(failed, ["1M lz4"]).split("; ")
+        self.assertEqual([why.split(" word")[0] for why in named[:-1]], [f"1M lz4: error {n}" for n in range(3)])
+        self.assertTrue(all(len(why) <= len("1M lz4: ") + run.MAX_CAUSE and why.endswith("word …") for why in named[:-1]), named)
+        self.assertEqual(named[-1], "and 2 more")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -86,6 +86,7 @@ impl<'a> MigrationRun<'a> {
         options: Options,
         observer: &'a mut dyn RunObserver,
     ) -> MigrationRun<'a> {
+        let downtime = downtime.with_unmask_note(file.unmask_note());
         MigrationRun {
             file,
             options,

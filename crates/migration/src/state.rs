@@ -15,6 +15,8 @@ use crate::{Error, Result};
 const FILE: &str = "migration.json";
 /// The file in the same directory that says that the database was started after the process that had stopped it was killed.
 pub const RESTARTED: &str = "migration.restarted";
+/// The file in the same directory with the units that were unmasked after the process that had masked them was killed.
+const UNMASKED: &str = "migration.unmasked";
 /// The version of its format that this release writes, and the highest that it reads.
 const VERSION: u32 = 1;
 
@@ -48,9 +50,9 @@ pub struct MigrationState {
     /// Whether the database was stopped and not started again.
     #[serde(default)]
     pub is_stopped: bool,
-    /// The unit that was masked although the database did not run, and not unmasked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub masked: Option<String>,
+    /// The units that were masked and not unmasked, each by a run with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked_units: Vec<String>,
     /// Whether a standby server takes the database's place.
     #[serde(default)]
     pub standby: bool,
@@ -89,7 +91,7 @@ impl MigrationState {
             direction: Direction::Forth,
             phase: MigrationPhase::Copying,
             is_stopped: false,
-            masked: None,
+            masked_units: Vec::new(),
             standby: false,
             copied: None,
             before_switch: None,
@@ -139,7 +141,17 @@ impl StateFile {
         {
             file.write(MigrationState { is_stopped: false, ..state })?;
         }
+        let unmasked = Downtime::take_unmask_note(&file.unmask_note());
+        if let Some(mut state) = file.state.clone().filter(|_| !unmasked.is_empty()) {
+            state.masked_units.retain(|unit| !unmasked.contains(unit));
+            file.write(state)?;
+        }
         Ok(file)
+    }
+
+    /// The file for [`Downtime::with_unmask_note`].
+    pub(crate) fn unmask_note(&self) -> PathBuf {
+        self.path.with_file_name(UNMASKED)
     }
 
     /// The state; `None` if the plan's database was never moved.
@@ -193,6 +205,13 @@ mod tests {
         file.write(MigrationState { is_stopped: true, ..state.clone() }).unwrap();
         std::fs::write(dir.path().join("0123").join(RESTARTED), "").unwrap();
         assert_eq!(StateFile::open(dir.path(), "0123").unwrap().state(), Some(&state));
+        let masked_units = ["a.service", "b.service", "c.service"].map(str::to_owned).to_vec();
+        file.write(MigrationState { masked_units, ..state.clone() }).unwrap();
+        std::fs::write(dir.path().join("0123").join(UNMASKED), "a.service\nc.service\n").unwrap();
+        for _ in 0..2 {
+            let reopened = StateFile::open(dir.path(), "0123").unwrap();
+            assert_eq!(reopened.state().unwrap().masked_units, ["b.service"]);
+        }
         assert!(!state.has_moved() && !state.is_undone());
         state.phase = MigrationPhase::Done;
         assert!(state.has_moved());

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::mounted::{Mounted, until};
 use common::second_pool::write_plan;
@@ -15,6 +15,8 @@ use common::skip_without_fuse;
 use serde_json::json;
 
 const M: usize = 1 << 20;
+/// The owner of files with a quota.
+const OWNER: u32 = 12345;
 
 /// Bytes that no codec makes smaller.
 fn noise(len: usize, mut seed: u64) -> Vec<u8> {
@@ -95,5 +97,57 @@ fn a_write_over_a_quota_takes_everything_back() {
     assert!(is_seen, "no write failed");
     mounted.run("apply plan.json --yes --online");
     assert_eq!(fs::metadata(mounted.at("m/noise3")).unwrap().blksize(), 16 << 10);
+    mounted.umount();
+}
+
+/// The quota of the files' owner counts what was replaced until the pool is synced. The engine has no such quotas, so that a library has
+/// the one of the run.
+#[test]
+fn a_file_that_is_over_its_owners_quota_is_replaced_after_a_sync() {
+    skip_without_fuse!();
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("skipped: only root can give files to another user");
+        return;
+    }
+    let mounted = Mounted::on("a.img:1G");
+    let library = mounted.at("quota.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/quota.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
+    assert!(compiler.status().unwrap().success());
+    for i in 0..4 {
+        let file = mounted.at(&format!("m/noise{i}"));
+        fs::write(&file, noise(M, i)).unwrap();
+        std::os::unix::fs::chown(&file, Some(OWNER), Some(OWNER)).unwrap();
+    }
+    let m = mounted.at("m").canonicalize().unwrap();
+    write_plan(&mounted, None, &m, &m, json!({"recordsize": "16K"}));
+    let before = contents(&mounted);
+    let run = |line: &str, pool: &str| {
+        let mut command = mounted.plain();
+        command.args(line.split(' ')).env("LD_PRELOAD", &library).env("QUOTA_USER", OWNER.to_string());
+        command.env("QUOTA_POOL", mounted.at(pool)).env("QUOTA_LOG", mounted.at("refusals"));
+        let done = command.output().unwrap();
+        let refusals = fs::read_to_string(mounted.at("refusals")).unwrap_or_default().lines().count();
+        let _ = fs::remove_file(mounted.at("refusals"));
+        (done.status.code(), refusals, String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    // One that stays used up: once more after a sync, not for ever.
+    let (code, refusals, text) = run("apply plan.json --yes --online", "absent");
+    assert_eq!((code, refusals), (Some(1), 2), "{text}");
+    assert!(text.contains("Disk quota exceeded") && text.contains("some files were replaced"), "{text}");
+    // The other copies are kept beside the files.
+    let now = contents(&mounted);
+    assert!(now.len() == before.len() + 1, "{text}");
+    assert!(before.iter().all(|(path, file)| *path == mounted.at("m") || now[path] == *file), "{text}");
+
+    let block_size = |i: u32| fs::metadata(mounted.at(&format!("m/noise{i}"))).unwrap().blksize();
+    let (code, refusals, text) = run("apply plan.json --yes --online", "a.img");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(refusals > 0, "no file was refused");
+    assert!((0..4).all(|i| block_size(i) == 16 << 10) && contents(&mounted) == before, "{text}");
+    let (code, _, text) = run("undo plan.json --yes", "a.img");
+    assert_eq!(code, Some(0), "{text}");
+    assert!((0..4).all(|i| block_size(i) == 128 << 10) && contents(&mounted) == before, "{text}");
     mounted.umount();
 }

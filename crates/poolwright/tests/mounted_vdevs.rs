@@ -10,7 +10,7 @@ use std::time::Duration;
 mod common;
 
 use common::mounted::{Mounted, until, write};
-use common::skip_without_fuse;
+use common::{TestDir, skip_without_fuse};
 
 /// Incompressible bytes.
 fn noise(len: usize, mut seed: u64) -> Vec<u8> {
@@ -200,6 +200,13 @@ fn a_clone_is_mounted_beside_its_origin() {
     assert_eq!(std::fs::read(p.at("n/f")).unwrap(), b"clone");
 }
 
+/// Kills the pool's process, and unmounts what it leaves.
+fn kill(p: &Mounted) {
+    Command::new("kill").args(["-KILL", &p.pid.to_string()]).status().unwrap();
+    until("the process is gone", || !p.is_alive());
+    until("the mount is gone", || common::mounted::umount(&p.at("m")) || !p.at("m/f").exists());
+}
+
 /// After `kill -9` of the mount process at different points of an attachment and a replacement, the pool is found by its name
 /// and has all data.
 #[test]
@@ -212,10 +219,8 @@ fn a_pool_survives_a_kill_of_its_process() {
         let mut asking = p.command(&format!("pool {verb}"));
         let asking = std::thread::spawn(move || asking.output().unwrap());
         std::thread::sleep(Duration::from_millis(20 + 40 * round as u64));
-        Command::new("kill").args(["-KILL", &p.pid.to_string()]).status().unwrap();
+        kill(&p);
         asking.join().unwrap();
-        until("the process is gone", || !p.is_alive());
-        until("the mount is gone", || common::mounted::umount(&p.at("m")) || !p.at("m/f").exists());
         let left = registered(&p);
         p.run("pool import tank -d .");
         p.mount();
@@ -227,6 +232,72 @@ fn a_pool_survives_a_kill_of_its_process() {
         is_sound(&p);
         until("the registry has the pool's files", || registered(&p) == used(&p));
     }
+}
+
+/// The files are moved after `kill -9` of the mount process. The registry and the labels have their old paths, at which other files may be.
+#[test]
+fn a_pool_whose_files_were_moved_after_a_kill_is_imported() {
+    skip_without_fuse!();
+    let test_dir = TestDir::new();
+    let dir = |name: &str| std::fs::create_dir(test_dir.at(name)).unwrap();
+    ["m", "old", "other"].into_iter().for_each(dir);
+    test_dir.run("pool create tank mirror old/a:128M other/b:128M log old/l:128M cache other/c:128M");
+    let mut p = Mounted { test_dir, pid: 0 };
+    p.mount();
+    let move_to = |p: &Mounted, from: &str, to: &str| std::fs::rename(p.at(from), p.at(to)).unwrap();
+    let content = noise(10_000_000, 1);
+    let is_whole = |p: &mut Mounted, files: &str| {
+        p.mount();
+        assert_eq!(registered(p), names(files));
+        assert!(std::fs::read(p.at("m/f")).unwrap() == content);
+        is_sound(p);
+        let (_, status) = p.status();
+        let states = status["info"]["vdevs"].as_array().unwrap().iter().map(|vdev| vdev["state"].clone());
+        assert!(states.clone().all(|state| state == "ONLINE" || state.is_null()), "{status}");
+    };
+    write(p.at("m/f"), &content).unwrap();
+    kill(&p);
+    move_to(&p, "old", "new");
+    // A part of them.
+    let todo = "hint: `poolwright pool import tank FILE…` with all files, where they are now";
+    p.fails("mount tank m --background", 1, &["old/a", "no such file", todo]);
+    p.fails("pool import tank -d new", 1, &["other/b of it is not named", "hint: name all of its files"]);
+    p.run("pool import tank new/a new/l other/b other/c");
+    is_whole(&mut p, "a b l c");
+
+    // All of them.
+    write(p.at("m/later"), b"later").unwrap();
+    kill(&p);
+    ["b", "c"].into_iter().for_each(|file| move_to(&p, &format!("other/{file}"), &format!("new/{file}")));
+    move_to(&p, "new", "newer");
+    p.fails(
+        "mount tank m --background",
+        1,
+        &["no such file", "hint: if the files were moved, `poolwright pool import tank -d DIR`"],
+    );
+    std::fs::create_dir(p.at("new")).unwrap();
+    std::fs::File::create(p.at("new/a")).unwrap().set_len(128 << 20).unwrap();
+    std::fs::write(p.at("new/l"), "no vdev").unwrap();
+    std::os::unix::fs::symlink(p.at("newer/b"), p.at("other/b")).unwrap();
+    p.run("pool import tank -d newer");
+    is_whole(&mut p, "a b l c");
+    assert_eq!(std::fs::read(p.at("m/later")).unwrap(), b"later");
+
+    // A copy of a pool that still is where it was.
+    kill(&p);
+    std::fs::create_dir(p.at("copy")).unwrap();
+    for file in ["a", "b", "l"] {
+        std::fs::copy(p.at("newer").join(file), p.at("copy").join(file)).unwrap();
+    }
+    p.fails(
+        "pool import tank -d copy",
+        3,
+        &["another pool tank is known, in ", "newer/a", "pool export tank"],
+    );
+    p.run("pool export tank");
+    // The cache vdev was not copied.
+    p.run("pool import tank -d copy");
+    assert_eq!(registered(&p), names("a b l c"));
 }
 
 /// A killed process that has not ended yet accepts connections and answers none.

@@ -9,9 +9,9 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::mounted::Mounted;
+use common::mounted::{Mounted, until};
 use common::second_pool::{FastPool, add_fast, dataset_on, write_plan};
-use common::systemctl::{self, load_state, take_verbs, with_unit};
+use common::systemctl::{self, load_state, take_verbs, with_unit, without_unit};
 use common::{TestDir, follows_schema, skip_without_fuse};
 use serde_json::{Value, json};
 
@@ -344,6 +344,15 @@ fn refusals_to_move() {
     assert!(files.tree() == before);
 }
 
+/// Starts a run, and kills it when it says that it begins a step.
+fn kill_at(mut command: Command, step: &str) {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains(step)));
+    child.kill().unwrap();
+    assert!(!child.wait().unwrap().success(), "it was killed");
+}
+
 /// The unit of a database that does not run is masked until the datasets are in their places, also after a kill.
 #[test]
 fn a_unit_that_does_not_run_cannot_be_started_while_its_database_moves() {
@@ -373,12 +382,7 @@ fn a_unit_that_does_not_run_cannot_be_started_while_its_database_moves() {
     );
 
     for (step, after) in [("zfs unmount tank/db/log", forth), ("mounting the datasets", back)] {
-        let mut command = with_unit(&files, forth);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        assert!(said.any(|line| line.contains(step)));
-        child.kill().unwrap();
-        assert!(!child.wait().unwrap().success(), "it was killed");
+        kill_at(with_unit(&files, forth), step);
         assert_eq!((take_verbs(&files), load_state(&files)), (vec!["mask".to_owned()], "masked".to_owned()));
         // After a crash of the host, the mask is gone, and the datasets are not mounted.
         let is_crash = after == back;
@@ -394,6 +398,68 @@ fn a_unit_that_does_not_run_cannot_be_started_while_its_database_moves() {
             run(back);
             take_verbs(&files);
         }
+        files.is_on_tank();
+    }
+}
+
+/// A run that does not know the unit removes the mask of one that was killed, whether that has stopped the database or found it stopped.
+#[test]
+fn any_run_removes_the_masks_of_those_before_and_no_others() {
+    skip_without_fuse!();
+    let files = Files::new();
+    systemctl::install(&files, "inactive");
+    // The database has no files open.
+    fs::write(files.at("db.sh"), "exit 0\n").unwrap();
+    let write = |name: &str, text: &str| fs::write(files.at(name), text).unwrap();
+    let run = |mut command: Command| {
+        let done = command.output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{said}");
+        said
+    };
+    let (forth, back) = ("apply plan.json --new-pool fast --yes", "undo plan.json --yes");
+    for (state, after) in [("active", forth), ("active", back), ("inactive", forth), ("inactive", back)] {
+        write("active", state);
+        kill_at(with_unit(&files, forth), "zfs unmount tank/db/log");
+        let verbs = if state == "active" { &["stop", "mask"][..] } else { &["mask"] };
+        assert_eq!(take_verbs(&files), verbs);
+        assert_eq!(load_state(&files), "masked");
+        let said = run(without_unit(&files, after));
+        assert_eq!(take_verbs(&files), ["unmask"], "{said}");
+        assert_eq!(load_state(&files), "loaded");
+        assert_eq!(said.contains("start it now"), state == "active", "{said}");
+        if after == forth {
+            run(without_unit(&files, back));
+        }
+        files.is_on_tank();
+    }
+
+    // A run with another unit, which is masked too.
+    write("active", "inactive");
+    kill_at(with_unit(&files, forth), "zfs unmount tank/db/log");
+    run(without_unit(&files, &format!("{forth} --unit other.service")));
+    let calls = fs::read_to_string(files.at("calls")).unwrap();
+    let is_called = |verb: &str| calls.contains(&format!("<{verb}><--runtime><other.service>"));
+    assert!(is_called("mask") && is_called("unmask"), "{calls}");
+    assert_eq!(load_state(&files), "loaded", "{calls}");
+    run(without_unit(&files, back));
+    fs::remove_file(files.at("calls")).unwrap();
+
+    // The administrator masks the unit after the end of a killed run has unmasked it.
+    for state in ["active", "inactive"] {
+        write("active", state);
+        kill_at(with_unit(&files, forth), "copying what has changed");
+        until("it is unmasked", || load_state(&files) == "loaded");
+        let is_active = || fs::read_to_string(files.at("active")).is_ok_and(|text| text.trim() == "active");
+        until("it is started", || state == "inactive" || is_active());
+        write("active", "inactive");
+        write("load", "masked");
+        // The guardian may still hold the lock.
+        until("the next run has ended", || without_unit(&files, forth).output().unwrap().status.success());
+        assert_eq!(load_state(&files), "masked");
+        run(with_unit(&files, back));
+        assert_eq!(load_state(&files), "masked");
+        write("load", "loaded");
         files.is_on_tank();
     }
 }

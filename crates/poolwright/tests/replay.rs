@@ -97,6 +97,32 @@ fn a_part_of_a_recording_is_replayed_with_the_files_of_that_time() {
 }
 
 /// The trial would write ten times the size of the file system.
+/// The bounds of the file are those of the engine, which refuses costs of a codec that it does not have.
+#[test]
+fn costs_at_their_bounds_reach_the_engine() {
+    let dir = tempfile::tempdir().unwrap();
+    many_syncs(dir.path());
+    let codec = |codec: u32, decompress: bool| {
+        format!(
+            r#"{{"codec": {codec}, "level": 255, "size_bits": 25, "ratio_bits": 7, "decompress": {decompress}, "ns": 60000000000}}"#
+        )
+    };
+    let costs = |codecs: &str| {
+        let base = r#""call_ns": 0, "switch_ns": 100000000, "copy_ps": 0, "checksum_ps": 0"#;
+        std::fs::write(dir.path().join("costs.json"), format!("{{{base}, \"codecs\": [{codecs}]}}")).unwrap();
+        replay(dir.path(), "--costs costs.json --json")
+    };
+    let out = costs(&[codec(3, true), codec(16, true), codec(16, false)].join(", "));
+    assert!(out.status.success(), "{}", messages(&out));
+    let out = costs(&codec(17, true));
+    assert_eq!(out.status.code(), Some(2), "{}", messages(&out));
+    for fragment in
+        ["invalid costs in costs.json: entry 1 of codecs: codec 17 is unknown", "\nhint: give a JSON object"]
+    {
+        assert!(messages(&out).contains(fragment), "{}", messages(&out));
+    }
+}
+
 #[test]
 fn a_trial_leaves_room_on_its_file_system() {
     let dir = tempfile::tempdir().unwrap();

@@ -287,7 +287,7 @@ fn check_capabilities() -> Result<()> {
 }
 
 fn keep_last_words(_: PrintLevel, text: String) {
-    for line in telling_lines(&text) {
+    if let Some(line) = telling_line(&text) {
         LAST_MESSAGE.with_borrow_mut(|words| {
             if words.len() < 600 {
                 if !words.is_empty() {
@@ -299,16 +299,15 @@ fn keep_last_words(_: PrintLevel, text: String) {
     }
 }
 
-/// Returns the lines of a message that name the program and the cause: the first, and the last one of the verifier's log, which may have
-/// thousands.
-fn telling_lines(text: &str) -> Vec<&str> {
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+/// Returns the line of a message that names the program or the cause: of the verifier's log, which may have thousands of lines, the last
+/// one of the verifier's reasoning; of any other message, the first.
+fn telling_line(text: &str) -> Option<&str> {
     let is_frame = |line: &str| line.contains("PROG LOAD LOG --") || line.starts_with("processed ");
-    let mut telling: Vec<&str> = lines().next().into_iter().collect();
-    if text.contains("PROG LOAD LOG --") {
-        telling.extend(lines().rfind(|line| !is_frame(line)));
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    match text.contains("PROG LOAD LOG --") {
+        true => lines.rfind(|line| !is_frame(line)),
+        false => lines.next(),
     }
-    telling
 }
 
 fn refusal(what: &str, error: &libbpf_rs::Error) -> Error {
@@ -322,4 +321,69 @@ fn refusal(what: &str, error: &libbpf_rs::Error) -> Error {
 
 fn bpf(what: &str, error: &libbpf_rs::Error) -> Error {
     Error::Bpf { what: what.to_owned(), why: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    /// libbpf's messages about a program that reads through a pointer that may be null, each as it passes it, on Linux 6.18.
+    const REFUSED: [&str; 4] = [
+        "libbpf: prog 'pw_sys_enter': BPF program load failed: Permission denied\n",
+        r"libbpf: prog 'pw_sys_enter': -- BEGIN PROG LOAD LOG --
+arg#0 reference type('UNKNOWN ') size cannot be determined: -22
+0: R1=ctx() R10=fp0
+; int pw_sys_enter(void *ctx) { @ bad.bpf.c:6
+0: (b7) r1 = 1                        ; R1=1
+; unsigned key = 1; @ bad.bpf.c:7
+1: (63) *(u32 *)(r10 -4) = r1         ; R1=1 R10=fp0 fp-8=mmmm????
+2: (bf) r2 = r10                      ; R2=fp0 R10=fp0
+;  @ bad.bpf.c:0
+3: (07) r2 += -4                      ; R2=fp-4
+; unsigned long long *v = bpf_map_lookup_elem(&seen, &key); @ bad.bpf.c:8
+4: (18) r1 = 0xffff8881043a4c00       ; R1=map_ptr(map=seen,ks=4,vs=8)
+6: (85) call bpf_map_lookup_elem#1    ; R0=map_value_or_null(id=1,map=seen,ks=4,vs=8)
+; *v += 1; @ bad.bpf.c:9
+7: (79) r1 = *(u64 *)(r0 +0)
+R0 invalid mem access 'map_value_or_null'
+processed 7 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
+-- END PROG LOAD LOG --
+",
+        "libbpf: prog 'pw_sys_enter': failed to load: -13\n",
+        "libbpf: failed to load object 'bad.o'\n",
+    ];
+
+    #[test]
+    fn the_cause_is_taken_from_the_end_of_the_verifiers_log() {
+        LAST_MESSAGE.with_borrow_mut(String::clear);
+        REFUSED.iter().for_each(|text| keep_last_words(PrintLevel::Warn, (*text).to_owned()));
+        let error = refusal(
+            "to load the BPF programs",
+            &libbpf_rs::Error::from_raw_os_error(Errno::ACCESS.raw_os_error()),
+        );
+        let Error::Refused { what, why } = &error else { panic!("{error}") };
+        assert_eq!(what, "to load the BPF programs");
+        let words = "libbpf: prog 'pw_sys_enter': BPF program load failed: Permission denied; R0 invalid mem access \
+                     'map_value_or_null'; libbpf: prog 'pw_sys_enter': failed to load: -13; libbpf: failed to load object 'bad.o'";
+        assert!(why.ends_with(&format!("({words})")), "{why}");
+        // Another error names the kernel.
+        let error = refusal(
+            "to load the BPF programs",
+            &libbpf_rs::Error::from_raw_os_error(Errno::INVAL.raw_os_error()),
+        );
+        assert!(matches!(&error, Error::Refused { what, .. } if what.contains(" on kernel ")), "{error}");
+    }
+
+    #[test]
+    fn a_log_without_its_end_or_its_cause_adds_no_frame() {
+        let log = |lines: &str| format!("libbpf: prog 'p': -- BEGIN PROG LOAD LOG --\n{lines}");
+        let too_large = log(
+            "BPF program is too large. Processed 1000001 insn\nprocessed 1000001 insns (limit 1000000)\n",
+        );
+        assert_eq!(telling_line(&too_large), Some("BPF program is too large. Processed 1000001 insn"));
+        assert_eq!(telling_line(&log("-- END PROG LOAD LOG --\n")), None);
+        assert_eq!(telling_line("\n"), None);
+        assert_eq!(telling_line("libbpf: one\n  hint\n"), Some("libbpf: one"));
+    }
 }

@@ -42,13 +42,13 @@ pub fn pool_hint(kind: &FaultKind) -> Option<String> {
             format!("name its files with --pool-file, or run `poolwright pool import {pool} FILE…` once")
         }
         FaultKind::MissingFiles { pool, some_remain: true } => format!(
-            "a pool with redundancy can be used without them: `poolwright pool import {pool} FILE…` with the remaining files"
+            "`poolwright pool import {pool} FILE…` with all files, where they are now; a pool with redundancy can be used without those that \
+             are lost"
         ),
-        FaultKind::MissingFiles { pool, some_remain: false } => {
-            format!(
-                "check the names; if the files are lost, `poolwright pool export {pool}` forgets the pool"
-            )
-        }
+        FaultKind::MissingFiles { pool, some_remain: false } => format!(
+            "if the files were moved, `poolwright pool import {pool} -d DIR` finds them in their new directory; if they are lost, `poolwright \
+             pool export {pool}` forgets the pool"
+        ),
         FaultKind::NameTaken { pool } => format!(
             "give the new pool another name, or forget the old one with `poolwright pool export {pool}`"
         ),

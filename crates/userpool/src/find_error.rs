@@ -66,6 +66,14 @@ pub enum FindError {
         /// Number of missing top-level vdevs.
         missing: u64,
     },
+    /// Some of the pool's files were moved and named, others are where they were.
+    #[error("{pool} is incomplete: {} of it is not named\nhint: name all of its files", list(files))]
+    Unnamed {
+        /// The pool's name.
+        pool: String,
+        /// The files that were not named.
+        files: Vec<PathBuf>,
+    },
     /// The pool was destroyed.
     #[error("importing {pool}: the pool was destroyed")]
     Destroyed {

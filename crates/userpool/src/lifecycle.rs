@@ -1,5 +1,6 @@
 //! Creating, importing, scrubbing, exporting and destroying a pool by name, together with its entry in the registry.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use poolwright_openzfs::{Config, Engine, Pool, ScanState, Spec};
 use crate::connection::{OnWait, ask_owner, engine_error};
 use crate::error::io;
 use crate::find;
-use crate::label::{FoundPool, State};
+use crate::label::{FoundPool, Label, State};
 use crate::registry::{self, Entry};
 use crate::{
     ConnectOptions, DatasetInfo, ENDING, Error, FindError, LockOwner, PoolConnection, PoolInfo, Request,
@@ -99,8 +100,8 @@ pub struct ImportedPool {
 /// `options.files` are ignored: the files are those of `found`.
 ///
 /// # Errors
-/// [`FindError::Destroyed`] unless `destroyed`; [`FindError::Incomplete`]; [`Error::OtherRegistered`] if the registry has
-/// another pool of this name; otherwise as [`PoolConnection::once`].
+/// [`FindError::Destroyed`] unless `destroyed`; [`FindError::Incomplete`]; [`FindError::Unnamed`]; [`Error::OtherRegistered`] if the
+/// registry has another pool of this name; otherwise as [`PoolConnection::once`].
 pub fn import(found: &FoundPool, destroyed: bool, options: ConnectOptions) -> Result<ImportedPool> {
     if found.state == State::Destroyed && !destroyed {
         let (pool, file) = (found.pool.clone(), found.files[0].clone());
@@ -110,7 +111,7 @@ pub fn import(found: &FoundPool, destroyed: bool, options: ConnectOptions) -> Re
         let (pool, missing) = (found.pool.clone(), found.missing_tops);
         return Err(FindError::Incomplete { pool, missing }.into());
     }
-    refuse_other_registered(&found.pool, &found.files)?;
+    refuse_other_registered(found)?;
     let options = ConnectOptions { files: found.files.clone(), ..options };
     let mut connection = PoolConnection::open(&found.pool, options)?;
     let datasets = connection.ask(&Request::List);
@@ -122,17 +123,38 @@ pub fn import(found: &FoundPool, destroyed: bool, options: ConnectOptions) -> Re
     Ok(imported)
 }
 
-/// Fails if the registry has a pool of this name in other files, at least one of which exists.
-fn refuse_other_registered(pool: &str, files: &[PathBuf]) -> Result<()> {
-    match registry::find(pool)? {
-        Some(entry)
-            if !entry.files.iter().any(|file| files.contains(file))
-                && entry.files.iter().any(|file| file.exists()) =>
-        {
-            Err(Error::OtherRegistered { pool: pool.to_owned(), files: entry.files })
-        }
-        _ => Ok(()),
+/// Fails if the registry has a pool of this name in other files, and one of these still holds a pool of this name: another one, a copy, or the
+/// rest of this one. If the pool's files were moved, there may be anything where they were.
+fn refuse_other_registered(found: &FoundPool) -> Result<()> {
+    let Some(entry) = registry::find(&found.pool)? else { return Ok(()) };
+    if entry.files.iter().any(|file| found.files.contains(file)) {
+        return Ok(());
     }
+    let places: Vec<_> = found.files.iter().filter_map(|file| file_id(file)).collect();
+    let mut unnamed = Vec::new();
+    for file in &entry.files {
+        if find::is_missing(file) || file_id(file).is_some_and(|id| places.contains(&id)) {
+            continue;
+        }
+        match Label::read(file) {
+            Ok(Some(label))
+                if label.pool_guid == found.guid && !found.guids.values().any(|of| *of == label.guid) =>
+            {
+                unnamed.push(file.clone());
+            }
+            Ok(label) if label.as_ref().is_none_or(|label| label.pool.as_ref() != Some(&found.pool)) => {}
+            _ => return Err(Error::OtherRegistered { pool: found.pool.clone(), files: entry.files }),
+        }
+    }
+    if unnamed.is_empty() {
+        return Ok(());
+    }
+    Err(FindError::Unnamed { pool: found.pool.clone(), files: unnamed }.into())
+}
+
+/// What distinguishes a file from all others, whatever its path is.
+fn file_id(file: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(file).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 /// Starts, stops or waits for a scrub, and registers the result of a finished one.

@@ -168,13 +168,8 @@ impl HiddenDir {
     /// as any file is synced, but a time only when its own file is: after a crash, the mount point would have the time of the import.
     fn set_times_durably(&self, times: FileTimes) -> Result<()> {
         let path = self.mountpoint.path();
-        let end = Instant::now() + FREE_TIME;
-        let mut set = self.mountpoint.set_times(times);
         // If the space has ended, that of removed files is free a few transaction groups later.
-        while set.as_ref().is_err_and(is_full) && Instant::now() < end {
-            std::thread::sleep(POLL);
-            set = self.mountpoint.set_times(times);
-        }
+        let set = retry_while_full(|| self.mountpoint.set_times(times));
         set.map_err(Error::host("set the times of", path))?;
         self.mountpoint.sync().map_err(Error::host("sync", path))
     }
@@ -305,12 +300,25 @@ impl HiddenDir {
     }
 }
 
+/// Tries something again, for a while, until there is space for it.
+fn retry_while_full<T>(mut attempt: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    let end = Instant::now() + FREE_TIME;
+    loop {
+        match attempt() {
+            Err(error) if is_full(&error) && Instant::now() < end => std::thread::sleep(POLL),
+            done => return done,
+        }
+    }
+}
+
 fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]
@@ -409,6 +417,21 @@ mod tests {
         new().remove().unwrap();
         assert!(!at(".hidden").exists() && at("other/other").exists());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_full_pool_and_a_full_quota_are_waited_for_and_other_errors_are_not() {
+        let attempts = |errors: &[Errno]| {
+            let mut made = 0;
+            let done = retry_while_full(|| {
+                made += 1;
+                errors.get(made - 1).map_or(Ok(()), |error| Err((*error).into()))
+            });
+            (made, done.is_ok())
+        };
+        assert_eq!(attempts(&[Errno::DQUOT, Errno::NOSPC]), (3, true));
+        assert_eq!(attempts(&[Errno::DQUOT, Errno::ROFS]), (2, false));
+        assert_eq!(attempts(&[Errno::ACCESS]), (1, false));
     }
 
     #[test]

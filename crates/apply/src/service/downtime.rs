@@ -24,9 +24,11 @@ const END_TIME: Duration = Duration::from_secs(20);
 /// How often processes are checked.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Before the guardian's scripts: a function that unmasks a unit, and starts what has failed to start it ([`restart_triggers`]).
-const UNMASK: &str = r#"unmask() {
-        systemctl unmask --runtime -- "$1"
+/// Before the guardian's scripts: a function that unmasks a unit, notes that, and starts what has failed to start it ([`restart_triggers`]).
+/// `$1` is the file of these notes, or nothing.
+const UNMASK: &str = r#"unmasked=$1; shift
+    unmask() {
+        systemctl unmask --runtime -- "$1" && [ -n "$unmasked" ] && printf '%s\n' "$1" >>"$unmasked"
         for trigger in $(systemctl show --property=TriggeredBy -- "$1" | sed -n 's/^TriggeredBy=//p'); do
             ! systemctl show --property=Result -- "$trigger" | grep -qx Result=resources || systemctl start -- "$trigger"
         done
@@ -34,7 +36,7 @@ const UNMASK: &str = r#"unmask() {
     "#;
 
 /// What the guardian runs if this process ends without having started the database: `$1` is the note, `$2` the unit or nothing, and the
-/// command follows. Without a stop command that was begun, there is nothing to do.
+/// command follows, all after the argument of [`UNMASK`]. Without a stop command that was begun, there is nothing to do.
 const START: &str = r#"[ -n "$seen" ] || exit 0
     note=$1 unit=$2; shift 2
     [ -z "$unit" ] || unmask "$unit"
@@ -59,13 +61,20 @@ pub struct Downtime {
     guardian: Option<Guardian>,
     lock: File,
     note: PathBuf,
+    unmask_note: Option<PathBuf>,
 }
 
 impl Downtime {
     /// `lock`: a lock that is held until the database was started, even if this process is killed. `note`: a file that is created when the
     /// database was started after that.
     pub fn new(lock: File, note: PathBuf) -> Downtime {
-        Downtime { result: StopResult::NotRun, guardian: None, lock, note }
+        Downtime { result: StopResult::NotRun, guardian: None, lock, note, unmask_note: None }
+    }
+
+    /// With a file that has the names of units that were unmasked after the process that had masked them was killed.
+    #[must_use]
+    pub fn with_unmask_note(self, note: PathBuf) -> Downtime {
+        Downtime { unmask_note: Some(note), ..self }
     }
 
     /// Whether the database was started after the process that had stopped it was killed. The note is removed.
@@ -73,19 +82,40 @@ impl Downtime {
         std::fs::remove_file(note).is_ok()
     }
 
-    /// Stops the database, and waits until nothing may write files of these mount points. From now on, the database is started even if this
-    /// process is killed. Ctrl-C does not end the command that stops the database: it could be started only after it has ended anyway.
+    /// The units in the file of [`Downtime::with_unmask_note`], which is removed.
+    pub fn take_unmask_note(note: &Path) -> Vec<String> {
+        let text = std::fs::read_to_string(note).unwrap_or_default();
+        let _ = std::fs::remove_file(note);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Stops the database, and waits until nothing may write files of these mount points: [`Downtime::stop_and_mask`] and
+    /// [`Downtime::wait_until_unused`].
     ///
     /// # Errors
-    /// [`Error::Service`] if the command fails; [`Error::Interrupted`]; [`Error::Refused`] if something keeps a file open.
+    /// As these.
     pub fn stop(
         &mut self,
         service: &Service,
         observer: &mut dyn RunObserver,
         roots: &[PathBuf],
     ) -> Result<()> {
+        self.stop_and_mask(service, observer)?;
+        self.wait_until_unused(service, observer, roots)
+    }
+
+    /// Stops the database if that is known how. From now on, the database is started even if this process is killed. Ctrl-C does not end the
+    /// command that stops the database: it could be started only after it has ended anyway. Returns the unit if there is one: it is masked.
+    ///
+    /// # Errors
+    /// [`Error::Service`] if the command fails; [`Error::Interrupted`].
+    pub fn stop_and_mask(
+        &mut self,
+        service: &Service,
+        observer: &mut dyn RunObserver,
+    ) -> Result<Option<String>> {
         observer.stage(Stage::Stop);
-        let Some(command) = service.stop_command() else { return super::check_unused(service, roots) };
+        let Some(command) = service.stop_command() else { return Ok(None) };
         observer.command(&command.to_string());
         self.guard(service)?;
         self.result = StopResult::Failed;
@@ -94,7 +124,22 @@ impl Downtime {
         if observer.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        mask(service, observer);
+        Ok(mask(service, observer))
+    }
+
+    /// Waits until nothing may write files of these mount points after the database was stopped.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]; [`Error::Refused`] if something keeps a file open.
+    pub fn wait_until_unused(
+        &self,
+        service: &Service,
+        observer: &dyn RunObserver,
+        roots: &[PathBuf],
+    ) -> Result<()> {
+        if !service.is_known() {
+            return super::check_unused(service, roots);
+        }
         let end = Instant::now() + EXIT_TIME;
         loop {
             let users = FileUsers::of(roots);
@@ -122,13 +167,15 @@ impl Downtime {
     fn start_guardian(&mut self, script: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<()> {
         let host = || Error::host("start", Path::new("/bin/sh"));
         let lock = self.lock.try_clone().map_err(host())?;
+        let note = self.unmask_note.clone().unwrap_or_default().into_os_string();
+        let arguments = [note].into_iter().chain(arguments);
         let guardian = Guardian::start_with(&format!("{UNMASK}{script}"), arguments, lock);
         self.guardian = Some(guardian.map_err(host())?);
         Ok(())
     }
 
     /// For a database that does not run: keeps systemd from starting its unit until this is dropped, [`Downtime::release`] is called, or this
-    /// process has ended. A unit that was masked before stays masked. Returns the unit if it was masked now.
+    /// process has ended without [`Downtime::leave_stopped`]. A unit that was masked before stays masked. Returns the unit if it was masked now.
     ///
     /// # Errors
     /// [`Error::Service`]; [`Error::Refused`] if systemd does not know the unit.
@@ -142,14 +189,12 @@ impl Downtime {
             return Ok(None);
         }
         self.start_guardian(r#"unmask "$1""#, [unit.into()])?;
-        mask(service, observer);
-        Ok(Some(unit.clone()))
+        Ok(mask(service, observer))
     }
 
-    /// Unmasks a unit that [`Downtime::keep_stopped`] of this run or of an interrupted one has masked. The unit is not started.
-    pub fn release(&mut self, unit: &str) {
+    /// Unmasks a unit that this run or an interrupted one has masked. The unit is not started.
+    pub fn release(&self, unit: &str) {
         unmask(unit);
-        self.leave_stopped();
     }
 
     fn run_stop(&mut self, command: &ServiceCommand, observer: &mut dyn RunObserver) -> Result<()> {
@@ -291,9 +336,9 @@ fn restart_triggers(unit: &str) {
 }
 
 /// Keeps a timer, a socket or another unit from starting the database meanwhile. Whatever starts it nevertheless is found before files are
-/// replaced.
-fn mask(service: &Service, observer: &mut dyn RunObserver) {
-    let Service::Unit(unit) = service else { return };
+/// replaced. Returns the unit, also if the mask has no effect: it is removed at the end.
+fn mask(service: &Service, observer: &mut dyn RunObserver) -> Option<String> {
+    let Service::Unit(unit) = service else { return None };
     let command = ServiceCommand::systemctl(&["mask", "--runtime"], unit);
     observer.command(&command.to_string());
     let masked = command.run(SYSTEMD_TIME, |_| {}, || {}).and_then(|_| UnitState::of(unit));
@@ -305,4 +350,5 @@ fn mask(service: &Service, observer: &mut dyn RunObserver) {
             observer.note(&format!("{unit} could not be masked: {error}; do not start it before the end"))
         }
     }
+    Some(unit.clone())
 }

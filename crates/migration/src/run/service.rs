@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use poolwright_apply::service;
+use poolwright_apply::service::{self, Service};
 use poolwright_host::mountinfo;
 use poolwright_host::writers::{Writer, find_writers, find_writers_of_mounts};
 
@@ -25,24 +25,41 @@ impl MigrationRun<'_> {
         // Before the command: after a crash, the database is started again.
         let is_stopped = self.state().is_stopped || (is_running && self.options.service.is_known());
         let phase = MigrationPhase::Stopped;
+        let mut masked_units = self.state().masked_units;
         // A unit that an interrupted run has masked, and that runs, was unmasked.
-        let masked = self.state().masked.filter(|_| !is_running);
-        self.enter(|state| MigrationState { phase, is_stopped, masked, ..state })?;
+        masked_units.retain(|unit| !(is_running && self.is_of_service(unit)));
+        self.enter(|state| MigrationState { phase, is_stopped, masked_units, ..state })?;
         if !is_running {
             self.keep_stopped()?;
             return Ok(None);
         }
-        self.downtime.stop(&self.options.service, self.observer, &roots)?;
+        let masked = self.downtime.stop_and_mask(&self.options.service, self.observer)?;
+        self.add_masked(masked)?;
+        self.downtime.wait_until_unused(&self.options.service, self.observer, &roots)?;
         Ok(Some(start))
     }
 
     /// Keeps systemd from starting a database that does not run until [`MigrationRun::start_if_stopped`], and refuses if anything may write its
     /// files.
     pub(super) fn keep_stopped(&mut self) -> Result<()> {
-        if let Some(unit) = self.downtime.keep_stopped(&self.options.service, self.observer)? {
-            self.enter(|state| MigrationState { masked: Some(unit), ..state })?;
-        }
+        let masked = self.downtime.keep_stopped(&self.options.service, self.observer)?;
+        self.add_masked(masked)?;
         self.check_unused()
+    }
+
+    /// Notes that a unit was masked: another run, which may not know the unit, has to unmask it.
+    fn add_masked(&mut self, unit: Option<String>) -> Result<()> {
+        let Some(unit) = unit else { return Ok(()) };
+        self.enter(|mut state| {
+            if !state.masked_units.contains(&unit) {
+                state.masked_units.push(unit);
+            }
+            state
+        })
+    }
+
+    fn is_of_service(&self, unit: &str) -> bool {
+        matches!(&self.options.service, Service::Unit(own) if own == unit)
     }
 
     /// Before the datasets are mounted where an interrupted run has unmounted them: refuses if the database runs, and keeps systemd from starting
@@ -65,17 +82,22 @@ impl MigrationRun<'_> {
         Ok(service::FileUsers::below(&others).check(service)?)
     }
 
-    /// Starts the database if this run or an interrupted one has stopped it. One that was not running can be started again.
+    /// Unmasks what this run or an interrupted one has masked, and starts the database if it has stopped it. One that was not running can be
+    /// started again.
     pub(super) fn start_if_stopped(&mut self) -> Result<()> {
-        let MigrationState { work, is_stopped, masked, .. } = self.state();
-        if let Some(unit) = masked {
-            self.downtime.release(&unit);
-            self.enter(|state| MigrationState { masked: None, ..state })?;
-        }
-        if is_stopped && self.downtime.start(&self.options.service, self.observer, &|| writers(&work))? {
+        let MigrationState { work, is_stopped, masked_units, .. } = self.state();
+        // The start of a unit unmasks it.
+        let others = masked_units.iter().filter(|unit| !(is_stopped && self.is_of_service(unit)));
+        others.for_each(|unit| self.downtime.release(unit));
+        if !is_stopped {
+            self.downtime.leave_stopped();
+        } else if self.downtime.start(&self.options.service, self.observer, &|| writers(&work))? {
             self.enter(|state| MigrationState { is_stopped: false, ..state })?;
         }
-        Ok(())
+        if masked_units.is_empty() {
+            return Ok(());
+        }
+        self.enter(|state| MigrationState { masked_units: Vec::new(), ..state })
     }
 
     /// Starts the database after an error, if the datasets are in their places, and says what holds.

@@ -5,6 +5,7 @@ pub mod backup;
 pub mod check;
 pub mod confirm;
 pub mod conversion;
+pub mod costs;
 pub mod dataset;
 pub mod estimate;
 pub mod generate;

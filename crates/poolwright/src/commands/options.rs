@@ -12,6 +12,7 @@ use poolwright_replay::settings::{self, PerRole};
 use poolwright_replay::{capture, child};
 use poolwright_trace::Reader;
 
+use super::costs::parse_costs;
 pub use crate::failure::Usage;
 use crate::failure::hint;
 use crate::scratch::{self, Scratch};
@@ -121,12 +122,6 @@ impl TrialOptions {
         Device::measure(&dir)
             .context(hint("name another directory with --device measured:DIR, or a profile such as nvme"))
     }
-}
-
-/// Reads the costs of work on the virtual clock from a file.
-fn parse_costs(path: &str) -> anyhow::Result<Costs> {
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", quoted(&path)))?;
-    serde_json::from_slice(&text).with_context(|| format!("invalid costs in {}", quoted(&path)))
 }
 
 /// The path by which a child process executes this program: the running file, even if it has been replaced since.
