@@ -38,7 +38,7 @@ pub const GRIDS: &[Grid] = &[
         roles: &["data", "index", "other"],
         recordsizes: &["4K", "8K", "16K", "32K", "64K", "128K", "256K", "512K", "1M"],
         large: LARGE,
-        compressions: &["off", "lz4", "zstd-1", "zstd-3", "gzip-6"],
+        compressions: &["off", "lz4", "zstd-1", "zstd-3"],
         refinements: REFINEMENTS,
     },
     Grid {
@@ -121,11 +121,27 @@ impl Candidates {
 
     /// Returns the record sizes, the one nearest to the size of the requests first.
     pub fn nearest_first(&self) -> Vec<String> {
-        let request = (self.request_bytes.max(1) as f64).log2();
-        let distance = |size: &String| (parse_size(size).unwrap_or(1) as f64).log2() - request;
         let mut all = self.recordsizes.clone();
-        all.sort_by(|a, b| distance(a).abs().total_cmp(&distance(b).abs()));
+        all.sort_by(|a, b| self.distance(a).total_cmp(&self.distance(b)));
         all
+    }
+
+    /// Returns the two record sizes between this one and that of the requests, or none if there are no two.
+    pub fn before(&self, size: &str) -> Vec<String> {
+        let Some(at) = self.recordsizes.iter().position(|other| other == size) else { return Vec::new() };
+        let two_at = |step: isize| -> Option<[&String; 2]> {
+            let of = |n: isize| self.recordsizes.get(at.checked_add_signed(step * n)?);
+            let two = [of(1)?, of(2)?];
+            let distances = [size, two[0], two[1]].map(|size| self.distance(size));
+            (distances[0] > distances[1] && distances[1] > distances[2]).then_some(two)
+        };
+        two_at(-1).or_else(|| two_at(1)).map_or_else(Vec::new, |two| two.map(String::clone).into())
+    }
+
+    /// The octaves between a record size and that of the requests.
+    fn distance(&self, size: &str) -> f64 {
+        let request = (self.request_bytes.max(1) as f64).log2();
+        ((parse_size(size).unwrap_or(1) as f64).log2() - request).abs()
     }
 
     /// Returns the next smaller and the next larger record size.
@@ -139,7 +155,7 @@ impl Candidates {
     /// Returns the number of trials that a search of them takes, confirmation included: it tries the codecs with two record sizes, and the
     /// neighbours of the best setting.
     pub fn trials(&self) -> usize {
-        self.recordsizes.len() + 2 * self.compressions.len() + self.refinements.len() + 8
+        self.recordsizes.len() + 2 * self.compressions.len() + self.refinements.len() + 4
     }
 }
 
@@ -194,6 +210,9 @@ mod tests {
         let candidates = grid("data").candidates(0, 16 << 10);
         assert_eq!(candidates.nearest_first()[..3], ["16K", "8K", "32K"]);
         assert_eq!(candidates.neighbours(16 << 10), ["8K", "32K"]);
+        assert_eq!(candidates.before("128K"), ["64K", "32K"]);
+        assert_eq!(candidates.before("4K"), ["8K", "16K"]);
+        assert!(candidates.before("32K").is_empty() && candidates.before("16K").is_empty());
         assert_eq!(candidates.neighbours(100_000), ["64K", "128K"]);
         assert_eq!(
             (candidates.neighbours(4 << 10), candidates.neighbours(1 << 20)),

@@ -41,7 +41,7 @@ const SLOWEST: f64 = 6.0;
 /// Wall seconds that a trial may take in addition: a busy machine delays its start.
 const GRACE_S: f64 = 30.0;
 /// A trial's pass ends when it has taken this many times as long as a whole trial of today's settings.
-const SLOW: f64 = 2.5;
+const SLOW: f64 = 1.6;
 
 /// The part of the recording that the trials of a race replay.
 #[derive(Clone, Copy, Debug, PartialEq)]

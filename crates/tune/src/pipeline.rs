@@ -301,7 +301,7 @@ impl Tuner<'_> {
         is_raced: bool,
     ) -> Result<Vec<EstimatedSpace>> {
         self.report_progress(format!("{name}: estimating space"));
-        let share = if is_raced { 0.04 } else { 0.01 };
+        let share = if is_raced { 0.02 } else { 0.01 };
         let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
         let (ashift, seed, stop) = (self.ashift, self.request.seed, &self.request.stop);
         match space::estimate(&files.paths, combinations, today, ashift, seed, limit, stop) {
@@ -320,7 +320,8 @@ impl Tuner<'_> {
         let run_bytes = if self.capture.rate < 1.0 { 0 } else { accesses::run_bytes(self.events_of(roles)) };
         let request_bytes = accesses::request_bytes(self.events_of(roles));
         let mut candidates = grid(&roles[0]).candidates(run_bytes, request_bytes);
-        candidates.refinements.extend(self.direct_io().refinement(self.events_of(roles), today));
+        // First, because it usually matters most.
+        candidates.refinements.splice(0..0, self.direct_io().refinement(self.events_of(roles), today));
         candidates
     }
 }

@@ -22,6 +22,8 @@ mod tests;
 pub(crate) const PAIRS: u32 = 2;
 /// Record sizes with which every codec is tried.
 const BASES: usize = 2;
+/// Record sizes beyond two in a row whose objective is worse than the best by this factor are not tried.
+const MUCH_WORSE: f64 = 1.2;
 /// A record size or codec replaces another one if it multiplies the objective by at most this factor.
 const BETTER: f64 = 0.995;
 /// A further property is recommended if it multiplies the objective by at most this factor.
@@ -270,14 +272,7 @@ struct Search<'s, 'r> {
 impl Search<'_, '_> {
     /// Returns the best setting, or `None` for today's.
     fn run(&mut self) -> Result<Option<usize>> {
-        let today = self.o.today.settings.clone();
-        let sizes: Vec<Settings> = self
-            .candidates
-            .nearest_first()
-            .iter()
-            .map(|size| with_property(&today, "recordsize", size))
-            .collect();
-        self.try_all(&sizes)?;
+        self.try_record_sizes()?;
         for base in self.best_record_sizes() {
             let base = self.settings(base).clone();
             self.try_all(&self.with_codecs(&base))?;
@@ -293,6 +288,35 @@ impl Search<'_, '_> {
             best = refined;
         }
         self.simplify(best)
+    }
+
+    /// Tries the record sizes with today's other settings, from the size of the requests on, in each direction until two in a row are
+    /// much worse than the best.
+    fn try_record_sizes(&mut self) -> Result<()> {
+        let today = self.o.today.settings.clone();
+        let mut left = self.candidates.nearest_first();
+        left.retain(|size| !same(&with_property(&today, "recordsize", size), &today));
+        while !left.is_empty() && self.o.ended != Ended::OutOfTime {
+            left.retain(|size| !self.is_beyond_bad_ones(size, &today));
+            let batch: Vec<String> = left.drain(..left.len().min(self.race.limits.side_by_side)).collect();
+            let all: Vec<Settings> =
+                batch.iter().map(|size| with_property(&today, "recordsize", size)).collect();
+            self.try_all(&all)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the two record sizes between this one and that of the requests are much worse than the best setting, or were left out.
+    fn is_beyond_bad_ones(&self, size: &str, today: &Settings) -> bool {
+        let before = self.candidates.before(size);
+        let best = (0..self.o.others.len()).map(|i| self.score(Some(i))).fold(1.0, f64::min);
+        let is_bad = |size: &String| {
+            let settings = with_property(today, "recordsize", size);
+            let known = if same(&settings, today) { Some(None) } else { self.o.find(&settings).map(Some) };
+            known
+                .map_or_else(|| self.is_beyond_bad_ones(size, today), |of| self.score(of) > MUCH_WORSE * best)
+        };
+        before.len() == 2 && before.iter().all(is_bad)
     }
 
     fn settings(&self, of: Option<usize>) -> &Settings {
