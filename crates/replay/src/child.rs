@@ -28,8 +28,8 @@ const RESERVE: u64 = 1 << 30;
 
 /// The largest number of trials that run at the same time.
 const MOST_SIDE_BY_SIDE: usize = 8;
-/// Memory that a trial on the engine needs beside its ARC, in bytes: dirty data, the trace and the program.
-const OVERHEAD: u64 = 1 << 30;
+/// Memory that a trial on the engine needs beside its ARC, in bytes: dirty data, compressed records (512M), the trace and the program.
+const OVERHEAD: u64 = 3 << 29;
 
 /// A trial's result, and its wall time.
 pub type Ended = (Result<Replay>, Duration);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use poolwright_host::quoted;
+use poolwright_openzfs::property::canonical;
 use poolwright_openzfs::{Config, Engine};
 use poolwright_replay::{Capture, SourceFiles, capture};
 use poolwright_trace::{Reader, Trace, stats};
@@ -74,7 +75,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         last_pairs: Vec::new(),
         scatter: Scatter::default(),
         calibration: None,
-        calibrated: None,
+        calibrated: Vec::new(),
         warnings,
         findings: Findings::default(),
         progress,
@@ -320,6 +321,13 @@ impl Tuner<'_> {
         let run_bytes = if self.capture.rate < 1.0 { 0 } else { accesses::run_bytes(self.events_of(roles)) };
         let request_bytes = accesses::request_bytes(self.events_of(roles));
         let mut candidates = grid(&roles[0]).candidates(run_bytes, request_bytes);
+        let current = self.current_of(&roles[0]);
+        let is_new = |refinement: &Settings| {
+            refinement.iter().any(|(name, value)| {
+                current.value(name).is_none_or(|today| canonical(name, &today) != canonical(name, value))
+            })
+        };
+        candidates.refinements.retain(is_new);
         // First, because it usually matters most.
         candidates.refinements.splice(0..0, self.direct_io().refinement(self.events_of(roles), today));
         candidates

@@ -273,11 +273,15 @@ impl Search<'_, '_> {
     /// Returns the best setting, or `None` for today's.
     fn run(&mut self) -> Result<Option<usize>> {
         self.try_record_sizes()?;
-        for base in self.best_record_sizes() {
-            let base = self.settings(base).clone();
+        let bases = self.best_record_sizes();
+        let mut best = None;
+        for base in bases {
+            // The codecs with a record size, beside the properties of the best setting so far.
+            let base = with_property(self.settings(best), "recordsize", &base);
             self.try_all(&self.with_codecs(&base))?;
+            let found = self.best_of(best);
+            best = self.refine(found)?;
         }
-        let mut best = self.best_of(None);
         for _ in 0..ROUNDS {
             let climbed = self.climb(best)?;
             let refined = self.refine(climbed)?;
@@ -364,13 +368,15 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// Returns the settings with the best record sizes, today's among them.
-    fn best_record_sizes(&self) -> Vec<Option<usize>> {
+    /// Returns the best record sizes, the best first; today's can be among them.
+    fn best_record_sizes(&self) -> Vec<String> {
         let mut all: Vec<Option<usize>> =
             std::iter::once(None).chain((0..self.o.others.len()).map(Some)).collect();
         all.sort_by(|a, b| self.score(*a).total_cmp(&self.score(*b)));
-        all.truncate(BASES);
-        all
+        let spelled = |of: &Option<usize>| {
+            self.settings(*of).get("recordsize").cloned().unwrap_or_else(|| "128K".into())
+        };
+        all.iter().take(BASES).map(spelled).collect()
     }
 
     fn with_codecs(&self, base: &Settings) -> Vec<Settings> {

@@ -70,12 +70,6 @@ impl Tuner<'_> {
         })
     }
 
-    /// Runs one trial, and stops it after `limit`.
-    fn trial(&mut self, spec: &Spec, limit: Duration) -> Result<Replay> {
-        let ended = self.trials(std::slice::from_ref(spec), limit).pop();
-        Ok(ended.expect("a trial ends").0?)
-    }
-
     /// Runs trials at the same time, and stops each one after `limit`. A failure adds a warning.
     fn trials(&mut self, specs: &[Spec], limit: Duration) -> Vec<child::Ended> {
         let stop = Arc::clone(&self.request.stop);
@@ -117,7 +111,7 @@ impl Tuner<'_> {
         all
     }
 
-    /// Runs one short trial of today's settings, which shows how long trials take.
+    /// Runs short trials of today's settings, as many at the same time as later ones. They show how long trials take.
     pub(crate) fn calibrate(&mut self) -> Result<()> {
         self.report_progress("measuring how long a trial takes");
         let seconds = CALIBRATION_S.min(self.replayable());
@@ -125,11 +119,15 @@ impl Tuner<'_> {
         let began = Instant::now();
         // Its expected duration is not known yet; a trial that takes twice the budget leaves no time for
         // others.
-        let replay = self.trial(&spec, CALIBRATION_LIMIT.max(2 * self.request.budget))?;
+        let limit = CALIBRATION_LIMIT.max(2 * self.request.budget);
+        let ended = self.trials(&vec![spec; self.request.side_by_side], limit);
+        let replays: Vec<Replay> = ended.into_iter().map(|(result, _)| Ok(result?)).collect::<Result<_>>()?;
         let whole = began.elapsed().as_secs_f64();
-        self.warnings.extend(replay.work_rate.and_then(fast_recording_warning));
-        self.calibration = Some(Calibration::of(&replay, seconds, whole));
-        self.calibrated = Some(metrics(&replay));
+        let slowest =
+            replays.iter().max_by(|a, b| a.wall_seconds.total_cmp(&b.wall_seconds)).expect("a trial ends");
+        self.warnings.extend(slowest.work_rate.and_then(fast_recording_warning));
+        self.calibration = Some(Calibration::of(slowest, seconds, whole));
+        self.calibrated = replays.iter().map(metrics).collect();
         Ok(())
     }
 
@@ -165,7 +163,7 @@ impl Tuner<'_> {
         let mut reference = Runner::new(today.clone());
         // The calibration is a trial of today's settings for all roles.
         if fit.seconds == calibration.seconds && self.chosen.is_empty() {
-            reference.trials.extend(self.calibrated.take());
+            reference.trials.append(&mut self.calibrated);
         }
         let others = self.settings_so_far();
         let (side_by_side, criteria) = (self.request.side_by_side, self.request.criteria());

@@ -109,8 +109,8 @@ pub(crate) struct Tuner<'a> {
     /// The scatter between trials of one setting in that race.
     pub scatter: Scatter,
     pub calibration: Option<Calibration>,
-    /// The metrics of the calibration trial, until a race takes them.
-    pub calibrated: Option<Metrics>,
+    /// The metrics of the calibration trials, until a race takes them.
+    pub calibrated: Vec<Metrics>,
     pub warnings: Vec<String>,
     pub findings: Findings,
     pub progress: &'a mut dyn FnMut(&Progress),
