@@ -31,8 +31,10 @@ fn open(
     if let Some(mib) = vdev_mib {
         spec.groups[0].files[0].1 = mib << 20;
     }
-    let settings: Settings =
-        [("recordsize".into(), recordsize.into()), ("compression".into(), "lz4".into())].into();
+    // The jobs read with O_DIRECT past the kernel's page cache, and from the ARC.
+    let settings: Settings = [("recordsize", recordsize), ("compression", "lz4"), ("direct", "disabled")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
     let pool = Pool::create(engine, &spec)?;
     let dataset = pool.create_dataset("d", &settings)?;
     Ok((pool, dataset))
