@@ -22,7 +22,9 @@ VM=$POOLWRIGHT_ROOT/target/vm
 DISK=''
 SECONDS_MAX=900
 MEMORY=2048
-AFTER_RESET=(-no-reboot)
+REBOOT=no
+# Seconds after which a reset that has not ended the machine has failed.
+RESET_SECONDS=60
 VIRTUAL_TIME=no
 PROCESSORS=(-smp 2 -cpu max)
 
@@ -32,7 +34,7 @@ parse_arguments() {
             --disk) DISK=${2:?}; shift ;;
             --seconds) SECONDS_MAX=${2:?}; shift ;;
             --memory) MEMORY=${2:?}; shift ;;
-            --reboot) AFTER_RESET=() ;;
+            --reboot) REBOOT=yes ;;
             --virtual-time) VIRTUAL_TIME=yes ;;
             -h | --help) usage_from "$0"; exit 0 ;;
             -*) die 2 "unknown argument '$1'; see --help" ;;
@@ -70,10 +72,36 @@ start() {
     [ -z "$DISK" ] || disk=(-drive "if=none,id=disk,file=$DISK,format=raw,cache=unsafe,discard=unmap" -device "virtio-blk-pci,drive=disk")
     rm -f "$RUN/control"
     LD_LIBRARY_PATH=$libraries timeout -k 5 "$2" "$(host_program qemu-system-x86_64)" "${firmware[@]}" -accel "$1" "${PROCESSORS[@]}" \
-        -machine q35 -m "$MEMORY" -nodefaults -no-user-config -display none ${AFTER_RESET[@]+"${AFTER_RESET[@]}"} \
+        -machine q35 -m "$MEMORY" -nodefaults -no-user-config -display none -no-reboot -pidfile "$RUN/pid" \
         -kernel "$(echo "$VM"/kernel/boot/vmlinuz-*)" -initrd "$RUN/image" \
         -append "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off no_timer_check tsc=reliable" \
         -serial stdio -serial "file:$RUN/control" ${disk[@]+"${disk[@]}"} </dev/null | sed -u 's/\r//g'
+}
+
+# end_failed_reset FILE: ends the machine if its console, FILE, says that it resets and nothing follows. The reset of an emulated machine
+# sometimes hangs. Killing it leaves the disk as a reset does.
+end_failed_reset() {
+    while sleep 5 && [ -e "$1" ]; do
+        if tail -n 1 "$1" | grep -q 'sysrq: Resetting' && [ $(($(date +%s) - $(stat -c %Y "$1"))) -gt $RESET_SECONDS ]; then
+            say "the reset of the machine has failed; it is killed" >&2
+            kill -9 "$(cat "$RUN/pid")"
+        fi
+    done
+}
+
+# boot ACCELERATION: runs the guest; with --reboot, again after each reset, which ends the machine, until the guest reports a status.
+boot() {
+    local until=$((SECONDS + SECONDS_MAX)) status watcher
+    while :; do
+        status=0
+        : >"$RUN/console"
+        end_failed_reset "$RUN/console" &
+        watcher=$!
+        start "$1" $((until > SECONDS ? until - SECONDS : 1)) | tee "$RUN/console" || status=$?
+        kill $watcher
+        wait $watcher 2>/dev/null || true
+        if [ $status -eq 124 ] || [ $REBOOT = no ] || [ -n "$(status_of_guest)" ]; then return $status; fi
+    done
 }
 
 status_of_guest() { tr -d '\r' <"$RUN/control" 2>/dev/null | sed -n 's/^status //p' | tail -n 1; }
@@ -115,7 +143,7 @@ main() {
         accelerated=$(acceleration)
     fi
     write_image
-    start "$accelerated" "$SECONDS_MAX" || status=$?
+    boot "$accelerated" || status=$?
     of_guest=$(status_of_guest || true)
     [ "$status" -ne 124 ] || die 124 "the guest exceeded its time limit of $SECONDS_MAX s"
     exit "${of_guest:-125}"
