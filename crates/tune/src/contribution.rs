@@ -36,7 +36,7 @@ fn effect(
     metrics: &[&str],
     observations: &Observations,
 ) -> PropertyEffect {
-    let pairs = from.map_or_else(Vec::new, |from| pairs(property, from, to, observations));
+    let pairs = pairs(property, from, to, observations);
     let one = |metric: &&str| {
         let differences: Vec<Difference> =
             pairs.iter().filter_map(|(a, b)| observations.difference(metric, a, b)).collect();
@@ -51,21 +51,23 @@ fn effect(
     }
 }
 
+/// Returns the tried settings with today's value of a property, `None` if today's settings do not have it, each with the tried setting
+/// that has the value `to` instead.
 fn pairs<'a>(
     property: &str,
-    from: &str,
+    from: Option<&String>,
     to: &str,
     observations: &'a Observations,
 ) -> Vec<(&'a Tried, &'a Tried)> {
-    let has = |t: &Tried, value: &str| t.settings.get(property) == Some(&canonical(property, value));
+    let from = from.map(|value| canonical(property, value));
+    let has_from = |t: &Tried| t.settings.get(property) == from.as_ref();
     let partner = |t: &'a Tried| {
         let mut other = t.settings.clone();
         other.insert(property.to_owned(), to.to_owned());
         let other = spelled(&other);
         observations.tried.iter().find(|o| o.settings == other)
     };
-    let first = observations.tried.iter().filter(|t| has(t, from));
-    first.filter_map(|t| Some((t, partner(t)?))).collect()
+    observations.tried.iter().filter(|t| has_from(t)).filter_map(|t| Some((t, partner(t)?))).collect()
 }
 
 /// Returns the mean of several differences, each weighted by its inverse variance. The differences share no
@@ -114,6 +116,22 @@ mod tests {
         assert!((small.metrics["work_rate"].change - 1.0).abs() < 0.03, "{small:?}");
         assert_eq!(small.metrics["work_rate"].verdict, GainVerdict::Better);
         assert_eq!(small.metrics["allocated_bytes"].change, 0.0);
+    }
+
+    #[test]
+    fn a_property_that_todays_settings_do_not_have_has_an_effect() {
+        const DIRECT: &[(&str, &str)] = &[("recordsize", "16K"), ("direct", "disabled")];
+        let found = of(
+            &[
+                (&[], &[(1.0, 100.0, 90.0), (1.01, 100.0, 90.0)]),
+                (SMALL, &[(2.0, 100.0, 30.0)]),
+                (DIRECT, &[(3.0, 100.0, 30.0)]),
+            ],
+            DIRECT,
+        );
+        let direct = &found.effects["direct"];
+        assert_eq!((direct.from.as_deref(), direct.pairs), (None, 1));
+        assert!((direct.metrics["work_rate"].change - 0.5).abs() < 0.03, "{direct:?}");
     }
 
     #[test]
