@@ -173,10 +173,10 @@ fn interval(effect: &MeasuredChange) -> String {
 }
 
 fn advice(section: &mut Section, plan: &Plan) {
-    section.paragraph(&format!(
+    section.paragraph(
         "Published rules, compared with today's settings of this database, as trials show them. `tune --check-advice` tries those that \
          the search has not tried.",
-    ));
+    );
     section.table(&advice_table(&plan.advice, true));
     let mut lines: Vec<String> = Vec::new();
     for a in &plan.advice {
