@@ -218,39 +218,47 @@ impl Race<'_> {
 
     /// Runs one trial of each of these settings: today's (`None`) or others.
     fn run_all(&mut self, o: &mut Outcome, of: &[Option<usize>]) -> Result<()> {
-        for batch in of.chunks(self.limits.side_by_side) {
-            let settings = |of: &Option<usize>| of.map_or(&o.today, |i| &o.others[i]).settings.clone();
-            let settings: Vec<Settings> = batch.iter().map(settings).collect();
-            for (of, (result, took)) in batch.iter().zip((self.run)(&settings)) {
-                o.trials += 1;
-                let runner = of.map_or(&mut o.today, |i| &mut o.others[i]);
-                match result {
-                    Ok(replay) => runner.trials.push(metrics(&replay)),
-                    Err(error) if error.ends_the_run() => return Err(error.into()),
-                    Err(error) => runner.failures.push(error.to_string()),
-                }
-                runner.longest = runner.longest.max(took);
+        let settings = |of: &Option<usize>| of.map_or(&o.today, |i| &o.others[i]).settings.clone();
+        let settings: Vec<Settings> = of.iter().map(settings).collect();
+        for (of, (result, took)) in of.iter().zip(self.in_batches(o, &settings)?) {
+            let runner = of.map_or(&mut o.today, |i| &mut o.others[i]);
+            match result {
+                Ok(metrics) => runner.trials.push(metrics),
+                Err(why) => runner.failures.push(why),
             }
+            runner.longest = runner.longest.max(took);
         }
         Ok(())
     }
 
-    /// Runs fresh trials of today's settings and of the best, so that the trials that chose the best do not judge it. The scatter is
-    /// that of all trials, because a few alone estimate it poorly.
+    /// Runs one trial of each of these settings. Returns the metrics, or why there are none, and the wall time of each.
+    fn in_batches(
+        &mut self,
+        o: &mut Outcome,
+        settings: &[Settings],
+    ) -> Result<Vec<(std::result::Result<Metrics, String>, Duration)>> {
+        let mut all = Vec::new();
+        for batch in settings.chunks(self.limits.side_by_side) {
+            for (result, took) in (self.run)(batch) {
+                o.trials += 1;
+                all.push(match result {
+                    Ok(replay) => (Ok(metrics(&replay)), took),
+                    Err(error) if error.ends_the_run() => return Err(error.into()),
+                    Err(error) => (Err(error.to_string()), took),
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Runs fresh trials of today's settings and of the best, so that the trials that chose the best do not judge it. The interval uses the
+    /// scatter of all trials of the race: these four alone would make it too wide.
     fn confirm(&mut self, o: &mut Outcome, best: usize) -> Result<()> {
         let pair = [o.today.settings.clone(), o.others[best].settings.clone()];
         let all: Vec<Settings> = pair.iter().cycle().take(2 * PAIRS as usize).cloned().collect();
-        let mut fresh = Vec::new();
-        for batch in all.chunks(self.limits.side_by_side) {
-            for (result, _) in (self.run)(batch) {
-                o.trials += 1;
-                match result {
-                    Ok(replay) => fresh.push(Some(metrics(&replay))),
-                    Err(error) if error.ends_the_run() => return Err(error.into()),
-                    Err(_) => fresh.push(None), // the function that runs the trial has added a warning
-                }
-            }
-        }
+        // The function that runs the trials has added a warning for each failure.
+        let fresh: Vec<Option<Metrics>> =
+            self.in_batches(o, &all)?.into_iter().map(|(result, _)| result.ok()).collect();
         let complete = |pair: &[Option<Metrics>]| Some((pair.first()?.clone()?, pair.get(1)?.clone()?));
         o.pairs = fresh.chunks(2).filter_map(complete).collect();
         let scores: Vec<(f64, f64)> =
@@ -284,12 +292,10 @@ impl Search<'_, '_> {
         }
         for _ in 0..ROUNDS {
             let climbed = self.climb(best)?;
-            let refined = self.refine(climbed)?;
-            if refined == best || self.o.ended == Ended::OutOfTime {
-                best = refined;
+            let before = std::mem::replace(&mut best, self.refine(climbed)?);
+            if best == before || self.o.ended == Ended::OutOfTime {
                 break;
             }
-            best = refined;
         }
         self.simplify(best)
     }

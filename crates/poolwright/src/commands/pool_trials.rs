@@ -91,7 +91,7 @@ fn check_pool(commands: &ZfsCommands, dataset: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The properties that a trial's datasets must not inherit from the scratch dataset, with OpenZFS's defaults; the database's values
+/// The properties that a trial's datasets must not inherit from the scratch dataset, with OpenZFS's defaults. The settings of a trial
 /// replace them.
 pub fn properties() -> Settings {
     let mut all = property::defaults();
