@@ -5,7 +5,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{END, extent, free, oracle_bytes, read, save_trace};
-use poolwright_mrc::input::{self, Format, Input, Select, Skipped, Unit};
+use poolwright_mrc::input::{self, Direct, Format, Input, Select, Skipped, Unit};
 use poolwright_mrc::{Error, Extent, Kind};
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Flags, Op};
@@ -70,7 +70,7 @@ fn invalid_lis_lines_are_counted_and_malformed_ones_have_a_position() {
     let odd = "1 0 0 1\n1 4194305 0 2\n99999999999999999999999 1 0 3\n2251799813685248 1 0 4\n5 1 0 5\n";
     let mut input = open(&dir.file("odd.lis", odd.as_bytes()));
     assert_eq!(read(&mut *input).unwrap(), [extent(0, 0, 2560, 512)]);
-    let skipped = Skipped { zero_length: 1, too_long: 1, too_far: 2, unsorted: 0 };
+    let skipped = Skipped { zero_length: 1, too_long: 1, too_far: 2, ..Skipped::default() };
     assert_eq!(input.skipped(), skipped);
     assert_eq!(skipped.counts().len(), 3);
 
@@ -118,7 +118,7 @@ fn invalid_oracle_records_are_counted() {
     let mut input = open(&path);
     let times: Vec<_> = read(&mut *input).unwrap().iter().map(|p| (p.t_ns, p.offset)).collect();
     assert_eq!(times, [(0, 3), (0, 4), (1_000_000_000, 5)]);
-    assert_eq!(input.skipped(), Skipped { zero_length: 1, too_long: 1, unsorted: 1, too_far: 0 });
+    assert_eq!(input.skipped(), Skipped { zero_length: 1, too_long: 1, unsorted: 1, ..Skipped::default() });
     // More than one chunk without a valid request is not the end.
     let mut many = vec![(1, 9, 0, -1); 70_000];
     many.push((1, 9, 1, -1));
@@ -257,7 +257,11 @@ fn files_are_selected_by_role_and_path() {
     let events: Vec<_> = (0..3).map(|file| common::event(1, Op::Read, file, 0, 512)).collect();
     save_trace(&path, &files, &events);
     let seen = |roles: &[Role], paths: &[&str]| {
-        let select = Select { roles: roles.to_vec(), paths: paths.iter().map(PathBuf::from).collect() };
+        let select = Select {
+            roles: roles.to_vec(),
+            paths: paths.iter().map(PathBuf::from).collect(),
+            ..Select::default()
+        };
         let mut input = input::open(&path, None, &select)?;
         let extents = read(&mut *input)?.into_iter().filter(|extent| extent.kind == Kind::Read);
         Ok::<_, Error>(extents.map(|extent| extent.file).collect::<Vec<_>>())
@@ -269,8 +273,30 @@ fn files_are_selected_by_role_and_path() {
     let none = seen(&[Role::Temp], &[]).unwrap_err().to_string();
     assert!(none.contains("none of its 3 files") && none.contains("roles: data, wal"), "{none}");
     let lis = dir.file("t.lis", LIS.as_bytes());
-    let select = Select { roles: vec![Role::Data], paths: Vec::new() };
+    let select = Select { roles: vec![Role::Data], ..Select::default() };
     assert!(input::open(&lis, None, &select).is_err());
+}
+
+#[test]
+fn direct_reads_bypass_the_cache() {
+    let dir = Dir::new();
+    let path = dir.0.path().join("t.parquet");
+    let mut events: Vec<_> = (0..4).map(|n| common::event(n, Op::Read, 0, n * 4096, 4096)).collect();
+    for event in &mut events[1..] {
+        event.flags = Flags::DIRECT;
+    }
+    (events[2].len, events[3].op) = (512, Op::Write);
+    save_trace(&path, &[("/db/a.ibd", "data", 0)], &events);
+    let seen = |direct| {
+        let mut input = input::open(&path, None, &Select { direct, ..Select::default() }).unwrap();
+        let extents = read(&mut *input).unwrap();
+        let used =
+            extents.iter().filter(|extent| extent.kind != Kind::Free).map(|extent| extent.offset / 4096);
+        (used.collect::<Vec<_>>(), input.skipped().direct)
+    };
+    assert_eq!(seen(Direct::Disabled), (vec![0, 1, 2, 3], 0));
+    assert_eq!(seen(Direct::Standard), (vec![0, 2, 3], 1));
+    assert_eq!(seen(Direct::Always), (vec![2, 3], 2));
 }
 
 /// If the recorder did not know a role, it follows from the use of the file, as in `trace show`.
@@ -285,7 +311,7 @@ fn an_unknown_role_follows_from_the_use() {
         events.push(common::event(2 * n + 1, Op::Fdatasync, 1, 0, 0));
     }
     save_trace(&path, &[("/x/one", "", 409_600), ("/x/two", "", 0)], &events);
-    let select = Select { roles: vec![Role::Wal], paths: Vec::new() };
+    let select = Select { roles: vec![Role::Wal], ..Select::default() };
     let mut input = input::open(&path, None, &select).unwrap();
     assert!(read(&mut *input).unwrap().iter().all(|extent| extent.file == 1));
 }

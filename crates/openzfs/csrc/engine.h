@@ -17,6 +17,7 @@ typedef struct pw_costs {
 	uint64_t switch_ns;		/* a processor's switch to another thread */
 	uint64_t copy_ps;		/* picoseconds for a byte that is copied from or to the application */
 	uint64_t checksum_ps;		/* picoseconds for a byte of a checksum */
+	uint64_t codec_permille;	/* of the time that a codec is measured to take on this machine */
 } pw_costs_t;
 
 /* What a codec costs for a record. */

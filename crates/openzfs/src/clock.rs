@@ -38,6 +38,9 @@ pub struct Costs {
     pub copy_ps: u64,
     /// A byte of a checksum, in picoseconds.
     pub checksum_ps: u64,
+    /// The time of a codec on the simulated machine for 1000 that it is measured to take on this one.
+    #[serde(default = "equal", skip_serializing_if = "is_equal")]
+    pub codec_permille: u64,
     /// Codecs. One that is missing is measured while it runs, after [`Costs::measure_codecs`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub codecs: Vec<CodecCost>,
@@ -60,6 +63,15 @@ pub struct CodecCost {
     pub ns: u64,
 }
 
+/// The default of [`Costs::codec_permille`]: the simulated machine is as fast as this one.
+fn equal() -> u64 {
+    1000
+}
+
+fn is_equal(permille: &u64) -> bool {
+    *permille == equal()
+}
+
 impl VirtualClock {
     /// A clock of `processors` processors; at least one.
     pub fn of(processors: u32, seed: u64, costs: Costs) -> VirtualClock {
@@ -70,7 +82,29 @@ impl VirtualClock {
 impl Costs {
     /// The costs of the machine of `docs/method.md` ("The clock"), without those of codecs.
     pub fn reference() -> Costs {
-        Costs { call_ns: 40, switch_ns: 6000, copy_ps: 100, checksum_ps: 200, codecs: Vec::new() }
+        let codec_permille = equal();
+        Costs {
+            call_ns: 40,
+            switch_ns: 6000,
+            copy_ps: 100,
+            checksum_ps: 200,
+            codec_permille,
+            codecs: Vec::new(),
+        }
+    }
+
+    /// The costs of a machine that takes `times_reference` as long as that one, and `times_this` as long as this machine for codecs.
+    pub fn scaled(times_reference: f64, times_this: f64) -> Costs {
+        let reference = Costs::reference();
+        let scaled = |cost: u64| (cost as f64 * times_reference).round() as u64;
+        Costs {
+            call_ns: scaled(reference.call_ns),
+            switch_ns: scaled(reference.switch_ns),
+            copy_ps: scaled(reference.copy_ps),
+            checksum_ps: scaled(reference.checksum_ps),
+            codec_permille: (equal() as f64 * times_this).round() as u64,
+            codecs: Vec::new(),
+        }
     }
 
     /// Passes the codecs' costs to the engine, before it starts, and returns the other costs.
@@ -84,8 +118,8 @@ impl Costs {
             // SAFETY: the callee copies the struct; no other thread of the engine runs yet.
             check("setting the cost of", "a codec", unsafe { ffi::pw_cost_set_codec(&raw) })?;
         }
-        let &Costs { call_ns, switch_ns, copy_ps, checksum_ps, codecs: _ } = self;
-        Ok(ffi::pw_costs { call_ns, switch_ns, copy_ps, checksum_ps })
+        let &Costs { call_ns, switch_ns, copy_ps, checksum_ps, codec_permille, codecs: _ } = self;
+        Ok(ffi::pw_costs { call_ns, switch_ns, copy_ps, checksum_ps, codec_permille })
     }
 
     /// From now on, codecs whose costs are not known are measured. Until then, they cost nothing.

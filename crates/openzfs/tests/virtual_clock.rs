@@ -25,7 +25,8 @@ fn start(processors: u32) -> Engine {
         ns: 2000 + u64::from(n) * 10,
     };
     let codecs = (0..48).map(codec).collect();
-    let costs = Costs { call_ns: 50, switch_ns: 3000, copy_ps: 100, checksum_ps: 200, codecs };
+    let costs =
+        Costs { call_ns: 50, switch_ns: 3000, copy_ps: 100, checksum_ps: 200, codecs, ..Costs::reference() };
     let clock = Some(VirtualClock { processors, seed: 7, costs });
     let engine = Engine::start(&Config { arc_bytes: 64 << 20, clock, ..Config::default() }).unwrap();
     assert!(clock::is_virtual());

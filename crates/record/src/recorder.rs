@@ -11,7 +11,7 @@ use poolwright_host::cpu::HostCpu;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::{kernel, process};
 use poolwright_trace::layout::{self, Layout};
-use poolwright_trace::{Meta, Writer};
+use poolwright_trace::{Meta, Processor, Writer};
 
 use crate::cpu::CpuSampler;
 use crate::error::{Error, Result};
@@ -148,7 +148,10 @@ impl Recorder {
     ///
     /// Returns an error if the subject does not exist, the trace cannot be created, or BPF is not permitted.
     pub fn start(subject: Subject, options: &Options) -> Result<Recorder> {
-        let create = |meta| Ok(Sink::trace(Writer::create(&options.out, meta)?));
+        let create = |meta| {
+            let meta = Meta { processor: Processor::measure(), ..meta };
+            Ok(Sink::trace(Writer::create(&options.out, meta)?))
+        };
         Recorder::start_into(subject, options.ring_bytes, create)
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::path_text;
+use crate::{Processor, path_text};
 
 /// The kind of an operation on a file. [`Op::name`] returns its spelling in the trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -157,6 +157,9 @@ impl Gap {
     }
 }
 
+/// The alignment in bytes of offsets and lengths that direct I/O of OpenZFS needs, a page of Linux on most machines.
+const PAGE: u64 = 4096;
+
 /// The maximum number of bytes that one call moves, rounded up. Linux's `MAX_RW_COUNT` is one page less.
 pub const LONGEST_CALL: u64 = 1 << 31;
 
@@ -165,6 +168,11 @@ impl Event {
     /// no data.
     pub fn moves_bytes(&self) -> bool {
         matches!(self.op, Op::Read | Op::Write) || (self.op == Op::Map && self.dur_ns == 0)
+    }
+
+    /// Whether the operation bypasses OpenZFS's ARC since 2.3 if direct I/O is requested for it.
+    pub fn is_page_aligned(&self) -> bool {
+        (self.offset | self.len).is_multiple_of(PAGE)
     }
 }
 
@@ -247,6 +255,9 @@ pub struct Meta {
     /// The number of CPUs of the machine; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cores: u32,
+    /// The machine's processor; `None` if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<Processor>,
     /// CPU time in each second of the recording, in order; empty if it was not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu: Vec<CpuSecond>,

@@ -6,8 +6,6 @@ use poolwright_trace::{Event, Flags, Op};
 
 use crate::current::Current;
 
-/// The alignment that direct I/O needs.
-const PAGE: u64 = 4096;
 /// Below this share of a role's reads, the plan does not mention direct I/O.
 const NOTABLE: f64 = 0.05;
 /// The record sizes for which the plan states what direct reads cost.
@@ -17,7 +15,7 @@ const RECORDSIZES: [u64; 6] = [8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10,
 pub(crate) fn is_past_arc(event: &Event, settings: &Settings) -> bool {
     let property = settings.get("direct").map_or("standard", String::as_str);
     let asked = event.flags.contains(Flags::DIRECT) || property == "always";
-    asked && property != "disabled" && (event.offset | event.len).is_multiple_of(PAGE)
+    asked && property != "disabled" && event.is_page_aligned()
 }
 
 /// How OpenZFS treats `O_DIRECT` where the database's files are, or will be.

@@ -107,6 +107,11 @@ impl Follow {
         }
         let end = &mut self.files[event.file as usize].end;
         *end = (*end).max(event.offset + event.len);
+        // A page fault reads through the ARC, whatever `direct` is.
+        if event.op == Op::Read && self.select.direct.bypasses(event) {
+            self.skipped.direct += 1;
+            return;
+        }
         extents.push(self.extent(event, kind));
     }
 

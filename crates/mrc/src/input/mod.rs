@@ -10,9 +10,9 @@ mod trace;
 
 use std::path::{Path, PathBuf};
 
-use poolwright_trace::Encoding;
 use poolwright_trace::import::IMPORTERS;
 use poolwright_trace::layout::Role;
+use poolwright_trace::{Encoding, Event, Flags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -105,13 +105,43 @@ impl Format {
     }
 }
 
-/// The files of a trace that are used; all by default.
+/// The property `direct`, for the reads of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direct {
+    /// Page-aligned reads with `O_DIRECT` bypass the cache.
+    Standard,
+    /// All page-aligned reads bypass the cache.
+    Always,
+    /// No read bypasses the cache, as before OpenZFS 2.3.
+    #[default]
+    Disabled,
+}
+
+impl Direct {
+    /// Every value with its name.
+    pub const ALL: [(Direct, &str); 3] =
+        [(Direct::Standard, "standard"), (Direct::Always, "always"), (Direct::Disabled, "disabled")];
+
+    /// Whether a read bypasses the cache.
+    fn bypasses(self, read: &Event) -> bool {
+        let requested = match self {
+            Direct::Standard => read.flags.contains(Flags::DIRECT),
+            Direct::Always => true,
+            Direct::Disabled => false,
+        };
+        requested && read.is_page_aligned()
+    }
+}
+
+/// The files and operations of a trace that are used; all by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Select {
     /// Only files of these roles; empty for all.
     pub roles: Vec<Role>,
     /// Only these files, or files below these directories; empty for all.
     pub paths: Vec<PathBuf>,
+    /// Reads that bypass the cache are left out, and counted as [`Skipped::direct`].
+    pub direct: Direct,
 }
 
 impl Select {
@@ -192,6 +222,9 @@ pub struct Skipped {
     pub too_far: u64,
     /// Skipped: longer than [`LONGEST`].
     pub too_long: u64,
+    /// Skipped: reads that bypass the cache ([`Direct`]).
+    #[serde(default)]
+    pub direct: u64,
     /// Used in the order of the trace, with the time of the event before: their own time is earlier.
     pub unsorted: u64,
 }
@@ -203,6 +236,10 @@ impl Skipped {
             (self.zero_length, "of zero length skipped"),
             (self.too_far, "past the largest offset (2^60, or 2^40 records) skipped"),
             (self.too_long, "longer than 2 GiB skipped"),
+            (
+                self.direct,
+                "are reads with direct I/O, which bypass the cache, and are not part of the curves",
+            ),
             (self.unsorted, "out of time order, used in the order of the trace"),
         ];
         all.into_iter().filter(|(count, _)| *count > 0).collect()
@@ -214,6 +251,7 @@ impl std::ops::AddAssign for Skipped {
         self.zero_length += more.zero_length;
         self.too_far += more.too_far;
         self.too_long += more.too_long;
+        self.direct += more.direct;
         self.unsorted += more.unsorted;
     }
 }

@@ -152,7 +152,7 @@ nearest(codec_costs_t *codec, uint32_t ratio)
 static void
 charge_run(codec_costs_t *codec, uint32_t ratio, uint64_t began)
 {
-	uint64_t took = began != 0 ? thread_ns() - began : 0;
+	uint64_t took = began != 0 ? (thread_ns() - began) * costs.codec_permille / 1000 : 0;
 	codec_cost_t *cost = &codec->of_ratio[ratio];
 	codec->last = ratio;
 	/* Another thread may have taken the last sample while the codec waited for a lock. */

@@ -18,6 +18,8 @@ const NUMBERS: [Number; 4] = [
     ("copy_ps", " of picoseconds", 0..=1_000_000),
     ("checksum_ps", " of picoseconds", 0..=1_000_000),
 ];
+/// Optional; its default is 1000.
+const CODEC_PERMILLE: Number = ("codec_permille", "", 1..=1_000_000);
 const CODECS: &str = "codecs";
 /// The bounds are those of `pw_cost_set_codec` in the engine. The number 0 of `ns` would mean that the cost is not known.
 const CODEC_NUMBERS: [Number; 4] = [
@@ -48,7 +50,10 @@ fn parse(text: &[u8]) -> Result<Costs, String> {
     let value: Value = serde_json::from_slice(text).map_err(|why| format!("not JSON: {why}"))?;
     let costs = value.as_object().ok_or("not a JSON object")?;
     NUMBERS.iter().try_for_each(|number| check_number(costs, number))?;
-    check_names(costs, &NUMBERS, &[CODECS])?;
+    check_names(costs, &NUMBERS, &[CODECS, CODEC_PERMILLE.0])?;
+    if costs.contains_key(CODEC_PERMILLE.0) {
+        check_number(costs, &CODEC_PERMILLE)?;
+    }
     if let Some(codecs) = costs.get(CODECS) {
         let codecs = codecs.as_array().ok_or_else(|| format!("{CODECS} is not a list"))?;
         for (at, codec) in codecs.iter().enumerate() {
@@ -133,6 +138,8 @@ mod tests {
         // What a plan or another program writes.
         let own = serde_json::to_vec(&Costs::reference()).unwrap();
         assert_eq!(parse(&own).unwrap(), Costs::reference());
+        let slower = Costs { codec_permille: 1300, ..Costs::reference() };
+        assert_eq!(parse(&serde_json::to_vec(&slower).unwrap()).unwrap(), slower);
     }
 
     #[test]
@@ -143,6 +150,8 @@ mod tests {
         assert_eq!(message("/codec", Some(json!([]))), "unknown name codec");
         assert_eq!(message("/codecs/0/size", Some(json!(1))), "entry 1 of codecs: unknown name size");
         assert_eq!(message("/codecs", Some(json!({}))), "codecs is not a list");
+        let range = "codec_permille is 0, and must be a whole number from 1 to 1000000";
+        assert_eq!(message("/codec_permille", Some(json!(0))), range);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use clap::builder::PossibleValuesParser;
 use poolwright_mrc::analysis::{
     Divided, Ended, ModelName, MrcRequest, MrcResult, RatioSource, TraceFile, analyze,
 };
-use poolwright_mrc::input::{Format, Select};
+use poolwright_mrc::input::{Direct, Format, Select};
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_mrc::sample::Amount;
 use poolwright_render::mrc_text::{self, Run};
@@ -90,6 +90,11 @@ pub struct Args {
     /// What the ARC caches: all, metadata or none (model openzfs only)
     #[arg(long, value_name = "VALUE", default_value = "all", value_parser = parse::primarycache)]
     primarycache: PrimaryCache,
+
+    /// Whether reads bypass the ARC: standard, page-aligned ones with O_DIRECT do (OpenZFS since 2.3); always, all page-aligned ones
+    /// do; disabled, none does
+    #[arg(long, value_name = "VALUE", default_value = "standard", value_parser = parse::direct())]
+    direct: Direct,
 
     /// Size of the L2ARC behind each cache (model openzfs only)
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -171,7 +176,7 @@ impl Args {
     }
 
     fn select(&self) -> Select {
-        Select { roles: self.role.clone(), paths: self.path.clone() }
+        Select { roles: self.role.clone(), paths: self.path.clone(), direct: self.direct }
     }
 }
 

@@ -10,7 +10,7 @@ use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::{Device, limits, property};
 use poolwright_replay::settings::{self, PerRole};
 use poolwright_replay::{capture, child};
-use poolwright_trace::Reader;
+use poolwright_trace::{Meta, Processor, Reader};
 
 use super::costs::parse_costs;
 pub use crate::failure::Usage;
@@ -70,8 +70,8 @@ pub struct TrialOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     pub seed: u64,
 
-    /// What work costs on the virtual clock, for predictions of another machine: a JSON file with call_ns, switch_ns, copy_ps,
-    /// checksum_ps and, optionally, codecs
+    /// What work costs on the virtual clock: a JSON file with call_ns, switch_ns, copy_ps, checksum_ps and, optionally,
+    /// codec_permille and codecs. Default: the costs of the recorded machine, from the measured speed of its processor
     #[arg(long, value_name = "FILE", value_parser = parse_costs)]
     pub costs: Option<Costs>,
 }
@@ -82,9 +82,14 @@ impl TrialOptions {
         self.arc.unwrap_or_else(limits::default_arc_bytes)
     }
 
-    /// What work costs on the virtual clock.
-    pub fn costs(&self) -> Costs {
-        self.costs.clone().unwrap_or_else(Costs::reference)
+    /// What work costs on the virtual clock: by default, on the recorded machine, if the recorder measured its processor.
+    pub fn costs(&self, recorded: &Meta) -> Costs {
+        if let Some(costs) = &self.costs {
+            return costs.clone();
+        }
+        let Some(processor) = &recorded.processor else { return Costs::reference() };
+        let here = if processor.is_this_machines() { None } else { Processor::measure() };
+        Costs::scaled(processor.times_of_reference(), here.map_or(1.0, |here| processor.times_of(&here)))
     }
 
     /// Creates the scratch directory, and returns it with the limit of the data in a trial's pool. Without the option, that is

@@ -179,7 +179,7 @@ impl Args {
                 tunables: self.tunable.iter().cloned().collect(),
                 clock: self
                     .is_virtual()
-                    .then(|| VirtualClock::of(trace.cores, self.trial.seed, self.trial.costs())),
+                    .then(|| VirtualClock::of(trace.cores, self.trial.seed, self.trial.costs(trace))),
             }),
         })
     }

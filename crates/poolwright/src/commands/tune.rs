@@ -14,7 +14,7 @@ use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
-use poolwright_trace::counted;
+use poolwright_trace::{Reader, counted};
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
 use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
@@ -136,7 +136,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     let request = Request {
         device: args.trial.device()?,
-        costs: args.trial.costs(),
+        costs: args.trial.costs(Reader::open(&trace)?.meta()),
         dir,
         keep_trace: args.trace.is_some() || args.keep_trace.is_some(),
         // The plan names its recording by an absolute path, because a later run may start elsewhere.

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use poolwright_host::recordsize::{invalid_recordsize, is_recordsize};
 use poolwright_mrc::analysis::ModelName;
+use poolwright_mrc::input::Direct;
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_openzfs::Device;
 use poolwright_trace::format_size;
@@ -71,6 +72,13 @@ pub fn primarycache(text: &str) -> Result<PrimaryCache, String> {
         "none" => Ok(PrimaryCache::None),
         _ => Err("primarycache is all, metadata or none".into()),
     }
+}
+
+/// A parser of `--direct`.
+pub fn direct() -> impl TypedValueParser<Value = Direct> {
+    PossibleValuesParser::new(Direct::ALL.map(|(_, name)| name)).map(|text| {
+        Direct::ALL.into_iter().find(|(_, name)| *name == text).expect("one of the possible values").0
+    })
 }
 
 /// A role of files.
