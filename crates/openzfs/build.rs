@@ -21,6 +21,7 @@ const INCLUDES: &[&str] = &[
 const SOURCES: &[&str] = &[
     "engine",
     "kernel/clock",
+    "kernel/fiber",
     "kernel/compressed",
     "kernel/cost",
     "kernel/file",

@@ -1,11 +1,14 @@
 //! The clock of the engine, and what threads that call it need to wait on that clock.
 //!
-//! On the real clock, time is the host's. On the virtual one ([`crate::Config::clock`]), one thread of the process runs at a time, and
-//! each has its own time: waiting costs none, and work costs what [`Costs`] says. The same calls then take the same time on any
+//! On the real clock, time is the host's. On the virtual one ([`crate::Config::clock`]), threads are fibers of one thread of
+//! the host, and each has its own time: waiting costs none, and work costs what [`Costs`] says. The same calls then take the same time on any
 //! machine, however busy it is. A thread that calls the engine must be the one that started it, or one of [`Threads`]. Between threads
 //! of the virtual clock, a mutex of the standard library must not be held across a call of the engine or of this module.
 
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -215,10 +218,8 @@ pub fn cpu_time() -> Duration {
     Duration::from_nanos(unsafe { ffi::pw_clock_charged() })
 }
 
-/// A pointer to a thread of the virtual clock, which goes to the host's thread that becomes it.
-struct Ticket(*mut ffi::pw_thread);
-// SAFETY: only the new thread uses it.
-unsafe impl Send for Ticket {}
+/// The stack of a thread on the virtual clock, in bytes. Only pages that are used take memory.
+const STACK_BYTES: usize = 1 << 20;
 
 /// Threads that may call the engine and wait on its clock. One that waits for their end on the virtual clock must call
 /// [`Threads::wait`] before it joins them.
@@ -235,11 +236,26 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::SeqCst);
         self.0.ended.notify();
-        if is_virtual() {
-            // SAFETY: the thread has begun, and calls nothing of the engine after this.
-            unsafe { ffi::pw_clock_end() }
-        }
     }
+}
+
+/// The body of a thread on the virtual clock.
+type Body<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+extern "C" fn run_body(body: *mut c_void) {
+    // SAFETY: made by `start_virtual` for this call.
+    let body = unsafe { Box::from_raw(body.cast::<Body<'_>>()) };
+    body();
+}
+
+/// Starts a thread on the virtual clock.
+///
+/// # Safety
+/// What `body` borrows must live until it has returned. It must not panic.
+unsafe fn start_virtual(body: Body<'_>) {
+    let body = Box::into_raw(Box::new(body)).cast::<c_void>();
+    // SAFETY: `run_body` takes the body.
+    unsafe { ffi::pw_clock_new(Some(run_body), body, STACK_BYTES) };
 }
 
 impl Threads {
@@ -257,25 +273,37 @@ impl Threads {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // SAFETY: allocates; the thread below takes it, or it is discarded.
-        let ticket = is_virtual().then(|| Ticket(unsafe { ffi::pw_clock_new() }));
-        let thread = ticket.as_ref().map(|ticket| ticket.0);
-        self.running.fetch_add(1, Ordering::SeqCst);
-        let started = Builder::new().name(name).spawn_scoped(scope, move || {
-            if let Some(Ticket(thread)) = ticket {
-                // SAFETY: made above for this thread, which calls it first.
-                unsafe { ffi::pw_clock_begin(thread) };
-            }
+        let body = move || {
             let _running = Running(self);
             body()
-        });
+        };
+        self.running.fetch_add(1, Ordering::SeqCst);
+        if !is_virtual() {
+            let started = Builder::new().name(name).spawn_scoped(scope, body);
+            if started.is_err() {
+                self.running.fetch_sub(1, Ordering::SeqCst);
+            }
+            return started;
+        }
+        // This thread of the host stands for the virtual one: the scope waits for it, and it ends with the result.
+        let (send, receive) = sync_channel(1);
+        let stand_in = move || match receive.recv() {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => resume_unwind(panic),
+            Err(_) => unreachable!("the virtual thread sends its result"),
+        };
+        let started = Builder::new().name(name).spawn_scoped(scope, stand_in);
         if started.is_err() {
             self.running.fetch_sub(1, Ordering::SeqCst);
-            if let Some(thread) = thread {
-                // SAFETY: made above; no thread of the host has it.
-                unsafe { ffi::pw_clock_discard(thread) };
-            }
+            return started;
         }
+        let body: Body<'scope> = Box::new(move || {
+            let result = catch_unwind(AssertUnwindSafe(body));
+            // The stand-in waits for it.
+            let _ = send.send(result);
+        });
+        // SAFETY: the scope's data live until the stand-in has ended, and so until the body has.
+        unsafe { start_virtual(body) };
         started
     }
 
@@ -299,7 +327,7 @@ pub struct Event {
 
 #[derive(Debug)]
 struct Waiters(std::cell::UnsafeCell<ffi::pw_waiters>);
-// SAFETY: on the virtual clock one thread runs at a time, and hands over through a semaphore; on the real one it is not used.
+// SAFETY: on the virtual clock only fibers of one thread of the host use it; on the real one it is not used.
 unsafe impl Send for Waiters {}
 // SAFETY: as above.
 unsafe impl Sync for Waiters {}

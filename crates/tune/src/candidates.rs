@@ -126,16 +126,16 @@ impl Candidates {
         all
     }
 
-    /// Returns the two record sizes between this one and that of the requests, or none if there are no two.
-    pub fn before(&self, size: &str) -> Vec<String> {
-        let Some(at) = self.recordsizes.iter().position(|other| other == size) else { return Vec::new() };
+    /// Returns the two record sizes between this one and that of the requests; `None` if there are no two.
+    pub fn before(&self, size: &str) -> Option<[String; 2]> {
+        let at = self.recordsizes.iter().position(|other| other == size)?;
         let two_at = |step: isize| -> Option<[&String; 2]> {
             let of = |n: isize| self.recordsizes.get(at.checked_add_signed(step * n)?);
             let two = [of(1)?, of(2)?];
             let distances = [size, two[0], two[1]].map(|size| self.distance(size));
             (distances[0] > distances[1] && distances[1] > distances[2]).then_some(two)
         };
-        two_at(-1).or_else(|| two_at(1)).map_or_else(Vec::new, |two| two.map(String::clone).into())
+        Some(two_at(-1).or_else(|| two_at(1))?.map(String::clone))
     }
 
     /// The octaves between a record size and that of the requests.
@@ -210,9 +210,10 @@ mod tests {
         let candidates = grid("data").candidates(0, 16 << 10);
         assert_eq!(candidates.nearest_first()[..3], ["16K", "8K", "32K"]);
         assert_eq!(candidates.neighbours(16 << 10), ["8K", "32K"]);
-        assert_eq!(candidates.before("128K"), ["64K", "32K"]);
-        assert_eq!(candidates.before("4K"), ["8K", "16K"]);
-        assert!(candidates.before("32K").is_empty() && candidates.before("16K").is_empty());
+        let before = |size| candidates.before(size).map(|two| two.join(" "));
+        assert_eq!(before("128K").as_deref(), Some("64K 32K"));
+        assert_eq!(before("4K").as_deref(), Some("8K 16K"));
+        assert_eq!((before("32K"), before("16K")), (None, None));
         assert_eq!(candidates.neighbours(100_000), ["64K", "128K"]);
         assert_eq!(
             (candidates.neighbours(4 << 10), candidates.neighbours(1 << 20)),

@@ -318,7 +318,7 @@ impl Search<'_, '_> {
 
     /// Whether the two record sizes between this one and that of the requests are much worse than the best setting, or were left out.
     fn is_beyond_bad_ones(&self, size: &str, today: &Settings) -> bool {
-        let before = self.candidates.before(size);
+        let Some(before) = self.candidates.before(size) else { return false };
         let best = (0..self.o.others.len()).map(|i| self.score(Some(i))).fold(1.0, f64::min);
         let is_bad = |size: &String| {
             let settings = with_property(today, "recordsize", size);
@@ -326,7 +326,7 @@ impl Search<'_, '_> {
             known
                 .map_or_else(|| self.is_beyond_bad_ones(size, today), |of| self.score(of) > MUCH_WORSE * best)
         };
-        before.len() == 2 && before.iter().all(is_bad)
+        before.iter().all(is_bad)
     }
 
     fn settings(&self, of: Option<usize>) -> &Settings {

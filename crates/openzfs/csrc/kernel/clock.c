@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The two clocks. On the virtual clock, this file decides which thread runs. It needs no lock: exactly one thread runs,
- * and it hands over by a semaphore.
+ * The two clocks. On the virtual clock, this file decides which thread runs. It needs no lock: all of them are fibers of one thread of
+ * the host.
  */
 
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <errno.h>
 #include <time.h>
 
 #include "clock.h"
+#include "fiber.h"
 #include "number.h"
 
 #undef clock_gettime
@@ -37,7 +35,8 @@ struct pw_thread {
 	int woken;
 	pw_waiters_t *waits_for;
 	pw_thread_t *next, *previous;	/* in the list of waiters */
-	sem_t turn;
+	pw_locals_t locals;
+	pw_fiber_t fiber;
 };
 
 /* Threads that can run, now or at a later time, as a binary heap by time. */
@@ -46,7 +45,9 @@ typedef struct heap {
 	int32_t n, room;
 } heap_t;
 
+/* NULL in threads of the host that the virtual clock does not know. */
 static __thread pw_thread_t *self;
+static pw_thread_t *ended;		/* its stack is freed by the thread that runs next */
 static heap_t waiting;			/* need a processor */
 static heap_t paused;			/* have one, and let others run whose time is earlier */
 static uint64_t orders, random_state, next_start, last_time;
@@ -176,26 +177,29 @@ choose(void)
 }
 
 static void
-await_turn(pw_thread_t *thread)
+free_ended(void)
 {
-	while (sem_wait(&thread->turn) == -1 && errno == EINTR)
-		;
+	if (ended == NULL)
+		return;
+	pw_fiber_free(&ended->fiber);
+	free(ended);
+	ended = NULL;
 }
 
-/* Runs the next thread. Returns when the calling thread, if `me` is not NULL, runs again. */
+/* Runs the next thread. Returns when this one runs again. */
 static void
-hand_over(pw_thread_t *me)
+hand_over(void)
 {
-	pw_thread_t *next = choose();
+	pw_thread_t *me = self, *next = choose();
 	if (next == NULL) {
 		(void) fprintf(stderr, "poolwright: the virtual clock cannot go on: all threads wait for each other\n");
 		abort();
 	}
 	if (next == me)
 		return;
-	(void) sem_post(&next->turn);
-	if (me != NULL)
-		await_turn(me);
+	self = next;
+	pw_fiber_switch(&me->fiber, &next->fiber, me == ended);
+	free_ended();
 }
 
 static void
@@ -208,18 +212,37 @@ release_processor(pw_thread_t *thread)
 
 /* ---- threads ---- */
 
-pw_thread_t *
-pw_clock_new(void)
+/* OpenZFS takes the lowest bits of a thread's address as the number of its processor. */
+enum { ALIGNMENT = MOST_PROCESSORS };
+
+static pw_thread_t *
+allocate(uint64_t time)
 {
-	pw_thread_t *thread = calloc(1, sizeof (*thread));
-	if (thread == NULL || sem_init(&thread->turn, 0, 0) != 0)
+	void *memory;
+	if (posix_memalign(&memory, ALIGNMENT, sizeof (pw_thread_t)) != 0)
 		abort();
-	thread->processor = thread->at = -1;
-	thread->time = self != NULL ? self->time : BEGIN_NS;
-	if (self != NULL) {
-		add(&waiting, thread);
-		look_ahead();
-	}
+	pw_thread_t *thread = memory;
+	*thread = (pw_thread_t) { .processor = -1, .at = -1, .time = time };
+	return (thread);
+}
+
+static void
+begin(void)
+{
+	free_ended();
+	self->fiber.func(self->fiber.arg);
+	pw_clock_end();
+}
+
+pw_thread_t *
+pw_clock_new(void (*func)(void *), void *arg, size_t stack_bytes)
+{
+	pw_thread_t *thread = allocate(self->time);
+	thread->fiber.func = func;
+	thread->fiber.arg = arg;
+	pw_fiber_make(&thread->fiber, begin, stack_bytes);
+	add(&waiting, thread);
+	look_ahead();
 	return (thread);
 }
 
@@ -232,7 +255,7 @@ pw_clock_start(uint32_t count, uint64_t seed, uint64_t call_ns, uint64_t switch_
 	switch_cost = switch_ns;
 	for (uint32_t i = 0; i < nprocessors; i++)
 		processors[i].free_at = BEGIN_NS;
-	self = pw_clock_new();
+	self = allocate(BEGIN_NS);
 	self->processor = 0;
 	self->slice_end = self->time + SLICE_NS;
 	processors[0].taken = 1;
@@ -241,31 +264,20 @@ pw_clock_start(uint32_t count, uint64_t seed, uint64_t call_ns, uint64_t switch_
 }
 
 void
-pw_clock_begin(pw_thread_t *thread)
-{
-	self = thread;
-	await_turn(thread);
-}
-
-void
 pw_clock_end(void)
 {
-	pw_thread_t *thread = self;
-	last_time = thread->time;
-	release_processor(thread);
-	self = NULL;
-	hand_over(NULL);
-	(void) sem_destroy(&thread->turn);
-	free(thread);
+	last_time = self->time;
+	release_processor(self);
+	ended = self;
+	hand_over();
+	abort();
 }
 
-void
-pw_clock_discard(pw_thread_t *thread)
+pw_locals_t *
+pw_thread_locals(void)
 {
-	take(&waiting, thread);
-	look_ahead();
-	(void) sem_destroy(&thread->turn);
-	free(thread);
+	static __thread pw_locals_t of_host;
+	return (self != NULL ? &self->locals : &of_host);
 }
 
 pw_thread_t *
@@ -315,7 +327,7 @@ pause_running(void)
 		add(&paused, self);
 	}
 	look_ahead();
-	hand_over(self);
+	hand_over();
 }
 
 void
@@ -339,7 +351,7 @@ pw_clock_yield(void)
 	release_processor(self);
 	add(&waiting, self);
 	look_ahead();
-	hand_over(self);
+	hand_over();
 }
 
 static uint64_t
@@ -410,7 +422,7 @@ pw_clock_wait(pw_waiters_t *waiters, uint64_t deadline)
 			me->time = deadline;
 		add(&waiting, me);
 	}
-	hand_over(me);
+	hand_over();
 	if (me->waits_for != NULL)
 		leave(me);
 	return (me->woken);

@@ -2,14 +2,15 @@
 /*
  * The clock of the engine's threads. Plain C without ZFS types.
  *
- * On the real clock, threads are the host's, and time is CLOCK_MONOTONIC. On the virtual clock, one thread runs at a time,
- * and each has its own time, which its work moves (pw_clock_charge()). A thread that waits hands over to the one with the
+ * On the real clock, threads are the host's, and time is CLOCK_MONOTONIC. On the virtual clock, threads are fibers, of which one runs at a
+ * time, and each has its own time, which its work moves (pw_clock_charge()). A thread that waits hands over to the one with the
  * earliest time for which a simulated processor is free. So a wait costs no time, and the same work takes the same time on
  * any machine.
  */
 #ifndef POOLWRIGHT_CLOCK_H
 #define POOLWRIGHT_CLOCK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Chosen once, before the library starts. */
@@ -22,6 +23,17 @@ typedef struct pw_thread pw_thread_t;
 typedef struct pw_waiters {
 	pw_thread_t *first, *last;
 } pw_waiters_t;
+
+/* What the layer keeps for each thread, on both clocks. */
+enum { PW_MOST_KEYS = 16 };
+typedef struct pw_locals {
+	void *own_queue;		/* the queue that this thread belongs to (taskq.c) */
+	void *acting_for;		/* the queue whose work it is doing, if not its own */
+	void *created;			/* the block of the ZAP that it is creating (hash.c) */
+	void *specific[PW_MOST_KEYS];	/* values of OpenZFS's keys (thread.c); only on the virtual clock */
+	int depth;			/* of tasks that it does at once (taskq.c) */
+} pw_locals_t;
+pw_locals_t *pw_thread_locals(void);
 
 /* Nanoseconds of this thread's clock. */
 uint64_t pw_clock_now(void);
@@ -37,12 +49,10 @@ void pw_clock_sleep_until(uint64_t when);
 void pw_clock_start(uint32_t processors, uint64_t seed, uint64_t call_ns, uint64_t switch_ns);
 /* The time that threads have charged, in nanoseconds: their work, calls of the layer, and switches. */
 uint64_t pw_clock_charged(void);
-/* Makes a thread, whose host's thread calls pw_clock_begin() first and pw_clock_end() last. */
-pw_thread_t *pw_clock_new(void);
-void pw_clock_begin(pw_thread_t *thread);
-void pw_clock_end(void);
-/* Removes a thread for which the host has none. */
-void pw_clock_discard(pw_thread_t *thread);
+/* Starts a thread, which calls the function on a stack of its own. Ends the process if there is no memory for it. */
+pw_thread_t *pw_clock_new(void (*func)(void *), void *arg, size_t stack_bytes);
+/* Ends this thread. The first thread must not. */
+void pw_clock_end(void) __attribute__((noreturn));
 /* The thread that runs now. */
 pw_thread_t *pw_clock_self(void);
 /* Moves this thread's time by the time of its work. */

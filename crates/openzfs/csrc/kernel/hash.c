@@ -54,11 +54,10 @@ pw_cityhash4(uint64_t os, uint64_t object, uint64_t level, uint64_t block)
  * dnode_add_ref() if it converts the ZAP at once.
  */
 
-static __thread dmu_buf_t *created;	/* the block of the ZAP that this thread is creating */
-
 static void
 salt_created(void)
 {
+	dmu_buf_t *created = pw_thread_locals()->created;
 	mzap_phys_t *zap;
 
 	if (created == NULL)
@@ -66,7 +65,7 @@ salt_created(void)
 	zap = created->db_data;
 	if (zap->mz_block_type == ZBT_MICRO)
 		zap->mz_salt = cityhash2(number_of((uintptr_t)((dmu_buf_impl_t *)created)->db_objset), created->db_object) | 1;
-	created = NULL;
+	pw_thread_locals()->created = NULL;
 }
 
 void
@@ -74,7 +73,7 @@ pw_dmu_buf_will_dirty(dmu_buf_t *db, dmu_tx_t *tx)
 {
 	dmu_buf_will_dirty(db, tx);
 	if (pw_clock_is_virtual && ((mzap_phys_t *)db->db_data)->mz_block_type == 0)
-		created = db;
+		pw_thread_locals()->created = db;
 }
 
 void

@@ -26,6 +26,7 @@
 #include <sys/zil.h>
 #include <sys/zio.h>
 
+#include "clock.h"
 #include "../internal.h"
 
 /* In tq_flags: the threads run. OpenZFS's own flags are below. */
@@ -33,9 +34,6 @@ enum { ACTIVE = 0x10000 };
 
 taskq_t *system_taskq, *system_delay_taskq;
 
-static __thread taskq_t *own_queue;	/* the queue that this thread belongs to */
-static __thread taskq_t *acting_for;	/* the queue whose work this thread is doing, if not its own */
-static __thread int depth;
 
 /* Log block, vdev write, its completion, flush, its completion, completion of the parent: no cycle is possible. */
 enum { MOST_DEEP = 8 };
@@ -69,7 +67,8 @@ kind_of(const taskq_t *tq)
 taskq_t *
 taskq_of_curthread(void)
 {
-	return (acting_for != NULL ? acting_for : own_queue);
+	const pw_locals_t *my = pw_thread_locals();
+	return (my->acting_for != NULL ? my->acting_for : my->own_queue);
 }
 
 /* The step that this thread is doing. */
@@ -83,12 +82,13 @@ now_doing(void)
 static void
 act_for(taskq_t *tq, task_func_t *func, void *arg)
 {
-	taskq_t *before = acting_for;
-	acting_for = tq;
-	depth++;
+	pw_locals_t *my = pw_thread_locals();
+	void *before = my->acting_for;
+	my->acting_for = tq;
+	my->depth++;
 	func(arg);
-	depth--;
-	acting_for = before;
+	my->depth--;
+	my->acting_for = before;
 }
 
 /* A larger log block is one of many: while other threads write it, the committing thread can fill the next one. */
@@ -105,7 +105,7 @@ is_log(const zio_t *zio)
 static int
 at_once(kind_t kind, const void *arg)
 {
-	if (depth >= MOST_DEEP)
+	if (pw_thread_locals()->depth >= MOST_DEEP)
 		return (0);
 	if (kind == ISSUING)
 		return (is_log(arg));
@@ -124,7 +124,7 @@ static int
 is_only_flush(const zio_t *zio)
 {
 	const vdev_t *root = zio->io_spa->spa_root_vdev;
-	return (zio->io_type == ZIO_TYPE_FLUSH && acting_for != NULL && root->vdev_children == 1 &&
+	return (zio->io_type == ZIO_TYPE_FLUSH && pw_thread_locals()->acting_for != NULL && root->vdev_children == 1 &&
 	    zio->io_vd->vdev_parent == root);
 }
 
@@ -184,7 +184,7 @@ taskq_dispatch_ent(taskq_t *tq, task_func_t func, void *arg, uint_t flags, taskq
 taskqid_t
 taskq_dispatch(taskq_t *tq, task_func_t func, void *arg, uint_t flags)
 {
-	if (depth < MOST_DEEP && kind_of(tq) == VDEV && (is_quick_write(arg) || is_only_flush(arg))) {
+	if (pw_thread_locals()->depth < MOST_DEEP && kind_of(tq) == VDEV && (is_quick_write(arg) || is_only_flush(arg))) {
 		act_for(tq, func, arg);
 		return (1);
 	}
@@ -235,7 +235,7 @@ run_tasks(void *arg)
 {
 	taskq_t *tq = arg;
 
-	own_queue = tq;
+	pw_thread_locals()->own_queue = tq;
 	mutex_enter(&tq->tq_lock);
 	while (tq->tq_flags & ACTIVE) {
 		taskq_ent_t *t = dequeue(tq);

@@ -12,7 +12,11 @@
 #undef gettimeofday
 #undef nanosleep
 #undef sched_yield
-#undef pthread_join
+#undef pthread_self
+#undef pthread_exit
+#undef pthread_key_create
+#undef pthread_getspecific
+#undef pthread_setspecific
 #undef sysconf
 
 #include "clock.h"
@@ -24,30 +28,14 @@ enum { STACK_BYTES = 256 << 10 };
 typedef struct start {
 	void (*func)(void *);
 	void *arg;
-	pw_thread_t *clock;		/* NULL: on the real clock */
 } start_t;
-
-static void
-end_thread(void *arg)
-{
-	(void) arg;
-	pw_clock_end();
-}
 
 static void *
 run_thread(void *arg)
 {
 	start_t start = *(start_t *)arg;
 	free(arg);
-	if (start.clock == NULL) {
-		start.func(start.arg);
-		return (NULL);
-	}
-	pw_clock_begin(start.clock);
-	/* The function may end its thread by pthread_exit(). */
-	pthread_cleanup_push(end_thread, NULL);
 	start.func(start.arg);
-	pthread_cleanup_pop(1);
 	return (NULL);
 }
 
@@ -56,12 +44,14 @@ zk_thread_create(const char *name, void (*func)(void *), void *arg, size_t stack
 {
 	pthread_attr_t attr;
 	pthread_t thread;
-	start_t *start = malloc(sizeof (*start));
 	char short_name[16];
 
-	VERIFY(start != NULL);
-	*start = (start_t) { func, arg, pw_clock_is_virtual ? pw_clock_new() : NULL };
 	stack = P2ROUNDUP(MAX(stack != 0 ? stack : STACK_BYTES, PTHREAD_STACK_MIN), PAGESIZE);
+	if (pw_clock_is_virtual)
+		return ((void *)pw_clock_new(func, arg, stack));
+	start_t *start = malloc(sizeof (*start));
+	VERIFY(start != NULL);
+	*start = (start_t) { func, arg };
 	VERIFY0(pthread_attr_init(&attr));
 	VERIFY0(pthread_attr_setdetachstate(&attr, state & TS_JOINABLE ? PTHREAD_CREATE_JOINABLE : PTHREAD_CREATE_DETACHED));
 	VERIFY0(pthread_attr_setstacksize(&attr, stack));
@@ -129,13 +119,49 @@ pw_yield(void)
 	return (0);
 }
 
-int
-pw_thread_join(pthread_t thread, void **result)
+pthread_t
+pw_thread_self(void)
 {
-	/* On the virtual clock, the thread cannot end before this one waits. */
-	while (pw_clock_is_virtual && pthread_kill(thread, 0) == 0 && pthread_tryjoin_np(thread, result) == EBUSY)
-		pw_clock_sleep_until(pw_clock_now() + NANOSEC / MILLISEC);
-	return (pw_clock_is_virtual ? 0 : pthread_join(thread, result));
+	pw_thread_t *thread = pw_clock_self();
+	return (thread != NULL ? (pthread_t)thread : pthread_self());
+}
+
+void
+pw_thread_exit(void *result)
+{
+	if (pw_clock_self() != NULL)
+		pw_clock_end();
+	pthread_exit(result);
+}
+
+/*
+ * Values of a key for each fiber. OpenZFS's threads set them back to NULL before they end, so no fiber calls a destructor.
+ */
+static pthread_key_t keys;
+
+int
+pw_key_create(pthread_key_t *key, void (*destructor)(void *))
+{
+	if (!pw_clock_is_virtual)
+		return (pthread_key_create(key, destructor));
+	VERIFY3U(keys, <, PW_MOST_KEYS);
+	*key = keys++;
+	return (0);
+}
+
+void *
+pw_get_specific(pthread_key_t key)
+{
+	return (pw_clock_is_virtual ? pw_thread_locals()->specific[key] : pthread_getspecific(key));
+}
+
+int
+pw_set_specific(pthread_key_t key, const void *value)
+{
+	if (!pw_clock_is_virtual)
+		return (pthread_setspecific(key, value));
+	pw_thread_locals()->specific[key] = (void *)(uintptr_t)value;
+	return (0);
 }
 
 long
