@@ -42,7 +42,7 @@ pub fn side_by_side(arc_bytes: u64, pool_bytes: u64) -> usize {
     allowed_cpus().len().min(in_memory as usize).clamp(1, MOST_SIDE_BY_SIDE)
 }
 
-/// Runs trials at the same time, each on a CPU of its own, and returns their results in order. See [`run`].
+/// Runs trials at the same time, on the virtual clock each on a CPU of its own, and returns their results in order. See [`run`].
 pub fn run_side_by_side(
     program: &Path,
     specs: &[Spec],
@@ -54,8 +54,9 @@ pub fn run_side_by_side(
     let first = cpus.iter().position(|cpu| *cpu == sched_getcpu()).unwrap_or(0);
     let one = |(number, spec): (usize, &Spec)| {
         let began = Instant::now();
-        let assignment =
-            Assignment { work, number, cpu: cpus.get((first + number) % cpus.len().max(1)).copied() };
+        // On this machine's clock, a trial needs all CPUs.
+        let cpu = cpus.get((first + number) % cpus.len().max(1)).filter(|_| spec.is_virtual());
+        let assignment = Assignment { work, number, cpu: cpu.copied() };
         (run(program, spec, &assignment, limit, interrupted), began.elapsed())
     };
     if let [spec] = specs {

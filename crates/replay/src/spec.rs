@@ -106,6 +106,11 @@ impl Spec {
         })
     }
 
+    /// Whether the trial runs on the engine's virtual clock, not in real time.
+    pub fn is_virtual(&self) -> bool {
+        matches!(&self.target, TargetSpec::Engine(options) if options.clock.is_some())
+    }
+
     /// Returns the specification of the trial with this number. On the virtual clock, it charges the costs of codecs that earlier
     /// trials measured, so that all trials charge the same, and has random numbers of its own: two trials with the same numbers would
     /// give the same figures, and so say nothing of how much the figures depend on the order of requests.

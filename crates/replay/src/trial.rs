@@ -30,8 +30,7 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
             spec.warm_share
         )));
     }
-    let is_virtual = matches!(&spec.target, TargetSpec::Engine(options) if options.clock.is_some());
-    if is_virtual {
+    if spec.is_virtual() {
         // One thread runs at a time, and handing over to one on another CPU takes longer.
         stay_on(&[sched_getcpu()]);
     } else if spec.application.is_some() {
@@ -67,7 +66,7 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
                 on(spec, schedule, &capture, &target, start, options.txg_timeout_s, interrupted)?;
             replay.target = name;
             replay.allocated_by_role = target.allocated_by_role()?;
-            if is_virtual {
+            if spec.is_virtual() {
                 replay.codec_costs = Costs::of_codecs();
             }
             Ok(replay)

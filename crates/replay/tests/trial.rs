@@ -1,12 +1,14 @@
 //! A whole trial on both targets: counts, provenance, amplification, order.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use poolwright_openzfs::Device;
+use poolwright_openzfs::clock::{Costs, VirtualClock};
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::capture::Options;
-use poolwright_replay::{Capture, EngineOptions, SourceFiles, Spec, TargetSpec, trial};
+use poolwright_replay::{Capture, EngineOptions, SourceFiles, Spec, TargetSpec, child, trial};
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 const PAGE: u64 = 16384;
@@ -118,6 +120,29 @@ fn the_engine_does_what_the_trace_did() {
     let large = trial::run(&spec, &|| false).unwrap();
     let (s, l) = (small.write_amplification.unwrap(), large.write_amplification.unwrap());
     assert!(l > s, "1M records under 16K writes: {l:.2}, 16K records: {s:.2}");
+}
+
+/// Only a trial on the virtual clock runs one thread at a time. A trial on this machine's clock on one CPU would be slower than the database.
+#[test]
+fn only_a_trial_on_the_virtual_clock_stays_on_one_cpu() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("program");
+    std::fs::write(&program, "#!/bin/sh\necho \"$@\" >&2\nexit 1\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let has_cpu = |spec: &Spec| {
+        let mut ended =
+            child::run_side_by_side(&program, std::slice::from_ref(spec), dir.path(), None, &|| false);
+        let arguments = ended.remove(0).0.unwrap_err().to_string();
+        assert!(arguments.contains("trial"), "{arguments}");
+        arguments.contains("--cpu=")
+    };
+    let mut spec = prepare(dir.path(), engine(dir.path()));
+    assert!(!has_cpu(&spec));
+    let TargetSpec::Engine(options) = &mut spec.target else { unreachable!("it is the engine") };
+    options.clock = Some(VirtualClock::of(2, 1, Costs::reference()));
+    assert!(has_cpu(&spec));
+    spec.target = TargetSpec::Directory(dir.path().to_owned());
+    assert!(!has_cpu(&spec));
 }
 
 #[test]
