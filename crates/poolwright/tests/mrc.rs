@@ -284,7 +284,7 @@ fn invalid_events_are_counted() {
         assert!(messages.contains(fragments), "{messages}");
     }
     let skipped = test_dir.json("odd.lis --model lru --sizes 4K")["skipped"].clone();
-    assert_eq!(skipped, json!({"zero_length": 1, "too_far": 1, "too_long": 1, "unsorted": 0}));
+    assert_eq!(skipped, json!({"zero_length": 1, "too_far": 1, "too_long": 1, "direct": 0, "unsorted": 0}));
     std::fs::write(test_dir.path().join("none.lis"), "5 0 0 1\n").unwrap();
     for format in ["", "--json"] {
         let done = test_dir.command(&format!("none.lis --sizes 64M -o r.html {format}")).assert().code(1);
