@@ -80,7 +80,7 @@ engine_tests() {
 # A finding of UBSan ends the test, as one of ASan does. The test of memory use is skipped, because sanitizers use more memory.
 check_address() {
     local tests=(--no-fail-fast --tests --features fault-injection -- --skip the_arc_stays_inside_its_limit)
-    [ $QUICK = no ] || tests=(--test pool --test tree --test clone --test counters)
+    [ $QUICK = no ] || tests=(--test pool --test tree --test clone --test counters --test virtual_clock --test codec_costs)
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1 \
         LSAN_OPTIONS=suppressions=$SUPPRESSIONS/leaks.supp:print_suppressions=0 \
         UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \

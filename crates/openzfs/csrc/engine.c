@@ -129,6 +129,7 @@ utsname(void)
 int
 pw_engine_start(const pw_engine_config_t *config)
 {
+	pw_locks_link();
 	if (config->processors != 0) {
 		pw_cost_set(&config->costs);
 		pw_clock_start(config->processors, config->seed, config->costs.call_ns, config->costs.switch_ns);

@@ -24,6 +24,12 @@ typedef struct pw_waiters {
 	pw_thread_t *first, *last;
 } pw_waiters_t;
 
+/*
+ * Called when the engine starts. OpenZFS has weak definitions of the locks. Without a reference to lock.c, a linker need not take those
+ * there: builds with sanitizers did not.
+ */
+void pw_locks_link(void);
+
 /* What the layer keeps for each thread, on both clocks. */
 enum { PW_MOST_KEYS = 16 };
 typedef struct pw_locals {

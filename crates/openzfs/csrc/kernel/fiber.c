@@ -18,6 +18,7 @@
 extern void jump(jmp_buf context, int value) __asm__("_longjmp") __attribute__((noreturn));
 
 #ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 static const void *host_stack;
 static size_t host_stack_bytes;
@@ -42,9 +43,12 @@ after_switch(void *shadow)
 		host_stack_bytes = bytes;
 	}
 }
+/* A thread that ended in a nested call left its frames marked, and a new stack may be at the same address. */
+#define	forget_frames(stack, bytes)	__asan_unpoison_memory_region(stack, bytes)
 #else
 #define	before_switch(shadow, to)	((void) 0)
 #define	after_switch(shadow)		((void) 0)
+#define	forget_frames(stack, bytes)	((void) 0)
 #endif
 
 /* The entry of the fiber that begins now. */
@@ -77,9 +81,11 @@ pw_fiber_make(pw_fiber_t *fiber, void (*entry)(void), size_t stack_bytes)
 	if (mapped == MAP_FAILED || mprotect(mapped, page, PROT_NONE) != 0)
 		fail("poolwright: cannot allocate the stack of a simulated thread");
 	fiber->stack = mapped + page;
+	forget_frames(fiber->stack, fiber->stack_bytes);
 }
 
-static void
+/* Its frame is left without a return, so AddressSanitizer must not mark it. */
+static void __attribute__((no_sanitize_address))
 start(pw_fiber_t *fiber)
 {
 	ucontext_t context;

@@ -10,6 +10,11 @@
 
 #include "clock.h"
 
+void
+pw_locks_link(void)
+{
+}
+
 /* ---- mutexes ---- */
 
 typedef struct vmutex {
