@@ -225,7 +225,8 @@ rw_tryupgrade(krwlock_t *lock)
 void
 rw_exit(krwlock_t *lock)
 {
-	int reader = RW_READ_HELD(lock);
+	/* Other readers change the number meanwhile; while this thread is one of them, it is not 0. */
+	int reader = __atomic_load_n(&lock->rw_readers, __ATOMIC_RELAXED) != 0;
 
 	if (reader)
 		(void) __atomic_sub_fetch(&lock->rw_readers, 1, __ATOMIC_RELAXED);
