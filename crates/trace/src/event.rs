@@ -157,9 +157,6 @@ impl Gap {
     }
 }
 
-/// The alignment in bytes of offsets and lengths that direct I/O of OpenZFS needs, a page of Linux on most machines.
-const PAGE: u64 = 4096;
-
 /// The maximum number of bytes that one call moves, rounded up. Linux's `MAX_RW_COUNT` is one page less.
 pub const LONGEST_CALL: u64 = 1 << 31;
 
@@ -168,11 +165,6 @@ impl Event {
     /// no data.
     pub fn moves_bytes(&self) -> bool {
         matches!(self.op, Op::Read | Op::Write) || (self.op == Op::Map && self.dur_ns == 0)
-    }
-
-    /// Whether the operation bypasses OpenZFS's ARC since 2.3 if direct I/O is requested for it.
-    pub fn is_page_aligned(&self) -> bool {
-        (self.offset | self.len).is_multiple_of(PAGE)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Direct I/O: which recorded requests bypass the ARC, what that costs, and what can be done about it (docs/method.md, "Direct I/O").
 
+use poolwright_mrc::input::Direct;
 use poolwright_openzfs::property::Settings;
 use poolwright_trace::units::format_size;
 use poolwright_trace::{Event, Flags, Op};
@@ -13,9 +14,8 @@ const RECORDSIZES: [u64; 6] = [8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10,
 
 /// Whether a request bypasses the ARC under these settings, if the release of OpenZFS has direct I/O.
 pub(crate) fn is_past_arc(event: &Event, settings: &Settings) -> bool {
-    let property = settings.get("direct").map_or("standard", String::as_str);
-    let asked = event.flags.contains(Flags::DIRECT) || property == "always";
-    asked && property != "disabled" && event.is_page_aligned()
+    let property = settings.get("direct").and_then(|value| Direct::from_name(value));
+    property.unwrap_or(Direct::Standard).bypasses(event)
 }
 
 /// How OpenZFS treats `O_DIRECT` where the database's files are, or will be.

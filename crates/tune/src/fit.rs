@@ -2,7 +2,8 @@
 //!
 //! A trial replays the whole application, all files of all roles, at its recorded speed on the virtual clock, where a recorded
 //! second takes the CPU time of the storage's work. To save time, the tuner first shortens the replayed part of the recording, down
-//! to [`LEAST_PASS_S`], and then ends the search early. `docs/method.md` has the measurements: replaying fewer regions, one role alone or a smaller ARC would distort the work rate.
+//! to [`LEAST_PASS_S`], and then ends the search early. `docs/method.md` has the measurements: replaying fewer regions, one role alone
+//! or a smaller ARC would distort the work rate.
 
 use std::time::Duration;
 

@@ -105,14 +105,17 @@ impl Format {
     }
 }
 
-/// The property `direct`, for the reads of a trace.
+/// The alignment in bytes of offsets and lengths that direct I/O of OpenZFS needs, a page of Linux on most machines.
+const PAGE: u64 = 4096;
+
+/// The property `direct`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Page-aligned reads with `O_DIRECT` bypass the cache.
+    /// Page-aligned requests with `O_DIRECT` bypass the ARC.
     Standard,
-    /// All page-aligned reads bypass the cache.
+    /// All page-aligned requests bypass the ARC.
     Always,
-    /// No read bypasses the cache, as before OpenZFS 2.3.
+    /// No request bypasses the ARC, as before OpenZFS 2.3.
     #[default]
     Disabled,
 }
@@ -122,14 +125,19 @@ impl Direct {
     pub const ALL: [(Direct, &str); 3] =
         [(Direct::Standard, "standard"), (Direct::Always, "always"), (Direct::Disabled, "disabled")];
 
-    /// Whether a read bypasses the cache.
-    fn bypasses(self, read: &Event) -> bool {
-        let requested = match self {
-            Direct::Standard => read.flags.contains(Flags::DIRECT),
+    /// The value with this name.
+    pub fn from_name(name: &str) -> Option<Direct> {
+        Direct::ALL.into_iter().find(|(_, its)| *its == name).map(|(value, _)| value)
+    }
+
+    /// Whether a read or write bypasses the ARC.
+    pub fn bypasses(self, request: &Event) -> bool {
+        let is_requested = match self {
+            Direct::Standard => request.flags.contains(Flags::DIRECT),
             Direct::Always => true,
             Direct::Disabled => false,
         };
-        requested && read.is_page_aligned()
+        is_requested && (request.offset | request.len).is_multiple_of(PAGE)
     }
 }
 
@@ -213,7 +221,7 @@ fn recognise(path: &Path, head: &[u8]) -> Result<Format> {
     Err(crate::Error::UnknownFormat { path: path.to_owned() })
 }
 
-/// Single invalid events, which are counted instead of used.
+/// Events that are counted instead of used: invalid ones, and reads that bypass the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Skipped {
     /// Skipped: they read or write nothing.
@@ -236,10 +244,7 @@ impl Skipped {
             (self.zero_length, "of zero length skipped"),
             (self.too_far, "past the largest offset (2^60, or 2^40 records) skipped"),
             (self.too_long, "longer than 2 GiB skipped"),
-            (
-                self.direct,
-                "are reads with direct I/O, which bypass the cache, and are not part of the curves",
-            ),
+            (self.direct, "with direct I/O, which bypasses the cache, skipped"),
             (self.unsorted, "out of time order, used in the order of the trace"),
         ];
         all.into_iter().filter(|(count, _)| *count > 0).collect()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * The two clocks. On the virtual clock, this file decides which thread runs. It needs no lock: all of them are fibers of one thread of
+ * The two clocks. On the virtual clock, this file decides which thread runs. It needs no lock: all threads are fibers of one thread of
  * the host.
  */
 
@@ -36,6 +36,8 @@ struct pw_thread {
 	pw_waiters_t *waits_for;
 	pw_thread_t *next, *previous;	/* in the list of waiters */
 	pw_locals_t locals;
+	void (*func)(void *);
+	void *arg;
 	pw_fiber_t fiber;
 };
 
@@ -230,7 +232,7 @@ static void
 begin(void)
 {
 	free_ended();
-	self->fiber.func(self->fiber.arg);
+	self->func(self->arg);
 	pw_clock_end();
 }
 
@@ -238,8 +240,8 @@ pw_thread_t *
 pw_clock_new(void (*func)(void *), void *arg, size_t stack_bytes)
 {
 	pw_thread_t *thread = allocate(self->time);
-	thread->fiber.func = func;
-	thread->fiber.arg = arg;
+	thread->func = func;
+	thread->arg = arg;
 	pw_fiber_make(&thread->fiber, begin, stack_bytes);
 	add(&waiting, thread);
 	look_ahead();

@@ -25,8 +25,8 @@ typedef struct pw_waiters {
 } pw_waiters_t;
 
 /*
- * Called when the engine starts. OpenZFS has weak definitions of the locks. Without a reference to lock.c, a linker need not take those
- * there: builds with sanitizers did not.
+ * Does nothing. The engine calls it so that the linker includes lock.c: libzpool has weak definitions of the same functions, and builds with
+ * sanitizers were linked with those.
  */
 void pw_locks_link(void);
 
@@ -55,7 +55,7 @@ void pw_clock_sleep_until(uint64_t when);
 void pw_clock_start(uint32_t processors, uint64_t seed, uint64_t call_ns, uint64_t switch_ns);
 /* The time that threads have charged, in nanoseconds: their work, calls of the layer, and switches. */
 uint64_t pw_clock_charged(void);
-/* Starts a thread, which calls the function on a stack of its own. Ends the process if there is no memory for it. */
+/* Creates a thread that calls `func` on its own stack. Aborts the process if the stack cannot be allocated. */
 pw_thread_t *pw_clock_new(void (*func)(void *), void *arg, size_t stack_bytes);
 /* Ends this thread. The first thread must not. */
 void pw_clock_end(void) __attribute__((noreturn));

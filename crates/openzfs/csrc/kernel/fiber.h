@@ -7,8 +7,6 @@
 #include <stddef.h>
 
 typedef struct pw_fiber {
-	void (*func)(void *);
-	void *arg;
 	void (*entry)(void);		/* NULL once it runs */
 	char *stack;			/* NULL: that of the host's thread */
 	size_t stack_bytes, mapped_bytes;
@@ -16,7 +14,10 @@ typedef struct pw_fiber {
 	void *shadow;			/* AddressSanitizer's */
 } pw_fiber_t;
 
-/* Allocates a stack, on which the fiber will call `entry`, which must not return. Ends the process if there is no memory. */
+/*
+ * Allocates the fiber's stack. The first switch to the fiber calls `entry` there, which must not return. Aborts the process if the allocation
+ * fails.
+ */
 void pw_fiber_make(pw_fiber_t *fiber, void (*entry)(void), size_t stack_bytes);
 /* Continues another fiber. Returns when another one continues this, never if it `ends`. */
 void pw_fiber_switch(pw_fiber_t *from, pw_fiber_t *to, int ends);

@@ -57,7 +57,8 @@ pw_cityhash4(uint64_t os, uint64_t object, uint64_t level, uint64_t block)
 static void
 salt_created(void)
 {
-	dmu_buf_t *created = pw_thread_locals()->created;
+	pw_locals_t *my = pw_thread_locals();
+	dmu_buf_t *created = my->created;
 	mzap_phys_t *zap;
 
 	if (created == NULL)
@@ -65,7 +66,7 @@ salt_created(void)
 	zap = created->db_data;
 	if (zap->mz_block_type == ZBT_MICRO)
 		zap->mz_salt = cityhash2(number_of((uintptr_t)((dmu_buf_impl_t *)created)->db_objset), created->db_object) | 1;
-	pw_thread_locals()->created = NULL;
+	my->created = NULL;
 }
 
 void

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CDDL-1.0 */
 /*
- * Included first by each file of OpenZFS (scripts/openzfs.sh). The functions of the C library that read a clock, sleep or wait
- * for a thread, or that tell threads apart, are replaced by those of the engine's layer (kernel/thread.c), because the engine can run on a
- * virtual clock, where threads are fibers.
+ * Included first by each file of OpenZFS (scripts/openzfs.sh). The functions of the C library that read a clock, sleep, or
+ * identify or end the calling thread are replaced by those of the engine's layer (kernel/thread.c), because the engine can run on a virtual
+ * clock, where threads are fibers.
  */
 #ifndef POOLWRIGHT_INTERPOSE_H
 #define POOLWRIGHT_INTERPOSE_H

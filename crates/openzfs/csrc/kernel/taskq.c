@@ -34,7 +34,6 @@ enum { ACTIVE = 0x10000 };
 
 taskq_t *system_taskq, *system_delay_taskq;
 
-
 /* Log block, vdev write, its completion, flush, its completion, completion of the parent: no cycle is possible. */
 enum { MOST_DEEP = 8 };
 

@@ -135,7 +135,7 @@ pw_thread_exit(void *result)
 }
 
 /*
- * Values of a key for each fiber. OpenZFS's threads set them back to NULL before they end, so no fiber calls a destructor.
+ * Values of a key for each fiber. OpenZFS's threads set them to NULL before they end, so destructors are not called.
  */
 static pthread_key_t keys;
 

@@ -88,8 +88,12 @@ impl TrialOptions {
             return costs.clone();
         }
         let Some(processor) = &recorded.processor else { return Costs::reference() };
-        let here = if processor.is_this_machines() { None } else { Processor::measure() };
-        Costs::scaled(processor.times_of_reference(), here.map_or(1.0, |here| processor.times_of(&here)))
+        let times_this = if processor.is_this_machines() {
+            1.0
+        } else {
+            Processor::measure().map_or(1.0, |here| processor.times_of(&here))
+        };
+        Costs::scaled(processor.times_of_reference(), times_this)
     }
 
     /// Creates the scratch directory, and returns it with the limit of the data in a trial's pool. Without the option, that is

@@ -76,9 +76,8 @@ pub fn primarycache(text: &str) -> Result<PrimaryCache, String> {
 
 /// A parser of `--direct`.
 pub fn direct() -> impl TypedValueParser<Value = Direct> {
-    PossibleValuesParser::new(Direct::ALL.map(|(_, name)| name)).map(|text| {
-        Direct::ALL.into_iter().find(|(_, name)| *name == text).expect("one of the possible values").0
-    })
+    PossibleValuesParser::new(Direct::ALL.map(|(_, name)| name))
+        .map(|name| Direct::from_name(&name).expect("one of the possible values"))
 }
 
 /// A role of files.
