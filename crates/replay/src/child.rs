@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use poolwright_host::{Transient, memory, room};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-use rustix::thread::sched_getcpu;
 
 use crate::cpus::allowed_cpus;
 use crate::directory::Directory;
@@ -42,7 +41,7 @@ pub fn side_by_side(arc_bytes: u64, pool_bytes: u64) -> usize {
     allowed_cpus().len().min(in_memory as usize).clamp(1, MOST_SIDE_BY_SIDE)
 }
 
-/// Runs trials at the same time, on the virtual clock each on a CPU of its own, and returns their results in order. See [`run`].
+/// Runs trials at the same time, and returns their results in order. See [`run`].
 pub fn run_side_by_side(
     program: &Path,
     specs: &[Spec],
@@ -50,14 +49,10 @@ pub fn run_side_by_side(
     limit: Option<Duration>,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Vec<Ended> {
-    let cpus = allowed_cpus();
-    let first = cpus.iter().position(|cpu| *cpu == sched_getcpu()).unwrap_or(0);
     let one = |(number, spec): (usize, &Spec)| {
         let began = Instant::now();
-        // On this machine's clock, a trial needs all CPUs.
-        let cpu = cpus.get((first + number) % cpus.len().max(1)).filter(|_| spec.is_virtual());
-        let assignment = Assignment { work, number, cpu: cpu.copied() };
-        (run(program, spec, &assignment, limit, interrupted), began.elapsed())
+        let file = work.join(format!("trial-{number}.json"));
+        (run(program, spec, &file, limit, interrupted), began.elapsed())
     };
     if let [spec] = specs {
         return vec![one((0, spec))];
@@ -69,17 +64,7 @@ pub fn run_side_by_side(
     })
 }
 
-/// Where a trial runs.
-struct Assignment<'a> {
-    /// The directory for its specification.
-    work: &'a Path,
-    /// Its number among those that run at the same time.
-    number: usize,
-    /// The CPU for a trial on the virtual clock.
-    cpu: Option<usize>,
-}
-
-/// Runs `program trial SPEC` and parses its JSON result. The child is killed when `interrupted` returns true, when its
+/// Writes the specification to `file`, runs `program trial FILE`, and parses its JSON result. The child is killed when `interrupted` returns true, when its
 /// total time reaches `limit`, when it has nearly filled its file system, or when it slows other users of a pool of the
 /// kernel. It also dies with this process, which it requests itself (see [`die_with_parent`]).
 ///
@@ -89,19 +74,16 @@ struct Assignment<'a> {
 fn run(
     program: &Path,
     spec: &Spec,
-    assignment: &Assignment<'_>,
+    file: &Path,
     limit: Option<Duration>,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Replay> {
     let began = Instant::now();
     let guard = Guard::of(spec);
-    let path = assignment.work.join(format!("trial-{}.json", assignment.number));
-    spec.save(&path)?;
-    let cpu = assignment.cpu.map(|cpu| format!("--cpu={cpu}"));
+    spec.save(file)?;
     let mut child = Command::new(program)
         .arg("trial")
-        .arg(&path)
-        .args(cpu)
+        .arg(file)
         .env(PARENT, std::process::id().to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

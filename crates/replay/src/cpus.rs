@@ -9,17 +9,13 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
 }
 
 /// Restricts this process to as many CPUs as the recorded machine had, if that is fewer, so that the application's
-/// threads and OpenZFS's threads compete for them as in the recording.
+/// threads and OpenZFS's threads compete for them as in the recording. If the host refuses, they compete less.
 pub(crate) fn limit_to(cores: u32) {
     let mine = allowed_cpus();
-    if cores > 0 && (cores as usize) < mine.len() {
-        stay_on(&mine[..cores as usize]);
+    if cores == 0 || cores as usize >= mine.len() {
+        return;
     }
-}
-
-/// Restricts this thread, and those that it starts, to these CPUs. If the host refuses, the trial takes longer.
-pub fn stay_on(cpus: &[usize]) {
     let mut set = CpuSet::new();
-    cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
+    mine[..cores as usize].iter().for_each(|cpu| set.set(*cpu));
     let _ = sched_setaffinity(None, &set);
 }

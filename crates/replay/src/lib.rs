@@ -12,7 +12,7 @@ pub mod capture;
 pub mod child;
 mod clock;
 mod contested;
-pub mod cpus;
+mod cpus;
 mod directory;
 mod drive;
 mod engine;

@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use poolwright_host::quoted;
 use poolwright_openzfs::clock::Costs;
 use poolwright_trace::{Event, Trace};
-use rustix::thread::sched_getcpu;
 
 use crate::application::Others;
-use crate::cpus::{limit_to, stay_on};
+use crate::cpus::limit_to;
 use crate::drive::{Pace, Pass};
 use crate::result::Replay;
 use crate::{
@@ -30,10 +29,7 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
             spec.warm_share
         )));
     }
-    if spec.is_virtual() {
-        // One thread runs at a time, and handing over to one on another CPU takes longer.
-        stay_on(&[sched_getcpu()]);
-    } else if spec.application.is_some() {
+    if !spec.is_virtual() && spec.application.is_some() {
         limit_to(trace.meta.cores);
     }
     let until = spec.first_seconds.map_or(u64::MAX, |s| (s * 1e9) as u64);

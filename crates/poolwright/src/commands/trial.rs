@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use poolwright_host::quoted;
 use poolwright_lab::TrialSpec;
 use poolwright_lab::trial::Setting;
-use poolwright_replay::{Spec, child, cpus, trial};
+use poolwright_replay::{Spec, child, trial};
 
 use crate::interrupt;
 
@@ -17,10 +17,6 @@ pub struct Args {
     /// Specification of the trial
     #[arg(value_name = "SPEC.json")]
     spec: PathBuf,
-
-    /// CPU on which the trial runs
-    #[arg(long, value_name = "N")]
-    cpu: Option<usize>,
 }
 
 /// The field that distinguishes the kinds of specifications; that of a replay has none.
@@ -40,9 +36,6 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         return lab(&args.spec, &text);
     }
     child::die_with_parent();
-    if let Some(cpu) = args.cpu {
-        cpus::stay_on(&[cpu]);
-    }
     interrupt::watch()?;
     let spec = Spec::load(&args.spec)?;
     let replay = trial::run(&spec, &interrupt::requested)?;
