@@ -97,8 +97,11 @@ struct Required {
 }
 
 fn required(plan: &Plan, changes: &Gains) -> Vec<Required> {
-    let texts = plan.request.iter().flat_map(|request| &request.requirements);
-    texts.map(|text| check(text, changes)).collect()
+    let of_user = plan.request.iter().flat_map(|request| &request.requirements);
+    // A confirmation does not measure each metric that a goal limits.
+    let is_measured =
+        |limit: &&String| Requirement::parse(limit).is_ok_and(|l| l.fulfilment(changes).is_some());
+    of_user.chain(plan.goal.limits.iter().filter(is_measured)).map(|text| check(text, changes)).collect()
 }
 
 fn check(text: &str, changes: &Gains) -> Required {

@@ -121,12 +121,13 @@ fn devices() -> String {
 }
 
 fn goals() -> String {
-    let rows = GOALS.iter().map(|(_, name, weights)| {
-        let weights: Vec<String> =
-            weights.iter().map(|(metric, weight)| format!("`{metric}` {:.0} %", weight * 100.0)).collect();
-        [format!("`{name}`"), weights.join(", ")]
+    let rows = GOALS.iter().map(|row| {
+        let weight = |(metric, weight): &(&str, f64)| format!("`{metric}` {:.0} %", weight * 100.0);
+        let weights: Vec<String> = row.weights.iter().map(weight).collect();
+        let limits: Vec<String> = row.limits.iter().map(|limit| format!("`{}`", cell(limit))).collect();
+        [format!("`{}`", row.name), weights.join(", "), limits.join(", ")]
     });
-    table(["goal", "weights"], rows)
+    table(["goal", "weights", "limits"], rows)
 }
 
 fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {

@@ -3,6 +3,7 @@
 //! The page is made from the plan alone, so the page of an old plan can be made again.
 
 pub mod caveats;
+pub mod choices;
 pub mod confirmation;
 mod evidence;
 pub mod findings;
@@ -29,6 +30,12 @@ pub fn html(plan: &Plan) -> String {
     let top = page.section("");
     verdict(top, plan);
     tiles(top, plan);
+    if let Some(table) = choices::table(plan) {
+        top.heading("The choices").table(&table);
+        choices::how(plan).iter().for_each(|how| {
+            top.paragraph(how);
+        });
+    }
     caveats(top, plan);
     findings::top(top, plan);
     if let Some(found) = &plan.confirmation {

@@ -12,7 +12,7 @@ use poolwright_tune::plan::{
     CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict, Verification,
 };
 
-use crate::plan_page::{CONTRADICTED, caveats, format, memory};
+use crate::plan_page::{CONTRADICTED, caveats, choices, format, memory};
 
 /// Number of settings shown for each role, including today's and the recommended one.
 const ALTERNATIVES: usize = 5;
@@ -39,6 +39,7 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
     if let Some(found) = &plan.verification {
         text.verification(found)?;
     }
+    text.choices(plan)?;
     text.together(plan)?;
     let (tried, quiet): (Vec<&Role>, Vec<&Role>) =
         plan.roles.iter().partition(|r| plan.trace.is_none() || was_tried(r));
@@ -202,6 +203,16 @@ impl<W: Write> Text<'_, W> {
     fn costs(&mut self, plan: &Plan) -> io::Result<()> {
         let about = "worse by more than 10 %, with the whole 95 % interval";
         self.marked("costs", about, &caveats::costs(plan))
+    }
+
+    /// Writes today's settings, the recommended ones and the alternatives, if there are any.
+    fn choices(&mut self, plan: &Plan) -> io::Result<()> {
+        let (Some(how), Some(table)) = (choices::how(plan), choices::table(plan)) else {
+            return Ok(());
+        };
+        self.heading("the choices", "changes from today, with 95 % intervals")?;
+        self.table(&table)?;
+        self.wrapped("  ", 2, &how)
     }
 
     /// Writes the gains of the whole plan, which the verdict quotes.

@@ -6,14 +6,17 @@ use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
 use poolwright_replay::Capture;
 use poolwright_trace::Reader;
 
-use crate::candidates::difference;
+use crate::alternative::alternative;
+use crate::candidates::{difference, with};
 use crate::direct::DirectIo;
 use crate::groups::Group;
 use crate::objective::Metrics;
-use crate::plan::{self, Plan, Settings, Verdict};
+use crate::plan::{self, Alternative, MeasuredChange, Plan, Settings, Verdict};
 use crate::race::Outcome;
+use crate::requirement::Fulfilment;
 use crate::roles::{Files, dataset_location};
 use crate::space::EstimatedSpace;
+use crate::trials::for_all;
 use crate::tuner::{Tuner, recommended_ashift};
 use crate::{Result, database, direct, evidence, headline, machine, memory, track_record};
 
@@ -30,15 +33,21 @@ impl Tuner<'_> {
         &self,
         roles: &[String],
         files: &Files,
-        space: &[EstimatedSpace],
         outcome: Option<&Outcome>,
     ) -> plan::Role {
         let (name, together_with) = roles.split_first().expect("a race has at least one role");
         let current = self.current_of(name);
         let today = &current.settings;
-        let pairs = outcome.map(|o| evidence::gains(&o.pairs, &o.scatter())).unwrap_or_default();
-        let unmet: Vec<String> =
-            self.request.requirements.iter().filter(|r| !r.is_met(&pairs)).map(ToString::to_string).collect();
+        let mut pairs = outcome.map(|o| evidence::gains(&o.pairs, &o.scatter())).unwrap_or_default();
+        if let Some(best) = outcome.and_then(|o| o.best.map(|i| &o.others[i].settings)) {
+            self.widen_space(&self.settings_today(), &for_all(roles, best), &mut pairs);
+        }
+        let limits = self.request.limits();
+        let exceeded = limits.iter().filter(|l| l.fulfilment(&pairs) == Some(Fulfilment::Missed));
+        let unmet: Vec<String> = (self.request.requirements.iter().filter(|r| !r.is_met(&pairs)))
+            .chain(exceeded)
+            .map(ToString::to_string)
+            .collect();
         let faster = outcome.is_some_and(|o| o.is_better(WORTHWHILE));
         let better = faster && unmet.is_empty();
         let chosen = outcome.and_then(|o| o.best.map(|i| &o.others[i].settings)).filter(|_| better);
@@ -64,6 +73,7 @@ impl Tuner<'_> {
         let by_database = (layout == Some("mariadb")).then_some("innodb_flush_method=fsync");
         notes.extend(direct::note(self.events_of(roles), today, self.direct_io(), by_database));
         let location = dataset_location(&self.inventory, &self.request.dir, name);
+        let alternative = outcome.and_then(|o| self.alternative(roles, chosen.unwrap_or(today), o));
         plan::Role {
             role: name.to_owned(),
             path: common_directory(files).unwrap_or_else(|| location.mountpoint.clone()),
@@ -78,17 +88,63 @@ impl Tuner<'_> {
             io: (files.ops > 0).then(|| files.io.clone()),
             together_with: together_with.to_vec(),
             replayed: slice.map(|s| s.to_plan()),
-            evidence: evidence::collect(outcome, better, space, today, self.request.goal, self.ashift),
+            evidence: evidence::collect(
+                outcome,
+                better,
+                self.evidence_of_space(name),
+                today,
+                self.request.goal,
+                self.ashift,
+            ),
             gain: if better { pairs } else { BTreeMap::new() },
+            alternative,
             notes,
         }
+    }
+
+    /// The estimates of a role's space, without that of today's settings.
+    fn evidence_of_space(&self, role: &str) -> &[EstimatedSpace] {
+        self.space.get(role).and_then(|all| all.split_last()).map_or(&[], |(_, tried)| tried)
+    }
+
+    /// Gives the changes of space the error of the estimate.
+    fn widen_space(
+        &self,
+        today: &BTreeMap<String, Settings>,
+        new: &BTreeMap<String, Settings>,
+        gains: &mut plan::Gains,
+    ) {
+        let Some((today, new)) = self.database_space(today).zip(self.database_space(new)) else { return };
+        for (metric, gain) in gains {
+            let mut found = MeasuredChange { change: gain.change, ci95: gain.ci95, verdict: gain.verdict };
+            today.widen(&new, metric, &mut found);
+            (gain.ci95, gain.verdict) = (found.ci95, found.verdict);
+        }
+    }
+
+    /// Returns the setting to offer beside `recommended`, with the error of the estimate in its space.
+    fn alternative(
+        &self,
+        roles: &[String],
+        recommended: &Settings,
+        outcome: &Outcome,
+    ) -> Option<Alternative> {
+        let today = &self.current_of(&roles[0]).settings;
+        let mut found = alternative(self.request.goal, today, recommended, outcome)?;
+        let new = for_all(roles, &with(today, &found.changes));
+        if let Some((today, new)) = self.database_space(&self.settings_today()).zip(self.database_space(&new))
+        {
+            found.change.iter_mut().for_each(|(metric, change)| today.widen(&new, metric, change));
+        }
+        Some(found)
     }
 
     /// Assembles the plan; `pairs` compare the whole plan with today's settings.
     pub(crate) fn plan(&mut self, roles: Vec<plan::Role>, pairs: Vec<(Metrics, Metrics)>) -> Result<Plan> {
         let verdict =
             if roles.iter().any(|r| !r.recommended.is_empty()) { Verdict::Change } else { Verdict::Keep };
-        let gain = evidence::gains(&pairs, &self.scatter);
+        let mut gain = evidence::gains(&pairs, &self.scatter);
+        self.widen_space(&settings_of(&roles, false), &settings_of(&roles, true), &mut gain);
         let costs = headline::costs(&roles, &gain);
         let database = self.database_settings();
         let (device_ashift, why) = recommended_ashift(&self.request.dir);
@@ -109,7 +165,7 @@ impl Tuner<'_> {
             creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).into(),
             created: poolwright_host::time::now(),
             subject,
-            goal: self.request.goal.to_plan(),
+            goal: self.request.goal.to_plan(&self.request.limits()),
             machine: machine::describe(self.request),
             seeds: vec![self.request.seed],
             data: data_summary(&self.capture)?,
@@ -207,6 +263,12 @@ impl Tuner<'_> {
         }
         summary
     }
+}
+
+/// Returns the settings of all roles today, or those that the plan recommends.
+pub(crate) fn settings_of(roles: &[plan::Role], recommended: bool) -> BTreeMap<String, Settings> {
+    let of = |r: &plan::Role| if recommended { with(&r.current, &r.recommended) } else { r.current.clone() };
+    roles.iter().map(|r| (r.role.clone(), of(r))).collect()
 }
 
 /// Gives roles that share a dataset with a raced role the settings recommended for that role.

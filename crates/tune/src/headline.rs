@@ -159,6 +159,7 @@ mod tests {
             replayed: None,
             evidence: Vec::new(),
             gain,
+            alternative: None,
             notes: Vec::new(),
         }
     }

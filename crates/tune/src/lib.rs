@@ -5,6 +5,7 @@
 
 mod accesses;
 pub mod advice;
+mod alternative;
 mod assemble;
 pub mod candidates;
 mod contribution;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use poolwright_replay::Replay;
 use poolwright_report::Better;
+use poolwright_stats::median;
 
+use crate::requirement::Requirement;
 use crate::{metric, plan};
 
 /// Metric → value in one trial, in the unit of [`crate::metric::METRICS`].
@@ -13,7 +15,7 @@ pub type Metrics = BTreeMap<String, f64>;
 /// What the recommended settings should improve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Work rate, space and bytes written to similar degrees, with a slight preference for the work rate.
+    /// Work rate, space, bytes written and CPU time to similar degrees, without being noticeably slower than today.
     Balanced,
     /// Mainly less space.
     Space,
@@ -27,68 +29,112 @@ pub enum Goal {
     Efficiency,
 }
 
-/// A goal, its name on the command line, and metric → weight.
-pub type GoalRow = (Goal, &'static str, &'static [(&'static str, f64)]);
+/// A goal: its name on the command line, the weights of its metrics, and what it must not cost.
+#[derive(Debug)]
+pub struct GoalRow {
+    /// The goal.
+    pub goal: Goal,
+    /// The name on the command line.
+    pub name: &'static str,
+    /// Metric → weight; the weights add up to 1.
+    pub weights: &'static [(&'static str, f64)],
+    /// Limits in the form of [`Requirement`]. A setting is not recommended if the whole interval of its change is beyond one.
+    pub limits: &'static [&'static str],
+}
 
-/// All goals; the weights of each add up to 1. The command line and the plan take names and weights from this table;
-/// `docs/method.md` gives the reasons for the weights.
+/// What a database's users hardly notice: 5 % of the work rate, and 10 % of the latency of the slowest reads and syncs.
+const HARDLY_SLOWER: &[&str] = &["work_rate>=-5%", "read_p99<=10%", "sync_p99<=10%"];
+
+/// All goals. The command line, the plan and the documentation take names, weights and limits from this table;
+/// `docs/method.md` gives the reasons for them.
 pub const GOALS: &[GoalRow] = &[
-    (
-        Goal::Balanced,
-        "balanced",
-        &[("work_rate", 0.4), ("allocated_bytes", 0.3), ("write_amplification", 0.3)],
-    ),
-    (Goal::Space, "space", &[("allocated_bytes", 0.7), ("work_rate", 0.15), ("write_amplification", 0.15)]),
-    (
-        Goal::Latency,
-        "latency",
-        &[
+    GoalRow {
+        goal: Goal::Balanced,
+        name: "balanced",
+        weights: &[
+            ("work_rate", 0.3),
+            ("allocated_bytes", 0.3),
+            ("write_amplification", 0.2),
+            ("cpu_ns_per_op", 0.2),
+        ],
+        limits: HARDLY_SLOWER,
+    },
+    GoalRow {
+        goal: Goal::Space,
+        name: "space",
+        weights: &[("allocated_bytes", 0.7), ("work_rate", 0.15), ("write_amplification", 0.15)],
+        limits: &[],
+    },
+    GoalRow {
+        goal: Goal::Latency,
+        name: "latency",
+        weights: &[
             ("work_rate", 0.4),
             ("read_p99_ns", 0.2),
             ("fsync_p99_ns", 0.2),
             ("allocated_bytes", 0.1),
             ("write_amplification", 0.1),
         ],
-    ),
-    (
-        Goal::Throughput,
-        "throughput",
-        &[("work_rate", 0.6), ("cpu_ns_per_op", 0.2), ("allocated_bytes", 0.1), ("write_amplification", 0.1)],
-    ),
-    (
-        Goal::Endurance,
-        "endurance",
-        &[("vdev_write_bytes", 0.7), ("allocated_bytes", 0.15), ("work_rate", 0.15)],
-    ),
-    (Goal::Efficiency, "efficiency", &[("allocated_bytes", 0.4), ("work_rate", 0.4), ("cpu_ns_per_op", 0.2)]),
+        limits: HARDLY_SLOWER,
+    },
+    GoalRow {
+        goal: Goal::Throughput,
+        name: "throughput",
+        weights: &[
+            ("work_rate", 0.6),
+            ("cpu_ns_per_op", 0.2),
+            ("allocated_bytes", 0.1),
+            ("write_amplification", 0.1),
+        ],
+        limits: HARDLY_SLOWER,
+    },
+    GoalRow {
+        goal: Goal::Endurance,
+        name: "endurance",
+        weights: &[("vdev_write_bytes", 0.7), ("allocated_bytes", 0.15), ("work_rate", 0.15)],
+        limits: &[],
+    },
+    GoalRow {
+        goal: Goal::Efficiency,
+        name: "efficiency",
+        weights: &[("allocated_bytes", 0.4), ("work_rate", 0.4), ("cpu_ns_per_op", 0.2)],
+        limits: &[],
+    },
 ];
 
 impl Goal {
     /// Returns the goal's row in [`GOALS`].
     fn row(self) -> &'static GoalRow {
-        GOALS.iter().find(|row| row.0 == self).expect("every goal has a row")
+        GOALS.iter().find(|row| row.goal == self).expect("every goal has a row")
     }
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        self.row().1
+        self.row().name
     }
 
     /// Returns the goal with this name on the command line.
     pub fn parse(name: &str) -> Option<Goal> {
-        GOALS.iter().find(|row| row.1 == name).map(|row| row.0)
+        GOALS.iter().find(|row| row.name == name).map(|row| row.goal)
     }
 
     /// The weights: metric → weight, adding up to 1.
     pub fn weights(self) -> &'static [(&'static str, f64)] {
-        self.row().2
+        self.row().weights
     }
 
-    /// Converts the goal to its form in the plan.
-    pub fn to_plan(self) -> plan::Goal {
+    /// What the recommended settings must not cost.
+    pub fn limits(self) -> Vec<Requirement> {
+        let limit = |text: &&str| Requirement::parse(text).expect("the limits of GOALS are valid");
+        self.row().limits.iter().map(limit).collect()
+    }
+
+    /// Converts the goal to its form in the plan, with those of its limits that apply.
+    pub fn to_plan(self, limits: &[Requirement]) -> plan::Goal {
         plan::Goal {
             name: self.name().into(),
             weights: self.weights().iter().map(|(metric, weight)| (metric.to_string(), *weight)).collect(),
+            limits: limits.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -130,6 +176,15 @@ fn objective<'a>(goal: impl Iterator<Item = (&'a str, f64)>, metrics: &Metrics, 
 fn both<'a>(metric: &'a str, a: &'a Metrics, b: &'a Metrics) -> Option<(&'a str, &'a f64, &'a f64)> {
     let stand_in = metric::find(metric).and_then(|m| m.stand_in);
     std::iter::once(metric).chain(stand_in).find_map(|name| Some((name, a.get(name)?, b.get(name)?)))
+}
+
+/// Returns the median of each metric over some trials.
+pub(crate) fn medians(trials: &[Metrics]) -> Metrics {
+    let mut values: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
+    for (name, value) in trials.iter().flatten() {
+        values.entry(name).or_default().push(*value);
+    }
+    values.into_iter().map(|(name, values)| (name.clone(), median(&values))).collect()
 }
 
 /// Returns the metrics of one trial. Metrics of operations that the trial did not issue (no reads, no syncs) are missing.
@@ -181,10 +236,11 @@ mod tests {
 
     #[test]
     fn weights_add_up_and_names_are_metrics() {
-        for (goal, name, weights) in GOALS {
+        for GoalRow { goal, name, weights, limits } in GOALS {
             let sum: f64 = weights.iter().map(|(_, w)| w).sum();
             assert!((sum - 1.0).abs() < 1e-9, "{name}");
             assert_eq!(Goal::parse(name), Some(*goal));
+            assert_eq!(goal.limits().len(), limits.len(), "{name}");
         }
     }
 

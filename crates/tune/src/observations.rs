@@ -7,7 +7,7 @@ use poolwright_openzfs::property::{Settings, canonical};
 use poolwright_stats::{Deviation, mean, t975};
 
 use crate::evidence::verdict;
-use crate::objective::{Metrics, name_in};
+use crate::objective::{Metrics, medians, name_in};
 use crate::plan::MeasuredChange;
 use crate::race::Outcome;
 
@@ -115,6 +115,11 @@ impl Observations {
 }
 
 impl Tried {
+    /// Returns the median of each metric over the trials.
+    pub fn median(&self) -> Metrics {
+        medians(&self.trials)
+    }
+
     /// Returns the logarithms of a metric from the trials that have it.
     pub fn logs(&self, metric: &str) -> Vec<f64> {
         self.trials.iter().filter_map(|t| t.get(metric)).filter(|v| **v > 0.0).map(|v| v.ln()).collect()

@@ -17,12 +17,12 @@ use crate::candidates::{Candidates, grid, with};
 use crate::current::detect;
 use crate::findings::Findings;
 use crate::fit::expected_slice_s;
-use crate::groups::{Load, Loads};
+use crate::groups::{Group, Load, Loads};
 use crate::plan::{self, Plan, Settings};
 use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
 use crate::scatter::Scatter;
 use crate::slice::Profile;
-use crate::space::{self, EstimatedSpace};
+use crate::space;
 use crate::trials::for_all;
 use crate::tuner::{Progress, Request, Tuner, recommended_ashift, recorded_s, together_with};
 use crate::{Error, Result};
@@ -66,6 +66,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         current,
         linked,
         ashift,
+        space: BTreeMap::new(),
         began,
         costs: request.costs.clone(),
         trials: 0,
@@ -178,6 +179,7 @@ impl Tuner<'_> {
         let names: Vec<String> = self.inventory.roles.keys().cloned().collect();
         let loads = self.loads();
         let groups = loads.to_race();
+        self.estimate_space(&names, &groups)?;
         if !groups.is_empty() {
             self.calibrate()?;
         }
@@ -270,21 +272,15 @@ impl Tuner<'_> {
         }
     }
 
-    /// Estimates the space of roles that share a dataset and, if they have a budget, races them. Returns the plan's entry
-    /// for the first of them.
+    /// Races roles that share a dataset, if they have a budget. Returns the plan's entry for the first of them.
     fn role(&mut self, roles: &[String], budget: Option<Duration>) -> Result<plan::Role> {
-        let began = Instant::now();
         let name = roles[0].as_str();
-        let today = self.current_of(name).settings.clone();
         let files = self.inventory.roles[name].clone();
-        let candidates = self.candidates(roles, &today);
-        let space =
-            self.estimate_space(name, &files, &candidates.combinations(), &today, budget.is_some())?;
         let outcome = match budget {
-            Some(budget) => Some(self.race(roles, &candidates, budget.saturating_sub(began.elapsed()))?),
+            Some(budget) => Some(self.race(roles, &self.candidates(roles), budget)?),
             None => None,
         };
-        let role = self.role_of_plan(roles, &files, &space, outcome.as_ref());
+        let role = self.role_of_plan(roles, &files, outcome.as_ref());
         self.findings.add(&role, outcome.as_ref(), self.request.goal);
         if let (false, Some(outcome)) = (role.gain.is_empty(), outcome) {
             self.scatter = outcome.scatter();
@@ -293,35 +289,41 @@ impl Tuner<'_> {
         Ok(role)
     }
 
-    fn estimate_space(
-        &mut self,
-        name: &str,
-        files: &Files,
-        combinations: &[Settings],
-        today: &Settings,
-        is_raced: bool,
-    ) -> Result<Vec<EstimatedSpace>> {
-        self.report_progress(format!("{name}: estimating space"));
-        let share = if is_raced { 0.02 } else { 0.01 };
-        let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
-        let (ashift, seed, stop) = (self.ashift, self.request.seed, &self.request.stop);
-        match space::estimate(&files.paths, combinations, today, ashift, seed, limit, stop) {
-            Err(error) if !error.is_interruption() => {
-                // Trials measure space themselves.
-                self.warnings.push(format!("cannot estimate the space of {name}: {error}"));
-                Ok(Vec::new())
+    /// Estimates the space of each role's files under the settings that are tried on its dataset. A failure adds a warning.
+    fn estimate_space(&mut self, roles: &[String], groups: &[Group]) -> Result<()> {
+        for name in roles {
+            self.report_progress(format!("{name}: estimating space"));
+            let mountpoint = dataset_location(&self.inventory, &self.request.dir, name).mountpoint;
+            let group = groups.iter().find(|g| g.mountpoint == mountpoint).map(|g| g.roles.clone());
+            let (share, tried_with) = match group {
+                Some(group) => (0.02, group),
+                None => (0.01, vec![name.clone()]),
+            };
+            let combinations = self.candidates(&tried_with).combinations();
+            let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
+            let (ashift, seed, stop) = (self.ashift, self.request.seed, &self.request.stop);
+            let (paths, today) = (&self.inventory.roles[name].paths, &self.current_of(name).settings);
+            match space::estimate(paths, &combinations, today, ashift, seed, limit, stop) {
+                Ok(estimated) => {
+                    self.space.insert(name.clone(), estimated);
+                }
+                Err(error) if error.is_interruption() => return Err(error),
+                Err(error) => self.warnings.push(format!(
+                    "cannot estimate the space of {name}: {error}; the plan's figures of space are those of the replayed regions only"
+                )),
             }
-            estimated => estimated,
         }
+        Ok(())
     }
 
     /// Returns the settings to try for roles that share a dataset. Records that are longer than the usual ones are tried only if the
     /// trials contain the whole recording, because a long record would not be complete in a sample of its regions.
-    fn candidates(&self, roles: &[String], today: &Settings) -> Candidates {
+    fn candidates(&self, roles: &[String]) -> Candidates {
         let run_bytes = if self.capture.rate < 1.0 { 0 } else { accesses::run_bytes(self.events_of(roles)) };
         let request_bytes = accesses::request_bytes(self.events_of(roles));
         let mut candidates = grid(&roles[0]).candidates(run_bytes, request_bytes);
         let current = self.current_of(&roles[0]);
+        let today = &current.settings;
         let is_new = |refinement: &Settings| {
             refinement.iter().any(|(name, value)| {
                 current.value(name).is_none_or(|today| canonical(name, &today) != canonical(name, value))

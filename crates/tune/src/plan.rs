@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod advice;
+mod alternative;
 mod confirmation;
 mod contribution;
 mod evidence;
@@ -21,6 +22,7 @@ mod request;
 mod track_record;
 mod verification;
 pub use advice::{AdviceSource, AdviceStatus, CheckedAdvice};
+pub use alternative::{Alternative, AlternativeKind};
 pub use confirmation::{
     Confirmation, ConfirmationCommands, ConfirmationVerdict, ConfirmedDataset, ConfirmedSetting, Contender,
     PredictedChange, WorkUnit,
@@ -187,6 +189,9 @@ pub struct Goal {
     pub name: String,
     /// Metric → weight; weights are positive and add up to 1.
     pub weights: BTreeMap<String, f64>,
+    /// What the recommended settings must not cost, such as `work_rate>=-5%`. Plans of older releases have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
 }
 
 /// The machine on which the trials ran.
@@ -355,6 +360,9 @@ pub struct Role {
     /// Change of each metric by `recommended`, for this role and those of `together_with`; all other roles as
     /// today.
     pub gain: Gains,
+    /// A tried setting for users with another preference than the goal's: a smaller or a faster one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alternative: Option<Alternative>,
     /// Remarks for the user who applies the plan.
     #[serde(default)]
     pub notes: Vec<String>,

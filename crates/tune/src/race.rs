@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::child::Ended as TrialEnd;
-use poolwright_stats::{Deviation, PairedRatio, RelativeChange, median};
+use poolwright_stats::{Deviation, PairedRatio, RelativeChange};
 
 use crate::candidates::{Candidates, assignments, difference, recordsize_and_compression, same, with};
-use crate::objective::{Metrics, metrics};
+use crate::objective::{Metrics, medians, metrics};
 use crate::requirement::Criteria;
 use crate::scatter::Scatter;
 use crate::{Error, Result};
@@ -57,13 +57,7 @@ impl Runner {
 
     /// Returns the median of each metric over the trials.
     pub fn median(&self) -> Metrics {
-        let mut all = Metrics::new();
-        let names: std::collections::BTreeSet<&String> = self.trials.iter().flat_map(|t| t.keys()).collect();
-        for name in names {
-            let values: Vec<f64> = self.trials.iter().filter_map(|t| t.get(name).copied()).collect();
-            all.insert(name.clone(), median(&values));
-        }
-        all
+        medians(&self.trials)
     }
 }
 
@@ -216,6 +210,14 @@ impl Race<'_> {
         self.criteria.objective(&runner.median(), &o.today.median())
     }
 
+    /// [`Race::score`] without the requirements.
+    fn unbounded_score(&self, o: &Outcome, of: Option<usize>) -> f64 {
+        match of.map(|i| &o.others[i]).filter(|runner| !runner.trials.is_empty()) {
+            Some(runner) => self.criteria.goal.objective(&runner.median(), &o.today.median()),
+            None => self.score(o, of),
+        }
+    }
+
     /// Runs one trial of each of these settings: today's (`None`) or others.
     fn run_all(&mut self, o: &mut Outcome, of: &[Option<usize>]) -> Result<()> {
         let settings = |of: &Option<usize>| of.map_or(&o.today, |i| &o.others[i]).settings.clone();
@@ -319,12 +321,13 @@ impl Search<'_, '_> {
     /// Whether the two record sizes between this one and that of the requests are much worse than the best setting, or were left out.
     fn is_beyond_bad_ones(&self, size: &str, today: &Settings) -> bool {
         let Some(before) = self.candidates.before(size) else { return false };
-        let best = (0..self.o.others.len()).map(|i| self.score(Some(i))).fold(1.0, f64::min);
+        // A setting that misses a requirement need not be worse than the next one.
+        let score = |of: Option<usize>| self.race.unbounded_score(self.o, of);
+        let best = (0..self.o.others.len()).map(|i| score(Some(i))).fold(1.0, f64::min);
         let is_bad = |size: &String| {
             let settings = with_property(today, "recordsize", size);
             let known = if same(&settings, today) { Some(None) } else { self.o.find(&settings).map(Some) };
-            known
-                .map_or_else(|| self.is_beyond_bad_ones(size, today), |of| self.score(of) > MUCH_WORSE * best)
+            known.map_or_else(|| self.is_beyond_bad_ones(size, today), |of| score(of) > MUCH_WORSE * best)
         };
         before.iter().all(is_bad)
     }

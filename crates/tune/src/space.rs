@@ -1,5 +1,7 @@
-//! The space of a role's files under many settings, from the estimate.
+//! The space of the database's files under many settings, from the estimate. A trial has only the regions that the recording used, and
+//! the others may compress better or worse.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,7 +10,13 @@ use std::time::Duration;
 use poolwright_estimate::{Estimate, Input, Options};
 use poolwright_openzfs::property::{Settings, canonical};
 
+use poolwright_replay::Replay;
+
 use crate::candidates::recordsize_and_compression;
+use crate::evidence::verdict;
+use crate::plan::MeasuredChange;
+use crate::roles::dataset_location;
+use crate::tuner::Tuner;
 use crate::{Error, Result};
 
 /// A setting and the space of the files under it.
@@ -19,9 +27,90 @@ pub(crate) struct EstimatedSpace {
     pub ratio: f64,
     /// The 95 % interval of `ratio`.
     pub ci95: [f64; 2],
+    /// Allocated bytes, with indirect blocks.
+    pub bytes: f64,
 }
 
-/// Estimates a role's files under every recordsize and codec of these combinations and of today's settings.
+/// The space of all files of the database under some settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct DatabaseSpace {
+    /// Allocated bytes.
+    pub allocated: f64,
+    /// Bytes of the files.
+    pub logical: f64,
+    /// Half of the 95 % interval of `allocated`, in bytes.
+    pub error: f64,
+}
+
+impl DatabaseSpace {
+    fn of(estimates: &[&EstimatedSpace]) -> DatabaseSpace {
+        let error = |e: &EstimatedSpace| match e.ci95 {
+            [low, high] if low == high => 0.0,
+            [low, high] => e.bytes * (high - e.ratio).max(e.ratio - low) / e.ratio,
+        };
+        // Samples of different files have independent errors.
+        DatabaseSpace {
+            allocated: estimates.iter().map(|e| e.bytes).sum(),
+            logical: estimates.iter().map(|e| e.bytes * e.ratio).sum(),
+            error: estimates.iter().map(|e| error(e).powi(2)).sum::<f64>().sqrt(),
+        }
+    }
+
+    /// Gives a trial's figures the space of all files instead of that of the replayed regions.
+    pub fn replace_in(&self, replay: &mut Replay) {
+        replay.allocated_bytes = self.allocated as u64;
+        replay.allocated_before = replay.allocated_bytes;
+        replay.logical_bytes = self.logical as u64;
+    }
+
+    /// Gives a change of space from `self` to `new` the error of the estimate; other metrics keep theirs.
+    pub fn widen(&self, new: &DatabaseSpace, metric: &str, found: &mut MeasuredChange) {
+        // Half of the interval of the ratio's logarithm. Both estimates are of the same samples, whose common error this counts, too.
+        let half = (self.error / self.allocated.max(1.0)).hypot(new.error / new.allocated.max(1.0));
+        if half == 0.0 || !["allocated_bytes", "space_ratio"].contains(&metric) {
+            return;
+        }
+        let ratio = 1.0 + found.change;
+        found.ci95 = (ratio * (-half).exp() - 1.0, ratio * half.exp() - 1.0);
+        let is_clear = found.ci95.0 > 0.0 || found.ci95.1 < 0.0;
+        found.verdict = verdict(metric, found.change, is_clear);
+    }
+}
+
+impl Tuner<'_> {
+    /// Returns the space of all files if their roles have these settings. A role that is not named has those of a role on its dataset, or
+    /// today's. Returns `None` if the space of one of the roles is not known.
+    pub(crate) fn database_space(&self, settings: &BTreeMap<String, Settings>) -> Option<DatabaseSpace> {
+        let mountpoint = |role: &str| dataset_location(&self.inventory, &self.request.dir, role).mountpoint;
+        let on_its_dataset = |role: &str| {
+            let place = mountpoint(role);
+            settings.iter().find(|(other, _)| mountpoint(other) == place).map(|(_, settings)| settings)
+        };
+        let roles = self.inventory.roles.iter().filter(|(_, files)| !files.paths.is_empty());
+        let estimates: Option<Vec<&EstimatedSpace>> = roles
+            .map(|(role, _)| {
+                let its = settings
+                    .get(role)
+                    .or_else(|| on_its_dataset(role))
+                    .unwrap_or(&self.current_of(role).settings);
+                find(self.space.get(role)?, its)
+            })
+            .collect();
+        estimates.filter(|all| !all.is_empty()).map(|all| DatabaseSpace::of(&all))
+    }
+}
+
+/// Returns the estimate for the record size and codec of these settings.
+fn find<'e>(estimates: &'e [EstimatedSpace], settings: &Settings) -> Option<&'e EstimatedSpace> {
+    let key = |settings: &Settings| {
+        let (recordsize, codec) = recordsize_and_compression(settings);
+        (recordsize, canonical("compression", codec))
+    };
+    let wanted = key(settings);
+    estimates.iter().find(|e| key(&e.settings) == wanted)
+}
+
+/// Estimates a role's files under these combinations of record size and codec, and under today's settings, which come last.
 pub(crate) fn estimate(
     files: &[PathBuf],
     combinations: &[Settings],
@@ -59,11 +148,64 @@ pub(crate) fn estimate(
     if cancel.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(Error::Interrupted);
     }
-    Ok(combinations.iter().filter_map(|settings| of(&estimate, settings, ashift)).collect())
+    Ok(combinations.iter().chain([today]).filter_map(|settings| of(&estimate, settings, ashift)).collect())
 }
 
 fn of(estimate: &Estimate, settings: &Settings, ashift: u32) -> Option<EstimatedSpace> {
     let (recordsize, codec) = recordsize_and_compression(settings);
     let cell = estimate.cell(recordsize, &canonical("compression", codec), ashift)?;
-    Some(EstimatedSpace { settings: settings.clone(), ratio: cell.ratio, ci95: cell.ratio_ci95 })
+    Some(EstimatedSpace {
+        settings: settings.clone(),
+        ratio: cell.ratio,
+        ci95: cell.ratio_ci95,
+        bytes: cell.total_bytes as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::GainVerdict;
+
+    fn estimate(recordsize: &str, ratio: f64, ci95: [f64; 2], bytes: f64) -> EstimatedSpace {
+        let settings =
+            Settings::from([("recordsize".into(), recordsize.into()), ("compression".into(), "lz4".into())]);
+        EstimatedSpace { settings, ratio, ci95, bytes }
+    }
+
+    #[test]
+    fn the_space_of_the_database_is_that_of_its_roles_and_the_errors_are_independent() {
+        let data = estimate("16K", 2.0, [1.94, 2.06], 100.0);
+        let log = estimate("128K", 1.0, [0.96, 1.04], 100.0);
+        let both = DatabaseSpace::of(&[&data, &log]);
+        assert_eq!((both.allocated, both.logical), (200.0, 300.0));
+        assert!((both.error - 5.0).abs() < 1e-9, "{both:?}");
+        assert_eq!(DatabaseSpace::of(&[&estimate("16K", 2.0, [2.0, 2.0], 7.0)]).error, 0.0);
+    }
+
+    #[test]
+    fn a_change_of_space_has_the_error_of_the_estimate() {
+        let change = MeasuredChange { change: -0.02, ci95: (-0.02, -0.02), verdict: GainVerdict::Better };
+        let exact = DatabaseSpace { allocated: 100.0, logical: 200.0, error: 0.0 };
+        let widened = |new: &DatabaseSpace, metric: &str| {
+            let mut found = change;
+            exact.widen(new, metric, &mut found);
+            found
+        };
+        let sampled = DatabaseSpace { error: 3.0, ..exact };
+        assert_eq!(widened(&exact, "allocated_bytes"), change);
+        assert_eq!(widened(&sampled, "work_rate"), change);
+        let found = widened(&sampled, "allocated_bytes");
+        assert!((found.ci95.0 + 0.049).abs() < 1e-3 && (found.ci95.1 - 0.0098).abs() < 1e-3, "{found:?}");
+        assert_eq!(found.verdict, GainVerdict::Noise);
+    }
+
+    #[test]
+    fn spellings_of_a_setting_have_one_estimate() {
+        let all = [estimate("16K", 2.0, [2.0, 2.0], 1.0), estimate("128K", 3.0, [3.0, 3.0], 2.0)];
+        let settings =
+            Settings::from([("recordsize".into(), "131072".into()), ("compression".into(), "on".into())]);
+        assert_eq!(find(&all, &settings).map(|e| e.bytes), Some(2.0));
+        assert!(find(&all, &Settings::from([("recordsize".into(), "8K".into())])).is_none());
+    }
 }

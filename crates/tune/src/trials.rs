@@ -11,13 +11,15 @@ use poolwright_replay::spec::add_codec_costs;
 use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
 
 use crate::Result;
-use crate::candidates::{Candidates, assignments, difference, with};
+use crate::assemble::settings_of;
+use crate::candidates::{Candidates, assignments, difference};
 use crate::current::Current;
 use crate::direct::DirectIo;
 use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan;
 use crate::race::{Limits, Outcome, PAIRS, Race, Runner};
+use crate::requirement::Criteria;
 use crate::scatter::Scatter;
 use crate::tuner::Tuner;
 
@@ -79,10 +81,13 @@ impl Tuner<'_> {
         self.trials += specs.len() as u64;
         let (program, scratch) = (&self.request.program, &self.request.scratch);
         let interrupted = || stop.load(Ordering::Relaxed);
-        let all = child::run_side_by_side(program, &numbered, scratch, Some(limit), &interrupted);
-        for (result, _) in &all {
+        let mut all = child::run_side_by_side(program, &numbered, scratch, Some(limit), &interrupted);
+        for (spec, (result, _)) in specs.iter().zip(&mut all) {
             match result {
-                Ok(replay) => add_codec_costs(&mut self.costs.codecs, &replay.codec_costs),
+                Ok(replay) => {
+                    add_codec_costs(&mut self.costs.codecs, &replay.codec_costs);
+                    self.database_space(&spec.settings).iter().for_each(|space| space.replace_in(replay));
+                }
                 Err(error) if error.ends_the_run() => {}
                 Err(error) => {
                     self.failed += 1;
@@ -166,7 +171,9 @@ impl Tuner<'_> {
             reference.trials.append(&mut self.calibrated);
         }
         let others = self.settings_so_far();
-        let (side_by_side, criteria) = (self.request.side_by_side, self.request.criteria());
+        let side_by_side = self.request.side_by_side;
+        let requirements = [self.request.requirements.clone(), self.request.limits()].concat();
+        let criteria = Criteria { goal: self.request.goal, requirements: &requirements };
         let mut done = 0;
         let mut run = |settings: &[Settings]| {
             let first = done + 1;
@@ -227,12 +234,8 @@ impl Tuner<'_> {
         if changed == 1 {
             return Ok(std::mem::take(&mut self.last_pairs));
         }
-        let side = |new: bool| -> BTreeMap<String, Settings> {
-            let of = |r: &plan::Role| if new { with(&r.current, &r.recommended) } else { r.current.clone() };
-            roles.iter().map(|r| (r.role.clone(), of(r))).collect()
-        };
         let seconds = self.fits.values().map(|f| f.seconds).fold(0.0, f64::max);
-        let (today, new) = (side(false), side(true));
+        let (today, new) = (settings_of(roles, false), settings_of(roles, true));
         for i in 1..=PAIRS {
             self.report_progress(format!("the whole plan against today's settings: pair {i} of {PAIRS}"));
             pairs.extend(self.pair(&today, &new, seconds)?);

@@ -19,10 +19,11 @@ use crate::findings::Findings;
 use crate::fit::{Calibration, Fit};
 use crate::groups::Group;
 use crate::objective::{Goal, Metrics};
-use crate::requirement::{Criteria, Requirement};
+use crate::requirement::Requirement;
 use crate::roles::Inventory;
 use crate::scatter::Scatter;
 use crate::slice::{Profile, Slice};
+use crate::space::EstimatedSpace;
 
 /// Input of one tuning run.
 #[derive(Clone, Debug)]
@@ -68,9 +69,11 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns the goal and the requirements by which settings are judged.
-    pub(crate) fn criteria(&self) -> Criteria<'_> {
-        Criteria { goal: self.goal, requirements: &self.requirements }
+    /// Returns the goal's limits on metrics that the user does not bound.
+    pub(crate) fn limits(&self) -> Vec<Requirement> {
+        let mut limits = self.goal.limits();
+        limits.retain(|limit| self.requirements.iter().all(|r| r.name != limit.name));
+        limits
     }
 }
 
@@ -96,6 +99,8 @@ pub(crate) struct Tuner<'a> {
     /// That of the roles behind symbolic links (see [`Inventory::linked`]).
     pub linked: BTreeMap<String, Current>,
     pub ashift: u32,
+    /// The space of each role's files under the settings that are tried on its dataset.
+    pub space: BTreeMap<String, Vec<EstimatedSpace>>,
     pub began: Instant,
     /// What work costs on the trials' virtual clock, with the codecs measured so far.
     pub costs: Costs,

@@ -151,7 +151,7 @@ fn by_goal(
         return Err(fault(at, "a recommendation has a goal and metrics, and not by"));
     };
     let Some(goal) = Goal::parse(named.get_ref()) else {
-        let known = objective::GOALS.iter().map(|row| row.1);
+        let known = objective::GOALS.iter().map(|row| row.name);
         return Err(fault(named, unknown("goal", named.get_ref(), known)));
     };
     let mut criteria = Vec::new();

@@ -103,7 +103,7 @@ const BYTES_PER_SECOND: u64 = 8 << 20;
 
 /// Parses the name of a goal, for clap.
 fn goals() -> impl TypedValueParser<Value = Goal> {
-    PossibleValuesParser::new(GOALS.iter().map(|row| row.1))
+    PossibleValuesParser::new(GOALS.iter().map(|row| row.name))
         .map(|name| Goal::parse(&name).expect("clap accepts only names of the table"))
 }
 

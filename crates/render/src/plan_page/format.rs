@@ -141,7 +141,12 @@ pub fn verdict(gain: &Gain) -> &'static str {
 
 /// The tone of a gain.
 pub fn tone(gain: &Gain) -> Tone {
-    match gain.verdict {
+    tone_of(gain.verdict)
+}
+
+/// The tone of a change with this verdict.
+pub fn tone_of(verdict: GainVerdict) -> Tone {
+    match verdict {
         GainVerdict::Better => Tone::Good,
         GainVerdict::Worse => Tone::Bad,
         GainVerdict::Noise => Tone::Muted,

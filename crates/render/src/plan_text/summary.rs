@@ -2,32 +2,35 @@
 
 use std::io::{self, Write};
 
-use poolwright_report::{Cell, Column, Table, Tone, Unit};
-use poolwright_tune::plan::{Gains, Plan, Role, Verdict};
+use poolwright_report::{Tone, Unit};
+use poolwright_tune::plan::{Plan, Role, Verdict};
 
 use super::Text;
-use crate::plan_page::{caveats, format};
+use crate::plan_page::{caveats, choices, format};
 
 /// Commands shown; a plan rarely has more datasets.
 const COMMANDS: usize = 2;
 
 impl<W: Write> Text<'_, W> {
-    /// Writes the verdict, the metrics of the goal, the number of caveats, and the commands that apply the plan.
+    /// Writes the verdict, the choices, the number of caveats, and the commands that apply the plan.
     pub(super) fn summary(&mut self, plan: &Plan) -> io::Result<()> {
         let change = plan.verdict == Verdict::Change;
         // The figures follow as a table.
         let why = if change { first_sentence(&plan.why) } else { &plan.why };
         self.recommendation(plan, why)?;
         self.evidence(plan)?;
-        if change {
-            self.headline(plan)?;
+        if let Some(table) = choices::table(plan) {
+            self.table(&table)?;
         }
         for problem in plan.problems() {
             let mark = self.style("!", Tone::Bad);
             self.wrapped(&format!("{mark} "), 2, &format!("Do not follow this plan: {problem}"))?;
         }
         self.caveats(plan)?;
-        if change { self.commands(plan) } else { Ok(()) }
+        if change {
+            self.commands(plan)?;
+        }
+        choices::how(plan).map_or(Ok(()), |how| self.wrapped("", 0, &how))
     }
 
     /// Writes the database, the goal and the extent of the measurements on one line.
@@ -44,36 +47,6 @@ impl<W: Write> Text<'_, W> {
             0,
             &format!("{database}, goal {}: {recorded}, {trials} in {seconds}", plan.goal.name),
         )
-    }
-
-    /// Writes the headline metrics of the whole plan, or of the first role with gains if the whole plan has none.
-    fn headline(&mut self, plan: &Plan) -> io::Result<()> {
-        let of_role = || plan.roles.iter().map(|role| &role.gain).find(|gain| !gain.is_empty());
-        let gains: &Gains = match plan.gain.is_empty() {
-            false => &plan.gain,
-            true => match of_role() {
-                Some(gains) => gains,
-                None => return Ok(()),
-            },
-        };
-        let mut table = Table::new([
-            Column::left(""),
-            Column::right("today"),
-            Column::right("then"),
-            Column::right("change"),
-            Column::right("95 % interval"),
-        ]);
-        for name in format::headline(&plan.goal, |name| gains.contains_key(name)) {
-            let (gain, unit) = (&gains[name], format::unit(name));
-            table.row([
-                Cell::text(format::title(name)),
-                Cell::num(gain.from, unit),
-                Cell::num(gain.to, unit),
-                Cell::num(gain.change, Unit::Change).tone(format::tone(gain)),
-                Cell::text(format::interval(gain)),
-            ]);
-        }
-        self.table(&table)
     }
 
     /// Writes the first cost and the number of further costs and warnings on one line.

@@ -51,6 +51,8 @@ fn the_summary_of_a_change_has_the_effect_and_the_command_on_a_dozen_lines() {
     for part in [
         "Change: 16K records with zstd-3",
         "goal balanced: ",
+        "\n  today        data: 128K lz4; wal: 128K lz4 ",
+        "\n  recommended  data: 16K zstd-3 ",
         "95 % interval",
         "zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n",
         "Existing files keep their record size",
@@ -78,6 +80,35 @@ fn the_summary_of_a_plan_that_changes_nothing_has_no_command() {
     let text = summarized(&plan, 100);
     assert!(text.starts_with("Keep: nothing beats today's settings beyond noise\n"), "{text}");
     assert!(!text.contains("zfs ") && text.lines().count() <= 6, "{text}");
+}
+
+#[test]
+fn an_alternative_has_a_row_with_its_price_also_beside_a_plan_that_changes_nothing() {
+    use poolwright_tune::plan::{Alternative, AlternativeKind, GainVerdict, MeasuredChange};
+    let mut plan = fixture();
+    let slower = MeasuredChange { change: 0.25, ci95: (0.2, 0.3), verdict: GainVerdict::Worse };
+    plan.roles[0].alternative = Some(Alternative {
+        kind: AlternativeKind::Smaller,
+        changes: [("compression".to_owned(), "gzip-9".to_owned())].into(),
+        trials: 1,
+        change: [("mean_latency_ns".to_owned(), slower)].into(),
+    });
+    for verdict in [Verdict::Change, Verdict::Keep] {
+        plan.verdict = verdict;
+        let text = summarized(&plan, 100);
+        for part in
+            ["\n  smaller      data: 128K gzip-9 ", "+25 %", "+20 to +30", "`tune --goal space` recommends"]
+        {
+            let part = if verdict == Verdict::Keep {
+                part.replace("smaller      ", "smaller  ")
+            } else {
+                part.to_owned()
+            };
+            assert!(text.contains(&part), "{part:?} is not in\n{text}");
+        }
+        assert!(text.lines().count() <= 14, "{text}");
+    }
+    assert!(printed(&plan, None).contains("\nthe choices  "));
 }
 
 #[test]

@@ -62,6 +62,7 @@ fn role(recommended: Settings) -> Role {
         replayed: None,
         evidence: vec![estimate],
         gain: Gains::new(),
+        alternative: None,
         notes: Vec::new(),
     }
 }

@@ -1,0 +1,111 @@
+//! Today's settings, the recommended ones and the alternatives, a row each.
+
+use poolwright_report::text::signed;
+use poolwright_report::{Cell, Column, Table, Tone};
+use poolwright_tune::plan::{
+    Alternative, EvidenceKind, Gain, Gains, MeasuredChange, Outcome, Plan, Role, Settings, Verdict,
+};
+
+use super::format;
+
+/// Returns the table of the choices: figures with today's settings, and changes from them with their 95 % intervals. `None` if there is
+/// nothing to choose.
+pub fn table(plan: &Plan) -> Option<Table> {
+    let (gains, alternatives) = (whole_plan(plan), alternatives(plan));
+    let is_changed = plan.verdict == Verdict::Change && !gains.is_empty();
+    if !is_changed && alternatives.is_empty() {
+        return None;
+    }
+    let has = |name: &str| {
+        gains.contains_key(name) || alternatives.iter().any(|(_, found)| found.change.contains_key(name))
+    };
+    let metrics = format::headline(&plan.goal, has);
+    let mut columns = vec![Column::left(""), Column::left("settings")];
+    columns.extend(metrics.iter().map(|name| Column::right(&format::short_title(name)).key(name)));
+    let mut table = Table::new(columns);
+    let value =
+        |name: &&str| today(plan, name).map_or(Cell::missing(), |value| Cell::num(value, format::unit(name)));
+    let raced = plan.roles.iter().filter(|role| is_raced(role));
+    let labels: Vec<String> = raced.map(|role| labelled(plan, role, &role.current)).collect();
+    table.row(
+        [Cell::text("today"), Cell::text(labels.join("; "))].into_iter().chain(metrics.iter().map(value)),
+    );
+    if is_changed {
+        let changed = plan.roles.iter().filter(|role| !role.gain.is_empty());
+        let labels: Vec<String> = changed.map(|role| labelled(plan, role, &format::applied(role))).collect();
+        let changes: Vec<Option<MeasuredChange>> =
+            metrics.iter().map(|name| gains.get(*name).map(of)).collect();
+        add(&mut table, "recommended", &labels.join("; "), &changes);
+    }
+    for (role, found) in alternatives {
+        let changes: Vec<Option<MeasuredChange>> =
+            metrics.iter().map(|name| found.change.get(*name).copied()).collect();
+        let settings =
+            role.current.iter().chain(&found.changes).map(|(p, v)| (p.clone(), v.clone())).collect();
+        add(&mut table, found.kind.name(), &labelled(plan, role, &settings), &changes);
+    }
+    Some(table)
+}
+
+/// Adds a row with changes, and one with their intervals.
+fn add(table: &mut Table, name: &str, settings: &str, changes: &[Option<MeasuredChange>]) {
+    let percent = |fraction: f64, of: &MeasuredChange| {
+        signed(fraction * 100.0, if of.change.abs() < 0.0995 { 1 } else { 0 })
+    };
+    let change = |found: &MeasuredChange| {
+        Cell::text(format!("{} %", percent(found.change, found))).tone(format::tone_of(found.verdict))
+    };
+    let interval = |found: &MeasuredChange| {
+        let (low, high) = found.ci95;
+        Cell::text(format!("{} to {}", percent(low, found), percent(high, found))).tone(Tone::Muted)
+    };
+    let cell = |found: &Option<MeasuredChange>| found.as_ref().map_or(Cell::missing(), change);
+    let head = [Cell::text(name).tone(Tone::Strong), Cell::text(settings).tone(Tone::Strong)];
+    table.row(head.into_iter().chain(changes.iter().map(cell)));
+    let cell = |found: &Option<MeasuredChange>| found.as_ref().map_or(Cell::text(""), interval);
+    let head = [Cell::text(""), Cell::text("95 % interval").tone(Tone::Muted)];
+    table.row(head.into_iter().chain(changes.iter().map(cell)));
+}
+
+/// Says how to get a plan that recommends settings like the alternatives; `None` without alternatives.
+pub fn how(plan: &Plan) -> Option<String> {
+    let kind = alternatives(plan).first()?.1.kind;
+    Some(format!("`tune --goal {}` recommends the {} settings.", kind.goal().name(), kind.name()))
+}
+
+fn alternatives(plan: &Plan) -> Vec<(&Role, &Alternative)> {
+    plan.roles.iter().filter_map(|role| Some((role, role.alternative.as_ref()?))).collect()
+}
+
+/// The gains of the whole plan, or of the first role with gains if the whole plan has none.
+fn whole_plan(plan: &Plan) -> Gains {
+    let of_role = plan.roles.iter().map(|role| &role.gain);
+    std::iter::once(&plan.gain).chain(of_role).find(|gain| !gain.is_empty()).cloned().unwrap_or_default()
+}
+
+/// The value of a metric with today's settings.
+fn today(plan: &Plan, name: &str) -> Option<f64> {
+    let of_trials = |role: &Role| {
+        let today =
+            role.evidence.iter().find(|e| e.kind == EvidenceKind::Trial && e.outcome == Outcome::Current);
+        today.and_then(|e| Some(e.metrics.get(name)?.median))
+    };
+    whole_plan(plan).get(name).map(|gain| gain.from).or_else(|| plan.roles.iter().find_map(of_trials))
+}
+
+fn is_raced(role: &Role) -> bool {
+    role.evidence.iter().any(|e| e.kind == EvidenceKind::Trial)
+}
+
+/// The label of a role's settings, with its name if several roles were raced.
+fn labelled(plan: &Plan, role: &Role, settings: &Settings) -> String {
+    let label = format::label(role, settings);
+    match plan.roles.iter().filter(|role| is_raced(role)).count() {
+        0 | 1 => label,
+        _ => format!("{}: {label}", format::role_name(&plan.roles, role)),
+    }
+}
+
+fn of(gain: &Gain) -> MeasuredChange {
+    MeasuredChange { change: gain.change, ci95: gain.ci95, verdict: gain.verdict }
+}
