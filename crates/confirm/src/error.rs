@@ -51,6 +51,20 @@ pub enum Error {
         /// The user.
         owner: u32,
     },
+    /// The dataset for the trials has too little space.
+    #[error(
+        "the trials need {} below {dataset}, and may use {}, half of what is available there",
+        format_size(*needed),
+        format_size(*available)
+    )]
+    DatasetSpace {
+        /// The dataset.
+        dataset: String,
+        /// The bytes that a trial needs.
+        needed: u64,
+        /// The bytes that it may use.
+        available: u64,
+    },
     /// A system call failed.
     #[error("cannot {action} {}: {source}", quoted(path))]
     Host {

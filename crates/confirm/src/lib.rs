@@ -1,5 +1,5 @@
-//! Confirmation of a plan by the database itself: copies of the database run the user's load on pools with today's settings,
-//! the recommended settings and the runner-up, in interleaved blocks.
+//! Confirmation of a plan by the database itself: copies of the database run the user's load on pools, or in datasets of a kernel's pool,
+//! with today's settings, the recommended settings and the runner-up, in interleaved blocks.
 //!
 //! A confirmation consists of trials of the lab ([`poolwright_lab::trial`]). The driver of these trials is Poolwright itself
 //! ([`driver`]): it copies the database into the trial's datasets and runs the user's commands. The lab measures, limits and
@@ -26,6 +26,7 @@ mod tree;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use poolwright_lab::RunTarget;
 use poolwright_lab::run::Progress;
 use poolwright_tune::plan::{ConfirmationCommands, Contender};
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,8 @@ pub struct Options {
     pub settle: Duration,
     /// The time limit of each command.
     pub limit: Duration,
+    /// Where the trials have their datasets: on pools of the engine, or on a pool of the kernel.
+    pub target: RunTarget,
     /// What the kernel may cache of the mounted files: `through`, `pages` or `writeback`.
     pub caching: String,
     /// `zfs_dirty_data_max` of the trials' pools, in bytes.

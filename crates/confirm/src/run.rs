@@ -9,7 +9,8 @@ use poolwright_lab::campaign::{Phase, PoolSpec};
 use poolwright_lab::run::checks;
 use poolwright_lab::run::child;
 use poolwright_lab::run::scratch_dir::ScratchDir;
-use poolwright_lab::{TargetSpec, TrialKey, TrialSpec};
+use poolwright_lab::{PoolWrites, RunTarget, TargetSpec, TrialKey, TrialSpec};
+use poolwright_replay::KernelPoolOptions;
 use poolwright_tune::objective::Metrics;
 use poolwright_tune::plan::{Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Plan, WorkUnit};
 
@@ -33,6 +34,12 @@ const POOL: Duration = Duration::from_secs(3);
 /// A shorter load may not contain two whole transaction groups.
 const SHORT_LOAD_S: f64 = 15.0;
 
+/// What trials on a mounted pool cannot show.
+const MOUNT_LIMITS: Option<&str> = Some(
+    "the trials ran on a mounted pool of the user-space engine, where each call costs more than in a kernel, and O_DIRECT goes through the ARC: \
+     it hides much of what a setting brings in a kernel; `confirm --on DATASET` measures on a pool of the kernel",
+);
+
 /// Runs the database under each of the plan's settings, and compares the outcome with the plan. In any case, ends all
 /// processes, removes all mounts and clears the scratch directory before it returns.
 ///
@@ -48,11 +55,22 @@ pub fn run(
     let layout = dataset_layout(plan);
     let contenders = contenders(plan, &layout)?;
     let pool = pool(plan, options)?;
-    checks::fuse()?;
     let tree = Tree::scan(&options.dir)?;
     check_unused(&tree)?;
     let scratch_dir = ScratchDir::take_named(&options.scratch, SCRATCH)?;
-    checks::space(scratch_dir.root(), scratch_bytes(tree.bytes))?;
+    match &options.target {
+        RunTarget::Dataset { options, available, .. } => {
+            let needed = scratch_bytes(tree.bytes);
+            if needed > *available {
+                let dataset = options.parent.clone();
+                return Err(Error::DatasetSpace { dataset, needed, available: *available });
+            }
+        }
+        RunTarget::Pool | RunTarget::Directory(_) => {
+            checks::fuse()?;
+            checks::space(scratch_dir.root(), scratch_bytes(tree.bytes))?;
+        }
+    }
     let began = Instant::now();
     let mut trials = Trials {
         options,
@@ -61,11 +79,13 @@ pub fn run(
         pool,
         bytes: tree.bytes,
         loads: Vec::new(),
+        written: PoolWrites::default(),
     };
     let (blocks, failures) = trials.run(&contenders, interrupted, watch)?;
     let judgement = judge(plan, &contenders, &blocks);
     let mut warnings = layout.warnings.clone();
     warnings.extend(trials.warnings(&failures));
+    warnings.extend(MOUNT_LIMITS.filter(|_| options.target == RunTarget::Pool).map(str::to_owned));
     let settings = judgement.settings.into_iter().zip(&contenders);
     Ok(Confirmation {
         created: now(),
@@ -137,6 +157,8 @@ struct Trials<'a> {
     bytes: u64,
     /// The loads of the trials that have succeeded.
     loads: Vec<Load>,
+    /// What the devices of the kernel's pool have written.
+    written: PoolWrites,
 }
 
 impl Trials<'_> {
@@ -193,6 +215,7 @@ impl Trials<'_> {
         if interrupted() {
             return Err(Error::Interrupted);
         }
+        self.written.check(&self.options.target)?;
         let scratch = self.scratch_dir.trial(number)?;
         let spec = self.spec(chosen, block, scratch.clone())?;
         let mut progress = |progress: child::Progress| watch(Event::Progress(&progress));
@@ -200,7 +223,9 @@ impl Trials<'_> {
             child::run(&self.options.program, &spec, number, self.scratch_dir, interrupted, &mut progress);
         let log = last_lines(&scratch);
         self.scratch_dir.clear()?;
-        let outcome = match ran?.outcome {
+        let ran = ran?;
+        self.written.add(ran.pool.map_or(0, |pool| pool.device_written_bytes));
+        let outcome = match ran.outcome {
             Ok(outcome) => outcome,
             Err(why) => return Ok(Err(failure(&why, &log))),
         };
@@ -225,7 +250,15 @@ impl Trials<'_> {
             driver: options.program.clone(),
             driver_words: options.driver.clone(),
             parameters: self.parameters(chosen, block)?,
-            target: TargetSpec::Pool(self.pool.clone()),
+            target: match &options.target {
+                RunTarget::Pool => TargetSpec::Pool(self.pool.clone()),
+                RunTarget::Dataset { options, .. } => TargetSpec::Dataset(KernelPoolOptions {
+                    mount_dir: scratch.join("target"),
+                    quota: scratch_bytes(self.bytes),
+                    ..options.clone()
+                }),
+                RunTarget::Directory(dir) => TargetSpec::Directory(dir.clone()),
+            },
             pools: BTreeMap::new(),
             pool_of: BTreeMap::new(),
             datasets: chosen.datasets.clone(),

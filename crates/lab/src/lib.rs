@@ -24,6 +24,6 @@ pub use campaign::Campaign;
 pub use campaign_list::CampaignList;
 pub use error::{Error, Result};
 pub use outcome::{LabPoolLoad, Measure, Outcome, PhaseOutcome, Series};
-pub use run_target::RunTarget;
+pub use run_target::{PoolWrites, RunTarget};
 pub use spec::{TargetSpec, TrialKey, TrialSpec};
 pub use store::{Run, Store, Trial};

@@ -73,3 +73,32 @@ impl RunTarget {
         }
     }
 }
+
+/// The bytes that the devices of a kernel's pool wrote during the trials.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PoolWrites {
+    all: u64,
+    /// In the trial with the most.
+    most: u64,
+}
+
+impl PoolWrites {
+    /// Refuses another trial if it would write more than the limit.
+    ///
+    /// # Errors
+    /// [`poolwright_replay::Error::WroteEnough`].
+    pub fn check(&self, target: &RunTarget) -> Result<()> {
+        match target {
+            RunTarget::Dataset { max_bytes: limit, .. } if self.all + self.most > *limit => {
+                Err(poolwright_replay::Error::WroteEnough { next: self.most, limit: *limit }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds what the devices wrote during a trial.
+    pub fn add(&mut self, bytes: u64) {
+        self.all += bytes;
+        self.most = self.most.max(bytes);
+    }
+}

@@ -96,16 +96,17 @@ impl Costs {
         }
     }
 
-    /// The costs of a machine that takes `times_reference` as long as that one, and `times_this` as long as this machine for codecs.
-    pub fn scaled(times_reference: f64, times_this: f64) -> Costs {
+    /// The costs of a machine that takes these times as long as that one for calls, switches and copies, and `codecs` times as long as
+    /// this machine for codecs.
+    pub fn scaled([calls, switches, copies]: [f64; 3], codecs: f64) -> Costs {
         let reference = Costs::reference();
-        let scaled = |cost: u64| (cost as f64 * times_reference).round() as u64;
+        let scaled = |cost: u64, times: f64| (cost as f64 * times).round() as u64;
         Costs {
-            call_ns: scaled(reference.call_ns),
-            switch_ns: scaled(reference.switch_ns),
-            copy_ps: scaled(reference.copy_ps),
-            checksum_ps: scaled(reference.checksum_ps),
-            codec_permille: (equal() as f64 * times_this).round() as u64,
+            call_ns: scaled(reference.call_ns, calls),
+            switch_ns: scaled(reference.switch_ns, switches),
+            copy_ps: scaled(reference.copy_ps, copies),
+            checksum_ps: scaled(reference.checksum_ps, copies),
+            codec_permille: scaled(equal(), codecs),
             codecs: Vec::new(),
         }
     }

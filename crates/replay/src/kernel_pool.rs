@@ -64,6 +64,11 @@ impl KernelPoolOptions {
     }
 }
 
+/// The role of a dataset, from its name.
+fn role_of(dataset: &str) -> &str {
+    dataset.rsplit('/').next().unwrap_or(dataset)
+}
+
 /// The files of a trace in datasets of the kernel.
 #[derive(Debug)]
 pub struct KernelPoolTarget {
@@ -89,7 +94,8 @@ impl KernelPoolTarget {
         settings: &BTreeMap<String, Settings>,
     ) -> Result<KernelPoolTarget> {
         let of_role = |role: &String| (role.clone(), settings.get(role).cloned().unwrap_or_default());
-        let datasets = TrialDatasets::create(options, &roles.iter().map(of_role).collect())?;
+        let datasets =
+            TrialDatasets::create(options, &roles.iter().map(of_role).collect(), &BTreeMap::new())?;
         let directories: Vec<PathBuf> = roles.iter().map(|role| datasets.mountpoint().join(role)).collect();
         Ok(KernelPoolTarget {
             datasets,

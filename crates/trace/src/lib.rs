@@ -48,7 +48,7 @@ pub use encoding::Encoding;
 pub use error::{Error, Result};
 pub use event::{CpuSecond, Event, File, Flags, Gap, Meta, Op, UnseenOperation};
 pub use memory::Trace;
-pub use processor::Processor;
+pub use processor::{KernelTimes, Processor};
 pub use reader::{Events, Reader, is_decoding};
 pub use schema::FORMAT_VERSION;
 pub use torn_end::TornEnd;

@@ -1,5 +1,9 @@
 //! The speed of a processor, so that costs measured on one machine can be converted to those of another.
 
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +21,24 @@ pub struct Processor {
     pub model: String,
     /// The CPU time in nanoseconds in which zstd-3 compresses and decompresses a certain record of 128K: the shortest of many runs.
     pub record_ns: u64,
+    /// How long the kernel's work takes; missing in traces of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelTimes>,
 }
 
-/// [`Processor::record_ns`] of the machine whose costs docs/method.md ("The clock") has.
-const REFERENCE_NS: u64 = 360_000;
+/// How long work takes that a storage engine in the kernel does, besides codecs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelTimes {
+    /// The CPU time of a read of one byte that is in the page cache, in nanoseconds: the shortest mean of many runs.
+    pub read_ns: u64,
+    /// The time in which a thread wakes another one and goes to sleep, in nanoseconds: the lower quartile of many runs.
+    pub switch_ns: u64,
+    /// The CPU time of a copied byte, in picoseconds, for data that are not in the processor's own caches: the shortest of some runs.
+    pub copy_ps: u64,
+}
+
+/// [`KernelTimes`] of the machine whose costs docs/method.md ("The clock") has: medians of ten recordings.
+const REFERENCE: KernelTimes = KernelTimes { read_ns: 320, switch_ns: 4250, copy_ps: 27 };
 
 impl Processor {
     /// Measures this machine's processor, which takes a third of a second; `None` if zstd fails.
@@ -40,7 +58,7 @@ impl Processor {
                 break;
             }
         }
-        Some(Processor { model: this_model(), record_ns: shortest.max(1) })
+        Some(Processor { model: this_model(), record_ns: shortest.max(1), kernel: KernelTimes::measure() })
     }
 
     /// Whether this machine has the same processor, as far as is known.
@@ -48,15 +66,96 @@ impl Processor {
         !self.model.is_empty() && self.model == this_model()
     }
 
-    /// Returns how many times as long as the machine of docs/method.md ("The clock") this processor takes.
-    pub fn times_of_reference(&self) -> f64 {
-        self.record_ns as f64 / REFERENCE_NS as f64
-    }
-
-    /// Returns how many times as long as `other` this processor takes.
+    /// Returns how many times as long as `other` this processor takes for codecs.
     pub fn times_of(&self, other: &Processor) -> f64 {
         self.record_ns as f64 / other.record_ns.max(1) as f64
     }
+}
+
+/// Runs of each measurement of [`KernelTimes`], and the work in a run.
+const READ_RUNS: (u32, u32) = (50, 200);
+const SWITCH_RUNS: (usize, u32) = (48, 40);
+const COPY_RUNS: u32 = 4;
+/// Bytes that are copied: more than the caches of one core hold.
+const COPIED: usize = 16 << 20;
+const PIECE: usize = 128 << 10;
+
+impl KernelTimes {
+    /// Measures this machine, which takes about a tenth of a second; `None` if it has no memory or thread left.
+    fn measure() -> Option<KernelTimes> {
+        Some(KernelTimes { read_ns: read_ns()?, switch_ns: switch_ns()?, copy_ps: copy_ps() })
+    }
+
+    /// Returns how many times as long as the machine of docs/method.md ("The clock") calls, switches and copies take.
+    pub fn times_of_reference(&self) -> [f64; 3] {
+        let times = |own: u64, reference: u64| own as f64 / reference as f64;
+        [
+            times(self.read_ns, REFERENCE.read_ns),
+            times(self.switch_ns, REFERENCE.switch_ns),
+            times(self.copy_ps, REFERENCE.copy_ps),
+        ]
+    }
+}
+
+fn read_ns() -> Option<u64> {
+    let file = memfd_create("poolwright-processor", MemfdFlags::CLOEXEC).ok()?;
+    rustix::io::pwrite(&file, &[1], 0).ok()?;
+    let (runs, reads) = READ_RUNS;
+    let mut shortest = u64::MAX;
+    for _ in 0..runs {
+        let began = thread_ns();
+        for _ in 0..reads {
+            rustix::io::pread(&file, &mut [0], 0).ok()?;
+        }
+        shortest = shortest.min((thread_ns() - began) / u64::from(reads));
+    }
+    Some(shortest.max(1))
+}
+
+/// Two threads take turns.
+fn switch_ns() -> Option<u64> {
+    let (runs, turns) = SWITCH_RUNS;
+    let all = runs as u32 * turns;
+    let turn = Arc::new((Mutex::new(0u32), Condvar::new()));
+    let play = |turn: &(Mutex<u32>, Condvar), own: u32, of: u32, done: &mut dyn FnMut(u32)| {
+        let (count, changed) = turn;
+        for n in 0..of {
+            let mut count = count.lock().expect("lock is not poisoned");
+            while *count % 2 != own {
+                count = changed.wait(count).expect("lock is not poisoned");
+            }
+            *count += 1;
+            changed.notify_one();
+            done(n);
+        }
+    };
+    let other = Arc::clone(&turn);
+    let thread = std::thread::Builder::new().spawn(move || play(&other, 1, all, &mut |_| {})).ok()?;
+    let mut ends = vec![Instant::now()];
+    play(&turn, 0, all, &mut |n| {
+        if (n + 1) % turns == 0 {
+            ends.push(Instant::now());
+        }
+    });
+    thread.join().ok()?;
+    let mut each: Vec<u64> =
+        ends.windows(2).map(|w| (w[1] - w[0]).as_nanos() as u64 / u64::from(2 * turns)).collect();
+    each.sort_unstable();
+    Some(each.get(each.len() / 4)?.max(&1)).copied()
+}
+
+fn copy_ps() -> u64 {
+    let (from, mut to) = (vec![1u8; COPIED], vec![2u8; COPIED]);
+    let mut shortest = u64::MAX;
+    for _ in 0..COPY_RUNS {
+        let began = thread_ns();
+        for (from, to) in from.chunks(PIECE).zip(to.chunks_mut(PIECE)) {
+            to.copy_from_slice(std::hint::black_box(from));
+        }
+        std::hint::black_box(&mut to);
+        shortest = shortest.min((thread_ns() - began) * 1000 / COPIED as u64);
+    }
+    shortest.max(1)
 }
 
 fn this_model() -> String {
@@ -130,9 +229,13 @@ mod tests {
         let here = Processor::measure().unwrap();
         assert!(here.record_ns > 1000, "{here:?}");
         assert_eq!(here.times_of(&here), 1.0);
-        let slower = Processor { model: "another".to_owned(), record_ns: 2 * here.record_ns };
+        let slower = Processor { model: "another".to_owned(), record_ns: 2 * here.record_ns, kernel: None };
         assert_eq!(slower.times_of(&here), 2.0);
         assert!(!slower.is_this_machines());
+        let kernel = here.kernel.clone().unwrap();
+        println!("{kernel:?}");
+        assert!(kernel.read_ns > 10 && kernel.switch_ns > 100, "{kernel:?}");
+        assert_eq!(REFERENCE.times_of_reference(), [1.0; 3]);
         assert!(here.is_this_machines() || here.model.is_empty());
     }
 }

@@ -1,12 +1,12 @@
 //! The setting that a plan offers beside its recommendation: a smaller one if the goal limits what it may cost, or else a faster one.
 
 use crate::candidates::{difference, same};
+use crate::criteria::{Criteria, limits};
 use crate::metric::METRICS;
 use crate::objective::{Goal, Metrics};
 use crate::observations::{Observations, Tried};
 use crate::plan::{Alternative, AlternativeKind, Settings};
 use crate::race::Outcome;
-use crate::requirement::Criteria;
 
 /// By how much an alternative is smaller or faster than the recommended settings, at least.
 const CLEARLY: f64 = 0.03;
@@ -20,11 +20,14 @@ pub(crate) fn alternative(
     outcome: &Outcome,
 ) -> Option<Alternative> {
     let observations = Observations::of(outcome);
-    let kind = if goal.limits().is_empty() { AlternativeKind::Faster } else { AlternativeKind::Smaller };
+    let (kind, goal) = match goal.limits().is_empty() {
+        true => (AlternativeKind::Faster, Goal::Balanced),
+        false => (AlternativeKind::Smaller, Goal::Space),
+    };
     let (reference, chosen) = (observations.find(today)?, observations.find(recommended)?);
     let (from, at) = (reference.median(), chosen.median());
-    let limits = kind.goal().limits();
-    let criteria = Criteria { goal: kind.goal(), requirements: &limits };
+    let limits = limits(goal);
+    let criteria = Criteria { goal, requirements: &limits };
     let metrics = |tried: &&Tried| -> Option<Metrics> {
         let metrics = tried.median();
         let is_other =
@@ -41,6 +44,7 @@ pub(crate) fn alternative(
     let spelled = outcome.others.iter().find(|runner| same(&runner.settings, &best.settings))?;
     Some(Alternative {
         kind,
+        goal: goal.name().to_owned(),
         changes: difference(&spelled.settings, today),
         trials: best.trials.len() as u32,
         change: METRICS.iter().filter_map(|metric| change(metric.name)).collect(),
@@ -80,7 +84,7 @@ mod tests {
     #[test]
     fn a_goal_with_limits_has_a_smaller_alternative_with_its_price() {
         let found = of(Goal::Balanced, &[("recordsize", "32K")]).unwrap();
-        assert_eq!((found.kind, found.trials), (AlternativeKind::Smaller, 1));
+        assert_eq!((found.kind, found.goal.as_str(), found.trials), (AlternativeKind::Smaller, "space", 1));
         assert_eq!(found.changes, Settings::from([("compression".into(), "zstd-3".into())]));
         let rate = found.change["work_rate"];
         assert!((rate.change + 0.3).abs() < 0.01 && rate.ci95.1 < -0.25, "{rate:?}");

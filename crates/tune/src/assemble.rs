@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 
 use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
 use poolwright_replay::Capture;
+use poolwright_report::text::signed;
 use poolwright_trace::Reader;
 
 use crate::alternative::alternative;
-use crate::candidates::{difference, with};
+use crate::candidates::{assignments, difference, with};
 use crate::direct::DirectIo;
+use crate::evidence::widen_space;
 use crate::groups::Group;
 use crate::objective::Metrics;
 use crate::plan::{self, Alternative, MeasuredChange, Plan, Settings, Verdict};
 use crate::race::Outcome;
-use crate::requirement::Fulfilment;
+use crate::requirement::{Fulfilment, Requirement};
 use crate::roles::{Files, dataset_location};
 use crate::space::EstimatedSpace;
-use crate::trials::for_all;
-use crate::tuner::{Tuner, recommended_ashift};
+use crate::tuner::{Request, Tuner, for_all, recommended_ashift, settings_of};
 use crate::{Result, database, direct, evidence, headline, machine, memory, track_record};
 
 /// The smallest improvement of the objective that justifies rewriting the files: 3 % (docs/method.md, "The
@@ -59,6 +60,7 @@ impl Tuner<'_> {
                 unmet.join(" and ")
             ));
         }
+        notes.extend(outcome.and_then(|o| excluded(o, self.request)));
         let fit = self.fits.get(name).filter(|_| outcome.is_some());
         let slice = fit.map(|fit| self.profile.compare(self.slice(fit.seconds)));
         if let Some(((fit, outcome), slice)) = fit.zip(outcome).zip(slice.as_ref()) {
@@ -114,12 +116,18 @@ impl Tuner<'_> {
         new: &BTreeMap<String, Settings>,
         gains: &mut plan::Gains,
     ) {
-        let Some((today, new)) = self.database_space(today).zip(self.database_space(new)) else { return };
+        let half = self.error_of_space(today, new);
         for (metric, gain) in gains {
             let mut found = MeasuredChange { change: gain.change, ci95: gain.ci95, verdict: gain.verdict };
-            today.widen(&new, metric, &mut found);
+            widen_space(metric, half, &mut found);
             (gain.ci95, gain.verdict) = (found.ci95, found.verdict);
         }
+    }
+
+    /// Half of the 95 % interval of the logarithm of the change of space; 0 if it is not estimated.
+    fn error_of_space(&self, today: &BTreeMap<String, Settings>, new: &BTreeMap<String, Settings>) -> f64 {
+        let both = self.database_space(today).zip(self.database_space(new));
+        both.map_or(0.0, |(today, new)| today.error_of_change(&new))
     }
 
     /// Returns the setting to offer beside `recommended`, with the error of the estimate in its space.
@@ -132,10 +140,8 @@ impl Tuner<'_> {
         let today = &self.current_of(&roles[0]).settings;
         let mut found = alternative(self.request.goal, today, recommended, outcome)?;
         let new = for_all(roles, &with(today, &found.changes));
-        if let Some((today, new)) = self.database_space(&self.settings_today()).zip(self.database_space(&new))
-        {
-            found.change.iter_mut().for_each(|(metric, change)| today.widen(&new, metric, change));
-        }
+        let half = self.error_of_space(&self.settings_today(), &new);
+        found.change.iter_mut().for_each(|(metric, change)| widen_space(metric, half, change));
         Some(found)
     }
 
@@ -165,7 +171,7 @@ impl Tuner<'_> {
             creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).into(),
             created: poolwright_host::time::now(),
             subject,
-            goal: self.request.goal.to_plan(&self.request.limits()),
+            goal: self.request.goal.to_plan(self.request.limits().iter().map(ToString::to_string).collect()),
             machine: machine::describe(self.request),
             seeds: vec![self.request.seed],
             data: data_summary(&self.capture)?,
@@ -265,12 +271,6 @@ impl Tuner<'_> {
     }
 }
 
-/// Returns the settings of all roles today, or those that the plan recommends.
-pub(crate) fn settings_of(roles: &[plan::Role], recommended: bool) -> BTreeMap<String, Settings> {
-    let of = |r: &plan::Role| if recommended { with(&r.current, &r.recommended) } else { r.current.clone() };
-    roles.iter().map(|r| (r.role.clone(), of(r))).collect()
-}
-
 /// Gives roles that share a dataset with a raced role the settings recommended for that role.
 pub(crate) fn reconcile(roles: &mut [plan::Role], raced: &[Group]) {
     for group in raced {
@@ -294,6 +294,29 @@ fn paths(files: &Files) -> Vec<String> {
     dirs.sort();
     dirs.dedup();
     dirs
+}
+
+/// Returns the remark on the setting with the best objective, if it was not considered because it misses a requirement or a limit of the
+/// goal.
+fn excluded(outcome: &Outcome, request: &Request) -> Option<String> {
+    let today = outcome.today.median();
+    let tried = outcome.others.iter().filter(|runner| !runner.trials.is_empty());
+    let rated = tried.map(|runner| (request.goal.objective(&runner.median(), &today), runner));
+    let (objective, best) = rated.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let metrics = best.median();
+    let bounds = [request.requirements.clone(), request.limits()].concat();
+    let missed = |bound: &Requirement| {
+        let change = bound.change(&metrics, &today).filter(|change| !bound.allows(*change))?;
+        Some(format!("{bound} ({} %)", signed(change * 100.0, 0)))
+    };
+    let missed: Vec<String> = bounds.iter().filter_map(missed).collect();
+    let changes = assignments(&difference(&best.settings, &outcome.today.settings));
+    (objective <= 1.0 - WORTHWHILE && !missed.is_empty()).then(|| {
+        format!(
+            "{changes} has the best objective of all ({objective:.2}), but misses {}; --require with other limits allows it",
+            missed.join(" and ")
+        )
+    })
 }
 
 /// Returns the remark on other roles that were tried in the same race.

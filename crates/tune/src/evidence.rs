@@ -9,7 +9,9 @@ use poolwright_stats::{PairedRatio, median};
 use crate::candidates::{same, with};
 use crate::metric;
 use crate::objective::{Goal, Metrics};
-use crate::plan::{Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, Outcome, Spread};
+use crate::plan::{
+    Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, MeasuredChange, Outcome, Spread,
+};
 use crate::race::{self, Runner};
 use crate::scatter::Scatter;
 use crate::space::EstimatedSpace;
@@ -81,6 +83,18 @@ pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict 
     }
 }
 
+/// Widens the interval of a change of space to that of an estimate whose error, as half of the interval of the logarithm, is `half`; changes
+/// of other metrics stay as they are.
+pub(crate) fn widen_space(metric: &str, half: f64, found: &mut MeasuredChange) {
+    if half == 0.0 || !["allocated_bytes", "space_ratio"].contains(&metric) {
+        return;
+    }
+    let ratio = 1.0 + found.change;
+    found.ci95 = (ratio * (-half).exp() - 1.0, ratio * half.exp() - 1.0);
+    let is_clear = found.ci95.0 > 0.0 || found.ci95.1 < 0.0;
+    found.verdict = verdict(metric, found.change, is_clear);
+}
+
 /// Returns the change of every metric that was measured on both sides of the pairs; `scatter` is that of all
 /// trials, including these.
 pub fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
@@ -138,4 +152,24 @@ pub(crate) fn collect(
     };
     list.extend(space.iter().map(|s| of_estimate(s, ashift, raced(s))));
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_change_of_space_has_the_error_of_the_estimate() {
+        let change = MeasuredChange { change: -0.02, ci95: (-0.02, -0.02), verdict: GainVerdict::Better };
+        let widened = |metric: &str, half: f64| {
+            let mut found = change;
+            widen_space(metric, half, &mut found);
+            found
+        };
+        assert_eq!(widened("allocated_bytes", 0.0), change);
+        assert_eq!(widened("work_rate", 0.03), change);
+        let found = widened("allocated_bytes", 0.03);
+        assert!((found.ci95.0 + 0.049).abs() < 1e-3 && (found.ci95.1 - 0.0098).abs() < 1e-3, "{found:?}");
+        assert_eq!(found.verdict, GainVerdict::Noise);
+    }
 }

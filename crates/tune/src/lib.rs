@@ -9,6 +9,7 @@ mod alternative;
 mod assemble;
 pub mod candidates;
 mod contribution;
+pub mod criteria;
 mod current;
 pub mod database;
 mod direct;

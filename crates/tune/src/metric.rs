@@ -101,8 +101,8 @@ pub const METRICS: &[Metric] = {
             Bytes,
             Lower,
             Space,
-            "space that the files take on the pool. In a trial, `referenced` of all datasets, \
-             including metadata; in a model, the role's level-0 and indirect `asize`",
+            "space that all files of the database take on the pool with the trial's settings: level-0 and indirect `asize`, estimated \
+             from samples of the files",
         )
         .precedence(1)
         .requirement("space"),

@@ -23,8 +23,7 @@ use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
 use crate::scatter::Scatter;
 use crate::slice::Profile;
 use crate::space;
-use crate::trials::for_all;
-use crate::tuner::{Progress, Request, Tuner, recommended_ashift, recorded_s, together_with};
+use crate::tuner::{Progress, Request, Tuner, for_all, recommended_ashift, recorded_s, together_with};
 use crate::{Error, Result};
 
 /// The largest record tried, in bytes; the capture takes whole regions of this size.

@@ -9,8 +9,8 @@ use poolwright_replay::child::Ended as TrialEnd;
 use poolwright_stats::{Deviation, PairedRatio, RelativeChange};
 
 use crate::candidates::{Candidates, assignments, difference, recordsize_and_compression, same, with};
+use crate::criteria::Criteria;
 use crate::objective::{Metrics, medians, metrics};
-use crate::requirement::Criteria;
 use crate::scatter::Scatter;
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::{self, METRICS};
-use crate::objective::{Goal, Metrics};
+use crate::objective::Metrics;
 use crate::plan::Gains;
 
 /// The side of the bound on which a change must be.
@@ -59,11 +59,17 @@ impl Requirement {
         metric::find_requirement(&self.name).map_or("", |metric| metric.name)
     }
 
-    fn allows(&self, change: f64) -> bool {
+    pub(crate) fn allows(&self, change: f64) -> bool {
         match self.side {
             Side::AtMost => change <= self.bound,
             Side::AtLeast => change >= self.bound,
         }
+    }
+
+    /// The change of the bounded metric from `today`; `None` if either side lacks it.
+    pub(crate) fn change(&self, metrics: &Metrics, today: &Metrics) -> Option<f64> {
+        let old = today.get(self.metric()).filter(|old| **old > 0.0)?;
+        Some(metrics.get(self.metric())? / old - 1.0)
     }
 
     /// Whether the whole 95 % interval of the change is on the required side; false if the metric was not measured.
@@ -104,34 +110,6 @@ impl std::fmt::Display for Requirement {
     }
 }
 
-/// The criteria by which settings are ranked.
-#[derive(Clone, Copy, Debug)]
-pub struct Criteria<'a> {
-    /// The goal, which defines the objective.
-    pub goal: Goal,
-    /// Bounds that the settings must satisfy.
-    pub requirements: &'a [Requirement],
-}
-
-/// Factor that ranks a setting which misses a requirement behind all settings that meet the requirements.
-const UNMET: f64 = 1e3;
-
-impl Criteria<'_> {
-    /// Returns the goal's objective, multiplied by [`Criteria::penalty`].
-    pub fn objective(&self, metrics: &Metrics, today: &Metrics) -> f64 {
-        self.goal.objective(metrics, today) * self.penalty(metrics, today)
-    }
-
-    /// Returns 1 if the metrics meet all requirements, else 1000. A requirement whose metric is missing counts as met.
-    pub fn penalty(&self, metrics: &Metrics, today: &Metrics) -> f64 {
-        let unmet = |r: &&Requirement| match (metrics.get(r.metric()), today.get(r.metric())) {
-            (Some(new), Some(old)) if *old > 0.0 => !r.allows(new / old - 1.0),
-            _ => false,
-        };
-        if self.requirements.iter().any(|r| unmet(&r)) { UNMET } else { 1.0 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,16 +145,5 @@ mod tests {
         assert_eq!(r.fulfilment(&gains(-0.06, 0.2)), Some(Fulfilment::Unclear));
         assert_eq!(r.fulfilment(&gains(-0.2, -0.06)), Some(Fulfilment::Missed));
         assert!(!r.is_met(&Gains::new()));
-    }
-
-    #[test]
-    fn what_does_not_meet_them_comes_last() {
-        let m = |space: f64, rate: f64| {
-            Metrics::from([("allocated_bytes".to_owned(), space), ("work_rate".to_owned(), rate)])
-        };
-        let today = m(100.0, 1.0);
-        let requirements = [Requirement::parse("space<=-20%").unwrap()];
-        let criteria = Criteria { goal: Goal::Balanced, requirements: &requirements };
-        assert!(criteria.objective(&m(79.0, 0.5), &today) < criteria.objective(&m(81.0, 2.0), &today));
     }
 }

@@ -1,7 +1,6 @@
 //! The space of the database's files under many settings, from the estimate. A trial has only the regions that the recording used, and
 //! the others may compress better or worse.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,10 +12,6 @@ use poolwright_openzfs::property::{Settings, canonical};
 use poolwright_replay::Replay;
 
 use crate::candidates::recordsize_and_compression;
-use crate::evidence::verdict;
-use crate::plan::MeasuredChange;
-use crate::roles::dataset_location;
-use crate::tuner::Tuner;
 use crate::{Error, Result};
 
 /// A setting and the space of the files under it.
@@ -43,7 +38,7 @@ pub(crate) struct DatabaseSpace {
 }
 
 impl DatabaseSpace {
-    fn of(estimates: &[&EstimatedSpace]) -> DatabaseSpace {
+    pub fn of(estimates: &[&EstimatedSpace]) -> DatabaseSpace {
         let error = |e: &EstimatedSpace| match e.ci95 {
             [low, high] if low == high => 0.0,
             [low, high] => e.bytes * (high - e.ratio).max(e.ratio - low) / e.ratio,
@@ -63,45 +58,15 @@ impl DatabaseSpace {
         replay.logical_bytes = self.logical as u64;
     }
 
-    /// Gives a change of space from `self` to `new` the error of the estimate; other metrics keep theirs.
-    pub fn widen(&self, new: &DatabaseSpace, metric: &str, found: &mut MeasuredChange) {
-        // Half of the interval of the ratio's logarithm. Both estimates are of the same samples, whose common error this counts, too.
-        let half = (self.error / self.allocated.max(1.0)).hypot(new.error / new.allocated.max(1.0));
-        if half == 0.0 || !["allocated_bytes", "space_ratio"].contains(&metric) {
-            return;
-        }
-        let ratio = 1.0 + found.change;
-        found.ci95 = (ratio * (-half).exp() - 1.0, ratio * half.exp() - 1.0);
-        let is_clear = found.ci95.0 > 0.0 || found.ci95.1 < 0.0;
-        found.verdict = verdict(metric, found.change, is_clear);
-    }
-}
-
-impl Tuner<'_> {
-    /// Returns the space of all files if their roles have these settings. A role that is not named has those of a role on its dataset, or
-    /// today's. Returns `None` if the space of one of the roles is not known.
-    pub(crate) fn database_space(&self, settings: &BTreeMap<String, Settings>) -> Option<DatabaseSpace> {
-        let mountpoint = |role: &str| dataset_location(&self.inventory, &self.request.dir, role).mountpoint;
-        let on_its_dataset = |role: &str| {
-            let place = mountpoint(role);
-            settings.iter().find(|(other, _)| mountpoint(other) == place).map(|(_, settings)| settings)
-        };
-        let roles = self.inventory.roles.iter().filter(|(_, files)| !files.paths.is_empty());
-        let estimates: Option<Vec<&EstimatedSpace>> = roles
-            .map(|(role, _)| {
-                let its = settings
-                    .get(role)
-                    .or_else(|| on_its_dataset(role))
-                    .unwrap_or(&self.current_of(role).settings);
-                find(self.space.get(role)?, its)
-            })
-            .collect();
-        estimates.filter(|all| !all.is_empty()).map(|all| DatabaseSpace::of(&all))
+    /// Returns half of the 95 % interval of the logarithm of the change from `self` to `new`. Both estimates are of the same samples, whose
+    /// common error this counts, too.
+    pub fn error_of_change(&self, new: &DatabaseSpace) -> f64 {
+        (self.error / self.allocated.max(1.0)).hypot(new.error / new.allocated.max(1.0))
     }
 }
 
 /// Returns the estimate for the record size and codec of these settings.
-fn find<'e>(estimates: &'e [EstimatedSpace], settings: &Settings) -> Option<&'e EstimatedSpace> {
+pub(crate) fn find<'e>(estimates: &'e [EstimatedSpace], settings: &Settings) -> Option<&'e EstimatedSpace> {
     let key = |settings: &Settings| {
         let (recordsize, codec) = recordsize_and_compression(settings);
         (recordsize, canonical("compression", codec))
@@ -165,7 +130,6 @@ fn of(estimate: &Estimate, settings: &Settings, ashift: u32) -> Option<Estimated
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::GainVerdict;
 
     fn estimate(recordsize: &str, ratio: f64, ci95: [f64; 2], bytes: f64) -> EstimatedSpace {
         let settings =
@@ -184,20 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_space_has_the_error_of_the_estimate() {
-        let change = MeasuredChange { change: -0.02, ci95: (-0.02, -0.02), verdict: GainVerdict::Better };
+    fn the_errors_of_both_sides_count() {
         let exact = DatabaseSpace { allocated: 100.0, logical: 200.0, error: 0.0 };
-        let widened = |new: &DatabaseSpace, metric: &str| {
-            let mut found = change;
-            exact.widen(new, metric, &mut found);
-            found
-        };
         let sampled = DatabaseSpace { error: 3.0, ..exact };
-        assert_eq!(widened(&exact, "allocated_bytes"), change);
-        assert_eq!(widened(&sampled, "work_rate"), change);
-        let found = widened(&sampled, "allocated_bytes");
-        assert!((found.ci95.0 + 0.049).abs() < 1e-3 && (found.ci95.1 - 0.0098).abs() < 1e-3, "{found:?}");
-        assert_eq!(found.verdict, GainVerdict::Noise);
+        assert_eq!(exact.error_of_change(&exact), 0.0);
+        assert_eq!(exact.error_of_change(&sampled), 0.03);
+        assert!((sampled.error_of_change(&sampled) - 0.0424).abs() < 1e-4);
     }
 
     #[test]

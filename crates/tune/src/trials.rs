@@ -11,17 +11,18 @@ use poolwright_replay::spec::add_codec_costs;
 use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
 
 use crate::Result;
-use crate::assemble::settings_of;
 use crate::candidates::{Candidates, assignments, difference};
+use crate::criteria::Criteria;
 use crate::current::Current;
 use crate::direct::DirectIo;
 use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan;
 use crate::race::{Limits, Outcome, PAIRS, Race, Runner};
-use crate::requirement::Criteria;
+use crate::roles::dataset_location;
 use crate::scatter::Scatter;
-use crate::tuner::Tuner;
+use crate::space::{DatabaseSpace, EstimatedSpace, find};
+use crate::tuner::{Tuner, for_all, settings_of};
 
 /// Below this work rate of today's settings, the recording was much faster than the trials (`docs/predictions.md`,
 /// "What limits a replay").
@@ -107,6 +108,27 @@ impl Tuner<'_> {
     pub(crate) fn settings_today(&self) -> BTreeMap<String, Settings> {
         let today = |role: &String| (role.clone(), self.current_of(role).settings.clone());
         self.capture.roles.iter().map(today).collect()
+    }
+
+    /// Returns the space of all files if their roles have these settings. A role that is not named has those of a role on its dataset, or
+    /// today's. Returns `None` if the space of one of the roles is not known.
+    pub(crate) fn database_space(&self, settings: &BTreeMap<String, Settings>) -> Option<DatabaseSpace> {
+        let mountpoint = |role: &str| dataset_location(&self.inventory, &self.request.dir, role).mountpoint;
+        let on_its_dataset = |role: &str| {
+            let place = mountpoint(role);
+            settings.iter().find(|(other, _)| mountpoint(other) == place).map(|(_, settings)| settings)
+        };
+        let roles = self.inventory.roles.iter().filter(|(_, files)| !files.paths.is_empty());
+        let estimates: Option<Vec<&EstimatedSpace>> = roles
+            .map(|(role, _)| {
+                let its = settings
+                    .get(role)
+                    .or_else(|| on_its_dataset(role))
+                    .unwrap_or(&self.current_of(role).settings);
+                find(self.space.get(role)?, its)
+            })
+            .collect();
+        estimates.filter(|all| !all.is_empty()).map(|all| DatabaseSpace::of(&all))
     }
 
     /// Returns the settings of all roles: today's, or those chosen by earlier races.
@@ -256,11 +278,6 @@ fn fast_recording_warning(work_rate: f64) -> Option<String> {
             1.0 / work_rate
         )
     })
-}
-
-/// Returns the settings for each of the roles that share a dataset.
-pub(crate) fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String, Settings> {
-    roles.iter().map(|role| (role.clone(), settings.clone())).collect()
 }
 
 /// Formats the differences from today's settings as arguments of `zfs set`.

@@ -13,12 +13,15 @@ use poolwright_openzfs::property::Settings;
 use poolwright_replay::Capture;
 use poolwright_trace::{Event, Trace};
 
+use crate::candidates::with;
+use crate::criteria::limits;
 use crate::current::Current;
 use crate::direct::DirectIo;
 use crate::findings::Findings;
 use crate::fit::{Calibration, Fit};
 use crate::groups::Group;
 use crate::objective::{Goal, Metrics};
+use crate::plan;
 use crate::requirement::Requirement;
 use crate::roles::Inventory;
 use crate::scatter::Scatter;
@@ -71,7 +74,7 @@ pub struct Request {
 impl Request {
     /// Returns the goal's limits on metrics that the user does not bound.
     pub(crate) fn limits(&self) -> Vec<Requirement> {
-        let mut limits = self.goal.limits();
+        let mut limits = limits(self.goal);
         limits.retain(|limit| self.requirements.iter().all(|r| r.name != limit.name));
         limits
     }
@@ -189,4 +192,15 @@ impl Tuner<'_> {
 pub(crate) fn together_with(role: &str, raced: &[Group]) -> Vec<String> {
     let group = raced.iter().find(|g| g.roles.iter().any(|r| r == role));
     group.into_iter().flat_map(|g| &g.roles).filter(|r| *r != role).cloned().collect()
+}
+
+/// Returns the settings for each of the roles that share a dataset.
+pub(crate) fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String, Settings> {
+    roles.iter().map(|role| (role.clone(), settings.clone())).collect()
+}
+
+/// Returns the settings of all roles today, or those that the plan recommends.
+pub(crate) fn settings_of(roles: &[plan::Role], recommended: bool) -> BTreeMap<String, Settings> {
+    let of = |r: &plan::Role| if recommended { with(&r.current, &r.recommended) } else { r.current.clone() };
+    roles.iter().map(|r| (r.role.clone(), of(r))).collect()
 }

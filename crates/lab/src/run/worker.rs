@@ -10,7 +10,7 @@ use super::scratch_dir::ScratchDir;
 use super::{Event, Options, child};
 use crate::campaign::Study;
 use crate::order::Plan;
-use crate::run_target::RunTarget;
+use crate::run_target::PoolWrites;
 use crate::store::{Claim, Claimant, Process, Store, Trial};
 use crate::{Error, Outcome, Result};
 
@@ -27,31 +27,6 @@ pub(super) struct TrialWorker<'a> {
     written: PoolWrites,
     /// For how long a result is kept if it cannot be saved.
     patience: Duration,
-}
-
-/// The bytes that the devices of a kernel's pool wrote during the trials.
-#[derive(Debug, Default)]
-struct PoolWrites {
-    all: u64,
-    /// In the trial with the most.
-    most: u64,
-}
-
-impl PoolWrites {
-    /// Refuses another trial if it would write more than the limit.
-    fn check(&self, target: &RunTarget) -> Result<()> {
-        match target {
-            RunTarget::Dataset { max_bytes: limit, .. } if self.all + self.most > *limit => {
-                Err(poolwright_replay::Error::WroteEnough { next: self.most, limit: *limit }.into())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn add(&mut self, bytes: u64) {
-        self.all += bytes;
-        self.most = self.most.max(bytes);
-    }
 }
 
 /// The result of a claimed trial.

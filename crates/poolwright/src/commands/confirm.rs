@@ -10,12 +10,14 @@ use clap::builder::PossibleValuesParser;
 use poolwright_confirm::{ConfirmationProgress, Error, Options, is_improvement};
 use poolwright_host::process;
 use poolwright_host::quoted;
+use poolwright_lab::RunTarget;
 use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_openzfs::limits;
 use poolwright_render::{plan_page, plan_text};
 use poolwright_tune::plan::{ConfirmationCommands, Plan, PlanFileError, RiskyValues};
 
 use super::options::{Usage, parse_time};
+use super::pool_trials::RunOnPool;
 use crate::failure::{Refused, hint};
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::ProgressLine;
@@ -24,8 +26,8 @@ use crate::{interrupt, scratch};
 
 /// Try a plan's settings with the database itself, and compare the outcome with the prediction
 ///
-/// Copies the database to user-space pools with today's settings, the recommended settings and the runner-up, in interleaved
-/// blocks, and runs your commands on each copy. Stop the database first; its files are only read. The commands run in a shell
+/// Copies the database to user-space pools, or with --on to datasets of the kernel's OpenZFS, with today's settings, the recommended
+/// settings and the runner-up, in interleaved blocks, and runs your commands on each copy. Stop the database first; its files are only read. The commands run in a shell
 /// with POOLWRIGHT_DIR (the copy's directory), POOLWRIGHT_SETTING, POOLWRIGHT_BLOCK and POOLWRIGHT_SCRATCH (an empty directory
 /// for sockets and logs). Exit code 4 means that no setting is better than today's, or that the recommended settings miss a
 /// requirement of the plan.
@@ -63,9 +65,12 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_time)]
     limit: Duration,
 
+    #[command(flatten)]
+    kernel: RunOnPool,
+
     /// What the kernel caches of the mounted files: through (nothing; only the ARC caches, as with ZFS in the kernel), pages, or
     /// writeback (for databases that map their files for writing)
-    #[arg(long, value_name = "MODE", default_value = "through", value_parser = PossibleValuesParser::new(CACHING))]
+    #[arg(long, value_name = "MODE", default_value = "through", value_parser = PossibleValuesParser::new(CACHING), conflicts_with = "on")]
     caching: String,
 
     /// Directory for scratch files. By default memory (/dev/shm) if it is large enough, otherwise TMPDIR
@@ -148,6 +153,7 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
         blocks: args.blocks,
         settle: args.settle.unwrap_or_default(),
         limit: args.limit,
+        target: args.kernel.target()?.unwrap_or(RunTarget::Pool),
         caching: args.caching.clone(),
         dirty_bytes: limits::default_dirty_bytes(),
         program: process::own_executable_for_others(),
@@ -155,6 +161,8 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
         scratch: match &args.scratch {
             Some(dir) if !dir.is_dir() => bail!("--scratch {}: no such directory", quoted(&dir)),
             Some(dir) => dir.clone(),
+            // The copies are on the kernel's pool.
+            None if args.kernel.on.is_some() => std::env::temp_dir(),
             None => scratch::choose(poolwright_confirm::memory_bytes(plan, &dir)?),
         },
         dir,
@@ -172,6 +180,8 @@ fn marked(error: Error) -> anyhow::Error {
             .context(Refused),
         Error::PlanFile(ref cause) if cause.is_refusal() => anyhow::Error::from(error).context(Refused),
         Error::Lab(poolwright_lab::Error::Unsafe { .. }) => anyhow::Error::from(error).context(Refused),
+        Error::DatasetSpace { .. } => anyhow::Error::from(error)
+            .context(hint("free space on the pool, or raise the quota of the dataset")),
         Error::Memory { .. } => {
             anyhow::Error::from(error).context(hint("make a plan for this machine with --arc"))
         }

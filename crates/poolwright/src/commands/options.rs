@@ -10,7 +10,7 @@ use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::{Device, limits, property};
 use poolwright_replay::settings::{self, PerRole};
 use poolwright_replay::{capture, child};
-use poolwright_trace::{Meta, Processor, Reader};
+use poolwright_trace::{KernelTimes, Meta, Processor, Reader};
 
 use super::costs::parse_costs;
 pub use crate::failure::Usage;
@@ -71,7 +71,7 @@ pub struct TrialOptions {
     pub seed: u64,
 
     /// What work costs on the virtual clock: a JSON file with call_ns, switch_ns, copy_ps, checksum_ps and, optionally,
-    /// codec_permille and codecs. Default: the costs of the recorded machine, from the measured speed of its processor
+    /// codec_permille and codecs. Default: the costs of the recorded machine, from what the recorder measured there
     #[arg(long, value_name = "FILE", value_parser = parse_costs)]
     pub costs: Option<Costs>,
 }
@@ -88,12 +88,12 @@ impl TrialOptions {
             return costs.clone();
         }
         let Some(processor) = &recorded.processor else { return Costs::reference() };
-        let times_this = if processor.is_this_machines() {
+        let codecs = if processor.is_this_machines() {
             1.0
         } else {
             Processor::measure().map_or(1.0, |here| processor.times_of(&here))
         };
-        Costs::scaled(processor.times_of_reference(), times_this)
+        Costs::scaled(processor.kernel.as_ref().map_or([1.0; 3], KernelTimes::times_of_reference), codecs)
     }
 
     /// Creates the scratch directory, and returns it with the limit of the data in a trial's pool. Without the option, that is

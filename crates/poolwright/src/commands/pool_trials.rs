@@ -1,10 +1,11 @@
-//! Options of `replay` for trials on a pool of the kernel.
+//! Options for trials on a pool of the kernel: of `replay`, and of `lab run` and `confirm`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use poolwright_datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
+use poolwright_lab::RunTarget;
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_pool::{CommandOptions, ZfsCommands};
 use poolwright_replay::KernelPoolOptions;
@@ -31,6 +32,46 @@ pub struct PoolTrialOptions {
     /// With --on: stop if half of the pool's device I/O takes longer than this for 3 s while others use the pool
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time, requires = "on")]
     pub max_io_time: Duration,
+}
+
+/// Trials on a pool of the kernel
+#[derive(Debug, clap::Args)]
+pub struct RunOnPool {
+    /// Run the trials below this dataset of the kernel's OpenZFS, on the vdevs of its pool. Each trial creates datasets and destroys them.
+    /// Requires root. Not for a pool whose users cannot bear the load
+    #[arg(long, value_name = "DATASET")]
+    pub on: Option<String>,
+
+    /// With --on: start no further trial when the pool's devices have written this much during the trials
+    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = parse_size, requires = "on")]
+    pub max_bytes: u64,
+
+    /// With --on: stop if half of the pool's device I/O takes longer than this for 3 s while others use the pool
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time, requires = "on")]
+    pub max_io_time: Duration,
+}
+
+impl RunOnPool {
+    /// Examines the pool of `--on`; `None` without the option.
+    ///
+    /// # Errors
+    /// As [`available`].
+    pub fn target(&self) -> anyhow::Result<Option<RunTarget>> {
+        let Some(dataset) = &self.on else { return Ok(None) };
+        let available = available(dataset)?;
+        Ok(Some(RunTarget::Dataset {
+            options: KernelPoolOptions {
+                parent: dataset.clone(),
+                mount_dir: PathBuf::new(),
+                properties: properties(),
+                quota: 0,
+                fill_rate: None,
+                latency_limit_ns: self.max_io_time.as_nanos() as u64,
+            },
+            max_bytes: self.max_bytes,
+            available,
+        }))
+    }
 }
 
 /// Room in a trial's quota for what the pool keeps until it is freed, in bytes.

@@ -69,8 +69,8 @@ fn add(table: &mut Table, name: &str, settings: &str, changes: &[Option<Measured
 
 /// Says how to get a plan that recommends settings like the alternatives; `None` without alternatives.
 pub fn how(plan: &Plan) -> Option<String> {
-    let kind = alternatives(plan).first()?.1.kind;
-    Some(format!("`tune --goal {}` recommends the {} settings.", kind.goal().name(), kind.name()))
+    let found = alternatives(plan).first()?.1;
+    Some(format!("`tune --goal {}` recommends the {} settings.", found.goal, found.kind.name()))
 }
 
 fn alternatives(plan: &Plan) -> Vec<(&Role, &Alternative)> {

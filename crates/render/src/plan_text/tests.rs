@@ -89,6 +89,7 @@ fn an_alternative_has_a_row_with_its_price_also_beside_a_plan_that_changes_nothi
     let slower = MeasuredChange { change: 0.25, ci95: (0.2, 0.3), verdict: GainVerdict::Worse };
     plan.roles[0].alternative = Some(Alternative {
         kind: AlternativeKind::Smaller,
+        goal: "space".into(),
         changes: [("compression".to_owned(), "gzip-9".to_owned())].into(),
         trials: 1,
         change: [("mean_latency_ns".to_owned(), slower)].into(),

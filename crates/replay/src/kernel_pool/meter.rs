@@ -8,6 +8,7 @@ use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
 use poolwright_pool::kstat::NamedKstat;
 use poolwright_pool::{Kstats, PoolLeaves, ZfsCommands};
 
+use super::role_of;
 use crate::{Counters, Error, Result};
 
 /// Reads the counters. Those of the vdevs are the pool's and those of the ARC are the host's, other users included; those of the
@@ -69,7 +70,7 @@ impl PoolMeter {
         for pool in self.kstats.pools()?.iter().filter(|pool| pool.name() == self.pool) {
             let unusable = pool.for_each_objset(ZIL, |dataset, counters| {
                 if let Some(role) = dataset.strip_prefix(&below) {
-                    take(role, counters.map(|value| value.unwrap_or(0)));
+                    take(role_of(role), counters.map(|value| value.unwrap_or(0)));
                 }
             })?;
             // It may be one of the trial's, whose counters would be too low.

@@ -15,8 +15,7 @@ use crate::pareto::METRICS;
 use crate::plan::{AdviceStatus, CheckedAdvice, MeasuredChange};
 use crate::race::PAIRS;
 use crate::scatter::Scatter;
-use crate::trials::for_all;
-use crate::tuner::Tuner;
+use crate::tuner::{Tuner, for_all};
 
 /// Today's metrics and the rule's, from trials that ran one after the other.
 type Pairs = Vec<(Metrics, Metrics)>;

@@ -12,6 +12,8 @@ use super::{MeasuredChange, Settings};
 pub struct Alternative {
     /// What it is, compared with the recommended settings.
     pub kind: AlternativeKind,
+    /// The goal whose plan recommends settings like it.
+    pub goal: String,
     /// Property → value where it differs from today.
     pub changes: Settings,
     /// Number of trials behind the figures.
@@ -36,14 +38,6 @@ impl AlternativeKind {
         match self {
             AlternativeKind::Smaller => "smaller",
             AlternativeKind::Faster => "faster",
-        }
-    }
-
-    /// The goal whose plan would recommend settings of this kind.
-    pub fn goal(self) -> crate::Goal {
-        match self {
-            AlternativeKind::Smaller => crate::Goal::Space,
-            AlternativeKind::Faster => crate::Goal::Balanced,
         }
     }
 }

@@ -20,10 +20,11 @@ pub struct DatasetTarget {
     pool: String,
     datasets: Option<TrialDatasets>,
     mountpoint: PathBuf,
+    places: BTreeMap<String, PathBuf>,
 }
 
 impl DatasetTarget {
-    /// Creates and mounts the datasets below `options.parent`.
+    /// Creates the datasets below `options.parent`, and mounts them in their `places`, or in a directory with the role's name.
     ///
     /// # Errors
     /// Fails if a dataset cannot be created and mounted, or if the pool's counters cannot be read.
@@ -32,15 +33,11 @@ impl DatasetTarget {
         datasets: &BTreeMap<String, Settings>,
         places: &BTreeMap<String, PathBuf>,
     ) -> Result<DatasetTarget> {
-        if let Some(role) = places.keys().next() {
-            return Err(Error::Trial(format!(
-                "the dataset {role} has a place of its own, which needs a pool"
-            )));
-        }
-        let datasets = TrialDatasets::create(options, datasets)?;
+        let datasets = TrialDatasets::create(options, datasets, places)?;
         Ok(DatasetTarget {
             pool: options.pool().to_owned(),
             mountpoint: datasets.mountpoint().to_owned(),
+            places: places.clone(),
             datasets: Some(datasets),
         })
     }
@@ -57,7 +54,7 @@ fn no_snapshots() -> Result<()> {
 
 impl Target for DatasetTarget {
     fn path(&self, role: &str) -> PathBuf {
-        self.mountpoint.join(role)
+        self.mountpoint.join(self.places.get(role).map_or(Path::new(role), PathBuf::as_path))
     }
 
     fn prepare(&mut self, cold: bool, record: bool) -> Result<()> {

@@ -1,7 +1,6 @@
 //! `poolwright lab run`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use poolwright_host::quoted;
@@ -9,11 +8,10 @@ use poolwright_lab::campaign::SMALL;
 use poolwright_lab::json_output::RunSummary;
 use poolwright_lab::run::{self, Options, RunProgress, Summary};
 use poolwright_lab::{Campaign, RunTarget, Store, store};
-use poolwright_replay::KernelPoolOptions;
 
 use super::executor::ExecutorOptions;
-use crate::commands::options::{Usage, parse_size, parse_time, this_program};
-use crate::commands::pool_trials;
+use crate::commands::options::{Usage, this_program};
+use crate::commands::pool_trials::RunOnPool;
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
 
@@ -47,11 +45,11 @@ pub struct Args {
     cluster: ExecutorOptions,
 
     /// Storage of the datasets: pool (the engine in user space) or directory:PATH (the host's file system, unchanged)
-    #[arg(long, value_name = "TARGET", default_value = "pool", value_parser = parse_target)]
+    #[arg(long, value_name = "TARGET", default_value = "pool", value_parser = parse_target, conflicts_with = "on")]
     target: RunTarget,
 
     #[command(flatten)]
-    kernel: KernelOptions,
+    kernel: RunOnPool,
 
     /// The results: a file, or postgres://USER@HOST/DATABASE [default: lab-CAMPAIGN.db]
     #[arg(long, value_name = "FILE|URL")]
@@ -68,43 +66,6 @@ pub struct Args {
     /// Print one JSON object on standard output at the end
     #[arg(long)]
     json: bool,
-}
-
-/// Trials on a pool of the kernel
-#[derive(Debug, clap::Args)]
-struct KernelOptions {
-    /// Run the trials below this dataset of the kernel's OpenZFS, on the vdevs of its pool. Each trial creates datasets and destroys them.
-    /// Requires root. Not for a pool whose users cannot bear the load
-    #[arg(long, value_name = "DATASET", conflicts_with_all = ["target", "executor"])]
-    on: Option<String>,
-
-    /// With --on: start no further trial when the pool's devices have written this much during the trials
-    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = parse_size, requires = "on")]
-    max_bytes: u64,
-
-    /// With --on: stop if half of the pool's device I/O takes longer than this for 3 s while others use the pool
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time, requires = "on")]
-    max_io_time: Duration,
-}
-
-impl KernelOptions {
-    /// Examines the pool of `--on`; `None` without the option.
-    fn target(&self) -> anyhow::Result<Option<RunTarget>> {
-        let Some(dataset) = &self.on else { return Ok(None) };
-        let available = pool_trials::available(dataset)?;
-        Ok(Some(RunTarget::Dataset {
-            options: KernelPoolOptions {
-                parent: dataset.clone(),
-                mount_dir: PathBuf::new(),
-                properties: pool_trials::properties(),
-                quota: 0,
-                fill_rate: None,
-                latency_limit_ns: self.max_io_time.as_nanos() as u64,
-            },
-            max_bytes: self.max_bytes,
-            available,
-        }))
-    }
 }
 
 fn parse_target(text: &str) -> Result<RunTarget, String> {
