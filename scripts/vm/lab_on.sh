@@ -47,6 +47,58 @@ check_interruptions() {
     nothing_left "the run that was continued"
 }
 
+# confirm ARGUMENT...: confirms a plan of a database of two files, of which the log gets a dataset of its own.
+confirm() {
+    poolwright confirm /disk/confirm.json --on "$ON" --scratch /scratch --blocks 2 -o /tmp/confirmed.json --report /tmp/confirmed.html --force "$@"
+}
+
+# What a trial's load does: it writes the datasets' settings down, and syncs.
+# shellcheck disable=SC2016 # the trial's shell expands it
+LOAD='cd "$POOLWRIGHT_DIR" && for n in . log; do echo "$POOLWRIGHT_SETTING $n $(zfs list -H -o recordsize,compression,logbias,sync,quota "$PWD/$n")" >>/tmp/loads; done
+    for n in 1 2 3 4; do dd if=/dev/urandom of=app.db bs=16k count=32 seek=$((n * 32)) conv=notrunc,fsync; dd if=/dev/zero of=log/2 bs=64k count=8 conv=fsync; done; echo work 4'
+
+# begin_confirmation: starts one in the background whose load does not end, and returns when a trial has its datasets.
+begin_confirmation() {
+    setsid poolwright confirm /disk/confirm.json --on "$ON" --scratch /scratch --blocks 2 -o /tmp/c.json --report /tmp/c.html --force \
+        --load 'sleep 600' >/tmp/confirm.out 2>&1 &
+    CONFIRM=$!
+    await_trial /tmp/confirm.out
+}
+
+check_confirm() {
+    mkdir -p /scratch/app/log
+    dd if=/dev/urandom of=/scratch/app/app.db bs=64k count=64 2>/dev/null
+    dd if=/dev/zero of=/scratch/app/log/1 bs=64k count=16 2>/dev/null
+    rm -f /tmp/loads
+    confirm --load "$LOAD" >/tmp/said 2>&1
+    case $? in
+        0 | 4) pass "confirm --on: $(grep -m 1 . /tmp/said)" ;;
+        *) fail "confirm --on: $(tail -n 4 /tmp/said | tr '\n' ' ')" ;;
+    esac
+    if grep -q '^today .[[:space:]]*128K.lz4.latency.standard' /tmp/loads && grep -q '^recommended .[[:space:]]*16K.zstd-3.latency.standard' /tmp/loads &&
+        grep -q '^recommended log[[:space:]]*64K.*throughput.standard' /tmp/loads; then
+        pass "each setting has its datasets, and the log one of its own"
+    else
+        fail "the datasets of the settings: $(sort -u /tmp/loads | tr '\n' ';')"
+    fi
+    if grep -q '"vdev_write_bytes"' /tmp/confirmed.json && ! grep -q 'mounted pool of the user-space engine' /tmp/confirmed.json; then
+        pass "the confirmation has the pool's figures"
+    else
+        fail "the confirmation is not as expected: $(grep -c . /tmp/confirmed.json) lines"
+    fi
+    nothing_left "confirm --on"
+    expected 2 "confirm below a dataset that does not exist" poolwright confirm /disk/confirm.json --on "$POOL/none" --load true
+    expected 2 "confirm without privilege" /disk/bin/setpriv --reuid 65534 --clear-groups poolwright confirm /disk/confirm.json --on "$ON" --load true
+    begin_confirmation || return 0
+    kill -INT -- -$CONFIRM
+    wait $CONFIRM
+    nothing_left "Ctrl-C of a confirmation (status $?)"
+    begin_confirmation || return 0
+    kill -9 -- -$CONFIRM
+    wait $CONFIRM 2>/dev/null
+    nothing_left "kill -9 of a confirmation and its trial"
+}
+
 step_lab() {
     mkdir -p /scratch /usr/bin
     [ -e /usr/bin/env ] || ln -s /bin/env /usr/bin/env
@@ -75,6 +127,7 @@ step_lab() {
     expected 1 "a run ends when the pool has written as much as it may" lab --results /scratch/limited.db --max-bytes 100K
     nothing_left "the limited run"
     check_interruptions
+    check_confirm
     zpool export "$POOL"
 }
 

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# The part `lab` of scripts/test-kernel.sh, which sources this file: a campaign in datasets of a pool of the kernel (`lab run --on`).
+# The part `lab` of scripts/test-kernel.sh, which sources this file: a campaign (`lab run --on`) and a confirmation (`confirm --on`)
+# in datasets of a pool of the kernel.
 
 # lab_python DIR: Python and its standard library, for the driver.
 lab_python() {
@@ -23,6 +24,8 @@ lab_stage() {
     cp "$fixture" "$1/smoke.toml"
     sed 's/^name = "smoke"/name = "cold"/; s/^name = "read"/&\ncold = true/' "$fixture" >"$1/cold.toml"
     cp "$POOLWRIGHT_ROOT/scripts/vm/pool_state.sh" "$1/"
+    python3 "$POOLWRIGHT_ROOT/scripts/vm/plan.py" /scratch/app none --log log |
+        sed 's/{@RECOMMENDED@}/{"recordsize": "16K", "compression": "zstd-3"}/' >"$1/confirm.json"
     # That of busybox cannot change the user.
     cp -L "$(command -v setpriv)" "$1/bin/setpriv"
     strip -o "$1/bin/lab_targets" "$WORK/lab_targets"
