@@ -253,6 +253,16 @@ const SEPARABLE: &[SeparableRole] = &[
     ),
     separable("rocksdb", "wal", "wal", "wal_dir=DIR", None),
     separable("influxdb", "wal", "wal", "[data] wal-dir = DIR", None),
+    separable("etcd", "wal", "wal", "--wal-dir=DIR", None),
+    separable(
+        "wiredtiger",
+        "wal",
+        "wal",
+        "MongoDB: journal as a symbolic link to DIR; else log=(path=DIR)",
+        None,
+    ),
+    separable("clickhouse", "temp", "temp", "tmp_path=DIR", None),
+    separable("duckdb", "temp", "temp", "temp_directory='DIR'", None),
 ];
 
 #[cfg(test)]
@@ -278,6 +288,15 @@ mod tests {
             files: paths.iter().map(file).collect(),
             events: paths.iter().enumerate().map(event).collect(),
             ..Trace::default()
+        }
+    }
+
+    #[test]
+    fn every_separable_role_is_of_a_known_layout() {
+        for own in SEPARABLE {
+            let known = layout::Layout::by_name(own.layout).map(|found| found.files);
+            let has_role = known.is_some_and(|files| files.iter().any(|(_, role)| role.name() == own.role));
+            assert!(has_role, "{}: {}", own.layout, own.role);
         }
     }
 
