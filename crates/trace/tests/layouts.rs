@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use poolwright_trace::layout::{LAYOUTS, Layout, PageSource, Role, detect, detect_paths, locate, role};
+use poolwright_trace::layout::{LAYOUTS, Layout, PageSource, Role, detect, detect_paths, locate, role_name};
 
 fn touch(dir: &Path, names: &[&str]) {
     for name in names {
@@ -236,12 +236,9 @@ fn every_layout_is_recognised_and_its_files_have_roles() {
         let found = locate(dir.path()).unwrap_or_else(|| panic!("{name} is not found"));
         assert_eq!((found.layout.name, found.root), (*name, dir.path().join("srv")));
         for (file, expected) in *files {
-            assert_eq!(role(Some(layout), Path::new(file)), *expected, "{name}: {file}");
-            assert_eq!(
-                role(Some(layout), &Path::new("/srv/x").join(file)),
-                *expected,
-                "{name}: /srv/x/{file}"
-            );
+            for path in [Path::new(file), &Path::new("/srv/x").join(file)] {
+                assert_eq!(layout.role_of(path).unwrap_or_default(), *expected, "{name}: {}", path.display());
+            }
         }
         let paths: Vec<_> = files.iter().map(|(file, _)| format!("/srv/x/{file}")).collect();
         let by_paths = detect_paths(paths.iter().map(String::as_str)).unwrap().name;
@@ -260,7 +257,10 @@ fn nothing_is_found_where_nothing_is() {
     assert!(detect(dir.path()).is_none(), "a .db without SQLite's header is none");
     assert!(detect(&dir.path().join("missing")).is_none());
     assert!(detect_paths(["/etc/passwd"]).is_none());
-    assert_eq!(role(None, Path::new("/x/t.ibd")), Role::Other);
+    assert_eq!(role_name(None, Path::new("/x/t.ibd")), "");
+    let mariadb = Layout::by_name("mariadb");
+    assert_eq!(role_name(mariadb, Path::new("/x/t.ibd")), "data");
+    assert_eq!(role_name(mariadb, Path::new("/x/table.dat")), "", "a pattern does not match");
 }
 
 #[test]
