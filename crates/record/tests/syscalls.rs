@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{Live, events_on, ops_on, permitted, python, scratch};
 use poolwright_record::{Ended, NO_FILE, Subject};
-use poolwright_trace::{Flags, Op, Trace};
+use poolwright_trace::{Flags, Op, Trace, stats};
 
 /// Records `program` in a fresh directory.
 fn record(program: &str) -> Trace {
@@ -197,6 +197,12 @@ m.flush(0, 1 << 17)",
     let synced: Vec<_> = events.iter().filter(|e| e.op == Op::Fdatasync).map(|e| (e.offset, e.len)).collect();
     assert_eq!(synced, [(1 << 18, 1 << 17)]);
     assert!(trace.meta.unseen.iter().any(|(what, n)| what.contains("shared writable maps") && *n == 1));
+    // No layout knows the file: its role is that of its use.
+    assert_eq!(trace.files.iter().map(|file| file.role.as_str()).collect::<Vec<_>>(), [""]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    trace.save(&path).unwrap();
+    assert_eq!(stats::load_with_roles(&path).unwrap().files[0].role, "data");
 }
 
 #[test]

@@ -59,10 +59,7 @@ pub struct Schedule {
 pub(crate) fn replayed(event: &Event) -> Option<Op> {
     match event.op {
         Op::Open | Op::Close | Op::Rename | Op::Lock | Op::Unlock => None,
-        Op::Map => {
-            let reads = event.dur_ns == 0 && event.len > 0 && !event.flags.contains(Flags::CACHED);
-            reads.then_some(Op::Read)
-        }
+        Op::Map => (event.is_read() && event.len > 0).then_some(Op::Read),
         op => Some(op),
     }
 }

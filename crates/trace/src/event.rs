@@ -164,7 +164,18 @@ impl Event {
     /// Whether the operation reads or writes `len` bytes: reads, writes and page faults. The `mmap` call itself moves
     /// no data.
     pub fn moves_bytes(&self) -> bool {
-        matches!(self.op, Op::Read | Op::Write) || (self.op == Op::Map && self.dur_ns == 0)
+        matches!(self.op, Op::Read | Op::Write) || self.is_page_fault()
+    }
+
+    /// Whether the operation is a page fault in a mapped file.
+    pub fn is_page_fault(&self) -> bool {
+        self.op == Op::Map && self.dur_ns == 0
+    }
+
+    /// Whether the operation reads from the file system: a read, or a page fault whose page was not in the page cache.
+    /// OpenZFS keeps the pages of mapped files in the page cache, too.
+    pub fn is_read(&self) -> bool {
+        self.op == Op::Read || (self.is_page_fault() && !self.flags.contains(Flags::CACHED))
     }
 }
 

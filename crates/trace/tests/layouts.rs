@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use poolwright_trace::layout::{LAYOUTS, Layout, PageSource, Role, detect, detect_paths, locate, role};
+use poolwright_trace::layout::{LAYOUTS, Layout, PageSource, Role, detect, detect_paths, locate, role_name};
 
 fn touch(dir: &Path, names: &[&str]) {
     for name in names {
@@ -108,6 +108,122 @@ const TREES: &[(&str, &[(&str, Role)])] = &[
             ("LOG", Role::Other),
         ],
     ),
+    (
+        "clickhouse",
+        &[
+            ("metadata/d.sql", Role::Other),
+            ("store/3ac/3ac0b0a1-5f3c-4f0e-9c5e-2f6f0f3f7a11/all_1_1_0/a.bin", Role::Data),
+            ("store/3ac/3ac0b0a1-5f3c-4f0e-9c5e-2f6f0f3f7a11/all_1_1_0_2/a.cmrk2", Role::Index),
+            ("store/3ac/3ac0b0a1-5f3c-4f0e-9c5e-2f6f0f3f7a11/all_1_1_0/primary.cidx", Role::Index),
+            ("store/3ac/3ac0b0a1-5f3c-4f0e-9c5e-2f6f0f3f7a11/all_1_1_0/skp_idx.packed", Role::Index),
+            ("store/3ac/3ac0b0a1-5f3c-4f0e-9c5e-2f6f0f3f7a11/all_1_1_0/checksums.txt", Role::Other),
+            ("store/3ac/3ac0b0a1-5f3c-4f0e-9c5e-2f6f0f3f7a11/tmp_insert_all_2_2_0/data.bin", Role::Data),
+            ("store/3ac/3ac0b0a1-5f3c-4f0e-9c5e-2f6f0f3f7a11/all_1_1_0/p.proj/a.bin", Role::Data),
+            ("store/101/101ac0d2-0a2d-4d2b-8f0f-4f9f1f7a2b33/a.bin", Role::Data),
+            ("data/default/t/20261128_20261128_1_1_0/a.mrk", Role::Index),
+            ("data/default/t/20261128_20261128_1_1_0/minmax_d.idx", Role::Index),
+            ("data/default/l/a.bin", Role::Data),
+            ("tmp/tmp15640aaaaa", Role::Temp),
+            ("coordination/log/changelog_1_100000.bin.zstd", Role::Wal),
+        ],
+    ),
+    (
+        "influxdb",
+        &[
+            ("data/x/_series/03/0000", Role::Index),
+            ("data/x/autogen/1/000000001-000000001.tsm", Role::Data),
+            ("data/x/autogen/1/index/3/L0-00000001.tsl", Role::Index),
+            ("data/x/autogen/1/index/3/L1-00000001.tsi", Role::Index),
+            ("data/x/autogen/1/index/3/MANIFEST", Role::Other),
+            ("data/x/autogen/1/fields.idx", Role::Index),
+            ("wal/x/autogen/1/_00004.wal", Role::Wal),
+            ("meta/meta.db", Role::Other),
+        ],
+    ),
+    (
+        "influxdb",
+        &[
+            ("influxd.bolt", Role::Data),
+            ("influxd.sqlite", Role::Data),
+            ("engine/data/0a1b2c3d4e5f6789/_series/03/0000", Role::Index),
+            ("engine/data/0a1b2c3d4e5f6789/autogen/1/000000001-000000001.tsm", Role::Data),
+            ("engine/wal/0a1b2c3d4e5f6789/autogen/1/_00001.wal", Role::Wal),
+        ],
+    ),
+    (
+        "etcd",
+        &[
+            ("member/snap/db", Role::Data),
+            ("member/snap/0000000000000002-0000000000000033.snap", Role::Other),
+            ("member/snap/0000000000000033.snap.db", Role::Data),
+            ("member/wal/0000000000000000-0000000000000000.wal", Role::Wal),
+            ("member/wal/0.tmp", Role::Wal),
+        ],
+    ),
+    (
+        "wiredtiger",
+        &[
+            ("WiredTiger", Role::Other),
+            ("WiredTiger.turtle", Role::Other),
+            ("WiredTiger.wt", Role::Data),
+            ("WiredTigerHS.wt", Role::Data),
+            ("_mdb_catalog.wt", Role::Data),
+            ("collection-0-601483983079373625.wt", Role::Data),
+            ("index-1-601483983079373625.wt", Role::Index),
+            ("shop/index/3-601483983079373625.wt", Role::Index),
+            ("journal/WiredTigerLog.0000000001", Role::Wal),
+            ("journal/WiredTigerPreplog.0000000002", Role::Wal),
+            ("_tmp/extsort-index.3-17", Role::Temp),
+            ("diagnostic.data/metrics.interim", Role::Other),
+        ],
+    ),
+    ("wiredtiger", &[("WiredTiger.wt", Role::Data), ("WiredTigerLog.0000000001", Role::Wal)]),
+    (
+        "redis",
+        &[
+            ("dump.rdb", Role::Data),
+            ("temp-15640.rdb", Role::Data),
+            ("appendonlydir/appendonly.aof.2.base.rdb", Role::Data),
+            ("appendonlydir/appendonly.aof.2.incr.aof", Role::Wal),
+            ("appendonlydir/appendonly.aof.manifest", Role::Other),
+            ("temp-rewriteaof-bg-15640.aof", Role::Data),
+        ],
+    ),
+    (
+        "kafka",
+        &[
+            ("recovery-point-offset-checkpoint", Role::Other),
+            ("meta.properties", Role::Other),
+            ("orders-0/00000000000000009548.log", Role::Data),
+            ("orders-0/00000000000000009548.index", Role::Index),
+            ("orders-0/00000000000000009548.timeindex", Role::Index),
+            ("orders-0/00000000000000000000.log.deleted", Role::Data),
+            ("orders-0/00000000000000009548.snapshot", Role::Other),
+            ("orders-0/leader-epoch-checkpoint", Role::Other),
+        ],
+    ),
+    (
+        "elasticsearch",
+        &[
+            ("nodes/0/_state/segments_9", Role::Index),
+            ("nodes/0/_state/_6.cfs", Role::Index),
+            ("nodes/0/indices/udjIjVq4SHm6kH7SyW41IQ/_state/state-2.st", Role::Index),
+            ("nodes/0/indices/udjIjVq4SHm6kH7SyW41IQ/0/index/segments_3", Role::Index),
+            ("nodes/0/indices/udjIjVq4SHm6kH7SyW41IQ/0/index/_0.cfs", Role::Index),
+            ("nodes/0/indices/udjIjVq4SHm6kH7SyW41IQ/0/index/_2_Lucene90_0.tmp", Role::Temp),
+            ("nodes/0/indices/udjIjVq4SHm6kH7SyW41IQ/0/translog/translog-3.tlog", Role::Wal),
+            ("nodes/0/indices/udjIjVq4SHm6kH7SyW41IQ/0/translog/translog.ckp", Role::Wal),
+        ],
+    ),
+    (
+        "elasticsearch",
+        &[
+            ("node.lock", Role::Other),
+            ("_state/_6.cfs", Role::Index),
+            ("indices/udjIjVq4SHm6kH7SyW41IQ/0/index/_0.cfs", Role::Index),
+            ("indices/udjIjVq4SHm6kH7SyW41IQ/0/translog/translog-3.tlog", Role::Wal),
+        ],
+    ),
     ("lucene", &[("segments_2", Role::Index), ("_0.cfs", Role::Index), ("write.lock", Role::Other)]),
 ];
 
@@ -120,18 +236,16 @@ fn every_layout_is_recognised_and_its_files_have_roles() {
         let found = locate(dir.path()).unwrap_or_else(|| panic!("{name} is not found"));
         assert_eq!((found.layout.name, found.root), (*name, dir.path().join("srv")));
         for (file, expected) in *files {
-            assert_eq!(role(Some(layout), Path::new(file)), *expected, "{name}: {file}");
-            assert_eq!(
-                role(Some(layout), &Path::new("/srv/x").join(file)),
-                *expected,
-                "{name}: /srv/x/{file}"
-            );
+            for path in [Path::new(file), &Path::new("/srv/x").join(file)] {
+                assert_eq!(layout.role_of(path).unwrap_or_default(), *expected, "{name}: {}", path.display());
+            }
         }
         let paths: Vec<_> = files.iter().map(|(file, _)| format!("/srv/x/{file}")).collect();
         let by_paths = detect_paths(paths.iter().map(String::as_str)).unwrap().name;
         assert_eq!(by_paths, *name, "{name} by paths");
     }
-    let tested: Vec<_> = TREES.iter().map(|(name, _)| *name).chain(["sqlite"]).collect();
+    let with_header = ["sqlite", "bbolt", "duckdb"];
+    let tested: Vec<_> = TREES.iter().map(|(name, _)| *name).chain(with_header).collect();
     assert!(LAYOUTS.iter().all(|layout| tested.contains(&layout.name)), "a layout without a test");
 }
 
@@ -143,7 +257,10 @@ fn nothing_is_found_where_nothing_is() {
     assert!(detect(dir.path()).is_none(), "a .db without SQLite's header is none");
     assert!(detect(&dir.path().join("missing")).is_none());
     assert!(detect_paths(["/etc/passwd"]).is_none());
-    assert_eq!(role(None, Path::new("/x/t.ibd")), Role::Other);
+    assert_eq!(role_name(None, Path::new("/x/t.ibd")), "");
+    let mariadb = Layout::by_name("mariadb");
+    assert_eq!(role_name(mariadb, Path::new("/x/t.ibd")), "data");
+    assert_eq!(role_name(mariadb, Path::new("/x/table.dat")), "", "a pattern does not match");
 }
 
 #[test]
@@ -219,6 +336,46 @@ fn sqlite_pages_of_every_size_are_read() {
         }
         assert_eq!(page_of(dir.path(), "sqlite"), bytes);
     }
+}
+
+/// The first bytes of files that bbolt 1.4.3 and DuckDB 2.0.1 made, without what detection ignores.
+#[test]
+fn bbolt_and_duckdb_are_known_by_their_headers() {
+    let bbolt = |page: u32| {
+        let mut head = [0; 80];
+        head[8] = 4;
+        head[16..24].copy_from_slice(&[0xed, 0xda, 0x0c, 0xed, 2, 0, 0, 0]);
+        head[24..28].copy_from_slice(&page.to_le_bytes());
+        head.to_vec()
+    };
+    let duckdb = |block: u32| {
+        let mut head = [0; 12288];
+        head[8..12].copy_from_slice(b"DUCK");
+        head[4136..4140].copy_from_slice(&block.to_le_bytes());
+        head.to_vec()
+    };
+    let cases = [
+        ("bbolt", "meta.db", bbolt(4096), 4096),
+        ("bbolt", "a.bolt", bbolt(16384), 16384),
+        ("etcd", "member/snap/db", bbolt(4096), 4096),
+        ("duckdb", "shop.duckdb", duckdb(262_144), 262_144),
+        ("duckdb", "shop.db", duckdb(16384), 16384),
+        ("duckdb", "old.duckdb", duckdb(0), 262_144), // made before the size could be chosen
+    ];
+    for (name, file, head, bytes) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        touch(dir.path(), &[file]);
+        assert!(name == "etcd" || detect(dir.path()).is_none(), "{file} without a header");
+        std::fs::write(dir.path().join(file), &head).unwrap();
+        assert_eq!(page_of(dir.path(), name), bytes, "{file}");
+        let layout = Layout::by_name(name).unwrap();
+        assert_eq!(layout.role_of(Path::new(file)), Some(Role::Data), "{file}");
+        std::fs::write(dir.path().join(file), &head[..20]).unwrap();
+        assert!(name == "etcd" || detect(dir.path()).is_none(), "a torn {file}");
+    }
+    let paths = ["/x/shop.db", "/x/shop.db.wal", "/x/shop.db.tmp/duckdb_temp_storage_DEFAULT-0.tmp"];
+    assert_eq!(detect_paths(paths).unwrap().name, "duckdb");
+    assert_eq!(detect_paths(["/x/app.db", "/x/app.db-wal"]).unwrap().name, "sqlite");
 }
 
 #[test]

@@ -80,6 +80,56 @@ fn the_figures_are_right() {
     assert!(stats.throughput.iter().all(|t| (16..=18).contains(&t.reads)));
 }
 
+/// Two databases that no layout knows, with maps as the recorder shows them: one writes pages by `write` and reads them
+/// through its map, the other does both through the map and syncs it.
+fn mapped_databases() -> Trace {
+    let files = vec![common::file("/db/pages", "", 64 << 20), common::file("/db/map", "", 64 << 20)];
+    let mut lcg = common::Lcg(11);
+    let mut events = Vec::new();
+    for file in 0..2 {
+        events.push(Event { dur_ns: 1000, ..common::event(0, Op::Map, file, 0, 64 << 20) });
+    }
+    for i in 0..1000 {
+        let at = |step: u64| 1000 + i * 1_000_000 + step * 1000;
+        for file in 0..2 {
+            let page = lcg.below(16384) * 4096;
+            let fault = Event { dur_ns: 0, ..common::event(at(1), Op::Map, file, page, 4096) };
+            let around = Event { offset: page & !65535, len: 65536, flags: Flags::CACHED, ..fault };
+            events.extend([fault, around]);
+            events.push(common::event(at(4), Op::Fdatasync, file, 0, 0));
+        }
+        events.push(common::event(at(3), Op::Write, 0, i * 4096, 4096));
+    }
+    let meta = poolwright_trace::Meta { duration_ns: 1_000_000_000, ..common::meta() };
+    Trace { meta, files, events }
+}
+
+#[test]
+fn page_faults_are_reads_and_mapped_files_are_data() {
+    let stats = stats_of(&mapped_databases());
+    for file in &stats.files {
+        assert_eq!((file.role.as_str(), file.role_from_use), ("data", true), "{}", file.path);
+        assert_eq!((file.group.bytes.read, file.group.ops["map"]), (4096 * 1000, 2001), "{}", file.path);
+        assert_eq!(file.group.read_size_histogram.0, [(4096, 1000)], "{}", file.path);
+        assert_eq!(file.group.cached_faults, 1000, "{}", file.path);
+    }
+    assert_eq!((stats.total.ops["read"], stats.total.bytes.write), (0, 4096 * 1000));
+    assert_eq!(stats.throughput.iter().map(|t| t.reads).sum::<u64>(), 2000);
+    let tables = stats::render(&stats, 3);
+    let row = tables.lines().find(|line| line.starts_with("data ")).unwrap();
+    assert!(row.split_whitespace().take(3).eq(["data", "2,000", "7.81M"]), "{row}");
+    assert!(tables.contains("not counted as reads: 2,000 page faults in mapped files"), "{tables}");
+}
+
+#[test]
+fn a_trace_is_loaded_with_roles_from_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    database().save(&path).unwrap();
+    let roles: Vec<_> = stats::load_with_roles(&path).unwrap().files.into_iter().map(|f| f.role).collect();
+    assert_eq!(roles, ["data", "wal", "temp", "wal", "other"]);
+}
+
 #[test]
 fn totals_are_the_sums_of_roles() {
     let stats = stats_of(&common::trace(5000, 9));

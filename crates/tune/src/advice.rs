@@ -158,9 +158,9 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "matching-records",
-        "recordsize equal to the size of the database's writes; LMDB and Berkeley DB have pages of 4K",
+        "recordsize equal to the size of the database's writes; LMDB, bbolt, etcd and Berkeley DB have pages of 4K",
         &RECORDSIZE,
-        (&["lmdb", "openldap-bdb"], PAGES),
+        (&["lmdb", "bbolt", "etcd", "openldap-bdb"], PAGES),
         &[("recordsize", "4K")],
     ),
     rule(

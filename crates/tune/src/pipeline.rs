@@ -9,7 +9,7 @@ use poolwright_host::quoted;
 use poolwright_openzfs::property::canonical;
 use poolwright_openzfs::{Config, Engine};
 use poolwright_replay::{Capture, SourceFiles, capture};
-use poolwright_trace::{Reader, Trace, stats};
+use poolwright_trace::{Trace, stats};
 
 use crate::accesses;
 use crate::assemble::reconcile;
@@ -40,7 +40,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     // This process runs only the codecs; the trials run the pools.
     Engine::start(&Config { arc_bytes: 64 << 20, ..Config::default() })?;
     progress(&Progress { doing: "reading the trace".into(), share: 0.0 });
-    let trace = with_roles(&request.trace)?;
+    let trace = stats::load_with_roles(&request.trace)?;
     let inventory = take_inventory(&request.dir, &trace);
     if inventory.files == 0 {
         return Err(Error::Nothing(format!("{} contains no readable file", quoted(&request.dir))));
@@ -112,22 +112,6 @@ fn check_files(dir: &Path, trace: &Trace) -> Result<Option<String>> {
         if found.outside == 1 { "is" } else { "are" },
         quoted(dir)
     )))
-}
-
-/// Loads the trace with a role for every file: files that no layout identifies get a role from their use.
-fn with_roles(path: &Path) -> Result<Trace> {
-    let reader = Reader::open(path)?;
-    let mut trace = Trace::load(path)?;
-    if trace.files.iter().any(|f| f.role.is_empty()) {
-        let stats = stats::collect(&reader)?;
-        let by_path: BTreeMap<&str, &str> =
-            stats.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
-        for file in trace.files.iter_mut().filter(|f| f.role.is_empty()) {
-            let role = by_path.get(file.path.as_str()).copied().unwrap_or_default();
-            file.role = if role.is_empty() { "other".into() } else { role.to_owned() };
-        }
-    }
-    Ok(trace)
 }
 
 fn take_capture(request: &Request, trace: &Trace) -> Result<Capture> {

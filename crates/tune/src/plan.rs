@@ -306,7 +306,7 @@ pub struct TraceSummary {
     /// Operations that the probe set cannot see.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<Unseen>,
-    /// Operation → count.
+    /// Operation → count. `read` includes page faults in mapped files whose pages were not in the page cache.
     pub ops: BTreeMap<String, u64>,
     /// `read`, `write` → bytes.
     pub bytes: BTreeMap<String, u64>,
@@ -405,7 +405,7 @@ pub enum CurrentSource {
 /// A role's I/O in the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleIo {
-    /// Operation → count.
+    /// Operation → count. `read` includes page faults in mapped files whose pages were not in the page cache.
     pub ops: BTreeMap<String, u64>,
     /// `read`, `write` → bytes.
     pub bytes: BTreeMap<String, u64>,

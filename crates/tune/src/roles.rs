@@ -52,12 +52,13 @@ pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
     for event in &trace.events {
         let role = trace.files[event.file as usize].role.as_str();
         let files = inventory.roles.entry(named(role)).or_default();
-        *files.io.ops.entry(event.op.name().to_owned()).or_default() += 1;
-        let (name, histogram) = match event.op {
+        let op = if event.is_read() { Op::Read } else { event.op };
+        *files.io.ops.entry(op.name().to_owned()).or_default() += 1;
+        let (name, histogram) = match op {
             Op::Read => ("read", &mut files.io.read_size_histogram),
             Op::Write => ("write", &mut files.io.write_size_histogram),
             _ => {
-                files.ops += u64::from(event.op.is_sync());
+                files.ops += u64::from(op.is_sync());
                 continue;
             }
         };
@@ -253,6 +254,16 @@ const SEPARABLE: &[SeparableRole] = &[
     ),
     separable("rocksdb", "wal", "wal", "wal_dir=DIR", None),
     separable("influxdb", "wal", "wal", "[data] wal-dir = DIR", None),
+    separable("etcd", "wal", "wal", "--wal-dir=DIR", None),
+    separable(
+        "wiredtiger",
+        "wal",
+        "wal",
+        "MongoDB: journal as a symbolic link to DIR; else log=(path=DIR)",
+        None,
+    ),
+    separable("clickhouse", "temp", "temp", "tmp_path=DIR", None),
+    separable("duckdb", "temp", "temp", "temp_directory='DIR'", None),
 ];
 
 #[cfg(test)]
@@ -278,6 +289,15 @@ mod tests {
             files: paths.iter().map(file).collect(),
             events: paths.iter().enumerate().map(event).collect(),
             ..Trace::default()
+        }
+    }
+
+    #[test]
+    fn every_separable_role_is_of_a_known_layout() {
+        for own in SEPARABLE {
+            let known = layout::Layout::by_name(own.layout).map(|found| found.files);
+            let has_role = known.is_some_and(|files| files.iter().any(|(_, role)| role.name() == own.role));
+            assert!(has_role, "{}: {}", own.layout, own.role);
         }
     }
 
@@ -311,6 +331,17 @@ mod tests {
             };
             assert_eq!(place, expected);
         }
+    }
+
+    #[test]
+    fn page_faults_that_read_are_reads_of_the_role() {
+        let mut trace = trace(&[("/db/a", Op::Map), ("/db/a", Op::Map), ("/db/a", Op::Map)]);
+        trace.events[1].dur_ns = 0;
+        (trace.events[2].dur_ns, trace.events[2].flags) = (0, Flags::CACHED);
+        let inventory = take_inventory(tempfile::tempdir().unwrap().path(), &trace);
+        let files = &inventory.roles["other"];
+        assert_eq!((files.ops, files.io.bytes["read"]), (1, 4096));
+        assert_eq!(files.io.ops, BTreeMap::from([("map".to_owned(), 2), ("read".to_owned(), 1)]));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Follow {
         match event.op {
             Op::Read => self.transfer(event, Kind::Read, extents),
             Op::Write => self.transfer(event, Kind::Write, extents),
-            Op::Map if event.dur_ns == 0 => self.transfer(event, Kind::Read, extents),
+            Op::Map if event.is_page_fault() => self.transfer(event, Kind::Read, extents),
             Op::Open if event.len > 0 || self.lengths_known => self.ends(event, event.len, extents),
             Op::Create => self.ends(event, 0, extents),
             Op::Truncate => self.truncated(event, extents),

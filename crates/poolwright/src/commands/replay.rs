@@ -14,7 +14,7 @@ use poolwright_replay::preparation::{Prepared, prepare};
 use poolwright_replay::rounds::{Rounds, SettingTrials, Trials};
 use poolwright_replay::settings::{self, PerRole};
 use poolwright_replay::{ApplicationSpec, EngineOptions, Error, SourceFiles, Spec, TargetSpec, capture};
-use poolwright_trace::{Meta, Trace};
+use poolwright_trace::{Meta, Trace, stats};
 
 use super::options::{self, TrialOptions, Usage};
 use super::pool_trials::PoolTrialOptions;
@@ -204,7 +204,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     let combinations = options::combinations(&args.options)?;
     options::check_trace(&args.trace)?;
-    let trace = Trace::load(&args.trace)?;
+    let trace = stats::load_with_roles(&args.trace)?;
     let roles = settings::roles_of(&trace);
     settings::check_roles(&args.trace, &roles, &args.role, &combinations).map_err(wrong_role)?;
     let files = SourceFiles::new(&trace, args.data.as_deref());

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use poolwright_trace::{Event, Flags, Gap, Op};
+use poolwright_trace::{Event, Gap, Op};
 
 use super::Others;
 use super::locks::Poll;
@@ -21,7 +21,7 @@ const FAULTS: u64 = 4;
 /// Whether the event is a page fault that reads. The recorder does not see the end of a fault: the event has no
 /// duration, and the following gap includes the time that the fault took.
 pub(super) fn is_fault(event: &Event) -> bool {
-    event.op == Op::Map && event.dur_ns == 0 && !event.flags.contains(Flags::CACHED)
+    event.is_page_fault() && event.is_read()
 }
 
 /// Returns the longest sleep attributed to a page fault, in nanoseconds.
@@ -29,7 +29,7 @@ pub(super) fn longest_fault(events: &[Event]) -> u64 {
     let mut last: HashMap<u32, u64> = HashMap::new();
     let mut sleeps = Vec::new();
     for event in events {
-        let (before, maps) = (last.remove(&event.tid), event.op == Op::Map && event.dur_ns == 0);
+        let (before, maps) = (last.remove(&event.tid), event.is_page_fault());
         if let (Some(before), Some(gap)) = (before.filter(|_| maps), event.gap) {
             sleeps.extend(Some(gap.sleep_ns(event.t_ns.saturating_sub(before))).filter(|ns| *ns > 0));
         }

@@ -182,9 +182,7 @@ impl Sink {
         let layout = layout::detect_paths(self.writer.files().iter().map(|file| file.path.as_str()));
         for id in 0..self.writer.files().len() as u32 {
             let file = self.writer.file_mut(id)?;
-            // A file that matches no pattern keeps an empty role; statistics then derive its role from its use.
-            let role = layout.and_then(|layout| layout.role_of(Path::new(&file.path)));
-            file.role = role.map_or(String::new(), |role| role.name().to_owned());
+            file.role = layout::role_name(layout, Path::new(&file.path));
         }
         self.writer.meta_mut().duration_ns = self.last_ns;
         self.writer.finish()

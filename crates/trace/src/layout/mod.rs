@@ -172,9 +172,10 @@ impl Layout {
     }
 }
 
-/// Returns the role of `path` in `layout`, or [`Role::Other`] if no pattern matches or `layout` is `None`.
-pub fn role(layout: Option<&Layout>, path: &Path) -> Role {
-    layout.and_then(|layout| layout.role_of(path)).unwrap_or_default()
+/// Returns the name of the role of `path` in `layout` for a trace's table of files. It is empty if no pattern matches or `layout`
+/// is `None`: readers then derive the role from the file's use.
+pub fn role_name(layout: Option<&Layout>, path: &Path) -> String {
+    layout.and_then(|layout| layout.role_of(path)).map_or(String::new(), |role| role.name().to_owned())
 }
 
 /// Returns the layout of the database in `dir` or in a directory up to a few levels below.

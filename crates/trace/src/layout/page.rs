@@ -48,8 +48,11 @@ fn from_file(path: PathBuf, length: usize, parse: fn(&[u8]) -> Option<u32>) -> O
     Some(PageSize { bytes, source: PageSource::Header(path) })
 }
 
-/// Returns the page size from the first regular file in `dir`, by name, that parses.
+/// Returns the page size from the first regular file in `dir`, by name, that parses. `dir` may be a file itself.
 fn first_in(dir: &Path, length: usize, parse: fn(&[u8]) -> Option<u32>) -> Option<PageSize> {
+    if dir.is_file() {
+        return from_file(dir.to_owned(), length, parse);
+    }
     let entries = std::fs::read_dir(dir).ok()?.flatten();
     let mut paths: Vec<_> =
         entries.filter(|e| e.file_type().is_ok_and(|t| t.is_file())).map(|e| e.path()).collect();
@@ -76,7 +79,7 @@ pub(crate) fn innodb_flags(head: &[u8]) -> Option<u32> {
 
 /// SQLite: 16 bits, big endian, at 16; 1 means 64K (sqlite.org/fileformat2.html).
 pub(crate) fn sqlite(root: &Path) -> Option<PageSize> {
-    if root.is_file() { from_file(root.to_owned(), 18, sqlite_head) } else { first_in(root, 18, sqlite_head) }
+    first_in(root, 18, sqlite_head)
 }
 
 pub(crate) fn sqlite_head(head: &[u8]) -> Option<u32> {
@@ -127,6 +130,41 @@ pub(crate) fn berkeley_meta(head: &[u8]) -> Option<u32> {
     }
 }
 
+/// bbolt: a 16-byte page header with the flag of a meta page at 8, then magic, version and page size, in the byte order of
+/// the machine.
+pub(crate) fn bbolt(root: &Path) -> Option<PageSize> {
+    first_in(root, 28, bbolt_meta)
+}
+
+/// etcd: the bbolt file below the data directory, or below its `member`.
+pub(crate) fn etcd(root: &Path) -> Option<PageSize> {
+    ["member/snap/db", "snap/db"].iter().find_map(|name| from_file(root.join(name), 28, bbolt_meta))
+}
+
+pub(crate) fn bbolt_meta(head: &[u8]) -> Option<u32> {
+    const META_PAGE: [u8; 2] = [4, 0];
+    const MAGIC: u32 = 0xed0c_daed;
+    let is_meta = head.get(8..10)? == META_PAGE && u32_le(head, 16)? == MAGIC;
+    is_meta.then(|| u32_le(head, 24)).flatten().and_then(plausible)
+}
+
+/// DuckDB: magic at 8; the size of blocks 40 bytes into the first of two database headers, 0 before version 1.2.
+pub(crate) fn duckdb(root: &Path) -> Option<PageSize> {
+    first_in(root, 4144, duckdb_head)
+}
+
+pub(crate) fn duckdb_head(head: &[u8]) -> Option<u32> {
+    const BLOCKS: std::ops::RangeInclusive<u32> = 16384..=DEFAULT;
+    const DEFAULT: u32 = 262_144;
+    if head.get(8..12)? != b"DUCK" {
+        return None;
+    }
+    match u32_le(head, 4136)? {
+        0 => Some(DEFAULT),
+        size => (size.is_power_of_two() && BLOCKS.contains(&size)).then_some(size),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,9 +173,10 @@ mod tests {
     proptest! {
         #[test]
         fn any_header_is_a_size_or_none(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-            for parse in [innodb_flags, sqlite_head, pg_control, lmdb_meta, berkeley_meta] {
+            for parse in [innodb_flags, sqlite_head, pg_control, lmdb_meta, berkeley_meta, bbolt_meta] {
                 prop_assert!(parse(&bytes).is_none_or(|size| plausible(size).is_some()));
             }
+            duckdb_head(&bytes);
         }
     }
 }

@@ -220,6 +220,137 @@ pub static LAYOUTS: &[Layout] = &[
         page_header: None,
     },
     Layout {
+        name: "clickhouse",
+        title: "ClickHouse",
+        markers: &[&["metadata", "store/???/*-*-*-*-*"], &["data", "metadata", "format_schemas"]],
+        files: &[
+            ("tmp/tmp*", Temp),
+            ("changelog_#_#.bin*", Wal), // of ClickHouse Keeper
+            ("shadow/*/data/**", Backup),
+            ("shadow/*/store/**", Backup),
+            // A part: partition, first block, last block, level. While it is written, `tmp_insert_` or the like precedes.
+            ("*_#_#_#/skp_idx*", Index),
+            ("*_#_#_#/*idx", Index),
+            ("*_#_#_#/*mrk*", Index),
+            ("*_#_#_#/*.bin", Data),
+            ("*.proj/*idx", Index),
+            ("*.proj/*mrk*", Index),
+            ("*.proj/*.bin", Data),
+            // Tables without parts (`Log`, `StripeLog`, `TinyLog`).
+            ("data/*/*/*.mrk", Index),
+            ("data/*/*/*.bin", Data),
+            ("store/???/*/*.mrk", Index),
+            ("store/???/*/*.bin", Data),
+        ],
+        default_page: None,
+        needs_header: false,
+        page_header: None,
+    },
+    Layout {
+        name: "influxdb",
+        title: "InfluxDB 1, 2",
+        markers: &[&["data/*/_series"], &["*/_series"], &["influxd.bolt"]],
+        files: &[
+            ("_#.wal", Wal),
+            ("*.tsm", Data),
+            ("*.tsm.tmp", Data),
+            ("*.tombstone", Data),
+            // The index of a shard (`.tsi`), its log (`.tsl`), and the keys of all series.
+            ("index/#/*.tsi", Index),
+            ("index/#/*.tsl", Index),
+            ("_series/**", Index),
+            ("fields.idx*", Index),
+            ("influxd.bolt", Data),
+            ("influxd.sqlite", Data),
+            ("meta/meta.db", Other),
+        ],
+        default_page: None,
+        needs_header: false,
+        page_header: None,
+    },
+    Layout {
+        name: "etcd",
+        title: "etcd",
+        markers: &[&["member/snap/db"], &["snap/db", "wal"]],
+        files: &[
+            ("????????????????-????????????????.wal", Wal),
+            ("member/wal/#.tmp", Wal), // the next segment, preallocated
+            ("snap/db", Data),
+            ("snap/db.tmp*", Data), // `etcdctl defrag` renames it to `db`
+            ("snap/*.snap.db", Data),
+            ("snap/*.snap", Other), // the members and the position in the log: some KiB
+        ],
+        default_page: Some(4096),
+        needs_header: false,
+        page_header: Some(page::etcd),
+    },
+    Layout {
+        name: "wiredtiger",
+        title: "MongoDB / WiredTiger",
+        markers: &[&["WiredTiger.wt"]],
+        files: &[
+            ("_tmp/*", Temp),
+            ("WiredTigerLAS.wt", Temp), // cache overflow, emptied at start
+            ("WiredTigerLog.#", Wal),
+            ("WiredTigerPreplog.#", Wal),
+            ("WiredTigerTmplog.#", Wal),
+            ("index-*.wt", Index),
+            ("index/*.wt", Index), // `directoryForIndexes`
+            ("*.wti", Index),
+            ("*.wt", Data),
+            ("*.lsm", Data),
+            ("diagnostic.data/*", Other),
+            ("WiredTiger*", Other),
+        ],
+        default_page: None,
+        needs_header: false,
+        page_header: None,
+    },
+    Layout {
+        name: "redis",
+        title: "Redis / Valkey",
+        markers: &[&["appendonlydir"], &["appendonly.aof"], &["dump.rdb"]],
+        files: &[
+            // The whole database, written at once. Without the log it is the only copy on disk, so it is not a backup.
+            ("*.rdb", Data),
+            ("*.base.aof", Data),
+            ("temp-rewriteaof-*.aof", Data), // becomes the base
+            ("*.aof", Wal),
+        ],
+        default_page: None,
+        needs_header: false,
+        page_header: None,
+    },
+    Layout {
+        name: "kafka",
+        title: "Kafka",
+        markers: &[&["recovery-point-offset-checkpoint"], &["*-#/leader-epoch-checkpoint"]],
+        files: &[
+            // Segments are named after their first offset, with 20 digits. The log is the database: consumers read it.
+            ("0000????????????????.log*", Data),
+            ("0000????????????????.index*", Index),
+            ("0000????????????????.timeindex*", Index),
+            ("0000????????????????.txnindex*", Index),
+        ],
+        default_page: None,
+        needs_header: false,
+        page_header: None,
+    },
+    Layout {
+        name: "elasticsearch",
+        title: "Elasticsearch / OpenSearch",
+        markers: &[&["nodes/#/indices"], &["indices", "node.lock"]],
+        files: &[
+            ("indices/*/#/translog/*", Wal),
+            ("indices/*/#/index/_*.tmp", Temp),
+            ("indices/*/#/index/*", Index),
+            ("_state/*", Index), // the state of the cluster, in another Lucene index
+        ],
+        default_page: None,
+        needs_header: false,
+        page_header: None,
+    },
+    Layout {
         name: "lucene",
         title: "Lucene",
         markers: &[&["segments_*", "_*"], &["index/segments_*"]],
@@ -252,5 +383,29 @@ pub static LAYOUTS: &[Layout] = &[
         default_page: Some(4096),
         needs_header: true,
         page_header: Some(page::sqlite),
+    },
+    Layout {
+        name: "bbolt",
+        title: "bbolt (Bolt)",
+        markers: &[&["*.db"], &["*.bolt"], &["*.boltdb"], &["*.bbolt"]],
+        files: &[("*.db", Data), ("*.bolt", Data), ("*.boltdb", Data), ("*.bbolt", Data)],
+        default_page: Some(4096),
+        needs_header: true,
+        page_header: Some(page::bbolt),
+    },
+    Layout {
+        name: "duckdb",
+        title: "DuckDB",
+        markers: &[&["*.duckdb"], &["*.ddb"], &["*.db"]],
+        files: &[
+            ("*.wal", Wal),
+            ("*.tmp/duckdb_temp_*", Temp),
+            ("*.duckdb", Data),
+            ("*.ddb", Data),
+            ("*.db", Data),
+        ],
+        default_page: Some(262_144),
+        needs_header: true,
+        page_header: Some(page::duckdb),
     },
 ];

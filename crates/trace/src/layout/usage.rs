@@ -5,7 +5,7 @@ use super::Role;
 /// The use of one file during a recording, computed by [`crate::stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Read operations.
+    /// Read operations and page faults whose pages were not in the page cache.
     pub reads: u64,
     /// Write operations.
     pub writes: u64,
@@ -25,6 +25,8 @@ pub struct Usage {
     pub reread: f64,
     /// Bytes written per distinct byte written.
     pub overwrite: f64,
+    /// Whether a program mapped the file or had page faults in it.
+    pub mapped: bool,
     /// Whether the file was created during the recording.
     pub created: bool,
     /// Whether the file was removed during the recording.
@@ -46,6 +48,7 @@ const ONCE: f64 = 1.1;
 /// Returns the role that matches the file's use:
 ///
 /// - created and removed during the recording, and never synced: temp;
+/// - mapped, and synced or rewritten in place, like the pages of LMDB and bbolt: data;
 /// - appended or written sequentially, synced, rarely read: wal;
 /// - created during the recording, written once sequentially in large writes, and not read: archive;
 /// - written sequentially and never synced, or hardly used: other (text logs);
@@ -54,6 +57,11 @@ const ONCE: f64 = 1.1;
 pub fn by_use(usage: &Usage) -> Role {
     if usage.created && usage.unlinked && usage.syncs == 0 {
         return Role::Temp;
+    }
+    // What a program writes through a map is not visible, only that it syncs it. The map may be older than the recording.
+    let synced_map = usage.syncs > 0 && usage.mapped || usage.syncs > 1 && usage.writes == 0;
+    if synced_map {
+        return Role::Data;
     }
     if usage.read_bytes + usage.write_bytes < TOO_LITTLE {
         return Role::Other;
@@ -75,7 +83,8 @@ pub fn by_use(usage: &Usage) -> Role {
         let often = usage.writes / usage.syncs.max(1) <= WRITES_PER_SYNC && usage.syncs > 1;
         return if often { Role::Wal } else { Role::Data };
     }
-    if one_way && hardly_read && usage.overwrite < 1.5 { Role::Other } else { Role::Data }
+    let rewritten = usage.overwrite >= 1.5 || (usage.mapped && usage.appended < MOSTLY);
+    if one_way && hardly_read && !rewritten { Role::Other } else { Role::Data }
 }
 
 #[cfg(test)]
@@ -120,6 +129,20 @@ mod tests {
             "a log that was removed"
         );
         assert_eq!(by_use(&Usage { reads: 1, read_bytes: 100, ..Usage::default() }), Role::Other);
+        let mapped_log = Usage { mapped: true, appended: 0.2, sequential_writes: 0.9, ..log };
+        assert_eq!(by_use(&mapped_log), Role::Data, "pages written in order, as bbolt does");
+        assert_eq!(by_use(&Usage { syncs: 0, ..mapped_log }), Role::Data, "the same without syncs");
+        assert_eq!(
+            by_use(&Usage { mapped: true, ..text_log }),
+            Role::Other,
+            "a text log that a program mapped"
+        );
+        let through_a_map =
+            Usage { mapped: true, reads: 8, read_bytes: 8 * 4096, syncs: 50, ..Usage::default() };
+        assert_eq!(by_use(&through_a_map), Role::Data);
+        let older_map = Usage { syncs: 50, ..Usage::default() };
+        assert_eq!(by_use(&older_map), Role::Data, "mapped before the recording");
+        assert_eq!(by_use(&Usage { syncs: 0, ..through_a_map }), Role::Other, "a lock file");
         let scanned = Usage {
             reads: 144,
             read_bytes: 9 * MIB,

@@ -1,6 +1,7 @@
 //! Counts events while streaming the trace. Counts are per file; roles and the total are sums of files.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use super::working_set::{Touched, WorkingSet};
 use super::{
@@ -8,7 +9,7 @@ use super::{
     Throughput, WORKING_SET_BLOCKS, WorkingSetSize,
 };
 use crate::layout::{self, Usage, by_use};
-use crate::{Event, File, Flags, Meta, Op, Reader, Result};
+use crate::{Event, File, Flags, Meta, Op, Reader, Result, Trace};
 
 /// Streams a trace and returns its statistics.
 ///
@@ -23,6 +24,22 @@ pub fn collect(reader: &Reader) -> Result<Stats> {
     let mut stats = collector.finish(reader.meta(), reader.files());
     stats.torn_bytes = reader.recovered().unwrap_or(0);
     Ok(stats)
+}
+
+/// Loads a trace with a role for every file: those that no layout knows get it from their use, as in the statistics.
+///
+/// # Errors
+///
+/// As [`Trace::load`] and [`collect`].
+pub fn load_with_roles(path: &Path) -> Result<Trace> {
+    let mut trace = Trace::load(path)?;
+    if trace.files.iter().any(|file| file.role.is_empty()) {
+        let stats = collect(&Reader::open(path)?)?;
+        for (file, shown) in trace.files.iter_mut().zip(stats.files) {
+            file.role = shown.role;
+        }
+    }
+    Ok(trace)
 }
 
 /// The kinds for which sizes are counted separately, and the flags that select them.
@@ -54,6 +71,7 @@ struct Counts {
     ops: [u64; Op::ALL.len()],
     reads: DirectionStats,
     writes: DirectionStats,
+    cached_faults: u64,
     sync_latency: LatencyHistogram,
     sync_writes: u64,
     /// Writes and bytes since the file's last sync call.
@@ -99,7 +117,7 @@ impl Collector {
         self.files[id].ops[event.op as usize] += 1;
         let at = ((event.t_ns / self.bucket_ns) as usize).min(THROUGHPUT_BUCKETS - 1);
         match event.op {
-            Op::Read => {
+            Op::Read | Op::Map if event.is_read() => {
                 self.throughput[at].reads += 1;
                 let sum = &mut self.throughput[at].read_bytes;
                 *sum = sum.saturating_add(event.len);
@@ -115,6 +133,7 @@ impl Collector {
                 self.throughput[at].syncs += 1;
                 self.files[id].sync(event);
             }
+            Op::Map if event.is_page_fault() => self.files[id].cached_faults += 1,
             Op::Open => self.files[id].end = Some(self.files[id].end.unwrap_or(0).max(event.len)),
             Op::Create => self.files[id].end = Some(0),
             Op::Truncate => self.files[id].end = Some(event.offset),
@@ -229,6 +248,7 @@ impl Counts {
             sequential_reads: share(self.reads.sequential, self.reads.ops).unwrap_or(0.0),
             reread: share(self.reads.bytes, self.working_set[0].read * WORKING_SET_BLOCKS[0]).unwrap_or(0.0),
             overwrite: self.overwrite().unwrap_or(0.0),
+            mapped: self.count(Op::Map) > 0,
             created: self.count(Op::Create) > 0,
             unlinked: self.count(Op::Unlink) > 0,
         }
@@ -241,6 +261,7 @@ impl Counts {
         self.reads.merge(&other.reads);
         self.writes.merge(&other.writes);
         self.sync_latency.merge(&other.sync_latency);
+        self.cached_faults += other.cached_faults;
         self.sync_writes += other.sync_writes;
         self.synced.0 += other.synced.0;
         self.synced.1 = self.synced.1.saturating_add(other.synced.1);
@@ -266,6 +287,7 @@ impl Counts {
             bytes: Bytes { read: self.reads.bytes, write: self.writes.bytes },
             read_size_histogram: self.reads.sizes.clone(),
             write_size_histogram: self.writes.sizes.clone(),
+            cached_faults: self.cached_faults,
             read: self.reads.direction(),
             write: self.writes.direction(),
             sync: Sync {

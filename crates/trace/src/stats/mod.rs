@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use collect::{Collector, collect};
+pub use collect::{Collector, collect, load_with_roles};
 pub use histogram::{LatencyHistogram, Quantiles, SizeHistogram};
 pub use text::render;
 
@@ -85,6 +85,9 @@ pub struct Group {
     pub ops: BTreeMap<String, u64>,
     /// Bytes transferred.
     pub bytes: Bytes,
+    /// Page faults in mapped files whose pages were in the page cache. Other page faults are counted as reads.
+    #[serde(default)]
+    pub cached_faults: u64,
     /// Sizes of reads in bytes, by power of two.
     pub read_size_histogram: SizeHistogram,
     /// Sizes of writes in bytes, by power of two.

@@ -55,6 +55,10 @@ fn head(out: &mut String, stats: &Stats) {
     for (what, count) in &stats.unseen {
         line!(out, "not seen: {what} ({})", format_count(*count));
     }
+    if stats.total.cached_faults > 0 {
+        let faults = counted(stats.total.cached_faults, "page fault");
+        line!(out, "not counted as reads: {faults} in mapped files whose pages were in the page cache");
+    }
     if stats.torn_bytes > 0 {
         line!(
             out,
@@ -123,7 +127,7 @@ fn role_line(out: &mut String, name: &str, group: &Group) {
     line!(
         out,
         "{name:<8}{:>10}{:>8}{:>10}{:>8}{:>8}{:>6}{:>6}{:>7}{:>7}{:>9}{:>8}{:>8}{:>7}",
-        format_count(op("read")),
+        format_count(group.read_size_histogram.total()),
         format_size(group.bytes.read),
         format_count(op("write")),
         format_size(group.bytes.write),
