@@ -1,88 +1,87 @@
-"""Writes the figures of finished comparisons to the track record that plans show, and to docs/predictions.md (truth.sh --publish)."""
+"""Writes the figures of finished comparisons in the guest to the track record that plans show, and to docs/predictions.md
+(truth.sh --publish).
+
+usage: truth.sh --publish [--settings FILE] DIR...
+
+DIR is the directory of a workload's results (target/vm/truth/WORKLOAD) of `truth.sh --guest`.
+"""
 
 import argparse
 import json
+import math
+from itertools import combinations
 from pathlib import Path
+
+import guest
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "crates" / "tune" / "track-record.json"
 PAGE = ROOT / "docs" / "predictions.md"
+SETTINGS = ROOT / "scripts" / "truth" / "guest-settings"
 # The tables of the page are between these lines.
 BEGIN, END = "<!-- begin: scripts/truth.sh --publish -->", "<!-- end -->"
 FORMAT, VERSION = "poolwright-track-record", 1
-# The database system of a driver's workload. For a key-value store, it is the engine.
-SYSTEMS = {"mariadb": "mariadb", "mariadb_load": "mariadb", "postgresql": "postgresql", "postgresql_scan": "postgresql",
-           "sqlite": "sqlite", "openldap": "openldap"}
+# Workload → its title, and the database system as plans name it.
+WORKLOADS = {"mariadb": ("MariaDB", "mariadb"), "postgresql": ("PostgreSQL", "postgresql"), "sqlite": ("SQLite", "sqlite"),
+             "openldap": ("OpenLDAP", "openldap")}
+# The default goal of `tune` (crates/tune/src/objective.rs), by the names of guest.py. More is better only for the rate.
+WEIGHTS = {"rate": -0.3, "space": 0.3, "written": 0.2, "cpu_ms": 0.2}
+# A setting is known if its runs, and today's, differ by at most this factor.
+KNOWN = 1.04
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="truth.sh --publish", add_help=False)
-    parser.add_argument("--file", type=Path, default=RECORD)
-    parser.add_argument("--page", type=Path)
+    parser = argparse.ArgumentParser(prog="truth.sh --publish", usage=__doc__.split("usage: ")[1])
+    parser.add_argument("--settings", type=Path, default=SETTINGS)
     parser.add_argument("found", nargs="+", type=Path)
     options = parser.parse_args()
-    found = [json.loads(truth_of(path).read_text()) for path in options.found]
-    before = json.loads(options.file.read_text()) if options.file.exists() else {"workloads": []}
-    record = merged(before, [entry(one) for one in found])
-    options.file.write_text(text(record))
-    page = options.page or (PAGE if options.file == RECORD else None)
-    if page:
-        page.write_text(with_tables(page.read_text(), record["workloads"]))
-    print(f"{options.file}: {', '.join(one['workload'] for one in found)}")
+    entries = [entry(path.resolve().name, *guest.load(path, options.settings)) for path in options.found]
+    before = json.loads(RECORD.read_text())
+    record = merged(before, entries)
+    RECORD.write_text(text(record))
+    PAGE.write_text(with_tables(PAGE.read_text(), record["workloads"]))
+    print(f"{RECORD}: {', '.join(one['workload'] for one in entries)}")
 
 
-def truth_of(path):
-    """The path of a comparison, given as a file or as the directory of a run."""
-    return path / "truth.json" if path.is_dir() else path
+def objective(figures, today):
+    """The objective of a setting by the default goal: lower is better, today's is 1."""
+    return math.exp(sum(weight * math.log(figures[name] / today[name]) for name, weight in WEIGHTS.items()))
 
 
-def entry(found):
-    """A workload's entry. It counts all settings except today's, known or not; noise of the measurements increases the errors."""
-    figures, largest = found["all"], found["all"]["largest_rate_error_points"]
-    lacks = [what for what, has in (
-        ("any setting's rate", largest),
-        ("the order of the settings", figures["kendall_tau"] is not None),
-        ("the recommended setting's objective", figures["regret_percent"] is not None)) if not has]
-    if lacks:
-        raise SystemExit(f"truth.sh: {found['workload']}: not known well enough to publish: {', '.join(lacks)}\n"
-                         "hint: add blocks with --most")
-    parameters = found["parameters"]
+def kendall(pairs):
+    """Kendall's tau-a of pairs (predicted, true)."""
+    signs = [(a[0] - b[0]) * (a[1] - b[1]) for a, b in combinations(pairs, 2)]
+    return sum((s > 0) - (s < 0) for s in signs) / max(len(signs), 1)
+
+
+def entry(workload, runs, truth, ours):
+    """A workload's entry, which counts all settings except today's, the first. `runs`: the figures of each run by the setting; `truth`
+    and `ours`: the measured and the predicted figures."""
+    names = [name for name in truth if name in ours]
+    today = names[0]
+    title, system = WORKLOADS[workload]
+    spread = {name: max(r["rate"] for r in runs[name]) / min(r["rate"] for r in runs[name]) if len(runs[name]) > 1 else math.inf
+              for name in names}
+    changes = [{"setting": name, "known": max(spread[name], spread[today]) <= KNOWN,
+                "true_percent": _percent(truth[name]["rate"] / truth[today]["rate"]),
+                "predicted_percent": _percent(ours[name]["rate"] / ours[today]["rate"])} for name in names[1:]]
+    errors = [abs(c["predicted_percent"] - c["true_percent"]) for c in changes]
+    true = {name: objective(truth[name], truth[today]) for name in names}
+    predicted = {name: objective(ours[name], ours[today]) for name in names}
+    chosen, best = min(names, key=predicted.get), min(names, key=true.get)
     return {
-        "workload": found["workload"], "title": found["title"].split(":")[0],
-        "system": SYSTEMS.get(parameters["workload"]) or parameters["engine"],
-        "settings": figures["rate_within_ten_points"]["of"],
-        "known": found["known"],
-        "rate_within_ten_points": figures["rate_within_ten_points"]["agree"],
-        "rate_in_interval": found["in_interval"]["agree"],
-        "blocks": max(s["truth"]["blocks"] for s in found["settings"]),
-        "pairs": found["order"],
-        "largest_rate_error_points": round(largest["points"], 1),
-        "kendall_tau": round(figures["kendall_tau"], 2),
-        "regret_percent": round(figures["regret_percent"], 1),
-        "recommended": recommended(found),
-        "changes": [change(s) for s in found["settings"] if s["setting"] != found["today"]],
+        "workload": workload, "title": title, "system": system, "runs": min(len(runs[name]) for name in names),
+        "settings": len(changes), "known": sum(c["known"] for c in changes),
+        "rate_within_ten_points": sum(error <= 10 for error in errors),
+        "largest_rate_error_points": round(max(errors), 1),
+        "kendall_tau": round(kendall([(ours[name]["rate"], truth[name]["rate"]) for name in names]), 2),
+        "regret_percent": round(100 * (true[chosen] / true[best] - 1), 1),
+        "chosen": chosen, "best": best, "changes": changes,
     }
 
 
-def recommended(found):
-    """The recommended setting, its objectives, and the best true objective."""
-    of = {s["setting"]: s for s in found["settings"]}
-    it = of[found["recommended"]]
-    return {"setting": found["recommended"], "true_objective": round(it["truth"]["objective"], 3),
-            "predicted_objective": round(it["predicted"]["objective"], 3) if "predicted" in it else None,
-            "best_objective": round(min(s["truth"]["objective"] for s in of.values() if s["truth"].get("objective")), 3)}
-
-
-def change(setting):
-    """The change of a setting's work rate relative to today's in per cent. `known`: the interval of the true change is narrow enough."""
-    true, predicted = setting["truth"]["change"]["rate"], setting.get("predicted", {}).get("change", {}).get("rate")
-    low, high = true["ci95"] or (None, None)
-    return {"setting": setting["setting"], "known": setting["truth"]["known"], "true_percent": _percent(true["ratio"]),
-            "low_percent": _percent(low), "high_percent": _percent(high), "predicted_percent": _percent(predicted)}
-
-
 def _percent(ratio):
-    return None if ratio is None else round(100 * (ratio - 1), 1)
+    return round(100 * (ratio - 1), 1)
 
 
 def with_tables(page, workloads):
@@ -93,22 +92,15 @@ def with_tables(page, workloads):
 
 def tables(workloads):
     """The tables of the page: a summary of each workload, and each prediction."""
-    lines = ["| workload | blocks | settings | within ten points | in the interval | largest error, points | pairs in order | Kendall's τ "
-             "| recommended | its objective: true | predicted | best true one | regret |",
-             "| --- | --: | --: | --: | --: | --: | --: | --: | --- | --: | --: | --: | --: |"]
+    lines = ["| workload | runs of each setting | settings | within ten points | largest error, points | Kendall's τ of the rate "
+             "| best by prediction | best in truth | regret |",
+             "| --- | --: | --: | --: | --: | --: | --- | --- | --: |"]
     for w in workloads:
-        it = w["recommended"]
-        lines.append(_row(w["workload"], w["blocks"], w["settings"], w["rate_within_ten_points"], w["rate_in_interval"],
-                          w["largest_rate_error_points"], f"{w['pairs']['agree']} of {w['pairs']['of']}",
-                          f"{w['kendall_tau']:.2f}", it["setting"], _objective(it["true_objective"]),
-                          _objective(it["predicted_objective"]), _objective(it["best_objective"]), f"{w['regret_percent']:.1f} %"))
-    lines += ["", "| workload | setting | work rate: true (95 %), % | predicted, % | error, points | |", "| --- | --- | --: | --: | --: | --- |"]
-    for w in workloads:
-        for c in w["changes"]:
-            interval = "" if c["low_percent"] is None else f" ({_signed(c['low_percent'])} to {_signed(c['high_percent'])})"
-            error = None if c["predicted_percent"] is None else c["predicted_percent"] - c["true_percent"]
-            lines.append(_row(w["workload"], c["setting"], f"{_signed(c['true_percent'])}{interval}", _signed(c["predicted_percent"]),
-                              _signed(error), "" if c["known"] else "not known"))
+        lines.append(_row(w["workload"], w["runs"], w["settings"], w["rate_within_ten_points"], w["largest_rate_error_points"],
+                          f"{w['kendall_tau']:.2f}", w["chosen"], w["best"], f"{w['regret_percent']:.1f} %"))
+    lines += ["", "| workload | setting | work rate: true, % | predicted, % | error, points |", "| --- | --- | --: | --: | --: |"]
+    lines += [_row(w["workload"], c["setting"], _signed(c["true_percent"]), _signed(c["predicted_percent"]),
+                   _signed(c["predicted_percent"] - c["true_percent"])) for w in workloads for c in w["changes"]]
     return "\n".join(lines) + "\n"
 
 
@@ -116,13 +108,9 @@ def _row(*cells):
     return f"| {' | '.join(str(cell) for cell in cells)} |"
 
 
-def _objective(value):
-    return "" if value is None else f"{value:.3f}"
-
-
 def _signed(value):
     """Formats a signed number with the minus sign U+2212."""
-    return "" if value is None else f"{value:+.1f}".replace("-", "−")
+    return f"{value:+.1f}".replace("-", "−")
 
 
 def merged(before, entries):

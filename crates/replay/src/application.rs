@@ -17,11 +17,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use poolwright_trace::{Event, Flags, Gap, Op, Trace};
+use poolwright_trace::{Event, Gap, Op, Trace};
 
 use self::lifetime::Lifetimes;
 use self::locks::{Poll, Waits};
-use self::usage::{Shares, foreground_of, is_fault, longest_fault, shares, usage};
+use self::usage::{Shares, foreground_of, is_asynchronous, is_fault, longest_fault, shares, usage};
 use crate::Schedule;
 pub use crate::behaviour::{Application, Inferred, Polled, Think};
 use crate::schedule::{Builder, Dependency};
@@ -40,11 +40,13 @@ pub struct Others {
     pub cpu_ns: u64,
 }
 
-/// The end of an operation: its time in nanoseconds of the recording, and its step.
+/// The end of an operation: its time in nanoseconds of the recording, its step and its kind.
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     at: u64,
     step: Dependency,
+    /// The file, if the operation was a sync.
+    sync: Option<u32>,
 }
 
 struct Inference<'a> {
@@ -80,18 +82,19 @@ struct Carried {
     /// Time slept before the wait, in nanoseconds.
     sleep_before_ns: u64,
     wake: Option<Dependency>,
+    sync: Option<u32>,
     polled: Option<Polled>,
     /// Time slept after the wait, or without a wait, in nanoseconds.
     sleep_ns: u64,
 }
 
 impl Carried {
-    /// Records that the thread then waits for another step. This wait replaces an earlier one, which ended before it
+    /// Records that the thread then waits for another step or for syncs. This wait replaces an earlier one, which ended before it
     /// began.
-    fn wait(&mut self, wake: Option<Dependency>, polled: Option<Polled>) {
-        if wake.is_some() {
+    fn wait(&mut self, wake: Option<Dependency>, sync: Option<u32>, polled: Option<Polled>) {
+        if wake.is_some() || sync.is_some() {
             self.sleep_before_ns += std::mem::take(&mut self.sleep_ns);
-            (self.wake, self.polled) = (wake, polled);
+            (self.wake, self.sync, self.polled) = (wake, sync, polled);
         }
     }
 }
@@ -183,7 +186,7 @@ impl Inference<'_> {
         if let Some(call) = self.waits.calls.get(&self.index) {
             let wake = call.release.and_then(|release| self.given_up.get(&release)).map(|e| e.step);
             let carried = self.carried.entry(event.tid).or_default();
-            carried.wait(wake, None);
+            carried.wait(wake, None, None);
             carried.sleep_ns += call.slept_ns;
         }
     }
@@ -202,7 +205,7 @@ impl Inference<'_> {
         let think = self.think(event, foreground);
         let carried = self.carried.entry(event.tid).or_default();
         carried.end = carried.end.max(Some(event.t_ns + event.dur_ns));
-        carried.wait(think.wake, think.polled);
+        carried.wait(think.wake, think.sync, think.polled);
         carried.cpu_ns += think.cpu_before_ns + think.cpu_ns;
         carried.sleep_ns += if foreground { think.sleep_ns } else { 0 };
     }
@@ -212,15 +215,15 @@ impl Inference<'_> {
     fn take_carried(&mut self, event: &Event, think: &mut Think) {
         let carried = self.carried.entry(event.tid).or_default();
         let end = carried.end.max(Some(event.t_ns + event.dur_ns));
-        let Carried { cpu_ns, sleep_before_ns, sleep_ns, wake, polled, .. } =
+        let Carried { cpu_ns, sleep_before_ns, sleep_ns, wake, sync, polled, .. } =
             std::mem::replace(carried, Carried { end, ..Carried::default() });
         think.cpu_before_ns += cpu_ns;
         think.sleep_before_ns += sleep_before_ns;
-        if think.wake.is_some() {
+        if think.wake.is_some() || think.sync.is_some() {
             think.sleep_before_ns += sleep_ns;
         } else {
             think.sleep_ns += sleep_ns;
-            (think.wake, think.polled) = (wake, polled);
+            (think.wake, think.sync, think.polled) = (wake, sync, polled);
         }
     }
 
@@ -259,7 +262,7 @@ impl Inference<'_> {
         } else {
             inferred.background_ops += u64::from(!takes_or_gives_up_a_lock);
         }
-        inferred.wakes += u64::from(think.wake.is_some());
+        inferred.wakes += u64::from(think.wake.is_some() || think.sync.is_some());
         inferred.unknown_gaps += u64::from(event.gap.is_none());
         self.application.thinks[lane as usize].push(think);
         let done = self.builder.push(lane, event, &before);
@@ -268,15 +271,15 @@ impl Inference<'_> {
         if ends.len() == RECENT {
             ends.remove(0);
         }
-        ends.push(Ended { at: event.t_ns + event.dur_ns, step: Dependency { lane, done } });
+        let sync = event.op.is_sync().then_some(event.file);
+        ends.push(Ended { at: event.t_ns + event.dur_ns, step: Dependency { lane, done }, sync });
     }
 
     /// Returns what the thread of `event` does between its last operation that had ended and `event`.
     fn think(&mut self, event: &Event, foreground: bool) -> Think {
         let Some(previous) = self.previous_end(event) else { return Think::default() };
         let whole = event.t_ns - previous;
-        let asynchronous = event.flags.contains(Flags::AIO) || event.flags.contains(Flags::URING);
-        let Some(gap) = event.gap.filter(|_| !asynchronous) else {
+        let Some(gap) = event.gap.filter(|_| !is_asynchronous(event)) else {
             return Think { sleep_ns: whole, ..Think::default() };
         };
         let cpu = gap.cpu_ns.min(whole);
@@ -331,7 +334,8 @@ impl Inference<'_> {
 
     /// Returns the think time of a sleep that another thread ended. It waits for that thread's last operation before
     /// the wakeup, if that operation ended after the sleeper's own last one. Returns `None` if the waker did no
-    /// operation in the meantime.
+    /// operation in the meantime. If the operation was a sync and both are foreground threads, this is a group commit, whose leader depends on
+    /// the order of the threads in the replay: the sleeper waits for whichever sync of the file is under way.
     fn woken(&self, event: &Event, gap: &Gap, waker: u32, previous: u64) -> Option<Think> {
         let woken = event.t_ns.saturating_sub(u64::from(gap.wake_ns));
         let last = self.ends.get(&waker)?.iter().filter(|e| e.at <= woken).max_by_key(|e| e.at)?;
@@ -339,9 +343,12 @@ impl Inference<'_> {
             return None;
         }
         let cpu = gap.cpu_ns.min(u64::from(gap.wake_ns));
+        let both_foreground = [event.tid, waker].iter().all(|tid| self.foreground.contains(tid));
+        let sync = last.sync.filter(|_| both_foreground);
         Some(Think {
             cpu_before_ns: gap.cpu_ns - cpu,
-            wake: Some(last.step),
+            wake: Some(last.step).filter(|_| sync.is_none()),
+            sync,
             cpu_ns: cpu,
             sleep_ns: woken - last.at,
             ..Think::default()

@@ -25,6 +25,8 @@ pub struct Think {
     pub sleep_before_ns: u64,
     /// The step of another thread for which the thread then waits.
     pub wake: Option<Dependency>,
+    /// The file for whose syncs that are under way the thread then waits, instead of a certain step: another thread commits for it.
+    pub sync: Option<u32>,
     /// CPU time used after that, in nanoseconds.
     pub cpu_ns: u64,
     /// Time slept after that, in nanoseconds.

@@ -30,7 +30,7 @@ const MOST_SIDE_BY_SIDE: usize = 8;
 /// Memory that a trial on the engine needs beside its ARC, in bytes: dirty data, compressed records (512M), the trace and the program.
 const OVERHEAD: u64 = 3 << 29;
 
-/// A trial's result, and its wall time.
+/// A trial's result, and its wall time without that in which it waited for a CPU of this machine.
 pub type Ended = (Result<Replay>, Duration);
 
 /// Returns how many trials on the virtual clock, with `pool_bytes` of data and an ARC of at most `arc_bytes`, may run at the same
@@ -52,7 +52,9 @@ pub fn run_side_by_side(
     let one = |(number, spec): (usize, &Spec)| {
         let began = Instant::now();
         let file = work.join(format!("trial-{number}.json"));
-        (run(program, spec, &file, limit, interrupted), began.elapsed())
+        let result = run(program, spec, &file, limit, interrupted);
+        let waited = result.as_ref().map_or(0.0, |replay| replay.waited_for_cpu_seconds);
+        (result, began.elapsed().saturating_sub(Duration::from_secs_f64(waited)))
     };
     if let [spec] = specs {
         return vec![one((0, spec))];

@@ -375,6 +375,9 @@ impl Run<'_> {
         if let Some(Dependency { lane, done }) = think.wake {
             self.progress[lane as usize].wait(done, &self.stop);
         }
+        if let Some(file) = think.sync {
+            pacer.wait_for_syncs(file, &self.stop);
+        }
         let late_ns = think.polled.map_or(0, |polled| polled.late_after(began.elapsed()));
         pacer.wait_for_progress(lane, think, t_ns, &self.stop);
         // The kernel keeps the locks of a mounted file system without calling the file system.
@@ -413,7 +416,10 @@ impl Run<'_> {
         match step.op {
             Op::Read => self.read(step, buf, direct, result),
             Op::Write => self.write(step, buf, direct, result),
-            Op::Fsync | Op::Fdatasync => self.target.sync(step.file),
+            Op::Fsync | Op::Fdatasync => {
+                let _under_way = self.pacer.as_ref().map(|pacer| pacer.begin_sync(step.file));
+                self.target.sync(step.file)
+            }
             Op::Truncate => self.target.truncate(step.file, step.offset),
             Op::Punch => self.target.punch(step.file, step.offset, step.len),
             Op::Create => self.target.create(step.file),

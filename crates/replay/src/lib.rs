@@ -32,6 +32,7 @@ mod servers;
 pub mod settings;
 mod source_files;
 pub mod spec;
+mod syncs;
 mod target;
 pub mod trial;
 

@@ -42,6 +42,12 @@ impl LockTable {
         }
     }
 
+    /// Whether a process holds a lock.
+    pub fn holds(&self, process: u32) -> bool {
+        let files = self.0.lock().expect("lock is not poisoned");
+        files.values().flatten().any(|held| held.process == process)
+    }
+
     /// Releases all locks of a process.
     pub fn unlock_all(&self, process: u32) {
         let mut files = self.0.lock().expect("lock is not poisoned");
@@ -81,7 +87,9 @@ mod tests {
         assert!(!table.try_lock(3, 0, range(120, 1, true)));
         table.force(3, 0, range(120, 1, true));
         assert!(!table.try_lock(2, 0, range(120, 1, false)));
+        assert!(table.holds(3));
         table.unlock_all(3);
+        assert!(!table.holds(3));
         assert!(table.try_lock(2, 0, range(120, 1, false)));
     }
 }

@@ -13,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::application::{AHEAD_NS, Application, Think};
 use crate::lock_range::LockRange;
 use crate::lock_table::LockTable;
+use crate::syncs::{Syncs, UnderWay};
 
 /// CPU time below this, in nanoseconds, is deferred until more is due: reading the thread's CPU clock takes a tenth of
 /// it.
@@ -21,7 +22,9 @@ const LEAST_BURN_NS: u64 = 3_000;
 const LEAST_SLEEP_NS: u64 = 20_000;
 /// The longest wait between two checks of the stop flag.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// How often the foreground checks whether the background has caught up.
+/// The maximum lead of a foreground lane over another one in an application that polls file locks, in nanoseconds of recorded time.
+const LEAD_NS: u64 = 300_000_000;
+/// How often the foreground checks whether other lanes have caught up.
 const CATCH_UP: Duration = Duration::from_micros(200);
 /// How often the replay uses CPU time of other processes, and the maximum amount at once.
 const BESIDE_EVERY: Duration = Duration::from_millis(1);
@@ -51,8 +54,7 @@ pub(crate) struct Pacer<'a> {
     waiting: Mutex<BinaryHeap<Waiter>>,
     /// The least work that a thread waits for; `u32::MAX` if no thread waits.
     nearest: AtomicU32,
-    /// The recorded time of each background lane's next step, in nanoseconds; `u64::MAX` for foreground lanes and
-    /// finished lanes.
+    /// The recorded time of each lane's next step, in nanoseconds; 0 before the first, `u64::MAX` after the last.
     next: Vec<AtomicU64>,
     /// The number of finished foreground steps at which the measurement begins.
     warm: u32,
@@ -65,6 +67,7 @@ pub(crate) struct Pacer<'a> {
     /// CPU time used to imitate the application and other processes, in nanoseconds.
     burned_ns: AtomicU64,
     locks: LockTable,
+    syncs: Syncs,
 }
 
 /// A thread that waits for an amount of work. `Ord` is reversed, so that the heap's greatest element has the least
@@ -114,7 +117,9 @@ impl<'a> Pacer<'a> {
             work: AtomicU32::new(0),
             waiting: Mutex::new(BinaryHeap::new()),
             nearest: AtomicU32::new(u32::MAX),
-            next: (0..application.foreground.len()).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            next: (0..application.foreground.len())
+                .map(|lane| AtomicU64::new(first_of(application, lane)))
+                .collect(),
             warm: (application.work.len() as f64 * warm_share) as u32,
             warm_until: longest_warm.map(|longest| Time::now() + longest),
             began: OnceLock::new(),
@@ -122,6 +127,7 @@ impl<'a> Pacer<'a> {
             call_ns,
             burned_ns: AtomicU64::new(0),
             locks: LockTable::default(),
+            syncs: Syncs::default(),
         }
     }
 
@@ -160,6 +166,16 @@ impl<'a> Pacer<'a> {
         self.locks.unlock(self.application.processes[lane], file, range);
     }
 
+    /// Records that a sync of a file begins; it ends when the value is dropped.
+    pub fn begin_sync(&self, file: u32) -> UnderWay {
+        self.syncs.begin(file)
+    }
+
+    /// Waits until the syncs of a file that are under way have ended.
+    pub fn wait_for_syncs(&self, file: u32, stop: &AtomicBool) {
+        self.syncs.wait(file, LONGEST_WAIT, stop);
+    }
+
     pub fn is_foreground(&self, lane: usize) -> bool {
         self.application.foreground[lane]
     }
@@ -172,20 +188,35 @@ impl<'a> Pacer<'a> {
     /// Records that the lane has reached a step that began at `t_ns` in the recording. Call it before the step waits: a
     /// background lane that waits for another lane must not count as behind.
     pub fn begin(&self, lane: usize, t_ns: u64) {
-        if !self.is_foreground(lane) {
-            self.next[lane].store(t_ns, Ordering::Relaxed);
-        }
+        self.next[lane].store(t_ns, Ordering::Relaxed);
     }
 
     /// Waits until the foreground has done as much work as it had when the step began in the recording. A foreground
-    /// step also waits until no background lane is too far behind.
+    /// step also waits until no background lane is too far behind. If the application polls file locks, which lanes get depends on the
+    /// replay; then it waits for the other major lanes too, unless it may keep them waiting: otherwise one lane could do its cheap steps
+    /// and end, and the rest of the work would be another mixture than the recorded one.
     pub fn wait_for_progress(&self, lane: usize, think: &Think, t_ns: u64, stop: &AtomicBool) {
         self.wait_for_work(think.after_work, stop);
-        let behind =
-            || self.next.iter().any(|next| next.load(Ordering::Relaxed).saturating_add(AHEAD_NS) < t_ns);
-        while self.is_foreground(lane) && behind() && !stop.load(Ordering::Relaxed) {
+        if !self.is_foreground(lane) {
+            return;
+        }
+        let is_polled = !self.application.contested.is_empty();
+        let keeps_pace = is_polled && !self.locks.holds(self.application.processes[lane]);
+        let lead = |other: usize| match self.is_foreground(other) {
+            false => Some(AHEAD_NS),
+            true => Some(LEAD_NS).filter(|_| keeps_pace && other != lane && self.is_major(other)),
+        };
+        let is_behind = |(other, next): (usize, &AtomicU64)| {
+            lead(other).is_some_and(|lead| next.load(Ordering::Relaxed).saturating_add(lead) < t_ns)
+        };
+        while self.next.iter().enumerate().any(is_behind) && !stop.load(Ordering::Relaxed) {
             clock::sleep(CATCH_UP);
         }
+    }
+
+    /// Whether the lane has a large share of the foreground's steps.
+    fn is_major(&self, lane: usize) -> bool {
+        self.application.thinks[lane].len() as f64 > self.application.work.len() as f64 * MAJOR_SHARE
     }
 
     fn wait_for_work(&self, work: u32, stop: &AtomicBool) {
@@ -236,11 +267,10 @@ impl<'a> Pacer<'a> {
         // The steps that release these locks may lie beyond the end of the replay.
         self.locks.unlock_all(self.application.processes[lane]);
         let all = &self.application.work;
-        let major = self.application.thinks[lane].len() as f64 > all.len() as f64 * MAJOR_SHARE;
         let late = all.partition_point(|t| *t < last_t_ns) as f64 >= all.len() as f64 * LATE_SHARE;
         let measured = self.began.get().map_or(0, |began| self.work.load(Ordering::Relaxed) - began.work);
         let enough = f64::from(measured) >= all.len() as f64 * LEAST_MEASURED;
-        if self.is_foreground(lane) && major && late && enough {
+        if self.is_foreground(lane) && self.is_major(lane) && late && enough {
             self.end_measurement();
         }
     }
@@ -301,6 +331,11 @@ impl<'a> Pacer<'a> {
     pub fn call_ns(&self) -> u64 {
         self.call_ns
     }
+}
+
+/// The initial value of [`Pacer::next`]: a background lane is not behind before it reaches its first step.
+fn first_of(application: &Application, lane: usize) -> u64 {
+    if application.foreground[lane] && !application.thinks[lane].is_empty() { 0 } else { u64::MAX }
 }
 
 /// Reduces the thread's timer slack from the kernel's default of 50 µs, so that its sleeps end within about a

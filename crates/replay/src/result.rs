@@ -59,6 +59,9 @@ pub struct Replay {
     /// Duration of the measured pass in seconds of this machine's clock.
     #[serde(default)]
     pub wall_seconds: f64,
+    /// For how long the trial's threads waited for a CPU of this machine, in seconds, while other programs used them all.
+    #[serde(default)]
+    pub waited_for_cpu_seconds: f64,
     /// Operations per second.
     pub ops_per_second: f64,
     /// Kind of operation → its latency.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use poolwright_host::cpu::waited_for_cpu;
 use poolwright_host::quoted;
 use poolwright_openzfs::clock::Costs;
 use poolwright_trace::{Event, Trace};
@@ -166,6 +167,7 @@ fn on<T: Target>(
         let measured = pass(&measured, pace)?;
         replay.wall_seconds = pass_began.elapsed().as_secs_f64();
         target.settle()?;
+        replay.waited_for_cpu_seconds = waited_for_cpu().as_secs_f64();
         let after = target.counters()?;
         replay.take_pass(measured);
         take_counters(&mut replay, &before, &after);

@@ -68,11 +68,13 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    /// Computes the calibration from a trial of `seconds` recorded seconds that took `whole` wall seconds.
+    /// Computes the calibration from a trial of `seconds` recorded seconds that took `whole` wall seconds, without waiting for CPUs.
     pub fn of(replay: &Replay, seconds: f64, whole: f64) -> Calibration {
         // Without a work rate, the first part of the work was a pass of its own.
         let warm = if replay.work_rate.is_some() { 1.0 } else { 1.0 - WARM_SHARE };
-        let pass = (replay.wall_seconds / warm).min(whole);
+        // The pass is assumed to wait for CPUs as often as the rest of the trial.
+        let share = whole / (whole + replay.waited_for_cpu_seconds).max(1e-9);
+        let pass = (replay.wall_seconds * share / warm).min(whole);
         let done = (seconds * replay.work_share.unwrap_or(1.0)).max(0.1);
         Calibration {
             seconds,

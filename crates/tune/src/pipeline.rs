@@ -67,6 +67,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         ashift,
         space: BTreeMap::new(),
         began,
+        spent: Duration::ZERO,
         costs: request.costs.clone(),
         trials: 0,
         failed: 0,
@@ -286,7 +287,10 @@ impl Tuner<'_> {
             let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
             let (ashift, seed, stop) = (self.ashift, self.request.seed, &self.request.stop);
             let (paths, today) = (&self.inventory.roles[name].paths, &self.current_of(name).settings);
-            match space::estimate(paths, &combinations, today, ashift, seed, limit, stop) {
+            let began = Instant::now();
+            let estimated = space::estimate(paths, &combinations, today, ashift, seed, limit, stop);
+            self.spent += began.elapsed();
+            match estimated {
                 Ok(estimated) => {
                     self.space.insert(name.clone(), estimated);
                 }

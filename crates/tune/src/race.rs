@@ -2,7 +2,7 @@
 //! best record sizes, the neighbours of the best setting, then single properties on top of it. A confirmation in fresh trials ends the
 //! search. docs/method.md ("The search") describes the method and its constants.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::child::Ended as TrialEnd;
@@ -45,7 +45,7 @@ pub struct Runner {
     pub trials: Vec<Metrics>,
     /// The error of each trial that gave no result.
     pub failures: Vec<String>,
-    /// Wall time of the longest trial.
+    /// Time of the longest trial, without waiting for CPUs.
     pub longest: Duration,
 }
 
@@ -64,9 +64,9 @@ impl Runner {
 /// The limits of a race.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Wall time for the race.
+    /// Time for the race, without that in which its trials wait for CPUs.
     pub budget: Duration,
-    /// Expected wall time of a trial of today's settings.
+    /// Expected time of a trial of today's settings.
     pub trial: Duration,
     /// Number of trials that run at the same time.
     pub side_by_side: usize,
@@ -101,6 +101,8 @@ pub struct Outcome {
     pub ended: Ended,
     /// Number of trials run.
     pub trials: u64,
+    /// The part of the budget that is used.
+    pub spent: Duration,
 }
 
 impl Outcome {
@@ -115,6 +117,7 @@ impl Outcome {
             change: None,
             ended: Ended::default(),
             trials: 0,
+            spent: Duration::ZERO,
         }
     }
 
@@ -162,7 +165,6 @@ impl Race<'_> {
     ///
     /// Fails if the user interrupts the race, or if no trial of today's settings succeeds.
     pub fn race(&mut self, today: Runner, candidates: &Candidates) -> Result<Outcome> {
-        let began = Instant::now();
         let mut o = Outcome::new(today);
         if o.today.trials.is_empty() {
             self.run_all(&mut o, &[None])?;
@@ -171,7 +173,7 @@ impl Race<'_> {
             let why = o.today.failures.last().cloned().unwrap_or_default();
             return Err(Error::Nothing(format!("cannot measure today's settings: {why}")));
         }
-        let mut search = Search { race: self, o: &mut o, candidates, began };
+        let mut search = Search { race: self, o: &mut o, candidates };
         let best = search.run()?;
         o.best = best;
         if let Some(best) = best {
@@ -182,7 +184,7 @@ impl Race<'_> {
 
     /// Whether `trials` more trials fit into the budget before the confirmation, whose trials include the best
     /// setting so far. Other slow settings do not count, because they are unlikely to be tried again.
-    fn has_time_for(&self, o: &Outcome, trials: usize, began: Instant) -> bool {
+    fn has_time_for(&self, o: &Outcome, trials: usize) -> bool {
         let today = o.today.longest.max(self.limits.trial);
         let longest = o.others.iter().map(|r| r.longest).filter(|t| *t <= today.mul_f64(SLOWER)).max();
         let trial = longest.unwrap_or_default().max(today);
@@ -192,7 +194,7 @@ impl Race<'_> {
             1 => (trial + best) * PAIRS,
             _ => best * batches(2 * PAIRS as usize),
         };
-        began.elapsed() + trial * batches(trials) + confirmation <= self.limits.budget
+        o.spent + trial * batches(trials) + confirmation <= self.limits.budget
     }
 
     /// Returns the setting with the lowest objective below 1 that gave a result, excluding today's.
@@ -241,7 +243,9 @@ impl Race<'_> {
     ) -> Result<Vec<(std::result::Result<Metrics, String>, Duration)>> {
         let mut all = Vec::new();
         for batch in settings.chunks(self.limits.side_by_side) {
-            for (result, took) in (self.run)(batch) {
+            let ended = (self.run)(batch);
+            o.spent += ended.iter().map(|(_, took)| *took).max().unwrap_or_default();
+            for (result, took) in ended {
                 o.trials += 1;
                 all.push(match result {
                     Ok(replay) => (Ok(metrics(&replay)), took),
@@ -276,7 +280,6 @@ struct Search<'s, 'r> {
     race: &'s mut Race<'r>,
     o: &'s mut Outcome,
     candidates: &'s Candidates,
-    began: Instant,
 }
 
 impl Search<'_, '_> {
@@ -365,7 +368,7 @@ impl Search<'_, '_> {
         }
         for batch in new.chunks(self.race.limits.side_by_side) {
             // The first trials run in any case: without one, nothing can be recommended.
-            if !self.o.others.is_empty() && !self.race.has_time_for(self.o, batch.len(), self.began) {
+            if !self.o.others.is_empty() && !self.race.has_time_for(self.o, batch.len()) {
                 self.o.ended = Ended::OutOfTime;
                 return Ok(());
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use poolwright_openzfs::clock::VirtualClock;
 use poolwright_openzfs::property::Settings;
@@ -83,6 +83,7 @@ impl Tuner<'_> {
         let (program, scratch) = (&self.request.program, &self.request.scratch);
         let interrupted = || stop.load(Ordering::Relaxed);
         let mut all = child::run_side_by_side(program, &numbered, scratch, Some(limit), &interrupted);
+        self.spent += all.iter().map(|(_, took)| *took).max().unwrap_or_default();
         for (spec, (result, _)) in specs.iter().zip(&mut all) {
             match result {
                 Ok(replay) => {
@@ -143,18 +144,16 @@ impl Tuner<'_> {
         self.report_progress("measuring how long a trial takes");
         let seconds = CALIBRATION_S.min(self.replayable());
         let spec = self.spec(self.settings_so_far(), seconds, CALIBRATION_LONGEST_S);
-        let began = Instant::now();
         // Its expected duration is not known yet; a trial that takes twice the budget leaves no time for
         // others.
         let limit = CALIBRATION_LIMIT.max(2 * self.request.budget);
         let ended = self.trials(&vec![spec; self.request.side_by_side], limit);
-        let replays: Vec<Replay> = ended.into_iter().map(|(result, _)| Ok(result?)).collect::<Result<_>>()?;
-        let whole = began.elapsed().as_secs_f64();
-        let slowest =
-            replays.iter().max_by(|a, b| a.wall_seconds.total_cmp(&b.wall_seconds)).expect("a trial ends");
+        let replays: Vec<(Replay, Duration)> =
+            ended.into_iter().map(|(result, took)| Ok((result?, took))).collect::<Result<_>>()?;
+        let (slowest, took) = replays.iter().max_by_key(|(_, took)| *took).expect("a trial ends");
         self.warnings.extend(slowest.work_rate.and_then(fast_recording_warning));
-        self.calibration = Some(Calibration::of(slowest, seconds, whole));
-        self.calibrated = replays.iter().map(metrics).collect();
+        self.calibration = Some(Calibration::of(slowest, seconds, took.as_secs_f64()));
+        self.calibrated = replays.iter().map(|(replay, _)| metrics(replay)).collect();
         Ok(())
     }
 

@@ -41,7 +41,7 @@ pub struct Request {
     pub goal: Goal,
     /// Conditions that the recommended settings must meet.
     pub requirements: Vec<Requirement>,
-    /// Wall time for estimates and trials.
+    /// Time for estimates and trials, as far as they do not wait for CPUs that other programs use.
     pub budget: Duration,
     /// ARC limit of the trials in bytes.
     pub arc_bytes: u64,
@@ -105,6 +105,9 @@ pub(crate) struct Tuner<'a> {
     /// The space of each role's files under the settings that are tried on its dataset.
     pub space: BTreeMap<String, Vec<EstimatedSpace>>,
     pub began: Instant,
+    /// The part of the budget that is used: wall time, but without that in which trials waited for CPUs that other programs used. So the
+    /// search does not depend on how busy the machine is.
+    pub spent: Duration,
     /// What work costs on the trials' virtual clock, with the codecs measured so far.
     pub costs: Costs,
     pub trials: u64,
@@ -154,12 +157,12 @@ pub(crate) fn recommended_ashift(dir: &Path) -> (u8, String) {
 
 impl Tuner<'_> {
     pub(crate) fn report_progress(&mut self, doing: impl Into<String>) {
-        let share = self.began.elapsed().as_secs_f64() / self.request.budget.as_secs_f64().max(1e-3);
+        let share = self.spent.as_secs_f64() / self.request.budget.as_secs_f64().max(1e-3);
         (self.progress)(&Progress { doing: doing.into(), share: share.min(1.0) });
     }
 
     pub(crate) fn remaining_time(&self) -> Duration {
-        self.request.budget.saturating_sub(self.began.elapsed())
+        self.request.budget.saturating_sub(self.spent)
     }
 
     /// Returns the recorded seconds from the begin of the trials to the end of the recording.

@@ -61,7 +61,8 @@ pub struct Args {
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     options: Vec<String>,
 
-    /// Time for estimates and trials, without the recording
+    /// Time for estimates and trials. On a busy machine they take longer: time in which trials wait for a CPU does not count, so that the
+    /// result is the same
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_time)]
     budget: Duration,
 

@@ -1,4 +1,4 @@
-use poolwright_trace::{File, Op};
+use poolwright_trace::{File, Flags, Op};
 use proptest::prelude::*;
 
 use super::*;
@@ -140,6 +140,54 @@ fn a_thread_that_waits_for_timers_follows_the_foreground() {
 fn without_a_foreground_all_threads_are_it() {
     let events = (0..10).map(|i| event(i * 100, 1, 1, gap(1, 0, 0, Gap::TIMER))).collect();
     assert_eq!(application(&of(events, Others::default())).foreground, [true]);
+}
+
+#[test]
+fn a_thread_that_issues_asynchronous_writes_and_waits_between_them_is_background() {
+    let mut events: Vec<Event> =
+        (0..100).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+    // Each write is under way until the next but one, so the thread seems never to be without an operation.
+    events.extend((0..50).map(|i| Event { flags: Flags::URING, ..event(i * 20, 35, 2, None) }));
+    events.push(Event { op: Op::Fsync, ..event(995, 1, 2, gap(1, 0, 0, Gap::TIMER)) });
+    events.sort_by_key(|e| e.t_ns);
+    assert_eq!(application(&of(events, Others::default())).inferred.background_threads, 1);
+}
+
+#[test]
+fn a_thread_that_seldom_works_is_background_although_no_timer_wakes_it() {
+    let served = |ops: u64| {
+        let mut events: Vec<Event> =
+            (0..100).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+        let every = 1000 / ops;
+        events.extend(
+            (0..ops).map(|i| event(i * every, 1, 2, (i > 0).then(|| gap(1, 0, 1, Gap::OTHER)).flatten())),
+        );
+        events.sort_by_key(|e| e.t_ns);
+        application(&of(events, Others::default())).inferred.foreground_threads
+    };
+    // Clients that pause, and a thread of the database itself.
+    assert_eq!((served(20), served(5)), (2, 1));
+}
+
+/// Thread 1 syncs from 10 to 15 ms and wakes thread 2 two milliseconds later; both then work on.
+fn commits(waker: u32) -> Think {
+    let busy = |at| event(at, 2, 2, gap(1, 0, 0, 0));
+    let mut events = vec![event(0, 1, 1, None), event(0, 8, 2, None)];
+    events.push(Event { op: Op::Fdatasync, ..event(10, 5, 1, gap(9, 0, 0, 0)) });
+    events.push(event(18, 2, 2, gap(0, 0, 1, waker)));
+    events.extend((7..30).map(|i| busy(i * 3)));
+    events.extend((7..30).map(|i| event(i * 3, 2, 1, gap(1, 0, 0, 0))));
+    events.sort_by_key(|e| e.t_ns);
+    application(&of(events, Others::default())).thinks[1][1]
+}
+
+#[test]
+fn a_thread_for_which_another_one_commits_waits_for_any_sync_under_way() {
+    let think = commits(1);
+    assert_eq!((think.sync, think.wake, think.sleep_ns), (Some(0), None, 2 * MS));
+    // What no recorded thread ended is a sleep.
+    let think = commits(Gap::TIMER);
+    assert_eq!((think.sync, think.wake, think.sleep_ns), (None, None, 9 * MS));
 }
 
 #[test]

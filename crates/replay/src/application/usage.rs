@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use poolwright_trace::{Event, Gap, Op};
+use poolwright_trace::{Event, Flags, Gap, Op};
 
 use super::Others;
 use super::locks::Poll;
@@ -12,6 +12,9 @@ const BACKGROUND_SHARE: f64 = 0.5;
 /// Exception: a thread that other processes, or threads without recorded I/O, wake before more than this share of its
 /// operations is foreground, because a thread that serves clients may sleep most of its time.
 const SERVED_SHARE: f64 = 0.05;
+/// But not if it did less than this share of the busiest thread's operations: such a thread is woken by another one without recorded
+/// I/O from time to time, and would delay the threads that depend on it if its sleeps were replayed.
+const MINOR_SHARE: f64 = 0.1;
 /// In a trace without gaps, a thread that pauses for longer than this waits for a timer. In nanoseconds.
 const LONG_PAUSE_NS: u64 = 100_000_000;
 
@@ -22,6 +25,11 @@ const FAULTS: u64 = 4;
 /// duration, and the following gap includes the time that the fault took.
 pub(super) fn is_fault(event: &Event) -> bool {
     event.is_page_fault() && event.is_read()
+}
+
+/// Whether the thread that issued the operation went on while it was under way.
+pub(super) fn is_asynchronous(event: &Event) -> bool {
+    event.flags.contains(Flags::AIO) || event.flags.contains(Flags::URING)
 }
 
 /// Returns the longest sleep attributed to a page fault, in nanoseconds.
@@ -88,7 +96,9 @@ impl Usage {
         self.faulted = is_fault(event);
         self.ops += 1;
         self.done += u64::from(!matches!(event.op, Op::Lock | Op::Unlock));
-        self.last_end = self.last_end.max(event.t_ns + event.dur_ns);
+        // A thread does not wait for an asynchronous operation that it has issued.
+        let busy = if is_asynchronous(event) { 0 } else { event.dur_ns };
+        self.last_end = self.last_end.max(event.t_ns + busy);
     }
 
     fn take_gap(&mut self, gap: &Gap, whole: u64, works: bool) {
@@ -108,13 +118,14 @@ impl Usage {
         }
     }
 
-    fn is_background(&self) -> bool {
+    fn is_background(&self, busiest: u64) -> bool {
         let span = self.last_end.saturating_sub(self.first).max(1) as f64;
         // Asynchronous operations never have gaps; a thread that issues some only waits between them.
         let unknown = if self.known > 0 { self.unknown } else { self.unknown_long };
         let share = (self.waiting + self.served + unknown) as f64 / span;
         let served = self.served_wakes as f64 / self.done.max(1) as f64;
-        share > BACKGROUND_SHARE && served < SERVED_SHARE
+        let is_minor = (self.done as f64) < MINOR_SHARE * busiest as f64;
+        share > BACKGROUND_SHARE && (served < SERVED_SHARE || is_minor)
     }
 }
 
@@ -127,7 +138,12 @@ pub(super) struct Shares {
 }
 
 pub(super) fn foreground_of(usage: &HashMap<u32, Usage>) -> HashSet<u32> {
-    usage.iter().filter(|(_, usage)| !usage.is_background()).map(|(tid, _)| *tid).collect()
+    foreground(usage).map(|(tid, _)| *tid).collect()
+}
+
+fn foreground(usage: &HashMap<u32, Usage>) -> impl Iterator<Item = (&u32, &Usage)> {
+    let busiest = usage.values().map(|u| u.done).max().unwrap_or(0);
+    usage.iter().filter(move |(_, usage)| !usage.is_background(busiest))
 }
 
 /// Returns the usage of each thread over all events, including operations that are not replayed. `longest_fault`:
@@ -141,7 +157,7 @@ pub(super) fn usage(
     for (index, event) in events.iter().enumerate() {
         usage.entry(event.tid).or_default().take(event, polls.contains_key(&index), longest_fault);
     }
-    if usage.values().all(Usage::is_background) {
+    if foreground(&usage).next().is_none() {
         // Without a foreground thread there would be no progress to measure.
         for thread in usage.values_mut() {
             (thread.waiting, thread.served, thread.unknown, thread.unknown_long) = (0, 0, 0, 0);
@@ -151,14 +167,13 @@ pub(super) fn usage(
 }
 
 pub(super) fn shares(usage: &HashMap<u32, Usage>, others: Others) -> Shares {
-    let foreground = || usage.values().filter(|u| !u.is_background());
-    let served: u64 = foreground().map(|u| u.served).sum();
+    let served: u64 = foreground(usage).map(|(_, u)| u.served).sum();
     if served == 0 {
         return Shares::default();
     }
     // A client's thread is assumed to wait for a CPU as often as the application's threads; the rest of a sleep is CPU
     // time.
-    let (cpu, ready) = foreground().fold((0, 0), |(c, r), u| (c + u.cpu, r + u.ready));
+    let (cpu, ready) = foreground(usage).fold((0, 0), |(c, r), (_, u)| (c + u.cpu, r + u.ready));
     let waiting = if cpu == 0 { 0.0 } else { ready as f64 / cpu as f64 };
     let share = (others.cpu_ns as f64 / served as f64).min(1.0 / (1.0 + waiting));
     Shares { cpu: share, ready: share * waiting }

@@ -201,10 +201,10 @@ fn a_slow_setting_does_not_use_up_the_time_of_others() {
     // Nine trials, of which the confirmation uses four.
     let race = Race { run: &mut run, criteria: BALANCED, limits: limits(9500 * second / 1000, second) };
     o.others = vec![Runner { longest: 10 * second, ..Runner::new(setting("1M", &[])) }];
-    assert!(race.has_time_for(&o, 5, Instant::now()) && !race.has_time_for(&o, 6, Instant::now()));
+    assert!(race.has_time_for(&o, 5) && !race.has_time_for(&o, 6));
     // A setting that is nearly as fast as today's may be the one that is confirmed.
     o.others.push(Runner { longest: 3 * second / 2, ..Runner::new(setting("64K", &[])) });
-    assert!(race.has_time_for(&o, 2, Instant::now()) && !race.has_time_for(&o, 3, Instant::now()));
+    assert!(race.has_time_for(&o, 2) && !race.has_time_for(&o, 3));
 }
 
 #[test]
@@ -220,11 +220,11 @@ fn the_time_of_the_confirmation_is_that_of_the_best() {
     };
     let mut o = Outcome::new(tried(1.0, unit));
     o.others = vec![tried(1.1, unit), tried(0.9, 4 * unit)];
-    assert!(race.has_time_for(&o, 8, Instant::now()), "two pairs take four units");
-    assert!(!race.has_time_for(&o, 9, Instant::now()));
+    assert!(race.has_time_for(&o, 8), "two pairs take four units");
+    assert!(!race.has_time_for(&o, 9));
     o.others.push(tried(2.0, 4 * unit));
-    assert!(race.has_time_for(&o, 2, Instant::now()), "two pairs take ten units");
-    assert!(!race.has_time_for(&o, 3, Instant::now()));
+    assert!(race.has_time_for(&o, 2), "two pairs take ten units");
+    assert!(!race.has_time_for(&o, 3));
 }
 
 #[test]
