@@ -139,7 +139,7 @@ def main():
             f"{t['direct'] / 1000:.1f}", f"{t['arc_hits']:.1f}", f"{t['space'] / 1e6:.0f}"] for name, t in truth.items()])
     today = names[0]
     paths = {name: directory / "predicted" / f"{name}.json" for name in truth}
-    if not paths[today].exists():
+    if today not in paths or not paths[today].exists():
         return
     recorded = recorded_rate(directory / "recorded")
     length = float((directory / "recorded" / "seconds").read_text())

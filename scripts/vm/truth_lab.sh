@@ -25,7 +25,7 @@ workload_start() {
     python3 "$LAB_PROGRAM" serve "$LAB" "$1" --size "$LAB_SIZE" --scratch "$2" >"$2/serve.log" 2>&1 &
     LAB_SERVER=$!
     until grep -q '^ready$' "$2/serve.log"; do
-        kill -0 "$LAB_SERVER" || { cat "$2/serve.log"; return 1; }
+        kill -0 "$LAB_SERVER" 2>/dev/null || { cat "$2/serve.log"; return 1; }
         sleep 0.1
     done
 }

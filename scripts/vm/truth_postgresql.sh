@@ -6,6 +6,9 @@ LAB_SIZE=1.5
 # shellcheck source=scripts/vm/truth_lab.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/truth_lab.sh"
 
+# The guest has no files of time zones. The server knows this one.
+workload_fill() { TZ=GMT lab_fill "$1"; }
+
 workload_stage() {
     local installed share
     installed=$(find /usr/lib/postgresql -path '*/bin/postgres' | sort -V | tail -n 1)
