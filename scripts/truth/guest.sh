@@ -17,9 +17,9 @@
 #   --settings        a file like scripts/truth/guest-settings
 #   --only            one of the steps; they use the results of the others in DIR
 #
-# The database runs in the guest, with four clients, and is recorded there, with the first setting. The predictions are made on this machine, for the
-# recorded processor. Times are those of the guest. DIR (target/vm/truth/WORKLOAD) has the filled database, the recording (recorded/), each run
-# (measured/), the predictions (predicted/), and the tables (guest.md).
+# The database runs in the guest, with four clients, and is recorded there, with the first setting. The predictions are made in the guest too, because
+# a replay measures compression where it runs. Times are those of the guest. DIR (target/vm/truth/WORKLOAD) has the filled database, the
+# recording (recorded/), each run (measured/), the predictions (predicted/), and the tables (guest.md).
 #
 # Exit status: 0 done, 1 failed, 2 wrong usage.
 #
@@ -115,6 +115,14 @@ module() {
 # device_ns: nanoseconds that the guest's disk takes for a request.
 device_ns() { awk -v f="$FACTOR" -v us="$LATENCY" 'BEGIN { printf "%d", f * us * 1000 }'; }
 
+# replay_options: describe the guest to the predictions.
+replay_options() {
+    local device
+    device=$(device_ns)ns
+    echo "--application --arc $((ARC << 20)) --tunable zfs_dirty_data_max=$((DIRTY << 20)) --sample-bytes 4G" \
+        "--device read=$device,write=$device,flush=0,read_bw=0,write_bw=0,iops=0,depth=64 $REPLAY"
+}
+
 # make_disk IMAGE: the guest's disk, with programs, database, workload and options.
 make_disk() {
     local stage=$1.stage
@@ -129,9 +137,11 @@ make_disk() {
     module null_blk "$stage/modules"
     cp -a "$OUT/database/data" "$stage/database"
     grep -v '^#' "$SETTINGS" >"$stage/settings"
+    [ ! -e "$OUT/recorded/trace.parquet" ] || cp "$OUT/recorded/trace.parquet" "$stage/"
     cat >"$stage/options" <<EOF
 WORKLOAD=$WORKLOAD GUEST_DATA=$GUEST_DATA GUEST_SCRATCH=$GUEST_SCRATCH CLIENTS=$CLIENTS WARM=$WARM
 ARC_BYTES=$((ARC << 20)) DIRTY_BYTES=$((DIRTY << 20)) DEVICE_NS=$(device_ns) DEVICE_GB=2 DEPTH=64
+REPLAY_OPTIONS='$(replay_options)'
 EOF
     disk_make "$1" 3G "$stage"/*
     rm -rf "$stage"
@@ -148,27 +158,10 @@ guest() {
     mkdir -p "$OUT/$name"
     e2fsck -p "$disk" >/dev/null 2>&1 || true
     # shellcheck disable=SC2046 # one name per word
-    disk_get "$disk" "$OUT/$name" $(debugfs -R 'ls -p /' "$disk" 2>/dev/null | cut -d / -f 6 | grep -E '\.(parquet|space|log|load|[0-3])$' || true)
+    disk_get "$disk" "$OUT/$name" $(debugfs -R 'ls -p /' "$disk" 2>/dev/null | cut -d / -f 6 | grep -E '\.(json|parquet|said|space|log|load|[0-3])$' || true)
     rm -f "$disk"
     grep -E '^(pass|fail)' "$OUT/$name.console" || true
     [ $status -eq 0 ] || die 1 "the guest ended with status $status; see $OUT/$name.console"
-}
-
-# predict: predicts each setting from the recording.
-predict() {
-    local name properties one options device
-    device=$(device_ns)ns
-    mkdir -p "$OUT/predicted"
-    grep -v '^#' "$SETTINGS" | while read -r name properties; do
-        options=()
-        for one in $properties; do options+=(-o "$one"); done
-        # shellcheck disable=SC2086 # words
-        "$PROGRAM" replay "$OUT/recorded/trace.parquet" --application --data "$OUT/database/data" --arc $((ARC << 20)) \
-            --tunable zfs_dirty_data_max=$((DIRTY << 20)) --sample-bytes 4G \
-            --device "read=$device,write=$device,flush=0,read_bw=0,write_bw=0,iops=0,depth=64" $REPLAY "${options[@]}" --json \
-            >"$OUT/predicted/$name.json" 2>"$OUT/predicted/$name.said" </dev/null || die 1 "no prediction of $name: $(tail -n 3 "$OUT/predicted/$name.said")"
-        say "predicted $name"
-    done
 }
 
 main() {
@@ -185,11 +178,12 @@ main() {
     case $ONLY in '' | measure) guest measured measure "$LENGTH" "$ROUNDS" ;; esac
     case $ONLY in
         '' | record)
+            rm -rf "$OUT/recorded"
             guest recorded record "$RECORD"
             echo "$RECORD" >"$OUT/recorded/seconds"
             ;;
     esac
-    case $ONLY in '' | predict) predict ;; esac
+    case $ONLY in '' | predict) guest predicted predict ;; esac
     case $ONLY in '' | compare) python3 "$POOLWRIGHT_ROOT/scripts/truth/guest.py" "$OUT" "$SETTINGS" | tee "$OUT/guest.md" ;; esac
 }
 

@@ -10,7 +10,8 @@ DEVICE=nullb0
 
 # shellcheck source=scripts/vm/guest.sh
 . /guest.sh
-# Sets WORKLOAD, GUEST_DATA, GUEST_SCRATCH, ARC_BYTES, DIRTY_BYTES, DEVICE_NS, DEVICE_GB, DEPTH, CLIENTS, WARM (seconds).
+# Sets WORKLOAD, GUEST_DATA, GUEST_SCRATCH, ARC_BYTES, DIRTY_BYTES, DEVICE_NS, DEVICE_GB, DEPTH, CLIENTS, WARM (seconds),
+# REPLAY_OPTIONS.
 # shellcheck disable=SC1091
 . /disk/options
 # Defines workload_start, workload_load and workload_stop.
@@ -128,6 +129,24 @@ step_record() {
     mv /scratch/recorded.log /disk/
     workload_stop "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || fail "$(tail -n 3 /tmp/said)"
     zpool destroy -f $POOL
+}
+
+# step_predict: predicts each setting from the recording.
+step_predict() {
+    local name properties one options
+    cp /disk/trace.parquet /scratch/
+    while read -r name properties; do
+        options=()
+        for one in $properties; do options+=(-o "$one"); done
+        # shellcheck disable=SC2086 # words
+        if /scratch/poolwright-program replay /scratch/trace.parquet --data /scratch/database $REPLAY_OPTIONS --scratch /scratch \
+            "${options[@]}" --json >"/disk/$name.json" 2>"/disk/$name.said" </dev/null; then
+            pass "$name: predicted"
+        else
+            rm "/disk/$name.json"
+            fail "$name: $(tail -n 3 "/disk/$name.said" | tr '\n' ' ')"
+        fi
+    done </disk/settings
 }
 
 prepare
