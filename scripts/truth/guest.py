@@ -87,8 +87,9 @@ def predicted(path, recorded, length):
     }
 
 
-def percent(ratio):
-    return f"{100 * (ratio - 1):+.0f}"
+def percent(new, old):
+    """The change in per cent; empty if there is none because nothing is read today."""
+    return f"{100 * (new / old - 1):+.0f}" if old else ""
 
 
 def table(head, rows):
@@ -116,11 +117,10 @@ def compared(name, today, ours, truth):
     if name == today:
         cells = [f"{mine['rate']:.0f}/s", f"{theirs['rate']:.0f}/s", *[""] * 7]
     else:
-        ratios = {key: (mine[key] / ours[today][key], theirs[key] / truth[today][key]) for key in METRICS}
-        cells = [text for key, (p, m) in ratios.items() for text in (percent(p), percent(m))]
-        cells.insert(2, f"{100 * (ratios['rate'][0] - ratios['rate'][1]):+.0f}")
+        cells = [text for key in METRICS for text in (percent(mine[key], ours[today][key]), percent(theirs[key], truth[today][key]))]
+        cells.insert(2, f"{100 * (mine['rate'] / ours[today]['rate'] - theirs['rate'] / truth[today]['rate']):+.0f}")
     cpu = [f"{mine['application_ms']:.2f} + {mine['cpu_ms'] - mine['application_ms']:.2f} = {mine['cpu_ms']:.2f}",
-           f"{theirs['user_ms']:.2f} + {theirs['system_ms']:.2f} = {theirs['cpu_ms']:.2f}", percent(mine["cpu_ms"] / theirs["cpu_ms"]),
+           f"{theirs['user_ms']:.2f} + {theirs['system_ms']:.2f} = {theirs['cpu_ms']:.2f}", percent(mine["cpu_ms"], theirs["cpu_ms"]),
            f"{100 * mine['idle']:.0f}", f"{100 * theirs['idle']:.0f}"]
     return [name, *cells[:3], *cpu, *cells[3:]]
 

@@ -64,6 +64,9 @@ class Guest(unittest.TestCase):
         # Ten recorded seconds at 50 units.
         self.assertEqual((found["rate"], found["cpu_ms"], found["application_ms"], found["written"]), (25, 10, 2, 1024))
 
+    def test_a_change_from_nothing_is_not_printed(self):
+        self.assertEqual([guest.percent(3, 2), guest.percent(3, 0)], ["+50", ""])
+
     def test_the_tables_compare_changes(self):
         for n, uptime in ((1, 10), (2, 20)):
             write_sample(self.out / "recorded" / f"recorded.{n}", uptime)
