@@ -2,10 +2,11 @@
 # `truth.sh --guest`: compares predictions with a kernel's OpenZFS, in a virtual machine whose clock counts instructions, so that both sides
 # repeat within a few per cent on any machine.
 #
-# usage: scripts/truth.sh --guest [--rounds 2] [--seconds 15] [--warm 10] [--record 20] [--flush-method METHOD] [--factor 3.5]
-#                         [--latency 80] [--arc 128] [--dirty 256] [--replay-options '…'] [--out DIR] [--settings FILE] [--costs FILE]
+# usage: scripts/truth.sh --guest [--workload mariadb] [--rounds 2] [--seconds 15] [--warm 10] [--record 20] [--flush-method METHOD]
+#                         [--factor 3.5] [--latency 80] [--arc 128] [--dirty 256] [--replay-options '…'] [--out DIR] [--settings FILE]
 #                         [--only measure|record|predict|compare]
 #
+#   --workload        a file scripts/vm/truth_NAME.sh: mariadb, sqlite, postgresql, openldap
 #   --rounds, --seconds, --warm  runs of each setting, the length of the measured window, and of the load before it
 #   --record          seconds that are recorded for the predictions
 #   --flush-method    MariaDB's innodb_flush_method (its default is O_DIRECT)
@@ -13,13 +14,23 @@
 #   --factor          how much slower a core of the guest is than a real one. The disk is slower by the same factor
 #   --arc, --dirty    MiB of the ARC and of dirty data, in the kernel and in the predictions
 #   --replay-options  further options of `poolwright replay`
-#   --settings, --costs  files like scripts/truth/guest-settings and guest-costs.json: what work costs on the guest's processor
+#   --settings        a file like scripts/truth/guest-settings
 #   --only            one of the steps; they use the results of the others in DIR
 #
-# Times are those of the guest. The workload is MariaDB with workloads/mariadb, four clients. Today's setting is the first. The results are
-# in DIR (target/vm/truth): measured/ and predicted/ have each run, guest.md the table.
+# The database runs in the guest, with four clients, and is recorded there, with the first setting. The predictions are made in the guest too, because
+# a replay measures compression where it runs. Times are those of the guest. DIR (target/vm/truth/WORKLOAD) has the filled database, the
+# recording (recorded/), each run (measured/), the predictions (predicted/), and the tables (guest.md).
 #
 # Exit status: 0 done, 1 failed, 2 wrong usage.
+#
+# A workload's file defines functions. `workload_fill` and `workload_stage` run on this machine, the others in the guest:
+#
+#   workload_fill DIR                fills DIR/data with the files of the database's dataset
+#   workload_stage DIR STAGE         adds programs and configuration to STAGE, the guest's disk (/disk)
+#   workload_start DATA SCRATCH      starts the server on the files in DATA
+#   workload_load DATA SCRATCH SECONDS   runs CLIENTS clients, then writes the end and the duration of each transaction to standard output:
+#                                    64-bit numbers, nanoseconds of the monotonic clock. It runs in a subshell
+#   workload_stop DATA SCRATCH
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
@@ -29,10 +40,9 @@ set -euo pipefail
 VM=$POOLWRIGHT_ROOT/target/vm
 PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 SETTINGS=$POOLWRIGHT_ROOT/scripts/truth/guest-settings
-COSTS=$POOLWRIGHT_ROOT/scripts/truth/guest-costs.json
-MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
-OUT=$VM/truth
-ROUNDS=2 LENGTH=15 WARM=10 RECORD=20 FLUSH='' FACTOR=3.5 LATENCY=80 ARC=128 DIRTY=256 REPLAY='' ONLY=''
+OUT='' WORKLOAD=mariadb
+ROUNDS=2 LENGTH=15 WARM=10 RECORD=20 FLUSH='' FACTOR=3.5 LATENCY=80 ARC=128 DIRTY=256 REPLAY='' ONLY='' CLIENTS=4
+GUEST_DATA=/srv/db GUEST_SCRATCH=/srv/server
 # Time limit of a guest in seconds of this machine.
 LIMIT=7200
 
@@ -43,6 +53,7 @@ parse_arguments() {
         esac
         [ $# -ge 2 ] || die 2 "'$1' needs a value; see --help"
         case $1 in
+            --workload) WORKLOAD=$2 ;;
             --rounds) ROUNDS=$2 ;;
             --seconds) LENGTH=$2 ;;
             --warm) WARM=$2 ;;
@@ -55,7 +66,6 @@ parse_arguments() {
             --replay-options) REPLAY=$2 ;;
             --out) OUT=$(realpath -m -- "$2") ;;
             --settings) SETTINGS=$(realpath -- "$2") ;;
-            --costs) COSTS=$(realpath -- "$2") ;;
             --only) ONLY=$2 ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
@@ -63,26 +73,32 @@ parse_arguments() {
     done
 }
 
-# database: the filled database in $OUT/mariadb, made once.
+# database: fills $OUT/database once.
 database() {
-    [ ! -e "$OUT/mariadb/filled" ] || return 0
-    rm -rf "$OUT/mariadb"
-    mkdir -p "$OUT"
-    "$MARIADB/server.sh" start "$OUT/mariadb" --buffer-pool 256M
-    "$MARIADB/fill.sh" "$OUT/mariadb" || { "$MARIADB/server.sh" stop "$OUT/mariadb"; die 1 "cannot fill the database"; }
-    "$MARIADB/server.sh" stop "$OUT/mariadb"
-    touch "$OUT/mariadb/filled"
+    [ ! -e "$OUT/database/filled" ] || return 0
+    rm -rf "$OUT/database"
+    mkdir -p "$OUT/database"
+    workload_fill "$OUT/database" || die 1 "cannot fill the database"
+    touch "$OUT/database/filled"
 }
 
 # add_programs DIR PROGRAM...: copies programs and their libraries into DIR/bin and DIR/lib.
 add_programs() {
     local into=$1 program
     shift
-    mkdir -p "$into/bin" "$into/lib"
+    mkdir -p "$into/bin"
     for program in "$@"; do
         cp -L "$(command -v "$program")" "$into/bin/"
-        ldd "$(command -v "$program")" 2>/dev/null | sed -n 's|^[^/]*=> \(/[^ ]*\).*|\1|p' | xargs -rI{} cp -Lfu {} "$into/lib/"
+        add_libraries "$into" "$(command -v "$program")"
     done
+}
+
+# add_libraries DIR FILE...: copies the libraries of programs and libraries into DIR/lib.
+add_libraries() {
+    local into=$1
+    shift
+    mkdir -p "$into/lib"
+    { ldd "$@" 2>/dev/null || true; } | sed -n 's|^[^/]*=> \(/[^ ]*\).*|\1|p' | sort -u | xargs -rI{} cp -Lfu {} "$into/lib/"
 }
 
 # module NAME DIR: one of the guest kernel's modules.
@@ -96,36 +112,36 @@ module() {
     esac
 }
 
-# replay_options NANOSECONDS: for the predictions of a machine like the guest.
+# device_ns: nanoseconds that the guest's disk takes for a request.
+device_ns() { awk -v f="$FACTOR" -v us="$LATENCY" 'BEGIN { printf "%d", f * us * 1000 }'; }
+
+# replay_options: describe the guest to the predictions.
 replay_options() {
+    local device
+    device=$(device_ns)ns
     echo "--application --arc $((ARC << 20)) --tunable zfs_dirty_data_max=$((DIRTY << 20)) --sample-bytes 4G" \
-        "--device read=$1ns,write=$1ns,flush=0,read_bw=0,write_bw=0,iops=0,depth=64"
+        "--device read=$device,write=$device,flush=0,read_bw=0,write_bw=0,iops=0,depth=64 $REPLAY"
 }
 
 # make_disk IMAGE: the guest's disk, with programs, database, workload and options.
 make_disk() {
-    local stage=$1.stage ns
+    local stage=$1.stage
     rm -rf "$stage"
-    mkdir -p "$stage"/{modules,poolwright/scripts,poolwright/workloads,usr/share}
-    add_programs "$stage" mariadbd mariadb sysbench realpath "$PROGRAM"
-    rm "$stage/bin/poolwright"
+    mkdir -p "$stage"/{modules,poolwright/scripts/vm,poolwright/workloads}
+    workload_stage "$OUT/database" "$stage"
+    add_libraries "$stage" "$PROGRAM"
     strip -o "$stage/poolwright-program" "$PROGRAM"
     cp "$POOLWRIGHT_ROOT/scripts/lib.sh" "$stage/poolwright/scripts/"
-    cp -r "$MARIADB" "$stage/poolwright/workloads/"
-    cp -rL /usr/share/mysql "$stage/usr/share/"
+    cp "$POOLWRIGHT_ROOT"/scripts/vm/truth_*.sh "$stage/poolwright/scripts/vm/"
     module configfs "$stage/modules"
     module null_blk "$stage/modules"
-    cp -r "$OUT/mariadb/data" "$stage/database"
-    sed "s|^datadir = .*|datadir = /srv/db|; s|$OUT/mariadb|/srv/server|; s|^innodb-buffer-pool-size.*|innodb-buffer-pool-size = 64M|" \
-        "$OUT/mariadb/my.cnf" >"$stage/my.cnf"
-    [ -z "$FLUSH" ] || echo "innodb-flush-method = $FLUSH" >>"$stage/my.cnf"
+    cp -a "$OUT/database/data" "$stage/database"
     grep -v '^#' "$SETTINGS" >"$stage/settings"
-    cp "$COSTS" "$stage/costs.json"
     [ ! -e "$OUT/recorded/trace.parquet" ] || cp "$OUT/recorded/trace.parquet" "$stage/"
-    ns=$(awk -v f="$FACTOR" -v us="$LATENCY" 'BEGIN { printf "%d", f * us * 1000 }')
     cat >"$stage/options" <<EOF
-ARC_BYTES=$((ARC << 20)) DIRTY_BYTES=$((DIRTY << 20)) DEVICE_NS=$ns DEVICE_GB=2 DEPTH=64 THREADS=4 WARM=$WARM
-REPLAY_OPTIONS='$(replay_options "$ns") $REPLAY'
+WORKLOAD=$WORKLOAD GUEST_DATA=$GUEST_DATA GUEST_SCRATCH=$GUEST_SCRATCH CLIENTS=$CLIENTS WARM=$WARM
+ARC_BYTES=$((ARC << 20)) DIRTY_BYTES=$((DIRTY << 20)) DEVICE_NS=$(device_ns) DEVICE_GB=2 DEPTH=64
+REPLAY_OPTIONS='$(replay_options)'
 EOF
     disk_make "$1" 3G "$stage"/*
     rm -rf "$stage"
@@ -142,25 +158,32 @@ guest() {
     mkdir -p "$OUT/$name"
     e2fsck -p "$disk" >/dev/null 2>&1 || true
     # shellcheck disable=SC2046 # one name per word
-    disk_get "$disk" "$OUT/$name" $(debugfs -R 'ls -p /' "$disk" 2>/dev/null | cut -d / -f 6 | grep -E '\.(predicted|parquet|space|log|load|[0-3])$' || true)
+    disk_get "$disk" "$OUT/$name" $(debugfs -R 'ls -p /' "$disk" 2>/dev/null | cut -d / -f 6 | grep -E '\.(json|parquet|said|space|log|load|[0-3])$' || true)
     rm -f "$disk"
     grep -E '^(pass|fail)' "$OUT/$name.console" || true
     [ $status -eq 0 ] || die 1 "the guest ended with status $status; see $OUT/$name.console"
 }
 
 main() {
-    local other=
     parse_arguments "$@"
+    [ -r "$POOLWRIGHT_ROOT/scripts/vm/truth_$WORKLOAD.sh" ] || die 2 "unknown workload '$WORKLOAD'; see --help"
+    OUT=${OUT:-$VM/truth/$WORKLOAD}
+    # shellcheck source=scripts/vm/truth_mariadb.sh
+    . "$POOLWRIGHT_ROOT/scripts/vm/truth_$WORKLOAD.sh"
     case $ONLY in
-        '' | measure | record | predict) database ;;&
-        '') guest measured measure "$LENGTH" "$ROUNDS" & other=$! ;;
-        measure) guest measured measure "$LENGTH" "$ROUNDS" ;;
-        record | predict | compare) ;;
+        '' | measure | record | predict | compare) ;;
         *) die 2 "--only takes measure, record, predict or compare" ;;
     esac
-    case $ONLY in '' | record) guest recorded record "$RECORD" ;; esac
+    database
+    case $ONLY in '' | measure) guest measured measure "$LENGTH" "$ROUNDS" ;; esac
+    case $ONLY in
+        '' | record)
+            rm -rf "$OUT/recorded"
+            guest recorded record "$RECORD"
+            echo "$RECORD" >"$OUT/recorded/seconds"
+            ;;
+    esac
     case $ONLY in '' | predict) guest predicted predict ;; esac
-    [ -z "$other" ] || wait $other
     case $ONLY in '' | compare) python3 "$POOLWRIGHT_ROOT/scripts/truth/guest.py" "$OUT" "$SETTINGS" | tee "$OUT/guest.md" ;; esac
 }
 

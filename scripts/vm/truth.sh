@@ -1,35 +1,36 @@
 # shellcheck shell=bash
-# The guest's part of `truth.sh --guest` (scripts/truth/guest.sh): runs a database in datasets of a kernel's pool, in the guest's own time.
+# The guest's part of `truth.sh --guest` (scripts/truth/guest.sh): runs a database in a dataset of a kernel's pool, in the guest's own time.
 # /disk has the programs, the database's files (database/), the workload's scripts, and the results when the guest ends.
 set -u
 umask 022
 
-export PATH=/disk/bin:$PATH HOME=/root TMPDIR=/scratch
+export PATH=/disk/bin:$PATH HOME=/root TMPDIR=/scratch POOLWRIGHT_ROOT=/disk/poolwright
 POOL=tank
 DEVICE=nullb0
-DATA=/srv/db
-SERVER=/srv/server
-WORKLOAD=/disk/poolwright/workloads/mariadb
 
 # shellcheck source=scripts/vm/guest.sh
 . /guest.sh
-# Sets ARC_BYTES, DIRTY_BYTES, DEVICE_NS, DEVICE_GB, DEPTH, THREADS, WARM (seconds).
+# Sets WORKLOAD, GUEST_DATA, GUEST_SCRATCH, ARC_BYTES, DIRTY_BYTES, DEVICE_NS, DEVICE_GB, DEPTH, CLIENTS, WARM (seconds),
+# REPLAY_OPTIONS.
 # shellcheck disable=SC1091
 . /disk/options
+# Defines workload_start, workload_load and workload_stop.
+# shellcheck source=scripts/vm/truth_mariadb.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/truth_$WORKLOAD.sh"
 
 # prepare: what a Debian system would have, and a disk in memory that completes a request DEVICE_NS after it arrived.
 prepare() {
+    local tree
     install_programs /disk/bin/*
     ln -sf /bin/env /usr/bin/env
-    # server.sh asks for it, and does not run it: there is a database.
-    ln -sf /bin/true /bin/mariadb-install-db
-    mkdir -p /usr/share /scratch "$DATA" "$SERVER/tmp" /etc
-    ln -sfn /disk/usr/share/mysql /usr/share/mysql
-    echo 'root:x:0:0:root:/root:/bin/sh' >/etc/passwd
+    mkdir -p /usr/share /usr/sbin /scratch "$GUEST_DATA" "$GUEST_SCRATCH" /etc /dev/shm
+    for tree in /disk/usr/*/* /disk/etc/*; do [ ! -e "$tree" ] || ln -sfn "$tree" "${tree#/disk}"; done
+    printf '%s\n' root:x:0:0:root:/root:/bin/sh daemon:x:1:1:daemon:/:/bin/sh >/etc/passwd
     mount -t tmpfs -o size=75% tmpfs /scratch
+    mount -t tmpfs tmpfs /dev/shm
     mount -t tracefs tracefs /sys/kernel/tracing
     # Reading the disk takes the host's time.
-    cp -r /disk/database /disk/poolwright-program /scratch/
+    cp -a /disk/database /disk/poolwright-program /scratch/
     insmod /disk/modules/configfs.ko
     insmod /disk/modules/null_blk.ko nr_devices=1 gb="$DEVICE_GB" bs=512 memory_backed=1 discard=1 queue_mode=2 submit_queues=1 \
         hw_queue_depth="$DEPTH" irqmode=2 completion_nsec="$DEVICE_NS" || exit 1
@@ -67,21 +68,14 @@ database() {
     blkdiscard -f /dev/${DEVICE}p1 2>/dev/null
     for one in $1; do options+=(-o "$one"); done
     zpool create -f -o ashift=12 -O mountpoint=none -O atime=off $POOL /dev/${DEVICE}p1 || return 1
-    zfs create -o mountpoint=$DATA "${options[@]}" $POOL/db || return 1
-    cp -r /scratch/database/. $DATA/ || return 1
+    zfs create -o "mountpoint=$GUEST_DATA" "${options[@]}" $POOL/db || return 1
+    cp -a /scratch/database/. "$GUEST_DATA/" || return 1
     zpool sync
 }
 
-start_server() {
-    cp /disk/my.cnf $SERVER/my.cnf
-    $WORKLOAD/server.sh start $SERVER
-}
-
-stop_server() { $WORKLOAD/server.sh stop $SERVER; }
-
 # load SECONDS NAME: starts the load. LOAD is its process.
 load() {
-    $WORKLOAD/load.sh $SERVER --time "$1" --threads "$THREADS" --log "/scratch/$2.log" >"/disk/$2.load" 2>&1 &
+    workload_load "$GUEST_DATA" "$GUEST_SCRATCH" "$1" >"/scratch/$2.log" 2>"/disk/$2.load" &
     LOAD=$!
 }
 
@@ -89,7 +83,7 @@ load() {
 measure() {
     local name=$2
     database "$3" || { fail "$name: no dataset"; return; }
-    start_server >/tmp/said || { fail "$name: $(tail -n 3 /tmp/said)"; return; }
+    workload_start "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || { fail "$name: $(tail -n 3 /tmp/said)"; return; }
     zpool sync
     sample "/disk/$name.0"
     load $((WARM + $1 + 1)) "$name"
@@ -97,14 +91,14 @@ measure() {
     sample "/disk/$name.1"
     sleep "$1"
     sample "/disk/$name.2"
-    wait $LOAD || fail "$name: the load ended with status $?"
+    wait $LOAD || fail "$name: the load ended with status $?: $(tail -n 3 "/disk/$name.load")"
     zpool sync
     sample "/disk/$name.3"
-    cat /scratch/"$name".log.* >"/disk/$name.log"
+    mv "/scratch/$name.log" /disk/
     zfs get -Hp -o value referenced $POOL/db >"/disk/$name.space"
-    stop_server >/dev/null
+    workload_stop "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || fail "$name: $(tail -n 3 /tmp/said)"
     sync
-    pass "$name: $(sed -n 's/^ *transactions: *//p' "/disk/$name.load")"
+    pass "$name: $(($(stat -c %s "/disk/$name.log") / 16)) transactions in $((WARM + $1 + 1)) s"
 }
 
 # step_measure SECONDS ROUNDS: each setting of /disk/settings, a line with a name and properties.
@@ -123,19 +117,21 @@ step_record() {
     local name properties
     read -r name properties </disk/settings
     database "$properties" || exit 1
-    start_server >/tmp/said || exit 1
-    load 600 "$name"
+    workload_start "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || { fail "$name: $(tail -n 3 /tmp/said)"; exit 1; }
+    # The load must outlive the recorder's preparations.
+    load $((WARM + $1 + 10)) recorded
     sleep "$WARM"
     sample /disk/recorded.1
-    expect "record" /scratch/poolwright-program record --force --dir $DATA --for "$1s" -o /disk/trace.parquet
+    expect "record" /scratch/poolwright-program record --force --dir "$GUEST_DATA" --for "$1s" -o /disk/trace.parquet
     sample /disk/recorded.2
-    # A shell without job control makes its background processes ignore SIGINT.
-    kill $LOAD
-    stop_server
+    kill -0 $LOAD || fail "the load ended before the recorder"
+    wait $LOAD || fail "the load ended with status $?: $(tail -n 3 /disk/recorded.load)"
+    mv /scratch/recorded.log /disk/
+    workload_stop "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || fail "$(tail -n 3 /tmp/said)"
     zpool destroy -f $POOL
 }
 
-# step_predict: predicts each setting from the recording, on the guest's processor.
+# step_predict: predicts each setting from the recording.
 step_predict() {
     local name properties one options
     cp /disk/trace.parquet /scratch/
@@ -143,11 +139,12 @@ step_predict() {
         options=()
         for one in $properties; do options+=(-o "$one"); done
         # shellcheck disable=SC2086 # words
-        if /scratch/poolwright-program replay /scratch/trace.parquet --data /scratch/database $REPLAY_OPTIONS --costs /disk/costs.json \
-            --scratch /scratch "${options[@]}" --json >"/disk/$name.predicted" 2>/tmp/said; then
+        if /scratch/poolwright-program replay /scratch/trace.parquet --data /scratch/database $REPLAY_OPTIONS --scratch /scratch \
+            "${options[@]}" --json >"/disk/$name.json" 2>"/disk/$name.said" </dev/null; then
             pass "$name: predicted"
         else
-            fail "$name: $(tail -n 3 /tmp/said | tr '\n' ' ')"
+            rm "/disk/$name.json"
+            fail "$name: $(tail -n 3 "/disk/$name.said" | tr '\n' ' ')"
         fi
     done </disk/settings
 }

@@ -133,8 +133,6 @@ mod tests {
         assert_eq!((costs.call_ns, costs.switch_ns, costs.copy_ps, costs.checksum_ps), (140, 3000, 150, 0));
         let codecs = costs.codecs.iter().map(|of| (of.codec, of.level, of.decompress, of.ns));
         assert_eq!(codecs.collect::<Vec<_>>(), [(15, 0, false, 42_000), (16, 3, true, 90_000)]);
-        let shipped = parse_costs("../../scripts/truth/guest-costs.json").unwrap();
-        assert!(shipped.codecs.is_empty() && shipped.call_ns == 140);
         // What a plan or another program writes.
         let own = serde_json::to_vec(&Costs::reference()).unwrap();
         assert_eq!(parse(&own).unwrap(), Costs::reference());
