@@ -37,7 +37,7 @@ const SHORT_LOAD_S: f64 = 15.0;
 /// What trials on a mounted pool cannot show.
 const MOUNT_LIMITS: Option<&str> = Some(
     "the trials ran on a mounted pool of the user-space engine, where each call costs more than in a kernel, and O_DIRECT goes through the ARC: \
-     it hides much of what a setting brings in a kernel; `confirm --on DATASET` measures on a pool of the kernel",
+     it hides much of what a setting brings in a kernel; a confirmation on a pool of the kernel measures that",
 );
 
 /// Runs the database under each of the plan's settings, and compares the outcome with the plan. In any case, ends all

@@ -5,7 +5,7 @@ use crate::criteria::{Criteria, limits};
 use crate::metric::METRICS;
 use crate::objective::{Goal, Metrics};
 use crate::observations::{Observations, Tried};
-use crate::plan::{Alternative, AlternativeKind, Settings};
+use crate::plan::{AlternativeKind, AlternativeSetting, Settings};
 use crate::race::Outcome;
 
 /// By how much an alternative is smaller or faster than the recommended settings, at least.
@@ -18,7 +18,7 @@ pub(crate) fn alternative(
     today: &Settings,
     recommended: &Settings,
     outcome: &Outcome,
-) -> Option<Alternative> {
+) -> Option<AlternativeSetting> {
     let observations = Observations::of(outcome);
     let (kind, goal) = match goal.limits().is_empty() {
         true => (AlternativeKind::Faster, Goal::Balanced),
@@ -42,7 +42,7 @@ pub(crate) fn alternative(
         |name: &str| Some((name.to_owned(), observations.difference(name, reference, best)?.effect(name)));
     // As the search spelled it: 16K, not 16384.
     let spelled = outcome.others.iter().find(|runner| same(&runner.settings, &best.settings))?;
-    Some(Alternative {
+    Some(AlternativeSetting {
         kind,
         goal: goal.name().to_owned(),
         changes: difference(&spelled.settings, today),
@@ -75,7 +75,7 @@ mod tests {
         (&[("recordsize", "64K")], &[(1.1, 89.0, 70.0)]),
     ];
 
-    fn of(goal: Goal, recommended: &[(&str, &str)]) -> Option<Alternative> {
+    fn of(goal: Goal, recommended: &[(&str, &str)]) -> Option<AlternativeSetting> {
         let mut settings = today();
         settings.extend(recommended.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
         alternative(goal, &today(), &settings, &outcome(ROWS))

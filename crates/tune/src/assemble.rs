@@ -13,7 +13,7 @@ use crate::direct::DirectIo;
 use crate::evidence::widen_space;
 use crate::groups::Group;
 use crate::objective::Metrics;
-use crate::plan::{self, Alternative, MeasuredChange, Plan, Settings, Verdict};
+use crate::plan::{self, AlternativeSetting, MeasuredChange, Plan, Settings, Verdict};
 use crate::race::Outcome;
 use crate::requirement::{Fulfilment, Requirement};
 use crate::roles::{Files, dataset_location};
@@ -136,7 +136,7 @@ impl Tuner<'_> {
         roles: &[String],
         recommended: &Settings,
         outcome: &Outcome,
-    ) -> Option<Alternative> {
+    ) -> Option<AlternativeSetting> {
         let today = &self.current_of(&roles[0]).settings;
         let mut found = alternative(self.request.goal, today, recommended, outcome)?;
         let new = for_all(roles, &with(today, &found.changes));
@@ -313,7 +313,7 @@ fn excluded(outcome: &Outcome, request: &Request) -> Option<String> {
     let changes = assignments(&difference(&best.settings, &outcome.today.settings));
     (objective <= 1.0 - WORTHWHILE && !missed.is_empty()).then(|| {
         format!(
-            "{changes} has the best objective of all ({objective:.2}), but misses {}; --require with other limits allows it",
+            "{changes} has the best objective of all ({objective:.2}), but misses {}; a requirement with another bound allows it",
             missed.join(" and ")
         )
     })

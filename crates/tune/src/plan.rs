@@ -22,7 +22,7 @@ mod request;
 mod track_record;
 mod verification;
 pub use advice::{AdviceSource, AdviceStatus, CheckedAdvice};
-pub use alternative::{Alternative, AlternativeKind};
+pub use alternative::{AlternativeKind, AlternativeSetting};
 pub use confirmation::{
     Confirmation, ConfirmationCommands, ConfirmationVerdict, ConfirmedDataset, ConfirmedSetting, Contender,
     PredictedChange, WorkUnit,
@@ -362,7 +362,7 @@ pub struct Role {
     pub gain: Gains,
     /// A tried setting for users with another preference than the goal's: a smaller or a faster one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alternative: Option<Alternative>,
+    pub alternative: Option<AlternativeSetting>,
     /// Remarks for the user who applies the plan.
     #[serde(default)]
     pub notes: Vec<String>,

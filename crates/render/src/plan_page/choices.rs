@@ -3,7 +3,7 @@
 use poolwright_report::text::signed;
 use poolwright_report::{Cell, Column, Table, Tone};
 use poolwright_tune::plan::{
-    Alternative, EvidenceKind, Gain, Gains, MeasuredChange, Outcome, Plan, Role, Settings, Verdict,
+    AlternativeSetting, EvidenceKind, Gain, Gains, MeasuredChange, Outcome, Plan, Role, Settings, Verdict,
 };
 
 use super::format;
@@ -73,7 +73,7 @@ pub fn how(plan: &Plan) -> Option<String> {
     Some(format!("`tune --goal {}` recommends the {} settings.", found.goal, found.kind.name()))
 }
 
-fn alternatives(plan: &Plan) -> Vec<(&Role, &Alternative)> {
+fn alternatives(plan: &Plan) -> Vec<(&Role, &AlternativeSetting)> {
     plan.roles.iter().filter_map(|role| Some((role, role.alternative.as_ref()?))).collect()
 }
 

@@ -84,10 +84,10 @@ fn the_summary_of_a_plan_that_changes_nothing_has_no_command() {
 
 #[test]
 fn an_alternative_has_a_row_with_its_price_also_beside_a_plan_that_changes_nothing() {
-    use poolwright_tune::plan::{Alternative, AlternativeKind, GainVerdict, MeasuredChange};
+    use poolwright_tune::plan::{AlternativeKind, AlternativeSetting, GainVerdict, MeasuredChange};
     let mut plan = fixture();
     let slower = MeasuredChange { change: 0.25, ci95: (0.2, 0.3), verdict: GainVerdict::Worse };
-    plan.roles[0].alternative = Some(Alternative {
+    plan.roles[0].alternative = Some(AlternativeSetting {
         kind: AlternativeKind::Smaller,
         goal: "space".into(),
         changes: [("compression".to_owned(), "gzip-9".to_owned())].into(),

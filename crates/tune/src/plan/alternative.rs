@@ -9,7 +9,7 @@ use super::{MeasuredChange, Settings};
 
 /// A tried setting for users with another preference than the goal's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Alternative {
+pub struct AlternativeSetting {
     /// What it is, compared with the recommended settings.
     pub kind: AlternativeKind,
     /// The goal whose plan recommends settings like it.
