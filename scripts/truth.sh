@@ -7,7 +7,7 @@
 #                         [--settings N] [--rounds 2] [--replay-options '…'] [--tune-options '…'] [--scale full] [--seed 1]
 #                         [--out DIR] [--scratch DIR] [--plan-only] [--predict-only]
 #        scripts/truth.sh --check [WORKLOAD…] [options as above]
-#        scripts/truth.sh --publish [--file FILE] DIR…
+#        scripts/truth.sh --publish [--settings FILE] DIR…
 #        scripts/truth.sh --guest [options: --guest --help]
 #
 #   WORKLOAD          a study of campaigns/truth.toml
@@ -32,7 +32,7 @@
 #   --check           the short form: three settings, one block of short windows, no plan. Prints a line for each workload (default: all),
 #                     and fails if one cannot be run. Short windows do not measure the errors of predictions
 #   --guest           compare with a kernel's OpenZFS instead of mounts, in a virtual machine whose clock counts instructions
-#   --publish         write the figures of finished runs to the track record that plans show (crates/tune/track-record.json)
+#   --publish         write the figures of runs with --guest to the track record that plans show (crates/tune/track-record.json)
 #
 # Recording requires root. Results are in DIR (lab-results/truth/WORKLOAD; with --check, lab-results/truth-check): truth.md,
 # truth.json, plan.json, t.parquet, and the trials in truth.db. Existing results are not computed again: to start over, remove DIR.

@@ -125,30 +125,36 @@ def compared(name, today, ours, truth):
     return [name, *cells[:3], *cpu, *cells[3:]]
 
 
-def main():
-    directory, settings = Path(sys.argv[1]), Path(sys.argv[2])
+def load(directory, settings):
+    """The figures of each run, the measured medians, and the predictions, by the setting; today's, the first, first."""
     names = [line.split()[0] for line in settings.read_text().splitlines() if line and not line.startswith("#")]
     measured = directory / "measured"
     runs = {name: [run(measured, path.name[:-6]) for path in sorted(measured.glob(f"{name}.[0-9].space"))] for name in names}
     runs = {name: every for name, every in runs.items() if every}
     truth = {name: {key: statistics.median(one[key] for one in every) for key in every[0]} for name, every in runs.items()}
+    paths = {name: directory / "predicted" / f"{name}.json" for name in truth}
+    if not paths[names[0]].exists():
+        return runs, truth, {}
+    recorded = recorded_rate(directory / "recorded")
+    length = float((directory / "recorded" / "seconds").read_text())
+    return runs, truth, {name: predicted(path, recorded, length) for name, path in paths.items() if path.exists()}
+
+
+def main():
+    runs, truth, ours = load(Path(sys.argv[1]), Path(sys.argv[2]))
     table(["setting", "units/s, each run", "user, system ms", "idle, %", "reads, writes", "KB read", "KB written", "direct KB", "ARC hits, %",
            "space, MB"],
           [[name, ", ".join(f"{one['rate']:.1f}" for one in runs[name]), f"{t['user_ms']:.2f}, {t['system_ms']:.2f}",
             f"{100 * t['idle']:.0f}", f"{t['reads']:.2f}, {t['writes']:.2f}", f"{t['read'] / 1000:.1f}", f"{t['written'] / 1000:.1f}",
             f"{t['direct'] / 1000:.1f}", f"{t['arc_hits']:.1f}", f"{t['space'] / 1e6:.0f}"] for name, t in truth.items()])
-    today = names[0]
-    paths = {name: directory / "predicted" / f"{name}.json" for name in truth}
-    if today not in paths or not paths[today].exists():
+    if not ours:
         return
-    recorded = recorded_rate(directory / "recorded")
-    length = float((directory / "recorded" / "seconds").read_text())
-    ours = {name: predicted(path, recorded, length) for name, path in paths.items() if path.exists()}
+    today = next(iter(truth))
     table(["setting", "work rate: predicted, %", "measured, %", "error, points", "CPU ms: predicted, application + engine",
            "measured, user + system", "difference, %", "idle, %: predicted", "measured", "written: predicted, %", "measured, %",
            "read: predicted, %", "measured, %", "space: predicted, %", "measured, %"],
           [compared(name, today, ours, truth) for name in ours])
-    print(f"The recorded rate is {recorded:.1f} units/s.")
+    print(f"The recorded rate is {recorded_rate(Path(sys.argv[1]) / 'recorded'):.1f} units/s.")
     if len(ours) > 1:
         print(agreement([(ours[name]["rate"] / ours[today]["rate"], truth[name]["rate"] / truth[today]["rate"])
                          for name in ours if name != today]))

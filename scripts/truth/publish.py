@@ -26,6 +26,8 @@ WORKLOADS = {"mariadb": ("MariaDB", "mariadb"), "postgresql": ("PostgreSQL", "po
              "openldap": ("OpenLDAP", "openldap")}
 # The default goal of `tune` (crates/tune/src/objective.rs), by the names of guest.py. More is better only for the rate.
 WEIGHTS = {"rate": -0.3, "space": 0.3, "written": 0.2, "cpu_ms": 0.2}
+# A setting whose rate is lower than today's by more than this factor is not recommended.
+SLOWEST = 0.95
 # A setting is known if its runs, and today's, differ by at most this factor.
 KNOWN = 1.04
 
@@ -68,7 +70,8 @@ def entry(workload, runs, truth, ours):
     errors = [abs(c["predicted_percent"] - c["true_percent"]) for c in changes]
     true = {name: objective(truth[name], truth[today]) for name in names}
     predicted = {name: objective(ours[name], ours[today]) for name in names}
-    chosen, best = min(names, key=predicted.get), min(names, key=true.get)
+    chosen = min((n for n in names if ours[n]["rate"] >= SLOWEST * ours[today]["rate"]), key=predicted.get)
+    best = min((n for n in names if truth[n]["rate"] >= SLOWEST * truth[today]["rate"]), key=true.get)
     return {
         "workload": workload, "title": title, "system": system, "runs": min(len(runs[name]) for name in names),
         "settings": len(changes), "known": sum(c["known"] for c in changes),

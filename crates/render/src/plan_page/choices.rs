@@ -8,7 +8,8 @@ use poolwright_tune::plan::{
 
 use super::format;
 
-/// Returns the table of the choices: figures with today's settings, and changes from them with their 95 % intervals. `None` if there is
+/// Returns the table of the choices: figures with today's settings, and changes from them with the 95 % intervals of the trials'
+/// scatter, which do not contain the error of the prediction itself. `None` if there is
 /// nothing to choose.
 pub fn table(plan: &Plan) -> Option<Table> {
     let (gains, alternatives) = (whole_plan(plan), alternatives(plan));
@@ -63,7 +64,7 @@ fn add(table: &mut Table, name: &str, settings: &str, changes: &[Option<Measured
     let head = [Cell::text(name).tone(Tone::Strong), Cell::text(settings).tone(Tone::Strong)];
     table.row(head.into_iter().chain(changes.iter().map(cell)));
     let cell = |found: &Option<MeasuredChange>| found.as_ref().map_or(Cell::text(""), interval);
-    let head = [Cell::text(""), Cell::text("95 % interval").tone(Tone::Muted)];
+    let head = [Cell::text(""), Cell::text("95 %, scatter of trials").tone(Tone::Muted)];
     table.row(head.into_iter().chain(changes.iter().map(cell)));
 }
 

@@ -21,6 +21,7 @@ impl<W: Write> Text<'_, W> {
         self.evidence(plan)?;
         if let Some(table) = choices::table(plan) {
             self.table(&table)?;
+            self.track_record(plan)?;
         }
         for problem in plan.problems() {
             let mark = self.style("!", Tone::Bad);
