@@ -35,6 +35,8 @@ def main():
 def options_of(name, more):
     """The options of a workload's short run, whose results are in a separate directory."""
     options = arguments([name, *SHORT, *more])
+    # With a single block, a setting would have no trial left. The line names the disturbed ones.
+    options.keep_disturbed = True
     options.out = (options.out or ROOT / "lab-results" / "truth-check") / name
     return options
 

@@ -160,12 +160,12 @@ def _middle(values):
     return geometric(values)[0] if values else None
 
 
-def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None):
+def compare(truth, predicted, today, recommended=None, within=WITHIN, plan=None, keep_disturbed=False):
     """Compares one workload: `settings`, one for each measured setting, and figures over the settings whose rate is known.
-    `left_out` lists the disturbed trials. `plan` is the plan that `tune` made from the recording."""
+    `left_out` lists the disturbed trials, unless they are kept. `plan` is the plan that `tune` made from the recording."""
     settings, weights = [], weights_for(predicted.get(today, {}))
     trials = disturbances((f"{name} block {block}", metrics) for name, blocks in truth.items() for block, metrics in blocks.items())
-    every, truth = truth, undisturbed(truth, today)
+    every, truth = truth, truth if keep_disturbed else undisturbed(truth, today)
     left_out, kept = ([], trials) if truth is every else (trials, [])
     for name, blocks in truth.items():
         one = {"setting": name, "truth": true_of(blocks, truth[today], within, weights)}

@@ -81,6 +81,7 @@ def arguments(words):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plan-only", action="store_true")
     parser.add_argument("--predict-only", action="store_true")
+    parser.set_defaults(keep_disturbed=False)
     return parser.parse_args(words)
 
 
@@ -141,7 +142,7 @@ class Run:
         if workload.today not in truth:
             sys.exit(f"truth.sh: {self.without_trials([workload.today])}")
         found = compare.compare(truth, predicted, workload.today, self.recommended, self.options.within / 100,
-                                self.plan)
+                                self.plan, self.options.keep_disturbed)
         found = {"workload": workload.name, "title": workload.title, "parameters": {**workload.parameters, **self.parameters},
                  "pool": workload.pool, "recorded_on": self.recording.get("recorded_on", "host"),
                  "replay_options": self.options.replay_options, **found,

@@ -173,6 +173,12 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(other["truth"]["objective"], 0.5 ** (0.4 / 0.7))
         self.assertAlmostEqual(other["predicted"]["objective"], 0.5 ** (0.4 / 0.7))
 
+    def test_disturbed_trials_can_be_kept(self):
+        truth = {"now": {0: {"rate": 1.0}}, "fast": {0: {"rate": 2.0, compare.OTHERS: 50.0}}}
+        found = compare.compare(truth, {"now": {"rate": 1.0}, "fast": {"rate": 2.0}}, "now", keep_disturbed=True)
+        self.assertEqual([s["setting"] for s in found["settings"]], ["now", "fast"])
+        self.assertEqual((found["left_out"], found["disturbed"]), ([], ["fast block 0: 50 %"]))
+
     def test_disturbed_trials_are_left_out_and_listed(self):
         truth = {"now": {0: {"rate": 1.0, compare.OTHERS: 2.0}, 1: {"rate": 0.1, compare.OTHERS: 40.0}}, "fast": blocks([2, 2]),
                  "never": {0: {"rate": 9.0, compare.OTHERS: 50.0}}}
