@@ -36,7 +36,7 @@ pub fn table(plan: &Plan) -> Option<Table> {
         let labels: Vec<String> = changed.map(|role| labelled(plan, role, &format::applied(role))).collect();
         let changes: Vec<Option<MeasuredChange>> =
             metrics.iter().map(|name| gains.get(*name).map(of)).collect();
-        add(&mut table, "recommended", &labels.join("; "), &changes);
+        add(&mut table, "plan", &labels.join("; "), &changes);
     }
     for (role, found) in alternatives {
         let changes: Vec<Option<MeasuredChange>> =
