@@ -4,6 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -31,17 +32,17 @@ pub struct Processor {
 pub struct KernelTimes {
     /// The CPU time of a read of one byte that is in the page cache, in nanoseconds: the shortest mean of many runs.
     pub read_ns: u64,
-    /// The time in which a thread wakes another one and goes to sleep, in nanoseconds: the shortest mean of many runs.
+    /// The time in which a thread wakes another one on the same processor and goes to sleep, in nanoseconds: the shortest mean of many runs.
     pub switch_ns: u64,
     /// The CPU time of a copied byte, in picoseconds, for data that are not in the processor's own caches: the shortest of some runs.
     pub copy_ps: u64,
 }
 
-/// [`KernelTimes`] of the machine whose costs docs/method.md ("The clock") has: medians of ten recordings.
-const REFERENCE: KernelTimes = KernelTimes { read_ns: 320, switch_ns: 4000, copy_ps: 27 };
+/// [`KernelTimes`] of the machine whose costs docs/method.md ("The clock") has: medians of eight measurements.
+const REFERENCE: KernelTimes = KernelTimes { read_ns: 330, switch_ns: 4200, copy_ps: 27 };
 
 impl Processor {
-    /// Measures this machine's processor, which takes a third of a second; `None` if zstd fails.
+    /// Measures this machine's processor, which takes half a second; `None` if zstd fails.
     pub fn measure() -> Option<Processor> {
         let record = record();
         let mut compressor = zstd::bulk::Compressor::new(LEVEL).ok()?;
@@ -86,7 +87,7 @@ impl KernelTimes {
         Some(KernelTimes { read_ns: read_ns()?, switch_ns: switch_ns()?, copy_ps: copy_ps() })
     }
 
-    /// Returns how many times as long as the machine of docs/method.md ("The clock") calls, switches and copies take.
+    /// Returns how many times as long as on the machine of docs/method.md ("The clock") calls, switches and copies take.
     pub fn times_of_reference(&self) -> [f64; 3] {
         let times = |own: u64, reference: u64| own as f64 / reference as f64;
         [
@@ -112,36 +113,40 @@ fn read_ns() -> Option<u64> {
     Some(shortest.max(1))
 }
 
-/// Two threads take turns.
+/// Two threads take turns on one processor. Unbound, they would sometimes spin on two, and sometimes wait for an idle one.
 fn switch_ns() -> Option<u64> {
     let (runs, turns) = SWITCH_RUNS;
-    let all = runs as u32 * turns;
+    let mut cpu = CpuSet::new();
+    cpu.set(sched_getcpu());
     let turn = Arc::new((Mutex::new(0u32), Condvar::new()));
-    let play = |turn: &(Mutex<u32>, Condvar), own: u32, of: u32, done: &mut dyn FnMut(u32)| {
-        let (count, changed) = turn;
-        for n in 0..of {
+    // Returns the times at which runs ended; none if the thread could not be bound.
+    let play = move |own: u32| -> Vec<Instant> {
+        let is_bound = sched_setaffinity(None, &cpu).is_ok();
+        let (count, changed) = &*turn;
+        let mut ends = vec![Instant::now()];
+        for n in 1..=runs as u32 * turns {
             let mut count = count.lock().expect("lock is not poisoned");
             while *count % 2 != own {
                 count = changed.wait(count).expect("lock is not poisoned");
             }
             *count += 1;
             changed.notify_one();
-            done(n);
+            if n % turns == 0 {
+                ends.push(Instant::now());
+            }
         }
+        if is_bound { ends } else { Vec::new() }
     };
-    let other = Arc::clone(&turn);
-    let thread = std::thread::Builder::new().spawn(move || play(&other, 1, all, &mut |_| {})).ok()?;
-    let mut ends = vec![Instant::now()];
-    play(&turn, 0, all, &mut |n| {
-        if (n + 1) % turns == 0 {
-            ends.push(Instant::now());
-        }
-    });
-    thread.join().ok()?;
-    let each: Vec<u64> =
-        ends.windows(2).map(|w| (w[1] - w[0]).as_nanos() as u64 / u64::from(2 * turns)).collect();
-    // The others were interrupted: a database under load is recorded.
-    each.iter().min().copied().map(|shortest| shortest.max(1))
+    let other = play.clone();
+    let threads = [
+        std::thread::Builder::new().spawn(move || play(0)).ok()?,
+        std::thread::Builder::new().spawn(move || other(1)).ok()?,
+    ];
+    let ends: Vec<Vec<Instant>> =
+        threads.into_iter().map(|thread| thread.join().ok()).collect::<Option<_>>()?;
+    let mean = |run: &[Instant]| (run[1] - run[0]).as_nanos() as u64 / u64::from(2 * turns);
+    // The longer ones were interrupted: a database under load is recorded.
+    ends[0].windows(2).map(mean).min().map(|shortest| shortest.max(1))
 }
 
 fn copy_ps() -> u64 {
@@ -233,7 +238,6 @@ mod tests {
         assert_eq!(slower.times_of(&here), 2.0);
         assert!(!slower.is_this_machines());
         let kernel = here.kernel.clone().unwrap();
-        println!("{kernel:?}");
         assert!(kernel.read_ns > 10 && kernel.switch_ns > 100, "{kernel:?}");
         assert_eq!(REFERENCE.times_of_reference(), [1.0; 3]);
         assert!(here.is_this_machines() || here.model.is_empty());
