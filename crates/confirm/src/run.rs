@@ -9,8 +9,7 @@ use poolwright_lab::campaign::{Phase, PoolSpec};
 use poolwright_lab::run::checks;
 use poolwright_lab::run::child;
 use poolwright_lab::run::scratch_dir::ScratchDir;
-use poolwright_lab::{PoolWrites, RunTarget, TargetSpec, TrialKey, TrialSpec};
-use poolwright_replay::KernelPoolOptions;
+use poolwright_lab::{PoolWrites, RunTarget, TrialKey, TrialSpec};
 use poolwright_tune::objective::Metrics;
 use poolwright_tune::plan::{Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Plan, WorkUnit};
 
@@ -35,10 +34,8 @@ const POOL: Duration = Duration::from_secs(3);
 const SHORT_LOAD_S: f64 = 15.0;
 
 /// What trials on a mounted pool cannot show.
-const MOUNT_LIMITS: Option<&str> = Some(
-    "the trials ran on a mounted pool of the user-space engine, where each call costs more than in a kernel, and O_DIRECT goes through the ARC: \
-     it hides much of what a setting brings in a kernel; a confirmation on a pool of the kernel measures that",
-);
+const MOUNT_LIMITS: &str = "the trials ran on a mounted pool of the user-space engine, where each call costs more than in a kernel, and O_DIRECT goes through the ARC: \
+     it hides much of what a setting brings in a kernel; a confirmation on a pool of the kernel measures that";
 
 /// Runs the database under each of the plan's settings, and compares the outcome with the plan. In any case, ends all
 /// processes, removes all mounts and clears the scratch directory before it returns.
@@ -85,7 +82,9 @@ pub fn run(
     let judgement = judge(plan, &contenders, &blocks);
     let mut warnings = layout.warnings.clone();
     warnings.extend(trials.warnings(&failures));
-    warnings.extend(MOUNT_LIMITS.filter(|_| options.target == RunTarget::Pool).map(str::to_owned));
+    if options.target == RunTarget::Pool {
+        warnings.push(MOUNT_LIMITS.to_owned());
+    }
     let settings = judgement.settings.into_iter().zip(&contenders);
     Ok(Confirmation {
         created: now(),
@@ -250,15 +249,7 @@ impl Trials<'_> {
             driver: options.program.clone(),
             driver_words: options.driver.clone(),
             parameters: self.parameters(chosen, block)?,
-            target: match &options.target {
-                RunTarget::Pool => TargetSpec::Pool(self.pool.clone()),
-                RunTarget::Dataset { options, .. } => TargetSpec::Dataset(KernelPoolOptions {
-                    mount_dir: scratch.join("target"),
-                    quota: scratch_bytes(self.bytes),
-                    ..options.clone()
-                }),
-                RunTarget::Directory(dir) => TargetSpec::Directory(dir.clone()),
-            },
+            target: options.target.spec(self.pool.clone(), &scratch, scratch_bytes(self.bytes)),
             pools: BTreeMap::new(),
             pool_of: BTreeMap::new(),
             datasets: chosen.datasets.clone(),

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use poolwright_openzfs::property::Settings;
-use poolwright_replay::KernelPoolOptions;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
@@ -18,7 +17,7 @@ use crate::assets::Assets;
 use crate::campaign::{Campaign, Case, MAIN_POOL, ParameterPath, Parameters, PoolSpec, Study};
 pub use crate::campaign::{cases, matches};
 use crate::run_target::RunTarget;
-use crate::{TargetSpec, TrialKey, TrialSpec};
+use crate::{TrialKey, TrialSpec};
 
 /// Returns the cases of a block in the order in which they run.
 pub fn block(study: &Study, seed: u64, block: u32) -> Vec<Case> {
@@ -140,15 +139,7 @@ impl Plan<'_> {
             driver: self.assets.driver(&study.driver),
             driver_words: Vec::new(),
             parameters: conditions.parameters,
-            target: match self.target {
-                RunTarget::Pool => TargetSpec::Pool(conditions.pool),
-                RunTarget::Dataset { options, .. } => TargetSpec::Dataset(KernelPoolOptions {
-                    mount_dir: scratch.join("target"),
-                    quota: study.space(self.scale),
-                    ..options.clone()
-                }),
-                RunTarget::Directory(dir) => TargetSpec::Directory(dir.clone()),
-            },
+            target: self.target.spec(conditions.pool, &scratch, study.space(self.scale)),
             pools: conditions.pools,
             pool_of: conditions.pool_of,
             datasets: conditions.datasets,
@@ -167,7 +158,10 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
+    use poolwright_replay::KernelPoolOptions;
+
     use super::*;
+    use crate::TargetSpec;
 
     #[test]
     fn blocks_hold_every_case_once_in_an_order_of_their_own() {

@@ -1,11 +1,11 @@
 //! Where a run creates the datasets of its trials.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use poolwright_replay::KernelPoolOptions;
 
-use crate::campaign::Study;
-use crate::{Error, Result};
+use crate::campaign::{PoolSpec, Study};
+use crate::{Error, Result, TargetSpec};
 
 /// The storage of the datasets in all trials of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,19 @@ impl RunTarget {
             RunTarget::Pool => "pool".to_owned(),
             RunTarget::Dataset { options, .. } => format!("dataset {}", options.parent),
             RunTarget::Directory(dir) => format!("directory {}", dir.display()),
+        }
+    }
+
+    /// Returns the target of a trial: a pool of its own, or at most `quota` bytes of the dataset, mounted in its scratch directory.
+    pub fn spec(&self, pool: PoolSpec, scratch: &Path, quota: u64) -> TargetSpec {
+        match self {
+            RunTarget::Pool => TargetSpec::Pool(pool),
+            RunTarget::Dataset { options, .. } => TargetSpec::Dataset(KernelPoolOptions {
+                mount_dir: scratch.join("target"),
+                quota,
+                ..options.clone()
+            }),
+            RunTarget::Directory(dir) => TargetSpec::Directory(dir.clone()),
         }
     }
 

@@ -304,7 +304,7 @@ fn excluded(outcome: &Outcome, request: &Request) -> Option<String> {
     let rated = tried.map(|runner| (request.goal.objective(&runner.median(), &today), runner));
     let (objective, best) = rated.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let metrics = best.median();
-    let bounds = [request.requirements.clone(), request.limits()].concat();
+    let bounds = request.bounds();
     let missed = |bound: &Requirement| {
         let change = bound.change(&metrics, &today).filter(|change| !bound.allows(*change))?;
         Some(format!("{bound} ({} %)", signed(change * 100.0, 0)))

@@ -205,19 +205,7 @@ impl Race<'_> {
 
     /// The objective of a setting, or of today's (`None`), which is 1; infinite if its trial gave no result.
     fn score(&self, o: &Outcome, of: Option<usize>) -> f64 {
-        let Some(runner) = of.map(|i| &o.others[i]) else { return 1.0 };
-        if runner.trials.is_empty() {
-            return f64::INFINITY;
-        }
-        self.criteria.objective(&runner.median(), &o.today.median())
-    }
-
-    /// [`Race::score`] without the requirements.
-    fn unbounded_score(&self, o: &Outcome, of: Option<usize>) -> f64 {
-        match of.map(|i| &o.others[i]).filter(|runner| !runner.trials.is_empty()) {
-            Some(runner) => self.criteria.goal.objective(&runner.median(), &o.today.median()),
-            None => self.score(o, of),
-        }
+        score(&self.criteria, o, of)
     }
 
     /// Runs one trial of each of these settings: today's (`None`) or others.
@@ -325,7 +313,8 @@ impl Search<'_, '_> {
     fn is_beyond_bad_ones(&self, size: &str, today: &Settings) -> bool {
         let Some(before) = self.candidates.before(size) else { return false };
         // A setting that misses a requirement need not be worse than the next one.
-        let score = |of: Option<usize>| self.race.unbounded_score(self.o, of);
+        let criteria = Criteria { requirements: &[], ..self.race.criteria };
+        let score = |of: Option<usize>| score(&criteria, self.o, of);
         let best = (0..self.o.others.len()).map(|i| score(Some(i))).fold(1.0, f64::min);
         let is_bad = |size: &String| {
             let settings = with_property(today, "recordsize", size);
@@ -467,6 +456,15 @@ impl Search<'_, '_> {
         }
         Ok(simplest)
     }
+}
+
+/// See [`Race::score`].
+fn score(criteria: &Criteria<'_>, o: &Outcome, of: Option<usize>) -> f64 {
+    let Some(runner) = of.map(|i| &o.others[i]) else { return 1.0 };
+    if runner.trials.is_empty() {
+        return f64::INFINITY;
+    }
+    criteria.objective(&runner.median(), &o.today.median())
 }
 
 fn with_property(base: &Settings, property: &str, value: &str) -> Settings {

@@ -12,7 +12,6 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("mariadb", "mariadb"),
     ("postgresql", "postgresql"),
     ("sqlite", "sqlite"),
-    ("rocksdb", "rocksdb"),
     ("lmdb", "openldap"),
     ("openldap-bdb", "openldap"),
 ];

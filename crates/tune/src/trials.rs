@@ -193,7 +193,7 @@ impl Tuner<'_> {
         }
         let others = self.settings_so_far();
         let side_by_side = self.request.side_by_side;
-        let requirements = [self.request.requirements.clone(), self.request.limits()].concat();
+        let requirements = self.request.bounds();
         let criteria = Criteria { goal: self.request.goal, requirements: &requirements };
         let mut done = 0;
         let mut run = |settings: &[Settings]| {

@@ -78,6 +78,11 @@ impl Request {
         limits.retain(|limit| self.requirements.iter().all(|r| r.name != limit.name));
         limits
     }
+
+    /// Returns the user's requirements and the limits.
+    pub(crate) fn bounds(&self) -> Vec<Requirement> {
+        [self.requirements.clone(), self.limits()].concat()
+    }
 }
 
 /// Progress of the run.

@@ -9,8 +9,7 @@ use poolwright_tune::plan::{
 use super::format;
 
 /// Returns the table of the choices: figures with today's settings, and changes from them with the 95 % intervals of the trials'
-/// scatter, which do not contain the error of the prediction itself. `None` if there is
-/// nothing to choose.
+/// scatter, which do not contain the error of the prediction itself. `None` if there is nothing to choose.
 pub fn table(plan: &Plan) -> Option<Table> {
     let (gains, alternatives) = (whole_plan(plan), alternatives(plan));
     let is_changed = plan.verdict == Verdict::Change && !gains.is_empty();
@@ -41,9 +40,12 @@ pub fn table(plan: &Plan) -> Option<Table> {
     for (role, found) in alternatives {
         let changes: Vec<Option<MeasuredChange>> =
             metrics.iter().map(|name| found.change.get(*name).copied()).collect();
-        let settings =
-            role.current.iter().chain(&found.changes).map(|(p, v)| (p.clone(), v.clone())).collect();
-        add(&mut table, found.kind.name(), &labelled(plan, role, &settings), &changes);
+        add(
+            &mut table,
+            found.kind.name(),
+            &labelled(plan, role, &format::changed(role, &found.changes)),
+            &changes,
+        );
     }
     Some(table)
 }
@@ -79,9 +81,12 @@ fn alternatives(plan: &Plan) -> Vec<(&Role, &AlternativeSetting)> {
 }
 
 /// The gains of the whole plan, or of the first role with gains if the whole plan has none.
-fn whole_plan(plan: &Plan) -> Gains {
-    let of_role = plan.roles.iter().map(|role| &role.gain);
-    std::iter::once(&plan.gain).chain(of_role).find(|gain| !gain.is_empty()).cloned().unwrap_or_default()
+fn whole_plan(plan: &Plan) -> &Gains {
+    let mut of_roles = plan.roles.iter().map(|role| &role.gain);
+    Some(&plan.gain)
+        .filter(|gain| !gain.is_empty())
+        .or_else(|| of_roles.find(|gain| !gain.is_empty()))
+        .unwrap_or(&plan.gain)
 }
 
 /// The value of a metric with today's settings.

@@ -66,7 +66,12 @@ pub fn label(role: &Role, tried: &Settings) -> String {
 
 /// Returns the settings after the recommendation is applied.
 pub fn applied(role: &Role) -> Settings {
-    role.current.iter().chain(&role.recommended).map(|(p, v)| (p.clone(), v.clone())).collect()
+    changed(role, &role.recommended)
+}
+
+/// Returns the settings after these changes of today's.
+pub fn changed(role: &Role, changes: &Settings) -> Settings {
+    role.current.iter().chain(changes).map(|(p, v)| (p.clone(), v.clone())).collect()
 }
 
 /// Returns `property=value` for each tried property that differs from today, without record size and compression.

@@ -22,21 +22,20 @@ pub struct MeasuredWorkload {
     pub workload: String,
     /// Title for readers.
     pub title: String,
-    /// `mariadb`, `postgresql`, `sqlite`, `rocksdb` or `openldap`.
+    /// `mariadb`, `postgresql`, `sqlite` or `openldap`.
     pub system: String,
     /// Number of settings whose change of the work rate was predicted and measured.
     pub settings: u32,
-    /// Number of these settings whose true change is known within ±4 % (95 %). For the others, the noise of the
-    /// measurement adds to the error.
+    /// Number of these settings whose runs, and those of today's, differ by at most 4 %; 0 if each ran once.
     #[serde(default)]
     pub known: u32,
     /// Number of settings whose change was predicted within ten percentage points of the measured one.
     pub rate_within_ten_points: u32,
     /// The largest error of a predicted change of the work rate, in percentage points.
     pub largest_rate_error_points: f64,
-    /// Kendall's τ between the predicted and the true order of the settings by the objective.
+    /// Kendall's τ between the predicted and the true order of the settings by the work rate.
     pub kendall_tau: f64,
-    /// Difference between the true objective of the recommended setting and that of the best one, in per cent.
+    /// Difference between the true objective of the setting that is best by prediction and that of the best one, in per cent.
     pub regret_percent: f64,
 }
 
