@@ -148,8 +148,10 @@ impl Recorder {
     ///
     /// Returns an error if the subject does not exist, the trace cannot be created, or BPF is not permitted.
     pub fn start(subject: Subject, options: &Options) -> Result<Recorder> {
+        // Before the probes are attached, which make its system calls slower.
+        let processor = Processor::measure();
         let create = |meta| {
-            let meta = Meta { processor: Processor::measure(), ..meta };
+            let meta = Meta { processor, ..meta };
             Ok(Sink::trace(Writer::create(&options.out, meta)?))
         };
         Recorder::start_into(subject, options.ring_bytes, create)
