@@ -32,7 +32,7 @@ TAIL_S = 0.5
 LOOK_S = 0.1
 PIECE = 1 << 20
 NS_PER_S = 1_000_000_000
-WORKLOADS = ("mariadb", "mariadb_load", "postgresql", "postgresql_scan", "sqlite", "kv", "openldap")
+WORKLOADS = ("mariadb", "mariadb_load", "postgresql", "postgresql_scan", "sqlite", "sqlite_rollback", "kv", "openldap", "etcd")
 
 
 def workload_named(name):

@@ -31,10 +31,10 @@ def body(draw):
     return " ".join(WORDS[int(draw.random() ** 3 * len(WORDS))] for _ in range(count))
 
 
-def connect(folder, synchronous="full"):
-    """Opens a connection with the journal, durability and cache of a careful application."""
+def connect(folder, synchronous="full", journal="wal"):
+    """Opens a connection with the durability and the cache of a careful application."""
     db = sqlite3.connect(folder / NAME, timeout=60, isolation_level=None)
-    db.execute("pragma journal_mode=wal")
+    db.execute(f"pragma journal_mode={journal}")
     db.execute(f"pragma synchronous={synchronous}")
     db.execute("pragma cache_size=-2000")
     return db
@@ -59,10 +59,12 @@ def prepare(spec, folder):
 class Clients(truth_loads.ProcessClients):
     """Clients of which half of the transactions only read."""
 
+    JOURNAL = "wal"
+
     @contextlib.contextmanager
     def connect(self, number):
         draw = self.spec.random(f"client {number}")
-        db = connect(self.spec.path("data"))
+        db = connect(self.spec.path("data"), journal=self.JOURNAL)
         count = db.execute("select max(id) from document").fetchone()[0]
         # Most accesses are to a tenth of the documents.
         transaction = Transaction(db, draw, lambda: 1 + int(draw.random() ** 2 * count) * 48271 % count)
