@@ -3,14 +3,14 @@
 //! No file is asked for its attributes: that would wait for ever for a network file system whose server is gone. The tables of mounts say on
 //! which file system an open file is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::device::Device;
 use crate::mountinfo::{self, MountEntry};
-use crate::process::{self, WritableFile};
+use crate::process::{self, ProcessStat, WritableFile};
 
 /// A process with a file open for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub fn find_writer(roots: &[PathBuf]) -> Option<Writer> {
 }
 
 /// The processes that have a file below one of `roots` open, or mapped, for writing. Those of a database come first: a server works in its
-/// directory, and has more files open than others.
+/// directory, is the parent of its workers, and has more files open than others.
 ///
 /// Only root sees the processes of other users. In a process with other mounts (in a container, for example), the same path can lead to
 /// another file: one that is on a file system that is mounted here, but not at or below `roots`, does not count. Neither does a file system
@@ -93,12 +93,16 @@ impl<'a> Search<'a> {
             let files = self.files_of(pid);
             if let Some(path) = files.first() {
                 let works_here = process::working_directory(pid).is_some_and(|dir| self.is_below(&dir));
+                let parent = ProcessStat::read(pid).map(|stat| stat.parent);
                 let writer = Writer { pid, name: process::name(pid), path: path.clone() };
-                found.push((!works_here, std::cmp::Reverse(files.len()), writer));
+                found.push((!works_here, parent, std::cmp::Reverse(files.len()), writer));
             }
         }
-        found.sort_by_key(|(is_foreign, files, writer)| (*is_foreign, *files, writer.pid));
-        found.into_iter().map(|(_, _, writer)| writer).collect()
+        let pids: HashSet<i32> = found.iter().map(|(.., writer)| writer.pid).collect();
+        found.sort_by_key(|(is_foreign, parent, files, writer)| {
+            (*is_foreign, parent.is_some_and(|parent| pids.contains(&parent)), *files, writer.pid)
+        });
+        found.into_iter().map(|(.., writer)| writer).collect()
     }
 
     /// The files of the database that a process has open or mapped for writing.
@@ -211,12 +215,15 @@ mod tests {
             child
         };
         let children = [
-            start("exec 8>>\"$1/log\" 7>>\"$1/log\";"),
+            // The child inherits both files and opens one more.
+            start("exec 8>>\"$1/log\" 7>>\"$1/log\"; sleep 100 6>>\"$1/log\" & trap \"kill $!\" EXIT;"),
             start("cd \"$1\"; exec 8>>table;"),
             start("exec 8>>\"$1/log\";"),
         ];
-        let found: Vec<i32> = find_writers(&[root]).iter().map(|of| of.pid).collect();
+        let mut found: Vec<i32> = find_writers(&[root]).iter().map(|of| of.pid).collect();
         let [many, server, one] = [0, 1, 2].map(|at| children[at].id() as i32);
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert_ne!(found.pop(), Some(many), "a parent comes before its child");
         assert_eq!(found, [server, many, one]);
         for mut child in children {
             drop(child.stdin.take());
