@@ -16,10 +16,15 @@
 
 #define PF_KTHREAD 0x00200000
 
-/* Whether an interrupt handler of a timer or device runs on this CPU. */
+/* What interrupts the threads of this CPU: the indexes of `interrupted`. */
+enum { BY_DEVICE, BY_NETWORK, INTERRUPTIONS };
+
+#define NET_RX_SOFTIRQ 3
+
+/* Whether an interrupt handler of a timer or device, and whether the network's softirq, runs on this CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, INTERRUPTIONS);
 	__type(key, u32);
 	__type(value, u32);
 } interrupted SEC(".maps");
@@ -91,24 +96,25 @@ static __always_inline void end_gap(struct call *call, struct task_struct *task)
  * This is a flag instead of a count of nested interrupts: the kernel may skip a program that is interrupted
  * while it runs, and a count would then stay wrong.
  */
-static __always_inline int set_interrupted(u32 value)
+static __always_inline int set_interrupted(u32 by, u32 value)
 {
-	u32 zero = 0, *flag = bpf_map_lookup_elem(&interrupted, &zero);
+	u32 *flag = bpf_map_lookup_elem(&interrupted, &by);
 
 	if (flag)
 		*flag = value;
 	return 0;
 }
 
-static __always_inline bool is_interrupted(void)
+static __always_inline bool is_interrupted(u32 by)
 {
-	u32 zero = 0, *flag = bpf_map_lookup_elem(&interrupted, &zero);
+	u32 *flag = bpf_map_lookup_elem(&interrupted, &by);
 
 	return flag && *flag;
 }
 
 /*
- * Records that the current thread wakes `task`, or a timer or device that interrupts the current thread does.
+ * Records that the current thread wakes `task`, or a timer, device or packet that interrupts the current thread does. A packet is from
+ * another process, also one that this machine's loopback device delivers.
  */
 static __always_inline void woken(struct task_struct *task)
 {
@@ -122,11 +128,13 @@ static __always_inline void woken(struct task_struct *task)
 	if (!call || !call->t_end)
 		return;
 	call->t_wake = bpf_ktime_get_ns();
-	if (is_interrupted()) {
-		call->waker = WAKER_TIMER;
-		return;
-	}
 	call->waker = WAKER_OTHER;
+	if (is_interrupted(BY_DEVICE))
+		call->waker = WAKER_TIMER;
+	if (is_interrupted(BY_DEVICE) || is_interrupted(BY_NETWORK))
+		return;
+	if (current->tgid == task->tgid)
+		call->waker = WAKER_SIBLING;
 	waker = bpf_task_storage_get(&calls, current, 0, 0);
 	if (waker && waker->t_end)
 		call->waker = current->pid;

@@ -53,9 +53,10 @@ struct gap {
 	u32 known;
 };
 
-/* `gap.waker` if the waker was not a thread with recorded operations. */
+/* `gap.waker` if the waker was not a thread with recorded operations: another process or the network, an interrupt, a thread of the same process. */
 #define WAKER_OTHER (~0u)
 #define WAKER_TIMER (~0u - 1)
+#define WAKER_SIBLING (~0u - 2)
 
 /* A finished operation. */
 struct rec_io {

@@ -412,37 +412,49 @@ int BPF_PROG(on_waking, struct task_struct *task)
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer)
 {
-	return set_interrupted(1);
+	return set_interrupted(BY_DEVICE, 1);
 }
 
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(on_hrtimer_end)
 {
-	return set_interrupted(0);
+	return set_interrupted(BY_DEVICE, 0);
 }
 
 SEC("tp_btf/timer_expire_entry")
 int BPF_PROG(on_timer)
 {
-	return set_interrupted(1);
+	return set_interrupted(BY_DEVICE, 1);
 }
 
 SEC("tp_btf/timer_expire_exit")
 int BPF_PROG(on_timer_end)
 {
-	return set_interrupted(0);
+	return set_interrupted(BY_DEVICE, 0);
 }
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(on_irq)
 {
-	return set_interrupted(1);
+	return set_interrupted(BY_DEVICE, 1);
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(on_irq_end)
 {
-	return set_interrupted(0);
+	return set_interrupted(BY_DEVICE, 0);
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq, unsigned int vector)
+{
+	return vector == NET_RX_SOFTIRQ ? set_interrupted(BY_NETWORK, 1) : 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_end, unsigned int vector)
+{
+	return vector == NET_RX_SOFTIRQ ? set_interrupted(BY_NETWORK, 0) : 0;
 }
 
 SEC("tp_btf/sched_process_fork")

@@ -72,6 +72,8 @@ pub(crate) static PROBE_SETS: &[ProbeSet] = &[ProbeSet {
         point("on_timer_end", "timer_expire_exit", When::Always, Some(INTERRUPTS)),
         point("on_irq", "irq_handler_entry", When::Always, Some(INTERRUPTS)),
         point("on_irq_end", "irq_handler_exit", When::Always, Some(INTERRUPTS)),
+        point("on_softirq", "softirq_entry", When::Always, Some(NETWORK)),
+        point("on_softirq_end", "softirq_exit", When::Always, Some(NETWORK)),
         point("on_fork", "sched_process_fork", When::ByPid, None),
         point("on_exit", "sched_process_exit", When::ByPid, None),
     ],
@@ -80,6 +82,7 @@ pub(crate) static PROBE_SETS: &[ProbeSet] = &[ProbeSet {
 const URING: &str = "io_uring (this kernel lacks the tracepoints)";
 const WAKINGS: &str = "which thread woke another (this kernel lacks the tracepoint)";
 const INTERRUPTS: &str = "wakeups by a timer or a device (this kernel lacks tracepoints)";
+const NETWORK: &str = "wakeups by packets from the network (this kernel lacks the tracepoints)";
 const FAULTS: &str = "page faults on mapped files (this kernel lacks the tracepoints)";
 
 /// The entry of `unseen` for each counter of the programs, in the order of `enum counter` in `bpf/record.h`. The first

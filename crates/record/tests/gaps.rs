@@ -202,6 +202,35 @@ fn a_client_is_another_waker() {
     assert!(woken >= 20, "{woken} of 40 writes followed a wakeup");
 }
 
+/// A thread without files hands out work to a thread that writes.
+const POOL: &str = "
+import os, threading, time
+work = threading.Semaphore(0)
+def serve():
+    fd = os.open('f', os.O_RDWR | os.O_CREAT)
+    for i in range(40):
+        work.acquire()
+        os.pwrite(fd, b'x', i)
+server = threading.Thread(target=serve)
+server.start()
+for i in range(40):
+    time.sleep(0.003)
+    work.release()
+server.join()
+";
+
+#[test]
+fn a_thread_of_the_same_process_is_a_sibling() {
+    if !permitted("a_thread_of_the_same_process_is_a_sibling") {
+        return;
+    }
+    let (_, trace, _) = record(python(POOL));
+    let gaps = gaps(&trace, "db/f");
+    assert_eq!(gaps.len(), 40);
+    let woken = gaps.iter().filter(|(_, gap, _)| gap.waker == Gap::SIBLING).count();
+    assert!(woken >= 20, "{woken} of 40 writes followed a wakeup: {gaps:?}");
+}
+
 #[test]
 fn the_second_event_of_a_call_has_no_gap_and_failed_calls_end_none() {
     if !permitted("the_second_event_of_a_call_has_no_gap_and_failed_calls_end_none") {

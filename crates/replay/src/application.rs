@@ -21,6 +21,7 @@ use poolwright_trace::{Event, Gap, Op, Trace};
 
 use self::lifetime::Lifetimes;
 use self::locks::{Poll, Waits};
+use self::pools::{Pool, pools};
 use self::usage::{Shares, foreground_of, is_asynchronous, is_fault, longest_fault, shares, usage};
 use crate::Schedule;
 pub use crate::behaviour::{Application, Inferred, Polled, Think};
@@ -53,6 +54,7 @@ struct Inference<'a> {
     /// The threads whose operations count as work.
     foreground: HashSet<u32>,
     others: Others,
+    pools: HashMap<u32, Pool>,
     shares: Shares,
     builder: Builder,
     application: Application,
@@ -81,6 +83,7 @@ struct Carried {
     cpu_ns: u64,
     /// Time slept before the wait, in nanoseconds.
     sleep_before_ns: u64,
+    is_request: bool,
     wake: Option<Dependency>,
     sync: Option<u32>,
     polled: Option<Polled>,
@@ -106,10 +109,13 @@ impl Schedule {
         let waits = locks::waits(&trace.events);
         let longest_fault = longest_fault(&trace.events);
         let usage = usage(&trace.events, &waits.polls, longest_fault);
+        let foreground = foreground_of(&usage);
+        let pools = pools(&trace.events, &foreground, longest_fault);
         let inference = Inference {
-            foreground: foreground_of(&usage),
+            foreground,
             others,
-            shares: shares(&usage, others),
+            shares: shares(&usage, &pools, others),
+            pools,
             builder: Builder::default(),
             application: Application::default(),
             ends: HashMap::new(),
@@ -163,6 +169,7 @@ impl Inference<'_> {
         schedule.duration_ns = end - schedule.start_ns;
         self.builder.finish(&mut schedule);
         self.application.contested = std::mem::take(&mut self.waits.contested);
+        self.application.clients = self.pools.iter().map(|(pid, pool)| (*pid, pool.clients)).collect();
         schedule.application = Some(self.application);
         schedule
     }
@@ -206,7 +213,9 @@ impl Inference<'_> {
         let carried = self.carried.entry(event.tid).or_default();
         carried.end = carried.end.max(Some(event.t_ns + event.dur_ns));
         carried.wait(think.wake, think.sync, think.polled);
+        carried.is_request |= think.is_request;
         carried.cpu_ns += think.cpu_before_ns + think.cpu_ns;
+        carried.sleep_before_ns += if foreground { think.sleep_before_ns } else { 0 };
         carried.sleep_ns += if foreground { think.sleep_ns } else { 0 };
     }
 
@@ -215,8 +224,9 @@ impl Inference<'_> {
     fn take_carried(&mut self, event: &Event, think: &mut Think) {
         let carried = self.carried.entry(event.tid).or_default();
         let end = carried.end.max(Some(event.t_ns + event.dur_ns));
-        let Carried { cpu_ns, sleep_before_ns, sleep_ns, wake, sync, polled, .. } =
+        let Carried { cpu_ns, sleep_before_ns, sleep_ns, is_request, wake, sync, polled, .. } =
             std::mem::replace(carried, Carried { end, ..Carried::default() });
+        think.is_request |= is_request;
         think.cpu_before_ns += cpu_ns;
         think.sleep_before_ns += sleep_before_ns;
         if think.wake.is_some() || think.sync.is_some() {
@@ -291,19 +301,31 @@ impl Inference<'_> {
         }
         match gap.waker {
             0 => Think { cpu_ns: cpu, ..Think::default() },
-            Gap::OTHER if foreground => {
-                let others = (asleep as f64 * self.shares.cpu) as u64;
-                let ready = (asleep as f64 * self.shares.ready) as u64;
-                self.application.inferred.others_cpu_ns += others;
-                Think { cpu_ns: cpu + others, sleep_ns: asleep - others - ready, ..Think::default() }
+            Gap::SIBLING if foreground && self.pools.contains_key(&event.pid) => {
+                let (others, sleep_before_ns) = self.clients_part(self.pools[&event.pid].think_ns);
+                let cpu_ns = cpu.min(u64::from(gap.wake_ns));
+                let cpu_before_ns = cpu - cpu_ns + others;
+                Think { cpu_before_ns, sleep_before_ns, is_request: true, cpu_ns, ..Think::default() }
             }
-            Gap::OTHER | Gap::TIMER => Think { cpu_ns: cpu, sleep_ns: asleep, ..Think::default() },
+            Gap::OTHER | Gap::SIBLING if foreground => {
+                let (others, sleep_ns) = self.clients_part(asleep);
+                Think { cpu_ns: cpu + others, sleep_ns, ..Think::default() }
+            }
+            Gap::OTHER | Gap::SIBLING | Gap::TIMER => Think { cpu_ns: cpu, sleep_ns: asleep, ..Think::default() },
             waker => self.woken(event, &gap, waker, previous).unwrap_or(Think {
                 cpu_ns: cpu,
                 sleep_ns: asleep,
                 ..Think::default()
             }),
         }
+    }
+
+    /// Divides a sleep for a client into the client's CPU time and its sleep, both in nanoseconds.
+    fn clients_part(&mut self, asleep: u64) -> (u64, u64) {
+        let others = (asleep as f64 * self.shares.cpu) as u64;
+        let ready = (asleep as f64 * self.shares.ready) as u64;
+        self.application.inferred.others_cpu_ns += others;
+        (others, asleep - others - ready)
     }
 
     /// Returns the end of the last operation of the event's thread that had ended when the event began.
@@ -358,6 +380,7 @@ impl Inference<'_> {
 
 mod lifetime;
 mod locks;
+mod pools;
 #[cfg(test)]
 mod tests;
 mod usage;

@@ -1,5 +1,6 @@
 //! What threads do between the steps of a schedule: they compute, sleep, and wait for each other.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::contested::Contested;
@@ -23,6 +24,8 @@ pub struct Think {
     pub cpu_before_ns: u64,
     /// Time slept after that, in nanoseconds.
     pub sleep_before_ns: u64,
+    /// Whether the thread then waits until a client has a request for it; see [`Application::clients`].
+    pub is_request: bool,
     /// The step of another thread for which the thread then waits.
     pub wake: Option<Dependency>,
     /// The file for whose syncs that are under way the thread then waits, instead of a certain step: another thread commits for it.
@@ -71,6 +74,8 @@ pub struct Application {
     pub work: Vec<u64>,
     /// The recorded process id of each lane; locks belong to processes.
     pub processes: Vec<u32>,
+    /// The number of clients of each process whose threads form a pool, by process id: so many of the threads serve requests at once.
+    pub clients: HashMap<u32, u32>,
     /// The file locks that the steps [`Op::Lock`](poolwright_trace::Op::Lock) and
     /// [`Op::Unlock`](poolwright_trace::Op::Unlock) take and release.
     pub contested: Contested,

@@ -317,9 +317,10 @@ impl Run<'_> {
                 pacer.begin(lane, step.t_ns);
                 let think = pacer.think(lane, i);
                 pacer.spend(&mut due, think.cpu_before_ns, think.sleep_before_ns, &self.stop);
+                pacer.wait_for_client(lane, think, step.t_ns, &self.stop);
             }
-            for Dependency { lane, done } in self.schedule.before(step) {
-                self.progress[*lane as usize].wait(*done, &self.stop);
+            for dependency in self.schedule.before(step) {
+                self.wait_for(*dependency);
             }
             if let Some(pacer) = &self.pacer {
                 self.think(pacer, &mut due, lane, i, step.t_ns);
@@ -372,8 +373,8 @@ impl Run<'_> {
     fn think(&self, pacer: &Pacer<'_>, due: &mut Due, lane: usize, step: usize, t_ns: u64) {
         let think = pacer.think(lane, step);
         let began = Time::now();
-        if let Some(Dependency { lane, done }) = think.wake {
-            self.progress[lane as usize].wait(done, &self.stop);
+        if let Some(step) = think.wake {
+            self.wait_for(step);
         }
         if let Some(file) = think.sync {
             pacer.wait_for_syncs(file, &self.stop);
@@ -384,6 +385,18 @@ impl Run<'_> {
         let is_call = !matches!(self.schedule.lanes[lane][step].op, Op::Lock | Op::Unlock);
         let call_ns = if is_call { pacer.call_ns() } else { 0 };
         pacer.spend(due, think.cpu_ns + call_ns, think.sleep_ns + late_ns, &self.stop);
+    }
+
+    /// Waits for steps of another lane.
+    fn wait_for(&self, Dependency { lane, done }: Dependency) {
+        let lane = lane as usize;
+        let wait = || self.progress[lane].wait(done, &self.stop);
+        match &self.pacer {
+            Some(pacer) if self.progress[lane].done.load(Ordering::SeqCst) < done => {
+                pacer.clients.while_wanted(lane, wait);
+            }
+            _ => wait(),
+        }
     }
 
     fn wait_for_its_time(&self, step: &Step) -> Option<Time> {

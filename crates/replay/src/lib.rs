@@ -10,6 +10,7 @@ pub mod application;
 pub mod behaviour;
 pub mod capture;
 pub mod child;
+mod clients;
 mod clock;
 mod contested;
 mod cpus;

@@ -11,6 +11,7 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::application::{AHEAD_NS, Application, Think};
+use crate::clients::Clients;
 use crate::lock_range::LockRange;
 use crate::lock_table::LockTable;
 use crate::syncs::{Syncs, UnderWay};
@@ -68,6 +69,7 @@ pub(crate) struct Pacer<'a> {
     burned_ns: AtomicU64,
     locks: LockTable,
     syncs: Syncs,
+    pub clients: Clients,
 }
 
 /// A thread that waits for an amount of work. `Ord` is reversed, so that the heap's greatest element has the least
@@ -128,6 +130,7 @@ impl<'a> Pacer<'a> {
             burned_ns: AtomicU64::new(0),
             locks: LockTable::default(),
             syncs: Syncs::default(),
+            clients: Clients::new(application),
         }
     }
 
@@ -166,6 +169,13 @@ impl<'a> Pacer<'a> {
         self.locks.unlock(self.application.processes[lane], file, range);
     }
 
+    /// Waits until a client has a request for the lane's step, if the step begins one.
+    pub fn wait_for_client(&self, lane: usize, think: &Think, t_ns: u64, stop: &AtomicBool) {
+        if think.is_request || self.clients.is_idle(lane) {
+            self.clients.next_request(lane, t_ns, LONGEST_WAIT, stop);
+        }
+    }
+
     /// Records that a sync of a file begins; it ends when the value is dropped.
     pub fn begin_sync(&self, file: u32) -> UnderWay {
         self.syncs.begin(file)
@@ -196,7 +206,7 @@ impl<'a> Pacer<'a> {
     /// replay; then it waits for the other major lanes too, unless it may keep them waiting: otherwise one lane could do its cheap steps
     /// and end, and the rest of the work would be another mixture than the recorded one.
     pub fn wait_for_progress(&self, lane: usize, think: &Think, t_ns: u64, stop: &AtomicBool) {
-        self.wait_for_work(think.after_work, stop);
+        self.wait_for_work(lane, think.after_work, stop);
         if !self.is_foreground(lane) {
             return;
         }
@@ -209,8 +219,13 @@ impl<'a> Pacer<'a> {
         let is_behind = |(other, next): (usize, &AtomicU64)| {
             lead(other).is_some_and(|lead| next.load(Ordering::Relaxed).saturating_add(lead) < t_ns)
         };
-        while self.next.iter().enumerate().any(is_behind) && !stop.load(Ordering::Relaxed) {
-            clock::sleep(CATCH_UP);
+        let must_wait = || self.next.iter().enumerate().any(is_behind) && !stop.load(Ordering::Relaxed);
+        if must_wait() {
+            self.clients.while_lent(lane, || {
+                while must_wait() {
+                    clock::sleep(CATCH_UP);
+                }
+            });
         }
     }
 
@@ -219,7 +234,7 @@ impl<'a> Pacer<'a> {
         self.application.thinks[lane].len() as f64 > self.application.work.len() as f64 * MAJOR_SHARE
     }
 
-    fn wait_for_work(&self, work: u32, stop: &AtomicBool) {
+    fn wait_for_work(&self, lane: usize, work: u32, stop: &AtomicBool) {
         if self.work.load(Ordering::SeqCst) >= work {
             return;
         }
@@ -227,9 +242,11 @@ impl<'a> Pacer<'a> {
         self.waiting.lock().expect("lock is not poisoned").push(Waiter { work, done: Arc::clone(&done) });
         self.nearest.fetch_min(work, Ordering::SeqCst);
         let is_done = || self.work.load(Ordering::SeqCst) >= work;
-        while !is_done() && !stop.load(Ordering::Relaxed) {
-            done.wait(LONGEST_WAIT, is_done);
-        }
+        self.clients.while_lent(lane, || {
+            while !is_done() && !stop.load(Ordering::Relaxed) {
+                done.wait(LONGEST_WAIT, is_done);
+            }
+        });
     }
 
     /// Wakes the threads that wait for at most `work`.
@@ -266,6 +283,7 @@ impl<'a> Pacer<'a> {
         self.next[lane].store(u64::MAX, Ordering::Relaxed);
         // The steps that release these locks may lie beyond the end of the replay.
         self.locks.unlock_all(self.application.processes[lane]);
+        self.clients.end(lane);
         let all = &self.application.work;
         let late = all.partition_point(|t| *t < last_t_ns) as f64 >= all.len() as f64 * LATE_SHARE;
         let measured = self.began.get().map_or(0, |began| self.work.load(Ordering::Relaxed) - began.work);

@@ -134,15 +134,18 @@ pub struct Gap {
     /// 4.29 s. 0 if the thread did not sleep.
     pub wake_ns: u32,
     /// The origin of the wakeup that ended the thread's last sleep: the id of a thread with recorded I/O,
-    /// [`Gap::OTHER`], [`Gap::TIMER`], or 0 if the thread did not sleep.
+    /// [`Gap::OTHER`], [`Gap::TIMER`], [`Gap::SIBLING`], or 0 if the thread did not sleep.
     pub waker: u32,
 }
 
 impl Gap {
-    /// [`Gap::waker`] for another process (a client, for example) or a thread without recorded I/O.
+    /// [`Gap::waker`] for another process (a client, for example) or a packet from the network. In traces of earlier releases, and of other
+    /// recorders, also for a thread of the same process without recorded I/O.
     pub const OTHER: u32 = u32::MAX;
     /// [`Gap::waker`] for an interrupt, usually of a timer.
     pub const TIMER: u32 = u32::MAX - 1;
+    /// [`Gap::waker`] for a thread of the same process without recorded I/O, which hands out a server's requests, for example.
+    pub const SIBLING: u32 = u32::MAX - 2;
 
     /// Time that the thread slept in this gap, in nanoseconds. `length_ns` is the length of the gap.
     ///

@@ -8,8 +8,8 @@ use poolwright_tune::plan::{
 
 use super::format;
 
-/// Returns the table of the choices: figures with today's settings, and changes from them with the 95 % intervals of the trials'
-/// scatter, which do not contain the error of the prediction itself. `None` if there is nothing to choose.
+/// Returns the table of the choices: figures with today's settings, and changes from them with 95 % intervals. That of the work rate
+/// contains the errors of earlier predictions; the others contain only the trials' scatter. `None` if there is nothing to choose.
 pub fn table(plan: &Plan) -> Option<Table> {
     let (gains, alternatives) = (whole_plan(plan), alternatives(plan));
     let is_changed = plan.verdict == Verdict::Change && !gains.is_empty();
@@ -34,12 +34,12 @@ pub fn table(plan: &Plan) -> Option<Table> {
         let changed = plan.roles.iter().filter(|role| !role.gain.is_empty());
         let labels: Vec<String> = changed.map(|role| labelled(plan, role, &format::applied(role))).collect();
         let changes: Vec<Option<MeasuredChange>> =
-            metrics.iter().map(|name| gains.get(*name).map(of)).collect();
+            metrics.iter().map(|name| gains.get(*name).map(|gain| expected(plan, name, of(gain)))).collect();
         add(&mut table, "plan", &labels.join("; "), &changes);
     }
     for (role, found) in alternatives {
-        let changes: Vec<Option<MeasuredChange>> =
-            metrics.iter().map(|name| found.change.get(*name).copied()).collect();
+        let change = |name: &&str| found.change.get(*name).map(|change| expected(plan, name, *change));
+        let changes: Vec<Option<MeasuredChange>> = metrics.iter().map(change).collect();
         add(
             &mut table,
             found.kind.name(),
@@ -66,8 +66,18 @@ fn add(table: &mut Table, name: &str, settings: &str, changes: &[Option<Measured
     let head = [Cell::text(name).tone(Tone::Strong), Cell::text(settings).tone(Tone::Strong)];
     table.row(head.into_iter().chain(changes.iter().map(cell)));
     let cell = |found: &Option<MeasuredChange>| found.as_ref().map_or(Cell::text(""), interval);
-    let head = [Cell::text(""), Cell::text("95 %, scatter of trials").tone(Tone::Muted)];
+    let head = [Cell::text(""), Cell::text("95 %").tone(Tone::Muted)];
     table.row(head.into_iter().chain(changes.iter().map(cell)));
+}
+
+/// The change with the interval in which it is expected on the database.
+fn expected(plan: &Plan, metric: &str, found: MeasuredChange) -> MeasuredChange {
+    match &plan.track_record {
+        Some(record) if metric == "work_rate" => {
+            MeasuredChange { ci95: record.rate_interval(found.change, found.ci95), ..found }
+        }
+        _ => found,
+    }
 }
 
 /// Says how to get a plan that recommends settings like the alternatives; `None` without alternatives.

@@ -169,6 +169,27 @@ fn a_thread_that_seldom_works_is_background_although_no_timer_wakes_it() {
     assert_eq!((served(20), served(5)), (2, 1));
 }
 
+#[test]
+fn threads_of_a_pool_wait_for_clients_and_not_for_as_long_as_they_were_idle() {
+    // Six threads serve two clients in turn: each is busy for 10 ms and idle for 20 ms.
+    let pool = |waker: u32| {
+        let mut events: Vec<Event> = (0..6).map(|i| event(i * 5, 10, i as u32 + 1, None)).collect();
+        let served = |n: u64| event(30 + n * 5, 10, (n % 6) as u32 + 1, gap(0, 0, 0, waker));
+        events.extend((0..60).map(served));
+        of(events.into_iter().map(|event| Event { pid: 1, ..event }).collect(), Others::default())
+    };
+    let s = pool(Gap::SIBLING);
+    let a = application(&s);
+    assert_eq!((a.inferred.foreground_threads, &a.clients), (6, &HashMap::from([(1, 2)])));
+    let think = a.thinks[0][5];
+    assert!(think.is_request && think.sleep_ns == 0 && think.sleep_before_ns < MS, "{think:?}");
+    // Threads that other processes wake have a client each.
+    let s = pool(Gap::OTHER);
+    let a = application(&s);
+    assert!(a.clients.is_empty());
+    assert_eq!((a.thinks[0][5].is_request, a.thinks[0][5].sleep_ns), (false, 20 * MS));
+}
+
 /// Thread 1 syncs from 10 to 15 ms and wakes thread 2 two milliseconds later; both then work on.
 fn commits(waker: u32) -> Think {
     let busy = |at| event(at, 2, 2, gap(1, 0, 0, 0));

@@ -6,6 +6,7 @@ use poolwright_trace::{Event, Flags, Gap, Op};
 
 use super::Others;
 use super::locks::Poll;
+use super::pools::Pool;
 
 /// A thread that sleeps for more than this share of its time is a background thread.
 const BACKGROUND_SHARE: f64 = 0.5;
@@ -55,6 +56,7 @@ pub(super) fn longest_fault(events: &[Event]) -> u64 {
 /// The time of a thread in the recording, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
+    process: u32,
     ops: u64,
     /// The number of events except lock operations.
     done: u64,
@@ -79,6 +81,7 @@ impl Usage {
     /// Adds an event. `polls`: whether the gap is a wait for a lock. `longest_fault`: see [`longest_fault`].
     fn take(&mut self, event: &Event, polls: bool, longest_fault: u64) {
         if self.ops == 0 {
+            self.process = event.pid;
             self.first = event.t_ns;
         } else {
             let whole = event.t_ns.saturating_sub(self.last_end);
@@ -110,7 +113,7 @@ impl Usage {
             0 => {}
             // A thread that waits for a lock or for storage has work to do.
             _ if works => {}
-            Gap::OTHER => {
+            Gap::OTHER | Gap::SIBLING => {
                 self.served += asleep;
                 self.served_wakes += 1;
             }
@@ -166,8 +169,10 @@ pub(super) fn usage(
     usage
 }
 
-pub(super) fn shares(usage: &HashMap<u32, Usage>, others: Others) -> Shares {
-    let served: u64 = foreground(usage).map(|(_, u)| u.served).sum();
+pub(super) fn shares(usage: &HashMap<u32, Usage>, pools: &HashMap<u32, Pool>, others: Others) -> Shares {
+    let is_in_pool = |usage: &Usage| pools.contains_key(&usage.process);
+    let connected: u64 = foreground(usage).filter(|(_, u)| !is_in_pool(u)).map(|(_, u)| u.served).sum();
+    let served = connected + pools.values().map(|pool| pool.total_ns).sum::<u64>();
     if served == 0 {
         return Shares::default();
     }

@@ -13,6 +13,10 @@ pub struct TrackRecord {
     pub system: Option<String>,
     /// Number of measured workloads of all systems.
     pub measured: u32,
+    /// The error that 95 % of the predicted changes of the work rate did not exceed, in all these workloads: |ln(predicted/true)| as a
+    /// multiple of 0.05 + |ln predicted|, because the error grows with the change. Both changes are factors.
+    #[serde(default)]
+    pub rate_error: f64,
 }
 
 /// A workload with which a real database was run under the predicted settings.
@@ -40,6 +44,20 @@ pub struct MeasuredWorkload {
 }
 
 impl TrackRecord {
+    /// The scale of errors of a predicted change, the logarithm of a factor; see [`TrackRecord::rate_error`].
+    pub(crate) fn scale(predicted: f64) -> f64 {
+        0.05 + predicted.abs()
+    }
+
+    /// Returns the interval of a predicted change of the work rate that contains the errors of earlier predictions and the trials' scatter.
+    /// All are fractions of today's rate.
+    pub fn rate_interval(&self, change: f64, scatter: (f64, f64)) -> (f64, f64) {
+        let predicted = (1.0 + change).ln();
+        let error = self.rate_error * TrackRecord::scale(predicted);
+        let end = |by: f64| (predicted + by).exp() - 1.0;
+        (end(-error).min(scatter.0), end(error).max(scatter.1))
+    }
+
     /// Summarises the record in one sentence, or returns `None` if nothing was measured.
     pub fn sentence(&self) -> Option<String> {
         let of = |count: fn(&MeasuredWorkload) -> u32| self.workloads.iter().map(count).sum::<u32>();
@@ -64,7 +82,8 @@ impl TrackRecord {
         };
         Some(format!(
             "{lead}, work rate was predicted within 10 points of the truth for {right} of {all} settings (largest error \
-             {largest:.1} points); {end}."
+             {largest:.1} points); {end}. The interval of the work rate contains 95 % of all these errors; other intervals contain \
+             only the scatter of the trials."
         ))
     }
 }
