@@ -310,7 +310,10 @@ fn damaged_data_is_an_error_and_never_wrong_bytes() {
             let read = file.read_at(block as u64 * 16384, &mut back);
             if mirrored {
                 read.unwrap();
-                assert!(back == content[block * 16384..][..16384], "the other side of the mirror has the data");
+                assert!(
+                    back == content[block * 16384..][..16384],
+                    "the other side of the mirror has the data"
+                );
             } else {
                 let error = read.unwrap_err();
                 assert_eq!(error.errno(), Some(5), "{error}");

@@ -311,7 +311,9 @@ impl Inference<'_> {
                 let (others, sleep_ns) = self.clients_part(asleep);
                 Think { cpu_ns: cpu + others, sleep_ns, ..Think::default() }
             }
-            Gap::OTHER | Gap::SIBLING | Gap::TIMER => Think { cpu_ns: cpu, sleep_ns: asleep, ..Think::default() },
+            Gap::OTHER | Gap::SIBLING | Gap::TIMER => {
+                Think { cpu_ns: cpu, sleep_ns: asleep, ..Think::default() }
+            }
             waker => self.woken(event, &gap, waker, previous).unwrap_or(Think {
                 cpu_ns: cpu,
                 sleep_ns: asleep,

@@ -54,7 +54,8 @@ impl RateChange {
 
 /// Returns the error that 95 % of the predictions did not exceed.
 fn rate_error(all: &[Entry]) -> f64 {
-    let mut errors: Vec<f64> = all.iter().flat_map(|entry| entry.changes.iter().map(RateChange::error)).collect();
+    let mut errors: Vec<f64> =
+        all.iter().flat_map(|entry| entry.changes.iter().map(RateChange::error)).collect();
     errors.sort_by(f64::total_cmp);
     let rank = (COVERED * (errors.len() + 1) as f64).ceil() as usize;
     errors.get(rank.min(errors.len()).saturating_sub(1)).copied().unwrap_or(0.0)

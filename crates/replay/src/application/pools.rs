@@ -47,11 +47,7 @@ struct Thread {
 }
 
 /// Returns the pools by process id. `longest_fault`: see [`longest_fault`](super::usage::longest_fault).
-pub(super) fn pools(
-    events: &[Event],
-    foreground: &HashSet<u32>,
-    longest_fault: u64,
-) -> HashMap<u32, Pool> {
+pub(super) fn pools(events: &[Event], foreground: &HashSet<u32>, longest_fault: u64) -> HashMap<u32, Pool> {
     let mut processes: HashMap<u32, Process> = HashMap::new();
     for event in events.iter().filter(|event| foreground.contains(&event.tid)) {
         let process = processes.entry(event.pid).or_default();
