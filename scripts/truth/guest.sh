@@ -6,7 +6,8 @@
 #                         [--factor 3.5] [--latency 80] [--arc 128] [--dirty 256] [--replay-options '…'] [--out DIR] [--settings FILE]
 #                         [--only measure|record|predict|compare]
 #
-#   --workload        a file scripts/vm/truth_NAME.sh: mariadb, sqlite, postgresql, openldap
+#   --workload        a file scripts/vm/truth_NAME.sh: mariadb, mariadb_fsync, sqlite, sqlite_rollback, postgresql, postgresql_scan,
+#                     openldap, etcd
 #   --rounds, --seconds, --warm  runs of each setting, the length of the measured window, and of the load before it
 #   --record          seconds that are recorded for the predictions
 #   --flush-method    MariaDB's innodb_flush_method (its default is O_DIRECT)

@@ -13,6 +13,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("postgresql", "postgresql"),
     ("sqlite", "sqlite"),
     ("lmdb", "openldap"),
+    ("etcd", "etcd"),
     ("openldap-bdb", "openldap"),
 ];
 

@@ -53,7 +53,7 @@ fn the_summary_of_a_change_has_the_effect_and_the_command_on_a_dozen_lines() {
         "goal balanced: ",
         "\n  today  data: 128K lz4; wal: 128K lz4 ",
         "\n  plan   data: 16K zstd-3 ",
-        "95 %, scatter of trials",
+        "95 % ",
         "zfs create -o recordsize=16K -o compression=zstd-3 POOL/data\n",
         "Existing files keep their record size",
         "(-v shows all)",

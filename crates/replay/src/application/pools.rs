@@ -11,8 +11,6 @@ use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Gap};
 
-use super::usage::is_fault;
-
 /// The clients are at least as many as the threads that are busy at once, except for this share of the time.
 const RARE: f64 = 0.01;
 
@@ -63,7 +61,7 @@ pub(super) fn pools(events: &[Event], foreground: &HashSet<u32>, longest_fault: 
                 _ => {}
             }
         }
-        thread.faulted = is_fault(event);
+        thread.faulted = event.is_page_fault() && event.is_read();
         thread.last = thread.last.max(event.t_ns + event.dur_ns);
     }
     processes.into_iter().filter_map(|(pid, process)| Some((pid, process.pool()?))).collect()
