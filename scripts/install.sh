@@ -54,10 +54,11 @@ LAB_PACKAGES=(
     python3
     fio victoria-metrics # timeseries
     slapd default-jre-headless maven # ldap-import
+    etcd-server # truth.sh --guest
     default-jdk-headless # kv-engines, orientdb-import: Maven needs the compiler, and brings only what runs
 )
 # Packages among these that start a service: the script prevents the start and disables the service.
-LAB_SERVICES=(victoria-metrics slapd)
+LAB_SERVICES=(victoria-metrics slapd etcd-server)
 
 # Packages from the OpenZFS source: zdb, which tests and benches compare with.
 ZFS_PACKAGES=()
@@ -321,7 +322,7 @@ remove_policy() { as_root rm -f "$POLICY"; }
 # install_without_services PACKAGE...: installs packages without starting their daemons, by a policy-rc.d. An existing policy is
 # the user's and stays, unless a killed run of this script left it.
 install_without_services() {
-    local mark="written by Poolwright's scripts/install.sh" service
+    local mark="written by Poolwright's scripts/install.sh" service units
     if [ ! -e "$POLICY" ] || grep -qF "$mark" "$POLICY"; then
         UNDO+=(remove_policy)
         printf '#!/bin/sh\n# %s, which removes it again\nexit 101\n' "$mark" | as_root tee "$POLICY" >/dev/null
@@ -329,8 +330,10 @@ install_without_services() {
     fi
     apt_install "$@"
     ! is_to_undo remove_policy || undo_now remove_policy
-    for service in "$@"; do
-        ! command -v systemctl >/dev/null 2>&1 || as_root systemctl disable --quiet "$service" || true
+    ! command -v systemctl >/dev/null 2>&1 || for service in "$@"; do
+        mapfile -t units < <(dpkg -L "$service" | sed -n 's|.*/systemd/system/\([^/@]*\.service\)$|\1|p')
+        # A package with a script in /etc/init.d only has a unit of its own name.
+        as_root systemctl disable --quiet "${units[@]:-$service}" || true
     done
 }
 

@@ -95,16 +95,12 @@ class Clients(truth_loads.ProcessClients):
     def connect(self, number):
         draw = self.spec.random(f"client {number}")
         keys = max(1000, round(KEYS * self.spec.get("size", 1.0)))
-        connection = Connection(self.spec)
+        with contextlib.closing(Connection(self.spec)) as connection:
+            def transact():
+                key = int(draw.random() ** 2 * keys)
+                if draw.random() < 0.25:
+                    connection.ask("range", {"key": _encoded(f"/registry/{key:08d}")})
+                else:
+                    connection.ask("put", put(key, draw))
 
-        def transact():
-            key = int(draw.random() ** 2 * keys)
-            if draw.random() < 0.25:
-                connection.ask("range", {"key": _encoded(f"/registry/{key:08d}")})
-            else:
-                connection.ask("put", put(key, draw))
-
-        try:
             yield transact
-        finally:
-            connection.close()

@@ -75,19 +75,15 @@ class Clients(truth_loads.ProcessClients):
     def connect(self, number):
         draw = self.spec.random(f"client {number}")
         entries = max(500, round(ENTRIES * self.spec.get("size", 1.0)))
-        connection = Connection(self.spec.scratch / "ldapi")
+        with contextlib.closing(Connection(self.spec.scratch / "ldapi")) as connection:
+            def transact():
+                dn = f"uid=u{int(draw.random() ** 2 * entries):09d},{ldap_data.PEOPLE}"
+                if draw.random() < 0.25:
+                    connection.look(dn)
+                else:
+                    connection.modify(dn, "description", f"changed {draw.getrandbits(64):016x} by client {number}")
 
-        def transact():
-            dn = f"uid=u{int(draw.random() ** 2 * entries):09d},{ldap_data.PEOPLE}"
-            if draw.random() < 0.25:
-                connection.look(dn)
-            else:
-                connection.modify(dn, "description", f"changed {draw.getrandbits(64):016x} by client {number}")
-
-        try:
             yield transact
-        finally:
-            connection.close()
 
 
 # ---- the required part of LDAP (RFC 4511) ----

@@ -26,7 +26,7 @@ pub struct MeasuredWorkload {
     pub workload: String,
     /// Title for readers.
     pub title: String,
-    /// `mariadb`, `postgresql`, `sqlite` or `openldap`.
+    /// `mariadb`, `postgresql`, `sqlite`, `openldap` or `etcd`.
     pub system: String,
     /// Number of settings whose change of the work rate was predicted and measured.
     pub settings: u32,
