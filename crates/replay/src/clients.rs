@@ -12,6 +12,14 @@ use crate::application::Application;
 /// The pool of each lane; `None` for a lane whose thread is not part of one.
 pub(crate) struct Clients(Vec<Option<Arc<Mutex<Pool>>>>);
 
+/// A lane's wait for a request. The lane checks `is_given` while it holds the event's lock, and must not take the pool's lock then,
+/// because the pool notifies the event while it holds its own.
+#[derive(Default)]
+struct Ready {
+    is_given: AtomicBool,
+    given: Event,
+}
+
 #[derive(Default)]
 struct Pool {
     /// The number of clients with a request that no lane serves. Negative while more lanes serve requests than there are clients, because
@@ -19,16 +27,17 @@ struct Pool {
     free: i64,
     serving: HashSet<usize>,
     /// Lanes that are ready for a request, by its recorded time in nanoseconds.
-    ready: BTreeMap<(u64, usize), Arc<Event>>,
+    ready: BTreeMap<(u64, usize), Arc<Ready>>,
     /// The number of lanes that wait for a step of a lane.
     wanted: HashMap<usize, u32>,
 }
 
 impl Pool {
-    fn take(&mut self, lane: usize, ready: &Event) {
+    fn take(&mut self, lane: usize, ready: &Ready) {
         self.free -= 1;
         self.serving.insert(lane);
-        ready.notify();
+        ready.is_given.store(true, Ordering::SeqCst);
+        ready.given.notify();
     }
 
     /// Gives requests to the lanes whose requests were the earliest in the recording.
@@ -74,7 +83,7 @@ impl Clients {
     /// set; checks it every `longest`.
     pub fn next_request(&self, lane: usize, t_ns: u64, longest: Duration, stop: &AtomicBool) {
         let Some(mut pool) = self.pool(lane) else { return };
-        let ready = Arc::new(Event::default());
+        let ready = Arc::new(Ready::default());
         pool.ready.insert((t_ns, lane), Arc::clone(&ready));
         pool.give_up(lane);
         pool.hand_out();
@@ -82,9 +91,9 @@ impl Clients {
             pool.hand_to(lane);
         }
         drop(pool);
-        let has_one = || self.pool(lane).is_none_or(|pool| pool.serving.contains(&lane));
+        let has_one = || ready.is_given.load(Ordering::SeqCst);
         while !has_one() && !stop.load(Ordering::Relaxed) {
-            ready.wait(longest, has_one);
+            ready.given.wait(longest, has_one);
         }
     }
 
