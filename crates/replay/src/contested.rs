@@ -19,12 +19,23 @@ const TRIES: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contested {
     /// The locked ranges, by file.
-    ranges: HashMap<u32, Vec<LockRange>>,
+    ranges: HashMap<u32, Vec<Range>>,
+    /// The indices of events that locked or released a range in attempts that failed, and that the replay leaves out.
+    abandoned: HashSet<usize>,
     /// How long a thread sleeps after its first failed attempt, its second and so on: medians of the recording, in
     /// nanoseconds.
     intervals_ns: Vec<u64>,
     /// The time after which a thread continues without the lock.
     pub longest: Duration,
+}
+
+/// A range for which threads waited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Range {
+    /// The range, as an exclusive lock.
+    of: LockRange,
+    /// Whether a process releases its other locks before it waits for this one.
+    yields: bool,
 }
 
 impl Contested {
@@ -33,14 +44,31 @@ impl Contested {
         self.ranges.is_empty()
     }
 
-    /// Returns the step that replays the event: taking a lock, releasing one, or releasing all locks of a file when it
+    fn overlapping<'a>(
+        &'a self,
+        file: u32,
+        range: &'a LockRange,
+    ) -> impl Iterator<Item = (usize, &'a Range)> {
+        let ranges = self.ranges.get(&file).into_iter().flatten().enumerate();
+        ranges.filter(|(_, contested)| contested.of.overlaps(range))
+    }
+
+    /// Whether a process releases its other locks before it waits for a range.
+    pub(crate) fn is_yielding(&self, file: u32, range: &LockRange) -> bool {
+        self.overlapping(file, range).any(|(_, contested)| contested.yields)
+    }
+
+    /// Returns the step that replays the event `index`: taking a lock, releasing one, or releasing all locks of a file when it
     /// is closed.
-    pub(crate) fn step(&self, event: &Event) -> Option<Event> {
-        let ranges = self.ranges.get(&event.file)?;
-        let is_contested = || ranges.iter().any(|range| range.overlaps(&LockRange::of(event)));
+    pub(crate) fn step(&self, index: usize, event: &Event) -> Option<Event> {
+        if !self.ranges.contains_key(&event.file) || self.abandoned.contains(&index) {
+            return None;
+        }
         match event.op {
             Op::Lock if event.flags.contains(Flags::FAILED) => None,
-            Op::Lock | Op::Unlock => is_contested().then_some(*event),
+            Op::Lock | Op::Unlock => {
+                self.overlapping(event.file, &LockRange::of(event)).next().map(|_| *event)
+            }
             // A process loses all its locks of a file when it closes any descriptor of the file (`fcntl(2)`).
             Op::Close => Some(Event { op: Op::Unlock, offset: 0, len: 0, ..*event }),
             _ => None,
@@ -54,10 +82,23 @@ impl Contested {
     }
 }
 
+/// A wait for a polled lock in the recording.
+pub(crate) struct Wait<'a> {
+    /// The index of the event that got the lock.
+    pub index: usize,
+    pub event: &'a Event,
+    /// The times of the failed attempts, in nanoseconds.
+    pub attempts: &'a [u64],
+    /// The number of attempts after which the thread got another lock before, and then failed again.
+    pub counted: usize,
+    /// Whether the process held no lock while it slept, although it had some when the attempt failed.
+    pub yields: bool,
+}
+
 /// Collects the waits for polled locks in a recording.
 #[derive(Default)]
 pub(crate) struct Polls {
-    ranges: HashMap<u32, Vec<LockRange>>,
+    contested: Contested,
     /// The indices of the events that got a lock after a wait.
     granted: HashSet<usize>,
     /// For each attempt, the times to the next attempt in nanoseconds.
@@ -66,56 +107,79 @@ pub(crate) struct Polls {
 }
 
 impl Polls {
-    /// Records that the event `index` got a lock after failed attempts at the times `tries`.
-    pub fn add(&mut self, index: usize, event: &Event, tries: &[u64]) {
-        let range = LockRange { shared: false, ..LockRange::of(event) };
-        let ranges = self.ranges.entry(event.file).or_default();
-        if !ranges.contains(&range) {
-            ranges.push(range);
+    pub fn add(&mut self, wait: &Wait<'_>) {
+        let Wait { index, event, attempts, counted, yields } = *wait;
+        let of = LockRange { shared: false, ..LockRange::of(event) };
+        let ranges = self.contested.ranges.entry(event.file).or_default();
+        match ranges.iter_mut().find(|range| range.of == of) {
+            Some(known) => known.yields |= yields,
+            None => ranges.push(Range { of, yields }),
         }
         self.granted.insert(index);
-        let next = tries.iter().skip(1).copied().chain([event.t_ns]);
-        for (n, (from, to)) in tries.iter().zip(next).take(TRIES).enumerate() {
+        let next = attempts.iter().skip(1).copied().chain([event.t_ns]);
+        for (n, (from, to)) in attempts.iter().zip(next).enumerate().take(TRIES) {
             if self.intervals.len() == n {
                 self.intervals.push(Vec::new());
             }
-            self.intervals[n].push(to.saturating_sub(*from));
+            if n >= counted {
+                self.intervals[n].push(to.saturating_sub(*from));
+            }
         }
-        let since = tries.first().copied().unwrap_or(event.t_ns);
+        let since = attempts.first().copied().unwrap_or(event.t_ns);
         self.longest_ns = self.longest_ns.max(event.t_ns.saturating_sub(since));
     }
 
-    /// Returns the locks that the replay may take in another order than the recorded one. There are none if a process
-    /// held one of them while it waited for another.
+    /// Records that the event `index` locked or released a range in an attempt that failed.
+    pub fn abandon(&mut self, index: usize) {
+        self.contested.abandoned.insert(index);
+    }
+
+    /// Returns the locks that the replay may take in another order than the recorded one. There are none if processes that wait for
+    /// them could wait for each other.
     pub fn contested(self, events: &[Event]) -> Contested {
         let median = |mut of: Vec<u64>| {
             let middle = of.len() / 2;
             *of.select_nth_unstable(middle).1
         };
-        let longest = (Duration::from_nanos(self.longest_ns) * LONGEST).max(LEAST_LONGEST);
         let contested = Contested {
             intervals_ns: self.intervals.into_iter().map(median).collect(),
-            ranges: self.ranges,
-            longest,
+            longest: (Duration::from_nanos(self.longest_ns) * LONGEST).max(LEAST_LONGEST),
+            ..self.contested
         };
-        if is_nested(&contested, &self.granted, events) { Contested::default() } else { contested }
+        if may_deadlock(&contested, &self.granted, events) { Contested::default() } else { contested }
     }
 }
 
-/// Whether a process held a contested lock while it waited for another one.
-fn is_nested(contested: &Contested, granted: &HashSet<usize>, events: &[Event]) -> bool {
+/// A contested range: its file and its index in the file's ranges.
+type Place = (u32, usize);
+
+/// Whether processes that each hold a contested range and wait for another one could wait for each other. A process that wants more of
+/// a range that it holds already does not count.
+fn may_deadlock(contested: &Contested, granted: &HashSet<usize>, events: &[Event]) -> bool {
     let mut held: HashMap<u32, Vec<(u32, LockRange)>> = HashMap::new();
+    // By held range, the ranges for which its owner waited.
+    let mut awaited: HashMap<Place, HashSet<Place>> = HashMap::new();
     for (index, event) in events.iter().enumerate() {
-        let Some(step) = contested.step(event) else { continue };
+        let Some(step) = contested.step(index, event) else { continue };
         let (range, held) = (LockRange::of(&step), held.entry(step.pid).or_default());
         // A process's new lock replaces its lock of the same range.
         held.retain(|(file, other)| *file != step.file || !other.overlaps(&range));
         if step.op == Op::Lock {
-            if granted.contains(&index) && !held.is_empty() {
-                return true;
+            let places = |file, range| contested.overlapping(file, range).map(move |(n, _)| (file, n));
+            if granted.contains(&index) && !contested.is_yielding(step.file, &range) {
+                for place in held.iter().flat_map(|(file, other)| places(*file, other)) {
+                    awaited.entry(place).or_default().extend(places(step.file, &range));
+                }
             }
             held.push((step.file, range));
         }
     }
-    false
+    // Removes ranges whose owners wait for no range that is left.
+    while let Some(place) = awaited.iter().find_map(|(place, others)| {
+        let waits = others.iter().any(|other| awaited.contains_key(other));
+        (!waits).then_some(*place)
+    }) {
+        awaited.remove(&place);
+    }
+    !awaited.is_empty()
 }

@@ -340,6 +340,9 @@ impl Run<'_> {
                 }
             } else {
                 self.storage_step(step, buf, &mut result)?;
+                if let Some(pacer) = self.pacer.as_ref().filter(|_| step.op != Op::Read) {
+                    pacer.end_wait(lane);
+                }
             }
             self.progress[lane].finish(i as u32 + 1);
             if let Some(pacer) = &self.pacer {

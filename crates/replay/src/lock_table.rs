@@ -16,22 +16,29 @@ struct Held {
 }
 
 impl LockTable {
-    /// Takes a lock unless another process holds a conflicting one. Returns whether it was taken. A process's new lock
-    /// replaces its locks in the same range.
-    pub fn try_lock(&self, process: u32, file: u32, range: LockRange) -> bool {
+    /// Takes locks, each of a file's range, unless another process holds a conflicting one. Returns whether they were taken: all or
+    /// none. A process's new lock replaces its locks in the same range.
+    pub fn try_lock(&self, process: u32, wanted: &[(u32, LockRange)]) -> bool {
         let mut files = self.0.lock().expect("lock is not poisoned");
-        let held = files.entry(file).or_default();
-        if held.iter().any(|other| other.process != process && other.range.conflicts(&range)) {
+        let is_held = |(file, range): &(u32, LockRange)| {
+            let held = files.get(file).into_iter().flatten();
+            held.into_iter().any(|other| other.process != process && other.range.conflicts(range))
+        };
+        if wanted.iter().any(is_held) {
             return false;
         }
-        take(held, process, range);
+        for (file, range) in wanted {
+            take(files.entry(*file).or_default(), process, *range);
+        }
         true
     }
 
-    /// Takes a lock even if it conflicts with another process's lock.
-    pub fn force(&self, process: u32, file: u32, range: LockRange) {
+    /// Takes locks even if they conflict with another process's locks.
+    pub fn force(&self, process: u32, wanted: &[(u32, LockRange)]) {
         let mut files = self.0.lock().expect("lock is not poisoned");
-        take(files.entry(file).or_default(), process, range);
+        for (file, range) in wanted {
+            take(files.entry(*file).or_default(), process, *range);
+        }
     }
 
     /// Releases the locks of a process that overlap a range.
@@ -48,12 +55,14 @@ impl LockTable {
         files.values().flatten().any(|held| held.process == process)
     }
 
-    /// Releases all locks of a process.
-    pub fn unlock_all(&self, process: u32) {
+    /// Releases all locks of a process, and returns them.
+    pub fn unlock_all(&self, process: u32) -> Vec<(u32, LockRange)> {
         let mut files = self.0.lock().expect("lock is not poisoned");
-        for held in files.values_mut() {
-            held.retain(|other| other.process != process);
-        }
+        let release = |(file, held): (&u32, &mut Vec<Held>)| {
+            let released = held.extract_if(.., |other| other.process == process);
+            released.map(|other| (*file, other.range)).collect::<Vec<_>>()
+        };
+        files.iter_mut().flat_map(release).collect()
     }
 }
 
@@ -73,23 +82,35 @@ mod tests {
     #[test]
     fn a_lock_excludes_those_of_other_processes_that_conflict() {
         let table = LockTable::default();
-        assert!(table.try_lock(1, 0, range(120, 1, false)));
-        assert!(table.try_lock(1, 0, range(120, 1, false)), "another thread of the process");
-        assert!(!table.try_lock(2, 0, range(100, 0, true)), "to the end of the file");
-        assert!(table.try_lock(2, 0, range(121, 4, false)), "beside it");
-        assert!(table.try_lock(2, 1, range(120, 1, false)), "of another file");
+        let try_lock = |process, file, range| table.try_lock(process, &[(file, range)]);
+        assert!(try_lock(1, 0, range(120, 1, false)));
+        assert!(try_lock(1, 0, range(120, 1, false)), "another thread of the process");
+        assert!(!try_lock(2, 0, range(100, 0, true)), "to the end of the file");
+        assert!(try_lock(2, 0, range(121, 4, false)), "beside it");
+        assert!(try_lock(2, 1, range(120, 1, false)), "of another file");
         table.unlock(1, 0, range(0, 0, false));
-        assert!(table.try_lock(2, 0, range(120, 1, true)));
-        assert!(table.try_lock(3, 0, range(120, 1, true)), "readers share");
-        assert!(!table.try_lock(2, 0, range(120, 1, false)), "but none can take a write lock");
+        assert!(try_lock(2, 0, range(120, 1, true)));
+        assert!(try_lock(3, 0, range(120, 1, true)), "readers share");
+        assert!(!try_lock(2, 0, range(120, 1, false)), "but none can take a write lock");
         table.unlock(3, 0, range(120, 1, false));
-        assert!(table.try_lock(2, 0, range(120, 1, false)));
-        assert!(!table.try_lock(3, 0, range(120, 1, true)));
-        table.force(3, 0, range(120, 1, true));
-        assert!(!table.try_lock(2, 0, range(120, 1, false)));
+        assert!(try_lock(2, 0, range(120, 1, false)));
+        assert!(!try_lock(3, 0, range(120, 1, true)));
+        table.force(3, &[(0, range(120, 1, true))]);
+        assert!(!try_lock(2, 0, range(120, 1, false)));
         assert!(table.holds(3));
-        table.unlock_all(3);
+        assert_eq!(table.unlock_all(3), [(0, range(120, 1, true))]);
         assert!(!table.holds(3));
-        assert!(table.try_lock(2, 0, range(120, 1, false)));
+        assert!(try_lock(2, 0, range(120, 1, false)));
+    }
+
+    #[test]
+    fn locks_are_taken_together_or_not_at_all() {
+        let table = LockTable::default();
+        assert!(table.try_lock(1, &[(0, range(120, 1, false))]));
+        let both = [(1, range(0, 1, false)), (0, range(120, 1, true))];
+        assert!(!table.try_lock(2, &both));
+        assert!(!table.holds(2));
+        table.unlock_all(1);
+        assert!(table.try_lock(2, &both));
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Pacer<'a> {
     /// CPU time used to imitate the application and other processes, in nanoseconds.
     burned_ns: AtomicU64,
     locks: LockTable,
+    /// How many attempts to lock each lane has failed since it last got what it wanted.
+    refused: Vec<AtomicU32>,
     syncs: Syncs,
     pub clients: Clients,
 }
@@ -129,6 +131,7 @@ impl<'a> Pacer<'a> {
             call_ns,
             burned_ns: AtomicU64::new(0),
             locks: LockTable::default(),
+            refused: application.foreground.iter().map(|_| AtomicU32::new(0)).collect(),
             syncs: Syncs::default(),
             clients: Clients::new(application),
         }
@@ -148,25 +151,37 @@ impl<'a> Pacer<'a> {
         &self.application.thinks[lane][step]
     }
 
-    /// Takes a file lock for the lane's process; polls it while another process holds it. A thread that has waited for
-    /// longer than [`Contested::longest`](crate::application::Contested::longest) takes the lock by force.
+    /// Takes a file lock for the lane's process; polls it while another process holds it. If the application gives up its other locks
+    /// before it waits for this one, the process does so too, and then takes them again together with this one. A thread that has
+    /// waited for longer than [`Contested::longest`](crate::application::Contested::longest) takes the locks by force.
     pub fn lock(&self, lane: usize, file: u32, range: LockRange, stop: &AtomicBool) {
         let (process, contested) = (self.application.processes[lane], &self.application.contested);
         let began = Time::now();
-        for n in 0.. {
-            if self.locks.try_lock(process, file, range) || stop.load(Ordering::Relaxed) {
-                return;
-            }
+        let mut wanted = vec![(file, range)];
+        while !self.locks.try_lock(process, &wanted) && !stop.load(Ordering::Relaxed) {
             if began.elapsed() > contested.longest {
-                return self.locks.force(process, file, range);
+                return self.locks.force(process, &wanted);
             }
-            sleep(contested.interval(n), stop);
+            if contested.is_yielding(file, &range) {
+                wanted.splice(0..0, self.locks.unlock_all(process));
+            }
+            let n = self.refused[lane].fetch_add(1, Ordering::Relaxed);
+            sleep(contested.interval(n as usize), stop);
         }
     }
 
     /// Releases the file locks of the lane's process in a range.
     pub fn unlock(&self, lane: usize, file: u32, range: LockRange) {
-        self.locks.unlock(self.application.processes[lane], file, range);
+        let process = self.application.processes[lane];
+        self.locks.unlock(process, file, range);
+        if !self.locks.holds(process) {
+            self.end_wait(lane);
+        }
+    }
+
+    /// Records that the lane has got the locks that it wanted: its next wait begins with the first interval.
+    pub fn end_wait(&self, lane: usize) {
+        self.refused[lane].store(0, Ordering::Relaxed);
     }
 
     /// Waits until a client has a request for the lane's step, if the step begins one.
@@ -403,7 +418,10 @@ pub(crate) fn sleep_until(time: Time, stop: &AtomicBool) {
 
 #[cfg(test)]
 mod tests {
+    use poolwright_trace::{Event as Recorded, Flags, Op};
+
     use super::*;
+    use crate::contested::{Polls, Wait};
 
     #[test]
     fn burning_uses_the_cpu_time_asked_for() {
@@ -447,6 +465,29 @@ mod tests {
         // A lane that has finished releases the locks of its process.
         pacer.end(1, 0);
         pacer.lock(0, 7, RANGE, &stop);
+    }
+
+    #[test]
+    fn a_process_that_waits_for_a_yielding_lock_holds_no_other() {
+        let mut application = contenders(Duration::from_secs(60));
+        let LockRange { offset, len, .. } = RANGE;
+        let (op, flags) = (Op::Lock, Flags::default());
+        let event =
+            Recorded { t_ns: 0, dur_ns: 0, op, file: 7, offset, len, pid: 2, tid: 2, flags, gap: None };
+        let mut polls = Polls::default();
+        polls.add(&Wait { index: 0, event: &event, attempts: &[1_000_000], counted: 0, yields: true });
+        application.contested = polls.contested(&[]);
+        let pacer = Pacer::new(&application, 0.0, 0, None);
+        let (stop, readers) = (AtomicBool::new(false), LockRange { offset: 420, ..RANGE });
+        pacer.lock(0, 7, RANGE, &stop);
+        pacer.lock(1, 7, LockRange { shared: true, ..readers }, &stop);
+        std::thread::scope(|scope| {
+            scope.spawn(|| pacer.lock(1, 7, RANGE, &stop));
+            pacer.lock(0, 7, readers, &stop);
+            pacer.unlock(0, 7, LockRange { offset: 0, len: 0, shared: false });
+        });
+        pacer.unlock(1, 7, RANGE);
+        assert!(pacer.locks.holds(2), "it has its other lock again");
     }
 
     /// Finishes the steps of the lanes in this order, and ends a lane after its last step.

@@ -8,14 +8,15 @@
 //! A thread that waits for a lock inside the call (`F_SETLKW`) is woken there, so no gap contains that wakeup either.
 //!
 //! Which thread gets a polled lock next depends on the speed of the storage. Therefore, the replay takes and polls such
-//! locks itself ([`Contested`]). If a process waits for one polled lock while it holds another, the replay keeps the
-//! recorded order, because another order could deadlock.
+//! locks itself ([`Contested`]). If processes that hold one polled lock and wait for another could wait for each other, the replay
+//! keeps the recorded order. They cannot if a process releases its locks before it waits, as SQLite does for the lock that a
+//! writer needs; such failed attempts are left out, and the replay releases the locks and takes them again together.
 
 use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Flags, Gap, Op};
 
-use crate::contested::{Contested, Polls};
+use crate::contested::{Contested, Polls, Wait};
 use crate::lock_range::LockRange;
 
 /// A lock call that takes longer than this has waited, in nanoseconds.
@@ -65,15 +66,32 @@ pub(super) struct Call {
 struct Wanted {
     file: u32,
     range: LockRange,
-    since: u64,
     /// The time of the last failed attempt, in nanoseconds.
     refused: u64,
-    /// The times of the failed attempts that were followed by a sleep and another attempt.
-    tries: Vec<u64>,
     /// Whether the thread has not slept since its last failed attempt.
     tried: bool,
-    /// The indices of the events before which the thread slept, since the first failed attempt.
+}
+
+/// A thread's wait for what it wants to do: attempts, each with a sleep after it, until one does not fail.
+#[derive(Default)]
+struct Waiting {
+    wanted: Vec<Wanted>,
+    /// The times of the failed attempts, in nanoseconds. They may have failed on different locks.
+    attempts: Vec<u64>,
+    /// The number of attempts whose intervals were counted when the thread got a lock.
+    counted: usize,
+    /// Whether the thread has failed to take a lock since it last slept.
+    tried: bool,
+    /// The indices of the events before which the thread slept.
     sleeps: Vec<usize>,
+    /// The indices of the thread's lock operations since its process last held no lock. Those before the last sleep that the process
+    /// held no lock in were in vain.
+    locking: Vec<usize>,
+    /// The number of `locking` before the last sleep.
+    vain: usize,
+    /// Whether the process held a lock when an attempt failed, and none when the thread then slept.
+    yields: bool,
+    held_one: bool,
 }
 
 /// The release of a lock.
@@ -92,6 +110,11 @@ struct Files {
 }
 
 impl Files {
+    /// Whether a process holds a lock.
+    fn holds(&self, pid: u32) -> bool {
+        self.held.iter().any(|((_, owner), held)| *owner == pid && !held.is_empty())
+    }
+
     fn lock(&mut self, event: &Event) {
         let range = LockRange::of(event);
         let held = self.held.entry((event.file, event.pid)).or_default();
@@ -131,40 +154,42 @@ pub(super) fn waits(events: &[Event]) -> Waits {
     let mut waits = Waits::default();
     let mut polls = Polls::default();
     let mut files = Files::default();
-    // By thread: one attempt may fail on several locks, and the thread may continue without some of them.
-    let mut wanted: HashMap<u32, Vec<Wanted>> = HashMap::new();
+    let mut threads: HashMap<u32, Waiting> = HashMap::new();
     // The last event of each thread, if it is a call that waited for a lock.
     let mut called: HashMap<u32, usize> = HashMap::new();
     for (index, event) in events.iter().enumerate() {
         if let Some(call) = called.remove(&event.tid) {
             waits.add_call(index, call, &events[call], &files);
         }
-        let wanted = wanted.entry(event.tid).or_default();
+        let waiting = threads.entry(event.tid).or_default();
         if event.gap.is_some_and(slept) {
-            sleep(wanted, index);
+            waiting.sleep(index, files.holds(event.pid));
         }
         match event.op {
-            Op::Lock if event.flags.contains(Flags::FAILED) => refuse(wanted, event),
+            Op::Lock if event.flags.contains(Flags::FAILED) => waiting.refuse(event, files.holds(event.pid)),
             Op::Lock => {
-                for granted in wanted.extract_if(.., |w| w.is_for(event)) {
-                    if waits.grant(&files, event, &granted) {
-                        polls.add(index, event, &granted.tries);
-                    }
-                }
+                waiting.locking.push(index);
+                waiting.grant(index, event, &files, &mut waits, &mut polls);
                 if event.dur_ns > WAITED_NS {
                     called.insert(event.tid, index);
                 }
                 files.lock(event);
             }
-            Op::Unlock => files.unlock(index, event),
+            Op::Unlock => {
+                files.unlock(index, event);
+                waiting.locking.push(index);
+                if !files.holds(event.pid) && !waiting.tried {
+                    *waiting = Waiting::default();
+                }
+            }
             // A thread that polls may read what others have changed, but changes nothing.
             Op::Read | Op::Map | Op::Open | Op::Close => {}
-            _ => wanted.clear(),
+            _ => waiting.end(),
         }
     }
     waits.contested = polls.contested(events);
     let contested = &waits.contested;
-    waits.calls.retain(|_, call| contested.step(&events[call.lock]).is_none());
+    waits.calls.retain(|_, call| contested.step(call.lock, &events[call.lock]).is_none());
     waits
 }
 
@@ -172,34 +197,62 @@ fn slept(gap: Gap) -> bool {
     gap.waker == Gap::TIMER
 }
 
-/// Records that a thread slept before the event `index`. The thread does not wait for locks that it has not tried again
-/// since its last sleep.
-fn sleep(wanted: &mut Vec<Wanted>, index: usize) {
-    wanted.retain(|w| w.tried);
-    for one in wanted {
-        one.tried = false;
-        one.sleeps.push(index);
-    }
-}
-
-fn refuse(wanted: &mut Vec<Wanted>, event: &Event) {
-    let at = event.t_ns;
-    match wanted.iter_mut().find(|w| w.is_for(event)) {
-        Some(known) => {
-            if !known.tried {
-                known.tries.push(at);
-            }
-            (known.refused, known.tried) = (at, true);
+impl Waiting {
+    /// Records that the thread slept before the event `index`. The thread does not wait for locks that it has not tried again
+    /// since its last sleep, and for nothing if it has not tried any.
+    fn sleep(&mut self, index: usize, holds: bool) {
+        if !self.tried {
+            let locking = std::mem::take(&mut self.locking);
+            *self = Waiting { locking, ..Waiting::default() };
+            return;
         }
-        None => wanted.push(Wanted {
-            file: event.file,
-            range: LockRange::of(event),
-            since: at,
-            refused: at,
-            tries: vec![at],
-            tried: true,
-            sleeps: Vec::new(),
-        }),
+        self.wanted.retain(|wanted| wanted.tried);
+        for wanted in &mut self.wanted {
+            wanted.tried = false;
+        }
+        self.sleeps.push(index);
+        self.tried = false;
+        if !holds {
+            self.yields = self.held_one;
+            self.vain = self.locking.len();
+        }
+    }
+
+    fn refuse(&mut self, event: &Event, holds: bool) {
+        let at = event.t_ns;
+        if !self.tried {
+            self.attempts.push(at);
+            (self.tried, self.held_one) = (true, holds);
+        }
+        match self.wanted.iter_mut().find(|wanted| wanted.is_for(event)) {
+            Some(known) => (known.refused, known.tried) = (at, true),
+            None => self.wanted.push(Wanted {
+                file: event.file,
+                range: LockRange::of(event),
+                refused: at,
+                tried: true,
+            }),
+        }
+    }
+
+    /// Records that the event `index` took a lock. It ended a wait if an attempt to take it failed before the last sleep.
+    fn grant(&mut self, index: usize, event: &Event, files: &Files, waits: &mut Waits, polls: &mut Polls) {
+        let Some(at) = self.wanted.iter().position(|wanted| wanted.is_for(event)) else { return };
+        let wanted = self.wanted.swap_remove(at);
+        let Some(&since) = self.attempts.first() else { return };
+        if !waits.grant(files, event, &wanted, since, &self.sleeps) {
+            return;
+        }
+        let counted = std::mem::replace(&mut self.counted, self.attempts.len());
+        polls.add(&Wait { index, event, attempts: &self.attempts, counted, yields: self.yields });
+        for index in self.locking.drain(..std::mem::take(&mut self.vain)) {
+            polls.abandon(index);
+        }
+    }
+
+    /// Records that the thread did something else.
+    fn end(&mut self) {
+        *self = Waiting { locking: Vec::new(), ..Waiting::default() };
     }
 }
 
@@ -210,19 +263,17 @@ impl Wanted {
 }
 
 impl Waits {
-    /// Records that a thread got a lock after failed attempts. Returns whether the sleeps were a wait for it, which
+    /// Records that a thread got a lock after failed attempts since `since` and `sleeps`. Returns whether the sleeps were a wait for it, which
     /// requires that another process released the lock.
-    fn grant(&mut self, files: &Files, event: &Event, wanted: &Wanted) -> bool {
+    fn grant(&mut self, files: &Files, event: &Event, wanted: &Wanted, since: u64, sleeps: &[usize]) -> bool {
         let (Some((last, earlier)), Some(release)) =
-            (wanted.sleeps.split_last(), files.freed(event, wanted.refused))
+            (sleeps.split_last(), files.freed(event, wanted.refused))
         else {
             return false;
         };
         self.polls.extend(earlier.iter().map(|index| (*index, Poll::Refused)));
-        self.polls.insert(
-            *last,
-            Poll::Granted { release: release.index, at_ns: release.at, since_ns: wanted.since },
-        );
+        let granted = Poll::Granted { release: release.index, at_ns: release.at, since_ns: since };
+        self.polls.insert(*last, granted);
         self.releases.insert(release.index);
         true
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::lock_range::LockRange;
 
 fn lock(t: u64, pid: u32, op: Op, flags: Flags, gap: Option<Gap>) -> Event {
     Event { op, offset: 120, len: 1, pid, flags, ..event(t, 0, pid, gap) }
@@ -26,15 +27,66 @@ fn polled_lock() -> Vec<Event> {
     ]
 }
 
-/// What [`polled_lock`] has, 100 ms later, while process 1 holds another lock that it got in the same way: a replay that took such
-/// locks in another order could end in a deadlock.
+/// What [`polled_lock`] has, 100 ms later, while process 1 holds another lock that it got in the same way. Then process 2 waits for that
+/// lock while it holds the other one: a replay that took such locks in another order could end in a deadlock.
 fn nested_lock() -> Vec<Event> {
     let first = polled_lock().into_iter().map(|event| match event.op {
         Op::Lock | Op::Unlock => Event { offset: event.offset + 300, ..event },
         _ => event,
     });
     let second = polled_lock().into_iter().map(|event| Event { t_ns: event.t_ns + 100 * MS, ..event });
-    first.chain(second).collect()
+    let (free, slept) = (Flags::default(), gap(1, 0, 1, Gap::TIMER));
+    let other = |event: Event| Event { offset: event.offset + 300, ..event };
+    let third = [
+        lock(145, 1, Op::Unlock, free, None),
+        lock(150, 2, Op::Lock, free, gap(19, 0, 0, 0)),
+        other(lock(160, 2, Op::Lock, Flags::FAILED, gap(10, 0, 0, 0))),
+        other(lock(165, 1, Op::Unlock, free, None)),
+        other(lock(170, 2, Op::Lock, free, slept)),
+    ];
+    first.chain(second).chain(third).collect()
+}
+
+/// SQLite with a rollback journal: process 2 has the lock of writers, 120, and waits until process 1 gives up that of readers, 420, as
+/// it does before it waits for 120.
+fn writers_lock() -> Vec<Event> {
+    let (free, slept) = (Flags::default(), gap(1, 0, 1, Gap::TIMER));
+    let reader = |t, pid, op, flags, gap| Event { offset: 420, ..lock(t, pid, op, flags, gap) };
+    let all = |t, pid| Event { offset: 0, len: 0, ..lock(t, pid, Op::Unlock, free, None) };
+    vec![
+        event(0, 1, 2, None),
+        event(1, 1, 1, None),
+        reader(4, 2, Op::Lock, Flags::SHARED, None),
+        lock(5, 2, Op::Lock, free, None),
+        reader(9, 1, Op::Lock, Flags::SHARED, None),
+        lock(10, 1, Op::Lock, Flags::FAILED, None),
+        all(11, 1),
+        reader(19, 1, Op::Lock, Flags::SHARED, slept),
+        lock(20, 1, Op::Lock, Flags::FAILED, None),
+        reader(21, 2, Op::Lock, Flags::FAILED, None),
+        all(22, 1),
+        reader(25, 2, Op::Lock, free, slept),
+        event(26, 4, 2, None),
+        all(31, 2),
+        reader(40, 1, Op::Lock, Flags::SHARED, slept),
+        lock(41, 1, Op::Lock, free, None),
+        event(42, 1, 1, None),
+        all(44, 1),
+    ]
+}
+
+#[test]
+fn attempts_in_vain_are_left_out_if_the_process_gives_up_its_locks() {
+    let s = of(writers_lock(), Others::default());
+    let ops = |lane: usize| s.lanes[lane].iter().map(|step| step.op).collect::<Vec<_>>();
+    assert_eq!(ops(0), [Op::Write, Op::Lock, Op::Lock, Op::Lock, Op::Write, Op::Unlock]);
+    assert_eq!(ops(1), [Op::Write, Op::Lock, Op::Lock, Op::Write, Op::Unlock]);
+    let contested = &application(&s).contested;
+    let yields =
+        [120, 420].map(|offset| contested.is_yielding(0, &LockRange { offset, len: 1, shared: false }));
+    assert_eq!(yields, [true, false]);
+    // Process 1 was refused at 10 and 20 ms, and got the lock at 41; process 2 was refused at 21 ms, and got the lock at 25.
+    assert_eq!([0, 1].map(|n| contested.interval(n).as_millis()), [10, 21]);
 }
 
 #[test]
@@ -82,7 +134,7 @@ fn a_polled_lock_that_is_not_contested_is_waited_for() {
     assert_eq!(think.polled, Some(Polled { waited_ns: 21 * MS, late_ns: 9 * MS, held_ns: MS }));
     // From the other thread's last operation to its unlocking; the sleep before the refused try is dropped.
     assert_eq!((think.sleep_ns, think.cpu_before_ns + think.cpu_ns), (MS, 12 * MS));
-    assert_eq!((a.inferred.lock_waits, a.foreground.as_slice()), (2, &[true, true][..]));
+    assert_eq!((a.inferred.lock_waits, a.foreground.as_slice()), (3, &[true, true][..]));
     assert_eq!(think.polled.unwrap().late_after(Duration::from_millis(6)), 3 * MS);
     assert_eq!(think.polled.unwrap().late_after(Duration::from_secs(7)), 27 * MS / 2);
 }
