@@ -11,8 +11,8 @@ from pathlib import Path
 K, M, SECOND = 1024, 1 << 20, 10**9
 COLUMNS = [("t_ns", "int64"), ("dur_ns", "int64"), ("op", "string"), ("file", "uint32"), ("path", "string"), ("role", "string"),
            ("offset", "int64"), ("len", "int64"), ("pid", "uint32"), ("tid", "uint32"), ("flags", "uint16"), ("gap_cpu_ns", "int64"),
-           ("gap_ready_ns", "uint32"), ("gap_wake_ns", "uint32"), ("waker", "uint32")]
-GAP_COLUMNS = 4
+           ("gap_ready_ns", "uint32"), ("gap_wake_ns", "uint32"), ("waker", "uint32"), ("gap_served_ns", "uint32")]
+GAP_COLUMNS = 5
 # The datasets of each kind of database: mountpoint, recordsize, compression, logbias; and the ARC's limit.
 DATASETS = {
     "random8k": ([("/", 1 * M, "off", "latency"), ("/db", 128 * K, "lz4", "latency"), ("/db/other", 16 * K, "lz4", "latency")], 32 * M),
@@ -34,7 +34,8 @@ class Builder:
     def add(self, op, file, offset=0, length=0, tid=1, flags=0, dur=0, step=None):
         self.now += step if step is not None else 100 * 10**6
         self.events.append(dict(t_ns=self.now, dur_ns=dur, op=op, file=file, path=self.files[file]["path"], role=self.files[file]["role"],
-                                offset=offset, len=length, pid=7, tid=tid, flags=flags, gap_cpu_ns=-1, gap_ready_ns=0, gap_wake_ns=0, waker=0))
+                                offset=offset, len=length, pid=7, tid=tid, flags=flags, gap_cpu_ns=-1, gap_ready_ns=0, gap_wake_ns=0, waker=0,
+                                gap_served_ns=0))
 
 
 def random8k(rng):

@@ -80,6 +80,7 @@ static __always_inline void start_gap(struct call *call, struct task_struct *tas
 	call->gap.ready = at_most_u32(ready);
 	call->gap.wake = call->t_wake ? at_most_u32(call->t - call->t_wake) : 0;
 	call->gap.waker = call->t_wake ? call->waker : 0;
+	call->gap.served = at_most_u32(call->served);
 	call->gap.known = 1;
 }
 
@@ -90,6 +91,7 @@ static __always_inline void end_gap(struct call *call, struct task_struct *task)
 	call->idle_end = idle(task);
 	call->run_delay_end = run_delay(task);
 	call->t_wake = 0;
+	call->served = 0;
 }
 
 /*
@@ -120,6 +122,7 @@ static __always_inline void woken(struct task_struct *task)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct call *call, *waker;
+	u64 since;
 
 	/* Most wakeups are of kernel threads. */
 	if (task->flags & PF_KTHREAD || task == current || (config.by_pid && !followed(task->tgid)))
@@ -127,15 +130,16 @@ static __always_inline void woken(struct task_struct *task)
 	call = bpf_task_storage_get(&calls, task, 0, 0);
 	if (!call || !call->t_end)
 		return;
+	since = call->t_wake ? call->t_wake : call->t_end;
 	call->t_wake = bpf_ktime_get_ns();
 	call->waker = WAKER_OTHER;
+	waker = bpf_task_storage_get(&calls, current, 0, 0);
 	if (is_interrupted(BY_DEVICE))
 		call->waker = WAKER_TIMER;
-	if (is_interrupted(BY_DEVICE) || is_interrupted(BY_NETWORK))
-		return;
-	if (current->tgid == task->tgid)
-		call->waker = WAKER_SIBLING;
-	waker = bpf_task_storage_get(&calls, current, 0, 0);
-	if (waker && waker->t_end)
+	else if (!is_interrupted(BY_NETWORK) && waker && waker->t_end)
 		call->waker = current->pid;
+	else if (!is_interrupted(BY_NETWORK) && current->tgid == task->tgid)
+		call->waker = WAKER_SIBLING;
+	if (call->waker == WAKER_OTHER || call->waker == WAKER_SIBLING)
+		call->served += call->t_wake - since;
 }

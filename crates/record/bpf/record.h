@@ -43,14 +43,17 @@ enum flag {
 enum kind { KIND_IO = 1, KIND_FILE = 2, KIND_NAME = 3 };
 
 /*
- * What a thread did between its previous recorded operation and this one: `Gap` in crates/trace/src/event.rs.
+ * What a thread did between its previous recorded operation and this one: `Gap` in crates/trace/src/event.rs. `known`: whether the
+ * other fields are.
  */
 struct gap {
 	u64 cpu;
 	u32 ready;
 	u32 wake;
 	u32 waker;
+	u32 served;
 	u32 known;
+	u32 pad;
 };
 
 /* `gap.waker` if the waker was not a thread with recorded operations: another process or the network, an interrupt, a thread of the same process. */
@@ -200,6 +203,8 @@ struct call {
 	u64 run_delay_end;
 	/* The last wakeup since then, in nanoseconds; 0 if there was none. */
 	u64 t_wake;
+	/* The time before wakeups by WAKER_OTHER and WAKER_SIBLING since then, in nanoseconds. */
+	u64 served;
 	u32 waker;
 	u32 pad;
 	/* The file's size before the call, or after it for io_submit(); only for appends. */

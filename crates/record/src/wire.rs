@@ -11,7 +11,7 @@ const USER_PATH: usize = 4096;
 const NO_ROOT: u16 = 0xffff;
 
 /// The sizes of the records in bytes: without their names, of which only the used part is sent.
-const GAP: usize = 24;
+const GAP: usize = 32;
 const IO: usize = 48 + GAP;
 const PATH: usize = 12;
 const FILE: usize = 32 + PATH + 4;
@@ -145,9 +145,14 @@ fn io(b: &[u8]) -> Option<Io> {
 }
 
 fn gap(b: &[u8]) -> Option<Gap> {
-    let known = u32_at(b, 20) != 0;
-    let gap =
-        Gap { cpu_ns: u64_at(b, 0), ready_ns: u32_at(b, 8), wake_ns: u32_at(b, 12), waker: u32_at(b, 16) };
+    let known = u32_at(b, 24) != 0;
+    let gap = Gap {
+        cpu_ns: u64_at(b, 0),
+        ready_ns: u32_at(b, 8),
+        wake_ns: u32_at(b, 12),
+        waker: u32_at(b, 16),
+        served_ns: u32_at(b, 20),
+    };
     known.then_some(gap)
 }
 
@@ -303,7 +308,7 @@ mod tests {
         let mut b = vec![0u8; IO];
         (b[0], b[1]) = (1, 1);
         b[48..56].copy_from_slice(&(1u64 << 40).to_ne_bytes());
-        for (at, value) in [(56, 5u32), (60, 6), (64, Gap::OTHER)] {
+        for (at, value) in [(56, 5u32), (60, 6), (64, Gap::OTHER), (68, 7)] {
             b[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         }
         let gap = |b: &[u8]| match decode(b) {
@@ -311,8 +316,8 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(gap(&b), None);
-        b[68] = 1;
-        let expected = Gap { cpu_ns: 1 << 40, ready_ns: 5, wake_ns: 6, waker: Gap::OTHER };
+        b[72] = 1;
+        let expected = Gap { cpu_ns: 1 << 40, ready_ns: 5, wake_ns: 6, waker: Gap::OTHER, served_ns: 7 };
         assert_eq!(gap(&b), Some(expected));
     }
 

@@ -202,19 +202,20 @@ fn a_client_is_another_waker() {
     assert!(woken >= 20, "{woken} of 40 writes followed a wakeup");
 }
 
-/// A thread without files hands out work to a thread that writes.
+/// A thread without files hands out work to a thread that writes, which later sleeps before each write.
 const POOL: &str = "
 import os, threading, time
 work = threading.Semaphore(0)
 def serve():
     fd = os.open('f', os.O_RDWR | os.O_CREAT)
-    for i in range(40):
+    for i in range(80):
         work.acquire()
+        if i >= 40: time.sleep(0.002)
         os.pwrite(fd, b'x', i)
 server = threading.Thread(target=serve)
 server.start()
-for i in range(40):
-    time.sleep(0.003)
+for i in range(80):
+    time.sleep(0.006)
     work.release()
 server.join()
 ";
@@ -226,9 +227,17 @@ fn a_thread_of_the_same_process_is_a_sibling() {
     }
     let (_, trace, _) = record(python(POOL));
     let gaps = gaps(&trace, "db/f");
-    assert_eq!(gaps.len(), 40);
-    let woken = gaps.iter().filter(|(_, gap, _)| gap.waker == Gap::SIBLING).count();
+    assert_eq!(gaps.len(), 80);
+    let (at_once, later) = gaps.split_at(40);
+    let woken = at_once.iter().filter(|(_, gap, _)| gap.waker == Gap::SIBLING).count();
     assert!(woken >= 20, "{woken} of 40 writes followed a wakeup: {gaps:?}");
+    // A timer ended the last sleep; before it, the thread had waited for work.
+    let is_served = |gap: &Gap, length| {
+        let after_work = length - u64::from(gap.served_ns);
+        gap.waker == Gap::TIMER && gap.served_ns > 0 && after_work >= 2_000_000 && gap.idle_ns(length) > 0
+    };
+    let served = later.iter().filter(|(_, gap, length)| is_served(gap, *length)).count();
+    assert!(served >= 20, "{served} of 40 writes followed a wait for work and a sleep: {gaps:?}");
 }
 
 #[test]

@@ -22,7 +22,9 @@ use poolwright_trace::{Event, Gap, Op, Trace};
 use self::lifetime::Lifetimes;
 use self::locks::{Poll, Waits};
 use self::pools::{Pool, pools};
-use self::usage::{Shares, foreground_of, is_asynchronous, is_fault, longest_fault, shares, usage};
+use self::usage::{
+    Shares, foreground_of, is_asynchronous, is_fault, longest_fault, share_after_fault, shares, usage,
+};
 use crate::Schedule;
 pub use crate::behaviour::{Application, Inferred, Polled, Think};
 use crate::schedule::{Builder, Dependency};
@@ -73,6 +75,8 @@ struct Inference<'a> {
     faulted: HashSet<u32>,
     /// The longest sleep attributed to a page fault, in nanoseconds.
     longest_fault: u64,
+    /// See [`share_after_fault`].
+    share_after_fault: f64,
     wanted: &'a dyn Fn(&Event) -> bool,
 }
 
@@ -126,6 +130,7 @@ impl Schedule {
             index: 0,
             faulted: HashSet::new(),
             longest_fault,
+            share_after_fault: share_after_fault(&trace.events),
             wanted,
         };
         inference.run(trace)
@@ -147,7 +152,8 @@ impl Inference<'_> {
             self.end_locks(event);
             let wanted = (self.wanted)(event);
             let storage = crate::schedule::replayed(event).map(|op| Event { op, ..*event });
-            let Some(step) = storage.or_else(|| self.waits.contested.step(event)).filter(|_| wanted) else {
+            let Some(step) = storage.or_else(|| self.waits.contested.step(index, event)).filter(|_| wanted)
+            else {
                 if wanted {
                     *schedule.skipped.entry(event.op.name().to_owned()).or_default() += 1;
                 }
@@ -292,9 +298,11 @@ impl Inference<'_> {
         let Some(gap) = event.gap.filter(|_| !is_asynchronous(event)) else {
             return Think { sleep_ns: whole, ..Think::default() };
         };
-        let cpu = gap.cpu_ns.min(whole);
         // The replayed read takes the storage's part of a page fault.
-        let in_fault = if self.faulted.contains(&event.tid) { self.longest_fault } else { 0 };
+        let faulted = self.faulted.contains(&event.tid);
+        let share = if faulted && gap.waker == 0 { self.share_after_fault } else { 1.0 };
+        let cpu = (gap.cpu_ns.min(whole) as f64 * share) as u64;
+        let in_fault = if faulted { self.longest_fault } else { 0 };
         let asleep = gap.sleep_ns(whole).saturating_sub(in_fault);
         if let Some(poll) = self.waits.polls.get(&self.index) {
             return self.polling(*poll, event, cpu);
@@ -302,10 +310,8 @@ impl Inference<'_> {
         match gap.waker {
             0 => Think { cpu_ns: cpu, ..Think::default() },
             Gap::SIBLING if foreground && self.pools.contains_key(&event.pid) => {
-                let (others, sleep_before_ns) = self.clients_part(self.pools[&event.pid].think_ns);
                 let cpu_ns = cpu.min(u64::from(gap.wake_ns));
-                let cpu_before_ns = cpu - cpu_ns + others;
-                Think { cpu_before_ns, sleep_before_ns, is_request: true, cpu_ns, ..Think::default() }
+                self.request(event.pid, Think { cpu_before_ns: cpu - cpu_ns, cpu_ns, ..Think::default() })
             }
             Gap::OTHER | Gap::SIBLING if foreground => {
                 let (others, sleep_ns) = self.clients_part(asleep);
@@ -314,12 +320,24 @@ impl Inference<'_> {
             Gap::OTHER | Gap::SIBLING | Gap::TIMER => {
                 Think { cpu_ns: cpu, sleep_ns: asleep, ..Think::default() }
             }
-            waker => self.woken(event, &gap, waker, previous).unwrap_or(Think {
-                cpu_ns: cpu,
-                sleep_ns: asleep,
-                ..Think::default()
-            }),
+            waker => {
+                let slept = Think { cpu_ns: cpu, sleep_ns: asleep, ..Think::default() };
+                let think = self.woken(event, &gap, waker, previous).unwrap_or(slept);
+                let idle = gap.idle_ns(whole);
+                if idle > 0 && foreground && self.pools.contains_key(&event.pid) {
+                    let sleep_ns = think.sleep_ns.min(asleep - idle.min(asleep));
+                    return self.request(event.pid, Think { sleep_ns, ..think });
+                }
+                think
+            }
         }
+    }
+
+    /// Returns the think time of a gap in which a thread of a process's pool got a request.
+    fn request(&mut self, pid: u32, think: Think) -> Think {
+        let (others, sleep_before_ns) = self.clients_part(self.pools[&pid].think_ns);
+        let cpu_before_ns = think.cpu_before_ns + others;
+        Think { cpu_before_ns, sleep_before_ns, is_request: true, ..think }
     }
 
     /// Divides a sleep for a client into the client's CPU time and its sleep, both in nanoseconds.

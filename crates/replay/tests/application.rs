@@ -31,7 +31,7 @@ fn trace(dir: &std::path::Path) -> Trace {
         gap: gap.filter(|_| n > 0),
     };
     let computes = Gap { cpu_ns: MS / 10, ..Gap::default() };
-    let woken = Gap { cpu_ns: MS / 10, ready_ns: 0, wake_ns: MS as u32 / 2, waker: 1 };
+    let woken = Gap { cpu_ns: MS / 10, wake_ns: MS as u32 / 2, waker: 1, ..Gap::default() };
     let mut events = Vec::new();
     for n in 0..WRITES {
         let t = u64::from(n) * 4;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result, io};
 use crate::schema::{COLUMNS, NO_GAP};
-use crate::{Event, Op, Reader, path_text};
+use crate::{Event, Gap, Op, Reader, path_text};
 
 /// An export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +94,11 @@ fn csv(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Exported> 
         write!(out, "{t_ns},{dur_ns},{op},{file},{path},{role},{offset},{len},{pid},{tid},{},", flags.0)
             .map_err(io("write", target))?;
         match gap {
-            Some(gap) => writeln!(out, "{},{},{},{}", gap.cpu_ns, gap.ready_ns, gap.wake_ns, gap.waker),
-            None => writeln!(out, "{NO_GAP},0,0,0"),
+            Some(gap) => {
+                let Gap { cpu_ns, ready_ns, wake_ns, waker, served_ns } = gap;
+                writeln!(out, "{cpu_ns},{ready_ns},{wake_ns},{waker},{served_ns}")
+            }
+            None => writeln!(out, "{NO_GAP},0,0,0,0"),
         }
         .map_err(io("write", target))?;
         done.events += 1;

@@ -21,7 +21,9 @@ use crate::checksum::{SEAL_MAGIC, crc32};
 use crate::error::{Error, Result, io};
 use crate::event::LONGEST_CALL;
 use crate::pages;
-use crate::schema::{self, FORMAT_VERSION, GAP_COLUMNS, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION};
+use crate::schema::{
+    self, FORMAT_VERSION, GAP_COLUMNS, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION, SERVED_COLUMN,
+};
 use crate::{Event, File, Flags, Gap, Meta, Op};
 
 mod footer;
@@ -76,6 +78,8 @@ struct Columns {
     flags: usize,
     /// In the order of [`GAP_COLUMNS`]; `None` in a trace written before these columns existed.
     gap: Option<[usize; 4]>,
+    /// The column of [`Gap::served_ns`].
+    served: Option<usize>,
 }
 
 impl Reader {
@@ -240,7 +244,7 @@ impl Reader {
         let pid = take::<Int32Type>(&reader, at.pid, rows)?;
         let tid = take::<Int32Type>(&reader, at.tid, rows)?;
         let flags = take::<Int32Type>(&reader, at.flags, rows)?;
-        let gaps = at.gap.map(|at| decode_gaps(&reader, at, rows)).transpose()?;
+        let gaps = at.gap.map(|gap| decode_gaps(&reader, gap, at.served, rows)).transpose()?;
         if let Some(id) = file.iter().find(|&&id| id as u32 as usize >= self.files.len()) {
             return Err(format!(
                 "an event refers to file {}, but the trace has only {} files",
@@ -300,7 +304,7 @@ impl Columns {
     fn all(&self) -> impl Iterator<Item = usize> {
         let c = self;
         let always = [c.t_ns, c.dur_ns, c.op, c.file, c.offset, c.len, c.pid, c.tid, c.flags];
-        always.into_iter().chain(c.gap.into_iter().flatten())
+        always.into_iter().chain(c.gap.into_iter().flatten()).chain(c.served)
     }
 
     fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
@@ -317,10 +321,13 @@ impl Columns {
             });
             found.ok_or_else(|| format!("column {name} is missing or has the wrong type"))
         };
-        let has_gaps =
-            theirs.columns().iter().any(|c| GAP_COLUMNS.iter().any(|name| c.path().parts() == [*name]));
+        let has = |name: &str| theirs.columns().iter().any(|c| c.path().parts() == [name]);
         let [cpu, ready, wake, waker] = GAP_COLUMNS;
-        let gap = if has_gaps { Some([at(cpu)?, at(ready)?, at(wake)?, at(waker)?]) } else { None };
+        let gap = if GAP_COLUMNS.iter().any(|name| has(name)) {
+            Some([at(cpu)?, at(ready)?, at(wake)?, at(waker)?])
+        } else {
+            None
+        };
         Ok(Columns {
             t_ns: at("t_ns")?,
             dur_ns: at("dur_ns")?,
@@ -332,6 +339,7 @@ impl Columns {
             tid: at("tid")?,
             flags: at("flags")?,
             gap,
+            served: if gap.is_some() && has(SERVED_COLUMN) { Some(at(SERVED_COLUMN)?) } else { None },
         })
     }
 }
@@ -415,15 +423,23 @@ fn take<T: DataType>(
 fn decode_gaps(
     group: &SerializedRowGroupReader<'_, Part>,
     at: [usize; 4],
+    served: Option<usize>,
     rows: usize,
 ) -> Result<Vec<Option<Gap>>, String> {
     let cpu = take::<Int64Type>(group, at[0], rows)?;
     let ready = take::<Int32Type>(group, at[1], rows)?;
     let wake = take::<Int32Type>(group, at[2], rows)?;
     let waker = take::<Int32Type>(group, at[3], rows)?;
+    let served = served.map(|at| take::<Int32Type>(group, at, rows)).transpose()?;
     let gap = |i: usize| {
         let cpu_ns = u64::try_from(cpu[i]).ok()?; // negative: unknown
-        Some(Gap { cpu_ns, ready_ns: ready[i] as u32, wake_ns: wake[i] as u32, waker: waker[i] as u32 })
+        Some(Gap {
+            cpu_ns,
+            ready_ns: ready[i] as u32,
+            wake_ns: wake[i] as u32,
+            waker: waker[i] as u32,
+            served_ns: served.as_ref().map_or(0, |served| served[i] as u32),
+        })
     };
     Ok((0..rows).map(gap).collect())
 }

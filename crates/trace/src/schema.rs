@@ -47,7 +47,7 @@ const fn column(name: &'static str, kind: Kind, delta: bool) -> Column {
 }
 
 /// All columns, in file order. `docs/trace-format.md` describes them.
-pub(crate) const COLUMNS: [Column; 15] = [
+pub(crate) const COLUMNS: [Column; 16] = [
     column("t_ns", Kind::Int64, true),
     column("dur_ns", Kind::Int64, true),
     column("op", Kind::Text, false),
@@ -63,12 +63,16 @@ pub(crate) const COLUMNS: [Column; 15] = [
     column("gap_ready_ns", Kind::Uint32, true),
     column("gap_wake_ns", Kind::Uint32, true),
     column("waker", Kind::Uint32, false),
+    column(SERVED_COLUMN, Kind::Uint32, true),
 ];
 
 /// The columns of [`crate::Gap`]. A trace has all of them, or none if it was written before they existed.
 pub(crate) const GAP_COLUMNS: [&str; 4] = ["gap_cpu_ns", "gap_ready_ns", "gap_wake_ns", "waker"];
 
-/// The value of `gap_cpu_ns` for an event without a gap; the other three columns are then 0.
+/// The column of [`crate::Gap::served_ns`], which a trace with the other columns of a gap need not have.
+pub(crate) const SERVED_COLUMN: &str = "gap_served_ns";
+
+/// The value of `gap_cpu_ns` for an event without a gap; the other columns are then 0.
 pub(crate) const NO_GAP: i64 = -1;
 
 fn leaf(column: &Column) -> Type {

@@ -438,6 +438,9 @@ fn write_columns(writer: &mut Writer, events: &[Event]) -> Result<RowGroupMetaDa
             }
             "gap_wake_ns" => put::<Int32Type>(&mut group, events, |e| e.gap.map_or(0, |g| g.wake_ns as i32)),
             "waker" => put::<Int32Type>(&mut group, events, |e| e.gap.map_or(0, |g| g.waker as i32)),
+            schema::SERVED_COLUMN => {
+                put::<Int32Type>(&mut group, events, |e| e.gap.map_or(0, |g| g.served_ns as i32))
+            }
             other => unreachable!("no value for column {other}"),
         }?;
     }

@@ -163,12 +163,13 @@ fn a_file_name_with_blanks_is_refused_for_fio_and_quoted_in_csv() {
     assert_eq!(export(&reader, Format::Csv, &mut csv, Path::new("x")).unwrap().events, 50);
     let csv = String::from_utf8(csv).unwrap();
     assert_eq!(csv.lines().count(), 51);
-    let header =
-        "t_ns,dur_ns,op,file,path,role,offset,len,pid,tid,flags,gap_cpu_ns,gap_ready_ns,gap_wake_ns,waker\n";
+    let header = "t_ns,dur_ns,op,file,path,role,offset,len,pid,tid,flags,gap_cpu_ns,gap_ready_ns,gap_wake_ns,waker,gap_served_ns\n";
     assert!(csv.starts_with(header));
     for (line, event) in csv.lines().skip(1).zip(&trace.events) {
-        let gap = event.gap.map(|g| format!(",{},{},{},{}", g.cpu_ns, g.ready_ns, g.wake_ns, g.waker));
-        assert!(line.ends_with(&gap.unwrap_or_else(|| ",-1,0,0,0".to_owned())), "{line}: {event:?}");
+        let gap = event
+            .gap
+            .map(|g| format!(",{},{},{},{},{}", g.cpu_ns, g.ready_ns, g.wake_ns, g.waker, g.served_ns));
+        assert!(line.ends_with(&gap.unwrap_or_else(|| ",-1,0,0,0,0".to_owned())), "{line}: {event:?}");
     }
     assert!(csv.contains(",2,\"/db/a, \"\"b\"\"\",temp,"));
 }

@@ -113,6 +113,7 @@ fn pyarrow_sees_the_documented_columns() {
         ("gap_ready_ns", "uint32"),
         ("gap_wake_ns", "uint32"),
         ("waker", "uint32"),
+        ("gap_served_ns", "uint32"),
     ];
     assert_eq!(found["columns"], serde_json::json!(documented));
     assert_eq!(found["meta"]["subject"], "dir:/db");

@@ -76,9 +76,15 @@ fn gaps_and_cpu_seconds_survive_at_their_extremes() {
     let gaps = [
         None,
         Some(Gap::default()),
-        Some(Gap { cpu_ns: i64::MAX as u64, ready_ns: u32::MAX, wake_ns: u32::MAX, waker: Gap::OTHER }),
+        Some(Gap {
+            cpu_ns: i64::MAX as u64,
+            ready_ns: u32::MAX,
+            wake_ns: u32::MAX,
+            waker: Gap::OTHER,
+            served_ns: u32::MAX,
+        }),
         None,
-        Some(Gap { cpu_ns: 1, ready_ns: 1 << 31, wake_ns: (1 << 31) - 1, waker: 1 << 31 }),
+        Some(Gap { cpu_ns: 1, ready_ns: 1 << 31, wake_ns: (1 << 31) - 1, waker: 1 << 31, served_ns: 1 }),
     ];
     let mut trace = common::trace(gaps.len() as u64, 1);
     for (event, gap) in trace.events.iter_mut().zip(gaps) {
@@ -312,16 +318,26 @@ fn the_columns_of_a_gap_come_together_or_not_at_all() {
     let read = Trace::load(&path).unwrap();
     assert!(read.events.iter().all(|event| event.gap.is_none()));
     assert_eq!(read.events.len(), 100);
+    trace.save(&path).unwrap();
+    rename_columns(&path, &[("gap_served_ns", "later_column_")]);
+    let without_served = |event: &Event| event.gap.map(|gap| Gap { served_ns: 0, ..gap });
+    let read = Trace::load(&path).unwrap();
+    assert!(
+        read.events.iter().map(|event| event.gap).eq(trace.events.iter().map(without_served)),
+        "an earlier release's trace"
+    );
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
     let time = 0..=i64::MAX as u64;
-    let gap = (time.clone(), any::<(u32, u32, u32)>()).prop_map(|(cpu_ns, (ready_ns, wake_ns, waker))| Gap {
-        cpu_ns,
-        ready_ns,
-        wake_ns,
-        waker,
-    });
+    let gap =
+        (time.clone(), any::<[u32; 4]>()).prop_map(|(cpu_ns, [ready_ns, wake_ns, waker, served_ns])| Gap {
+            cpu_ns,
+            ready_ns,
+            wake_ns,
+            waker,
+            served_ns,
+        });
     let location = (0..3u32, time.clone(), time.clone());
     (time.clone(), time, 0..Op::ALL.len(), location, any::<(u32, u32, u16)>(), prop::option::of(gap))
         .prop_map(|(t_ns, dur_ns, op, (file, offset, len), (pid, tid, flags), gap)| Event {

@@ -11,8 +11,9 @@ use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Gap};
 
-/// The clients are at least as many as the threads that are busy at once, except for this share of the time.
-const RARE: f64 = 0.01;
+/// The clients are at least as many as the threads that are busy at once, except for this share of the time: a thread is busy a little
+/// longer than its client, which may have sent the next request to another one by then.
+const RARE: f64 = 0.05;
 
 /// The clients of a process with a thread pool.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,8 +30,10 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct Process {
     threads: HashMap<u32, Thread>,
-    /// Sleeps until a sibling woke the thread: beginning and end in nanoseconds.
+    /// Sleeps until a sibling gave the thread a request: beginning and end in nanoseconds.
     idle: Vec<[u64; 2]>,
+    /// The sum of those that ended the gap, in nanoseconds.
+    handed_out_ns: u64,
     /// Time that the threads slept until another process woke them, in nanoseconds.
     served_ns: u64,
 }
@@ -52,13 +55,19 @@ pub(super) fn pools(events: &[Event], foreground: &HashSet<u32>, longest_fault: 
         let start = Thread { first: event.t_ns, last: event.t_ns, faulted: false };
         let thread = process.threads.entry(event.tid).or_insert(start);
         if let Some(gap) = event.gap {
-            let asleep = gap.sleep_ns(event.t_ns.saturating_sub(thread.last));
+            let length = event.t_ns.saturating_sub(thread.last);
+            let asleep = gap.sleep_ns(length);
             let woken = event.t_ns.saturating_sub(u64::from(gap.wake_ns));
             let waits_for_storage = thread.faulted && asleep <= longest_fault;
             match gap.waker {
-                Gap::SIBLING => process.idle.push([woken.saturating_sub(asleep), woken]),
                 Gap::OTHER if !waits_for_storage => process.served_ns += asleep,
-                _ => {}
+                Gap::OTHER | Gap::TIMER | 0 => {}
+                // After it got a request, the thread may have waited for another one of the process.
+                waker => {
+                    let (since, idle) = (woken.saturating_sub(asleep), gap.idle_ns(length));
+                    process.idle.extend(Some([since, since + idle]).filter(|_| idle > 0));
+                    process.handed_out_ns += if waker == Gap::SIBLING { asleep } else { 0 };
+                }
             }
         }
         thread.faulted = event.is_page_fault() && event.is_read();
@@ -70,8 +79,7 @@ pub(super) fn pools(events: &[Event], foreground: &HashSet<u32>, longest_fault: 
 impl Process {
     /// Returns the clients if the threads form a pool whose clients can be counted.
     fn pool(self) -> Option<Pool> {
-        let idle_ns: u64 = self.idle.iter().map(|[from, to]| to - from).sum();
-        if idle_ns <= self.served_ns {
+        if self.handed_out_ns <= self.served_ns {
             return None;
         }
         let threads = self.threads.values().map(|thread| (thread.first, thread.last, 1));

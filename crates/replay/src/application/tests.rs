@@ -24,7 +24,7 @@ fn event(t_ms: u64, dur_ms: u64, tid: u32, gap: Option<Gap>) -> Event {
 
 fn gap(cpu_ms: u64, ready_ms: u32, wake_ms: u32, waker: u32) -> Option<Gap> {
     let ms = MS as u32;
-    Some(Gap { cpu_ns: cpu_ms * MS, ready_ns: ready_ms * ms, wake_ns: wake_ms * ms, waker })
+    Some(Gap { cpu_ns: cpu_ms * MS, ready_ns: ready_ms * ms, wake_ns: wake_ms * ms, waker, served_ns: 0 })
 }
 
 fn of(events: Vec<Event>, others: Others) -> Schedule {
@@ -183,11 +183,43 @@ fn threads_of_a_pool_wait_for_clients_and_not_for_as_long_as_they_were_idle() {
     assert_eq!((a.inferred.foreground_threads, &a.clients), (6, &HashMap::from([(1, 2)])));
     let think = a.thinks[0][5];
     assert!(think.is_request && think.sleep_ns == 0 && think.sleep_before_ns < MS, "{think:?}");
+    // Threads that wait for another one after they got a request are busy then: in each round, the first half of the sleep is idle.
+    let waits = |n: u64| {
+        let gap = Gap { served_ns: 10 * MS as u32, waker: (n + 3) as u32 % 6 + 1, ..Gap::default() };
+        event(
+            30 + n * 5,
+            10,
+            (n % 6) as u32 + 1,
+            Some(if n % 2 == 0 { gap } else { Gap { waker: Gap::SIBLING, ..gap } }),
+        )
+    };
+    let mut events: Vec<Event> = (0..6).map(|i| event(i * 5, 10, i as u32 + 1, None)).collect();
+    events.extend((0..60).map(waits));
+    let s = of(events.into_iter().map(|event| Event { pid: 1, ..event }).collect(), Others::default());
+    let a = application(&s);
+    assert_eq!(a.clients, HashMap::from([(1, 3)]), "three threads wait for 10 ms more than the others");
+    assert!(a.thinks[0][5].is_request && a.thinks[0][5].wake.is_some(), "{:?}", a.thinks[0][5]);
     // Threads that other processes wake have a client each.
     let s = pool(Gap::OTHER);
     let a = application(&s);
     assert!(a.clients.is_empty());
     assert_eq!((a.thinks[0][5].is_request, a.thinks[0][5].sleep_ns), (false, 20 * MS));
+}
+
+#[test]
+fn cpu_time_after_a_fault_that_reads_is_the_applications_as_far_as_it_is_after_others() {
+    // The thread computes for 4 ms after a fault that reads, which takes 3 of these, and for 1 ms after another one.
+    let fault = |n: u64| {
+        let (cpu, flags) = if n % 2 == 0 { (1, Flags::default()) } else { (4, Flags::CACHED) };
+        Event { op: Op::Map, flags, ..event(n * 5, 0, 1, (n > 0).then(|| gap(cpu, 0, 0, 0)).flatten()) }
+    };
+    let computed = |faults: u64| {
+        let mut events: Vec<Event> = (0..faults).map(fault).collect();
+        events.push(event(faults * 5 + 5, 1, 1, gap(1, 0, 0, 0)));
+        application(&of(events, Others::default())).inferred.cpu_ns
+    };
+    assert_eq!(computed(400), 400 * MS);
+    assert_eq!(computed(100), 250 * MS, "too few to compare");
 }
 
 /// Thread 1 syncs from 10 to 15 ms and wakes thread 2 two milliseconds later; both then work on.

@@ -22,6 +22,9 @@ const LONG_PAUSE_NS: u64 = 100_000_000;
 /// A sleep after a page fault belongs to the fault up to this multiple of the median sleep between two faults.
 const FAULTS: u64 = 4;
 
+/// The least number of page faults of each kind for which their CPU times are compared.
+const LEAST_FAULTS: usize = 100;
+
 /// Whether the event is a page fault that reads. The recorder does not see the end of a fault: the event has no
 /// duration, and the following gap includes the time that the fault took.
 pub(super) fn is_fault(event: &Event) -> bool {
@@ -51,6 +54,27 @@ pub(super) fn longest_fault(events: &[Event]) -> u64 {
     }
     let middle = sleeps.len() / 2;
     FAULTS * *sleeps.select_nth_unstable(middle).1
+}
+
+/// Returns the application's share, 0 to 1, of the CPU time in the gap after a page fault that reads and in which the thread did not
+/// sleep. The rest is the fault's: the file system decompresses the record that the cache has. After a fault whose page was in the page
+/// cache, all is the application's; it is assumed to compute for as long after either.
+pub(super) fn share_after_fault(events: &[Event]) -> f64 {
+    let mut last: HashMap<u32, &Event> = HashMap::new();
+    // CPU time and number of gaps: after faults that read, and after others.
+    let (mut cpu, mut count) = ([0.0; 2], [0; 2]);
+    for event in events {
+        let before = last.insert(event.tid, event).filter(|before| before.is_page_fault());
+        if let (Some(before), Some(gap)) = (before, event.gap.filter(|gap| gap.waker == 0)) {
+            let kind = usize::from(!is_fault(before));
+            cpu[kind] += gap.cpu_ns as f64;
+            count[kind] += 1;
+        }
+    }
+    if count.iter().any(|n| *n < LEAST_FAULTS) || cpu[0] == 0.0 {
+        return 1.0;
+    }
+    (cpu[1] / count[1] as f64 / (cpu[0] / count[0] as f64)).min(1.0)
 }
 
 /// The time of a thread in the recording, in nanoseconds.
@@ -108,16 +132,12 @@ impl Usage {
         self.known += 1;
         self.cpu += gap.cpu_ns;
         self.ready += u64::from(gap.ready_ns);
-        let asleep = gap.sleep_ns(whole);
-        match gap.waker {
-            0 => {}
-            // A thread that waits for a lock or for storage has work to do.
-            _ if works => {}
-            Gap::OTHER | Gap::SIBLING => {
-                self.served += asleep;
-                self.served_wakes += 1;
-            }
-            _ => self.waiting += asleep,
+        // A thread that waits for a lock or for storage has work to do.
+        if gap.waker != 0 && !works {
+            let idle = gap.idle_ns(whole);
+            self.served += idle;
+            self.served_wakes += u64::from(idle > 0 || matches!(gap.waker, Gap::OTHER | Gap::SIBLING));
+            self.waiting += gap.sleep_ns(whole) - idle;
         }
     }
 

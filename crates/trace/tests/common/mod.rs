@@ -37,7 +37,8 @@ pub fn event(t_ns: u64, op: Op, file: u32, offset: u64, len: u64) -> Event {
 fn gap(lcg: &mut Lcg) -> Option<Gap> {
     let waker = [0, 0, Gap::OTHER, 100 + lcg.below(4) as u32][lcg.below(4) as usize];
     let wake_ns = if waker == 0 { 0 } else { lcg.below(1 << 16) as u32 };
-    let gap = Gap { cpu_ns: lcg.below(1 << 20), ready_ns: lcg.below(1 << 12) as u32, wake_ns, waker };
+    let (cpu_ns, ready_ns) = (lcg.below(1 << 20), lcg.below(1 << 12) as u32);
+    let gap = Gap { cpu_ns, ready_ns, wake_ns, waker, served_ns: wake_ns / 2 };
     (lcg.below(4) > 0).then_some(gap)
 }
 
