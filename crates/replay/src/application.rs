@@ -20,13 +20,13 @@ use std::collections::{HashMap, HashSet};
 use poolwright_trace::{Event, Gap, Op, Trace};
 
 use self::lifetime::Lifetimes;
-use self::locks::{Poll, Waits};
+use self::locks::Waits;
 use self::pools::{Pool, pools};
 use self::usage::{
     Shares, foreground_of, is_asynchronous, is_fault, longest_fault, share_after_fault, shares, usage,
 };
 use crate::Schedule;
-pub use crate::behaviour::{Application, Inferred, Polled, Think};
+pub use crate::behaviour::{Application, Inferred, Think};
 use crate::schedule::{Builder, Dependency};
 
 /// The maximum lead of the foreground over a background operation, in nanoseconds of recorded time. A database limits
@@ -90,7 +90,6 @@ struct Carried {
     is_request: bool,
     wake: Option<Dependency>,
     sync: Option<u32>,
-    polled: Option<Polled>,
     /// Time slept after the wait, or without a wait, in nanoseconds.
     sleep_ns: u64,
 }
@@ -98,10 +97,10 @@ struct Carried {
 impl Carried {
     /// Records that the thread then waits for another step or for syncs. This wait replaces an earlier one, which ended before it
     /// began.
-    fn wait(&mut self, wake: Option<Dependency>, sync: Option<u32>, polled: Option<Polled>) {
+    fn wait(&mut self, wake: Option<Dependency>, sync: Option<u32>) {
         if wake.is_some() || sync.is_some() {
             self.sleep_before_ns += std::mem::take(&mut self.sleep_ns);
-            (self.wake, self.sync, self.polled) = (wake, sync, polled);
+            (self.wake, self.sync) = (wake, sync);
         }
     }
 }
@@ -167,6 +166,7 @@ impl Inference<'_> {
             self.note_fault(event);
         }
         self.count_threads();
+        self.application.inferred.lock_waits = self.waits.granted;
         let seconds = trace.meta.duration_ns.max(1) as f64;
         let replayed = end.saturating_sub(schedule.start_ns) as f64;
         let others = (self.others.cpu_ns as f64 * (replayed / seconds).min(1.0)) as u64;
@@ -199,7 +199,7 @@ impl Inference<'_> {
         if let Some(call) = self.waits.calls.get(&self.index) {
             let wake = call.release.and_then(|release| self.given_up.get(&release)).map(|e| e.step);
             let carried = self.carried.entry(event.tid).or_default();
-            carried.wait(wake, None, None);
+            carried.wait(wake, None);
             carried.sleep_ns += call.slept_ns;
         }
     }
@@ -218,7 +218,7 @@ impl Inference<'_> {
         let think = self.think(event, foreground);
         let carried = self.carried.entry(event.tid).or_default();
         carried.end = carried.end.max(Some(event.t_ns + event.dur_ns));
-        carried.wait(think.wake, think.sync, think.polled);
+        carried.wait(think.wake, think.sync);
         carried.is_request |= think.is_request;
         carried.cpu_ns += think.cpu_before_ns + think.cpu_ns;
         carried.sleep_before_ns += if foreground { think.sleep_before_ns } else { 0 };
@@ -230,7 +230,7 @@ impl Inference<'_> {
     fn take_carried(&mut self, event: &Event, think: &mut Think) {
         let carried = self.carried.entry(event.tid).or_default();
         let end = carried.end.max(Some(event.t_ns + event.dur_ns));
-        let Carried { cpu_ns, sleep_before_ns, sleep_ns, is_request, wake, sync, polled, .. } =
+        let Carried { cpu_ns, sleep_before_ns, sleep_ns, is_request, wake, sync, .. } =
             std::mem::replace(carried, Carried { end, ..Carried::default() });
         think.is_request |= is_request;
         think.cpu_before_ns += cpu_ns;
@@ -239,7 +239,7 @@ impl Inference<'_> {
             think.sleep_before_ns += sleep_ns;
         } else {
             think.sleep_ns += sleep_ns;
-            (think.wake, think.sync, think.polled) = (wake, sync, polled);
+            (think.wake, think.sync) = (wake, sync);
         }
     }
 
@@ -304,8 +304,9 @@ impl Inference<'_> {
         let cpu = (gap.cpu_ns.min(whole) as f64 * share) as u64;
         let in_fault = if faulted { self.longest_fault } else { 0 };
         let asleep = gap.sleep_ns(whole).saturating_sub(in_fault);
-        if let Some(poll) = self.waits.polls.get(&self.index) {
-            return self.polling(*poll, event, cpu);
+        if self.waits.polls.contains(&self.index) {
+            // The replay polls the lock itself.
+            return Think { cpu_before_ns: cpu, ..Think::default() };
         }
         match gap.waker {
             0 => Think { cpu_ns: cpu, ..Think::default() },
@@ -353,25 +354,6 @@ impl Inference<'_> {
         let ends = self.ends.get(&event.tid).into_iter().flatten().map(|e| e.at);
         let skipped = self.carried.get(&event.tid).and_then(|c| c.end);
         ends.chain(skipped).filter(|at| *at <= event.t_ns).max()
-    }
-
-    /// Returns the think time of a sleep between two attempts to lock. If the replay polls the lock, the sleep is left
-    /// out. Otherwise it lasts until the lock is free, plus the delay of the next attempt.
-    fn polling(&mut self, poll: Poll, event: &Event, cpu: u64) -> Think {
-        let think = Think { cpu_before_ns: cpu, ..Think::default() };
-        let Poll::Granted { release, at_ns, since_ns } = poll else { return think };
-        self.application.inferred.lock_waits += 1;
-        if !self.waits.contested.is_empty() {
-            return think;
-        }
-        let last = self.given_up.get(&release);
-        // Between its last operation and the release, the owner of the lock only computed.
-        let held_ns = at_ns.saturating_sub(last.map_or(since_ns, |e| e.at.max(since_ns)));
-        let late_ns = event.t_ns.saturating_sub(at_ns);
-        let Some(last) = last else { return Think { sleep_ns: held_ns + late_ns, ..think } };
-        let waited_ns = at_ns.saturating_sub(since_ns).max(1);
-        let polled = Some(Polled { waited_ns, late_ns, held_ns });
-        Think { wake: Some(last.step), sleep_ns: held_ns, polled, ..think }
     }
 
     /// Returns the think time of a sleep that another thread ended. It waits for that thread's last operation before

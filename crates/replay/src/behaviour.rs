@@ -1,12 +1,8 @@
 //! What threads do between the steps of a schedule: they compute, sleep, and wait for each other.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use crate::contested::Contested;
-
-/// The maximum delay of a thread that polls a lock, as a multiple of its delay in the recording.
-const MOST_LATE: f64 = 1.5;
 
 /// The condition "the first `done` steps of lane `lane` have finished".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,32 +30,8 @@ pub struct Think {
     pub cpu_ns: u64,
     /// Time slept after that, in nanoseconds.
     pub sleep_ns: u64,
-    /// How the thread polls the lock that `wake` releases.
-    pub polled: Option<Polled>,
     /// The number of foreground steps after which this step begins; 0 for a step that only waits for its own thread.
     pub after_work: u32,
-}
-
-/// A wait for a lock that the thread polls. The delay of the thread after the release grows with the time waited,
-/// because its polling intervals do.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Polled {
-    /// Time from the first failed attempt to the release, in nanoseconds of the recording.
-    pub waited_ns: u64,
-    /// Time from the release to the successful attempt, in nanoseconds of the recording.
-    pub late_ns: u64,
-    /// Time from the owner's last operation to its release of the lock, in nanoseconds of the recording.
-    pub held_ns: u64,
-}
-
-impl Polled {
-    /// Returns the delay of the thread, in nanoseconds, after it has waited for `waited` for the owner's last
-    /// operation. The delay is at most 1.5 times the recorded one.
-    pub fn late_after(&self, waited: Duration) -> u64 {
-        let waited = waited.as_nanos() as f64 + self.held_ns as f64;
-        let share = waited / self.waited_ns.max(1) as f64;
-        (self.late_ns as f64 * share.min(MOST_LATE)) as u64
-    }
 }
 
 /// The behaviour of an application: what its schedule has in addition to the operations.

@@ -44,18 +44,13 @@ impl Contested {
         self.ranges.is_empty()
     }
 
-    fn overlapping<'a>(
-        &'a self,
-        file: u32,
-        range: &'a LockRange,
-    ) -> impl Iterator<Item = (usize, &'a Range)> {
-        let ranges = self.ranges.get(&file).into_iter().flatten().enumerate();
-        ranges.filter(|(_, contested)| contested.of.overlaps(range))
+    fn overlapping<'a>(&'a self, file: u32, range: &'a LockRange) -> impl Iterator<Item = &'a Range> {
+        self.ranges.get(&file).into_iter().flatten().filter(|contested| contested.of.overlaps(range))
     }
 
     /// Whether a process releases its other locks before it waits for a range.
     pub(crate) fn is_yielding(&self, file: u32, range: &LockRange) -> bool {
-        self.overlapping(file, range).any(|(_, contested)| contested.yields)
+        self.overlapping(file, range).any(|contested| contested.yields)
     }
 
     /// Returns the step that replays the event `index`: taking a lock, releasing one, or releasing all locks of a file when it
@@ -84,8 +79,7 @@ impl Contested {
 
 /// A wait for a polled lock in the recording.
 pub(crate) struct Wait<'a> {
-    /// The index of the event that got the lock.
-    pub index: usize,
+    /// The event that got the lock.
     pub event: &'a Event,
     /// The times of the failed attempts, in nanoseconds.
     pub attempts: &'a [u64],
@@ -99,8 +93,6 @@ pub(crate) struct Wait<'a> {
 #[derive(Default)]
 pub(crate) struct Polls {
     contested: Contested,
-    /// The indices of the events that got a lock after a wait.
-    granted: HashSet<usize>,
     /// For each attempt, the times to the next attempt in nanoseconds.
     intervals: Vec<Vec<u64>>,
     longest_ns: u64,
@@ -108,14 +100,13 @@ pub(crate) struct Polls {
 
 impl Polls {
     pub fn add(&mut self, wait: &Wait<'_>) {
-        let Wait { index, event, attempts, counted, yields } = *wait;
+        let Wait { event, attempts, counted, yields } = *wait;
         let of = LockRange { shared: false, ..LockRange::of(event) };
         let ranges = self.contested.ranges.entry(event.file).or_default();
         match ranges.iter_mut().find(|range| range.of == of) {
             Some(known) => known.yields |= yields,
             None => ranges.push(Range { of, yields }),
         }
-        self.granted.insert(index);
         let next = attempts.iter().skip(1).copied().chain([event.t_ns]);
         for (n, (from, to)) in attempts.iter().zip(next).enumerate().take(TRIES) {
             if self.intervals.len() == n {
@@ -134,52 +125,16 @@ impl Polls {
         self.contested.abandoned.insert(index);
     }
 
-    /// Returns the locks that the replay may take in another order than the recorded one. There are none if processes that wait for
-    /// them could wait for each other.
-    pub fn contested(self, events: &[Event]) -> Contested {
+    /// Returns the locks for which threads waited.
+    pub fn contested(self) -> Contested {
         let median = |mut of: Vec<u64>| {
             let middle = of.len() / 2;
             *of.select_nth_unstable(middle).1
         };
-        let contested = Contested {
+        Contested {
             intervals_ns: self.intervals.into_iter().map(median).collect(),
             longest: (Duration::from_nanos(self.longest_ns) * LONGEST).max(LEAST_LONGEST),
             ..self.contested
-        };
-        if may_deadlock(&contested, &self.granted, events) { Contested::default() } else { contested }
-    }
-}
-
-/// A contested range: its file and its index in the file's ranges.
-type Place = (u32, usize);
-
-/// Whether processes that each hold a contested range and wait for another one could wait for each other. A process that wants more of
-/// a range that it holds already does not count.
-fn may_deadlock(contested: &Contested, granted: &HashSet<usize>, events: &[Event]) -> bool {
-    let mut held: HashMap<u32, Vec<(u32, LockRange)>> = HashMap::new();
-    // By held range, the ranges for which its owner waited.
-    let mut awaited: HashMap<Place, HashSet<Place>> = HashMap::new();
-    for (index, event) in events.iter().enumerate() {
-        let Some(step) = contested.step(index, event) else { continue };
-        let (range, held) = (LockRange::of(&step), held.entry(step.pid).or_default());
-        // A process's new lock replaces its lock of the same range.
-        held.retain(|(file, other)| *file != step.file || !other.overlaps(&range));
-        if step.op == Op::Lock {
-            let places = |file, range| contested.overlapping(file, range).map(move |(n, _)| (file, n));
-            if granted.contains(&index) && !contested.is_yielding(step.file, &range) {
-                for place in held.iter().flat_map(|(file, other)| places(*file, other)) {
-                    awaited.entry(place).or_default().extend(places(step.file, &range));
-                }
-            }
-            held.push((step.file, range));
         }
     }
-    // Removes ranges whose owners wait for no range that is left.
-    while let Some(place) = awaited.iter().find_map(|(place, others)| {
-        let waits = others.iter().any(|other| awaited.contains_key(other));
-        (!waits).then_some(*place)
-    }) {
-        awaited.remove(&place);
-    }
-    !awaited.is_empty()
 }

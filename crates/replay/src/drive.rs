@@ -375,19 +375,17 @@ impl Run<'_> {
     /// Does what the thread does before a step, except waiting for other lanes of the same thread.
     fn think(&self, pacer: &Pacer<'_>, due: &mut Due, lane: usize, step: usize, t_ns: u64) {
         let think = pacer.think(lane, step);
-        let began = Time::now();
         if let Some(step) = think.wake {
             self.wait_for(step);
         }
         if let Some(file) = think.sync {
             pacer.wait_for_syncs(file, &self.stop);
         }
-        let late_ns = think.polled.map_or(0, |polled| polled.late_after(began.elapsed()));
         pacer.wait_for_progress(lane, think, t_ns, &self.stop);
         // The kernel keeps the locks of a mounted file system without calling the file system.
         let is_call = !matches!(self.schedule.lanes[lane][step].op, Op::Lock | Op::Unlock);
         let call_ns = if is_call { pacer.call_ns() } else { 0 };
-        pacer.spend(due, think.cpu_ns + call_ns, think.sleep_ns + late_ns, &self.stop);
+        pacer.spend(due, think.cpu_ns + call_ns, think.sleep_ns, &self.stop);
     }
 
     /// Waits for steps of another lane.

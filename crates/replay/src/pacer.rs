@@ -475,8 +475,8 @@ mod tests {
         let event =
             Recorded { t_ns: 0, dur_ns: 0, op, file: 7, offset, len, pid: 2, tid: 2, flags, gap: None };
         let mut polls = Polls::default();
-        polls.add(&Wait { index: 0, event: &event, attempts: &[1_000_000], counted: 0, yields: true });
-        application.contested = polls.contested(&[]);
+        polls.add(&Wait { event: &event, attempts: &[1_000_000], counted: 0, yields: true });
+        application.contested = polls.contested();
         let pacer = Pacer::new(&application, 0.0, 0, None);
         let (stop, readers) = (AtomicBool::new(false), LockRange { offset: 420, ..RANGE });
         pacer.lock(0, 7, RANGE, &stop);

@@ -2,15 +2,11 @@
 //!
 //! A thread whose non-blocking `fcntl` or `flock` fails sleeps and tries again, as SQLite does. A timer ends each
 //! sleep, so no wakeup names the process that holds the lock. All sleeps between the first failed attempt and the
-//! successful one are treated as one wait for the process that released the lock last. The delay of the last attempt
-//! after the release depends on the thread's intervals, which usually grow with the time waited.
+//! successful one are treated as one wait if another process released the lock meanwhile. Which thread gets a polled lock next depends
+//! on the speed of the storage. Therefore, the replay takes and polls such locks itself ([`Contested`]). Attempts that failed are left
+//! out if the process released its locks before it slept, as SQLite does before it waits for the lock of a writer.
 //!
 //! A thread that waits for a lock inside the call (`F_SETLKW`) is woken there, so no gap contains that wakeup either.
-//!
-//! Which thread gets a polled lock next depends on the speed of the storage. Therefore, the replay takes and polls such
-//! locks itself ([`Contested`]). If processes that hold one polled lock and wait for another could wait for each other, the replay
-//! keeps the recorded order. They cannot if a process releases its locks before it waits, as SQLite does for the lock that a
-//! writer needs; such failed attempts are left out, and the replay releases the locks and takes them again together.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,29 +22,15 @@ const WAITED_NS: u64 = 20_000;
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     /// Sleeps of threads that poll a lock.
-    pub polls: HashMap<usize, Poll>,
+    pub polls: HashSet<usize>,
+    /// The number of waits for polled locks.
+    pub granted: u64,
     /// Waits inside the thread's last call, which took a lock.
     pub calls: HashMap<usize, Call>,
-    /// The indices of the events that released a lock for which a thread waited.
+    /// The indices of the events that released a lock for which a thread waited inside a call.
     pub releases: HashSet<usize>,
     /// The locks that the replay takes and polls itself.
     pub contested: Contested,
-}
-
-/// A sleep of a thread that polls a lock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Poll {
-    /// The next attempt failed too.
-    Refused,
-    /// The next attempt succeeded.
-    Granted {
-        /// The index of the event that released the lock.
-        release: usize,
-        /// The time of the release, in nanoseconds of the recording.
-        at_ns: u64,
-        /// The time of the first failed attempt, in nanoseconds of the recording.
-        since_ns: u64,
-    },
 }
 
 /// A wait for a lock inside a call.
@@ -169,7 +151,7 @@ pub(super) fn waits(events: &[Event]) -> Waits {
             Op::Lock if event.flags.contains(Flags::FAILED) => waiting.refuse(event, files.holds(event.pid)),
             Op::Lock => {
                 waiting.locking.push(index);
-                waiting.grant(index, event, &files, &mut waits, &mut polls);
+                waiting.grant(event, &files, &mut waits, &mut polls);
                 if event.dur_ns > WAITED_NS {
                     called.insert(event.tid, index);
                 }
@@ -187,7 +169,7 @@ pub(super) fn waits(events: &[Event]) -> Waits {
             _ => waiting.end(),
         }
     }
-    waits.contested = polls.contested(events);
+    waits.contested = polls.contested();
     let contested = &waits.contested;
     waits.calls.retain(|_, call| contested.step(call.lock, &events[call.lock]).is_none());
     waits
@@ -235,16 +217,18 @@ impl Waiting {
         }
     }
 
-    /// Records that the event `index` took a lock. It ended a wait if an attempt to take it failed before the last sleep.
-    fn grant(&mut self, index: usize, event: &Event, files: &Files, waits: &mut Waits, polls: &mut Polls) {
+    /// Records that the event took a lock. It ended a wait if an attempt to take it failed before the last sleep, and another process
+    /// released the lock since then.
+    fn grant(&mut self, event: &Event, files: &Files, waits: &mut Waits, polls: &mut Polls) {
         let Some(at) = self.wanted.iter().position(|wanted| wanted.is_for(event)) else { return };
         let wanted = self.wanted.swap_remove(at);
-        let Some(&since) = self.attempts.first() else { return };
-        if !waits.grant(files, event, &wanted, since, &self.sleeps) {
+        if self.sleeps.is_empty() || files.freed(event, wanted.refused).is_none() {
             return;
         }
+        waits.polls.extend(&self.sleeps);
+        waits.granted += 1;
         let counted = std::mem::replace(&mut self.counted, self.attempts.len());
-        polls.add(&Wait { index, event, attempts: &self.attempts, counted, yields: self.yields });
+        polls.add(&Wait { event, attempts: &self.attempts, counted, yields: self.yields });
         for index in self.locking.drain(..std::mem::take(&mut self.vain)) {
             polls.abandon(index);
         }
@@ -263,21 +247,6 @@ impl Wanted {
 }
 
 impl Waits {
-    /// Records that a thread got a lock after failed attempts since `since` and `sleeps`. Returns whether the sleeps were a wait for it, which
-    /// requires that another process released the lock.
-    fn grant(&mut self, files: &Files, event: &Event, wanted: &Wanted, since: u64, sleeps: &[usize]) -> bool {
-        let (Some((last, earlier)), Some(release)) =
-            (sleeps.split_last(), files.freed(event, wanted.refused))
-        else {
-            return false;
-        };
-        self.polls.extend(earlier.iter().map(|index| (*index, Poll::Refused)));
-        let granted = Poll::Granted { release: release.index, at_ns: release.at, since_ns: since };
-        self.polls.insert(*last, granted);
-        self.releases.insert(release.index);
-        true
-    }
-
     /// Records that the event `index` follows a call that waited for a lock.
     fn add_call(&mut self, index: usize, lock: usize, call: &Event, files: &Files) {
         let release = files.freed(call, call.t_ns);

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use poolwright_trace::{Event, Flags, Gap, Op};
 
 use super::Others;
-use super::locks::Poll;
 use super::pools::Pool;
 
 /// A thread that sleeps for more than this share of its time is a background thread.
@@ -171,14 +170,10 @@ fn foreground(usage: &HashMap<u32, Usage>) -> impl Iterator<Item = (&u32, &Usage
 
 /// Returns the usage of each thread over all events, including operations that are not replayed. `longest_fault`:
 /// see [`longest_fault`].
-pub(super) fn usage(
-    events: &[Event],
-    polls: &HashMap<usize, Poll>,
-    longest_fault: u64,
-) -> HashMap<u32, Usage> {
+pub(super) fn usage(events: &[Event], polls: &HashSet<usize>, longest_fault: u64) -> HashMap<u32, Usage> {
     let mut usage: HashMap<u32, Usage> = HashMap::new();
     for (index, event) in events.iter().enumerate() {
-        usage.entry(event.tid).or_default().take(event, polls.contains_key(&index), longest_fault);
+        usage.entry(event.tid).or_default().take(event, polls.contains(&index), longest_fault);
     }
     if foreground(&usage).next().is_none() {
         // Without a foreground thread there would be no progress to measure.

@@ -1,7 +1,5 @@
 //! Waits for file locks.
 
-use std::time::Duration;
-
 use super::*;
 use crate::lock_range::LockRange;
 
@@ -25,26 +23,6 @@ fn polled_lock() -> Vec<Event> {
         lock(40, 1, Op::Lock, free, slept),
         event(41, 1, 1, gap(1, 0, 0, 0)),
     ]
-}
-
-/// What [`polled_lock`] has, 100 ms later, while process 1 holds another lock that it got in the same way. Then process 2 waits for that
-/// lock while it holds the other one: a replay that took such locks in another order could end in a deadlock.
-fn nested_lock() -> Vec<Event> {
-    let first = polled_lock().into_iter().map(|event| match event.op {
-        Op::Lock | Op::Unlock => Event { offset: event.offset + 300, ..event },
-        _ => event,
-    });
-    let second = polled_lock().into_iter().map(|event| Event { t_ns: event.t_ns + 100 * MS, ..event });
-    let (free, slept) = (Flags::default(), gap(1, 0, 1, Gap::TIMER));
-    let other = |event: Event| Event { offset: event.offset + 300, ..event };
-    let third = [
-        lock(145, 1, Op::Unlock, free, None),
-        lock(150, 2, Op::Lock, free, gap(19, 0, 0, 0)),
-        other(lock(160, 2, Op::Lock, Flags::FAILED, gap(10, 0, 0, 0))),
-        other(lock(165, 1, Op::Unlock, free, None)),
-        other(lock(170, 2, Op::Lock, free, slept)),
-    ];
-    first.chain(second).chain(third).collect()
 }
 
 /// SQLite with a rollback journal: process 2 has the lock of writers, 120, and waits until process 1 gives up that of readers, 420, as
@@ -104,7 +82,7 @@ fn the_replay_polls_a_contested_lock_itself() {
     // What the thread computed is kept, what it slept is not: the replay's own polling takes its place.
     let think = a.thinks[1][1];
     assert_eq!((think.cpu_before_ns + think.cpu_ns, think.sleep_before_ns + think.sleep_ns), (11 * MS, 0));
-    assert_eq!((think.wake, think.polled), (None, None));
+    assert_eq!(think.wake, None);
     let counted = (a.inferred.lock_waits, a.inferred.foreground_ops, s.skipped["lock"]);
     assert_eq!(counted, (1, 4, 3), "operations are those of the storage");
     // It was refused at 10 and at 20 ms and got the lock at 40.
@@ -119,33 +97,6 @@ fn a_process_that_closes_a_file_gives_up_its_locks() {
     let s = of(events, Others::default());
     let last = s.lanes[1].last().unwrap();
     assert_eq!((last.op, last.offset, last.len), (Op::Unlock, 0, 0));
-}
-
-#[test]
-fn a_polled_lock_that_is_not_contested_is_waited_for() {
-    let mut events = nested_lock();
-    // More operations of the other thread than are kept, between its unlocking and the last try.
-    let more = |i: u64| Event { t_ns: 32 * MS + i * MS / 10, dur_ns: 1, ..event(0, 0, 2, gap(0, 0, 0, 0)) };
-    events.splice(8..8, (0..40).map(more));
-    let s = of(events, Others::default());
-    let a = application(&s);
-    let think = a.thinks[1][1];
-    assert_eq!(think.wake, Some(Dependency { lane: 0, done: 2 }), "the operation before the unlocking");
-    assert_eq!(think.polled, Some(Polled { waited_ns: 21 * MS, late_ns: 9 * MS, held_ns: MS }));
-    // From the other thread's last operation to its unlocking; the sleep before the refused try is dropped.
-    assert_eq!((think.sleep_ns, think.cpu_before_ns + think.cpu_ns), (MS, 12 * MS));
-    assert_eq!((a.inferred.lock_waits, a.foreground.as_slice()), (3, &[true, true][..]));
-    assert_eq!(think.polled.unwrap().late_after(Duration::from_millis(6)), 3 * MS);
-    assert_eq!(think.polled.unwrap().late_after(Duration::from_secs(7)), 27 * MS / 2);
-}
-
-#[test]
-fn a_sleep_before_the_first_try_is_slept_before_the_wait() {
-    let mut events = nested_lock();
-    // Of the 8 ms before the first try the thread slept 7, for a client.
-    events[3].gap = gap(1, 0, 1, Gap::OTHER);
-    let think = application(&of(events, Others::default())).thinks[1][1];
-    assert_eq!((think.sleep_before_ns, think.sleep_ns), (7 * MS, MS));
 }
 
 #[test]
