@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# `truth.sh --guest`: compares predictions with a kernel's OpenZFS, in a virtual machine whose clock counts instructions, so that both sides
-# repeat within a few per cent on any machine.
+# Compares predictions of `replay` with a database on a kernel's OpenZFS, in a virtual machine whose clock counts instructions, so that both
+# sides repeat within a few per cent on any machine.
 #
-# usage: scripts/truth.sh --guest [--workload mariadb] [--rounds 2] [--seconds 15] [--warm 10] [--record 20] [--flush-method METHOD]
+# usage: scripts/truth.sh [--workload mariadb] [--rounds 2] [--seconds 15] [--warm 10] [--record 20] [--flush-method METHOD]
 #                         [--factor 3.5] [--latency 80] [--arc 128] [--dirty 256] [--replay-options '…'] [--out DIR] [--settings FILE]
 #                         [--only measure|record|predict|compare]
+#        scripts/truth.sh --publish [--settings FILE] DIR…
 #
 #   --workload        a file scripts/vm/truth_NAME.sh: mariadb, mariadb_fsync, sqlite, sqlite_rollback, postgresql, postgresql_scan,
 #                     openldap, etcd
@@ -17,6 +18,7 @@
 #   --replay-options  further options of `poolwright replay`
 #   --settings        a file like scripts/truth/guest-settings
 #   --only            one of the steps; they use the results of the others in DIR
+#   --publish         writes the figures in each DIR to the track record that plans show (crates/tune/track-record.json)
 #
 # The database runs in the guest, with four clients, and is recorded there, with the first setting. The predictions are made in the guest too, because
 # a replay measures compression where it runs. Times are those of the guest. DIR (target/vm/truth/WORKLOAD) has the filled database, the

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The guest's part of `truth.sh --guest` (scripts/truth/guest.sh): runs a database in a dataset of a kernel's pool, in the guest's own time.
+# The guest's part of `truth.sh` (scripts/truth/guest.sh): runs a database in a dataset of a kernel's pool, in the guest's own time.
 # /disk has the programs, the database's files (database/), the workload's scripts, and the results when the guest ends.
 set -u
 umask 022

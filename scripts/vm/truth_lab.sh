@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Workloads of `truth.sh --guest` that workloads/lab/truth_NAME.py implements: scripts/vm/truth_lab.py runs them on this machine and in the guest.
+# Workloads of `truth.sh` that workloads/lab/truth_NAME.py implements: scripts/vm/truth_lab.py runs them on this machine and in the guest.
 # scripts/truth/guest.sh describes the functions. A file that sources this one sets LAB (the NAME) and LAB_SIZE, and stages the programs.
 
 LAB_PROGRAM=$POOLWRIGHT_ROOT/scripts/vm/truth_lab.py

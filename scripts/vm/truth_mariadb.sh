@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The workload `mariadb` of `truth.sh --guest`: workloads/mariadb with 425 MiB of tables and a buffer pool of 64M.
+# The workload `mariadb` of `truth.sh`: workloads/mariadb with 425 MiB of tables and a buffer pool of 64M.
 # scripts/truth/guest.sh describes the functions.
 
 MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
