@@ -10,7 +10,7 @@ DEVICE=nullb0
 
 # shellcheck source=scripts/vm/guest.sh
 . /guest.sh
-# Sets WORKLOAD, GUEST_DATA, GUEST_SCRATCH, ARC_BYTES, DIRTY_BYTES, DEVICE_NS, DEVICE_GB, DEPTH, CLIENTS, WARM (seconds),
+# Sets WORKLOAD, SIZE, GUEST_DATA, GUEST_SCRATCH, ARC_BYTES, DIRTY_BYTES, DEVICE_NS, DEVICE_GB, DEPTH, CLIENTS, WARM (seconds),
 # REPLAY_OPTIONS.
 # shellcheck disable=SC1091
 . /disk/options

@@ -7,7 +7,7 @@ MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
 workload_fill() {
     local status=0
     "$MARIADB/server.sh" start "$1" --buffer-pool 256M
-    "$MARIADB/fill.sh" "$1" || status=$?
+    "$MARIADB/fill.sh" "$1" --scale "$SIZE" || status=$?
     "$MARIADB/server.sh" stop "$1"
     return $status
 }
