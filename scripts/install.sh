@@ -54,7 +54,7 @@ LAB_PACKAGES=(
     python3
     fio victoria-metrics # timeseries
     slapd default-jre-headless maven # ldap-import
-    etcd-server # truth.sh --guest
+    etcd-server # truth.sh
     default-jdk-headless # kv-engines, orientdb-import: Maven needs the compiler, and brings only what runs
 )
 # Packages among these that start a service: the script prevents the start and disables the service.

@@ -3,13 +3,14 @@
 #
 # usage: scripts/test-kernel.sh [--no-install] [--no-build] [--keep] [--all | PART...]
 #
-# Parts (default: out in replay crash vdevs apply, 25 minutes; --all: all, four hours):
+# Parts (default: out in replay crash vdevs apply truth, 25 minutes without truth; --all: all, four hours):
 #   out      the engine makes a pool; the kernel imports, reads, scrubs and changes it; the engine reads it again
 #   in       the kernel makes a pool; the engine reads and changes it; the kernel reads and scrubs it
 #   replay   the engine crashes (SIGKILL); the kernel replays its intent log
 #   crash    the kernel crashes (reset); the engine replays its intent log
 #   vdevs    the engine attaches, replaces and adds vdevs and spares; the kernel imports, scrubs and changes them; the engine reads the result
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
+#   truth    predictions for a small SQLite compared with the kernel (scripts/truth.sh): each setting is measured and predicted
 #   newpool  a tree moves to another pool and back (poolwright apply --new-pool, undo); runs are killed
 #   standby  a PostgreSQL under load moves to another pool by a standby server (poolwright apply --new-pool --standby), and back
 #   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or goes back
@@ -58,6 +59,8 @@ set -euo pipefail
 . "$POOLWRIGHT_ROOT/scripts/vm/recorded_part.sh"
 # shellcheck source=scripts/vm/arc_part.sh
 . "$POOLWRIGHT_ROOT/scripts/vm/arc_part.sh"
+# shellcheck source=scripts/vm/truth_part.sh
+. "$POOLWRIGHT_ROOT/scripts/vm/truth_part.sh"
 
 NODES=${POOLWRIGHT_NODES:-20000}
 SEED=${POOLWRIGHT_SEED:-1}
@@ -69,7 +72,7 @@ TREE=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/engine-tree
 PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 # Field of the manifest that a replay sets to the current time.
 TIME_FIELD=10
-SHORT_PARTS=(out in replay crash vdevs apply)
+SHORT_PARTS=(out in replay crash vdevs apply truth)
 ALL_PARTS=("${SHORT_PARTS[@]}" newpool standby resets newpoolresets units databases backup send trials lab space recorded arc)
 PASSED=0
 FAILED=0
@@ -447,7 +450,7 @@ main() {
             --keep) keep=yes ;;
             --all) parts=("${ALL_PARTS[@]}") ;;
             -h | --help) usage_from "$0"; exit 0 ;;
-            out | in | replay | crash | vdevs | apply | newpool | standby | resets | newpoolresets | units | databases | backup | send | trials | lab | space | recorded | arc) parts+=("$1") ;;
+            out | in | replay | crash | vdevs | apply | truth | newpool | standby | resets | newpoolresets | units | databases | backup | send | trials | lab | space | recorded | arc) parts+=("$1") ;;
             *) die 2 "unknown argument '$1'; see --help" ;;
         esac
         shift

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the statistics of scripts/truth.sh, and how it reads its inputs.
+# Tests the tables of scripts/truth.sh and the track record that it publishes.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# `truth.sh --guest`: compares predictions with a kernel's OpenZFS, in a virtual machine whose clock counts instructions, so that both sides
-# repeat within a few per cent on any machine.
+# Compares predictions of `replay` with a database on a kernel's OpenZFS, in a virtual machine whose clock counts instructions, so that both
+# sides repeat within a few per cent on any machine.
 #
-# usage: scripts/truth.sh --guest [--workload mariadb] [--rounds 2] [--seconds 15] [--warm 10] [--record 20] [--flush-method METHOD]
+# usage: scripts/truth.sh [--workload mariadb] [--size 1] [--rounds 2] [--seconds 15] [--warm 10] [--record 20] [--flush-method METHOD]
 #                         [--factor 3.5] [--latency 80] [--arc 128] [--dirty 256] [--replay-options '…'] [--out DIR] [--settings FILE]
 #                         [--only measure|record|predict|compare]
+#        scripts/truth.sh --publish [--settings FILE] DIR…
 #
 #   --workload        a file scripts/vm/truth_NAME.sh: mariadb, mariadb_fsync, sqlite, sqlite_rollback, postgresql, postgresql_scan,
 #                     openldap, etcd
+#   --size            size of the database, relative to the workload's default. With another size, the database in DIR is filled again
 #   --rounds, --seconds, --warm  runs of each setting, the length of the measured window, and of the load before it
 #   --record          seconds that are recorded for the predictions
 #   --flush-method    MariaDB's innodb_flush_method (its default is O_DIRECT)
@@ -17,6 +19,7 @@
 #   --replay-options  further options of `poolwright replay`
 #   --settings        a file like scripts/truth/guest-settings
 #   --only            one of the steps; they use the results of the others in DIR
+#   --publish         writes the figures in each DIR to the track record that plans show (crates/tune/track-record.json)
 #
 # The database runs in the guest, with four clients, and is recorded there, with the first setting. The predictions are made in the guest too, because
 # a replay measures compression where it runs. Times are those of the guest. DIR (target/vm/truth/WORKLOAD) has the filled database, the
@@ -41,7 +44,7 @@ set -euo pipefail
 VM=$POOLWRIGHT_ROOT/target/vm
 PROGRAM=${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright
 SETTINGS=$POOLWRIGHT_ROOT/scripts/truth/guest-settings
-OUT='' WORKLOAD=mariadb
+OUT='' WORKLOAD=mariadb SIZE=1
 ROUNDS=2 LENGTH=15 WARM=10 RECORD=20 FLUSH='' FACTOR=3.5 LATENCY=80 ARC=128 DIRTY=256 REPLAY='' ONLY='' CLIENTS=4
 GUEST_DATA=/srv/db GUEST_SCRATCH=/srv/server
 # Time limit of a guest in seconds of this machine.
@@ -55,6 +58,7 @@ parse_arguments() {
         [ $# -ge 2 ] || die 2 "'$1' needs a value; see --help"
         case $1 in
             --workload) WORKLOAD=$2 ;;
+            --size) SIZE=$2 ;;
             --rounds) ROUNDS=$2 ;;
             --seconds) LENGTH=$2 ;;
             --warm) WARM=$2 ;;
@@ -74,12 +78,13 @@ parse_arguments() {
     done
 }
 
-# database: fills $OUT/database once.
+# database: fills $OUT/database once for each size. A database without the file `size` has size 1.
 database() {
-    [ ! -e "$OUT/database/filled" ] || return 0
+    [ ! -e "$OUT/database/filled" ] || [ "$(cat "$OUT/database/size" 2>/dev/null || echo 1)" != "$SIZE" ] || return 0
     rm -rf "$OUT/database"
     mkdir -p "$OUT/database"
     workload_fill "$OUT/database" || die 1 "cannot fill the database"
+    echo "$SIZE" >"$OUT/database/size"
     touch "$OUT/database/filled"
 }
 
@@ -140,7 +145,7 @@ make_disk() {
     grep -v '^#' "$SETTINGS" >"$stage/settings"
     [ ! -e "$OUT/recorded/trace.parquet" ] || cp "$OUT/recorded/trace.parquet" "$stage/"
     cat >"$stage/options" <<EOF
-WORKLOAD=$WORKLOAD GUEST_DATA=$GUEST_DATA GUEST_SCRATCH=$GUEST_SCRATCH CLIENTS=$CLIENTS WARM=$WARM
+WORKLOAD=$WORKLOAD SIZE=$SIZE GUEST_DATA=$GUEST_DATA GUEST_SCRATCH=$GUEST_SCRATCH CLIENTS=$CLIENTS WARM=$WARM
 ARC_BYTES=$((ARC << 20)) DIRTY_BYTES=$((DIRTY << 20)) DEVICE_NS=$(device_ns) DEVICE_GB=2 DEPTH=64
 REPLAY_OPTIONS='$(replay_options)'
 EOF

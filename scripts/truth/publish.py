@@ -3,7 +3,7 @@
 
 usage: truth.sh --publish [--settings FILE] DIR...
 
-DIR is the directory of a workload's results (target/vm/truth/WORKLOAD) of `truth.sh --guest`.
+DIR is the directory of a workload's results (target/vm/truth/WORKLOAD) of `truth.sh`.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The guest's part of `truth.sh --guest` (scripts/truth/guest.sh): runs a database in a dataset of a kernel's pool, in the guest's own time.
+# The guest's part of `truth.sh` (scripts/truth/guest.sh): runs a database in a dataset of a kernel's pool, in the guest's own time.
 # /disk has the programs, the database's files (database/), the workload's scripts, and the results when the guest ends.
 set -u
 umask 022
@@ -10,7 +10,7 @@ DEVICE=nullb0
 
 # shellcheck source=scripts/vm/guest.sh
 . /guest.sh
-# Sets WORKLOAD, GUEST_DATA, GUEST_SCRATCH, ARC_BYTES, DIRTY_BYTES, DEVICE_NS, DEVICE_GB, DEPTH, CLIENTS, WARM (seconds),
+# Sets WORKLOAD, SIZE, GUEST_DATA, GUEST_SCRATCH, ARC_BYTES, DIRTY_BYTES, DEVICE_NS, DEVICE_GB, DEPTH, CLIENTS, WARM (seconds),
 # REPLAY_OPTIONS.
 # shellcheck disable=SC1091
 . /disk/options

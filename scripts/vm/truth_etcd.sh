@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The workload `etcd` of `truth.sh --guest`: etcd on bbolt with 100,000 keys; three of four requests put a value of a kilobyte.
+# The workload `etcd` of `truth.sh`: etcd on bbolt with 100,000 keys; three of four requests put a value of a kilobyte.
 
 LAB=etcd
 LAB_SIZE=1

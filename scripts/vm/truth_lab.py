@@ -1,4 +1,4 @@
-"""Fills and runs a database of workloads/lab/truth_NAME.py for `truth.sh --guest`, in directories instead of the lab's datasets.
+"""Fills and runs a database of workloads/lab/truth_NAME.py for `truth.sh`, in directories instead of the lab's datasets.
 
 usage: truth_lab.py fill NAME DIR [--size 1]
        truth_lab.py serve NAME DIR --scratch DIR [--size 1]
@@ -25,13 +25,15 @@ ROLES = ("data", "log")
 
 
 def specification(options, scratch):
-    parameters = {"workload": options.name, "size": options.size, "clients": options.clients}
+    parameters = {"size": options.size, "clients": options.clients}
     paths = {role: str(options.dir / role) for role in ROLES}
     return driver.Spec({"protocol": driver.PROTOCOL, "phase": options.verb, "parameters": parameters, "paths": paths,
                         "scratch": str(scratch), "seed": 1})
 
 
 def fill(options, workload):
+    if missing := list(workload.check()):
+        raise driver.Failure("; ".join(missing))
     for role in ROLES:
         (options.dir / role).mkdir(parents=True)
     # The path of a server's socket must be short.

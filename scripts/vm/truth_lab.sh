@@ -1,12 +1,15 @@
 # shellcheck shell=bash
-# Workloads of `truth.sh --guest` that workloads/lab/truth_NAME.py implements: scripts/vm/truth_lab.py runs them on this machine and in the guest.
+# Workloads of `truth.sh` that workloads/lab/truth_NAME.py implements: scripts/vm/truth_lab.py runs them on this machine and in the guest.
 # scripts/truth/guest.sh describes the functions. A file that sources this one sets LAB (the NAME) and LAB_SIZE, and stages the programs.
 
 LAB_PROGRAM=$POOLWRIGHT_ROOT/scripts/vm/truth_lab.py
 
 workload_fill() { lab_fill "$1"; }
 
-lab_fill() { python3 "$LAB_PROGRAM" fill "$LAB" "$1/data" --size "$LAB_SIZE"; }
+# lab_size: the size of the workload's database with the option --size.
+lab_size() { awk -v lab="$LAB_SIZE" -v size="$SIZE" 'BEGIN { print lab * size }'; }
+
+lab_fill() { python3 "$LAB_PROGRAM" fill "$LAB" "$1/data" --size "$(lab_size)"; }
 
 # lab_stage STAGE: adds Python and the lab's modules to the guest's disk.
 lab_stage() {
@@ -22,7 +25,7 @@ lab_stage() {
 
 workload_start() {
     export PYTHONHOME=/disk/usr
-    python3 "$LAB_PROGRAM" serve "$LAB" "$1" --size "$LAB_SIZE" --scratch "$2" >"$2/serve.log" 2>&1 &
+    python3 "$LAB_PROGRAM" serve "$LAB" "$1" --size "$(lab_size)" --scratch "$2" >"$2/serve.log" 2>&1 &
     LAB_SERVER=$!
     until grep -q '^ready$' "$2/serve.log"; do
         kill -0 "$LAB_SERVER" 2>/dev/null || { cat "$2/serve.log"; return 1; }
@@ -36,5 +39,5 @@ workload_stop() {
 }
 
 workload_load() {
-    exec python3 "$LAB_PROGRAM" load "$LAB" "$1" --size "$LAB_SIZE" --scratch "$2" --seconds "$3" --clients "$CLIENTS"
+    exec python3 "$LAB_PROGRAM" load "$LAB" "$1" --size "$(lab_size)" --scratch "$2" --seconds "$3" --clients "$CLIENTS"
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The workload `mariadb` of `truth.sh --guest`: workloads/mariadb with 425 MiB of tables and a buffer pool of 64M.
+# The workload `mariadb` of `truth.sh`: workloads/mariadb with 425 MiB of tables and a buffer pool of 64M.
 # scripts/truth/guest.sh describes the functions.
 
 MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
@@ -7,7 +7,7 @@ MARIADB=$POOLWRIGHT_ROOT/workloads/mariadb
 workload_fill() {
     local status=0
     "$MARIADB/server.sh" start "$1" --buffer-pool 256M
-    "$MARIADB/fill.sh" "$1" || status=$?
+    "$MARIADB/fill.sh" "$1" --scale "$SIZE" || status=$?
     "$MARIADB/server.sh" stop "$1"
     return $status
 }

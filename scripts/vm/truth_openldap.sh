@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The workload `openldap` of `truth.sh --guest`: slapd on LMDB, which maps its file; three of four transactions modify one of 90,000 entries.
+# The workload `openldap` of `truth.sh`: slapd on LMDB, which maps its file; three of four transactions modify one of 90,000 entries.
 
 LAB=openldap
 LAB_SIZE=3

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The workload `postgresql` of `truth.sh --guest`: pgbench's TPC-B with tables of 450 MB and 64 MB of shared buffers.
+# The workload `postgresql` of `truth.sh`: pgbench's TPC-B with tables of 450 MB and 64 MB of shared buffers.
 
 LAB=postgresql
 LAB_SIZE=1.5

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The workload `sqlite` of `truth.sh --guest`: documents of 400 MB and a write-ahead log, used by four processes.
+# The workload `sqlite` of `truth.sh`: documents of 400 MB and a write-ahead log, used by four processes.
 
 LAB=sqlite
 LAB_SIZE=2

@@ -123,11 +123,6 @@ def _say(line):
         data = data[os.write(_out, data):]
 
 
-def passed_on(line):
-    """Prints the message of another driver unchanged."""
-    _say(line)
-
-
 def log(text):
     """Prints a line that is kept with the results."""
     _say({"log": text})
@@ -325,12 +320,6 @@ def samples_of(path, pick, pieces=32, length=128 << 10):
 
 
 # ---- the program ----
-
-
-def checked_parameters():
-    """Reads the study's parameters from stdin for `--check`; returns {} if stdin is a terminal or empty."""
-    text = "" if sys.stdin.isatty() else sys.stdin.read()
-    return json.loads(text) if text.strip() else {}
 
 
 def main(phases, check):

@@ -1,8 +1,8 @@
-"""Tests the driver `truth`: the copy of a prepared database, its window, and its encoding of LDAP."""
+"""Tests the databases of scripts/truth.sh: the clients' logs and the encoding of LDAP; and, with little data, those that are installed."""
 
 import array
-import json
-import os
+import struct
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -10,64 +10,56 @@ from pathlib import Path
 from unittest import mock
 
 LAB = Path(__file__).resolve().parents[1]
+PROGRAM = LAB.parents[1] / "scripts" / "vm" / "truth_lab.py"
 sys.path.insert(0, str(LAB))
 
-import truth_kv  # noqa: E402
 import truth_loads  # noqa: E402
 import truth_openldap  # noqa: E402
 from common import driver  # noqa: E402
 
 
-class Copy(unittest.TestCase):
-    def test_holes_stay_holes_and_bytes_stay_bytes(self):
-        with tempfile.TemporaryDirectory() as folder:
-            source, target = Path(folder) / "a", Path(folder) / "b"
-            (source / "deep").mkdir(parents=True)
-            target.mkdir()
-            with open(source / "deep" / "mostly-hole", "wb") as file:
-                file.truncate(1 << 30)
-                os.pwrite(file.fileno(), b"begin", 0)
-                os.pwrite(file.fileno(), b"middle", (1 << 29) + 5)
-            (source / "empty").touch()
-            truth_loads._copy(source, target)
-            copied = target / "deep" / "mostly-hole"
-            self.assertEqual(copied.stat().st_size, 1 << 30)
-            self.assertLess(copied.stat().st_blocks * 512, 1 << 20)
-            with open(copied, "rb") as file:
-                self.assertEqual(os.pread(file.fileno(), 5, 0), b"begin")
-                self.assertEqual(os.pread(file.fileno(), 6, (1 << 29) + 5), b"middle")
-            self.assertEqual((target / "empty").stat().st_size, 0)
-
-
-class Bounds(unittest.TestCase):
-    def test_a_store_runs_for_seconds_or_until_its_operations_are_done(self):
-        given = {"warm_s": 15.0, "seconds": 30.0}
-        self.assertEqual(truth_kv.bounds({**given}), {"warm_seconds": 15.0, "read_seconds": 30.0, "reads": 1 << 40})
-        self.assertEqual(truth_kv.bounds({**given, "operations_per_s": 10000}),
-                         {"warm_seconds": 75.0, "warm_reads": 150000, "read_seconds": 150.0, "reads": 300000})
-
-
-class Window(unittest.TestCase):
-    def test_only_what_ended_in_the_window_counts(self):
-        second = truth_loads.NS_PER_S
-        said = []
-        with mock.patch.object(driver, "_say", said.append):
-            truth_loads._say([(9, 1), (10 * second, 100), (11 * second, 300), (12 * second, 5)], 10 * second, 12 * second)
-        figures = {line["figure"]["name"]: line["figure"]["value"] for line in said if "figure" in line}
-        self.assertEqual(figures, {"work_per_s": 1.0, "work_done": 2, "work_mean": 200.0})
-        self.assertEqual(json.loads(json.dumps(said))[-1]["latency"]["count"], 2)
-
-    def test_a_window_without_work_is_a_failure(self):
-        with self.assertRaises(driver.Failure):
-            truth_loads._say([(9, 1)], 10, 12)
-
+class Clients(unittest.TestCase):
     def test_pairs_are_read_and_a_torn_one_is_left_out(self):
         with tempfile.TemporaryDirectory() as folder:
             clients = truth_loads.Clients(mock.Mock(scratch=Path(folder)), 1)
             clients.folder.mkdir()
             (clients.folder / "log.0").write_bytes(array.array("q", (5, 1, 7, 2)).tobytes() + b"torn")
             self.assertEqual(list(clients.transactions()), [(5, 1), (7, 2)])
-            self.assertEqual(clients.done(), 2)
+
+
+class WithServer(unittest.TestCase):
+    """Fills a database, serves it and runs its clients, as scripts/truth.sh does."""
+
+    def transactions(self, workload):
+        """Returns the (end, duration) pairs of a second of load."""
+        if missing := list(truth_loads.workload_named(workload).check()):
+            self.skipTest("; ".join(missing))
+        # The path of a server's socket must be short.
+        with tempfile.TemporaryDirectory() as folder:
+            more = [workload, f"{folder}/d", "--size", "0.01"]
+            subprocess.run([sys.executable, PROGRAM, "fill", *more], check=True, stdout=subprocess.DEVNULL)
+            more += ["--scratch", f"{folder}/s"]
+            Path(folder, "s").mkdir()
+            with subprocess.Popen([sys.executable, PROGRAM, "serve", *more], stdout=subprocess.PIPE, text=True) as server:
+                try:
+                    self.assertIn("ready\n", iter(server.stdout.readline, ""))
+                    load = subprocess.run([sys.executable, PROGRAM, "load", *more, "--seconds", "1", "--clients", "2"], check=True,
+                                          stdout=subprocess.PIPE)
+                finally:
+                    server.terminate()
+        self.assertEqual(server.returncode, 0)
+        return list(struct.iter_unpack("<qq", load.stdout))
+
+    def test_each_workload(self):
+        for workload in truth_loads.WORKLOADS:
+            with self.subTest(workload):
+                transactions = self.transactions(workload)
+                self.assertGreater(len(transactions), 1)
+                self.assertTrue(all(end > took > 0 for end, took in transactions))
+
+    def test_an_unknown_workload_is_an_error(self):
+        with self.assertRaises(driver.Failure):
+            truth_loads.workload_named("abacus")
 
 
 class Ber(unittest.TestCase):
