@@ -97,16 +97,21 @@ def with_tables(page, workloads):
 
 def tables(workloads):
     """The tables of the page: a summary of each workload, and each prediction."""
-    lines = ["| workload | runs of each setting | settings | within ten points | largest error, points | Kendall's τ of the rate "
-             "| best by prediction | best in truth | regret |",
-             "| --- | --: | --: | --: | --: | --: | --- | --- | --: |"]
+    lines = ["| workload | runs of each setting | settings | within ten points | largest error, points | rate within 10 % "
+             "| Kendall's τ of the rate | best by prediction | best in truth | regret |",
+             "| --- | --: | --: | --: | --: | --: | --: | --- | --- | --: |"]
     for w in workloads:
         lines.append(_row(w["workload"], w["runs"], w["settings"], w["rate_within_ten_points"], w["largest_rate_error_points"],
-                          f"{w['kendall_tau']:.2f}", w["chosen"], w["best"], f"{w['regret_percent']:.1f} %"))
+                          sum(_is_close(change) for change in w["changes"]), f"{w['kendall_tau']:.2f}", w["chosen"], w["best"], f"{w['regret_percent']:.1f} %"))
     lines += ["", "| workload | setting | work rate: true, % | predicted, % | error, points |", "| --- | --- | --: | --: | --: |"]
     lines += [_row(w["workload"], c["setting"], _signed(c["true_percent"]), _signed(c["predicted_percent"]),
                    _signed(c["predicted_percent"] - c["true_percent"])) for w in workloads for c in w["changes"]]
     return "\n".join(lines) + "\n"
+
+
+def _is_close(change):
+    """Whether the predicted rate is within 10 % of the true one, both relative to today's."""
+    return abs((100 + change["predicted_percent"]) / (100 + change["true_percent"]) - 1) <= 0.1
 
 
 def _row(*cells):

@@ -14,7 +14,7 @@ pub struct TrackRecord {
     /// Number of measured workloads of all systems.
     pub measured: u32,
     /// The error that 95 % of the predicted changes of the work rate did not exceed, in all these workloads: |ln(predicted/true)| as a
-    /// multiple of 0.05 + |ln predicted|, because the error grows with the change. Both changes are factors.
+    /// multiple of 0.2 + |ln predicted|, because the error grows with the change. Both changes are factors.
     #[serde(default)]
     pub rate_error: f64,
 }
@@ -46,7 +46,7 @@ pub struct MeasuredWorkload {
 impl TrackRecord {
     /// The scale of errors of a predicted change, the logarithm of a factor; see [`TrackRecord::rate_error`].
     pub(crate) fn scale(predicted: f64) -> f64 {
-        0.05 + predicted.abs()
+        0.2 + predicted.abs()
     }
 
     /// Returns the interval of a predicted change of the work rate that contains the errors of earlier predictions and the trials' scatter.
