@@ -72,8 +72,8 @@ fn of_gains(plan: &Plan, gains: &Gains) -> BTreeMap<String, PredictedChange> {
         let stand_in = || gains.get(metric::find(name)?.stand_in?);
         let gain = gains.get(name).or_else(stand_in);
         if let Some(gain) = gain {
-            let change = PredictedChange { change: gain.change, ci95: Some(gain.ci95) };
-            predicted.insert(name.to_owned(), change);
+            let ci95 = Some(plan.expected(name, gain.change, gain.ci95));
+            predicted.insert(name.to_owned(), PredictedChange { change: gain.change, ci95 });
         }
     }
     if !metrics.is_empty() {

@@ -47,7 +47,9 @@ fn today_the_recommended_one_and_the_best_of_the_others_are_run() {
     assert_eq!(found[1].datasets["db"]["logbias"], "latency", "what does not change is as today");
     assert_eq!(found[2].datasets["db"]["recordsize"], "32K");
     let predicted = &found[1].predicted;
-    assert_eq!((predicted["work_rate"].change, predicted["work_rate"].ci95), (0.2, Some((0.15, 0.25))));
+    let interval = plan.expected("work_rate", 0.2, (0.15, 0.25));
+    assert!(interval.0 < 0.15 && interval.1 > 0.25, "that of the trials is narrower than earlier errors");
+    assert_eq!((predicted["work_rate"].change, predicted["work_rate"].ci95), (0.2, Some(interval)));
     let expected = ((0.5 * (1.0f64 / 1.2).ln()) + 0.5 * (1.0f64 - 0.595).ln()).exp() - 1.0;
     assert!((predicted[OBJECTIVE].change - expected).abs() < 1e-12);
     assert!((found[2].predicted["allocated_bytes"].change + 0.5).abs() < 1e-12);

@@ -72,12 +72,7 @@ fn add(table: &mut Table, name: &str, settings: &str, changes: &[Option<Measured
 
 /// The change with the interval in which it is expected on the database.
 fn expected(plan: &Plan, metric: &str, found: MeasuredChange) -> MeasuredChange {
-    match &plan.track_record {
-        Some(record) if metric == "work_rate" => {
-            MeasuredChange { ci95: record.rate_interval(found.change, found.ci95), ..found }
-        }
-        _ => found,
-    }
+    MeasuredChange { ci95: plan.expected(metric, found.change, found.ci95), ..found }
 }
 
 /// Says how to get a plan that recommends settings like the alternatives; `None` without alternatives.

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Plan;
+
 /// The measured workloads that are relevant to this plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrackRecord {
@@ -41,6 +43,17 @@ pub struct MeasuredWorkload {
     pub kendall_tau: f64,
     /// Difference between the true objective of the setting that is best by prediction and that of the best one, in per cent.
     pub regret_percent: f64,
+}
+
+impl Plan {
+    /// Returns the interval in which the change of a metric is expected on the database, as fractions of today's value: for the work rate, with
+    /// the errors of earlier predictions; otherwise `scatter`, that of the trials.
+    pub fn expected(&self, metric: &str, change: f64, scatter: (f64, f64)) -> (f64, f64) {
+        match &self.track_record {
+            Some(record) if metric == "work_rate" => record.rate_interval(change, scatter),
+            _ => scatter,
+        }
+    }
 }
 
 impl TrackRecord {
