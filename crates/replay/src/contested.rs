@@ -32,10 +32,9 @@ pub struct Contested {
 /// A range for which threads waited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Range {
-    /// The range, as an exclusive lock.
     of: LockRange,
-    /// Whether a process releases its other locks before it waits for this one.
-    yields: bool,
+    /// Whether processes that hold other locks release them before they wait for this one; `None` if none held one.
+    yields: Option<bool>,
 }
 
 impl Contested {
@@ -50,7 +49,8 @@ impl Contested {
 
     /// Whether a process releases its other locks before it waits for a range.
     pub(crate) fn is_yielding(&self, file: u32, range: &LockRange) -> bool {
-        self.overlapping(file, range).any(|contested| contested.yields)
+        let mut alike = self.overlapping(file, range).filter(|contested| contested.of.shared == range.shared);
+        alike.any(|contested| contested.yields == Some(true))
     }
 
     /// Returns the step that replays the event `index`: taking a lock, releasing one, or releasing all locks of a file when it
@@ -85,8 +85,8 @@ pub(crate) struct Wait<'a> {
     pub attempts: &'a [u64],
     /// The number of attempts after which the thread got another lock before, and then failed again.
     pub counted: usize,
-    /// Whether the process held no lock while it slept, although it had some when the attempt failed.
-    pub yields: bool,
+    /// Whether the process held no lock of the file while it slept, if it had one when the attempt failed.
+    pub yields: Option<bool>,
 }
 
 /// Collects the waits for polled locks in a recording.
@@ -101,10 +101,12 @@ pub(crate) struct Polls {
 impl Polls {
     pub fn add(&mut self, wait: &Wait<'_>) {
         let Wait { event, attempts, counted, yields } = *wait;
-        let of = LockRange { shared: false, ..LockRange::of(event) };
+        let of = LockRange::of(event);
         let ranges = self.contested.ranges.entry(event.file).or_default();
         match ranges.iter_mut().find(|range| range.of == of) {
-            Some(known) => known.yields |= yields,
+            Some(known) => {
+                known.yields = known.yields.into_iter().chain(yields).reduce(|all, one| all && one)
+            }
             None => ranges.push(Range { of, yields }),
         }
         let next = attempts.iter().skip(1).copied().chain([event.t_ns]);

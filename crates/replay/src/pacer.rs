@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::application::{AHEAD_NS, Application, Think};
 use crate::clients::Clients;
 use crate::lock_range::LockRange;
-use crate::lock_table::LockTable;
+use crate::lock_table::{LockTable, Owner};
 use crate::syncs::{Syncs, UnderWay};
 
 /// CPU time below this, in nanoseconds, is deferred until more is due: reading the thread's CPU clock takes a tenth of
@@ -152,18 +152,19 @@ impl<'a> Pacer<'a> {
     }
 
     /// Takes a file lock for the lane's process; polls it while another process holds it. If the application gives up its other locks
-    /// before it waits for this one, the process does so too, and then takes them again together with this one. A thread that has
+    /// before it waits for this one, the lane does so too, and then takes them again together with this one. A thread that has
     /// waited for longer than [`Contested::longest`](crate::application::Contested::longest) takes the locks by force.
     pub fn lock(&self, lane: usize, file: u32, range: LockRange, stop: &AtomicBool) {
-        let (process, contested) = (self.application.processes[lane], &self.application.contested);
+        let (owner, contested) =
+            (Owner { process: self.application.processes[lane], lane }, &self.application.contested);
         let began = Time::now();
         let mut wanted = vec![(file, range)];
-        while !self.locks.try_lock(process, &wanted) && !stop.load(Ordering::Relaxed) {
+        while !self.locks.try_lock(owner, &wanted) && !stop.load(Ordering::Relaxed) {
             if began.elapsed() > contested.longest {
-                return self.locks.force(process, &wanted);
+                return self.locks.force(owner, &wanted);
             }
             if contested.is_yielding(file, &range) {
-                wanted.splice(0..0, self.locks.unlock_all(process));
+                wanted.splice(0..0, self.locks.give_up(owner));
             }
             let n = self.refused[lane].fetch_add(1, Ordering::Relaxed);
             sleep(contested.interval(n as usize), stop);
@@ -475,7 +476,7 @@ mod tests {
         let event =
             Recorded { t_ns: 0, dur_ns: 0, op, file: 7, offset, len, pid: 2, tid: 2, flags, gap: None };
         let mut polls = Polls::default();
-        polls.add(&Wait { event: &event, attempts: &[1_000_000], counted: 0, yields: true });
+        polls.add(&Wait { event: &event, attempts: &[1_000_000], counted: 0, yields: Some(true) });
         application.contested = polls.contested();
         let pacer = Pacer::new(&application, 0.0, 0, None);
         let (stop, readers) = (AtomicBool::new(false), LockRange { offset: 420, ..RANGE });

@@ -162,13 +162,20 @@ impl Gap {
         off_cpu.min(length_ns.saturating_sub(u64::from(self.wake_ns)))
     }
 
-    /// The part of [`Gap::sleep_ns`] that ended with a wakeup by [`Gap::OTHER`] or [`Gap::SIBLING`], in nanoseconds. `length_ns` is the
-    /// length of the gap. If another waker ended the last sleep, the thread got a request and then waited for that waker.
+    /// The part of [`Gap::sleep_ns`] in which the thread waited for a request: until a wakeup by [`Gap::OTHER`] or [`Gap::SIBLING`], in
+    /// nanoseconds. `length_ns` is the length of the gap.
+    ///
+    /// If another thread ended the last sleep, the thread had got a request before and then waited for that thread. How its CPU time divides
+    /// between these two parts is not known, so that before the last wakeup, and the time ready, are left out: it may have waited longer.
     pub fn idle_ns(&self, length_ns: u64) -> u64 {
         let sleep = self.sleep_ns(length_ns);
         match self.waker {
             Gap::OTHER | Gap::SIBLING => sleep,
-            _ => sleep.min(u64::from(self.served_ns)),
+            Gap::TIMER => 0,
+            _ => {
+                let busy = self.cpu_ns.saturating_sub(u64::from(self.wake_ns)) + u64::from(self.ready_ns);
+                sleep.min(u64::from(self.served_ns).saturating_sub(busy))
+            }
         }
     }
 }

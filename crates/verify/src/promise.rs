@@ -95,19 +95,14 @@ pub fn check(
     Verification { before, after: Some(after), promises, verdict, why, warnings }
 }
 
-/// The promised change: that of the database itself if the plan is confirmed, else that of the trials, with the interval in which it is
-/// expected on the database.
+/// The promised change: that of the database itself if the plan is confirmed, else that of the trials.
 fn promised(plan: &Plan, metric: &str) -> Option<PredictedChange> {
     let confirmed = plan.confirmation.as_ref().and_then(|confirmation| {
         let recommended = confirmation.settings.iter().find(|of| of.name == Contender::Recommended)?;
         recommended.changes.get(metric)
     });
-    let of_trials = || {
-        let gain = plan.gain.get(metric)?;
-        Some((gain.change, plan.expected(metric, gain.change, gain.ci95)))
-    };
-    let (change, ci95) = confirmed.map(|gain| (gain.change, gain.ci95)).or_else(of_trials)?;
-    Some(PredictedChange { change, ci95: Some(ci95) })
+    let gain = confirmed.or_else(|| plan.gain.get(metric))?;
+    Some(PredictedChange { change: gain.change, ci95: Some(gain.ci95) })
 }
 
 fn checked(

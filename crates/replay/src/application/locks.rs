@@ -64,15 +64,18 @@ struct Waiting {
     counted: usize,
     /// Whether the thread has failed to take a lock since it last slept.
     tried: bool,
-    /// The indices of the events before which the thread slept.
+    /// The indices of the events before which the thread slept, as far as they are not part of a wait yet.
     sleeps: Vec<usize>,
-    /// The indices of the thread's lock operations since its process last held no lock. Those before the last sleep that the process
-    /// held no lock in were in vain.
+    slept: bool,
+    /// The file of the lock that the last attempt failed to take.
+    file: u32,
+    /// The indices of the thread's lock operations since its process last held no lock of their file. Those before the last sleep in which
+    /// the process held no lock of the file were in vain.
     locking: Vec<usize>,
-    /// The number of `locking` before the last sleep.
+    /// The number of `locking` before that sleep.
     vain: usize,
-    /// Whether the process held a lock when an attempt failed, and none when the thread then slept.
-    yields: bool,
+    /// Whether the process held no lock of the file in the last sleep, if it held one when the attempt failed.
+    yields: Option<bool>,
     held_one: bool,
 }
 
@@ -86,20 +89,20 @@ struct Release {
 
 #[derive(Default)]
 struct Files {
-    /// The locks held, by file and process.
+    /// The locks held, by process and file.
     held: HashMap<(u32, u32), Vec<LockRange>>,
     released: HashMap<u32, Vec<Release>>,
 }
 
 impl Files {
-    /// Whether a process holds a lock.
-    fn holds(&self, pid: u32) -> bool {
-        self.held.iter().any(|((_, owner), held)| *owner == pid && !held.is_empty())
+    /// Whether a process holds a lock of a file.
+    fn holds(&self, pid: u32, file: u32) -> bool {
+        self.held.get(&(pid, file)).is_some_and(|held| !held.is_empty())
     }
 
     fn lock(&mut self, event: &Event) {
         let range = LockRange::of(event);
-        let held = self.held.entry((event.file, event.pid)).or_default();
+        let held = self.held.entry((event.pid, event.file)).or_default();
         // A process's new lock replaces its lock of the same range.
         held.retain(|other| (other.offset, other.len) != (range.offset, range.len));
         held.push(range);
@@ -107,7 +110,7 @@ impl Files {
 
     fn unlock(&mut self, index: usize, event: &Event) {
         let freed = LockRange::of(event);
-        let held = self.held.entry((event.file, event.pid)).or_default();
+        let held = self.held.entry((event.pid, event.file)).or_default();
         let was: Vec<LockRange> = held.extract_if(.., |range| range.overlaps(&freed)).collect();
         // The lock was taken before the recording began, so its kind is unknown.
         let was = if was.is_empty() { vec![LockRange { shared: false, ..freed }] } else { was };
@@ -145,10 +148,12 @@ pub(super) fn waits(events: &[Event]) -> Waits {
         }
         let waiting = threads.entry(event.tid).or_default();
         if event.gap.is_some_and(slept) {
-            waiting.sleep(index, files.holds(event.pid));
+            waiting.sleep(index, files.holds(event.pid, waiting.file));
         }
         match event.op {
-            Op::Lock if event.flags.contains(Flags::FAILED) => waiting.refuse(event, files.holds(event.pid)),
+            Op::Lock if event.flags.contains(Flags::FAILED) => {
+                waiting.refuse(event, files.holds(event.pid, event.file));
+            }
             Op::Lock => {
                 waiting.locking.push(index);
                 waiting.grant(event, &files, &mut waits, &mut polls);
@@ -160,9 +165,13 @@ pub(super) fn waits(events: &[Event]) -> Waits {
             Op::Unlock => {
                 files.unlock(index, event);
                 waiting.locking.push(index);
-                if !files.holds(event.pid) && !waiting.tried {
+                if !files.holds(event.pid, event.file) && !waiting.tried {
                     *waiting = Waiting::default();
                 }
+            }
+            // A process loses all its locks of a file when it closes any descriptor of the file.
+            Op::Close if files.holds(event.pid, event.file) => {
+                files.unlock(index, &Event { offset: 0, len: 0, ..*event });
             }
             // A thread that polls may read what others have changed, but changes nothing.
             Op::Read | Op::Map | Op::Open | Op::Close => {}
@@ -193,9 +202,9 @@ impl Waiting {
             wanted.tried = false;
         }
         self.sleeps.push(index);
-        self.tried = false;
+        (self.tried, self.slept) = (false, true);
+        self.yields = self.held_one.then_some(!holds);
         if !holds {
-            self.yields = self.held_one;
             self.vain = self.locking.len();
         }
     }
@@ -204,7 +213,7 @@ impl Waiting {
         let at = event.t_ns;
         if !self.tried {
             self.attempts.push(at);
-            (self.tried, self.held_one) = (true, holds);
+            (self.tried, self.held_one, self.file) = (true, holds, event.file);
         }
         match self.wanted.iter_mut().find(|wanted| wanted.is_for(event)) {
             Some(known) => (known.refused, known.tried) = (at, true),
@@ -222,10 +231,10 @@ impl Waiting {
     fn grant(&mut self, event: &Event, files: &Files, waits: &mut Waits, polls: &mut Polls) {
         let Some(at) = self.wanted.iter().position(|wanted| wanted.is_for(event)) else { return };
         let wanted = self.wanted.swap_remove(at);
-        if self.sleeps.is_empty() || files.freed(event, wanted.refused).is_none() {
+        if !self.slept || files.freed(event, wanted.refused).is_none() {
             return;
         }
-        waits.polls.extend(&self.sleeps);
+        waits.polls.extend(self.sleeps.drain(..));
         waits.granted += 1;
         let counted = std::mem::replace(&mut self.counted, self.attempts.len());
         polls.add(&Wait { event, attempts: &self.attempts, counted, yields: self.yields });

@@ -32,6 +32,8 @@ struct Process {
     threads: HashMap<u32, Thread>,
     /// Sleeps until a sibling gave the thread a request: beginning and end in nanoseconds.
     idle: Vec<[u64; 2]>,
+    /// The number of requests, also of those for which a thread did not sleep.
+    requests: u64,
     /// The sum of those that ended the gap, in nanoseconds.
     handed_out_ns: u64,
     /// Time that the threads slept until another process woke them, in nanoseconds.
@@ -67,6 +69,7 @@ pub(super) fn pools(events: &[Event], foreground: &HashSet<u32>, longest_fault: 
                     let (since, idle) = (woken.saturating_sub(asleep), gap.idle_ns(length));
                     process.idle.extend(Some([since, since + idle]).filter(|_| idle > 0));
                     process.handed_out_ns += if waker == Gap::SIBLING { asleep } else { 0 };
+                    process.requests += u64::from(waker == Gap::SIBLING || idle > 0);
                 }
             }
         }
@@ -98,7 +101,7 @@ impl Process {
         let span: f64 = busy_ns.iter().sum();
         let worked: f64 = busy_ns.iter().enumerate().map(|(n, ns)| n as f64 * ns).sum();
         let total_ns = (f64::from(clients) * span - worked).max(0.0) as u64;
-        Some(Pool { clients, think_ns: total_ns / self.idle.len() as u64, total_ns })
+        Some(Pool { clients, think_ns: total_ns / self.requests.max(1), total_ns })
     }
 }
 

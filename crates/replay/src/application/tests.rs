@@ -209,17 +209,23 @@ fn threads_of_a_pool_wait_for_clients_and_not_for_as_long_as_they_were_idle() {
 #[test]
 fn cpu_time_after_a_fault_that_reads_is_the_applications_as_far_as_it_is_after_others() {
     // The thread computes for 4 ms after a fault that reads, which takes 3 of these, and for 1 ms after another one.
-    let fault = |n: u64| {
+    let fault = |n: u64, apart: u64| {
         let (cpu, flags) = if n % 2 == 0 { (1, Flags::default()) } else { (4, Flags::CACHED) };
-        Event { op: Op::Map, flags, ..event(n * 5, 0, 1, (n > 0).then(|| gap(cpu, 0, 0, 0)).flatten()) }
+        Event {
+            op: Op::Map,
+            flags,
+            offset: n * apart,
+            ..event(n * 5, 0, 1, (n > 0).then(|| gap(cpu, 0, 0, 0)).flatten())
+        }
     };
-    let computed = |faults: u64| {
-        let mut events: Vec<Event> = (0..faults).map(fault).collect();
+    let computed = |faults: u64, apart: u64| {
+        let mut events: Vec<Event> = (0..faults).map(|n| fault(n, apart)).collect();
         events.push(event(faults * 5 + 5, 1, 1, gap(1, 0, 0, 0)));
         application(&of(events, Others::default())).inferred.cpu_ns
     };
-    assert_eq!(computed(400), 400 * MS);
-    assert_eq!(computed(100), 250 * MS, "too few to compare");
+    assert_eq!(computed(400, 1 << 20), 400 * MS);
+    assert_eq!(computed(100, 1 << 20), 250 * MS, "too few to compare");
+    assert_eq!(computed(400, 4096), 1000 * MS, "two events of one fault");
 }
 
 /// Thread 1 syncs from 10 to 15 ms and wakes thread 2 two milliseconds later; both then work on.

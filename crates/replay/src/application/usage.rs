@@ -21,6 +21,8 @@ const LONG_PAUSE_NS: u64 = 100_000_000;
 /// A sleep after a page fault belongs to the fault up to this multiple of the median sleep between two faults.
 const FAULTS: u64 = 4;
 
+/// The kernel maps the pages in an aligned part of a file of this many bytes at one fault (`fault_around_bytes` of Linux).
+const FAULT_AROUND: u64 = 64 << 10;
 /// The least number of page faults of each kind for which their CPU times are compared.
 const LEAST_FAULTS: usize = 100;
 
@@ -63,7 +65,13 @@ pub(super) fn share_after_fault(events: &[Event]) -> f64 {
     // CPU time and number of gaps: after faults that read, and after others.
     let (mut cpu, mut count) = ([0.0; 2], [0; 2]);
     for event in events {
-        let before = last.insert(event.tid, event).filter(|before| before.is_page_fault());
+        // One fault may be two events: the kernel maps the pages around it that are cached, and then reads the missing one.
+        let is_same_fault = |before: &Event| {
+            let after = event.offset.wrapping_sub(before.offset);
+            is_fault(event) && !is_fault(before) && event.file == before.file && after < FAULT_AROUND
+        };
+        let before = last.insert(event.tid, event);
+        let before = before.filter(|before| before.is_page_fault() && !is_same_fault(before));
         if let (Some(before), Some(gap)) = (before, event.gap.filter(|gap| gap.waker == 0)) {
             let kind = usize::from(!is_fault(before));
             cpu[kind] += gap.cpu_ns as f64;
