@@ -190,7 +190,7 @@ fn threads_of_a_pool_wait_for_clients_and_not_for_as_long_as_they_were_idle() {
             30 + n * 5,
             10,
             (n % 6) as u32 + 1,
-            Some(if n % 2 == 0 { gap } else { Gap { waker: Gap::SIBLING, ..gap } }),
+            Some(if n.is_multiple_of(2) { gap } else { Gap { waker: Gap::SIBLING, ..gap } }),
         )
     };
     let mut events: Vec<Event> = (0..6).map(|i| event(i * 5, 10, i as u32 + 1, None)).collect();
@@ -210,7 +210,7 @@ fn threads_of_a_pool_wait_for_clients_and_not_for_as_long_as_they_were_idle() {
 fn cpu_time_after_a_fault_that_reads_is_the_applications_as_far_as_it_is_after_others() {
     // The thread computes for 4 ms after a fault that reads, which takes 3 of these, and for 1 ms after another one.
     let fault = |n: u64, apart: u64| {
-        let (cpu, flags) = if n % 2 == 0 { (1, Flags::default()) } else { (4, Flags::CACHED) };
+        let (cpu, flags) = if n.is_multiple_of(2) { (1, Flags::default()) } else { (4, Flags::CACHED) };
         Event {
             op: Op::Map,
             flags,
