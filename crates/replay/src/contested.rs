@@ -47,6 +47,11 @@ impl Contested {
         self.ranges.get(&file).into_iter().flatten().filter(|contested| contested.of.overlaps(range))
     }
 
+    /// Whether the event takes or releases a lock for which threads waited, also in an attempt that the replay leaves out.
+    pub(crate) fn concerns(&self, event: &Event) -> bool {
+        self.overlapping(event.file, &LockRange::of(event)).next().is_some()
+    }
+
     /// Whether a process releases its other locks before it waits for a range.
     pub(crate) fn is_yielding(&self, file: u32, range: &LockRange) -> bool {
         let mut alike = self.overlapping(file, range).filter(|contested| contested.of.shared == range.shared);
@@ -61,9 +66,7 @@ impl Contested {
         }
         match event.op {
             Op::Lock if event.flags.contains(Flags::FAILED) => None,
-            Op::Lock | Op::Unlock => {
-                self.overlapping(event.file, &LockRange::of(event)).next().map(|_| *event)
-            }
+            Op::Lock | Op::Unlock => self.concerns(event).then_some(*event),
             // A process loses all its locks of a file when it closes any descriptor of the file (`fcntl(2)`).
             Op::Close => Some(Event { op: Op::Unlock, offset: 0, len: 0, ..*event }),
             _ => None,

@@ -180,7 +180,7 @@ pub(super) fn waits(events: &[Event]) -> Waits {
     }
     waits.contested = polls.contested();
     let contested = &waits.contested;
-    waits.calls.retain(|_, call| contested.step(call.lock, &events[call.lock]).is_none());
+    waits.calls.retain(|_, call| !contested.concerns(&events[call.lock]));
     waits
 }
 

@@ -68,6 +68,18 @@ fn attempts_in_vain_are_left_out_if_the_process_gives_up_its_locks() {
 }
 
 #[test]
+fn a_call_that_waited_in_an_attempt_in_vain_is_no_wait() {
+    let mut events = writers_lock();
+    // The reader's lock of the second attempt takes half a millisecond, and process 3 releases one meanwhile.
+    events[7].dur_ns = MS / 2;
+    let release = Event { offset: 420, ..lock(19, 3, Op::Unlock, Flags::default(), None) };
+    events.insert(8, Event { t_ns: 19 * MS + MS / 4, ..release });
+    events.insert(2, event(2, 1, 3, None));
+    let s = of(events, Others::default());
+    assert!(application(&s).thinks[1].iter().all(|think| think.wake.is_none()));
+}
+
+#[test]
 fn the_replay_polls_a_contested_lock_itself() {
     let s = of(polled_lock(), Others::default());
     let a = application(&s);
