@@ -115,13 +115,28 @@ static __always_inline bool is_interrupted(u32 by)
 }
 
 /*
- * Records that the current thread wakes `task`, or a timer, device or packet that interrupts the current thread does. A packet is from
- * another process, also one that this machine's loopback device delivers.
+ * Returns who wakes `task`: the current thread, or a timer, device or packet that interrupts it. A packet is from another process, also one
+ * that this machine's loopback device delivers.
  */
+static __always_inline u32 waker_of(struct task_struct *task, struct task_struct *current)
+{
+	struct call *waker;
+
+	if (is_interrupted(BY_DEVICE))
+		return WAKER_TIMER;
+	if (is_interrupted(BY_NETWORK))
+		return WAKER_OTHER;
+	waker = bpf_task_storage_get(&calls, current, 0, 0);
+	if (waker && waker->t_end)
+		return current->pid;
+	return current->tgid == task->tgid ? WAKER_SIBLING : WAKER_OTHER;
+}
+
+/* Records that `task` is woken. */
 static __always_inline void woken(struct task_struct *task)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
-	struct call *call, *waker;
+	struct call *call;
 	u64 since;
 
 	/* Most wakeups are of kernel threads. */
@@ -132,14 +147,7 @@ static __always_inline void woken(struct task_struct *task)
 		return;
 	since = call->t_wake ? call->t_wake : call->t_end;
 	call->t_wake = bpf_ktime_get_ns();
-	call->waker = WAKER_OTHER;
-	waker = bpf_task_storage_get(&calls, current, 0, 0);
-	if (is_interrupted(BY_DEVICE))
-		call->waker = WAKER_TIMER;
-	else if (!is_interrupted(BY_NETWORK) && waker && waker->t_end)
-		call->waker = current->pid;
-	else if (!is_interrupted(BY_NETWORK) && current->tgid == task->tgid)
-		call->waker = WAKER_SIBLING;
+	call->waker = waker_of(task, current);
 	if (call->waker == WAKER_OTHER || call->waker == WAKER_SIBLING)
 		call->served += call->t_wake - since;
 }

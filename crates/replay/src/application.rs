@@ -326,7 +326,7 @@ impl Inference<'_> {
                 let think = self.woken(event, &gap, waker, previous).unwrap_or(slept);
                 let idle = gap.idle_ns(whole);
                 if idle > 0 && foreground && self.pools.contains_key(&event.pid) {
-                    let sleep_ns = think.sleep_ns.min(asleep - idle.min(asleep));
+                    let sleep_ns = think.sleep_ns.min(asleep.saturating_sub(idle));
                     return self.request(event.pid, Think { sleep_ns, ..think });
                 }
                 think

@@ -11,6 +11,8 @@ use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Gap};
 
+use super::usage::is_fault;
+
 /// The clients are at least as many as the threads that are busy at once, except for this share of the time: a thread is busy a little
 /// longer than its client, which may have sent the next request to another one by then.
 const RARE: f64 = 0.05;
@@ -73,7 +75,7 @@ pub(super) fn pools(events: &[Event], foreground: &HashSet<u32>, longest_fault: 
                 }
             }
         }
-        thread.faulted = event.is_page_fault() && event.is_read();
+        thread.faulted = is_fault(event);
         thread.last = thread.last.max(event.t_ns + event.dur_ns);
     }
     processes.into_iter().filter_map(|(pid, process)| Some((pid, process.pool()?))).collect()
