@@ -19,12 +19,11 @@ use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Gap, Op, Trace};
 
+use self::faults::{is_fault, longest_fault, share_after_fault};
 use self::lifetime::Lifetimes;
 use self::locks::Waits;
 use self::pools::{Pool, pools};
-use self::usage::{
-    Shares, foreground_of, is_asynchronous, is_fault, longest_fault, share_after_fault, shares, usage,
-};
+use self::usage::{Shares, foreground_of, is_asynchronous, shares, usage};
 use crate::Schedule;
 pub use crate::behaviour::{Application, Inferred, Think};
 use crate::schedule::{Builder, Dependency};
@@ -380,6 +379,7 @@ impl Inference<'_> {
     }
 }
 
+mod faults;
 mod lifetime;
 mod locks;
 mod pools;

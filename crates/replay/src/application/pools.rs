@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use poolwright_trace::{Event, Gap};
 
-use super::usage::is_fault;
+use super::faults::is_fault;
 
 /// The clients are at least as many as the threads that are busy at once, except for this share of the time: a thread is busy a little
 /// longer than its client, which may have sent the next request to another one by then.
@@ -51,7 +51,7 @@ struct Thread {
     faulted: bool,
 }
 
-/// Returns the pools by process id. `longest_fault`: see [`longest_fault`](super::usage::longest_fault).
+/// Returns the pools by process id. `longest_fault`: see [`longest_fault`](super::faults::longest_fault).
 pub(super) fn pools(events: &[Event], foreground: &HashSet<u32>, longest_fault: u64) -> HashMap<u32, Pool> {
     let mut processes: HashMap<u32, Process> = HashMap::new();
     for event in events.iter().filter(|event| foreground.contains(&event.tid)) {
