@@ -15,16 +15,16 @@ const THREADS: u64 = 4;
 const STEPS: u64 = 300;
 
 fn start(processors: u32) -> Engine {
-    // Metadata is compressed with lz4, whose level is 0 or 255.
+    // Metadata is compressed with lz4.
     let codec = |n: u32| CodecCost {
         codec: 15,
-        level: if n.is_multiple_of(2) { 0 } else { 255 },
-        size_bits: 8 + n / 4,
+        level: 0,
+        size_bits: 8 + n / 2,
         ratio_bits: 0,
-        decompress: n / 2 % 2 == 1,
-        ns: 2000 + u64::from(n) * 10,
+        decompress: n % 2 == 1,
+        ns: 2000 + u64::from(n) * 20,
     };
-    let codecs = (0..48).map(codec).collect();
+    let codecs = (0..24).map(codec).collect();
     let costs =
         Costs { call_ns: 50, switch_ns: 3000, copy_ps: 100, checksum_ps: 200, codecs, ..Costs::reference() };
     let clock = Some(VirtualClock { processors, seed: 7, costs });

@@ -95,10 +95,22 @@ costs_at(uint32_t codec, uint32_t level, uint32_t shift, uint32_t direction)
 	return (*at);
 }
 
+/* The level of zstd where a dataset names none (ZIO_ZSTD_LEVEL_DEFAULT), and that of all codecs without levels. */
+enum { ZSTD_DEFAULT = 3, NO_LEVEL = 0 };
+
+/* OpenZFS passes 0 or ZIO_COMPLEVEL_DEFAULT for codecs without levels. */
+static uint32_t
+level_of(uint32_t codec, uint32_t level)
+{
+	if (codec != ZIO_COMPRESS_ZSTD)
+		return (NO_LEVEL);
+	return (level == ZIO_COMPLEVEL_DEFAULT ? ZSTD_DEFAULT : level);
+}
+
 static codec_costs_t *
 costs_of(enum zio_compress c, uint8_t level, size_t bytes, int direction)
 {
-	return (costs_at(c, level, MIN(highbit64(bytes), SHIFTS - 1), direction));
+	return (costs_at(c, level_of(c, level), MIN(highbit64(bytes), SHIFTS - 1), direction));
 }
 
 static uint32_t
@@ -172,7 +184,7 @@ pw_cost_set_codec(const pw_codec_cost_t *its)
 	if (its->codec >= ZIO_COMPRESS_FUNCTIONS || its->level >= LEVELS || its->shift >= SHIFTS || its->ratio >= RATIOS ||
 	    its->direction >= DIRECTIONS)
 		return (EINVAL);
-	costs_at(its->codec, its->level, its->shift, its->direction)->of_ratio[its->ratio].known = its->ns;
+	costs_at(its->codec, level_of(its->codec, its->level), its->shift, its->direction)->of_ratio[its->ratio].known = its->ns;
 	return (0);
 }
 
