@@ -1,6 +1,7 @@
 //! The engine as a target: a pool on a scratch file, with one dataset per role.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use poolwright_openzfs::clock::{Costs, Turn, VirtualClock};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Device, Engine, File, Pool, Spec, ZilStats};
+use rustix::io::fcntl_dupfd_cloexec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -139,16 +141,21 @@ fn name(file: u32) -> String {
     format!("file{file}")
 }
 
-/// Creates a pool whose file is unlinked at once, so that nothing is left on the host however the process ends.
+/// The descriptor of the directory with the pool's file, or the next free one.
+const DIRECTORY: i32 = 200;
+
+/// Creates a pool whose file is unlinked at once, so that nothing is left on the host however the process ends. Its name and the path of its file
+/// are the same in each trial: they are part of the pool's metadata, whose compressed size would otherwise move every later allocation.
 fn scratch_pool(engine: Engine, scratch: &Path, ashift: u32) -> Result<Pool> {
     static POOLS: AtomicU32 = AtomicU32::new(0);
-    let name = format!("trial-{}-{}", std::process::id(), POOLS.fetch_add(1, Ordering::Relaxed));
-    let dir = scratch.join(format!("poolwright-{name}"));
+    let number = POOLS.fetch_add(1, Ordering::Relaxed);
+    let dir = scratch.join(format!("poolwright-trial-{}-{number}", std::process::id()));
     poolwright_host::private::make_dir(&dir).map_err(host("create the scratch directory", &dir))?;
-    let vdev = dir.join("vdev");
-    let spec = Spec::single(&name, &vdev, ashift);
-    let pool = Pool::create(engine, &spec);
-    let _ = std::fs::remove_file(&vdev);
+    let opened = std::fs::File::open(&dir).and_then(|dir| Ok(fcntl_dupfd_cloexec(dir, DIRECTORY)?));
+    let opened = opened.map_err(host("open the scratch directory", &dir))?;
+    let vdev = PathBuf::from(format!("/proc/self/fd/{}/vdev", opened.as_raw_fd()));
+    let pool = Pool::create(engine, &Spec::single(&format!("trial-{number}"), &vdev, ashift));
+    let _ = std::fs::remove_file(dir.join("vdev"));
     let _ = std::fs::remove_dir(&dir);
     Ok(pool?)
 }
