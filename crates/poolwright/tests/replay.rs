@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
-use poolwright_trace::{Event, File, Flags, Op, Trace};
+use poolwright_trace::{CodecTime, Event, File, Flags, Op, Trace};
 
 const PAGE: u64 = 16384;
 
@@ -94,6 +94,40 @@ fn a_part_of_a_recording_is_replayed_with_the_files_of_that_time() {
     let run = common::json_output("replay", &out.stdout);
     let pages = |field: &str| run[field].as_u64().unwrap() / PAGE;
     assert_eq!((pages("filled_bytes"), pages("written_bytes")), (40, 21), "{run}");
+}
+
+/// The recording has the times of codecs, so the trials measure nothing on this machine.
+#[test]
+fn a_replay_with_the_same_seed_has_the_same_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    many_syncs(dir.path());
+    let path = dir.path().join("t.parquet");
+    let mut trace = Trace::load(&path).unwrap();
+    let time = |codec: &str, record_bytes: u64| CodecTime {
+        codec: codec.to_owned(),
+        record_bytes,
+        ratio_bits: 1,
+        compress_ns: record_bytes * 2,
+        decompress_ns: record_bytes,
+    };
+    let sizes = [4 << 10, 16 << 10, 128 << 10, 1 << 20];
+    trace.meta.codecs = ["lz4", "zstd-1", "zstd-3"]
+        .into_iter()
+        .flat_map(|codec| sizes.map(|bytes| time(codec, bytes)))
+        .collect();
+    trace.save(&path).unwrap();
+    let figures = || {
+        let out = replay(dir.path(), "--application --json -o compression=lz4,zstd-1");
+        assert!(out.status.success(), "{}", messages(&out));
+        let mut runs = common::json_output("replay", &out.stdout)["runs"].as_array().unwrap().clone();
+        for run in &mut runs {
+            assert_eq!(run["codec_costs"], serde_json::Value::Null, "nothing is measured");
+            // The only figure of this machine's clock.
+            run.as_object_mut().unwrap().remove("fill_seconds");
+        }
+        runs
+    };
+    assert_eq!(figures(), figures());
 }
 
 /// The trial would write ten times the size of the file system.

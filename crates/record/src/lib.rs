@@ -52,7 +52,7 @@ mod tracker;
 mod wire;
 
 pub use error::{Error, Result};
-pub use recorder::{Options, Progress, Recorder};
+pub use recorder::{MeasureCodecs, Options, Progress, Recorder};
 pub use sink::Watcher;
 pub use subject::Subject;
 pub use summary::{Ended, RecordingSummary, Summary};

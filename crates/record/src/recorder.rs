@@ -11,7 +11,7 @@ use poolwright_host::cpu::HostCpu;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::{kernel, process};
 use poolwright_trace::layout::{self, Layout};
-use poolwright_trace::{Meta, Processor, Writer};
+use poolwright_trace::{CodecTime, File, Meta, Processor, Writer};
 
 use crate::cpu::CpuSampler;
 use crate::error::{Error, Result};
@@ -45,6 +45,9 @@ const MOUNTS_EVERY: Duration = Duration::from_secs(1);
 /// reads in a database's directory is no load.
 const THREAD_NAME: &CStr = c"pw-recorder";
 
+/// Measures codecs on the data of recorded files.
+pub type MeasureCodecs = fn(&[File], &Meta) -> Vec<CodecTime>;
+
 /// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -53,12 +56,14 @@ pub struct Options {
     /// Size of the ring buffer in bytes, rounded up to a power of two from 64 KiB to 1 GiB. When the buffer is full,
     /// events are lost and counted.
     pub ring_bytes: u64,
+    /// Measures codecs on the data of the recorded files at the end of the recording.
+    pub codec_times: Option<MeasureCodecs>,
 }
 
 impl Options {
     /// Returns options for a trace at `out` and a ring buffer of 32 MiB, which has space for about 400 000 events.
     pub fn new(out: impl Into<PathBuf>) -> Options {
-        Options { out: out.into(), ring_bytes: 32 << 20 }
+        Options { out: out.into(), ring_bytes: 32 << 20, codec_times: None }
     }
 }
 
@@ -92,6 +97,7 @@ pub struct Recorder {
     roots: Roots,
     mounts: Vec<MountEntry>,
     mounts_read: Instant,
+    codec_times: Option<MeasureCodecs>,
     _thread_name: ThreadName,
 }
 
@@ -154,7 +160,8 @@ impl Recorder {
             let meta = Meta { processor, ..meta };
             Ok(Sink::trace(Writer::create(&options.out, meta)?))
         };
-        Recorder::start_into(subject, options.ring_bytes, create)
+        let recorder = Recorder::start_into(subject, options.ring_bytes, create)?;
+        Ok(Recorder { codec_times: options.codec_times, ..recorder })
     }
 
     /// Starts a recording without a trace, which passes each event to `watcher`. `ring_bytes` is as in [`Options`].
@@ -199,6 +206,7 @@ impl Recorder {
             roots,
             mounts,
             mounts_read: started,
+            codec_times: None,
             _thread_name: thread_name,
         };
         recorder.begin(start_ns)?;
@@ -357,7 +365,13 @@ impl Recorder {
         meta.unseen = unseen;
         // Set only at the end, because otherwise every footer would repeat the seconds so far.
         meta.cpu = self.cpu.into_samples();
-        let meta = meta.clone();
+        let mut meta = meta.clone();
+        if let Some(measure) = self.codec_times.filter(|_| sink.len() > 0) {
+            // Whatever ends this process meanwhile, the recording is complete.
+            sink.checkpoint()?;
+            meta.codecs = measure(sink.files(), &meta);
+            sink.meta_mut().codecs.clone_from(&meta.codecs);
+        }
         Ok(Summary { trace: sink.finish()?, meta, bytes, ended })
     }
 

@@ -116,6 +116,17 @@ impl Sink {
         }
     }
 
+    /// Writes all events so far to the trace.
+    ///
+    /// # Errors
+    /// [`Error::Trace`](crate::Error::Trace) if the trace cannot be written.
+    pub fn checkpoint(&mut self) -> Result<()> {
+        match self {
+            Sink::Trace(writer) => Ok(writer.checkpoint()?),
+            Sink::Watched(_) => Ok(()),
+        }
+    }
+
     /// Finishes the recording. Without a trace, or without an event (which leaves no trace), the summary has no path
     /// and no length.
     ///

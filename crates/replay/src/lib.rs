@@ -12,6 +12,7 @@ pub mod capture;
 pub mod child;
 mod clients;
 mod clock;
+pub mod codec_times;
 mod contested;
 mod cpus;
 mod directory;

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use poolwright_host::cpu::waited_for_cpu;
 use poolwright_host::quoted;
 use poolwright_openzfs::clock::Costs;
 use poolwright_trace::{Event, Trace};
@@ -64,7 +63,9 @@ pub fn run(spec: &Spec, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Repla
             replay.target = name;
             replay.allocated_by_role = target.allocated_by_role()?;
             if spec.is_virtual() {
+                let given = options.clock.as_ref().map_or(&[][..], |clock| &clock.costs.codecs);
                 replay.codec_costs = Costs::of_codecs();
+                replay.codec_costs.retain(|cost| !given.contains(cost));
             }
             Ok(replay)
         }
@@ -163,11 +164,8 @@ fn on<T: Target>(
             target.settle()?;
         }
         let before = target.counters()?;
-        let pass_began = Instant::now();
         let measured = pass(&measured, pace)?;
-        replay.wall_seconds = pass_began.elapsed().as_secs_f64();
         target.settle()?;
-        replay.waited_for_cpu_seconds = waited_for_cpu().as_secs_f64();
         let after = target.counters()?;
         replay.take_pass(measured);
         take_counters(&mut replay, &before, &after);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Processor, path_text};
+use crate::{CodecTime, Processor, path_text};
 
 /// The kind of an operation on a file. [`Op::name`] returns its spelling in the trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -284,6 +284,9 @@ pub struct Meta {
     /// The machine's processor; `None` if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor: Option<Processor>,
+    /// How long codecs take there; empty if it was not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub codecs: Vec<CodecTime>,
     /// CPU time in each second of the recording, in order; empty if it was not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu: Vec<CpuSecond>,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_openzfs::clock::{CodecCost, Costs};
 use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
-use poolwright_replay::Capture;
+use poolwright_replay::{Capture, codec_times};
 use poolwright_report::text::signed;
 use poolwright_trace::Reader;
 
@@ -202,7 +203,7 @@ impl Tuner<'_> {
         })
     }
 
-    /// Returns the request, with the costs of the codecs that the trials measured.
+    /// Returns the request, with the costs of codecs that the recording does not have.
     fn request_record(&self) -> Result<plan::RequestRecord> {
         let request = self.request;
         Ok(plan::RequestRecord {
@@ -213,13 +214,19 @@ impl Tuner<'_> {
             dirty_bytes: request.dirty_bytes,
             ashift: request.ashift,
             device: request.device.clone(),
-            costs: Some(self.costs.clone()),
+            costs: Some(Costs { codecs: self.other_codecs(), ..self.costs.clone() }),
             stated: request.stated.clone(),
             seed: request.seed,
             sample_bytes: request.max_bytes,
             check_advice: request.check_advice,
             trace_checksum: Reader::open(&request.trace)?.fingerprint(),
         })
+    }
+
+    /// Returns the costs of codecs that are not those of the recording.
+    fn other_codecs(&self) -> Vec<CodecCost> {
+        let recorded = codec_times::costs(&self.trace.meta.codecs);
+        self.costs.codecs.iter().filter(|cost| !recorded.contains(cost)).copied().collect()
     }
 
     fn database_settings(&self) -> Vec<plan::DatabaseSetting> {

@@ -9,7 +9,8 @@ use poolwright_monitor::source::{self, SourceOptions};
 use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::{Device, limits, property};
 use poolwright_replay::settings::{self, PerRole};
-use poolwright_replay::{capture, child};
+use poolwright_replay::spec::add_codec_costs;
+use poolwright_replay::{capture, child, codec_times};
 use poolwright_trace::{KernelTimes, Meta, Processor, Reader};
 
 use super::costs::parse_costs;
@@ -84,9 +85,12 @@ impl TrialOptions {
 
     /// What work costs on the virtual clock: by default, on the recorded machine, if the recorder measured its processor.
     pub fn costs(&self, recorded: &Meta) -> Costs {
-        if let Some(costs) = &self.costs {
-            return costs.clone();
-        }
+        let mut costs = self.costs.clone().unwrap_or_else(|| Self::recorded_costs(recorded));
+        add_codec_costs(&mut costs.codecs, &codec_times::costs(&recorded.codecs));
+        costs
+    }
+
+    fn recorded_costs(recorded: &Meta) -> Costs {
         let Some(processor) = &recorded.processor else { return Costs::reference() };
         let codecs = if processor.is_this_machines() {
             1.0

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 use poolwright_host::quoted;
 use poolwright_record::{Options, Progress, Recorder, RecordingSummary, Subject};
+use poolwright_replay::codec_times;
 use poolwright_trace::Writer;
 
 use super::options::{parse_size, parse_time};
@@ -69,6 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let what = subject.describe();
     let mut options = Options::new(&args.output);
     options.ring_bytes = args.buffer;
+    options.codec_times = Some(codec_times::measure);
     let recorder = Recorder::start(subject, &options)?;
     let bar = bar(args.duration, &what);
     let end = args.duration.map(|duration| Instant::now() + duration);

@@ -14,6 +14,7 @@ use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
+use poolwright_replay::codec_times;
 use poolwright_trace::{Reader, counted};
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::plan::{Plan, Verdict};
@@ -61,8 +62,8 @@ pub struct Args {
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     options: Vec<String>,
 
-    /// Time for estimates and trials. On a busy machine they take longer: time in which trials wait for a CPU does not count, so that the
-    /// result is the same
+    /// Time for estimates and trials on an idle machine. It is converted to a number of trials, so that the plan does not depend on how
+    /// busy this machine is; a slower or busier one takes longer
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_time)]
     budget: Duration,
 
@@ -223,7 +224,8 @@ fn stated(options: &[String]) -> anyhow::Result<Settings> {
 }
 
 fn record(dir: &Path, duration: Duration, into: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    let recorder = Recorder::start(Subject::Dir(dir.to_owned()), &Options::new(into))?;
+    let options = Options { codec_times: Some(codec_times::measure), ..Options::new(into) };
+    let recorder = Recorder::start(Subject::Dir(dir.to_owned()), &options)?;
     let bar = ticking(bar(Some(duration.as_millis() as u64), "{bar:30} recording {msg}"));
     let began = Instant::now();
     let until = || began.elapsed() >= duration || stop.load(Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //! used it. These are the only inferred dependencies between threads that the recorder did not see; operations in
 //! another order would fail.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use poolwright_trace::{Event, Op};
 
@@ -14,7 +14,7 @@ struct Life {
     /// The step that created or removed the file.
     changed: Option<Dependency>,
     /// For each lane, the number of steps done after its last use of the file.
-    users: HashMap<u32, u32>,
+    users: BTreeMap<u32, u32>,
 }
 
 /// The lifetimes of all files, up to the current event.
@@ -37,7 +37,7 @@ impl Lifetimes {
     pub fn add(&mut self, event: &Event, step: Dependency) {
         let life = self.0.entry(event.file).or_default();
         if changes(event.op) {
-            *life = Life { changed: Some(step), users: HashMap::new() };
+            *life = Life { changed: Some(step), users: BTreeMap::new() };
         } else {
             life.users.insert(step.lane, step.done);
         }

@@ -26,7 +26,8 @@ pub struct RequestRecord {
     pub ashift: Option<u32>,
     /// The emulated device, with all its figures.
     pub device: Device,
-    /// What work cost on the trials' virtual clock; missing in plans of older releases, whose trials could run on the machine's clock.
+    /// What work cost on the trials' virtual clock. Its codecs are those that the user gave or the trials measured; the recording has the
+    /// others. Missing in plans of older releases, whose trials could run on the machine's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
     /// Property values that the user stated as today's.
