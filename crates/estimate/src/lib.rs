@@ -32,7 +32,7 @@ use poolwright_openzfs::{Config, Engine};
 
 pub use error::{Error, Result};
 pub use input::{Input, Skipped};
-pub use options::{Layout, Options};
+pub use options::{Layout, Options, nominal_speed};
 pub use result::{Cell, Ended, Estimate, Method, Progress};
 
 use indirect::Maker;

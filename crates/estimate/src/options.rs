@@ -58,7 +58,8 @@ pub(crate) const CODECS: &[(&str, f64)] = &[
     ("zstd-19", 2.0),
 ];
 
-pub(crate) fn nominal_speed(name: &str) -> f64 {
+/// Returns the nominal speed of a codec in MiB/s on one core.
+pub fn nominal_speed(name: &str) -> f64 {
     let name = property::canonical("compression", name);
     let known = CODECS.iter().find(|(n, _)| *n == name).map(|(_, speed)| *speed);
     known.unwrap_or(if name.starts_with("zstd-fast") { 400.0 } else { 100.0 })
@@ -142,7 +143,7 @@ pub struct Options {
     pub full: bool,
     /// A sample ends when the 95 % interval of every cell is within this fraction of the estimate on both sides.
     pub within: f64,
-    /// The maximum duration of a sample.
+    /// The maximum duration of a sample. Without one, the result depends on the data, the other options and the seed alone.
     pub time_limit: Option<Duration>,
     /// The maximum number of bytes that a sample reads.
     pub byte_limit: Option<u64>,
@@ -152,8 +153,8 @@ pub struct Options {
     pub seed: u64,
     /// The number of compressing threads; `None` for all cores.
     pub threads: Option<usize>,
-    /// Inputs up to this size in bytes are estimated in full. So are larger ones if that turns out cheaper than a
-    /// sample of the required precision. 0 samples every input.
+    /// Inputs up to this size in bytes are estimated in full. With a limit of time, so are larger ones if that turns out
+    /// cheaper than a sample of the required precision. 0 samples every input.
     pub exact_below: u64,
     /// Stops the estimate at the next opportunity when set (by a signal handler, for example).
     pub cancel: Arc<AtomicBool>,

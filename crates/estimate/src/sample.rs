@@ -207,9 +207,10 @@ impl Sampler<'_> {
     }
 
     /// Whether reading and compressing everything would take less time than the missing draws, and is within the
-    /// limits.
+    /// limits. Without a limit of time, the answer must not depend on the speed of this machine, and is no.
     fn all_is_cheaper(&self, cells: &[Cell], achieved: f64, began: Instant) -> bool {
         let (options, data) = (self.options, self.source.data_bytes());
+        let Some(limit) = options.time_limit else { return false };
         if options.exact_below == 0 || options.byte_limit.is_some_and(|b| b < data) {
             return false;
         }
@@ -223,8 +224,7 @@ impl Sampler<'_> {
         let all = codecs.max(reading);
         let spent = began.elapsed().as_secs_f64();
         let missing = spent * ((achieved / options.within).powi(2) - 1.0);
-        let left = options.time_limit.map_or(f64::INFINITY, |limit| limit.as_secs_f64() - spent);
-        all < missing.min(left)
+        all < missing.min(limit.as_secs_f64() - spent)
     }
 
     /// Runs one pass. Returns `None` if it was interrupted, or if a file can no longer be read.

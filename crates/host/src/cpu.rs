@@ -1,7 +1,5 @@
 //! CPU time of the whole host, from `/proc/stat` (`proc_stat(5)`).
 
-use std::time::Duration;
-
 use crate::process;
 
 /// CPU time of all CPUs since boot, in clock ticks.
@@ -119,17 +117,6 @@ fn parse_times(fields: &str) -> Option<CpuTimes> {
         softirq: next().unwrap_or(0),
         steal: next().unwrap_or(0),
     })
-}
-
-/// Returns for how long the threads that this process has now were ready to run and waited for a CPU, together; zero if the kernel does
-/// not count it (`CONFIG_SCHED_INFO`).
-pub fn waited_for_cpu() -> Duration {
-    let waited = |task: std::fs::DirEntry| -> Option<u64> {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().nth(1)?.parse().ok()
-    };
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    Duration::from_nanos(tasks.filter_map(waited).sum())
 }
 
 #[cfg(test)]

@@ -30,9 +30,6 @@ const MOST_SIDE_BY_SIDE: usize = 8;
 /// Memory that a trial on the engine needs beside its ARC, in bytes: dirty data, compressed records (512M), the trace and the program.
 const OVERHEAD: u64 = 3 << 29;
 
-/// A trial's result, and its wall time without that in which it waited for a CPU of this machine.
-pub type Ended = (Result<Replay>, Duration);
-
 /// Returns how many trials on the virtual clock, with `pool_bytes` of data and an ARC of at most `arc_bytes`, may run at the same
 /// time: one for each CPU, as far as the memory allows. On this machine's clock, trials would slow each other down.
 pub fn side_by_side(arc_bytes: u64, pool_bytes: u64) -> usize {
@@ -48,13 +45,10 @@ pub fn run_side_by_side(
     work: &Path,
     limit: Option<Duration>,
     interrupted: &(dyn Fn() -> bool + Sync),
-) -> Vec<Ended> {
+) -> Vec<Result<Replay>> {
     let one = |(number, spec): (usize, &Spec)| {
-        let began = Instant::now();
         let file = work.join(format!("trial-{number}.json"));
-        let result = run(program, spec, &file, limit, interrupted);
-        let waited = result.as_ref().map_or(0.0, |replay| replay.waited_for_cpu_seconds);
-        (result, began.elapsed().saturating_sub(Duration::from_secs_f64(waited)))
+        run(program, spec, &file, limit, interrupted)
     };
     if let [spec] = specs {
         return vec![one((0, spec))];

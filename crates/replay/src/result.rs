@@ -56,12 +56,6 @@ pub struct Replay {
     pub ops_by_kind: BTreeMap<String, u64>,
     /// Duration of the measured pass in seconds of the trial's clock.
     pub seconds: f64,
-    /// Duration of the measured pass in seconds of this machine's clock.
-    #[serde(default)]
-    pub wall_seconds: f64,
-    /// For how long the trial's threads waited for a CPU of this machine, in seconds, while other programs used them all.
-    #[serde(default)]
-    pub waited_for_cpu_seconds: f64,
     /// Operations per second.
     pub ops_per_second: f64,
     /// Kind of operation → its latency.
@@ -130,7 +124,7 @@ pub struct Replay {
     /// Operation → number of its events that are not replayed.
     #[serde(default)]
     pub skipped: BTreeMap<String, u64>,
-    /// What codecs cost on the virtual clock, as given or as measured; empty on the real one.
+    /// What codecs cost on the virtual clock, as far as the trial measured it; empty on the real one.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub codec_costs: Vec<CodecCost>,
     /// On a pool of the kernel: its other users and its devices during the trial.

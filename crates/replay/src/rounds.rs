@@ -90,7 +90,7 @@ impl Rounds<'_> {
                 let spec = |number: &usize| all[*number].spec.of_trial(u64::from(round), &codec_costs);
                 let specs: Vec<Spec> = batch.iter().map(spec).collect();
                 let ended = child::run_side_by_side(self.program, &specs, self.work, self.limit, interrupted);
-                for (number, (result, _)) in batch.into_iter().zip(ended) {
+                for (number, result) in batch.into_iter().zip(ended) {
                     match result {
                         Ok(replay) => {
                             add_codec_costs(&mut codec_costs, &replay.codec_costs);

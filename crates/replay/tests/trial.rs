@@ -135,7 +135,7 @@ fn a_trial_may_use_all_cpus() {
     let has_all = |spec: &Spec| {
         let mut ended =
             child::run_side_by_side(&program, std::slice::from_ref(spec), dir.path(), None, &|| false);
-        let message = ended.remove(0).0.unwrap_err().to_string();
+        let message = ended.remove(0).unwrap_err().to_string();
         assert!(message.contains(&here), "{message}, not {here}");
     };
     let mut spec = prepare(dir.path(), engine(dir.path()));

@@ -151,12 +151,6 @@ impl Candidates {
         let larger = self.recordsizes.iter().filter(|size| bytes(size) > recordsize).min_by_key(bytes);
         smaller.into_iter().chain(larger).cloned().collect()
     }
-
-    /// Returns the number of trials that a search of them takes, confirmation included: it tries the codecs with two record sizes, and the
-    /// neighbours of the best setting.
-    pub fn trials(&self) -> usize {
-        self.recordsizes.len() + 2 * self.compressions.len() + self.refinements.len() + 4
-    }
 }
 
 /// Returns `base` with the properties of `over` added or replaced.

@@ -31,15 +31,22 @@ pub(crate) const CALIBRATION_S: f64 = 5.5;
 /// Lengths, as factors of the wanted one, at which the calibration trial counts as the first trial. If it were more
 /// than a tenth longer, all trials together would lose more time than that one takes.
 const ALIKE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
-/// The number of trials that a race usually has, for the slice before the first trial.
-const USUAL_TRIALS: f64 = 34.0;
+/// The number of batches of trials that a race usually has, for the slice before the first trial.
+const USUAL_BATCHES: f64 = 17.0;
 /// The smallest number of trials that makes a race worthwhile: today's settings, two others, and a confirmation.
-pub(crate) const LEAST_TRIALS: f64 = 3.0 + 2.0 * PAIRS as f64;
-/// A trial that takes this many times as long as one of today's settings is stopped. Its start, filling or flushing
-/// is slow, because its pass ends earlier ([`SLOW`]).
-const SLOWEST: f64 = 6.0;
-/// Wall seconds that a trial may take in addition: a busy machine delays its start.
-const GRACE_S: f64 = 30.0;
+const LEAST_TRIALS: usize = 3 + 2 * PAIRS as usize;
+/// Seconds that a trial takes on a processor of the machine of `docs/method.md` ("The clock") while the others are busy: its start, each byte
+/// with which it fills its pool, and each operation that it replays. Means of eight recordings of six databases, whose trials take 0.6 to
+/// 1.4 times as long. They are constants, because a search that followed the speed of the machine would try other settings whenever
+/// it is busy.
+const START_S: f64 = 1.0;
+const FILL_S: f64 = 3e-9;
+const OPERATION_S: f64 = 45e-6;
+/// A trial that takes this many times as long as expected is stopped: its start, filling or flushing hangs, because its pass ends
+/// earlier ([`SLOW`]).
+const SLOWEST: f64 = 20.0;
+/// Seconds that a trial may take in addition: bytes that it moves are not expected, and a busy machine delays its start.
+const GRACE_S: f64 = 300.0;
 /// A trial's pass ends when it has taken this many times as long as a whole trial of today's settings.
 const SLOW: f64 = 1.6;
 
@@ -48,38 +55,35 @@ const SLOW: f64 = 1.6;
 pub(crate) struct Fit {
     /// Recorded seconds from the begin of the trials.
     pub seconds: f64,
-    /// Wall seconds that a trial should take.
+    /// Seconds that a trial is expected to take.
     pub trial_s: f64,
     /// Seconds, on the trials' clock, that a pass should take.
     pub pass_s: f64,
 }
 
-/// The durations measured in one trial of today's settings.
+/// How long trials take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calibration {
-    /// Recorded seconds that it replayed.
+    /// Recorded seconds of the calibration trial.
     pub seconds: f64,
-    /// Wall seconds outside the pass: start, fill, settling.
+    /// Expected seconds outside the pass: start and fill.
     pub fixed_s: f64,
-    /// Wall seconds of the pass per recorded second.
+    /// Expected seconds of the pass per recorded second.
     pub per_recorded_s: f64,
     /// Seconds of the pass, on the trial's clock, per recorded second.
     pub clock_per_recorded_s: f64,
 }
 
 impl Calibration {
-    /// Computes the calibration from a trial of `seconds` recorded seconds that took `whole` wall seconds, without waiting for CPUs.
-    pub fn of(replay: &Replay, seconds: f64, whole: f64) -> Calibration {
+    /// Computes the calibration from a trial of today's settings that replays `seconds` recorded seconds with `operations` operations.
+    pub fn of(replay: &Replay, seconds: f64, operations: usize) -> Calibration {
         // Without a work rate, the first part of the work was a pass of its own.
         let warm = if replay.work_rate.is_some() { 1.0 } else { 1.0 - WARM_SHARE };
-        // The pass is assumed to wait for CPUs as often as the rest of the trial.
-        let share = whole / (whole + replay.waited_for_cpu_seconds).max(1e-9);
-        let pass = (replay.wall_seconds * share / warm).min(whole);
         let done = (seconds * replay.work_share.unwrap_or(1.0)).max(0.1);
         Calibration {
             seconds,
-            fixed_s: (whole - pass).max(0.0),
-            per_recorded_s: pass / done,
+            fixed_s: fixed_s(replay.filled_bytes),
+            per_recorded_s: operations as f64 * OPERATION_S / seconds,
             clock_per_recorded_s: replay.seconds / warm / done,
         }
     }
@@ -89,15 +93,20 @@ impl Calibration {
         (pass_s / self.clock_per_recorded_s.max(1e-3)).min(recorded)
     }
 
-    /// Returns the wall seconds of the shortest trial.
+    /// Returns the expected seconds of a trial of `seconds` recorded seconds.
+    pub fn trial_s(&self, seconds: f64) -> f64 {
+        self.fixed_s + self.per_recorded_s * seconds
+    }
+
+    /// Returns the expected seconds of the shortest trial.
     pub fn least_trial_s(&self, recorded: f64) -> f64 {
-        self.fixed_s + self.per_recorded_s * self.replayed(LEAST_PASS_S, recorded)
+        self.trial_s(self.replayed(LEAST_PASS_S, recorded))
     }
 }
 
 /// Returns the recorded seconds that a trial will probably replay, before any trial shows how long they take.
 pub(crate) fn expected_slice_s(budget_s: f64) -> f64 {
-    at_best_calibrated(CALIBRATION_S, (budget_s / USUAL_TRIALS).max(LEAST_PASS_S))
+    at_best_calibrated(CALIBRATION_S, (budget_s / USUAL_BATCHES).max(LEAST_PASS_S))
 }
 
 /// Returns `calibrated_s`, the length of the calibration trial, if `seconds` is about the same: the calibration then
@@ -106,30 +115,46 @@ fn at_best_calibrated(calibrated_s: f64, seconds: f64) -> f64 {
     if ALIKE.contains(&(calibrated_s / seconds)) { calibrated_s } else { seconds }
 }
 
-/// Fits a race of `trials` trials into `budget_s` wall seconds. `recorded` is the length of the recording from the begin of the trials, in
+/// Returns the time after which a trial is stopped that is expected to take `trial_s` seconds.
+fn longest(trial_s: f64) -> Duration {
+    Duration::from_secs_f64(SLOWEST * trial_s + GRACE_S)
+}
+
+/// Returns the time after which a trial is stopped that replays `operations` operations in a pool with `filled` bytes.
+pub(crate) fn limit(operations: usize, filled: u64) -> Duration {
+    longest(fixed_s(filled) + operations as f64 * OPERATION_S)
+}
+
+fn fixed_s(filled: u64) -> f64 {
+    START_S + filled as f64 * FILL_S
+}
+
+/// Returns the smallest number of batches that makes a race worthwhile.
+pub(crate) fn least_batches(side_by_side: usize) -> usize {
+    LEAST_TRIALS.div_ceil(side_by_side)
+}
+
+/// Fits a race of `batches` batches of trials into `budget_s` expected seconds. `recorded` is the length of the recording from the begin of the trials, in
 /// seconds; `written` returns the ratio of [`crate::slice::Profile::written`] for a slice of the given seconds.
 pub(crate) fn fit(
     c: &Calibration,
-    trials: usize,
+    batches: usize,
     budget_s: f64,
     recorded: f64,
     written: &dyn Fn(f64) -> f64,
 ) -> Fit {
-    let affordable_s = (budget_s / trials as f64 - c.fixed_s) / c.per_recorded_s.max(1e-3);
+    let affordable_s = (budget_s / batches as f64 - c.fixed_s) / c.per_recorded_s.max(1e-3);
     let pass_s = (affordable_s * c.clock_per_recorded_s).max(LEAST_PASS_S);
     let seconds = at_best_calibrated(c.seconds, c.replayed(pass_s, recorded));
-    let of = |seconds: f64| Fit {
-        seconds,
-        trial_s: c.fixed_s + c.per_recorded_s * seconds,
-        pass_s: c.clock_per_recorded_s * seconds,
-    };
+    let of =
+        |seconds: f64| Fit { seconds, trial_s: c.trial_s(seconds), pass_s: c.clock_per_recorded_s * seconds };
     let off = |seconds: f64| (written(seconds) - 1.0).abs();
     if off(seconds) <= BURSTY {
         return of(seconds);
     }
     let longer =
         (1..=LONGER_STEPS).map(|n| seconds * (1.0 + LONGER * f64::from(n) / f64::from(LONGER_STEPS)));
-    let affordable = |s: &f64| *s <= recorded && LEAST_TRIALS * of(*s).trial_s <= budget_s;
+    let affordable = |s: &f64| *s <= recorded && LEAST_TRIALS as f64 * of(*s).trial_s <= budget_s;
     let near = longer.filter(affordable).map(|s| (off(s), s)).min_by(|a, b| a.0.total_cmp(&b.0));
     of(near.filter(|(there, _)| *there < off(seconds)).map_or(seconds, |(_, s)| s))
 }
@@ -143,7 +168,7 @@ impl Fit {
 
     /// Returns the time after which a trial is stopped.
     pub fn limit(&self) -> Duration {
-        Duration::from_secs_f64(SLOWEST * self.trial_s + GRACE_S)
+        longest(self.trial_s)
     }
 
     /// Describes how the time budget shortened the race, which replayed `part`, or returns `None` if it did not.
@@ -171,7 +196,7 @@ impl Fit {
                 ));
             }
         }
-        if outcome.ended == Ended::OutOfTime {
+        if outcome.ended == Ended::OutOfTrials {
             cuts.push(format!(
                 "the search ended after {}; others may be better",
                 poolwright_trace::counted(outcome.others.len() as u64, "setting")
@@ -187,7 +212,7 @@ mod tests {
     use crate::race::Runner;
     use crate::slice::Slice;
 
-    const TRIALS: usize = 26;
+    const BATCHES: usize = 26;
 
     fn calibration(fixed_s: f64, per_recorded_s: f64) -> Calibration {
         Calibration { seconds: CALIBRATION_S, fixed_s, per_recorded_s, clock_per_recorded_s: per_recorded_s }
@@ -196,15 +221,15 @@ mod tests {
     #[test]
     fn only_what_was_cut_is_called_cut() {
         let mut outcome = Outcome::new(Runner::new(Default::default()));
-        let all = fit(&calibration(0.5, 0.02), TRIALS, 80.0, 15.0, &|_| 1.0);
+        let all = fit(&calibration(0.5, 0.02), BATCHES, 80.0, 15.0, &|_| 1.0);
         let part = |fit: &Fit, begin_s, recorded_s, distance, written| {
             let slice = Slice { begin_s, seconds: fit.seconds };
             ComparedSlice { slice, recorded_s, distance, written }
         };
         assert_eq!(all.cuts(&part(&all, 0.0, 15.0, 0.0, 1.0), &outcome), None, "{all:?}");
         assert_eq!(all.cuts(&part(&all, 30.0, 45.0, 0.0, 1.0), &outcome), None, "{all:?}");
-        let cut = fit(&calibration(2.0, 1.0), TRIALS, 80.0, 30.0, &|_| 1.0);
-        outcome.ended = Ended::OutOfTime;
+        let cut = fit(&calibration(2.0, 1.0), BATCHES, 80.0, 30.0, &|_| 1.0);
+        outcome.ended = Ended::OutOfTrials;
         let message = cut.cuts(&part(&cut, 0.0, 30.0, 0.03, 0.67), &outcome).unwrap();
         for part in [
             "the first 6 s of 30 s",
@@ -225,25 +250,25 @@ mod tests {
             let burst = 14.0 * (s - 6.0).clamp(0.0, 1.0);
             15.0 / 28.0 * (s + burst - (s - 6.0).clamp(0.0, 1.0)) / s
         };
-        let f = fit(&calibration(1.5, 1.0), TRIALS, 120.0, 15.0, &written);
+        let f = fit(&calibration(1.5, 1.0), BATCHES, 120.0, 15.0, &written);
         assert!((6.0..7.0).contains(&f.seconds) && (written(f.seconds) - 1.0).abs() < 0.1, "{f:?}");
         assert!((f.trial_s - 1.5 - f.seconds).abs() < 1e-9, "{f:?}");
         // The slice is not extended if too few trials would remain, nor by more than half.
-        assert_eq!(fit(&calibration(1.5, 1.0), TRIALS, 50.0, 15.0, &written).seconds, CALIBRATION_S);
+        assert_eq!(fit(&calibration(1.5, 1.0), BATCHES, 50.0, 15.0, &written).seconds, CALIBRATION_S);
         let late = |s: f64| if s < 9.0 { 0.5 } else { 1.0 };
-        assert_eq!(fit(&calibration(1.5, 1.0), TRIALS, 120.0, 15.0, &late).seconds, CALIBRATION_S);
+        assert_eq!(fit(&calibration(1.5, 1.0), BATCHES, 120.0, 15.0, &late).seconds, CALIBRATION_S);
     }
 
     #[test]
     fn slow_trials_lose_time() {
-        let f = fit(&calibration(1.0, 1.0), TRIALS, 100.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 1.0), BATCHES, 100.0, 30.0, &|_| 1.0);
         assert_eq!(f.seconds, CALIBRATION_S, "{f:?}");
-        let f = fit(&calibration(1.0, 1.0), TRIALS, 400.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 1.0), BATCHES, 400.0, 30.0, &|_| 1.0);
         assert!(f.seconds > 2.0 * LEAST_PASS_S, "{f:?}");
         // A short recording is replayed whole.
-        assert_eq!(fit(&calibration(1.0, 1.0), TRIALS, 100.0, 4.0, &|_| 1.0).seconds, 4.0);
+        assert_eq!(fit(&calibration(1.0, 1.0), BATCHES, 100.0, 4.0, &|_| 1.0).seconds, 4.0);
         // If the replay is faster or slower than the recording, the slice changes accordingly.
-        let f = fit(&calibration(1.0, 0.5), TRIALS, 100.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 0.5), BATCHES, 100.0, 30.0, &|_| 1.0);
         assert_eq!((f.seconds, f.trial_s), (2.0 * LEAST_PASS_S, 1.0 + LEAST_PASS_S));
     }
 
@@ -252,12 +277,12 @@ mod tests {
     fn a_pass_is_as_long_as_needed_on_the_trials_clock() {
         let of = |per_recorded_s, budget_s| {
             let c = Calibration { per_recorded_s, clock_per_recorded_s: 1.0, ..calibration(1.0, 1.0) };
-            fit(&c, TRIALS, budget_s, 60.0, &|_| 1.0)
+            fit(&c, BATCHES, budget_s, 60.0, &|_| 1.0)
         };
         let quick = of(0.25, 100.0);
-        assert!((quick.seconds - (100.0 / TRIALS as f64 - 1.0) / 0.25).abs() < 1e-9, "{quick:?}");
+        assert!((quick.seconds - (100.0 / BATCHES as f64 - 1.0) / 0.25).abs() < 1e-9, "{quick:?}");
         assert!(
-            (quick.trial_s - 100.0 / TRIALS as f64).abs() < 1e-9 && quick.pass_s > 2.0 * quick.trial_s,
+            (quick.trial_s - 100.0 / BATCHES as f64).abs() < 1e-9 && quick.pass_s > 2.0 * quick.trial_s,
             "{quick:?}"
         );
         assert_eq!(of(0.01, 400.0).seconds, 60.0, "the whole recording");
@@ -267,8 +292,8 @@ mod tests {
     #[test]
     fn what_is_fitted_stays_inside_the_budget() {
         for per in [0.01, 0.1, 0.3, 1.0] {
-            let f = fit(&calibration(0.8, per), TRIALS, 100.0, 60.0, &|_| 1.0);
-            assert!(LEAST_TRIALS * f.trial_s <= 100.0, "{per}: {f:?}");
+            let f = fit(&calibration(0.8, per), BATCHES, 100.0, 60.0, &|_| 1.0);
+            assert!(LEAST_TRIALS as f64 * f.trial_s <= 100.0, "{per}: {f:?}");
         }
     }
 }

@@ -54,7 +54,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     let ashift = request.ashift.unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
     let trace = Arc::new(trace);
     let profile = Profile::new(Arc::clone(&trace), recorded_s(&trace));
-    let begin_s = profile.begin(expected_slice_s(request.budget.as_secs_f64() * request.side_by_side as f64));
+    let begin_s = profile.begin(expected_slice_s(request.budget.as_secs_f64()));
     let mut tuner = Tuner {
         request,
         trace,
@@ -276,6 +276,9 @@ impl Tuner<'_> {
     /// Estimates the space of each role's files under the settings that are tried on its dataset. A failure adds a warning.
     fn estimate_space(&mut self, roles: &[String], groups: &[Group]) -> Result<()> {
         for name in roles {
+            if self.inventory.roles[name].paths.is_empty() {
+                continue;
+            }
             self.report_progress(format!("{name}: estimating space"));
             let mountpoint = dataset_location(&self.inventory, &self.request.dir, name).mountpoint;
             let group = groups.iter().find(|g| g.mountpoint == mountpoint).map(|g| g.roles.clone());
@@ -284,12 +287,11 @@ impl Tuner<'_> {
                 None => (0.01, vec![name.clone()]),
             };
             let combinations = self.candidates(&tried_with).combinations();
-            let limit = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
+            let time = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
             let (ashift, seed, stop) = (self.ashift, self.request.seed, &self.request.stop);
             let (paths, today) = (&self.inventory.roles[name].paths, &self.current_of(name).settings);
-            let began = Instant::now();
-            let estimated = space::estimate(paths, &combinations, today, ashift, seed, limit, stop);
-            self.spent += began.elapsed();
+            let estimated = space::estimate(paths, &combinations, today, ashift, seed, time, stop);
+            self.spent += time;
             match estimated {
                 Ok(estimated) => {
                     self.space.insert(name.clone(), estimated);

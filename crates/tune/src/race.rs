@@ -2,10 +2,8 @@
 //! best record sizes, the neighbours of the best setting, then single properties on top of it. A confirmation in fresh trials ends the
 //! search. docs/method.md ("The search") describes the method and its constants.
 
-use std::time::Duration;
-
 use poolwright_openzfs::property::Settings;
-use poolwright_replay::child::Ended as TrialEnd;
+use poolwright_replay::Replay;
 use poolwright_stats::{Deviation, PairedRatio, RelativeChange};
 
 use crate::candidates::{Candidates, assignments, difference, recordsize_and_compression, same, with};
@@ -32,9 +30,6 @@ const AHEAD: f64 = 0.97;
 const NEEDED: f64 = 1.01;
 /// Largest number of rounds of neighbours and single properties.
 const ROUNDS: usize = 3;
-/// A setting whose trial takes this many times as long as today's is not considered when reserving time for further
-/// trials.
-const SLOWER: f64 = 1.5;
 
 /// A setting and the results of its trials.
 #[derive(Clone, Debug)]
@@ -45,14 +40,12 @@ pub struct Runner {
     pub trials: Vec<Metrics>,
     /// The error of each trial that gave no result.
     pub failures: Vec<String>,
-    /// Time of the longest trial, without waiting for CPUs.
-    pub longest: Duration,
 }
 
 impl Runner {
     /// Creates a runner without trials.
     pub fn new(settings: Settings) -> Runner {
-        Runner { settings, trials: Vec::new(), failures: Vec::new(), longest: Duration::ZERO }
+        Runner { settings, trials: Vec::new(), failures: Vec::new() }
     }
 
     /// Returns the median of each metric over the trials.
@@ -64,10 +57,8 @@ impl Runner {
 /// The limits of a race.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Time for the race, without that in which its trials wait for CPUs.
-    pub budget: Duration,
-    /// Expected time of a trial of today's settings.
-    pub trial: Duration,
+    /// Number of batches of trials that run at the same time, including those of the confirmation.
+    pub batches: usize,
     /// Number of trials that run at the same time.
     pub side_by_side: usize,
 }
@@ -78,8 +69,8 @@ pub enum Ended {
     /// All settings that the method asks for were tried.
     #[default]
     Found,
-    /// The time was used up.
-    OutOfTime,
+    /// The trials of the budget were used up.
+    OutOfTrials,
 }
 
 /// The result of a race.
@@ -99,10 +90,8 @@ pub struct Outcome {
     pub change: Option<RelativeChange>,
     /// Why the search ended.
     pub ended: Ended,
-    /// Number of trials run.
-    pub trials: u64,
-    /// The part of the budget that is used.
-    pub spent: Duration,
+    /// Number of batches run.
+    pub batches: usize,
 }
 
 impl Outcome {
@@ -116,8 +105,7 @@ impl Outcome {
             pairs: Vec::new(),
             change: None,
             ended: Ended::default(),
-            trials: 0,
-            spent: Duration::ZERO,
+            batches: 0,
         }
     }
 
@@ -151,7 +139,7 @@ impl Outcome {
 /// A race in progress: the function that runs trials, the criteria and the limits.
 pub struct Race<'a> {
     /// Runs one trial of each of these settings, at most [`Limits::side_by_side`], at the same time.
-    pub run: &'a mut dyn FnMut(&[Settings]) -> Vec<TrialEnd>,
+    pub run: &'a mut dyn FnMut(&[Settings]) -> Vec<poolwright_replay::Result<Replay>>,
     /// The goal and the requirements.
     pub criteria: Criteria<'a>,
     /// The limits of the race.
@@ -182,25 +170,9 @@ impl Race<'_> {
         Ok(o)
     }
 
-    /// Whether `trials` more trials fit into the budget before the confirmation, whose trials include the best
-    /// setting so far. Other slow settings do not count, because they are unlikely to be tried again.
-    fn has_time_for(&self, o: &Outcome, trials: usize) -> bool {
-        let today = o.today.longest.max(self.limits.trial);
-        let longest = o.others.iter().map(|r| r.longest).filter(|t| *t <= today.mul_f64(SLOWER)).max();
-        let trial = longest.unwrap_or_default().max(today);
-        let best = self.best_so_far(o).map_or(trial, |best| best.longest.max(trial));
-        let batches = |trials: usize| trials.div_ceil(self.limits.side_by_side) as u32;
-        let confirmation = match self.limits.side_by_side {
-            1 => (trial + best) * PAIRS,
-            _ => best * batches(2 * PAIRS as usize),
-        };
-        o.spent + trial * batches(trials) + confirmation <= self.limits.budget
-    }
-
-    /// Returns the setting with the lowest objective below 1 that gave a result, excluding today's.
-    fn best_so_far<'o>(&self, o: &'o Outcome) -> Option<&'o Runner> {
-        let scored = (0..o.others.len()).map(|i| (self.score(o, Some(i)), &o.others[i]));
-        scored.filter(|(score, _)| *score < 1.0).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, r)| r)
+    /// Whether one more batch is left before the confirmation.
+    fn has_batch_left(&self, o: &Outcome) -> bool {
+        o.batches + 1 + (2 * PAIRS as usize).div_ceil(self.limits.side_by_side) <= self.limits.batches
     }
 
     /// The objective of a setting, or of today's (`None`), which is 1; infinite if its trial gave no result.
@@ -212,33 +184,30 @@ impl Race<'_> {
     fn run_all(&mut self, o: &mut Outcome, of: &[Option<usize>]) -> Result<()> {
         let settings = |of: &Option<usize>| of.map_or(&o.today, |i| &o.others[i]).settings.clone();
         let settings: Vec<Settings> = of.iter().map(settings).collect();
-        for (of, (result, took)) in of.iter().zip(self.in_batches(o, &settings)?) {
+        for (of, result) in of.iter().zip(self.in_batches(o, &settings)?) {
             let runner = of.map_or(&mut o.today, |i| &mut o.others[i]);
             match result {
                 Ok(metrics) => runner.trials.push(metrics),
                 Err(why) => runner.failures.push(why),
             }
-            runner.longest = runner.longest.max(took);
         }
         Ok(())
     }
 
-    /// Runs one trial of each of these settings. Returns the metrics, or why there are none, and the wall time of each.
+    /// Runs one trial of each of these settings. Returns the metrics of each, or why there are none.
     fn in_batches(
         &mut self,
         o: &mut Outcome,
         settings: &[Settings],
-    ) -> Result<Vec<(std::result::Result<Metrics, String>, Duration)>> {
+    ) -> Result<Vec<std::result::Result<Metrics, String>>> {
         let mut all = Vec::new();
         for batch in settings.chunks(self.limits.side_by_side) {
-            let ended = (self.run)(batch);
-            o.spent += ended.iter().map(|(_, took)| *took).max().unwrap_or_default();
-            for (result, took) in ended {
-                o.trials += 1;
+            o.batches += 1;
+            for result in (self.run)(batch) {
                 all.push(match result {
-                    Ok(replay) => (Ok(metrics(&replay)), took),
+                    Ok(replay) => Ok(metrics(&replay)),
                     Err(error) if error.ends_the_run() => return Err(error.into()),
-                    Err(error) => (Err(error.to_string()), took),
+                    Err(error) => Err(error.to_string()),
                 });
             }
         }
@@ -252,7 +221,7 @@ impl Race<'_> {
         let all: Vec<Settings> = pair.iter().cycle().take(2 * PAIRS as usize).cloned().collect();
         // The function that runs the trials has added a warning for each failure.
         let fresh: Vec<Option<Metrics>> =
-            self.in_batches(o, &all)?.into_iter().map(|(result, _)| result.ok()).collect();
+            self.in_batches(o, &all)?.into_iter().map(std::result::Result::ok).collect();
         let complete = |pair: &[Option<Metrics>]| Some((pair.first()?.clone()?, pair.get(1)?.clone()?));
         o.pairs = fresh.chunks(2).filter_map(complete).collect();
         let scores: Vec<(f64, f64)> =
@@ -286,7 +255,7 @@ impl Search<'_, '_> {
         for _ in 0..ROUNDS {
             let climbed = self.climb(best)?;
             let before = std::mem::replace(&mut best, self.refine(climbed)?);
-            if best == before || self.o.ended == Ended::OutOfTime {
+            if best == before || self.o.ended == Ended::OutOfTrials {
                 break;
             }
         }
@@ -299,7 +268,7 @@ impl Search<'_, '_> {
         let today = self.o.today.settings.clone();
         let mut left = self.candidates.nearest_first();
         left.retain(|size| !same(&with_property(&today, "recordsize", size), &today));
-        while !left.is_empty() && self.o.ended != Ended::OutOfTime {
+        while !left.is_empty() && self.o.ended != Ended::OutOfTrials {
             left.retain(|size| !self.is_beyond_bad_ones(size, &today));
             let batch: Vec<String> = left.drain(..left.len().min(self.race.limits.side_by_side)).collect();
             let all: Vec<Settings> =
@@ -346,7 +315,7 @@ impl Search<'_, '_> {
         best.filter(|best| self.score(Some(*best)) <= BETTER * self.score(than)).map_or(than, Some)
     }
 
-    /// Runs a trial of each of these settings that has not been tried, as far as the time allows.
+    /// Runs a trial of each of these settings that has not been tried, as far as batches are left.
     fn try_all(&mut self, settings: &[Settings]) -> Result<()> {
         let mut new: Vec<&Settings> = Vec::new();
         for one in settings {
@@ -357,8 +326,8 @@ impl Search<'_, '_> {
         }
         for batch in new.chunks(self.race.limits.side_by_side) {
             // The first trials run in any case: without one, nothing can be recommended.
-            if !self.o.others.is_empty() && !self.race.has_time_for(self.o, batch.len()) {
-                self.o.ended = Ended::OutOfTime;
+            if !self.o.others.is_empty() && !self.race.has_batch_left(self.o) {
+                self.o.ended = Ended::OutOfTrials;
                 return Ok(());
             }
             let first = self.o.others.len();
@@ -394,7 +363,7 @@ impl Search<'_, '_> {
             near.extend(sizes.iter().map(|size| with_property(&at, "recordsize", size)));
             self.try_all(&near)?;
             let next = self.best_of(best);
-            if next == best || self.o.ended == Ended::OutOfTime {
+            if next == best || self.o.ended == Ended::OutOfTrials {
                 return Ok(next);
             }
             best = next;
@@ -456,6 +425,14 @@ impl Search<'_, '_> {
         }
         Ok(simplest)
     }
+}
+
+/// Returns the number of batches of trials that a search of these candidates takes, confirmation included: it tries the codecs with two
+/// record sizes, and the neighbours of the best setting.
+pub(crate) fn batches(candidates: &Candidates, side_by_side: usize) -> usize {
+    let codecs = BASES * candidates.compressions.len().div_ceil(side_by_side);
+    let steps = [candidates.recordsizes.len(), candidates.refinements.len(), 2 * PAIRS as usize];
+    codecs + steps.map(|trials| trials.div_ceil(side_by_side)).iter().sum::<usize>()
 }
 
 /// See [`Race::score`].

@@ -155,7 +155,8 @@ impl Profile {
         self.distance(slice) + imbalance(self.written(slice)) + idle
     }
 
-    fn events(&self, slice: &Slice) -> &[Event] {
+    /// Returns the events that begin in a slice.
+    pub fn events(&self, slice: &Slice) -> &[Event] {
         let at = |seconds: f64| self.trace.events.partition_point(|e| (e.t_ns as f64) < seconds * 1e9);
         &self.trace.events[at(slice.begin_s)..at(slice.end_s())]
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use poolwright_estimate::{Estimate, Input, Options};
+use poolwright_estimate::{Estimate, Input, Options, nominal_speed};
 use poolwright_openzfs::property::{Settings, canonical};
 
 use poolwright_replay::Replay;
@@ -75,14 +75,28 @@ pub(crate) fn find<'e>(estimates: &'e [EstimatedSpace], settings: &Settings) -> 
     estimates.iter().find(|e| key(&e.settings) == wanted)
 }
 
-/// Estimates a role's files under these combinations of record size and codec, and under today's settings, which come last.
+/// The processors of the machine whose speed limits an estimate (`docs/method.md`, "The clock").
+const PROCESSORS: f64 = 2.0;
+/// A sample reads this many times as many bytes in the same time as an estimate of all bytes compresses, because it compresses most of them
+/// under few settings.
+const SAMPLED: u64 = 5;
+
+/// Returns the bytes that an estimate of all bytes under these settings reads and compresses in `time`, by the nominal speeds of the codecs.
+fn bytes_in(time: Duration, recordsizes: &[u64], compressions: &[String]) -> u64 {
+    let mib_s: f64 = compressions.iter().map(|codec| 1.0 / nominal_speed(codec)).sum();
+    let byte_s = mib_s / f64::from(1 << 20) * recordsizes.len() as f64;
+    (time.as_secs_f64() * PROCESSORS / byte_s) as u64
+}
+
+/// Estimates a role's files under these combinations of record size and codec, and under today's settings, which come last. `time` limits
+/// the bytes that are read, by constants, so that the result does not depend on the speed of this machine.
 pub(crate) fn estimate(
     files: &[PathBuf],
     combinations: &[Settings],
     today: &Settings,
     ashift: u32,
     seed: u64,
-    limit: Duration,
+    time: Duration,
     cancel: &Arc<AtomicBool>,
 ) -> Result<Vec<EstimatedSpace>> {
     if files.is_empty() {
@@ -99,12 +113,15 @@ pub(crate) fn estimate(
             compressions.push(name);
         }
     }
+    let exact_below = bytes_in(time, &recordsizes, &compressions);
     let options = Options {
         recordsizes,
         compressions,
         ashifts: if ashift == 9 { vec![9] } else { vec![9, ashift] },
         within: 0.03,
-        time_limit: Some(limit),
+        time_limit: None,
+        byte_limit: Some(SAMPLED * exact_below),
+        exact_below,
         seed,
         cancel: Arc::clone(cancel),
         ..Options::default()

@@ -15,10 +15,10 @@ use crate::candidates::{Candidates, assignments, difference};
 use crate::criteria::Criteria;
 use crate::current::Current;
 use crate::direct::DirectIo;
-use crate::fit::{self, CALIBRATION_S, Calibration, Fit, LEAST_TRIALS, WARM_SHARE};
+use crate::fit::{self, CALIBRATION_S, Calibration, Fit, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
 use crate::plan;
-use crate::race::{Limits, Outcome, PAIRS, Race, Runner};
+use crate::race::{self, Limits, Outcome, PAIRS, Race, Runner};
 use crate::roles::dataset_location;
 use crate::scatter::Scatter;
 use crate::space::{DatabaseSpace, EstimatedSpace, find};
@@ -29,8 +29,6 @@ use crate::tuner::{Tuner, for_all, settings_of};
 const SLOW_WORK_RATE: f64 = 0.5;
 /// Seconds after which the pass of the calibration trial ends, however much of the work is done.
 const CALIBRATION_LONGEST_S: f64 = 20.0;
-/// The calibration trial is stopped after this time, or after twice the budget if that is longer.
-const CALIBRATION_LIMIT: Duration = Duration::from_secs(300);
 
 impl Tuner<'_> {
     /// Returns the specification of a trial of the whole application over `seconds` of the recording, whose pass ends
@@ -74,7 +72,7 @@ impl Tuner<'_> {
     }
 
     /// Runs trials at the same time, and stops each one after `limit`. A failure adds a warning.
-    fn trials(&mut self, specs: &[Spec], limit: Duration) -> Vec<child::Ended> {
+    fn trials(&mut self, specs: &[Spec], limit: Duration) -> Vec<poolwright_replay::Result<Replay>> {
         let stop = Arc::clone(&self.request.stop);
         let known = &self.costs.codecs;
         let numbered: Vec<Spec> =
@@ -83,8 +81,7 @@ impl Tuner<'_> {
         let (program, scratch) = (&self.request.program, &self.request.scratch);
         let interrupted = || stop.load(Ordering::Relaxed);
         let mut all = child::run_side_by_side(program, &numbered, scratch, Some(limit), &interrupted);
-        self.spent += all.iter().map(|(_, took)| *took).max().unwrap_or_default();
-        for (spec, (result, _)) in specs.iter().zip(&mut all) {
+        for (spec, result) in specs.iter().zip(&mut all) {
             match result {
                 Ok(replay) => {
                     add_codec_costs(&mut self.costs.codecs, &replay.codec_costs);
@@ -139,32 +136,37 @@ impl Tuner<'_> {
         all
     }
 
-    /// Runs short trials of today's settings, as many at the same time as later ones. They show how long trials take.
+    /// Runs short trials of today's settings, as many at the same time as later ones. They show how long the work takes on the trials' clock.
     pub(crate) fn calibrate(&mut self) -> Result<()> {
-        self.report_progress("measuring how long a trial takes");
+        self.report_progress("the first trials of today's settings");
         let seconds = CALIBRATION_S.min(self.replayable());
         let spec = self.spec(self.settings_so_far(), seconds, CALIBRATION_LONGEST_S);
-        // Its expected duration is not known yet; a trial that takes twice the budget leaves no time for
-        // others.
-        let limit = CALIBRATION_LIMIT.max(2 * self.request.budget);
+        let operations = self.operations(seconds);
+        let limit = fit::limit(operations, self.capture.image_bytes());
         let ended = self.trials(&vec![spec; self.request.side_by_side], limit);
-        let replays: Vec<(Replay, Duration)> =
-            ended.into_iter().map(|(result, took)| Ok((result?, took))).collect::<Result<_>>()?;
-        let (slowest, took) = replays.iter().max_by_key(|(_, took)| *took).expect("a trial ends");
+        let replays: Vec<Replay> = ended.into_iter().collect::<poolwright_replay::Result<_>>()?;
+        let slowest = replays.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds)).expect("a trial ends");
         self.warnings.extend(slowest.work_rate.and_then(fast_recording_warning));
-        self.calibration = Some(Calibration::of(slowest, seconds, took.as_secs_f64()));
-        self.calibrated = replays.iter().map(|(replay, _)| metrics(replay)).collect();
+        let calibration = Calibration::of(slowest, seconds, operations);
+        self.spend(calibration.trial_s(seconds));
+        self.calibration = Some(calibration);
+        self.calibrated = replays.iter().map(metrics).collect();
         Ok(())
     }
 
-    /// Returns the seconds of trials that run within `budget`.
-    fn time_for_trials(&self, budget: Duration) -> f64 {
-        budget.as_secs_f64() * self.request.side_by_side as f64
+    /// Returns the number of operations that a trial of `seconds` recorded seconds replays.
+    fn operations(&self, seconds: f64) -> usize {
+        self.profile.events(&self.slice(seconds)).iter().filter(|event| self.capture.keeps(event)).count()
+    }
+
+    /// Adds the expected time of a batch of trials to the part of the budget that is used.
+    fn spend(&mut self, batch_s: f64) {
+        self.spent += Duration::from_secs_f64(batch_s);
     }
 
     pub(crate) fn is_enough_for_a_race(&self, budget: Duration) -> bool {
         let least = self.calibration.as_ref().map_or(0.0, |c| c.least_trial_s(self.replayable()));
-        self.time_for_trials(budget) >= LEAST_TRIALS * least
+        budget.as_secs_f64() >= fit::least_batches(self.request.side_by_side) as f64 * least
     }
 
     /// Races the settings of `roles`, which share a dataset, within `budget`.
@@ -180,8 +182,8 @@ impl Tuner<'_> {
         let written = |seconds: f64| self.profile.written(&self.slice(seconds));
         let fit = fit::fit(
             &calibration,
-            candidates.trials(),
-            self.time_for_trials(budget),
+            race::batches(candidates, self.request.side_by_side),
+            budget.as_secs_f64(),
             self.replayable(),
             &written,
         );
@@ -195,6 +197,7 @@ impl Tuner<'_> {
         let side_by_side = self.request.side_by_side;
         let requirements = self.request.bounds();
         let criteria = Criteria { goal: self.request.goal, requirements: &requirements };
+        let limits = Limits { batches: (budget.as_secs_f64() / fit.trial_s) as usize, side_by_side };
         let mut done = 0;
         let mut run = |settings: &[Settings]| {
             let first = done + 1;
@@ -212,10 +215,10 @@ impl Tuner<'_> {
                 self.spec(all, fit.seconds, fit.longest_s())
             };
             let specs: Vec<Spec> = settings.iter().map(spec).collect();
-            self.trials(&specs, fit.limit())
+            let ended = self.trials(&specs, fit.limit());
+            self.spend(fit.trial_s);
+            ended
         };
-        let trial = Duration::from_secs_f64(fit.trial_s);
-        let limits = Limits { budget, trial, side_by_side };
         let mut race = Race { run: &mut run, criteria, limits };
         race.race(reference, candidates)
     }
@@ -227,13 +230,13 @@ impl Tuner<'_> {
         new: &BTreeMap<String, Settings>,
         seconds: f64,
     ) -> Result<Option<(Metrics, Metrics)>> {
-        let limit = self.fits.values().map(Fit::limit).max().unwrap_or(CALIBRATION_LIMIT);
+        let limit = self.fits.values().map(Fit::limit).max().unwrap_or_else(|| fit::limit(0, 0));
         let longest_s =
             self.fits.values().map(Fit::longest_s).reduce(f64::max).unwrap_or(CALIBRATION_LONGEST_S);
         let specs = [today, new].map(|settings| self.spec(settings.clone(), seconds, longest_s));
         let mut ended = Vec::new();
         for batch in specs.chunks(self.request.side_by_side) {
-            for (result, _) in self.trials(batch, limit) {
+            for result in self.trials(batch, limit) {
                 match result {
                     Ok(replay) => ended.push(metrics(&replay)),
                     Err(error) if error.ends_the_run() => return Err(error.into()),

@@ -41,7 +41,8 @@ pub struct Request {
     pub goal: Goal,
     /// Conditions that the recommended settings must meet.
     pub requirements: Vec<Requirement>,
-    /// Time for estimates and trials, as far as they do not wait for CPUs that other programs use.
+    /// Time for estimates and trials. It is converted to a number of them by their expected durations ([`crate::fit`]), so that the
+    /// search does not depend on how fast or busy the machine is.
     pub budget: Duration,
     /// ARC limit of the trials in bytes.
     pub arc_bytes: u64,
@@ -110,8 +111,7 @@ pub(crate) struct Tuner<'a> {
     /// The space of each role's files under the settings that are tried on its dataset.
     pub space: BTreeMap<String, Vec<EstimatedSpace>>,
     pub began: Instant,
-    /// The part of the budget that is used: wall time, but without that in which trials waited for CPUs that other programs used. So the
-    /// search does not depend on how busy the machine is.
+    /// The part of the budget that is used, by the expected durations of estimates and trials.
     pub spent: Duration,
     /// What work costs on the trials' virtual clock, with the codecs measured so far.
     pub costs: Costs,

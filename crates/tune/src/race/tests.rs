@@ -11,7 +11,7 @@ use crate::requirement::Requirement;
 const BALANCED: Criteria<'static> = Criteria { goal: Goal::Balanced, requirements: &[] };
 /// How far the figures of one setting differ on the virtual clock.
 const NOISE: f64 = 0.003;
-const LONG: Duration = Duration::from_secs(60);
+const MANY: usize = 1000;
 
 /// A setting of the role `data`, whose other properties are the defaults.
 fn setting(recordsize: &str, changes: &[(&str, &str)]) -> Settings {
@@ -44,24 +44,24 @@ fn replay(cost: f64, clock: f64) -> poolwright_replay::Result<Replay> {
 }
 
 /// Runs trials of settings with this cost one after the other, and keeps them in `tried`.
-fn trials<'t>(
+fn trials_of<'t>(
     cost: impl Fn(&Settings) -> f64 + 't,
     seed: u64,
     tried: &'t mut Vec<Settings>,
-) -> impl FnMut(&[Settings]) -> Vec<TrialEnd> + 't {
+) -> impl FnMut(&[Settings]) -> Vec<poolwright_replay::Result<Replay>> + 't {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     move |settings| {
         tried.extend(settings.iter().cloned());
         let mut one = |settings: &Settings| {
             let clock = (NOISE * (rng.random::<f64>() - 0.5) * 2.0).exp();
-            (replay(cost(settings), clock), Duration::ZERO)
+            replay(cost(settings), clock)
         };
         settings.iter().map(&mut one).collect()
     }
 }
 
-fn limits(budget: Duration, trial: Duration) -> Limits {
-    Limits { budget, trial, side_by_side: 1 }
+fn limits(batches: usize) -> Limits {
+    Limits { batches, side_by_side: 1 }
 }
 
 fn candidates() -> Candidates {
@@ -71,8 +71,8 @@ fn candidates() -> Candidates {
 /// Races from today's setting, and returns the outcome with the settings that were tried.
 fn race_from(today: Settings, cost: impl Fn(&Settings) -> f64, seed: u64) -> (Outcome, Vec<Settings>) {
     let mut tried = Vec::new();
-    let mut run = trials(cost, seed, &mut tried);
-    let mut race = Race { run: &mut run, criteria: BALANCED, limits: limits(LONG, Duration::ZERO) };
+    let mut run = trials_of(cost, seed, &mut tried);
+    let mut race = Race { run: &mut run, criteria: BALANCED, limits: limits(MANY) };
     let o = race.race(Runner::new(today), &candidates()).unwrap();
     drop(run);
     (o, tried)
@@ -89,8 +89,8 @@ fn the_best_is_found_from_any_start() {
             let (o, tried) = race_from(setting(today, &[]), cost, seed);
             assert!(same(best(&o), &setting("16K", &[("compression", "zstd-1")])), "{today}: {:?}", best(&o));
             assert!(o.is_better(0.03) && o.pairs.len() == PAIRS as usize && o.ended == Ended::Found);
-            assert_eq!(o.trials as usize, tried.len());
-            assert!(tried.len() <= candidates().trials(), "{today}: {} trials", tried.len());
+            assert_eq!(o.batches, tried.len());
+            assert!(tried.len() <= batches(&candidates(), 1), "{today}: {} trials", tried.len());
             for size in ["4K", "8K", "16K", "32K", "64K"] {
                 assert!(tried.iter().any(|s| s["recordsize"] == size), "{size} was not tried");
             }
@@ -104,12 +104,12 @@ fn the_best_is_found_from_any_start() {
 fn trials_at_the_same_time_find_the_same_setting() {
     for side_by_side in [2, 3, 8] {
         let (mut tried, mut most) = (Vec::new(), 0);
-        let mut one_by_one = trials(cost, 7, &mut tried);
+        let mut one_by_one = trials_of(cost, 7, &mut tried);
         let mut run = |settings: &[Settings]| {
             most = most.max(settings.len());
             one_by_one(settings)
         };
-        let limits = Limits { side_by_side, ..limits(LONG, Duration::ZERO) };
+        let limits = Limits { side_by_side, ..limits(MANY) };
         let mut race = Race { run: &mut run, criteria: BALANCED, limits };
         let o = race.race(Runner::new(setting("128K", &[])), &candidates()).unwrap();
         assert!(same(best(&o), &setting("16K", &[("compression", "zstd-1")])), "{:?}", best(&o));
@@ -181,50 +181,23 @@ fn a_change_that_brings_nothing_is_left_out() {
 }
 
 #[test]
-fn a_race_ends_in_time_and_confirms_what_it_has_found() {
-    let unit = Duration::from_secs(100);
-    let mut tried = Vec::new();
-    let mut run = trials(cost, 1, &mut tried);
-    // Too little for a second setting and the confirmation.
-    let mut race = Race { run: &mut run, criteria: BALANCED, limits: limits(unit * 4 + unit / 2, unit) };
-    let o = race.race(Runner::new(setting("128K", &[])), &candidates()).unwrap();
-    assert_eq!((o.ended, o.pairs.len()), (Ended::OutOfTime, PAIRS as usize));
-    assert_eq!(best(&o)["recordsize"], "16K", "the record size of the requests is tried first");
-    assert_eq!(o.trials, 1 + 1 + 4);
-}
-
-#[test]
-fn a_slow_setting_does_not_use_up_the_time_of_others() {
-    let second = Duration::from_secs(1);
-    let (mut tried, mut o) = (Vec::new(), Outcome::new(Runner::new(setting("128K", &[]))));
-    let mut run = trials(cost, 1, &mut tried);
-    // Nine trials, of which the confirmation uses four.
-    let race = Race { run: &mut run, criteria: BALANCED, limits: limits(9500 * second / 1000, second) };
-    o.others = vec![Runner { longest: 10 * second, ..Runner::new(setting("1M", &[])) }];
-    assert!(race.has_time_for(&o, 5) && !race.has_time_for(&o, 6));
-    // A setting that is nearly as fast as today's may be the one that is confirmed.
-    o.others.push(Runner { longest: 3 * second / 2, ..Runner::new(setting("64K", &[])) });
-    assert!(race.has_time_for(&o, 2) && !race.has_time_for(&o, 3));
-}
-
-#[test]
-fn the_time_of_the_confirmation_is_that_of_the_best() {
-    let unit = Duration::from_secs(100);
-    let mut unused = Vec::new();
-    let mut run = trials(cost, 1, &mut unused);
-    let race = Race { run: &mut run, criteria: BALANCED, limits: limits(unit.mul_f64(12.5), unit) };
-    let tried = |rate: f64, longest| Runner {
-        trials: vec![Metrics::from([("work_rate".to_owned(), rate)])],
-        longest,
-        ..Runner::new(setting("1M", &[]))
-    };
-    let mut o = Outcome::new(tried(1.0, unit));
-    o.others = vec![tried(1.1, unit), tried(0.9, 4 * unit)];
-    assert!(race.has_time_for(&o, 8), "two pairs take four units");
-    assert!(!race.has_time_for(&o, 9));
-    o.others.push(tried(2.0, 4 * unit));
-    assert!(race.has_time_for(&o, 2), "two pairs take ten units");
-    assert!(!race.has_time_for(&o, 3));
+fn a_race_ends_after_its_batches_and_confirms_what_it_has_found() {
+    // At least: today's settings, another one, and the confirmation.
+    for (batches, side_by_side, run) in
+        [(0, 1, 6), (6, 1, 6), (7, 1, 7), (4, 2, 4), (6, 2, 6), (3, 8, 3), (4, 8, 4)]
+    {
+        let mut tried = Vec::new();
+        let mut trials = trials_of(cost, 1, &mut tried);
+        let mut race =
+            Race { run: &mut trials, criteria: BALANCED, limits: Limits { batches, side_by_side } };
+        let o = race.race(Runner::new(setting("128K", &[])), &candidates()).unwrap();
+        assert_eq!(
+            (o.ended, o.pairs.len(), o.batches),
+            (Ended::OutOfTrials, PAIRS as usize, run),
+            "{batches} of {side_by_side}"
+        );
+        assert_eq!(best(&o)["recordsize"], "16K", "the record size of the requests is tried first");
+    }
 }
 
 #[test]
@@ -234,9 +207,9 @@ fn a_failing_setting_is_dropped_and_a_failing_today_is_an_error() {
             "16K" => Err(poolwright_replay::Error::Nothing("out of order".into())),
             _ => replay(cost(settings), 1.0),
         };
-        settings.iter().map(|settings| (one(settings), Duration::ZERO)).collect()
+        settings.iter().map(one).collect()
     };
-    let mut race = Race { run: &mut run, criteria: BALANCED, limits: limits(LONG, Duration::ZERO) };
+    let mut race = Race { run: &mut run, criteria: BALANCED, limits: limits(MANY) };
     let o = race.race(Runner::new(setting("128K", &[])), &candidates()).unwrap();
     assert!(["8K", "32K"].contains(&best(&o)["recordsize"].as_str()), "{:?}", best(&o));
     let failed = o.others.iter().find(|r| r.settings["recordsize"] == "16K").unwrap();
@@ -257,9 +230,9 @@ fn a_setting_that_misses_a_requirement_is_not_the_best() {
             replay.vdev.write_bytes = written;
             Ok(replay)
         };
-        settings.iter().map(|settings| (one(settings), Duration::ZERO)).collect()
+        settings.iter().map(one).collect()
     };
-    let mut race = Race { run: &mut run, criteria, limits: limits(LONG, Duration::ZERO) };
+    let mut race = Race { run: &mut run, criteria, limits: limits(MANY) };
     let o = race.race(Runner::new(setting("128K", &[])), &candidates()).unwrap();
     assert!(["8K", "32K"].contains(&best(&o)["recordsize"].as_str()), "{:?}", best(&o));
 }
