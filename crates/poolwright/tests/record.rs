@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_trace::{Op, Trace};
+use poolwright_trace::{CodecTime, Op, Trace};
 
 mod common;
 
@@ -116,6 +116,32 @@ fn a_signal_finishes_the_trace() {
         let trace = Trace::load(&out).unwrap();
         assert_eq!(report["events"], trace.events.len());
         assert_eq!(writes(&trace), 100);
+    }
+}
+
+/// `replay` and `tune` then measure no codec.
+#[test]
+fn a_recording_has_the_times_of_codecs_for_the_data() {
+    if !permitted("a_recording_has_the_times_of_codecs_for_the_data") {
+        return;
+    }
+    let dir = scratch();
+    let rows: String = (0..100_000u64)
+        .map(|n| format!("{n:08} row {:x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    std::fs::write(dir.path().join("table"), rows).unwrap();
+    let out = dir.path().join("t.parquet");
+    let live = Live::start(dir.path(), &out);
+    write(dir.path(), "table", 100);
+    live.signal("INT");
+    assert_eq!(live.wait_for_end(), Some(0));
+    let times = Trace::load(&out).unwrap().meta.codecs;
+    for codec in ["lz4", "zstd-1", "zstd-3"] {
+        for bytes in [4 << 10, 16 << 10, 128 << 10] {
+            let of_size = |time: &&CodecTime| time.codec == codec && time.record_bytes == bytes;
+            let time = times.iter().find(of_size).unwrap_or_else(|| panic!("{codec} {bytes}: {times:?}"));
+            assert!(time.compress_ns > 0 && time.decompress_ns > 0, "{time:?}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use poolwright_host::quoted;
 use poolwright_openzfs::property::canonical;
 use poolwright_openzfs::{Config, Engine};
 use poolwright_replay::{Capture, SourceFiles, capture};
+use poolwright_trace::layout::Layout;
 use poolwright_trace::{Trace, stats};
 
 use crate::accesses;
@@ -82,6 +83,21 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
         progress,
     };
     tuner.run()
+}
+
+/// Layouts of stores that merge sorted tables in the background (LSM trees and similar).
+const MERGING: &[&str] =
+    &["rocksdb", "prometheus", "victoriametrics", "clickhouse", "influxdb", "elasticsearch", "lucene"];
+
+/// Returns a warning if the replay cannot know how much such a store merges under other settings: it merges as much as in the recording.
+fn merging_warning(layout: &Layout) -> Option<String> {
+    MERGING.contains(&layout.name).then(|| {
+        format!(
+            "{} merges its files in the background, more or less for the same work depending on its speed; the trials merge as much as \
+             in the recording. Predictions of RocksDB's work rate were 10 to 42 points off: confirm the plan with the database",
+            layout.title
+        )
+    })
 }
 
 /// Refuses a recording of other files; returns a warning for a recording that is partly of other files.
@@ -249,6 +265,7 @@ impl Tuner<'_> {
                 synthetic / all * 100.0
             ));
         }
+        self.warnings.extend(self.inventory.found.as_ref().and_then(|found| merging_warning(found.layout)));
         let n = self.inventory.skipped.len();
         if n > 0 {
             let files = poolwright_trace::counted(n as u64, "unreadable file");
@@ -322,5 +339,20 @@ impl Tuner<'_> {
         // First, because it usually matters most.
         candidates.refinements.splice(0..0, self.direct_io().refinement(self.events_of(roles), today));
         candidates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use poolwright_trace::layout::LAYOUTS;
+
+    use super::{MERGING, merging_warning};
+
+    #[test]
+    fn stores_that_merge_are_named() {
+        let warned = LAYOUTS.iter().filter(|layout| merging_warning(layout).is_some());
+        assert_eq!(warned.count(), MERGING.len(), "a name is misspelt");
+        let rocksdb = LAYOUTS.iter().find(|layout| layout.name == "rocksdb").unwrap();
+        assert!(merging_warning(rocksdb).unwrap().starts_with(rocksdb.title));
     }
 }
