@@ -117,7 +117,7 @@ fn of_codec(
                 let stored = codec.store(&record, &geometry)?;
                 let compressed = thread_ns();
                 let bytes = codec.compressed().len();
-                let ratio = if bytes == 0 { 0 } else { (size / bytes).ilog2().min(RATIOS - 1) };
+                let ratio = size.checked_div(bytes).map_or(0, |ratio| ratio.ilog2().min(RATIOS - 1));
                 let [compress, decompress] = enough.get(&ratio).copied().unwrap_or_default();
                 if stored != Stored::Hole && !compress {
                     of_ratio.entry(ratio).or_default().compress.push(compressed - began);
