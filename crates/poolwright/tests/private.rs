@@ -319,9 +319,9 @@ fn outputs_are_written_through_no_link() {
     }
 }
 
-/// Starts a replay with a long trial: 600 operations that take a second each.
+/// Starts a replay with a long trial: 600 operations that take a second of this machine each.
 fn slow_replay(test_dir: &TestDir, more: &str) -> Child {
-    let line = format!("replay t.parquet --device none --arc 64M --warm 0 --paced=0.001 {more}");
+    let line = format!("replay t.parquet --clock real --device none --arc 64M --warm 0 --paced=0.001 {more}");
     test_dir.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
