@@ -166,6 +166,8 @@ impl Tuner<'_> {
         // The advice comes last: if the user interrupts its trials, the rest of the plan is complete.
         let advice = self.published_advice()?;
         let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
+        let track_record = track_record::for_layout(layout);
+        let expected = headline::with_expected_rate(&gain, track_record.as_ref());
         Ok(Plan {
             format: plan::FORMAT.into(),
             version: plan::VERSION,
@@ -177,7 +179,7 @@ impl Tuner<'_> {
             seeds: vec![self.request.seed],
             data: data_summary(&self.capture)?,
             trace: Some(self.trace_summary()),
-            why: headline::why(verdict, &roles, &gain, &costs),
+            why: headline::why(verdict, &roles, &expected, &costs),
             roles,
             pool: plan::Pool {
                 ashift: self.request.ashift.map_or(device_ashift, |a| a as u8),
@@ -188,7 +190,7 @@ impl Tuner<'_> {
             memory: Some(memory),
             pareto: std::mem::take(&mut self.findings.pareto),
             contributions: std::mem::take(&mut self.findings.contributions),
-            track_record: track_record::for_layout(layout),
+            track_record,
             advice,
             request: Some(self.request_record()?),
             gain,

@@ -9,13 +9,22 @@ use poolwright_report::text::signed;
 
 use crate::candidates::assignments;
 use crate::metric;
-use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, Verdict};
+use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, TrackRecord, Verdict};
 
 /// The metrics that the headline names.
 const HEADLINE_METRICS: [&str; 3] = ["allocated_bytes", "work_rate", "vdev_write_bytes"];
 
 /// A metric is a cost if its whole 95 % interval is worse by more than this fraction.
 const COST: f64 = 0.1;
+
+/// Returns the changes with the interval in which the work rate is expected on the database, as the plan's table has it.
+pub(crate) fn with_expected_rate(gain: &Gains, record: Option<&TrackRecord>) -> Gains {
+    let mut expected = gain.clone();
+    if let (Some(record), Some(rate)) = (record, expected.get_mut("work_rate")) {
+        rate.ci95 = record.rate_interval(rate.change, rate.ci95);
+    }
+    expected
+}
 
 /// Explains the verdict in a few sentences.
 pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]) -> String {
@@ -198,6 +207,17 @@ mod tests {
         let worse = gains(&[(metric, gain(-0.3, (-0.4, -0.2), GainVerdict::Worse))]);
         let message = why(Verdict::Change, &[role(gains(&[]))], &worse, &[]);
         assert!(message.contains("work rate −30 % (−40 to −20)"), "{message}");
+    }
+
+    /// That of the trials alone would be beside the plan's table, and much narrower.
+    #[test]
+    fn the_interval_of_the_work_rate_is_that_of_the_table() {
+        let record = TrackRecord { rate_error: 0.5, ..TrackRecord::default() };
+        let whole = gains(&[("work_rate", gain(0.32, (0.3, 0.34), GainVerdict::Better))]);
+        let expected = with_expected_rate(&whole, Some(&record));
+        let message = why(Verdict::Change, &[role(whole.clone())], &expected, &[]);
+        assert!(message.contains("work rate +32 % (+4 to +68)"), "{message}");
+        assert_eq!(with_expected_rate(&whole, None), whole);
     }
 
     #[test]
