@@ -209,7 +209,7 @@ mod tests {
         assert!(message.contains("work rate −30 % (−40 to −20)"), "{message}");
     }
 
-    /// That of the trials alone would be beside the plan's table, and much narrower.
+    /// The trials' own interval is much narrower than the one in the plan's table.
     #[test]
     fn the_interval_of_the_work_rate_is_that_of_the_table() {
         let record = TrackRecord { rate_error: 0.5, ..TrackRecord::default() };

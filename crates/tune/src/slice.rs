@@ -8,7 +8,7 @@
 //! busy. The trials begin at the earliest time at which the sum of the three is at most [`ALIKE`] above the smallest sum:
 //! at the start of the recording, at the first busy second, or at any busy second that leaves enough of the recording.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use poolwright_trace::{Event, Op, Trace};
@@ -69,7 +69,7 @@ pub(crate) struct Profile {
     /// The number of each file's role.
     roles: Vec<u32>,
     /// The share of each class of operations.
-    mixture: HashMap<Class, f64>,
+    mixture: BTreeMap<Class, f64>,
     /// Whether each second is busy.
     busy: Vec<bool>,
     /// Bytes written per busy second; 0 if nothing is written.
@@ -88,7 +88,7 @@ impl Profile {
         };
         let roles = trace.files.iter().map(|file| number(file.role.as_str())).collect();
         let busy = busy_seconds(&activity(&trace.events, recorded_s));
-        let mut profile = Profile { trace, recorded_s, roles, mixture: HashMap::new(), busy, written_s: 0.0 };
+        let mut profile = Profile { trace, recorded_s, roles, mixture: BTreeMap::new(), busy, written_s: 0.0 };
         let whole = Slice { begin_s: 0.0, seconds: f64::INFINITY };
         profile.mixture = profile.mixture_of(&whole);
         profile.written_s = profile.written_per_busy_second(&whole);
@@ -161,8 +161,8 @@ impl Profile {
         &self.trace.events[at(slice.begin_s)..at(slice.end_s())]
     }
 
-    fn mixture_of(&self, slice: &Slice) -> HashMap<Class, f64> {
-        let mut counts: HashMap<Class, f64> = HashMap::new();
+    fn mixture_of(&self, slice: &Slice) -> BTreeMap<Class, f64> {
+        let mut counts: BTreeMap<Class, f64> = BTreeMap::new();
         for event in self.events(slice).iter().filter(|e| is_counted(e)) {
             let class = (event.op, self.roles[event.file as usize], event.len.checked_ilog2().unwrap_or(0));
             *counts.entry(class).or_default() += 1.0;
