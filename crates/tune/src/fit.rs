@@ -134,11 +134,12 @@ pub(crate) fn least_batches(side_by_side: usize) -> usize {
     LEAST_TRIALS.div_ceil(side_by_side)
 }
 
-/// Fits a race of `batches` batches of trials into `budget_s` expected seconds. `recorded` is the length of the recording from the begin of the trials, in
+/// Fits a race of `batches` batches of trials, but at least `least_batches`, into `budget_s` expected seconds. `recorded` is the length of the recording from the begin of the trials, in
 /// seconds; `written` returns the ratio of [`crate::slice::Profile::written`] for a slice of the given seconds.
 pub(crate) fn fit(
     c: &Calibration,
     batches: usize,
+    least_batches: usize,
     budget_s: f64,
     recorded: f64,
     written: &dyn Fn(f64) -> f64,
@@ -154,7 +155,7 @@ pub(crate) fn fit(
     }
     let longer =
         (1..=LONGER_STEPS).map(|n| seconds * (1.0 + LONGER * f64::from(n) / f64::from(LONGER_STEPS)));
-    let affordable = |s: &f64| *s <= recorded && LEAST_TRIALS as f64 * of(*s).trial_s <= budget_s;
+    let affordable = |s: &f64| *s <= recorded && least_batches as f64 * of(*s).trial_s <= budget_s;
     let near = longer.filter(affordable).map(|s| (off(s), s)).min_by(|a, b| a.0.total_cmp(&b.0));
     of(near.filter(|(there, _)| *there < off(seconds)).map_or(seconds, |(_, s)| s))
 }
@@ -221,14 +222,14 @@ mod tests {
     #[test]
     fn only_what_was_cut_is_called_cut() {
         let mut outcome = Outcome::new(Runner::new(Default::default()));
-        let all = fit(&calibration(0.5, 0.02), BATCHES, 80.0, 15.0, &|_| 1.0);
+        let all = fit(&calibration(0.5, 0.02), BATCHES, LEAST_TRIALS, 80.0, 15.0, &|_| 1.0);
         let part = |fit: &Fit, begin_s, recorded_s, distance, written| {
             let slice = Slice { begin_s, seconds: fit.seconds };
             ComparedSlice { slice, recorded_s, distance, written }
         };
         assert_eq!(all.cuts(&part(&all, 0.0, 15.0, 0.0, 1.0), &outcome), None, "{all:?}");
         assert_eq!(all.cuts(&part(&all, 30.0, 45.0, 0.0, 1.0), &outcome), None, "{all:?}");
-        let cut = fit(&calibration(2.0, 1.0), BATCHES, 80.0, 30.0, &|_| 1.0);
+        let cut = fit(&calibration(2.0, 1.0), BATCHES, LEAST_TRIALS, 80.0, 30.0, &|_| 1.0);
         outcome.ended = Ended::OutOfTrials;
         let message = cut.cuts(&part(&cut, 0.0, 30.0, 0.03, 0.67), &outcome).unwrap();
         for part in [
@@ -250,25 +251,31 @@ mod tests {
             let burst = 14.0 * (s - 6.0).clamp(0.0, 1.0);
             15.0 / 28.0 * (s + burst - (s - 6.0).clamp(0.0, 1.0)) / s
         };
-        let f = fit(&calibration(1.5, 1.0), BATCHES, 120.0, 15.0, &written);
+        let f = fit(&calibration(1.5, 1.0), BATCHES, LEAST_TRIALS, 120.0, 15.0, &written);
         assert!((6.0..7.0).contains(&f.seconds) && (written(f.seconds) - 1.0).abs() < 0.1, "{f:?}");
         assert!((f.trial_s - 1.5 - f.seconds).abs() < 1e-9, "{f:?}");
         // The slice is not extended if too few trials would remain, nor by more than half.
-        assert_eq!(fit(&calibration(1.5, 1.0), BATCHES, 50.0, 15.0, &written).seconds, CALIBRATION_S);
+        assert_eq!(
+            fit(&calibration(1.5, 1.0), BATCHES, LEAST_TRIALS, 50.0, 15.0, &written).seconds,
+            CALIBRATION_S
+        );
         let late = |s: f64| if s < 9.0 { 0.5 } else { 1.0 };
-        assert_eq!(fit(&calibration(1.5, 1.0), BATCHES, 120.0, 15.0, &late).seconds, CALIBRATION_S);
+        assert_eq!(
+            fit(&calibration(1.5, 1.0), BATCHES, LEAST_TRIALS, 120.0, 15.0, &late).seconds,
+            CALIBRATION_S
+        );
     }
 
     #[test]
     fn slow_trials_lose_time() {
-        let f = fit(&calibration(1.0, 1.0), BATCHES, 100.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 1.0), BATCHES, LEAST_TRIALS, 100.0, 30.0, &|_| 1.0);
         assert_eq!(f.seconds, CALIBRATION_S, "{f:?}");
-        let f = fit(&calibration(1.0, 1.0), BATCHES, 400.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 1.0), BATCHES, LEAST_TRIALS, 400.0, 30.0, &|_| 1.0);
         assert!(f.seconds > 2.0 * LEAST_PASS_S, "{f:?}");
         // A short recording is replayed whole.
-        assert_eq!(fit(&calibration(1.0, 1.0), BATCHES, 100.0, 4.0, &|_| 1.0).seconds, 4.0);
+        assert_eq!(fit(&calibration(1.0, 1.0), BATCHES, LEAST_TRIALS, 100.0, 4.0, &|_| 1.0).seconds, 4.0);
         // If the replay is faster or slower than the recording, the slice changes accordingly.
-        let f = fit(&calibration(1.0, 0.5), BATCHES, 100.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 0.5), BATCHES, LEAST_TRIALS, 100.0, 30.0, &|_| 1.0);
         assert_eq!((f.seconds, f.trial_s), (2.0 * LEAST_PASS_S, 1.0 + LEAST_PASS_S));
     }
 
@@ -277,7 +284,7 @@ mod tests {
     fn a_pass_is_as_long_as_needed_on_the_trials_clock() {
         let of = |per_recorded_s, budget_s| {
             let c = Calibration { per_recorded_s, clock_per_recorded_s: 1.0, ..calibration(1.0, 1.0) };
-            fit(&c, BATCHES, budget_s, 60.0, &|_| 1.0)
+            fit(&c, BATCHES, LEAST_TRIALS, budget_s, 60.0, &|_| 1.0)
         };
         let quick = of(0.25, 100.0);
         assert!((quick.seconds - (100.0 / BATCHES as f64 - 1.0) / 0.25).abs() < 1e-9, "{quick:?}");
@@ -292,7 +299,7 @@ mod tests {
     #[test]
     fn what_is_fitted_stays_inside_the_budget() {
         for per in [0.01, 0.1, 0.3, 1.0] {
-            let f = fit(&calibration(0.8, per), BATCHES, 100.0, 60.0, &|_| 1.0);
+            let f = fit(&calibration(0.8, per), BATCHES, LEAST_TRIALS, 100.0, 60.0, &|_| 1.0);
             assert!(LEAST_TRIALS as f64 * f.trial_s <= 100.0, "{per}: {f:?}");
         }
     }

@@ -88,7 +88,8 @@ impl Profile {
         };
         let roles = trace.files.iter().map(|file| number(file.role.as_str())).collect();
         let busy = busy_seconds(&activity(&trace.events, recorded_s));
-        let mut profile = Profile { trace, recorded_s, roles, mixture: BTreeMap::new(), busy, written_s: 0.0 };
+        let mut profile =
+            Profile { trace, recorded_s, roles, mixture: BTreeMap::new(), busy, written_s: 0.0 };
         let whole = Slice { begin_s: 0.0, seconds: f64::INFINITY };
         profile.mixture = profile.mixture_of(&whole);
         profile.written_s = profile.written_per_busy_second(&whole);

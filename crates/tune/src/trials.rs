@@ -183,6 +183,7 @@ impl Tuner<'_> {
         let fit = fit::fit(
             &calibration,
             race::batches(candidates, self.request.side_by_side),
+            fit::least_batches(self.request.side_by_side),
             budget.as_secs_f64(),
             self.replayable(),
             &written,
