@@ -24,6 +24,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The number of bytes at the end of a command's output that are searched for `work N`.
 const SEARCHED: u64 = 64 << 10;
 
+/// Begins the line of the log that precedes a command's output; the command's name follows.
+pub(crate) const COMMAND_HEADING: &str = "poolwright runs the command: ";
+
 /// The environment of commands.
 pub struct Shell<'a> {
     /// Environment variables.
@@ -61,6 +64,7 @@ impl Shell<'_> {
         let output = new_file(self.dir, &format!("{name}.out")).map_err(Error::host("create", &path))?;
         let kept = output.try_clone().map_err(Error::host("open", &path))?;
         let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(Error::host("open", &path))?;
+        log_output(&format!("{COMMAND_HEADING}{name}\n"));
         let sh = Path::new("/bin/sh");
         let began = Instant::now();
         let mut child = bound(sh)

@@ -18,6 +18,9 @@ use crate::Chosen;
 /// percentage points. A change within the predicted interval counts as predicted in any case.
 const POINTS: f64 = 10.0;
 
+/// The width of the measured interval of the work rate above which `confirm` suggests more blocks, as a fraction.
+const MAX_WIDTH: f64 = 0.4;
+
 /// The metrics of the trials of one block, without failed trials.
 pub type Block = BTreeMap<Contender, Metrics>;
 
@@ -192,16 +195,27 @@ fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> Str
         text += &format!(", work rate {}", interval(rate));
     }
     if let (Some(points), Some(predicted)) = (error_points, subject.predicted.get("work_rate")) {
-        text +=
-            &format!("; predicted {}, an error of {} points", percent(predicted.change), signed(points, 1));
+        text += &format!(
+            "; predicted {}, an error of {} points",
+            with_interval(predicted.change, predicted.ci95),
+            signed(points, 1)
+        );
     }
-    text + "."
+    text += ".";
+    if subject.changes.get("work_rate").is_some_and(|rate| rate.ci95.1 - rate.ci95.0 > MAX_WIDTH) {
+        text += " The interval of the work rate is wide; more blocks (--blocks) make it narrower.";
+    }
+    text
 }
 
 /// `−12.3 % (−15.0 to −9.5 %)`.
 fn interval(gain: &Gain) -> String {
-    let (low, high) = (percent(gain.ci95.0), percent(gain.ci95.1));
-    format!("{} ({} to {high})", percent(gain.change), low.trim_end_matches(" %"))
+    with_interval(gain.change, Some(gain.ci95))
+}
+
+fn with_interval(change: f64, ci95: Option<(f64, f64)>) -> String {
+    let Some((low, high)) = ci95 else { return percent(change) };
+    format!("{} ({} to {})", percent(change), percent(low).trim_end_matches(" %"), percent(high))
 }
 
 fn percent(change: f64) -> String {

@@ -5,6 +5,7 @@ use std::path::Path;
 use poolwright_lab::Outcome;
 use poolwright_tune::objective::Metrics;
 
+use crate::command::COMMAND_HEADING;
 use crate::{COPY, Error, LOAD, LOAD_S, Result, WORK};
 
 /// The number of lines of a failed trial's log that are shown.
@@ -43,17 +44,19 @@ pub(crate) fn metrics(outcome: &Outcome) -> Result<Metrics> {
     Ok(metrics)
 }
 
-/// The message of a failed trial: the cause, and the last lines of its log.
+/// The message of a failed trial: the cause, and the last lines that the command printed which ran last.
 pub(crate) fn failure(why: &str, log: &str) -> String {
     // The last line of the log is the driver's message, which `why` quotes.
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     let end = lines.iter().rposition(|line| line.starts_with("poolwright: ")).unwrap_or(lines.len());
-    let log_lines = &lines[end.saturating_sub(LAST_LINES)..end];
+    let heading = lines[..end].iter().rposition(|line| line.starts_with(COMMAND_HEADING));
+    let first = heading.map_or(0, |heading| heading + 1).max(end.saturating_sub(LAST_LINES));
+    let log_lines = &lines[first..end];
     let why = why.rsplit_once("): ").map_or(why, |(_, last)| last).trim_start_matches("poolwright: ");
     if log_lines.is_empty() {
         return why.to_owned();
     }
-    format!("{why}\nthe last lines of its log:\n  {}", log_lines.join("\n  "))
+    format!("{why}\nthe last lines of its output:\n  {}", log_lines.join("\n  "))
 }
 
 /// The end of the log of the phase that ran last.
@@ -73,11 +76,11 @@ mod tests {
     #[test]
     fn a_failure_shows_the_log_without_saying_things_twice() {
         let why = "phase load: /proc/1/exe failed (exit status: 1): poolwright: the start command failed (exit status: 3)";
-        let log = "starting\n\nno such table\npoolwright: the start command failed (exit status: 3)\n";
+        let log = "poolwright runs the command: load\n1 of 9\npoolwright runs the command: start\nstarting\n\nno such table\npoolwright: the start command failed (exit status: 3)\n";
         let text = failure(why, log);
         assert_eq!(
             text,
-            "the start command failed (exit status: 3)\nthe last lines of its log:\n  starting\n  no such table"
+            "the start command failed (exit status: 3)\nthe last lines of its output:\n  starting\n  no such table"
         );
     }
 }

@@ -202,7 +202,7 @@ impl Trials<'_> {
         Ok((blocks, failures))
     }
 
-    /// Runs one trial. The inner error is the trial's own failure, with the last lines of its log.
+    /// Runs one trial. The inner error is the trial's own failure, with the last lines of the command's output.
     fn trial(
         &mut self,
         chosen: &Chosen,

@@ -119,7 +119,7 @@ fn tiles(top: &mut Section, plan: &Plan) {
             GainVerdict::Noise => "no clear change".to_owned(),
             _ => Unit::Change.format(gain.change),
         };
-        Some((title, value, remark(name, gain), format::tone(gain)))
+        Some((title, value, remark(plan, name, gain), format::tone(gain)))
     });
     let all: Vec<(String, String, String, Tone)> = shown.collect();
     if !all.is_empty() {
@@ -127,11 +127,14 @@ fn tiles(top: &mut Section, plan: &Plan) {
     }
 }
 
-fn remark(name: &str, gain: &Gain) -> String {
+fn remark(plan: &Plan, name: &str, gain: &Gain) -> String {
     // A number and its unit stay on one line.
     let whole = |text: String| text.replace(' ', "\u{a0}");
     let figures = whole(format::from_to(name, gain));
-    format!("{figures}, {} · 95\u{a0}% interval {}", format::verdict(gain), whole(format::interval(gain)))
+    let ends = plan.expected(name, gain.change, gain.ci95);
+    // Only the interval of the work rate contains the errors of earlier predictions.
+    let what = if ends == gain.ci95 { "trials" } else { "95\u{a0}% interval" };
+    format!("{figures}, {} · {what} {}", format::verdict(gain), whole(format::range(ends)))
 }
 
 /// The costs, then all warnings.

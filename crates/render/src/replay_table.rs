@@ -61,10 +61,10 @@ fn cells(row: &TrialRow<'_>, has_work_rate: bool) -> Vec<Cell> {
         let values: Vec<f64> = row.trials.iter().filter_map(f).collect();
         if values.is_empty() { Cell::missing() } else { Cell::num(median(&values), unit) }
     };
-    let latency = |kinds: &'static [&'static str], p99: bool| {
+    let latency = |kind: &'static str, p99: bool| {
         of(
             &move |r: &Replay| {
-                let l = kinds.iter().find_map(|k| r.latency_ns.get(*k))?;
+                let l = r.latency_ns.get(kind)?;
                 Some(if p99 { l.p99 } else { l.p50 } as f64)
             },
             Unit::Nanoseconds,
@@ -74,11 +74,11 @@ fn cells(row: &TrialRow<'_>, has_work_rate: bool) -> Vec<Cell> {
     cells.extend(has_work_rate.then(|| of(&|r| r.work_rate, Unit::Ratio)));
     cells.extend([
         of(&|r| Some(r.ops_per_second), Unit::Count),
-        latency(&["read"], false),
-        latency(&["read"], true),
-        latency(&["write"], false),
-        latency(&["fdatasync", "fsync"], false),
-        latency(&["fdatasync", "fsync"], true),
+        latency("read", false),
+        latency("read", true),
+        latency("write", false),
+        latency("fsync", false),
+        latency("fsync", true),
         of(&|r| r.write_amplification, Unit::None),
         of(&arc_hit_ratio, Unit::Fraction),
         of(&|r| Some(r.allocated_bytes as f64), Unit::Bytes),

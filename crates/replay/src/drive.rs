@@ -132,7 +132,7 @@ struct Run<'a> {
 struct LaneResult {
     foreground: bool,
     ops: BTreeMap<Op, u64>,
-    latency: BTreeMap<Op, Histogram<u64>>,
+    latency: BTreeMap<&'static str, Histogram<u64>>,
     read_bytes: u64,
     written_bytes: u64,
     written_real: u64,
@@ -222,11 +222,8 @@ fn gather(lanes: Vec<LaneResult>, seconds: f64) -> Pass {
     let mut background = BTreeMap::new();
     for lane in lanes {
         let into = if lane.foreground { &mut pass.latency } else { &mut background };
-        for (op, histogram) in lane.latency {
-            into.entry(op.name().to_owned())
-                .or_insert_with(new_histogram)
-                .add(histogram)
-                .expect("same bounds");
+        for (kind, histogram) in lane.latency {
+            into.entry(kind.to_owned()).or_insert_with(new_histogram).add(histogram).expect("same bounds");
         }
         for (op, n) in lane.ops {
             *pass.ops.entry(op.name().to_owned()).or_default() += n;
@@ -367,7 +364,8 @@ impl Run<'_> {
         let took = from.elapsed().as_nanos() as u64;
         *result.ops.entry(step.op).or_default() += 1;
         if self.pacer.as_ref().is_none_or(Pacer::is_measuring) {
-            result.latency.entry(step.op).or_insert_with(new_histogram).saturating_record(took.max(1));
+            let kind = if step.op.is_commit(step.flags) { Op::Fsync } else { step.op };
+            result.latency.entry(kind.name()).or_insert_with(new_histogram).saturating_record(took.max(1));
         }
         Ok(())
     }

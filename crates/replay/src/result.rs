@@ -58,7 +58,7 @@ pub struct Replay {
     pub seconds: f64,
     /// Operations per second.
     pub ops_per_second: f64,
-    /// Kind of operation → its latency.
+    /// Kind of operation → its latency. `fsync` includes `fdatasync` and synchronous writes.
     pub latency_ns: BTreeMap<String, Latency>,
     /// Mean latency over all operations in nanoseconds; in an application's replay, over foreground operations.
     pub mean_latency_ns: f64,

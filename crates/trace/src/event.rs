@@ -95,6 +95,11 @@ impl Op {
     pub fn is_sync(self) -> bool {
         matches!(self, Op::Fsync | Op::Fdatasync)
     }
+
+    /// Whether data is durable when the operation returns: a sync, or a synchronous write.
+    pub fn is_commit(self, flags: Flags) -> bool {
+        self.is_sync() || self == Op::Write && flags.contains(Flags::SYNC)
+    }
 }
 
 /// One operation. Sizes are in bytes, times in nanoseconds.

@@ -13,6 +13,7 @@ use crate::candidates::{assignments, difference, with};
 use crate::direct::DirectIo;
 use crate::evidence::widen_space;
 use crate::groups::Group;
+use crate::metric::MIN_FOR_P99;
 use crate::objective::Metrics;
 use crate::plan::{self, AlternativeSetting, MeasuredChange, Plan, Settings, Verdict};
 use crate::race::Outcome;
@@ -61,7 +62,7 @@ impl Tuner<'_> {
                 unmet.join(" and ")
             ));
         }
-        notes.extend(outcome.and_then(|o| excluded(o, self.request)));
+        notes.extend(outcome.and_then(|o| unchecked(o, self.request)));
         let fit = self.fits.get(name).filter(|_| outcome.is_some());
         let slice = fit.map(|fit| self.profile.compare(self.slice(fit.seconds)));
         if let Some(((fit, outcome), slice)) = fit.zip(outcome).zip(slice.as_ref()) {
@@ -101,6 +102,7 @@ impl Tuner<'_> {
             ),
             gain: if better { pairs } else { BTreeMap::new() },
             alternative,
+            excluded: outcome.and_then(|o| excluded(o, self.request)),
             notes,
         }
     }
@@ -324,6 +326,24 @@ fn excluded(outcome: &Outcome, request: &Request) -> Option<String> {
         format!(
             "{changes} has the best objective of all ({objective:.2}), but misses {}; a requirement with another bound allows it",
             missed.join(" and ")
+        )
+    })
+}
+
+/// Returns the remark on bounds of 99th percentiles that were not checked, because the trials have too few of these operations.
+fn unchecked(outcome: &Outcome, request: &Request) -> Option<String> {
+    let today = outcome.today.median();
+    let has_too_few = |bound: &Requirement| {
+        let median = bound.metric().replace("_p99_", "_p50_");
+        !today.contains_key(bound.metric()) && today.contains_key(&median)
+    };
+    let bounds: Vec<String> =
+        request.bounds().iter().filter(|bound| has_too_few(bound)).map(ToString::to_string).collect();
+    (!bounds.is_empty()).then(|| {
+        format!(
+            "{} was not checked: the trials have fewer than {} of these operations",
+            bounds.join(" and "),
+            MIN_FOR_P99
         )
     })
 }

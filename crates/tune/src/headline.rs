@@ -169,6 +169,7 @@ mod tests {
             evidence: Vec::new(),
             gain,
             alternative: None,
+            excluded: None,
             notes: Vec::new(),
         }
     }

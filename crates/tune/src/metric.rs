@@ -19,6 +19,9 @@ pub enum MetricFamily {
     Cpu,
 }
 
+/// The least number of operations for a 99th percentile: two must lie beyond it. A 99.9th needs ten times as many.
+pub const MIN_FOR_P99: u64 = 200;
+
 /// A figure by which settings are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
@@ -174,7 +177,7 @@ pub const METRICS: &[Metric] = {
             Nanoseconds,
             Lower,
             Speed,
-            "99th percentile of the latency of foreground writes",
+            "99th percentile of the latency of foreground writes that are not synchronous",
         )
         .precedence(4),
         Metric::new(
@@ -183,7 +186,7 @@ pub const METRICS: &[Metric] = {
             Nanoseconds,
             Lower,
             Speed,
-            "99.9th percentile of the latency of foreground writes",
+            "99.9th percentile of the latency of foreground writes that are not synchronous",
         )
         .precedence(10),
         Metric::new(
@@ -192,7 +195,7 @@ pub const METRICS: &[Metric] = {
             Nanoseconds,
             Lower,
             Speed,
-            "median latency of foreground `fsync` and `fdatasync` calls",
+            "median latency of foreground syncs and synchronous writes",
         )
         .precedence(8),
         Metric::new(
@@ -201,7 +204,7 @@ pub const METRICS: &[Metric] = {
             Nanoseconds,
             Lower,
             Speed,
-            "99th percentile of the latency of foreground `fsync` and `fdatasync` calls",
+            "99th percentile of the latency of foreground syncs and synchronous writes",
         )
         .precedence(5)
         .requirement("sync_p99"),
@@ -211,7 +214,7 @@ pub const METRICS: &[Metric] = {
             Nanoseconds,
             Lower,
             Speed,
-            "99.9th percentile of the latency of foreground `fsync` and `fdatasync` calls",
+            "99.9th percentile of the latency of foreground syncs and synchronous writes",
         )
         .precedence(11),
         Metric::new(

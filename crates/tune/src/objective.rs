@@ -6,6 +6,7 @@ use poolwright_replay::Replay;
 use poolwright_report::Better;
 use poolwright_stats::median;
 
+use crate::metric::MIN_FOR_P99;
 use crate::{metric, plan};
 
 /// Metric → value in one trial, in the unit of [`crate::metric::METRICS`].
@@ -212,13 +213,17 @@ pub fn metrics(replay: &Replay) -> Metrics {
     put("arc_hit_ratio", replay.arc.hits as f64 / accesses.max(1) as f64);
     put("cpu_ns_per_op", replay.cpu_seconds * 1e9 / replay.ops.max(1) as f64);
     for (kind, latency) in &replay.latency_ns {
-        // The thread that waits makes no difference between fsync and fdatasync.
-        let kind = if kind == "fdatasync" { "fsync" } else { kind };
-        if !["read", "write", "fsync"].contains(&kind) || latency.count == 0 {
+        if !["read", "write", "fsync"].contains(&kind.as_str()) || latency.count == 0 {
             continue;
         }
-        for (quantile, ns) in [("p50", latency.p50), ("p99", latency.p99), ("p999", latency.p999)] {
-            put(&format!("{kind}_{quantile}_ns"), ns as f64);
+        for (quantile, ns, least) in [
+            ("p50", latency.p50, 1),
+            ("p99", latency.p99, MIN_FOR_P99),
+            ("p999", latency.p999, 10 * MIN_FOR_P99),
+        ] {
+            if latency.count >= least {
+                put(&format!("{kind}_{quantile}_ns"), ns as f64);
+            }
         }
     }
     m

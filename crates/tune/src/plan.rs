@@ -363,6 +363,9 @@ pub struct Role {
     /// A tried setting for users with another preference than the goal's: a smaller or a faster one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternative: Option<AlternativeSetting>,
+    /// The setting with the best objective, if it is not recommended because it misses a requirement or a limit of the goal, and what it misses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excluded: Option<String>,
     /// Remarks for the user who applies the plan.
     #[serde(default)]
     pub notes: Vec<String>,

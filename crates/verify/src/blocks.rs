@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use poolwright_replay::application::foreground_threads;
 use poolwright_trace::stats::LatencyHistogram;
 use poolwright_trace::{Event, Op, Trace};
+use poolwright_tune::metric::MIN_FOR_P99;
 use poolwright_tune::plan::RequestMix;
 
 /// The number of blocks into which a recording is divided.
@@ -18,9 +19,8 @@ pub(crate) const RATE: &str = "work_rate";
 /// The metric of the space.
 pub(crate) const SPACE: &str = "allocated_bytes";
 
-/// The least number of operations of a block for its median, and for its 99th percentile: two must lie beyond it.
+/// The least number of operations of a block for its median.
 const LEAST_FOR_MEDIAN: u64 = 10;
-const LEAST_FOR_P99: u64 = 200;
 
 /// The figures of a recording.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +70,7 @@ impl Kind {
 struct Block {
     operations: u64,
     waited_ns: u64,
-    /// By kind, in the order of [`Kind::ALL`].
+    /// By kind, in the order of [`Kind::ALL`]; a synchronous write counts as a sync.
     latency: [LatencyHistogram; 3],
     read_bytes: u64,
     written_bytes: u64,
@@ -88,7 +88,8 @@ impl Block {
             // A trace of another recorder has no durations.
             if event.dur_ns > 0 {
                 self.waited_ns += event.dur_ns;
-                self.latency[kind as usize].add(event.dur_ns);
+                let waited_in = if event.op.is_commit(event.flags) { Kind::Sync } else { kind };
+                self.latency[waited_in as usize].add(event.dur_ns);
             }
         }
     }
@@ -102,7 +103,7 @@ impl Block {
         }
         for (kind, p50, p99) in Kind::ALL {
             let latency = &self.latency[kind as usize];
-            for (metric, share, least) in [(p50, 0.5, LEAST_FOR_MEDIAN), (p99, 0.99, LEAST_FOR_P99)] {
+            for (metric, share, least) in [(p50, 0.5, LEAST_FOR_MEDIAN), (p99, 0.99, MIN_FOR_P99)] {
                 if latency.total() >= least {
                     found.push((metric, latency.quantile(share) as f64));
                 }

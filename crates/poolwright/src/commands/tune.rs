@@ -207,7 +207,9 @@ fn write_and_print(args: &Args, outputs: Outputs, plan: &Plan) -> anyhow::Result
             false => plan_text::print_summary(plan, &mut Stdout, terminal)?,
         }
         let (plan, report) = (args.plan.display(), args.report.display());
-        println!("Evidence: {report}. Test it on the database: poolwright confirm {plan} --load CMD");
+        println!(
+            "Evidence: {report}. Test it on the database: poolwright confirm {plan} --load CMD (and --start CMD --stop CMD for a server)"
+        );
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ fn verdict_gains_and_settings_come_first() {
     assert!(page.contains("16K records with zstd-3 write 77 % fewer bytes"));
     let tile = "<div class=\"what\">write amplification</div><div class=\"value good\">−76.8 %</div>";
     assert!(page.contains(tile));
-    assert!(page.contains("interval −78.6\u{a0}to\u{a0}−75.0\u{a0}%"));
+    assert!(page.contains("trials −78.6\u{a0}to\u{a0}−75.0\u{a0}%"));
     let settings = section(&page, "Settings");
     assert!(settings.contains("<td class=\"strong\">16K zstd-3</td>"), "{settings}");
     assert_eq!(settings.matches(">keep</td>").count(), 2, "wal and binlog stay");

@@ -28,6 +28,10 @@ impl<W: Write> Text<'_, W> {
             self.wrapped(&format!("{mark} "), 2, &format!("Do not follow this plan: {problem}"))?;
         }
         self.caveats(plan)?;
+        for (role, excluded) in plan.roles.iter().filter_map(|role| Some((role, role.excluded.as_ref()?))) {
+            let mark = self.style("!", Tone::Bad);
+            self.wrapped(&format!("{mark} "), 2, &format!("{}: {excluded}", role.role))?;
+        }
         if change {
             self.commands(plan)?;
         }

@@ -17,7 +17,7 @@ pub struct Usage {
     pub syncs: u64,
     /// Share of writes that began at the end of the file, as far as it was known.
     pub appended: f64,
-    /// Share of writes that began where the same thread's previous write ended.
+    /// Share of writes that began where the same thread's previous write ended, or that of any thread.
     pub sequential_writes: f64,
     /// Share of reads that began where the same thread's previous read ended.
     pub sequential_reads: f64,
@@ -35,7 +35,7 @@ pub struct Usage {
 
 /// A file with fewer bytes moved than this has too little use to derive a role.
 const TOO_LITTLE: u64 = 64 * 1024;
-/// The minimum share of sequential writes in a log. It is below 1 because one thread may continue another one's writes.
+/// The minimum share of sequential writes in a log. It is below 1 because threads may write at the same time.
 const MOSTLY: f64 = 0.8;
 /// The maximum number of writes per sync in a log that is overwritten in a cycle.
 const WRITES_PER_SYNC: u64 = 64;

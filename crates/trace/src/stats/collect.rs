@@ -74,10 +74,13 @@ struct Counts {
     cached_faults: u64,
     sync_latency: LatencyHistogram,
     sync_writes: u64,
-    /// Writes and bytes since the file's last sync call.
+    /// Writes and bytes since the file's last commit: a sync call or a synchronous write.
     unsynced: (u64, u64),
-    /// Writes and bytes before any of its sync calls.
+    /// Writes and bytes before any of its commits.
     synced: (u64, u64),
+    /// The end of the last write, and the number of writes that began at that of the one before, of any thread.
+    write_end: u64,
+    continued: u64,
     /// The end of the file in bytes, as far as events show it, and the number of writes that could be compared with it.
     end: Option<u64>,
     appended: (u64, u64),
@@ -125,6 +128,7 @@ impl Collector {
             }
             Op::Write => {
                 self.throughput[at].writes += 1;
+                self.throughput[at].syncs += u64::from(event.flags.contains(Flags::SYNC));
                 let sum = &mut self.throughput[at].write_bytes;
                 *sum = sum.saturating_add(event.len);
                 self.transfer(event, true);
@@ -158,6 +162,22 @@ impl Collector {
         }
     }
 
+    /// The role of each file: that of the table, or one from the file's use. Files of a directory whose names differ only in their digits
+    /// have the same use, so they get the role with most bytes.
+    fn roles(&self, files: &[File]) -> Vec<String> {
+        let mut bytes: HashMap<String, BTreeMap<&str, u64>> = HashMap::new();
+        for (file, counts) in files.iter().zip(&self.files).filter(|(file, _)| file.role.is_empty()) {
+            let role = by_use(&counts.usage()).name();
+            let sum = bytes.entry(without_digits(&file.path)).or_default().entry(role).or_default();
+            *sum += counts.reads.bytes + counts.writes.bytes;
+        }
+        let of_use = |file: &File| {
+            let of_name = bytes[&without_digits(&file.path)].iter().max_by_key(|(_, bytes)| **bytes);
+            of_name.map_or_else(String::new, |(role, _)| (*role).to_owned())
+        };
+        files.iter().map(|file| if file.role.is_empty() { of_use(file) } else { file.role.clone() }).collect()
+    }
+
     /// Computes the statistics. `files` is the trace's file table.
     pub fn finish(mut self, meta: &Meta, files: &[File]) -> Stats {
         self.files.resize(self.files.len().max(files.len()), Counts::default());
@@ -169,10 +189,8 @@ impl Collector {
         let mut total = Counts::default();
         let mut roles: BTreeMap<String, Counts> = BTreeMap::new();
         let mut shown = Vec::with_capacity(files.len());
-        for (file, counts) in files.iter().zip(&self.files) {
-            let usage = counts.usage();
-            let role_from_use = file.role.is_empty();
-            let role = if role_from_use { by_use(&usage).name().to_owned() } else { file.role.clone() };
+        for ((file, counts), role) in files.iter().zip(&self.files).zip(self.roles(files)) {
+            let (usage, role_from_use) = (counts.usage(), file.role.is_empty());
             total.merge(counts);
             roles.entry(role.clone()).or_default().merge(counts);
             let (path, size) = (file.path.clone(), file.size);
@@ -202,11 +220,30 @@ impl Collector {
     }
 }
 
+/// A path with each number in the file's name replaced by `#`.
+fn without_digits(path: &str) -> String {
+    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let mut pattern = format!("{dir}/");
+    for c in name.chars() {
+        match c {
+            '0'..='9' if pattern.ends_with('#') => {}
+            '0'..='9' => pattern.push('#'),
+            c => pattern.push(c),
+        }
+    }
+    pattern
+}
+
 impl Counts {
     fn written(&mut self, event: &Event, end: u64) {
         self.unsynced.0 += 1;
         self.unsynced.1 = self.unsynced.1.saturating_add(event.len);
-        self.sync_writes += u64::from(event.flags.contains(Flags::SYNC));
+        if event.flags.contains(Flags::SYNC) {
+            self.sync_writes += 1;
+            self.sync(event);
+        }
+        self.continued += u64::from(event.offset == self.write_end);
+        self.write_end = end;
         if let Some(known) = self.end {
             self.appended.1 += 1;
             self.appended.0 += u64::from(event.offset >= known);
@@ -244,7 +281,8 @@ impl Counts {
             write_bytes: self.writes.bytes,
             syncs: self.sync_calls() + self.sync_writes,
             appended: share(self.appended.0, self.appended.1).unwrap_or(0.0),
-            sequential_writes: share(self.writes.sequential, self.writes.ops).unwrap_or(0.0),
+            sequential_writes: share(self.writes.sequential.max(self.continued), self.writes.ops)
+                .unwrap_or(0.0),
             sequential_reads: share(self.reads.sequential, self.reads.ops).unwrap_or(0.0),
             reread: share(self.reads.bytes, self.working_set[0].read * WORKING_SET_BLOCKS[0]).unwrap_or(0.0),
             overwrite: self.overwrite().unwrap_or(0.0),
@@ -275,6 +313,7 @@ impl Counts {
     fn group(&self, every_op: bool) -> Group {
         let named = Op::ALL.iter().map(|op| (op.name().to_owned(), self.count(*op)));
         let calls = self.sync_calls();
+        let commits = calls + self.sync_writes;
         let working_set =
             WORKING_SET_BLOCKS.iter().zip(self.working_set).map(|(&block, touched)| WorkingSetSize {
                 block,
@@ -293,8 +332,8 @@ impl Counts {
             sync: Sync {
                 calls,
                 sync_writes: self.sync_writes,
-                writes_per_sync: share(self.synced.0, calls),
-                bytes_per_sync: share(self.synced.1, calls),
+                writes_per_sync: share(self.synced.0, commits),
+                bytes_per_sync: share(self.synced.1, commits),
                 latency_ns: self.sync_latency.quantiles(),
             },
             working_set: working_set.collect(),

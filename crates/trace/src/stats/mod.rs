@@ -135,11 +135,11 @@ pub struct Sync {
     pub calls: u64,
     /// The number of synchronous writes.
     pub sync_writes: u64,
-    /// Mean number of writes between two sync calls on a file.
+    /// Mean number of writes to a file until a commit: a call, or a synchronous write, which is counted.
     pub writes_per_sync: Option<f64>,
-    /// Mean bytes written between two sync calls on a file.
+    /// Mean bytes written to a file until a commit.
     pub bytes_per_sync: Option<f64>,
-    /// Latencies of the calls in nanoseconds.
+    /// Latencies of the calls and of synchronous writes in nanoseconds.
     pub latency_ns: Option<Quantiles>,
 }
 

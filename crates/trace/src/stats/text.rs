@@ -27,7 +27,7 @@ pub fn render(stats: &Stats, files: usize) -> String {
 const MEANINGS: [&str; 5] = [
     "seq r, w: reads, writes that begin where the thread's last one in the file ended",
     "al r, w:  the largest power of two that divides 99 % of their offsets",
-    "wr/sync:  writes to a file between two syncs of it",
+    "wr/sync:  writes to a file until a sync of it; a synchronous write is a sync",
     "wset:     distinct blocks of 4K (next column: 16K) read or written, in bytes",
     "over:     bytes written per distinct byte written",
 ];

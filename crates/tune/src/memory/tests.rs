@@ -63,6 +63,7 @@ fn role(recommended: Settings) -> Role {
         evidence: vec![estimate],
         gain: Gains::new(),
         alternative: None,
+        excluded: None,
         notes: Vec::new(),
     }
 }

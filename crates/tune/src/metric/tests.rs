@@ -13,11 +13,11 @@ const END: &str = "<!-- end of generated -->\n";
 
 /// A trial with a value for every metric; `work_rate` excludes `ops_s`.
 fn trial(work_rate: Option<f64>) -> Replay {
-    let latency = Latency { count: 1, mean: 1.0, p50: 1, p99: 1, p999: 1, max: 1 };
+    let latency = Latency { count: 10 * super::MIN_FOR_P99, mean: 1.0, p50: 1, p99: 1, p999: 1, max: 1 };
     Replay {
         ops: 1,
         ops_per_second: 1.0,
-        latency_ns: ["read", "write", "fsync", "fdatasync"].map(|kind| (kind.to_owned(), latency)).into(),
+        latency_ns: ["read", "write", "fsync"].map(|kind| (kind.to_owned(), latency)).into(),
         mean_latency_ns: 1.0,
         work_rate,
         vdev: VdevStats { read_bytes: 1, write_bytes: 1, ..VdevStats::default() },

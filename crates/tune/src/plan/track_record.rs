@@ -89,8 +89,8 @@ impl TrackRecord {
         let (lead, end) = match self.system {
             Some(_) => (format!("On {titles}"), format!("measured on {} in all", workloads(self.measured))),
             None => (
-                format!("On {titles}, other databases than this one"),
-                format!("measured on {}", workloads(self.measured)),
+                format!("On {} of other databases", workloads(self.measured)),
+                "this one was not measured".to_owned(),
             ),
         };
         Some(format!(
