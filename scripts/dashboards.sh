@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Generates the Grafana dashboards (packaging/grafana), or checks them against Grafana's schema and Prometheus's parser.
+# Checks the Grafana dashboards (packaging/grafana): compares them with the models of grafana-foundation-sdk, and parses their
+# queries with promtool.
 #
-# usage: scripts/dashboards.sh [--check [DIR]]
-#
-#   --check [DIR]  compares the files of DIR (packaging/grafana) with the models of grafana-foundation-sdk, and parses their
-#                  queries with promtool
+# usage: scripts/dashboards.sh [DIR]
 #
 # The models are in the Python environment of the tests (target/venv, or $POOLWRIGHT_VENV); scripts/install.sh --for test
 # installs it. promtool is in Debian's package prometheus; $PROMTOOL names another one. What is not installed is not checked, and
-# the script says so. The tests of crates/dashboard need neither, and compare metrics and labels with the table of metrics.
+# the script says so. `cargo test -p poolwright-monitor --test dashboards` needs neither, and compares metrics and labels with the
+# table of metrics.
 #
 # Exit status: 0 done, 1 a check failed, or nothing could be checked, 2 wrong usage.
 set -euo pipefail
@@ -44,16 +43,12 @@ check() {
 
 main() {
     case ${1:-} in
-        '')
-            cd "$POOLWRIGHT_ROOT"
-            REWRITE=1 cargo test --quiet --release --locked -p poolwright-dashboard --test files
-            ;;
-        --check)
-            [ $# -le 2 ] || die 2 "too many arguments; see --help"
-            check "${2:-$POOLWRIGHT_ROOT/packaging/grafana}"
-            ;;
         -h | --help) usage_from "$0" ;;
-        *) die 2 "unknown argument '$1'; see --help" ;;
+        -*) die 2 "unknown argument '$1'; see --help" ;;
+        *)
+            [ $# -le 1 ] || die 2 "too many arguments; see --help"
+            check "${1:-$POOLWRIGHT_ROOT/packaging/grafana}"
+            ;;
     esac
 }
 

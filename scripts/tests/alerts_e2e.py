@@ -103,20 +103,19 @@ class Watched:
 
     def start_programs(self):
         """Starts the exporter, Alertmanager and Prometheus."""
-        self.alertmanager, self.direct, self.prometheus = free_port(), free_port(), free_port()
+        self.alertmanager, self.prometheus = free_port(), free_port()
         exporter = self.start(self.program, "serve", "--listen", "127.0.0.1:0", "--timeout", "2s", "--plan", "plan.json",
-                              "--alert", f"http://127.0.0.1:{self.direct}", stdout=subprocess.PIPE, text=True)
-        target = exporter.stdout.readline().strip().removeprefix("http://").removesuffix("/metrics")
+                              stdout=subprocess.PIPE, text=True)
+        self.exporter = exporter.stdout.readline().strip().removeprefix("http://").removesuffix("/metrics")
         (self.dir / "alertmanager.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
-        for port in [self.alertmanager, self.direct]:
-            self.start(*self.own_share(), self.tool("prometheus-alertmanager"), "--config.file=alertmanager.yml",
-                       f"--storage.path=alertmanager-{port}", f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=",
-                       stdout=subprocess.DEVNULL)
+        self.start(*self.own_share(), self.tool("prometheus-alertmanager"), "--config.file=alertmanager.yml",
+                   "--storage.path=alertmanager", f"--web.listen-address=127.0.0.1:{self.alertmanager}", "--cluster.listen-address=",
+                   stdout=subprocess.DEVNULL)
         (self.dir / "rules.yml").write_text(shortened(RULES.read_text()))
         (self.dir / "prometheus.yml").write_text(
             "global: {scrape_interval: 5s, scrape_timeout: 5s, evaluation_interval: 1s}\nrule_files: [rules.yml]\n"
             f"alerting: {{alertmanagers: [{{static_configs: [{{targets: ['127.0.0.1:{self.alertmanager}']}}]}}]}}\n"
-            f"scrape_configs: [{{job_name: poolwright, static_configs: [{{targets: ['{target}']}}]}}{self.recorded_jobs()}]\n")
+            f"scrape_configs: [{{job_name: poolwright, static_configs: [{{targets: ['{self.exporter}']}}]}}{self.recorded_jobs()}]\n")
         self.start(self.tool("prometheus"), "--config.file=prometheus.yml", "--storage.tsdb.path=data",
                    f"--web.listen-address=127.0.0.1:{self.prometheus}", "--rules.alert.resend-delay=2s", stdout=subprocess.DEVNULL)
         wait("Prometheus scrapes", lambda: self.query("up == 1"))
@@ -142,9 +141,9 @@ class Watched:
         """The job and the name of each alert that Alertmanager has."""
         return {(labels.get("job", "poolwright"), labels["alertname"]) for labels in labels_of_alerts(self.alertmanager)}
 
-    def direct_alerts(self):
-        """The names of the alerts that the Alertmanager without a Prometheus has."""
-        return {labels["alertname"] for labels in labels_of_alerts(self.direct)}
+    def exporters_alerts(self):
+        """The names of the alerts that the exporter itself has."""
+        return {alert["name"] for alert in get(f"http://{self.exporter}/api/v1/alerts")["alerts"]}
 
     def keep_writing(self):
         """A load on the pool tank until the end."""
@@ -234,13 +233,13 @@ def vdev_error(w):
     (w.dir / "a.img").unlink()
     yield {"PoolDegraded", "PoolFileFault", "VdevDegraded", "VdevFault"}
     # The rules of the exporter itself have their full times; this one has none.
-    wait("the exporter itself sends alerts", lambda: "PoolFileFault" in w.direct_alerts(), w.direct_alerts)
+    wait("the exporter itself has the alert", lambda: "PoolFileFault" in w.exporters_alerts(), w.exporters_alerts)
     w.unmount("tank")
     w.poolwright("pool import tank b.img")
     w.poolwright("pool destroy tank")
     (w.dir / "b.img").unlink()
     make_tank(w)
-    wait("the exporter itself sends their ends", lambda: not w.direct_alerts(), w.direct_alerts)
+    wait("the exporter itself has no alert", lambda: not w.exporters_alerts(), w.exporters_alerts)
 
 
 def full_pool(w):

@@ -26,7 +26,7 @@ PYTHON
 # expect STATUS PATTERN WHAT [DIR]
 expect() {
     local status=0
-    "$POOLWRIGHT_ROOT/scripts/dashboards.sh" --check "${4:-$SCRATCH/changed}" >"$SCRATCH/out" 2>&1 || status=$?
+    "$POOLWRIGHT_ROOT/scripts/dashboards.sh" "${4:-$SCRATCH/changed}" >"$SCRATCH/out" 2>&1 || status=$?
     { [ $status = "$1" ] && grep -q -- "$2" "$SCRATCH/out"; } || die 1 "$3: status $status, and printed: $(cat "$SCRATCH/out")"
 }
 

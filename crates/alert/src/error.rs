@@ -29,15 +29,6 @@ pub enum Error {
         /// The text.
         text: String,
     },
-    /// The URL of an Alertmanager is invalid.
-    #[error("invalid URL {url}: expected http://HOST:PORT or https://HOST:PORT")]
-    InvalidUrl {
-        /// The URL.
-        url: String,
-    },
-    /// The URL of an Alertmanager contains a name or a password, which is not printed.
-    #[error("the URL of an Alertmanager cannot contain a user name or a password")]
-    UrlCredentials,
     /// The state of the last check cannot be read or written.
     #[error("cannot use the state of the last check, {}: {cause}", quoted(path))]
     StateFile {
@@ -56,11 +47,7 @@ impl Error {
     pub fn is_invalid(&self) -> bool {
         matches!(
             self,
-            Error::NoSuchRule { .. }
-                | Error::NoSuchThreshold { .. }
-                | Error::InvalidThreshold { .. }
-                | Error::InvalidUrl { .. }
-                | Error::UrlCredentials
+            Error::NoSuchRule { .. } | Error::NoSuchThreshold { .. } | Error::InvalidThreshold { .. }
         )
     }
 }

@@ -66,8 +66,6 @@ struct State {
     history: History,
     /// When the condition of each alert began to hold.
     since: BTreeMap<Key, f64>,
-    /// When the rules were decided last.
-    evaluated: Option<f64>,
     answer: ApiAlerts,
 }
 
@@ -102,8 +100,7 @@ impl Evaluator {
     /// changes, for what happens between two readings.
     pub fn evaluate_at(&self, time: f64, now: f64, all: &[&Readings]) {
         let mut state = self.lock();
-        let State { history, since, evaluated, answer: ApiAlerts { alerts, left_out, .. } } = &mut *state;
-        *evaluated = Some(now);
+        let State { history, since, answer: ApiAlerts { alerts, left_out, .. } } = &mut *state;
         history.observe(now, all);
         let inputs = Inputs::new(time, now, all, history, &self.thresholds);
         let mut still = BTreeMap::new();
@@ -132,15 +129,9 @@ impl Evaluator {
         *since = still;
     }
 
-    /// The alerts that fire since the last evaluation, and its time by the clock that nothing changes; `None` before the first.
-    pub fn last(&self) -> (Option<f64>, ApiAlerts) {
-        let state = self.lock();
-        (state.evaluated, state.answer.clone())
-    }
-
     /// The alerts that fire since the last evaluation.
     pub fn alerts(&self) -> ApiAlerts {
-        self.last().1
+        self.lock().answer.clone()
     }
 }
 

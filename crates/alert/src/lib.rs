@@ -7,9 +7,8 @@
 //! ```text
 //!          ┌─▶ rule_file ─▶ Prometheus, Alertmanager
 //! table ───┼─▶ documentation, promtool
-//!          └─▶ evaluation ─┬─▶ evaluator ─┬─▶ /api/v1/alerts of `serve`
-//!              ▲           │              └─▶ notifier ─▶ Alertmanager
-//!              │           └─▶ check ─▶ Nagios
+//!          └─▶ evaluation ─┬─▶ evaluator ─▶ /api/v1/alerts of `serve`
+//!              ▲           └─▶ check ─▶ Nagios
 //!              └ history (of the metrics whose increase matters) ◀─ Readings
 //! ```
 
@@ -21,7 +20,6 @@ pub mod evaluation;
 pub mod evaluator;
 pub mod example;
 pub mod history;
-pub mod notifier;
 pub mod promql;
 pub mod promtool;
 pub mod recording;
@@ -36,6 +34,5 @@ pub use condition::{AlertCondition, Comparison, Expression};
 pub use error::{Error, Result};
 pub use evaluator::{ApiAlert, ApiAlerts, Evaluator};
 pub use history::History;
-pub use notifier::{Notifier, NotifierChange};
 pub use rule::{AlertRule, AlertSeverity};
 pub use threshold::{Threshold, Thresholds};

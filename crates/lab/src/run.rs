@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use poolwright_host::kernel;
 use poolwright_host::machine::MachineInfo;
 use poolwright_host::memory;
 use poolwright_host::time::now;
@@ -352,17 +353,12 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study], name: &st
     Ok(scratch_dir)
 }
 
-/// The name of this machine.
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 /// What is known of this machine.
 fn local_machine(scratch: &Path) -> BTreeMap<String, String> {
     let mut machine = MachineInfo::read().fields();
     machine.insert("openzfs".into(), Engine::version());
     machine.insert("poolwright".into(), env!("CARGO_PKG_VERSION").to_owned());
-    machine.insert("host".into(), host_name());
+    machine.insert("host".into(), kernel::host_name());
     machine.insert("scratch".into(), scratch.display().to_string());
     machine
 }

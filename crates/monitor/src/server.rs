@@ -43,8 +43,6 @@ pub struct ServerConfig {
     pub token_file: Option<PathBuf>,
     /// How long a scrape waits for the sources.
     pub scrape_limit: Duration,
-    /// How often the sources are read without a request, so that alerts are decided; `None`: never.
-    pub own_interval: Option<Duration>,
     /// The program's version, for `poolwright_exporter_info`.
     pub version: String,
 }
@@ -66,8 +64,6 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     tls: Option<Arc<Reloaded<TlsAcceptor>>>,
     routes: axum::Router,
-    exporter: Arc<Exporter>,
-    own_interval: Option<Duration>,
 }
 
 impl std::fmt::Debug for Server {
@@ -117,8 +113,8 @@ impl Server {
         let exporter = Exporter::new(poller, config.scrape_limit, config.version.clone(), alerts);
         let exporter = Arc::new(exporter);
         let only_loopback = config.listen.iter().all(|address| address.ip().is_loopback());
-        let routes = route::router(Arc::clone(&exporter), token, only_loopback);
-        Ok(Server { runtime, listeners, tls, routes, exporter, own_interval: config.own_interval })
+        let routes = route::router(exporter, token, only_loopback);
+        Ok(Server { runtime, listeners, tls, routes })
     }
 
     /// The addresses with the actual ports.
@@ -128,14 +124,11 @@ impl Server {
 
     /// Serves until `stop` is true, and then ends without waiting for clients or sources.
     pub fn run(self, stop: &AtomicBool) {
-        let Server { runtime, listeners, tls, routes, exporter, own_interval } = self;
+        let Server { runtime, listeners, tls, routes } = self;
         runtime.block_on(async {
             let limit = connection::limit();
             for listener in listeners {
                 tokio::spawn(connection::accept(listener, tls.clone(), routes.clone(), Arc::clone(&limit)));
-            }
-            if let Some(interval) = own_interval {
-                tokio::spawn(exporter.refresh_every(interval));
             }
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(STOP_POLL).await;

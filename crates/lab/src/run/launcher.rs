@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use poolwright_host::kernel;
+
 use super::coordinator::Coordinator;
 use super::scratch_dir::ScratchDir;
 use super::worker::TrialWorker;
-use super::{Event, Options, PATIENCE, host_name, local_machine};
+use super::{Event, Options, PATIENCE, local_machine};
 use crate::Result;
 use crate::order::Plan;
 use crate::store::{self, TaskState};
@@ -49,7 +51,7 @@ impl<'a> LocalLauncher<'a> {
     pub(super) fn new(plan: Plan<'a>, options: &'a Options, scratch_dir: ScratchDir) -> LocalLauncher<'a> {
         // A file that cannot be written now cannot later.
         let patience = if store::is_url(&options.results) { PATIENCE } else { Duration::ZERO };
-        let worker = TrialWorker::new(plan, options, scratch_dir, &host_name(), patience);
+        let worker = TrialWorker::new(plan, options, scratch_dir, &kernel::host_name(), patience);
         LocalLauncher { worker, machine: local_machine(&options.scratch), is_waiting: false }
     }
 }

@@ -80,15 +80,6 @@ impl Exporter {
         Ok(self.readings().await?.body(kind))
     }
 
-    /// Reads the sources and decides the alerts at regular times, for ever. A failure is that of a thread that cannot be started: the
-    /// next time may succeed, and the sender of alerts notices their age.
-    pub(super) async fn refresh_every(self: Arc<Exporter>, interval: Duration) {
-        loop {
-            drop(self.readings().await);
-            tokio::time::sleep(interval).await;
-        }
-    }
-
     async fn readings(self: &Arc<Exporter>) -> Result<Arc<Generation>> {
         let mut last = self.last.lock().await;
         if let Some((generation, at)) = last.generation.take()

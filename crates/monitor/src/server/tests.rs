@@ -4,7 +4,6 @@ use super::*;
 
 fn config(listen: &str) -> ServerConfig {
     ServerConfig {
-        own_interval: None,
         listen: vec![listen.parse().unwrap()],
         tls: None,
         token_file: None,

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use poolwright_alert::{Evaluator, Notifier, NotifierChange, Thresholds, notifier};
-use poolwright_host::kernel;
+use poolwright_alert::{Evaluator, Thresholds};
 use poolwright_monitor::server::{Server, ServerConfig, TlsFiles};
 
 use super::options::{SourceArgs, parse_time};
@@ -51,10 +50,6 @@ pub struct Args {
     #[command(flatten)]
     sources: SourceArgs,
 
-    /// Also send the alerts to this Alertmanager; may be repeated. Not needed if a Prometheus has the rule file
-    #[arg(long, value_name = "URL")]
-    alert: Vec<String>,
-
     /// Change a threshold of the alerts; may be repeated. docs/alerts.md lists them
     #[arg(long, value_name = "NAME=NUMBER")]
     threshold: Vec<String>,
@@ -65,36 +60,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let stop = interrupt::watch().context("cannot watch for Ctrl-C")?;
     let poller = args.sources.poller();
     let alerts = Arc::new(Evaluator::new(Thresholds::changed(&args.threshold)?));
-    let notifier = match &args.alert[..] {
-        [] => None,
-        urls => Some(Notifier::new(urls, &kernel::host_name())?),
-    };
     let config = config(args);
-    let server = Server::bind(&config, poller, Some(Arc::clone(&alerts) as _))?;
+    let server = Server::bind(&config, poller, Some(alerts))?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     for address in server.addresses() {
         println!("{scheme}://{address}/metrics");
     }
-    if let Some(mut notifier) = notifier {
-        let stop = Arc::clone(&stop);
-        let run = move || notifier.run(&alerts, &stop, report);
-        std::thread::Builder::new().name("alert".into()).spawn(run).context("cannot start a thread")?;
-    }
     server.run(&stop);
     Ok(0)
-}
-
-/// Prints whether an Alertmanager takes the alerts.
-fn report(change: NotifierChange) {
-    match change {
-        NotifierChange::Failed { url, why } => {
-            tell!("poolwright: warning: cannot send alerts to {url}: {why}")
-        }
-        NotifierChange::Stale => {
-            tell!("poolwright: warning: no alerts are sent: the sources have not been read for a minute");
-        }
-        NotifierChange::Recovered { url } => tell!("poolwright: note: alerts are sent to {url} again"),
-    }
 }
 
 fn config(args: Args) -> ServerConfig {
@@ -106,7 +79,6 @@ fn config(args: Args) -> ServerConfig {
         tls: pair.map(tls),
         token_file: args.token_file,
         scrape_limit: args.timeout,
-        own_interval: (!args.alert.is_empty()).then_some(notifier::INTERVAL),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }

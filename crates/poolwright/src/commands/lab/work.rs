@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use poolwright_host::kernel;
 use poolwright_lab::run::{self, Executor, Options, RunProgress, Worked};
 use poolwright_lab::{Campaign, RunTarget, store};
 
@@ -59,7 +60,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         .with_context(|| format!("run {id}"))?;
     let node = match args.node {
         Some(node) => node,
-        None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        None => kernel::host_name(),
     };
     if node.is_empty() || !node.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)) {
         return Err(anyhow!("--node {node:?}: use letters, digits, `.`, `-` and `_`").context(Usage));
