@@ -60,7 +60,6 @@ main() {
     # With --workspace, cargo uses the dependencies as they are checked already.
     step "Lints of the feature fault-injection (clippy)" cargo clippy --release --locked --workspace \
         --features poolwright-openzfs/fault-injection --test power --test faults --test torn --test stress --test device --test interrupted -- -D warnings
-    step "The lab without PostgreSQL (cargo check)" cargo check --release --locked -p poolwright-lab --no-default-features --all-targets
 }
 
 main "$@"

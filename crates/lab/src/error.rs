@@ -94,9 +94,9 @@ pub enum Error {
     /// The results cannot be read or written.
     #[error("the results in {location}: {why}")]
     Store {
-        /// File or URL, without a password.
+        /// Path of the file.
         location: String,
-        /// The database's error.
+        /// SQLite's error.
         why: String,
     },
     /// There is no file with results.
@@ -110,7 +110,7 @@ pub enum Error {
     /// The results have no such run.
     #[error("{}", no_run(location, campaign, *wanted, known))]
     NoRun {
-        /// File or URL, without a password.
+        /// Path of the file.
         location: String,
         /// Name of the campaign.
         campaign: String,
@@ -126,14 +126,6 @@ pub enum Error {
         run: i64,
         /// What is invalid.
         why: Box<Error>,
-    },
-    /// The scheduler of a cluster cannot be used.
-    #[error("{program}: {why}")]
-    Scheduler {
-        /// Its program.
-        program: String,
-        /// The program's message.
-        why: String,
     },
     /// The user interrupted the run.
     #[error("interrupted")]

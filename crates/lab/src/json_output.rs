@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::TrialKey;
 use crate::campaign::Case;
 use crate::report::{Comparison, Report};
-use crate::run::Summary;
+use crate::run::{Shared, Summary};
 
 /// A shipped campaign, in the array that `lab list --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -25,7 +26,7 @@ pub struct CampaignEntry {
 pub struct RunSummary {
     /// Name of the campaign.
     pub campaign: String,
-    /// The results: a file, or a URL without a password.
+    /// The file of the results.
     pub results: String,
     /// Number of the run in the results.
     pub run: i64,
@@ -56,15 +57,72 @@ pub struct FailedTrial {
     pub why: String,
 }
 
+impl FailedTrial {
+    fn new(key: &TrialKey, why: &str) -> FailedTrial {
+        let TrialKey { study, case, block } = key.clone();
+        FailedTrial { study, case, block, why: why.to_owned() }
+    }
+}
+
+/// The state of a shared directory, as `lab share --json` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SharedSummary {
+    /// Name of the campaign.
+    pub campaign: String,
+    /// The file of the results.
+    pub results: String,
+    /// Number of the run in the results.
+    pub run: i64,
+    /// Number of results in the directory, which are in the file now.
+    pub collected: usize,
+    /// Number of trials of the run that have succeeded.
+    pub succeeded: usize,
+    /// Collected trials that failed.
+    pub failed: Vec<FailedTrial>,
+    /// Number of trials that the results lack, including the failed ones.
+    pub missing: usize,
+    /// Number of tasks that no node runs, or whose node is lost. Their numbers are from 0 if no node runs a task.
+    pub queued: usize,
+    /// Number of tasks that nodes run.
+    pub claimed: usize,
+    /// Number of tasks that have ended.
+    pub done: usize,
+    /// Nodes that could not run a task.
+    pub problems: Vec<NodeProblem>,
+}
+
+/// A node that could not run a task.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NodeProblem {
+    /// Name of the node.
+    pub node: String,
+    /// What it lacks.
+    pub why: String,
+}
+
+impl SharedSummary {
+    /// The state of the shared directory of a run of `campaign` with the results in `location`.
+    pub fn new(campaign: &str, location: &str, shared: &Shared) -> SharedSummary {
+        let problem = |(node, why): &(String, String)| NodeProblem { node: node.clone(), why: why.clone() };
+        SharedSummary {
+            campaign: campaign.to_owned(),
+            results: location.to_owned(),
+            run: shared.run,
+            collected: shared.collected,
+            succeeded: shared.succeeded,
+            failed: shared.failed.iter().map(|(key, why)| FailedTrial::new(key, why)).collect(),
+            missing: shared.missing,
+            queued: shared.tasks.queued,
+            claimed: shared.tasks.claimed,
+            done: shared.tasks.done,
+            problems: shared.problems.iter().map(problem).collect(),
+        }
+    }
+}
+
 impl RunSummary {
     /// The result of a run of `campaign` with the results in `location`.
     pub fn new(campaign: &str, location: &str, summary: &Summary) -> RunSummary {
-        let failed = summary.failed.iter().map(|(key, why)| FailedTrial {
-            study: key.study.clone(),
-            case: key.case.clone(),
-            block: key.block,
-            why: why.clone(),
-        });
         RunSummary {
             campaign: campaign.to_owned(),
             results: location.to_owned(),
@@ -72,7 +130,7 @@ impl RunSummary {
             trials: summary.trials,
             skipped: summary.skipped,
             done: summary.done,
-            failed: failed.collect(),
+            failed: summary.failed.iter().map(|(key, why)| FailedTrial::new(key, why)).collect(),
             seconds: summary.seconds,
             interrupted: summary.interrupted,
         }

@@ -1,15 +1,12 @@
-//! Runs a campaign: every trial that the results lack, one after another.
+//! Runs a campaign: every trial that the results lack, one after another here, or on the nodes of a cluster ([`share`], [`run_task`]).
 
 pub mod checks;
 pub mod child;
-mod cluster;
-mod coordinator;
-mod executor;
-mod launcher;
-mod lease;
+mod node;
 mod progress_text;
 pub mod scratch_dir;
-mod work;
+mod shared;
+mod trials;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -24,22 +21,18 @@ use poolwright_openzfs::{Engine, property};
 use poolwright_trace::{counted, format_duration};
 
 pub use child::Progress;
-pub use executor::{Cluster, Executor, KubernetesOptions, SchedulerKind, SlurmOptions};
+pub use node::{RanTask, Shared, run_task, share};
 pub use progress_text::{RunProgress, Update, phase, trial_name};
-pub use work::{Worked, work};
+pub use shared::{SharedDir, SharedRun, TaskCounts};
 
 use crate::campaign::{Campaign, Study};
 use crate::order::{self, Plan};
 use crate::run_target::RunTarget;
 use crate::store::{Run, Store, Trial};
 use crate::{Assets, Error, Result, TrialKey};
-use cluster::ClusterLauncher;
-use coordinator::Coordinator;
-use launcher::{Launcher, LocalLauncher};
 use scratch_dir::ScratchDir;
-
-/// For how long a worker tries to save its result, and a coordinator to read results, if the store cannot be reached.
-const PATIENCE: Duration = Duration::from_secs(600);
+use trials::RunTrials;
+use worker::TrialWorker;
 
 /// The options of a run.
 #[derive(Clone, Debug)]
@@ -62,12 +55,6 @@ pub struct Options {
     pub scratch: PathBuf,
     /// Whether to keep the trials' scratch directories.
     pub keep: bool,
-    /// Location of the results.
-    pub results: String,
-    /// A worker that does not renew its lease for so long is given up, and another one runs its trial.
-    pub lease: Duration,
-    /// What runs the trials.
-    pub executor: Executor,
 }
 
 /// A step of the run, for display.
@@ -95,17 +82,6 @@ pub enum Event<'a> {
     },
     /// Progress of the current trial.
     Progress(&'a Progress),
-    /// The trials that run on a cluster have changed.
-    Workers {
-        /// The nodes with the trials that run on them.
-        running: &'a [(String, TrialKey)],
-        /// Number of trials that have ended.
-        ended: usize,
-        /// Number of trials expected so far.
-        of: usize,
-        /// Estimated time until the end of the run.
-        left: Option<Duration>,
-    },
     /// A trial ended and is saved.
     Ended(&'a Trial),
     /// A remark, one line.
@@ -158,39 +134,27 @@ pub fn run(
     campaign: &Campaign,
     text: &str,
     options: &Options,
-    store: &mut dyn Store,
+    store: &mut Store,
     interrupted: &dyn Fn() -> bool,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Summary> {
     let studies = chosen(campaign, options)?;
-    let mut launcher: Box<dyn Launcher + '_> = match &options.executor {
-        Executor::Local => {
-            let scratch_dir = prepare(campaign, options, &studies, "poolwright-lab")?;
-            Box::new(LocalLauncher::new(plan(campaign, options), options, scratch_dir))
-        }
-        Executor::Cluster(cluster) => Box::new(ClusterLauncher::new(cluster, options)?),
-    };
+    let scratch_dir = prepare(campaign, options, &studies, "poolwright-lab")?;
     let began = Instant::now();
-    let run = new_run(campaign, text, options, launcher.as_ref());
+    let run = new_run(campaign, text, options, local_machine(&options.scratch));
     let before = store.runs()?;
     let id = store.begin(&run)?;
-    store.clear_queue(id)?;
-    let mut coordinator = Coordinator::begin(store, id, campaign, &studies, options)?;
-    coordinator.announce(changed(&before, id, &run), watch);
+    let mut trials = RunTrials::new(id, campaign, &studies, options, store.trials(id)?);
+    trials.announce(changed(&before, id, &run), watch);
     if let RunTarget::Dataset { options, .. } = &options.target {
         let pool = options.pool();
         watch(Event::Note(format!(
             "vdevs, ashift, ARC and module parameters are those of {pool}, not the campaign's"
         )));
     }
-    let ended = until_complete(&mut coordinator, launcher.as_mut(), interrupted, watch);
-    if let Err(error) = &ended
-        && !is_of_store(error)
-        && let Err(why) = launcher.cancel()
-    {
-        watch(Event::Note(format!("its workers may still run: {why}")));
-    }
-    let mut summary = coordinator.summary;
+    let mut worker = TrialWorker::new(plan(campaign, options), options, scratch_dir, run.host());
+    let ended = run_trials(&mut trials, &mut worker, id, store, interrupted, watch);
+    let mut summary = trials.summary;
     match ended {
         Err(Error::Interrupted) => summary.interrupted = true,
         other => other?,
@@ -199,23 +163,29 @@ pub fn run(
     Ok(summary)
 }
 
-/// Creates or finds the run, and returns what would be submitted to the scheduler for its missing trials, for the user to read or to
-/// submit by other means. Nothing is submitted.
-///
-/// # Errors
-/// As [`run`]; [`Error::Usage`] if the trials do not run on a cluster.
-pub fn job(campaign: &Campaign, text: &str, options: &Options, store: &mut dyn Store) -> Result<String> {
-    let Executor::Cluster(cluster) = &options.executor else {
-        return Err(Error::Usage("trials in this process are not a job".to_owned()));
-    };
-    let studies = chosen(campaign, options)?;
-    let launcher = ClusterLauncher::new(cluster, options)?;
-    let id = store.begin(&new_run(campaign, text, options, &launcher))?;
-    let coordinator = Coordinator::begin(store, id, campaign, &studies, options)?;
-    Ok(launcher.job(id, coordinator.missing()))
+fn run_trials(
+    trials: &mut RunTrials<'_>,
+    worker: &mut TrialWorker<'_>,
+    run: i64,
+    store: &mut Store,
+    interrupted: &dyn Fn() -> bool,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<()> {
+    loop {
+        let Some(key) = trials.missing().next().and_then(|block| block.into_iter().next()) else {
+            return Ok(());
+        };
+        if interrupted() {
+            return Err(Error::Interrupted);
+        }
+        trials.begun(&key, watch);
+        let trial = worker.run(&key, interrupted, watch)?;
+        store.save(run, &trial)?;
+        trials.ended(trial, watch);
+    }
 }
 
-fn new_run(campaign: &Campaign, text: &str, options: &Options, launcher: &dyn Launcher) -> Run {
+fn new_run(campaign: &Campaign, text: &str, options: &Options, machine: BTreeMap<String, String>) -> Run {
     Run {
         campaign: campaign.name.clone(),
         text: text.to_owned(),
@@ -223,47 +193,8 @@ fn new_run(campaign: &Campaign, text: &str, options: &Options, launcher: &dyn La
         seed: options.seed,
         target: options.target.text(),
         started: now(),
-        machine: launcher.machine().clone(),
+        machine,
     }
-}
-
-fn until_complete(
-    coordinator: &mut Coordinator<'_>,
-    launcher: &mut dyn Launcher,
-    interrupted: &dyn Fn() -> bool,
-    watch: &mut dyn FnMut(Event<'_>),
-) -> Result<()> {
-    let mut unreachable: Option<Instant> = None;
-    loop {
-        let advanced = match coordinator.is_complete() {
-            Ok(true) => return Ok(()),
-            Ok(false) if interrupted() => return Err(Error::Interrupted),
-            Ok(false) => launcher.advance(coordinator, interrupted, watch),
-            Err(error) => Err(error),
-        };
-        match advanced {
-            Ok(()) if unreachable.take().is_some() => {
-                watch(Event::Note("the results can be reached again".to_owned()));
-            }
-            Ok(()) => {}
-            // Workers on other machines have the same patience.
-            Err(error) if is_of_store(&error) && launcher.has_patience() && !interrupted() => {
-                let since = *unreachable.get_or_insert_with(|| {
-                    watch(Event::Note(format!("{error}; trying again")));
-                    Instant::now()
-                });
-                if since.elapsed() > PATIENCE {
-                    return Err(error);
-                }
-                std::thread::sleep(Duration::from_secs(1));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn is_of_store(error: &Error) -> bool {
-    matches!(error, Error::Store { .. })
 }
 
 fn plan<'a>(campaign: &'a Campaign, options: &'a Options) -> Plan<'a> {

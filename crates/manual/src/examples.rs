@@ -223,10 +223,14 @@ pub const EXAMPLES: &[VerbExamples] = &[
         &["lab", "run"],
         &[
             "poolwright lab run ldap-import",
-            "poolwright lab run ldap-import --executor slurm --results postgres://lab@db/lab --sbatch=--constraint=nvme",
+            "poolwright lab run ldap-import --scale full --only primarycache",
         ],
     ),
-    entry(&["lab", "work"], &["poolwright lab work 7 --results postgres://lab@db/lab --node node3"]),
+    entry(&["lab", "share"], &["poolwright lab share ldap-import /shared/ldap"]),
+    entry(
+        &["lab", "task"],
+        &["poolwright lab task 7 --shared /shared/ldap --node node3 --scratch /local/scratch"],
+    ),
     entry(&["lab", "report"], &["poolwright lab report ldap-import -o ldap.html"]),
 ];
 

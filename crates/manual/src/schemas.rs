@@ -14,7 +14,7 @@ use poolwright_backup::send::SendReport;
 use poolwright_backup::verify::RestoreReport;
 use poolwright_backup::wal::WalArchiveReport;
 use poolwright_estimate::Estimate;
-use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary};
+use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary, SharedSummary};
 use poolwright_lab::{Outcome, TrialSpec};
 use poolwright_migration::run::MigrationReport;
 use poolwright_monitor::server::ApiReadings;
@@ -65,6 +65,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("lab-list", of::<Vec<CampaignEntry>>()),
         ("lab-report", of::<ComparedReport>()),
         ("lab-run", of::<RunSummary>()),
+        ("lab-share", of::<SharedSummary>()),
         ("monitor", of::<ApiReadings>()),
         ("mount", of::<NewMount>()),
         ("mrc", of::<MrcOutput>()),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_lab::{Trial, TrialKey, store};
+use poolwright_lab::{Store, Trial, TrialKey};
 use serde_json::Value;
 
 const SMOKE: &str = include_str!("fixtures/smoke.toml");
@@ -82,7 +82,7 @@ impl Lab {
 
     /// The stored trials of the latest run.
     fn stored(&self) -> Vec<Trial> {
-        let mut store = store::open(self.at("lab-smoke.db").to_str().unwrap()).unwrap();
+        let mut store = Store::open(&self.at("lab-smoke.db")).unwrap();
         let runs = store.runs().unwrap();
         store.trials(runs.last().unwrap().0).unwrap()
     }
@@ -147,11 +147,7 @@ fn wrong_arguments_say_what_is_allowed() {
         2,
         &["study \"compression\" varies properties", "--only size"],
     );
-    lab.fails(
-        "run ./smoke.toml --results postgres://me:pw@127.0.0.1:1/x",
-        1,
-        &["postgres://me@127.0.0.1:1/x"],
-    );
+    lab.fails("run ./smoke.toml --results no/such.db", 1, &["no/such.db"]);
     lab.fails(
         "report smoke --results none.db",
         1,
@@ -258,6 +254,50 @@ fn a_killed_run_goes_on_and_has_every_trial_once() {
     assert_eq!((code, &summary["skipped"]), (Some(0), &before.len().into()), "{messages}");
     let keys: BTreeSet<TrialKey> = lab.stored().into_iter().map(|t| t.key).collect();
     assert_eq!((keys.len(), lab.stored().len()), (6, 6), "every trial once");
+    lab.assert_clean();
+}
+
+#[test]
+fn nodes_share_a_directory_and_each_trial_has_one_result() {
+    let lab = Lab::new();
+    let share = |code| {
+        let done = lab
+            .plain("share ./smoke.toml shared --scale long --only size --target directory:data --json")
+            .output()
+            .unwrap();
+        assert_eq!(done.status.code(), Some(code), "{}", String::from_utf8_lossy(&done.stderr));
+        common::json_output("lab-share", &done.stdout)
+    };
+    let figures = |of: &Value| {
+        ["collected", "succeeded", "missing", "queued", "claimed", "done"]
+            .map(|name| of[name].as_u64().unwrap())
+    };
+    lab.fails("task 0 --shared shared", 1, &["has no run", "lab share"]);
+    assert_eq!(figures(&share(0)), [0, 0, 6, 3, 0, 0]);
+    lab.fails("task 3 --shared shared --scratch s", 2, &["there is no task 3"]);
+    let task = |number: u32, node: &str| {
+        let mut command = lab.plain(&format!("task {number} --shared shared --node {node} --scratch s"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let mut first = task(0, "a").spawn().unwrap();
+    let mut lost = task(1, "b").spawn().unwrap();
+    wait("claim", || lab.at("shared/claimed/1@b").exists() && lab.at("shared/claimed/0@a").exists());
+    let running = figures(&share(0));
+    assert_eq!(running[2..], [6 - running[1], 1, 2, 0], "nothing is written while nodes run tasks");
+    signal(&lost, "-KILL");
+    lost.wait().unwrap();
+    assert!(first.wait().unwrap().success());
+    // The node starts again.
+    assert!(task(1, "b").status().unwrap().success() && task(2, "c").status().unwrap().success());
+    assert_eq!(figures(&share(0)), [6, 6, 0, 0, 0, 0]);
+    assert_eq!(figures(&share(0)), [0, 6, 0, 0, 0, 0]);
+    let stored = lab.stored();
+    let keys: BTreeSet<&TrialKey> = stored.iter().map(|trial| &trial.key).collect();
+    let nodes: BTreeSet<&str> = stored.iter().map(|trial| trial.node.as_str()).collect();
+    assert_eq!((stored.len(), keys.len(), nodes), (6, 6, BTreeSet::from(["a", "b", "c"])));
+    let more = lab.plain("share ./smoke.toml shared --seed 2").output().unwrap();
+    assert!(String::from_utf8_lossy(&more.stderr).contains("belongs to another run"), "{more:?}");
     lab.assert_clean();
 }
 

@@ -3,10 +3,9 @@
 mod common;
 
 use std::path::Path;
-use std::time::Duration;
 
 use assert_cmd::Command;
-use poolwright_lab::store::{self, Claimant, Process};
+use poolwright_lab::Store;
 use predicates::prelude::*;
 
 #[path = "../../lab/tests/made_up/mod.rs"]
@@ -15,22 +14,12 @@ mod made_up;
 /// A directory with results: a run for each of `seeds`, the first one the latest.
 fn results(seeds: &[u64]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = store::open(dir.path().join("lab-made-up.db").to_str().unwrap()).unwrap();
+    let mut store = Store::open(&dir.path().join("lab-made-up.db")).unwrap();
     for seed in seeds.iter().rev() {
         let (_, run, trials) = made_up::run(*seed);
         let id = store.begin(&run).unwrap();
-        let keys: Vec<_> = trials.iter().map(|trial| trial.key.clone()).collect();
-        store.enqueue(id, 0, &keys).unwrap();
-        let worker = Claimant {
-            node: String::new(),
-            process: Process::current(),
-            lease: Duration::from_secs(600),
-            studies: Vec::new(),
-        };
         for trial in &trials {
-            let claim = store.claim(id, &worker).unwrap().unwrap();
-            assert_eq!(claim.key, trial.key, "one block after another");
-            assert!(store.save(id, &claim, trial).unwrap());
+            store.save(id, trial).unwrap();
         }
     }
     dir

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Report;
-use crate::store::{self, Run, Trial};
+use crate::store::{Run, Store, Trial};
 use crate::{Campaign, Error, Result};
 
 /// A run, its trials and the report of them.
@@ -25,17 +25,18 @@ impl StoredRun {
     ///
     /// # Errors
     /// If there are no such results, they have no such run, or they cannot be read.
-    pub fn load(location: &str, name: &str, wanted: Option<i64>) -> Result<StoredRun> {
-        if !location.contains("://") && !Path::new(location).exists() {
-            return Err(Error::NoResults { location: location.to_owned(), campaign: name.to_owned() });
+    pub fn load(location: &Path, name: &str, wanted: Option<i64>) -> Result<StoredRun> {
+        if !location.exists() {
+            let location = location.display().to_string();
+            return Err(Error::NoResults { location, campaign: name.to_owned() });
         }
-        let mut store = store::open(location)?;
+        let mut store = Store::open(location)?;
         let mut runs = store.runs()?;
         runs.retain(|(_, run)| run.campaign == name);
         let known: Vec<i64> = runs.iter().map(|(id, _)| *id).collect();
         runs.retain(|(id, _)| wanted.is_none_or(|wanted| wanted == *id));
         let Some((id, mut run)) = runs.pop() else {
-            let (location, campaign) = (store::shown(location), name.to_owned());
+            let (location, campaign) = (location.display().to_string(), name.to_owned());
             return Err(Error::NoRun { location, campaign, wanted, known });
         };
         let campaign = Campaign::parse_stored(&PathBuf::from(format!("{name}.toml")), &run.text)

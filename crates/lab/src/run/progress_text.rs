@@ -31,8 +31,6 @@ pub struct RunProgress {
     which: String,
     /// The start of the current trial.
     began: Instant,
-    /// Whether the trials run on a cluster.
-    is_cluster: bool,
 }
 
 impl RunProgress {
@@ -44,22 +42,7 @@ impl RunProgress {
             head: String::new(),
             which: String::new(),
             began: Instant::now(),
-            is_cluster: false,
         }
-    }
-
-    fn workers(
-        &self,
-        running: &[(String, TrialKey)],
-        ended: usize,
-        of: usize,
-        left: Option<Duration>,
-    ) -> String {
-        let left = left.map_or(String::new(), |left| format!(" · about {} left", format_duration(left)));
-        let mut nodes: Vec<&str> = running.iter().map(|(node, _)| node.as_str()).collect();
-        nodes.sort_unstable();
-        let on = if nodes.is_empty() { String::new() } else { format!(" on {}", nodes.join(", ")) };
-        format!("{} · {ended} of {of} trials{left} · {} running{on}", self.campaign, running.len())
     }
 
     /// The changes that an event causes, in order.
@@ -77,20 +60,8 @@ impl RunProgress {
             Event::Progress(progress) => {
                 vec![Update::Detail(format!("{} · {} · {}", self.head, phase(progress), self.which))]
             }
-            Event::Workers { running, ended, of, left } => {
-                self.is_cluster = true;
-                vec![Update::Detail(self.workers(running, *ended, *of, *left))]
-            }
             Event::Ended(trial) => match &trial.outcome {
                 Ok(_) if self.has_status_line => Vec::new(),
-                Ok(outcome) if self.is_cluster => {
-                    let time = format_duration(Duration::from_secs_f64(outcome.seconds));
-                    vec![Update::Line(format!(
-                        "{} on {}: done in {time}",
-                        trial_name(&trial.key),
-                        trial.node
-                    ))]
-                }
                 Ok(_) => vec![Update::Line(ended_after(self.began.elapsed()))],
                 Err(why) => vec![Update::Line(format!("trial failed: {}: {why}", trial_name(&trial.key)))],
             },

@@ -1,10 +1,13 @@
 //! `poolwright lab`: experiments with real databases.
 
-mod executor;
 mod list;
+mod options;
 mod report;
 mod run;
-mod work;
+mod share;
+mod task;
+
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use poolwright_lab::{Assets, Campaign, Error};
@@ -25,8 +28,9 @@ pub struct Args {
 enum Verb {
     List(list::Args),
     Run(Box<run::Args>),
+    Share(Box<share::Args>),
+    Task(task::Args),
     Report(report::Args),
-    Work(work::Args),
 }
 
 /// Runs; the value is the exit code.
@@ -34,8 +38,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     match args.verb {
         Verb::List(args) => list::run(args),
         Verb::Run(args) => run::run(*args),
+        Verb::Share(args) => share::run(*args),
+        Verb::Task(args) => task::run(args),
         Verb::Report(args) => report::run(args),
-        Verb::Work(args) => work::run(args),
     }
 }
 
@@ -51,7 +56,7 @@ fn campaign(assets: &Assets, named: &str) -> anyhow::Result<(Campaign, String)> 
     })
 }
 
-/// The place of a campaign's results; by default a file in the working directory.
-fn results(given: Option<String>, campaign: &str) -> String {
-    given.unwrap_or_else(|| format!("lab-{campaign}.db"))
+/// The file of a campaign's results; by default in the working directory.
+fn results(given: Option<&Path>, campaign: &str) -> PathBuf {
+    given.map_or_else(|| PathBuf::from(format!("lab-{campaign}.db")), Path::to_owned)
 }

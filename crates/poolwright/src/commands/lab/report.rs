@@ -18,16 +18,16 @@ pub struct Args {
     #[arg(value_name = "CAMPAIGN")]
     campaign: String,
 
-    /// The results: a file, or postgres://USER@HOST/DATABASE [default: lab-CAMPAIGN.db]
-    #[arg(long, value_name = "FILE|URL")]
-    results: Option<String>,
+    /// The file of the results [default: lab-CAMPAIGN.db]
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
 
     /// Number of the run [default: the latest]
     #[arg(long, value_name = "N")]
     run: Option<i64>,
 
     /// Compare with another run of the campaign, cell by cell: the run's number, or other results, whose latest run is used
-    #[arg(long, value_name = "N|FILE|URL")]
+    #[arg(long, value_name = "N|FILE")]
     against: Option<String>,
 
     /// Write the page to this file [default: lab-CAMPAIGN.html; no page with --markdown, --csv or --json]
@@ -53,11 +53,11 @@ pub struct Args {
 /// Runs; the value is the exit code.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     let name = campaign::name_of(Path::new(&args.campaign));
-    let location = super::results(args.results.clone(), &name);
+    let location = super::results(args.results.as_deref(), &name);
     let loaded = load(&location, &name, args.run)?;
     let other = args.against.as_ref().map(|other| match other.parse() {
         Ok(id) => load(&location, &name, Some(id)),
-        Err(_) => load(other, &name, None),
+        Err(_) => load(Path::new(other), &name, None),
     });
     let against = other.transpose()?.map(|other| report::compare(&loaded.report, &other.report));
     let short = args.markdown || args.csv || args.json;
@@ -102,7 +102,7 @@ fn printed(args: &Args, loaded: &StoredRun, against: Option<&Comparison>) -> any
 }
 
 /// Loads a run, and adds the option that names other results.
-fn load(location: &str, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {
+fn load(location: &Path, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {
     StoredRun::load(location, name, wanted).map_err(|error| match error {
         Error::NoResults { .. } => anyhow::Error::from(error).context(hint("--results names other results")),
         other => other.into(),

@@ -1,16 +1,15 @@
 //! `poolwright lab run`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use poolwright_host::quoted;
-use poolwright_lab::campaign::SMALL;
 use poolwright_lab::json_output::RunSummary;
 use poolwright_lab::run::{self, Options, RunProgress, Summary};
-use poolwright_lab::{Campaign, RunTarget, Store, store};
+use poolwright_lab::{Campaign, RunTarget, Store};
 
-use super::executor::ExecutorOptions;
-use crate::commands::options::{Usage, this_program};
+use super::options::{RunArgs, parse_target};
+use crate::commands::options::Usage;
 use crate::commands::pool_trials::RunOnPool;
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
@@ -21,28 +20,8 @@ use crate::progress_line::ProgressLine;
 /// results.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A shipped campaign by its name (see `lab list`), or a file that ends with .toml
-    #[arg(value_name = "CAMPAIGN")]
-    campaign: String,
-
-    /// A scale of the campaign, which determines the sizes and the number of its trials
-    #[arg(long, value_name = "SCALE", default_value = SMALL)]
-    scale: String,
-
-    /// Seed of the order of the trials and of the workloads' data
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
-    seed: u64,
-
-    /// Number of trials of each case [default: that of its study]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeats: Option<u32>,
-
-    /// Only these studies
-    #[arg(long, value_name = "STUDY,…", value_delimiter = ',')]
-    only: Vec<String>,
-
     #[command(flatten)]
-    cluster: ExecutorOptions,
+    run: RunArgs,
 
     /// Storage of the datasets: pool (the engine in user space) or directory:PATH (the host's file system, unchanged)
     #[arg(long, value_name = "TARGET", default_value = "pool", value_parser = parse_target, conflicts_with = "on")]
@@ -50,10 +29,6 @@ pub struct Args {
 
     #[command(flatten)]
     kernel: RunOnPool,
-
-    /// The results: a file, or postgres://USER@HOST/DATABASE [default: lab-CAMPAIGN.db]
-    #[arg(long, value_name = "FILE|URL")]
-    results: Option<String>,
 
     /// Parent of the scratch directory for pools, sockets and logs [default: TMPDIR]
     #[arg(long, value_name = "DIR")]
@@ -68,57 +43,25 @@ pub struct Args {
     json: bool,
 }
 
-fn parse_target(text: &str) -> Result<RunTarget, String> {
-    match text.split_once(':') {
-        None if text == "pool" => Ok(RunTarget::Pool),
-        Some(("directory", path)) => {
-            let found = Path::new(path).canonicalize().map_err(|why| format!("{path}: {why}"))?;
-            if found.is_dir() {
-                Ok(RunTarget::Directory(found))
-            } else {
-                Err(format!("{path} is not a directory"))
-            }
-        }
-        _ => Err("write pool or directory:PATH".into()),
-    }
-}
-
 /// Runs; the value is the exit code: 1 if a trial failed.
 pub fn run(args: Args) -> anyhow::Result<u8> {
     // A trial that is asked to end has a time limit. If this process ended first, nothing would remove the trial's files.
     interrupt::watch_patiently()?;
     let assets = super::assets()?;
-    let (campaign, text) = super::campaign(&assets, &args.campaign)?;
+    let (campaign, text) = super::campaign(&assets, &args.run.campaign)?;
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    let location = super::results(args.results.clone(), &campaign.name);
-    let executor = args.cluster.executor(&campaign.name, &location, args.scratch.as_ref())?;
-    if args.cluster.is_local() && !scratch.is_dir() {
+    let location = super::results(args.run.results.as_deref(), &campaign.name);
+    if !scratch.is_dir() {
         bail!("--scratch {}: there is no such directory", quoted(&scratch));
     }
-    let options = Options {
-        assets,
-        program: this_program(),
-        scale: args.scale.clone(),
-        seed: args.seed,
-        repeats: args.repeats,
-        only: args.only.clone(),
-        target: args.kernel.target()?.unwrap_or_else(|| args.target.clone()),
-        scratch,
-        keep: args.keep,
-        results: location.clone(),
-        lease: args.cluster.lease(),
-        executor,
-    };
+    let target = args.kernel.target()?.unwrap_or_else(|| args.target.clone());
+    let options = args.run.options(assets, target, &scratch, args.keep);
     if let Err(error) = run::chosen(&campaign, &options) {
         return Err(anyhow::Error::new(error).context(Usage));
     }
-    let mut store = store::open(&location)?;
-    if args.cluster.print_job {
-        print!("{}", run::job(&campaign, &text, &options, store.as_mut())?);
-        return Ok(0);
-    }
-    let location = store::shown(&location);
-    let summary = run_shown(&campaign, &text, &options, store.as_mut())?;
+    let mut store = Store::open(&location)?;
+    let location = location.display().to_string();
+    let summary = run_shown(&campaign, &text, &options, &mut store)?;
     if args.json {
         println!("{}", serde_json::to_string(&RunSummary::new(&campaign.name, &location, &summary))?);
     } else {
@@ -141,7 +84,7 @@ fn run_shown(
     campaign: &Campaign,
     text: &str,
     options: &Options,
-    store: &mut dyn Store,
+    store: &mut Store,
 ) -> anyhow::Result<Summary> {
     let line = ProgressLine::new("poolwright: ");
     let mut progress = RunProgress::new(&campaign.name, line.is_live());

@@ -1,0 +1,67 @@
+//! `poolwright lab share`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use poolwright_lab::json_output::SharedSummary;
+use poolwright_lab::run;
+use poolwright_lab::{RunTarget, Store};
+
+use super::options::{RunArgs, parse_target};
+use crate::commands::options::{Usage, parse_time};
+
+/// Prepare a run on the nodes of a cluster, and collect its results
+///
+/// Adds the results in DIR to the file of the results, and writes a task for each block of trials that are missing then. A job of the
+/// cluster's scheduler runs `lab task NUMBER --shared DIR` for each task; docs/cluster.md has a job for Slurm and one for Kubernetes. After
+/// the job, the same command collects the results, and shows whether trials are missing. While nodes run tasks, it only collects.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+
+    /// A directory that all nodes share, at the same path. It is created
+    #[arg(value_name = "DIR")]
+    shared: PathBuf,
+
+    /// Storage of the datasets: pool (the engine in user space) or directory:PATH (the node's file system, unchanged)
+    #[arg(long, value_name = "TARGET", default_value = "pool", value_parser = parse_target)]
+    target: RunTarget,
+
+    /// A node that shows no sign of life for so long is lost, and another one may run its task
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_lease)]
+    lease: Duration,
+
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_lease(text: &str) -> Result<Duration, String> {
+    let lease = parse_time(text).map_err(|why| why.to_string())?;
+    match lease.as_secs() {
+        10..=86_400 => Ok(Duration::from_secs(lease.as_secs())),
+        _ => Err("permitted: 10s to 24h".to_owned()),
+    }
+}
+
+/// Runs the verb, and returns its exit code: 1 if a collected trial failed.
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    let assets = super::assets()?;
+    let (campaign, text) = super::campaign(&assets, &args.run.campaign)?;
+    let location = super::results(args.run.results.as_deref(), &campaign.name);
+    let options = args.run.options(assets, args.target.clone(), &std::env::temp_dir(), false);
+    if let Err(error) = run::chosen(&campaign, &options) {
+        return Err(anyhow::Error::new(error).context(Usage));
+    }
+    let mut store = Store::open(&location)?;
+    let location = location.display().to_string();
+    let shared = run::share(&campaign, &text, &options, args.lease, &args.shared, &mut store)?;
+    let code = u8::from(!shared.failed.is_empty());
+    if args.json {
+        println!("{}", serde_json::to_string(&SharedSummary::new(&campaign.name, &location, &shared))?);
+    } else {
+        print!("{}", shared.text(&campaign.name, &args.shared, &location));
+    }
+    Ok(code)
+}
