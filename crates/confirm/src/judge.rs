@@ -203,7 +203,7 @@ fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> Str
     }
     text += ".";
     if subject.changes.get("work_rate").is_some_and(|rate| rate.ci95.1 - rate.ci95.0 > MAX_WIDTH) {
-        text += " The interval of the work rate is wide; more blocks (--blocks) make it narrower.";
+        text += " The interval of the work rate is wide; more blocks make it narrower.";
     }
     text
 }

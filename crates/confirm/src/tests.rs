@@ -157,7 +157,7 @@ fn a_verdict_compares_with_today_and_with_the_prediction() {
     let noisy = of(1.2, 1.0, 0.4);
     assert_eq!(noisy.verdict, NotConfirmed);
     assert!(noisy.why.contains("no better than today's beyond noise"), "{}", noisy.why);
-    assert!(noisy.why.contains("more blocks (--blocks)"), "{}", noisy.why);
+    assert!(noisy.why.contains("more blocks make it narrower"), "{}", noisy.why);
     let why = of(1.22, 0.5, 0.0).why;
     assert!(why.contains("; predicted +20.0 % (") && why.contains(", an error of +2.0 points."), "{why}");
     // The objective weighs the bytes written as write amplification, which a database does not tell.

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use poolwright_host::quoted;
-use poolwright_trace::counted;
 
 use super::shared::{Claim, SharedDir, SharedRun, TaskCounts};
 use super::trials::RunTrials;
@@ -32,40 +31,6 @@ pub struct Shared {
     pub tasks: TaskCounts,
     /// Facts about nodes that could not run a task: their name and the reason.
     pub problems: Vec<(String, String)>,
-}
-
-impl Shared {
-    /// The state, and what to do next. `dir` is the shared directory, and `location` names the results.
-    pub fn text(&self, campaign: &str, dir: &Path, location: &str) -> String {
-        let mut out = format!(
-            "{campaign}: {} collected; {} done, {} missing; run {} in {location}\n",
-            counted(self.collected as u64, "result"),
-            counted(self.succeeded as u64, "trial"),
-            self.missing,
-            self.run
-        );
-        for (key, why) in &self.failed {
-            out += &format!("  failed: {}: {why}\n", trial_name(key));
-        }
-        for (node, why) in &self.problems {
-            out += &format!("  node {node}: {why}\n");
-        }
-        let TaskCounts { queued, claimed, done } = self.tasks;
-        out += &match (queued, claimed) {
-            (0, 0) => format!("The report: poolwright lab report {campaign} --results {location}\n"),
-            (_, 0) => format!(
-                "{}: for each NUMBER from 0 to {}, run on a node: poolwright lab task NUMBER --shared {}\n",
-                counted(queued as u64, "task"),
-                queued - 1,
-                quoted(&dir)
-            ),
-            _ => format!(
-                "{}: {done} done, {claimed} running, {queued} waiting\n",
-                counted((queued + claimed + done) as u64, "task")
-            ),
-        };
-        out
-    }
 }
 
 /// The field of a node's facts that says why it could not run a task.

@@ -368,7 +368,7 @@ fn renamed(from: &Path, to: &Path) -> Result<bool> {
 
 /// Sets a file's time to the file system's present one. Returns whether it was there.
 fn touched(path: &Path) -> Result<bool> {
-    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW.into() };
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
     match utimensat(CWD, path, &times, AtFlags::empty()) {
         Ok(()) => Ok(true),

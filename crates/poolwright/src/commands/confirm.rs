@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "CMD")]
     load: String,
 
-    /// Command that starts the database on $POOLWRIGHT_DIR, and returns when it is ready
+    /// Command that starts the database on $POOLWRIGHT_DIR, and returns when it is ready. It needs --stop
     #[arg(long, value_name = "CMD", requires = "stop")]
     start: Option<String>,
 

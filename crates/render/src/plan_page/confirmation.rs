@@ -63,9 +63,10 @@ pub fn table(found: &Confirmation) -> Table {
         Column::right("predicted"),
         Column::right("error"),
     ]);
+    let today = found.settings.iter().find(|setting| setting.name == Contender::Today);
     for setting in &found.settings {
         for (i, metric) in CONFIRMED.iter().chain([&OBJECTIVE]).enumerate() {
-            let name = if i == 0 { label(setting) } else { String::new() };
+            let name = if i == 0 { label(setting, today) } else { String::new() };
             let has = setting.metrics.contains_key(*metric) || setting.changes.contains_key(*metric);
             if i == 0 || has {
                 table.row(row(setting, metric, name));
@@ -103,16 +104,25 @@ fn unit(metric: &str) -> Unit {
     if metric == "work_rate" { Unit::PerSecond } else { format::unit(metric) }
 }
 
-/// The name of a setting with the record size and compression of each dataset: `recommended: 16K zstd-3`.
-fn label(setting: &ConfirmedSetting) -> String {
-    let main = |p: &str, s: &poolwright_tune::plan::ConfirmedDataset| s.settings.get(p).cloned();
-    let all: Vec<String> = setting
-        .datasets
-        .iter()
-        .map(|d| {
-            ["recordsize", "compression"].iter().filter_map(|p| main(p, d)).collect::<Vec<_>>().join(" ")
-        })
-        .collect();
+/// The name of a setting with the record size and compression of each dataset, and the other properties that today's settings do not
+/// have: `recommended: 16K zstd-3 logbias=throughput`.
+fn label(setting: &ConfirmedSetting, today: Option<&ConfirmedSetting>) -> String {
+    const MAIN: [&str; 2] = ["recordsize", "compression"];
+    let is_new = |property: &str, value: &str| {
+        let mut todays = today.into_iter().flat_map(|today| &today.datasets);
+        !todays.any(|dataset| dataset.settings.get(property).is_some_and(|todays| todays == value))
+    };
+    let of_dataset = |dataset: &poolwright_tune::plan::ConfirmedDataset| {
+        let main = MAIN.iter().filter_map(|property| dataset.settings.get(*property).cloned());
+        let others = dataset
+            .settings
+            .iter()
+            .filter(|(property, value)| !MAIN.contains(&property.as_str()) && is_new(property, value));
+        main.chain(others.map(|(property, value)| format!("{property}={value}")))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let all: Vec<String> = setting.datasets.iter().map(of_dataset).collect();
     let name = match setting.name {
         Contender::Today => "today",
         Contender::Recommended => "recommended",

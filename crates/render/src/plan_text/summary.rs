@@ -45,13 +45,15 @@ impl<W: Write> Text<'_, W> {
             Some(trace) => format!("{} recorded", Unit::Seconds.format(trace.duration_s)),
             None => "nothing recorded".to_owned(),
         };
-        let trials = format::counted(plan.trials, "trial");
+        let trials = match plan.longest_slice() {
+            Some(slice) => {
+                let replayed = Unit::Seconds.format(slice.end_s - slice.begin_s);
+                format!("{replayed} replayed in {}", format::counted(plan.trials, "trial"))
+            }
+            None => format::counted(plan.trials, "trial"),
+        };
         let seconds = Unit::Seconds.format(plan.seconds);
-        self.wrapped(
-            "",
-            0,
-            &format!("{database}, goal {}: {recorded}, {trials} in {seconds}", plan.goal.name),
-        )
+        self.wrapped("", 0, &format!("{database}, goal {}: {recorded}, {trials}, {seconds}", plan.goal.name))
     }
 
     /// Writes the first cost and the number of further costs and warnings on one line.

@@ -1,11 +1,13 @@
 //! `poolwright lab share`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use poolwright_host::quoted;
 use poolwright_lab::json_output::SharedSummary;
-use poolwright_lab::run;
+use poolwright_lab::run::{self, Shared, TaskCounts, trial_name};
 use poolwright_lab::{RunTarget, Store};
+use poolwright_trace::counted;
 
 use super::options::{RunArgs, parse_target};
 use crate::commands::options::{Usage, parse_time};
@@ -61,7 +63,39 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if args.json {
         println!("{}", serde_json::to_string(&SharedSummary::new(&campaign.name, &location, &shared))?);
     } else {
-        print!("{}", shared.text(&campaign.name, &args.shared, &location));
+        print!("{}", summary(&shared, &campaign.name, &args.shared, &location));
     }
     Ok(code)
+}
+
+/// The state, and what to do next. `dir` is the shared directory, and `location` names the results.
+fn summary(shared: &Shared, campaign: &str, dir: &Path, location: &str) -> String {
+    let mut out = format!(
+        "{campaign}: {} collected; {} done, {} missing; run {} in {location}\n",
+        counted(shared.collected as u64, "result"),
+        counted(shared.succeeded as u64, "trial"),
+        shared.missing,
+        shared.run
+    );
+    for (key, why) in &shared.failed {
+        out += &format!("  failed: {}: {why}\n", trial_name(key));
+    }
+    for (node, why) in &shared.problems {
+        out += &format!("  node {node}: {why}\n");
+    }
+    let TaskCounts { queued, claimed, done } = shared.tasks;
+    out += &match (queued, claimed) {
+        (0, 0) => format!("The report: poolwright lab report {campaign} --results {location}\n"),
+        (_, 0) => format!(
+            "{}: for each NUMBER from 0 to {}, run on a node: poolwright lab task NUMBER --shared {}\n",
+            counted(queued as u64, "task"),
+            queued - 1,
+            quoted(&dir)
+        ),
+        _ => format!(
+            "{}: {done} done, {claimed} running, {queued} waiting\n",
+            counted((queued + claimed + done) as u64, "task")
+        ),
+    };
+    out
 }
