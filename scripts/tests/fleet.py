@@ -3,8 +3,8 @@
 
 usage: fleet.py iolog FILE               writes a log of fio, to be imported
        fleet.py generate DIR             writes the traces into DIR/fleet and the answers into DIR/expected.json
-       fleet.py duckdb | clickhouse DIR  runs the queries on DIR/fleet; the answers go to DIR/duckdb.json (and DIR/duckdb-batches.json, where
-                                         the traces were scanned in two batches) or DIR/clickhouse.json
+       fleet.py duckdb DIR               runs the queries on DIR/fleet; the answers go to DIR/duckdb.json and, where the traces were scanned in
+                                         two batches, to DIR/duckdb-batches.json
        fleet.py compare DIR FILE [SHOWN] compares the answers in DIR/FILE; SHOWN is `trace show --json` of DIR/fleet/imported.parquet
 
 Exit status: 0 all as expected, 1 not, 2 wrong usage.
@@ -63,26 +63,6 @@ def run_duckdb(root):
     db = session(summaries=f"{root}/summaries/*")
     run(db, "load", "cost", *QUESTIONS)
     save(db, "duckdb-batches.json")
-
-
-def run_clickhouse(root):
-    from chdb import session
-
-    db = session.Session(f"{root}/clickhouse")
-    parameters = dict(traces=f"{root}/fleet/**/*.parquet", datasets=f"{root}/fleet/*/datasets.tsv", default_recordsize=131072, txg_seconds=5,
-                      slack=0.1)
-    for name, value in parameters.items():
-        db.query(f"SET param_{name} = '{value}'")
-    db.query("CREATE DATABASE fleet")
-    db.query("USE fleet")
-    for name in ["traces", "summary", *QUESTIONS]:
-        for statement in statements(QUERIES / "clickhouse" / f"{name}.sql"):
-            db.query(statement)
-    answers = {}
-    for table in ANSWERS:
-        text = str(db.query(f"SELECT * FROM {table} FORMAT JSONEachRow SETTINGS output_format_json_quote_64bit_integers = 0"))
-        answers[table] = [json.loads(row) for row in text.splitlines() if row.strip()]
-    Path(root, "clickhouse.json").write_text(json.dumps(answers))
 
 
 def generate(root):
@@ -187,8 +167,8 @@ def main():
         import fleet_events
 
         Path(rest[0]).write_text(fleet_events.iolog())
-    elif verb in ("generate", "duckdb", "clickhouse") and len(rest) == 1:
-        {"generate": generate, "duckdb": run_duckdb, "clickhouse": run_clickhouse}[verb](rest[0])
+    elif verb in ("generate", "duckdb") and len(rest) == 1:
+        {"generate": generate, "duckdb": run_duckdb}[verb](rest[0])
     elif verb == "compare" and len(rest) in (2, 3):
         return compare(*rest)
     else:

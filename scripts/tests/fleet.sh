@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
-# Tests the queries for fleets (queries/fleet): several hundred small traces with known events, and the answers of DuckDB and ClickHouse
-# compared with values that Python computes from the same events.
+# Tests the queries for fleets (queries/fleet): several hundred small traces with known events, and the answers of DuckDB compared
+# with values that Python computes from the same events.
 #
 # DuckDB and pyarrow are in the Python environment of the tests (target/venv, or $POOLWRIGHT_VENV); without them, the test is skipped.
-# ClickHouse is the module chdb of that environment, or of the Python that $POOLWRIGHT_CHDB names; without it, that part is skipped.
 # If the program is built, a trace that it imported is part of the fleet, and is compared with `trace show`.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
 
 PYTHON=${POOLWRIGHT_VENV:-$POOLWRIGHT_ROOT/target/venv}/bin/python3
-CHDB=${POOLWRIGHT_CHDB:-$PYTHON}
 PROGRAM=${POOLWRIGHT:-${CARGO_TARGET_DIR:-$POOLWRIGHT_ROOT/target}/release/poolwright}
 TESTS=$POOLWRIGHT_ROOT/scripts/tests
 # Time limit of each step in seconds.
@@ -38,10 +36,4 @@ limited $LIMIT "$PYTHON" "$TESTS/fleet.py" generate "$SCRATCH"
 limited $LIMIT "$PYTHON" "$TESTS/fleet.py" duckdb "$SCRATCH"
 limited $LIMIT "$PYTHON" "$TESTS/fleet.py" compare "$SCRATCH" duckdb.json "${imported[@]}"
 limited $LIMIT "$PYTHON" "$TESTS/fleet.py" compare "$SCRATCH" duckdb-batches.json
-if "$CHDB" -c 'import chdb' 2>/dev/null; then
-    limited $LIMIT "$CHDB" "$TESTS/fleet.py" clickhouse "$SCRATCH"
-    limited $LIMIT "$PYTHON" "$TESTS/fleet.py" compare "$SCRATCH" clickhouse.json "${imported[@]}"
-else
-    say "SKIPPED: the queries for ClickHouse, because $CHDB cannot import chdb"
-fi
 say "fleet: ok"

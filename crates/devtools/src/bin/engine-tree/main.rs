@@ -22,7 +22,6 @@ use rustix::process::{Signal, getpid, kill_process};
 mod manifest;
 mod plan;
 mod random;
-mod sha256;
 use manifest::{Content, Facts};
 use plan::{FILE, FileTree, LINK, SystemResult, TreeShape, Way};
 

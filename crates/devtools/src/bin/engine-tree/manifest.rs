@@ -5,7 +5,7 @@
 //! symbolic link's target, or the SHA-256 over a file's non-zero pages and their offsets, so that it does not matter what
 //! is a hole and a sparse file costs only its data.
 
-use crate::sha256::Sha256;
+use sha2::{Digest as _, Sha256};
 
 const PAGE: usize = 4096;
 
@@ -73,9 +73,13 @@ fn xattrs(all: &mut [(Vec<u8>, Vec<u8>)]) -> String {
     let one = |(name, value): &(Vec<u8>, Vec<u8>)| {
         let mut sum = Sha256::new();
         sum.update(value);
-        format!("{}={}/{}", plain(name), value.len(), &sum.hex()[..16])
+        format!("{}={}/{}", plain(name), value.len(), &hex(sum)[..16])
     };
     all.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+fn hex(sum: Sha256) -> String {
+    sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Bytes as one printable word.
@@ -104,16 +108,16 @@ impl Content {
         assert_eq!(offset % PAGE as u64, 0, "a piece starts on a page boundary");
         for (n, page) in data.chunks(PAGE).enumerate() {
             if page.iter().any(|byte| *byte != 0) {
-                self.sum.update(&(offset + (n * PAGE) as u64).to_le_bytes());
+                self.sum.update((offset + (n * PAGE) as u64).to_le_bytes());
                 // trailing zeros are no content either: the page may be cut by the end of the file
                 let end = page.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
                 self.sum.update(&page[..end]);
-                self.sum.update(&[0]);
+                self.sum.update([0]);
             }
         }
     }
 
     pub fn hex(self) -> String {
-        self.sum.hex()
+        hex(self.sum)
     }
 }

@@ -1,17 +1,17 @@
-//! A small generator of its own, so that a seed means the same here and in the guest.
+//! Random sizes and bytes. A seed means the same here and in the guest.
 
-pub struct Random(u64);
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+pub struct Random(ChaCha8Rng);
 
 impl Random {
     pub fn new(seed: u64) -> Random {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d);
-        random.below(2);
-        random
+        Random(ChaCha8Rng::seed_from_u64(seed))
     }
 
     pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
+        self.0.random_range(0..n)
     }
 
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
