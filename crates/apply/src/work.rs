@@ -14,7 +14,7 @@ use crate::rewrite::FileEntry;
 pub const OF_FILES: [&str; 5] = ["recordsize", "compression", "checksum", "copies", "dedup"];
 
 /// The least block size that a mount of the user-space engine reports, in bytes.
-const LEAST_BLOCK: u64 = 4096;
+const MIN_BLOCK: u64 = 4096;
 
 /// Whether a plan is applied or undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,7 +140,7 @@ impl DatasetWork {
 
     /// Whether a file has the block size that it would have if it was written now to a dataset with this record size, in bytes.
     pub fn is_block_size(&self, file: &FileEntry, recordsize: u64) -> bool {
-        let (shown, wanted) = (file.block_size.max(LEAST_BLOCK), recordsize.max(LEAST_BLOCK));
+        let (shown, wanted) = (file.block_size.max(MIN_BLOCK), recordsize.max(MIN_BLOCK));
         // A file of one block has a block of its length, which grows with it.
         let one_block = if self.has_exact_block_sizes { shown } else { recordsize };
         shown == wanted || (file.identity.length <= one_block && shown < wanted)

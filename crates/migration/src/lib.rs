@@ -8,7 +8,7 @@
 //! For PostgreSQL, a standby server can be built on the new datasets instead, which follows the database while it runs and then takes its
 //! place.
 //!
-//! A state file ([`state`]) makes it resumable: each step can be repeated, and before each step that could not be told from the datasets,
+//! A state file ([`state`]) makes it resumable: each step can be repeated, and before each step whose completion the datasets do not show,
 //! the state is written.
 
 pub mod assessment;

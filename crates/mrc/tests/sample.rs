@@ -4,7 +4,7 @@ mod common;
 
 use common::{Makers, TEXTBOOK, families};
 use poolwright_mrc::input::{Synthetic, Unit};
-use poolwright_mrc::openzfs::{LEAST_SAMPLED, OpenZfs, Options};
+use poolwright_mrc::openzfs::{MIN_SAMPLED, OpenZfs, Options};
 use poolwright_mrc::sample::Amount;
 use poolwright_mrc::{
     Access, Curve, Extent, Input, Key, Kind, Model, Pipeline, RecordMap, RecordStream, Run,
@@ -148,7 +148,7 @@ fn a_hundred_seeds_of_objects_of_unequal_sizes() {
 #[test]
 fn a_hundred_seeds_of_the_arc_of_openzfs() {
     let trace = made_up("synthetic:zipf,records=30K,requests=200K,skew=0.9,scan=0.1,write=0.2,rate=1K");
-    check(OPENZFS, "openzfs", trace, 0.2, &sizes(5 * LEAST_SAMPLED, 240 << 20, 4));
+    check(OPENZFS, "openzfs", trace, 0.2, &sizes(5 * MIN_SAMPLED, 240 << 20, 4));
 }
 
 #[test]

@@ -59,7 +59,7 @@ const MB: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 
 /// The largest number of disks that the C side emulates behind one controller.
-const MOST_DISKS: u32 = ffi::PW_MOST_DISKS;
+const MAX_DISKS: u32 = ffi::PW_MOST_DISKS;
 
 /// Name, description, and figures in the order read latency, write latency, flush latency, seek, read cache, read rate, write rate,
 /// IOPS, queue depth. The figures are typical of the data sheets of each class; gp3 is Amazon's stated baseline (3,000 IOPS,
@@ -138,7 +138,7 @@ impl Device {
         if !text.contains('=') {
             let names: Vec<_> = Device::profiles().map(|(name, _)| name).collect();
             return Err(Error::Invalid(format!(
-                "unknown device {text:?}: expected none, measured, {}, ssd, Nx one of these (RAID 0 of N disks, {MOST_DISKS} \
+                "unknown device {text:?}: expected none, measured, {}, ssd, Nx one of these (RAID 0 of N disks, {MAX_DISKS} \
                  at most), or numbers like read=80us,write=20us,flush=1ms,read_bw=3G,write_bw=2G,iops=0,depth=32",
                 names.join(", ")
             )));
@@ -172,7 +172,7 @@ impl Device {
         let device = Device { disks, ..Device::from_row(row) };
         match disks {
             1 => Some(device),
-            2..=MOST_DISKS => Some(Device { name: format!("{disks}x{name}"), ..device }),
+            2..=MAX_DISKS => Some(Device { name: format!("{disks}x{name}"), ..device }),
             _ => None,
         }
     }

@@ -29,7 +29,7 @@ pub(crate) struct Label {
 
 /// The largest accepted number of top-level vdevs, including removed ones. The library allocates an entry for each that a
 /// label counts, whether it exists or not.
-const MOST_TOPS: u64 = 4096;
+const MAX_TOPS: u64 = 4096;
 
 fn text(raw: &[c_char]) -> String {
     let bytes: Vec<u8> = raw.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect();
@@ -77,9 +77,9 @@ pub(crate) fn refuse_open_elsewhere(files: &[PathBuf], force: bool) -> Result<()
     for file in files {
         // The import refuses a file without a label. The label of a spare or cache vdev does not name its pool.
         let Ok(label) = Label::read(file) else { continue };
-        if label.tops > MOST_TOPS {
+        if label.tops > MAX_TOPS {
             let (file, tops) = (quoted(&file), label.tops);
-            let why = format!("{file}: its label counts {tops} top-level vdevs; {MOST_TOPS} is the limit");
+            let why = format!("{file}: its label counts {tops} top-level vdevs; {MAX_TOPS} is the limit");
             return Err(Error::Invalid(why));
         }
         if label.pool.is_empty() {

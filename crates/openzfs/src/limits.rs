@@ -5,11 +5,11 @@ use poolwright_host::memory;
 use crate::{Error, Result};
 
 /// The smallest ARC in bytes: four of the largest records.
-pub const LEAST_ARC: u64 = 64 << 20;
+pub const MIN_ARC: u64 = 64 << 20;
 
 /// The default ARC limit in bytes: half of the available memory.
 pub fn default_arc_bytes() -> u64 {
-    (memory::available().unwrap_or(0) / 2).max(LEAST_ARC)
+    (memory::available().unwrap_or(0) / 2).max(MIN_ARC)
 }
 
 /// The default of `zfs_dirty_data_max` in the kernel (zfs(4)), in bytes: a tenth of the memory, at most 4 GiB.
@@ -22,7 +22,7 @@ pub fn default_dirty_bytes() -> u64 {
 /// # Errors
 /// [`Error::Invalid`] if the limit is too small for the engine or larger than the memory.
 pub fn check_arc(bytes: u64, memory: u64) -> Result<u64> {
-    if bytes < LEAST_ARC {
+    if bytes < MIN_ARC {
         return Err(Error::Invalid("the smallest ARC is 64M".into()));
     }
     if memory != 0 && bytes > memory {
@@ -39,13 +39,13 @@ mod tests {
     #[test]
     fn an_arc_fits_the_machine() {
         let memory = 24 << 30;
-        for good in [LEAST_ARC, 10 << 30, memory] {
+        for good in [MIN_ARC, 10 << 30, memory] {
             assert!(check_arc(good, memory).is_ok(), "{good}");
         }
-        for bad in [LEAST_ARC - 1, memory + 1, 1_000_000 << 40] {
+        for bad in [MIN_ARC - 1, memory + 1, 1_000_000 << 40] {
             assert!(check_arc(bad, memory).is_err(), "{bad}");
         }
         assert!(check_arc(memory, 0).is_ok());
-        assert!(default_arc_bytes() >= LEAST_ARC && default_dirty_bytes() <= 4 << 30);
+        assert!(default_arc_bytes() >= MIN_ARC && default_dirty_bytes() <= 4 << 30);
     }
 }

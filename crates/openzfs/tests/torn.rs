@@ -15,7 +15,7 @@ const PAGE: usize = 16 << 10;
 const PAGES: u64 = 40;
 /// Power failures in a round: more than the `fsync` has writes and flushes.
 const CUTS: u64 = 24;
-const MOST_ROUNDS: u64 = 12;
+const MAX_ROUNDS: u64 = 12;
 
 fn engine() -> Engine {
     Engine::start(&Config { arc_bytes: 64 << 20, txg_timeout_s: 3600, ..Config::default() }).unwrap()
@@ -114,7 +114,7 @@ fn a_page_in_one_record_is_torn_by_the_log_and_not_by_pointers() {
     // If this fails with a later library, the advice in crates/tune/src/database.rs can be reconsidered.
     for recordsize in ["16K", "4K"] {
         assert!(
-            (0..MOST_ROUNDS).any(|round| count(recordsize, "latency", round) > 0),
+            (0..MAX_ROUNDS).any(|round| count(recordsize, "latency", round) > 0),
             "with recordsize={recordsize} the log tears no page any more"
         );
     }

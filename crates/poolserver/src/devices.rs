@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// full (ten synchronous reads, ten synchronous and ten asynchronous writes, three prefetches, and some for the log and a
 /// scrub). With fewer, requests of a fast vdev would wait for threads that a slow one occupies.
 const THREADS_PER_VDEV: usize = 40;
-const MOST_THREADS: usize = 256;
+const MAX_THREADS: usize = 256;
 
 /// An emulated device for all files of a pool, and others for single files by name.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl Devices {
         }
         let named = self.named.iter().map(|(name, device)| Ok((find(name, files)?, device)));
         let named: Vec<(&Path, &Device)> = named.collect::<Result<_>>()?;
-        let vdev_threads = (THREADS_PER_VDEV * files.len()).min(MOST_THREADS) as u32;
+        let vdev_threads = (THREADS_PER_VDEV * files.len()).min(MAX_THREADS) as u32;
         let engine = Engine::start(&Config { vdev_threads, ..Config::default() })?;
         engine.set_device(&self.all);
         for (file, device) in named {

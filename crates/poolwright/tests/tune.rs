@@ -250,7 +250,7 @@ fn published_advice_is_measured_where_it_is_asked_for() {
     assert!(!unbeaten["settings"].as_array().unwrap().is_empty(), "{unbeaten}");
     assert!(plan["track_record"]["measured"].as_u64() > Some(0), "{}", plan["track_record"]);
     let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
-    for part in ["Settings that no other beats", "Published advice"] {
+    for part in ["Pareto-optimal settings", "Published advice"] {
         assert!(page.contains(&format!("<h2>{part}</h2>")), "{part}");
     }
 }

@@ -103,7 +103,7 @@ pub fn outcome(outcome: &Outcome, plan: &str) -> String {
     if !outcome.snapshots.is_empty() {
         let _ = writeln!(
             text,
-            "kept for undo: {}\n`poolwright undo {plan}` goes back; `poolwright undo --discard {plan}` frees the old blocks instead",
+            "kept for undo: {}\n`poolwright undo {plan}` restores the previous state; `poolwright undo --discard {plan}` frees the old blocks instead",
             outcome.snapshots.join(", ")
         );
     }

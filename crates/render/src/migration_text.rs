@@ -75,7 +75,7 @@ pub fn outcome(outcome: &MigrationOutcome, plan: &str) -> String {
     if !outcome.unused.is_empty() {
         let _ = writeln!(
             text,
-            "kept for undo, not mounted: {}\n`poolwright undo {plan}` goes back. To free their space, destroy them (zfs destroy -r); then the \
+            "kept for undo, not mounted: {}\n`poolwright undo {plan}` restores the previous state. To free their space, destroy them (zfs destroy -r); then the \
              database cannot go back",
             outcome.unused.join(", ")
         );

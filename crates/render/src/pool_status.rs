@@ -45,7 +45,7 @@ fn data_errors(info: &PoolInfo) -> String {
 
 fn users(info: &PoolInfo, now_unix_s: u64) -> String {
     if !info.owned {
-        return "by no process (opened only for this status)".to_owned();
+        return "not mounted; opened to read its status".to_owned();
     }
     let mounts: Vec<String> =
         info.mounts.iter().map(|m| format!("{} on {}", m.dataset, m.dir.display())).collect();

@@ -26,7 +26,7 @@ const SELDOM: u32 = 20;
 const RESERVE: u64 = 1 << 30;
 
 /// The largest number of trials that run at the same time.
-const MOST_SIDE_BY_SIDE: usize = 8;
+const MAX_SIDE_BY_SIDE: usize = 8;
 /// Memory that a trial on the engine needs beside its ARC, in bytes: dirty data, compressed records (512M), the trace and the program.
 const OVERHEAD: u64 = 3 << 29;
 
@@ -35,7 +35,7 @@ const OVERHEAD: u64 = 3 << 29;
 pub fn side_by_side(arc_bytes: u64, pool_bytes: u64) -> usize {
     let one = arc_bytes.min(pool_bytes).saturating_add(OVERHEAD);
     let in_memory = memory::available().map_or(u64::MAX, |bytes| bytes / one);
-    allowed_cpus().len().min(in_memory as usize).clamp(1, MOST_SIDE_BY_SIDE)
+    allowed_cpus().len().min(in_memory as usize).clamp(1, MAX_SIDE_BY_SIDE)
 }
 
 /// Runs trials at the same time, and returns their results in order. See [`run`].

@@ -28,7 +28,7 @@ const RECORDS: usize = 64;
 /// The sixteenths of a record that keep their data, for ratios that whole records do not have. The rest are zeros, as in metadata.
 const KEPT: [usize; 5] = [16, 8, 4, 2, 1];
 /// Records of a ratio for which a mean is known.
-const LEAST_SAMPLES: usize = 4;
+const MIN_SAMPLES: usize = 4;
 /// The measurement ends after this time.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Bits of the record sizes of OpenZFS, 512 bytes to 16M, and the number of ratios, as in [`CodecCost`].
@@ -45,7 +45,7 @@ struct Samples {
 impl Samples {
     /// Whether there are enough, of compression and of decompression.
     fn enough(&self) -> [bool; 2] {
-        [&self.compress, &self.decompress].map(|times| times.len() >= LEAST_SAMPLES)
+        [&self.compress, &self.decompress].map(|times| times.len() >= MIN_SAMPLES)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::lock_range::LockRange;
 /// owner may be waiting for this thread. A database would report an error instead (SQLite's `SQLITE_BUSY`).
 const LONGEST: u32 = 4;
 /// The minimum of that time.
-const LEAST_LONGEST: Duration = Duration::from_millis(500);
+const MIN_LONGEST: Duration = Duration::from_millis(500);
 /// The number of attempts of one wait with separate intervals; later attempts use the last interval.
 const TRIES: usize = 64;
 
@@ -138,7 +138,7 @@ impl Polls {
         };
         Contested {
             intervals_ns: self.intervals.into_iter().map(median).collect(),
-            longest: (Duration::from_nanos(self.longest_ns) * LONGEST).max(LEAST_LONGEST),
+            longest: (Duration::from_nanos(self.longest_ns) * LONGEST).max(MIN_LONGEST),
             ..self.contested
         }
     }

@@ -78,7 +78,7 @@ impl Target for Directory {
         self.files.unlink(file)
     }
 
-    fn kick(&self) -> Result<()> {
+    fn start_txg(&self) -> Result<()> {
         Ok(()) // left to the kernel's writeback
     }
 

@@ -51,7 +51,7 @@ pub struct Pass {
     /// Of the bytes written, those that the real file has at that offset.
     pub written_real: u64,
     /// How many times the recorded clock passed a txg timeout.
-    pub kicks: u64,
+    pub started_txgs: u64,
     /// The largest delay behind the recorded time in nanoseconds; 0 unless paced.
     pub max_lag_ns: u64,
     /// The work of an application's replay.
@@ -122,7 +122,7 @@ struct Run<'a> {
     stop: AtomicBool,
     next_txg: AtomicU64,
     txg_ns: u64,
-    kicks: AtomicU64,
+    started_txgs: AtomicU64,
     pacer: Option<Pacer<'a>>,
     servers: Option<Servers>,
 }
@@ -165,7 +165,7 @@ pub fn drive(
         stop: AtomicBool::new(false),
         next_txg: AtomicU64::new(schedule.start_ns + txg_ns),
         txg_ns,
-        kicks: AtomicU64::new(0),
+        started_txgs: AtomicU64::new(0),
         pacer: pacer(schedule, pace)?,
         servers: match pace {
             Pace::Application { servers, .. } => servers.map(|threads| Servers::new(&capture.roles, threads)),
@@ -178,7 +178,7 @@ pub fn drive(
         return Err(Error::Interrupted);
     }
     let mut pass = gather(lanes.into_iter().collect::<Result<Vec<_>>>()?, seconds);
-    pass.kicks = run.kicks.into_inner();
+    pass.started_txgs = run.started_txgs.into_inner();
     if let (Some(pacer), Some(work)) = (&run.pacer, &mut pass.work) {
         pacer.end_measurement();
         work.cpu_seconds = pacer.burned_ns() as f64 / 1e9;
@@ -215,7 +215,7 @@ fn gather(lanes: Vec<LaneResult>, seconds: f64) -> Pass {
         read_bytes: 0,
         written_bytes: 0,
         written_real: 0,
-        kicks: 0,
+        started_txgs: 0,
         max_lag_ns: 0,
         work: None,
     };
@@ -416,8 +416,8 @@ impl Run<'_> {
         }
         let next = due + (step.t_ns - due).div_euclid(self.txg_ns) * self.txg_ns + self.txg_ns;
         if self.next_txg.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.kicks.fetch_add(1, Ordering::Relaxed);
-            self.target.kick()?;
+            self.started_txgs.fetch_add(1, Ordering::Relaxed);
+            self.target.start_txg()?;
         }
         Ok(())
     }

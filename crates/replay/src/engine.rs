@@ -59,7 +59,7 @@ impl std::fmt::Debug for EngineTarget {
 impl EngineTarget {
     /// Starts the engine and creates the pool. `roles` is the role of each file of the trace; `settings` contains the
     /// properties of each role's dataset. With `paced`, the engine's timer starts transaction groups; otherwise
-    /// [`Target::kick`] does, by recorded time.
+    /// [`Target::start_txg`] does, by recorded time.
     ///
     /// # Errors
     ///
@@ -199,8 +199,8 @@ impl Target for EngineTarget {
         Ok(())
     }
 
-    fn kick(&self) -> Result<()> {
-        Ok(self.pool.kick()?)
+    fn start_txg(&self) -> Result<()> {
+        Ok(self.pool.start_txg()?)
     }
 
     fn settle(&self) -> Result<()> {

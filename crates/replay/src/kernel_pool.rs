@@ -169,7 +169,7 @@ impl Target for KernelPoolTarget {
         self.files.unlink(file)
     }
 
-    fn kick(&self) -> Result<()> {
+    fn start_txg(&self) -> Result<()> {
         Ok(()) // left to the kernel
     }
 

@@ -18,25 +18,25 @@ use crate::syncs::{Syncs, UnderWay};
 
 /// CPU time below this, in nanoseconds, is deferred until more is due: reading the thread's CPU clock takes a tenth of
 /// it.
-const LEAST_BURN_NS: u64 = 3_000;
+const MIN_BURN_NS: u64 = 3_000;
 /// A sleep below this, in nanoseconds, is deferred too.
-const LEAST_SLEEP_NS: u64 = 20_000;
+const MIN_SLEEP_NS: u64 = 20_000;
 /// The longest wait between two checks of the stop flag.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 /// The maximum lead of a foreground lane over another one in an application that polls file locks, in nanoseconds of recorded time.
 const LEAD_NS: u64 = 300_000_000;
 /// How often the foreground checks whether other lanes have caught up.
 const CATCH_UP: Duration = Duration::from_micros(200);
 /// How often the replay uses CPU time of other processes, and the maximum amount at once.
 const BESIDE_EVERY: Duration = Duration::from_millis(1);
-const MOST_BESIDE_NS: u64 = 4_000_000;
+const MAX_BESIDE_NS: u64 = 4_000_000;
 /// A lane with less than this share of the foreground's steps may end early without ending the measurement.
 const MAJOR_SHARE: f64 = 0.05;
 /// Such a lane must also have its last step before this share of the work to end early.
 const LATE_SHARE: f64 = 0.9;
 /// A lane that ends before this share of the work has been measured does not end the measurement: a figure of fewer
 /// threads is better than one of a moment, or none.
-const LEAST_MEASURED: f64 = 0.25;
+const MIN_MEASURED: f64 = 0.25;
 
 /// The time and work at which the measurement began or ended.
 #[derive(Clone, Copy, Debug)]
@@ -188,7 +188,7 @@ impl<'a> Pacer<'a> {
     /// Waits until a client has a request for the lane's step, if the step begins one.
     pub fn wait_for_client(&self, lane: usize, think: &Think, t_ns: u64, stop: &AtomicBool) {
         if think.is_request || self.clients.is_idle(lane) {
-            self.clients.next_request(lane, t_ns, LONGEST_WAIT, stop);
+            self.clients.next_request(lane, t_ns, MAX_WAIT, stop);
         }
     }
 
@@ -199,7 +199,7 @@ impl<'a> Pacer<'a> {
 
     /// Waits until the syncs of a file that are under way have ended.
     pub fn wait_for_syncs(&self, file: u32, stop: &AtomicBool) {
-        self.syncs.wait(file, LONGEST_WAIT, stop);
+        self.syncs.wait(file, MAX_WAIT, stop);
     }
 
     pub fn is_foreground(&self, lane: usize) -> bool {
@@ -260,7 +260,7 @@ impl<'a> Pacer<'a> {
         let is_done = || self.work.load(Ordering::SeqCst) >= work;
         self.clients.while_lent(lane, || {
             while !is_done() && !stop.load(Ordering::Relaxed) {
-                done.wait(LONGEST_WAIT, is_done);
+                done.wait(MAX_WAIT, is_done);
             }
         });
     }
@@ -303,7 +303,7 @@ impl<'a> Pacer<'a> {
         let all = &self.application.work;
         let late = all.partition_point(|t| *t < last_t_ns) as f64 >= all.len() as f64 * LATE_SHARE;
         let measured = self.began.get().map_or(0, |began| self.work.load(Ordering::Relaxed) - began.work);
-        let enough = f64::from(measured) >= all.len() as f64 * LEAST_MEASURED;
+        let enough = f64::from(measured) >= all.len() as f64 * MIN_MEASURED;
         if self.is_foreground(lane) && self.is_major(lane) && late && enough {
             self.end_measurement();
         }
@@ -335,16 +335,16 @@ impl<'a> Pacer<'a> {
     /// Uses CPU time and sleeps; both times are in nanoseconds.
     pub fn spend(&self, due: &mut Due, cpu_ns: u64, sleep_ns: u64, stop: &AtomicBool) {
         due.cpu_ns += cpu_ns;
-        if due.cpu_ns >= LEAST_BURN_NS {
+        if due.cpu_ns >= MIN_BURN_NS {
             self.burn(std::mem::take(&mut due.cpu_ns), stop);
         }
         due.sleep_ns += sleep_ns as i64;
-        if due.sleep_ns >= LEAST_SLEEP_NS as i64 {
+        if due.sleep_ns >= MIN_SLEEP_NS as i64 {
             let began = Time::now();
             sleep(Duration::from_nanos(due.sleep_ns as u64), stop);
             due.sleep_ns -= began.elapsed().as_nanos() as i64;
             // Do not compensate for one long delay by shortening many sleeps.
-            due.sleep_ns = due.sleep_ns.max(-(LEAST_SLEEP_NS as i64) * 10);
+            due.sleep_ns = due.sleep_ns.max(-(MIN_SLEEP_NS as i64) * 10);
         }
     }
 
@@ -354,7 +354,7 @@ impl<'a> Pacer<'a> {
         let mut used = 0;
         while beside > 0.0 && !over.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
             let due = (beside * f64::from(self.work.load(Ordering::Relaxed)) / all) as u64;
-            let now = due.saturating_sub(used).min(MOST_BESIDE_NS);
+            let now = due.saturating_sub(used).min(MAX_BESIDE_NS);
             self.burn(now, stop);
             used += now;
             clock::sleep(BESIDE_EVERY);
@@ -413,7 +413,7 @@ pub(crate) fn sleep_until(time: Time, stop: &AtomicBool) {
         if left.is_zero() || stop.load(Ordering::Relaxed) {
             return;
         }
-        clock::sleep(left.min(LONGEST_WAIT));
+        clock::sleep(left.min(MAX_WAIT));
     }
 }
 

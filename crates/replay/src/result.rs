@@ -177,7 +177,7 @@ impl Replay {
         self.written_bytes = pass.written_bytes;
         self.written_real =
             if pass.written_bytes == 0 { 1.0 } else { pass.written_real as f64 / pass.written_bytes as f64 };
-        self.txgs = pass.kicks;
+        self.txgs = pass.started_txgs;
         self.max_lag_ns = pass.max_lag_ns;
     }
 

@@ -63,7 +63,7 @@ pub trait Target: Send + Sync {
     ///
     /// # Errors
     /// If the engine cannot start a transaction group.
-    fn kick(&self) -> Result<()>;
+    fn start_txg(&self) -> Result<()>;
     /// Waits until all data is on disk.
     ///
     /// # Errors

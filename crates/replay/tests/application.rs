@@ -107,8 +107,8 @@ impl Target for Delayed {
         self.directory.unlink(file)
     }
 
-    fn kick(&self) -> Result<()> {
-        self.directory.kick()
+    fn start_txg(&self) -> Result<()> {
+        self.directory.start_txg()
     }
 
     fn settle(&self) -> Result<()> {

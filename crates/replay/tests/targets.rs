@@ -48,7 +48,7 @@ fn conforms(target: &dyn Target) {
     assert_eq!(target.read(1, 100, &mut back, false).unwrap(), 5);
     // After `settle`, allocation includes the written data.
     target.write(1, 0, &text(1 << 20, 3), false, false).unwrap();
-    target.kick().unwrap();
+    target.start_txg().unwrap();
     target.settle().unwrap();
     assert!(target.allocated_bytes().unwrap() > 0);
     assert!(target.counters().unwrap().cpu_seconds > 0.0);

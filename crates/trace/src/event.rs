@@ -186,7 +186,7 @@ impl Gap {
 }
 
 /// The maximum number of bytes that one call moves, rounded up. Linux's `MAX_RW_COUNT` is one page less.
-pub const LONGEST_CALL: u64 = 1 << 31;
+pub const MAX_CALL: u64 = 1 << 31;
 
 impl Event {
     /// Whether the operation reads or writes `len` bytes: reads, writes and page faults. The `mmap` call itself moves

@@ -19,7 +19,7 @@ use poolwright_host::{private, regular};
 
 use crate::checksum::{SEAL_MAGIC, crc32};
 use crate::error::{Error, Result, io};
-use crate::event::LONGEST_CALL;
+use crate::event::MAX_CALL;
 use crate::pages;
 use crate::schema::{
     self, FORMAT_VERSION, GAP_COLUMNS, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION, SERVED_COLUMN,
@@ -36,7 +36,7 @@ const ROW_GROUP_LIMIT: i64 = 1 << 20;
 /// The maximum size of a row group in the file, in bytes; the writer's have a few MiB.
 const ROW_GROUP_BYTES: u64 = 256 << 20;
 /// The longest name of a role, which becomes a dataset's name in a replay.
-const LONGEST_ROLE: usize = 32;
+const MAX_ROLE: usize = 32;
 /// The maximum number of roles in a trace; Poolwright defines nine.
 const ROLES: usize = 64;
 
@@ -265,7 +265,7 @@ impl Reader {
             gap: gaps.as_ref().and_then(|gaps| gaps[i]),
         };
         let possible = |event: Event| Event {
-            len: if event.moves_bytes() { event.len.min(LONGEST_CALL) } else { event.len },
+            len: if event.moves_bytes() { event.len.min(MAX_CALL) } else { event.len },
             ..event
         };
         Ok((0..rows).map(event).map(possible).collect())
@@ -355,8 +355,7 @@ fn check_roles(files: &[File]) -> Result<(), String> {
     roles.sort_unstable();
     roles.dedup();
     let is_word = |role: &str| {
-        role.len() <= LONGEST_ROLE
-            && role.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+        role.len() <= MAX_ROLE && role.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
     };
     if let Some(odd) = roles.iter().find(|role| !is_word(role)) {
         return Err(format!("{odd:?} is not a role"));

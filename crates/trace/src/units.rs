@@ -57,11 +57,11 @@ pub struct InvalidDuration(String);
 /// If the text is not a number with a unit, or the time is 0 or longer than about 115 days.
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     const UNITS: [(&str, f64); 5] = [("us", 1e-6), ("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    const LONGEST_S: f64 = 1e7;
+    const MAX_S: f64 = 1e7;
     let (digits, factor) =
         UNITS.iter().find_map(|(u, f)| Some((text.strip_suffix(u)?, *f))).unwrap_or((text, 1.0));
     match digits.parse::<f64>() {
-        Ok(n) if n > 0.0 && n * factor < LONGEST_S => Ok(Duration::from_secs_f64(n * factor)),
+        Ok(n) if n > 0.0 && n * factor < MAX_S => Ok(Duration::from_secs_f64(n * factor)),
         _ => Err(InvalidDuration(text.to_owned())),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A trial replays the whole application, all files of all roles, at its recorded speed on the virtual clock, where a recorded
 //! second takes the CPU time of the storage's work. To save time, the tuner first shortens the replayed part of the recording, down
-//! to [`LEAST_PASS_S`], and then ends the search early. `docs/method.md` has the measurements: replaying fewer regions, one role alone
+//! to [`MIN_PASS_S`], and then ends the search early. `docs/method.md` has the measurements: replaying fewer regions, one role alone
 //! or a smaller ARC would distort the work rate.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::slice::ComparedSlice;
 pub(crate) const WARM_SHARE: f64 = 0.2;
 /// Seconds, on the trials' clock, of the shortest slice of a recording: the measured part then covers one transaction group (5 s),
 /// whose writeback is part of the work.
-const LEAST_PASS_S: f64 = 6.25;
+const MIN_PASS_S: f64 = 6.25;
 /// A slice is not representative if its bytes written per second differ from the whole recording's by more than
 /// this share. The first 6 s of the steady databases of `docs/predictions.md` differ by at most 0.04, those of
 /// RocksDB with updates by 0.37.
@@ -34,7 +34,7 @@ const ALIKE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
 /// The number of batches of trials that a race usually has, for the slice before the first trial.
 const USUAL_BATCHES: f64 = 17.0;
 /// The smallest number of trials that makes a race worthwhile: today's settings, two others, and a confirmation.
-const LEAST_TRIALS: usize = 3 + 2 * PAIRS as usize;
+const MIN_TRIALS: usize = 3 + 2 * PAIRS as usize;
 /// Seconds that a trial takes on a processor of the machine of `docs/method.md` ("The clock") while the others are busy: its start, each byte
 /// with which it fills its pool, and each operation that it replays. Means of eight recordings of six databases, whose trials take 0.6 to
 /// 1.4 times as long. They are constants, because a search that followed the speed of the machine would try other settings whenever
@@ -100,13 +100,13 @@ impl Calibration {
 
     /// Returns the expected seconds of the shortest trial.
     pub fn least_trial_s(&self, recorded: f64) -> f64 {
-        self.trial_s(self.replayed(LEAST_PASS_S, recorded))
+        self.trial_s(self.replayed(MIN_PASS_S, recorded))
     }
 }
 
 /// Returns the recorded seconds that a trial will probably replay, before any trial shows how long they take.
 pub(crate) fn expected_slice_s(budget_s: f64) -> f64 {
-    at_best_calibrated(CALIBRATION_S, (budget_s / USUAL_BATCHES).max(LEAST_PASS_S))
+    at_best_calibrated(CALIBRATION_S, (budget_s / USUAL_BATCHES).max(MIN_PASS_S))
 }
 
 /// Returns `calibrated_s`, the length of the calibration trial, if `seconds` is about the same: the calibration then
@@ -131,7 +131,7 @@ fn fixed_s(filled: u64) -> f64 {
 
 /// Returns the smallest number of batches that makes a race worthwhile.
 pub(crate) fn least_batches(side_by_side: usize) -> usize {
-    LEAST_TRIALS.div_ceil(side_by_side)
+    MIN_TRIALS.div_ceil(side_by_side)
 }
 
 /// Fits a race of `batches` batches of trials, but at least `least_batches`, into `budget_s` expected seconds. `recorded` is the length of the recording from the begin of the trials, in
@@ -145,7 +145,7 @@ pub(crate) fn fit(
     written: &dyn Fn(f64) -> f64,
 ) -> Fit {
     let affordable_s = (budget_s / batches as f64 - c.fixed_s) / c.per_recorded_s.max(1e-3);
-    let pass_s = (affordable_s * c.clock_per_recorded_s).max(LEAST_PASS_S);
+    let pass_s = (affordable_s * c.clock_per_recorded_s).max(MIN_PASS_S);
     let seconds = at_best_calibrated(c.seconds, c.replayed(pass_s, recorded));
     let of =
         |seconds: f64| Fit { seconds, trial_s: c.trial_s(seconds), pass_s: c.clock_per_recorded_s * seconds };
@@ -222,14 +222,14 @@ mod tests {
     #[test]
     fn only_what_was_cut_is_called_cut() {
         let mut outcome = Outcome::new(Runner::new(Default::default()));
-        let all = fit(&calibration(0.5, 0.02), BATCHES, LEAST_TRIALS, 80.0, 15.0, &|_| 1.0);
+        let all = fit(&calibration(0.5, 0.02), BATCHES, MIN_TRIALS, 80.0, 15.0, &|_| 1.0);
         let part = |fit: &Fit, begin_s, recorded_s, distance, written| {
             let slice = Slice { begin_s, seconds: fit.seconds };
             ComparedSlice { slice, recorded_s, distance, written }
         };
         assert_eq!(all.cuts(&part(&all, 0.0, 15.0, 0.0, 1.0), &outcome), None, "{all:?}");
         assert_eq!(all.cuts(&part(&all, 30.0, 45.0, 0.0, 1.0), &outcome), None, "{all:?}");
-        let cut = fit(&calibration(2.0, 1.0), BATCHES, LEAST_TRIALS, 80.0, 30.0, &|_| 1.0);
+        let cut = fit(&calibration(2.0, 1.0), BATCHES, MIN_TRIALS, 80.0, 30.0, &|_| 1.0);
         outcome.ended = Ended::OutOfTrials;
         let message = cut.cuts(&part(&cut, 0.0, 30.0, 0.03, 0.67), &outcome).unwrap();
         for part in [
@@ -251,32 +251,32 @@ mod tests {
             let burst = 14.0 * (s - 6.0).clamp(0.0, 1.0);
             15.0 / 28.0 * (s + burst - (s - 6.0).clamp(0.0, 1.0)) / s
         };
-        let f = fit(&calibration(1.5, 1.0), BATCHES, LEAST_TRIALS, 120.0, 15.0, &written);
+        let f = fit(&calibration(1.5, 1.0), BATCHES, MIN_TRIALS, 120.0, 15.0, &written);
         assert!((6.0..7.0).contains(&f.seconds) && (written(f.seconds) - 1.0).abs() < 0.1, "{f:?}");
         assert!((f.trial_s - 1.5 - f.seconds).abs() < 1e-9, "{f:?}");
         // The slice is not extended if too few trials would remain, nor by more than half.
         assert_eq!(
-            fit(&calibration(1.5, 1.0), BATCHES, LEAST_TRIALS, 50.0, 15.0, &written).seconds,
+            fit(&calibration(1.5, 1.0), BATCHES, MIN_TRIALS, 50.0, 15.0, &written).seconds,
             CALIBRATION_S
         );
         let late = |s: f64| if s < 9.0 { 0.5 } else { 1.0 };
         assert_eq!(
-            fit(&calibration(1.5, 1.0), BATCHES, LEAST_TRIALS, 120.0, 15.0, &late).seconds,
+            fit(&calibration(1.5, 1.0), BATCHES, MIN_TRIALS, 120.0, 15.0, &late).seconds,
             CALIBRATION_S
         );
     }
 
     #[test]
     fn slow_trials_lose_time() {
-        let f = fit(&calibration(1.0, 1.0), BATCHES, LEAST_TRIALS, 100.0, 30.0, &|_| 1.0);
+        let f = fit(&calibration(1.0, 1.0), BATCHES, MIN_TRIALS, 100.0, 30.0, &|_| 1.0);
         assert_eq!(f.seconds, CALIBRATION_S, "{f:?}");
-        let f = fit(&calibration(1.0, 1.0), BATCHES, LEAST_TRIALS, 400.0, 30.0, &|_| 1.0);
-        assert!(f.seconds > 2.0 * LEAST_PASS_S, "{f:?}");
+        let f = fit(&calibration(1.0, 1.0), BATCHES, MIN_TRIALS, 400.0, 30.0, &|_| 1.0);
+        assert!(f.seconds > 2.0 * MIN_PASS_S, "{f:?}");
         // A short recording is replayed whole.
-        assert_eq!(fit(&calibration(1.0, 1.0), BATCHES, LEAST_TRIALS, 100.0, 4.0, &|_| 1.0).seconds, 4.0);
+        assert_eq!(fit(&calibration(1.0, 1.0), BATCHES, MIN_TRIALS, 100.0, 4.0, &|_| 1.0).seconds, 4.0);
         // If the replay is faster or slower than the recording, the slice changes accordingly.
-        let f = fit(&calibration(1.0, 0.5), BATCHES, LEAST_TRIALS, 100.0, 30.0, &|_| 1.0);
-        assert_eq!((f.seconds, f.trial_s), (2.0 * LEAST_PASS_S, 1.0 + LEAST_PASS_S));
+        let f = fit(&calibration(1.0, 0.5), BATCHES, MIN_TRIALS, 100.0, 30.0, &|_| 1.0);
+        assert_eq!((f.seconds, f.trial_s), (2.0 * MIN_PASS_S, 1.0 + MIN_PASS_S));
     }
 
     /// A pass on the virtual clock takes less time of this machine.
@@ -284,7 +284,7 @@ mod tests {
     fn a_pass_is_as_long_as_needed_on_the_trials_clock() {
         let of = |per_recorded_s, budget_s| {
             let c = Calibration { per_recorded_s, clock_per_recorded_s: 1.0, ..calibration(1.0, 1.0) };
-            fit(&c, BATCHES, LEAST_TRIALS, budget_s, 60.0, &|_| 1.0)
+            fit(&c, BATCHES, MIN_TRIALS, budget_s, 60.0, &|_| 1.0)
         };
         let quick = of(0.25, 100.0);
         assert!((quick.seconds - (100.0 / BATCHES as f64 - 1.0) / 0.25).abs() < 1e-9, "{quick:?}");
@@ -299,8 +299,8 @@ mod tests {
     #[test]
     fn what_is_fitted_stays_inside_the_budget() {
         for per in [0.01, 0.1, 0.3, 1.0] {
-            let f = fit(&calibration(0.8, per), BATCHES, LEAST_TRIALS, 100.0, 60.0, &|_| 1.0);
-            assert!(LEAST_TRIALS as f64 * f.trial_s <= 100.0, "{per}: {f:?}");
+            let f = fit(&calibration(0.8, per), BATCHES, MIN_TRIALS, 100.0, 60.0, &|_| 1.0);
+            assert!(MIN_TRIALS as f64 * f.trial_s <= 100.0, "{per}: {f:?}");
         }
     }
 }

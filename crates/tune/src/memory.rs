@@ -19,15 +19,15 @@ use crate::plan::{EvidenceKind, Memory, Role};
 use crate::{Error, Result};
 
 /// The smallest ARC in bytes that OpenZFS can use well; `arc_abs_min` is half of it.
-const LEAST_ARC: u64 = 64 << 20;
+const MIN_ARC: u64 = 64 << 20;
 /// Fewer reads than this give no usable curve.
-const LEAST_READS: u64 = 1000;
+const MIN_READS: u64 = 1000;
 /// If less than this share of the reads are repeated, the recording is too short to show what is used again.
-const LEAST_REUSE: f64 = 0.1;
+const MIN_REUSE: f64 = 0.1;
 /// Above this number of accesses, only the LRU curve is computed, which takes one pass for all sizes.
-const MOST_ACCESSES: u64 = 3_000_000;
+const MAX_ACCESSES: u64 = 3_000_000;
 /// The same applies if the models of all sizes together would take more than this many bytes.
-const MOST_MEMORY: u64 = 512 << 20;
+const MAX_MEMORY: u64 = 512 << 20;
 const RECORD_MEMORY: u64 = 64;
 
 /// Memory of the ARC in addition to the records, rounded up, in bytes. Per record: headers and dbufs. In total:
@@ -169,7 +169,7 @@ impl Recording<'_> {
     fn simulate(&self, first: &Counted, sizes: Vec<u64>) -> Result<Run> {
         let mut run = Run::new();
         let memory = first.records * RECORD_MEMORY * sizes.len() as u64;
-        if first.accesses > MOST_ACCESSES || memory > MOST_MEMORY {
+        if first.accesses > MAX_ACCESSES || memory > MAX_MEMORY {
             run.add("lru", vec![Box::new(Lru::new(&sizes))]);
         } else {
             let of = |bytes| -> Box<dyn Model> {
@@ -220,7 +220,7 @@ impl Recording<'_> {
         } else {
             ("are excluded from the ARC by primarycache", excluded)
         };
-        (inside < LEAST_READS && outside > inside).then(|| {
+        (inside < MIN_READS && outside > inside).then(|| {
             format!(
                 "{} of the {} recorded reads {why}",
                 format_count(outside),
@@ -251,10 +251,10 @@ impl Recording<'_> {
 /// Returns the cache sizes of the curve in bytes: up to the size of all accessed data, and, if within that range,
 /// today's ARC and today's ARC plus 1 GiB.
 fn sizes(footprint: u64, host: &Host) -> Vec<u64> {
-    let mut sizes = grid(footprint, LEAST_ARC);
+    let mut sizes = grid(footprint, MIN_ARC);
     let last = sizes.last().copied().unwrap_or(0);
     let today = host.arc_max_bytes.into_iter().flat_map(|today| [today, today.saturating_add(GIB)]);
-    sizes.extend(today.filter(|size| (LEAST_ARC..last).contains(size)));
+    sizes.extend(today.filter(|size| (MIN_ARC..last).contains(size)));
     sizes.sort_unstable();
     sizes.dedup();
     sizes
@@ -264,14 +264,14 @@ fn sizes(footprint: u64, host: &Host) -> Vec<u64> {
 fn too_short(trace: &Trace, first: &Counted) -> Option<String> {
     let seconds = trace.meta.duration_ns as f64 / 1e9;
     let (reads, footprint) = (first.reads, first.footprint);
-    if reads < LEAST_READS {
+    if reads < MIN_READS {
         return Some(format!(
             "the recording of {seconds:.0} s contains {} reads, too few for a curve; record for longer, or under more load",
             format_count(reads)
         ));
     }
     let again = 1.0 - first.cold as f64 / reads as f64;
-    if again < LEAST_REUSE {
+    if again < MIN_REUSE {
         return Some(format!(
             "of {} reads in {seconds:.0} s, only {:.1} % read data that was accessed before; record for longer to see which data is \
              used again",
@@ -279,7 +279,7 @@ fn too_short(trace: &Trace, first: &Counted) -> Option<String> {
             again * 100.0
         ));
     }
-    if footprint <= LEAST_ARC {
+    if footprint <= MIN_ARC {
         return Some(format!("all accessed data ({}) fits into the smallest ARC", format_size(footprint)));
     }
     None

@@ -20,7 +20,7 @@ const REFERENCE_SHARE: f64 = 0.75;
 /// A second with less than this share of the reference activity is not busy.
 const IDLE: f64 = 0.05;
 /// Only this many seconds of a recording can be busy, because a trace can claim any length.
-const MOST_SECONDS: usize = 1 << 20;
+const MAX_SECONDS: usize = 1 << 20;
 /// Slices whose sums of defects differ by less than this represent the recording equally well.
 const ALIKE: f64 = 0.1;
 
@@ -195,7 +195,7 @@ fn is_counted(event: &Event) -> bool {
 
 /// Returns the activity of each second: its share of the operations plus its share of the bytes moved.
 fn activity(events: &[Event], recorded_s: f64) -> Vec<f64> {
-    let mut seconds = vec![(0.0, 0.0); (recorded_s.ceil() as usize).clamp(1, MOST_SECONDS)];
+    let mut seconds = vec![(0.0, 0.0); (recorded_s.ceil() as usize).clamp(1, MAX_SECONDS)];
     let (mut operations, mut bytes) = (0.0, 0.0);
     for event in events.iter().filter(|e| is_counted(e)) {
         let Some(second) = seconds.get_mut((event.t_ns / 1_000_000_000) as usize) else { continue };

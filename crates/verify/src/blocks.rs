@@ -13,14 +13,14 @@ pub const BLOCKS: usize = 10;
 
 /// The least time, in seconds, over which bytes on devices are counted: two transaction groups (`zfs_txg_timeout` is 5 s), because a
 /// shorter one may hold none of the database's writes.
-pub(crate) const LEAST_FOR_DEVICES_S: f64 = 10.0;
+pub(crate) const MIN_FOR_DEVICES_S: f64 = 10.0;
 /// The metric of the application's progress.
 pub(crate) const RATE: &str = "work_rate";
 /// The metric of the space.
 pub(crate) const SPACE: &str = "allocated_bytes";
 
 /// The least number of operations of a block for its median.
-const LEAST_FOR_MEDIAN: u64 = 10;
+const MIN_FOR_MEDIAN: u64 = 10;
 
 /// The figures of a recording.
 #[derive(Clone, Debug, Default)]
@@ -98,12 +98,12 @@ impl Block {
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         let mut found = Vec::new();
         let timed: u64 = self.latency.iter().map(LatencyHistogram::total).sum();
-        if timed >= LEAST_FOR_MEDIAN {
+        if timed >= MIN_FOR_MEDIAN {
             found.push(("mean_latency_ns", self.waited_ns as f64 / timed as f64));
         }
         for (kind, p50, p99) in Kind::ALL {
             let latency = &self.latency[kind as usize];
-            for (metric, share, least) in [(p50, 0.5, LEAST_FOR_MEDIAN), (p99, 0.99, MIN_FOR_P99)] {
+            for (metric, share, least) in [(p50, 0.5, MIN_FOR_MEDIAN), (p99, 0.99, MIN_FOR_P99)] {
                 if latency.total() >= least {
                     found.push((metric, latency.quantile(share) as f64));
                 }

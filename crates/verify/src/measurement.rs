@@ -10,7 +10,7 @@ use poolwright_record::{Options as RecorderOptions, Progress, Recorder, Subject}
 use poolwright_trace::{Event, Reader, Trace};
 use poolwright_tune::plan::{LiveMeasurement, Plan, RateUnit};
 
-use crate::blocks::{BLOCKS, LEAST_FOR_DEVICES_S, RATE, SPACE, TraceFigures, figures};
+use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S, RATE, SPACE, TraceFigures, figures};
 use crate::counters::{DeviceCounters, PoolMeter};
 use crate::state::PlanMounts;
 use crate::work_count::count;
@@ -182,7 +182,7 @@ fn add_devices(
     let counters: Option<Vec<DeviceCounters>> = samples.iter().map(|sample| sample.counters).collect();
     let counters = counters.filter(|counters| counters.len() == BLOCKS + 1)?;
     // A recording can be some milliseconds shorter than its nominal length.
-    let group = ((0.99 * LEAST_FOR_DEVICES_S / block_s).ceil() as usize).clamp(1, BLOCKS);
+    let group = ((0.99 * MIN_FOR_DEVICES_S / block_s).ceil() as usize).clamp(1, BLOCKS);
     let blocks: Vec<DeviceCounters> = counters.windows(2).map(|pair| pair[1].since(pair[0])).collect();
     let written: Vec<f64> = written.iter().map(|bytes| *bytes as f64).collect();
     let device_written: Vec<f64> = blocks.iter().map(|block| block.device_written as f64).collect();

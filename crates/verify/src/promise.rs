@@ -9,7 +9,7 @@ use poolwright_tune::plan::{
     RateUnit, Verification, VerificationVerdict,
 };
 
-use crate::blocks::{BLOCKS, LEAST_FOR_DEVICES_S, RATE, SPACE};
+use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S, RATE, SPACE};
 
 /// The metrics that a plan promises and that can be measured in operation, in the order of the table.
 pub const CHECKED: [&str; 11] = [
@@ -33,7 +33,7 @@ const OF_WORK: [&str; 2] = [RATE, "vdev_write_bytes"];
 /// A promise is kept if it is missed by at most this fraction.
 const CLOSE: f64 = 0.01;
 /// Below this share of the database in the pool's writes, the bytes on the devices say nothing about the database.
-const LEAST_SHARE: f64 = 0.9;
+const MIN_SHARE: f64 = 0.9;
 /// A load whose share of reads differs by more than this has changed.
 const READ_SHARE: f64 = 0.1;
 /// So has one whose mean sizes differ by more than this factor.
@@ -43,7 +43,7 @@ const GROWTH: f64 = 1.2;
 /// A load with fewer requests than this share of those before has changed.
 const FEWER: f64 = 0.8;
 /// Above this share of lost events, counts and bytes of a recording are too low to be compared.
-const MOST_LOST: f64 = 0.01;
+const MAX_LOST: f64 = 0.01;
 /// A state before that was measured longer ago than this, in seconds, may be that of other data and another load.
 const OLD: u64 = 7 * 24 * 3600;
 /// Blocks shorter than this, in seconds, may hold no complete transaction group (`zfs_txg_timeout` is 5 s).
@@ -155,13 +155,12 @@ fn measured(
     }
     let counts_events = metric == "write_amplification"
         || (OF_WORK.contains(&metric) && after.rate == RateUnit::FileOperations);
-    if counts_events && [before, after].iter().any(|of| of.lost_events as f64 > MOST_LOST * of.events as f64)
-    {
+    if counts_events && [before, after].iter().any(|of| of.lost_events as f64 > MAX_LOST * of.events as f64) {
         return Err("too many events were lost".to_owned());
     }
     if OF_DEVICES.contains(&metric)
         && let Some(share) = [before, after].iter().filter_map(|of| of.share_of_pool).reduce(f64::min)
-        && share < LEAST_SHARE
+        && share < MIN_SHARE
     {
         return Err(format!("other datasets wrote {:.0} % of the pool's bytes", 100.0 * (1.0 - share)));
     }
@@ -175,7 +174,7 @@ fn measured(
         _ => change_of_samples(first, second).map(|found| (found.change, found.ci95)),
     };
     // Five groups of two blocks.
-    let seconds = 5.0 * LEAST_FOR_DEVICES_S;
+    let seconds = 5.0 * MIN_FOR_DEVICES_S;
     let few = || match () {
         () if OF_DEVICES.contains(&metric) && before.seconds.min(after.seconds) < 0.99 * seconds => {
             format!("bytes on devices need recordings of {seconds:.0} s or more")

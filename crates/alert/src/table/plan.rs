@@ -51,7 +51,7 @@ pub static RULES: &[AlertRule] = &[
         condition: When(compare(Expression::Now(all(&PLAN_BROKEN)), Relation::Equal, Limit::Number(1.0)), &[]),
         summary: "plan {plan} does not keep what it promised",
         meaning: "`poolwright verify` has measured the database in operation: a figure of the plan's goal is not better beyond noise, or worse than promised.",
-        action: "`poolwright verify` shows the figures; `poolwright undo` goes back.",
+        action: "`poolwright verify` shows the figures; `poolwright undo` restores the previous state.",
         example: Example {
             fires: &[constant(&PLAN_BROKEN, &["plan.json"], 1.0)],
             quiet: &[constant(&PLAN_BROKEN, &["plan.json"], 0.0)],

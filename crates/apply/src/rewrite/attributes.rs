@@ -33,7 +33,7 @@ pub enum Ownership {
 pub type ExtendedAttributes = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The largest value of an extended attribute on Linux, in bytes (`XATTR_SIZE_MAX`).
-const LARGEST_VALUE: usize = 64 << 10;
+const MAX_VALUE: usize = 64 << 10;
 
 /// Reads all extended attributes; none if the file system has none.
 ///
@@ -61,13 +61,13 @@ fn read(
     list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
     get: impl Fn(&[u8], &mut [u8]) -> rustix::io::Result<usize>,
 ) -> io::Result<ExtendedAttributes> {
-    let mut names = vec![0; LARGEST_VALUE];
+    let mut names = vec![0; MAX_VALUE];
     let length = match list(names.as_mut_slice()) {
         Err(Errno::NOTSUP) => return Ok(ExtendedAttributes::new()),
         length => length?,
     };
     let mut attributes = ExtendedAttributes::new();
-    let mut value = vec![0; LARGEST_VALUE];
+    let mut value = vec![0; MAX_VALUE];
     for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         match get(name, value.as_mut_slice()) {
             // Removed since it was listed.

@@ -22,7 +22,7 @@ pub type Proceed<'a> = dyn FnMut(u64) -> Result<()> + 'a;
 /// Longer than a tick of the clock of file systems (10 ms with 100 ticks a second).
 const TICK: Duration = Duration::from_millis(30);
 /// How often to wait for a tick without a change.
-const MOST_WAITS: u32 = 10;
+const MAX_WAITS: u32 = 10;
 
 /// Copies a file to `to`, or brings an existing copy up to date. Returns the state of the file before it was read: if the file
 /// was changed meanwhile, its present state is another one.
@@ -39,7 +39,7 @@ pub fn copy(
     let (source, from, path) = (from.open()?, &from.path(), &to.path());
     let mut meta = source.metadata().map_err(Error::host("inspect", from))?;
     let mut tries = 0;
-    while is_recent(&meta) && tries < MOST_WAITS {
+    while is_recent(&meta) && tries < MAX_WAITS {
         std::thread::sleep(TICK);
         meta = source.metadata().map_err(Error::host("inspect", from))?;
         tries += 1;
@@ -67,7 +67,7 @@ pub fn copy(
     copied.map_err(Error::host("copy the attributes of", from))?;
     let identity = FileIdentity::of(&meta);
     // A file that is written all the time is copied again.
-    Ok(if is_recent(&meta) && tries == MOST_WAITS {
+    Ok(if is_recent(&meta) && tries == MAX_WAITS {
         FileIdentity { changed_ns: 0, ..identity }
     } else {
         identity

@@ -26,7 +26,9 @@ impl Run<'_> {
     pub(super) fn recover(&mut self, direction: Direction, error: Error) -> Error {
         let state = self.state();
         let again = match direction {
-            Direction::Apply => "the same command continues, and `poolwright undo` goes back",
+            Direction::Apply => {
+                "the same command continues, and `poolwright undo` restores the previous state"
+            }
             Direction::Undo => "the same command continues",
         };
         if direction == Direction::Apply

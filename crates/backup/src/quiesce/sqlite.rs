@@ -16,7 +16,7 @@ use crate::sources::BackupSources;
 /// Prints the mark that ends an answer.
 const PRINT: &str = ".print MARK";
 /// The most files: each needs a process.
-const MOST_FILES: usize = 64;
+const MAX_FILES: usize = 64;
 
 /// The sessions.
 pub(super) struct LockedFiles {
@@ -31,10 +31,10 @@ pub(super) fn begin(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<LockedFiles, ClientFailure> {
     let files: Vec<_> = sources.all.iter().flat_map(|source| sqlite_files(&source.path)).collect();
-    if files.is_empty() || files.len() > MOST_FILES {
+    if files.is_empty() || files.len() > MAX_FILES {
         let count = files.len();
         return Err(ClientFailure::Ended(format!(
-            "{count} SQLite files; between 1 and {MOST_FILES} can be locked"
+            "{count} SQLite files; between 1 and {MAX_FILES} can be locked"
         )));
     }
     let mut locked = LockedFiles { sessions: Vec::new(), version: None };

@@ -63,14 +63,14 @@ const SETTINGS: [&str; 25] = [
 ];
 
 /// The longest path of a socket, in bytes (`unix(7)`), without the name that the server appends.
-const LONGEST_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
+const MAX_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
 /// How long a server may replay an archived log.
 const RECOVERY_TIME: Duration = Duration::from_secs(86_400);
 /// How long a question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(600);
 /// The file with the version of a data directory, and its most bytes that are read.
 const VERSION: &str = "PG_VERSION";
-const LONGEST_VERSION: u64 = 64;
+const MAX_VERSION: u64 = 64;
 const START: &str = "start and recovery";
 /// The time of the last transaction that was replayed.
 const LAST_TRANSACTION: &str = "SELECT to_char(pg_last_xact_replay_timestamp() AT TIME ZONE 'UTC', \
@@ -103,7 +103,7 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
         create_empty(&dir, RECOVERY_SIGNAL, tree.owner, Existing::Refused)?;
     }
     let socket_dir = tree.make_dir("socket")?.path().to_owned();
-    if socket_dir.as_os_str().len() > LONGEST_SOCKET_DIR {
+    if socket_dir.as_os_str().len() > MAX_SOCKET_DIR {
         return refused("the path of the scratch directory is too long for a socket\nhint: name another one");
     }
     let facts = &context.backup.database.facts;
@@ -253,7 +253,7 @@ impl Restored<'_> {
 fn version(dir: &Directory) -> Result<String> {
     let mut text = String::new();
     let read =
-        dir.file(VERSION, Access::Read).and_then(|file| file.take(LONGEST_VERSION).read_to_string(&mut text));
+        dir.file(VERSION, Access::Read).and_then(|file| file.take(MAX_VERSION).read_to_string(&mut text));
     read.map_err(Error::host("read", &dir.path().join(VERSION)))?;
     let version = text.trim();
     // It becomes a part of paths.

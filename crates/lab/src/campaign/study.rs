@@ -12,12 +12,12 @@ use super::file::{CampaignFile, ChangeEntry, ClaimEntry, FactorEntry, NamedLevel
 use super::level::case;
 use super::recommend::recommend;
 use super::setting::{self, Roles, datasets, known_scale};
-use super::value::{self, Checked, Figure, MOST_BLOCKS, OneOrMany, unknown};
+use super::value::{self, Checked, Figure, MAX_BLOCKS, OneOrMany, unknown};
 use super::{Campaign, Case, Change, Claim, Factor, Level, ParameterPath, Phase, Stop, Study};
 
 /// Limit of cases in a study, including excluded ones: each one takes memory and runs once in each block. A short
 /// file could otherwise describe more than fits into memory.
-const MOST_CASES: usize = 10_000;
+const MAX_CASES: usize = 10_000;
 
 /// Checks a study. The measures, factors and phases of `file` apply to studies without their own. `stored`: undeclared
 /// measures are permitted.
@@ -36,10 +36,10 @@ pub(super) fn study(
         study.factors.push(factor);
     }
     let cases = study.factors.iter().fold(1usize, |cases, factor| cases.saturating_mul(factor.levels.len()));
-    if cases > MOST_CASES {
+    if cases > MAX_CASES {
         return Err(fault(
             at,
-            format!("the study's factors have {cases} combinations; the limit is {MOST_CASES}"),
+            format!("the study's factors have {cases} combinations; the limit is {MAX_CASES}"),
         ));
     }
     study.exclude = entry.exclude.iter().map(|at| case(at, &study)).collect::<Result<_>>()?;
@@ -119,7 +119,7 @@ fn stop(study: &StudyEntry) -> Result<Option<Stop>> {
     let Some(entry) = &study.stop else { return Ok(None) };
     let (least, most) = (study.repeats.0, entry.most.get_ref().0);
     if most < least {
-        let why = format!("expected a whole number from {least} to {MOST_BLOCKS}, not {most}");
+        let why = format!("expected a whole number from {least} to {MAX_BLOCKS}, not {most}");
         return Err(fault(&entry.most, why));
     }
     Ok(Some(Stop { interval: entry.interval.0, most }))

@@ -30,7 +30,7 @@ macro_rules! checked {
     )*};
 }
 
-pub(super) const MOST_BLOCKS: u32 = 1000;
+pub(super) const MAX_BLOCKS: u32 = 1000;
 
 checked! {
     /// Text that is usable as a name of files, datasets and columns.
@@ -45,7 +45,7 @@ checked! {
     /// A time such as `30s`, `5m`, `1h`, in nanoseconds.
     Time(u64) = String => time_ns;
     DriverParameters(Parameters) = toml::Table => parameters;
-    Blocks(u32) = Value => |value| whole(&value, 1, MOST_BLOCKS);
+    Blocks(u32) = Value => |value| whole(&value, 1, MAX_BLOCKS);
     Ashift(u32) = Value => |value| whole(&value, 9, 16);
     /// The interval of the stop rule.
     Interval(f64) = Value => |value| within(&value, 0.001, 1.0);

@@ -15,7 +15,7 @@ use crate::state::MigrationState;
 use crate::work::Direction;
 
 /// Bytes of the log that are copied while the server is stopped, because it has not archived them.
-const MOST_UNARCHIVED: u64 = 1 << 30;
+const MAX_UNARCHIVED: u64 = 1 << 30;
 
 impl MigrationRun<'_> {
     /// Builds a standby on the new datasets, waits until it has caught up, stops the database, and makes both equal. Returns since when the
@@ -50,7 +50,7 @@ impl MigrationRun<'_> {
         self.options.announce_downtime(expected, self.observer)?;
         standby.check_again(&|| self.observer.is_interrupted())?;
         let unarchived = standby.unarchived_bytes()?;
-        if unarchived > MOST_UNARCHIVED {
+        if unarchived > MAX_UNARCHIVED {
             return refused(format!(
                 "the server has not archived {} of its log yet, which would be copied while it is stopped\nhint: let archive_command catch up",
                 format_size(unarchived)

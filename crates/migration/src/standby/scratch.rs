@@ -18,7 +18,7 @@ const SCRATCH_PREFIX: &str = "poolwright-standby-";
 /// The directory of the socket in the scratch directory.
 pub(super) const SOCKET: &str = "socket";
 /// The longest path of a socket's directory, in bytes (`unix(7)`).
-const LONGEST_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
+const MAX_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
 
 /// The file with the standby's messages.
 const LOG: &str = "server.log";
@@ -35,7 +35,7 @@ pub(super) fn create(owner: UserAndGroup) -> Result<Scratch> {
         let socket_dir = scratch.path().join(SOCKET);
         let mut test = command_as(owner, &test);
         test.arg("-w").arg(&socket_dir);
-        if socket_dir.as_os_str().len() <= LONGEST_SOCKET_DIR
+        if socket_dir.as_os_str().len() <= MAX_SOCKET_DIR
             && test.status().is_ok_and(|status| status.success())
         {
             return Ok(scratch);

@@ -18,7 +18,7 @@ const UNSETTLED_TRUST: Duration = Duration::from_secs(1);
 
 /// The smallest block size to report in bytes: a new file's record has 512 bytes, which programs would use as the size of
 /// their writes.
-const LEAST_BLOCK: u64 = 4096;
+const MIN_BLOCK: u64 = 4096;
 
 const S_ISUID: u32 = libc::S_ISUID;
 const S_ISGID: u32 = libc::S_ISGID;
@@ -41,7 +41,7 @@ pub(super) fn wire_attr(tree: u16, a: &Attr) -> wire::Attr {
         uid: a.uid,
         gid: a.gid,
         rdev: encode_device(a.device),
-        blksize: a.block_size.max(LEAST_BLOCK) as u32,
+        blksize: a.block_size.max(MIN_BLOCK) as u32,
         flags: 0,
     }
 }
@@ -50,7 +50,7 @@ fn statx_of(tree: u16, a: &Attr) -> Statx {
     let time = |t: Time| SxTime { sec: t.seconds, nsec: t.nanoseconds, reserved: 0 };
     Statx {
         mask: libc::STATX_BASIC_STATS | libc::STATX_BTIME,
-        blksize: a.block_size.max(LEAST_BLOCK) as u32,
+        blksize: a.block_size.max(MIN_BLOCK) as u32,
         nlink: a.links,
         uid: a.uid,
         gid: a.gid,
@@ -185,7 +185,7 @@ impl FileSystem {
 
     pub(super) fn statfs(&self, out: &mut [u8]) -> NodeResult<usize> {
         let room = self.head.room()?;
-        let block = LEAST_BLOCK;
+        let block = MIN_BLOCK;
         // `available` is limited by the quota or the pool, whichever is less. The total is used plus available space.
         let free = room.available / block;
         let full = Kstatfs {

@@ -18,7 +18,7 @@ const PUNCH_HOLE: u32 = libc::FALLOC_FL_PUNCH_HOLE as u32;
 const ZERO_RANGE: u32 = libc::FALLOC_FL_ZERO_RANGE as u32;
 
 /// The most bytes that one request copies: the answer has 32 bits for them, and the waiting program cannot be interrupted.
-const MOST_COPIED: u64 = 1 << 30;
+const MAX_COPIED: u64 = 1 << 30;
 
 /// The extended attribute that holds a program's capabilities.
 pub(super) const CAPABILITIES: &std::ffi::CStr = c"security.capability";
@@ -158,7 +158,7 @@ impl FileSystem {
             self.drop_set_ids(&to.node)?;
         }
         self.drop_capabilities_once(&to)?;
-        let len = copy.len.min(MOST_COPIED);
+        let len = copy.len.min(MAX_COPIED);
         let done = from.node.copy_to(copy.off_in, &to.node, copy.off_out, len, to.sync)?;
         answer(out, &WriteOut { size: done as u32, padding: 0 })
     }

@@ -36,7 +36,7 @@ const PLAIN_WRITE: u32 = 128 << 10;
 
 /// The answer to `INIT`; `None` if the kernel is too old or has another major version.
 pub fn answer_init(kernel: &InitIn, flags2: u32, wanted: Wanted) -> Option<(Negotiated, InitOut)> {
-    if kernel.major != wire::MAJOR || kernel.minor < wire::LEAST_MINOR {
+    if kernel.major != wire::MAJOR || kernel.minor < wire::MIN_MINOR {
         return None;
     }
     // Not ATOMIC_O_TRUNC: the kernel would send the truncating open before it checks whether the file is a running

@@ -154,7 +154,7 @@ pub const MAJOR: u32 = 7;
 /// The newest supported minor version.
 pub const MINOR: u32 = 42;
 /// The oldest kernel protocol accepted: 7.31 (Linux 5.4).
-pub const LEAST_MINOR: u32 = 31;
+pub const MIN_MINOR: u32 = 31;
 /// The root directory's node id.
 pub const ROOT_ID: u64 = 1;
 /// Notification code, in the `error` field of [`OutHeader`].

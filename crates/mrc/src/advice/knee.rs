@@ -38,9 +38,9 @@ pub struct Enough {
 const WITHIN: f64 = 0.05;
 const WITHIN_REQUESTS: f64 = 0.0005;
 /// A curve that falls by less than 1 % of the requests is flat.
-const LEAST_FALL: f64 = 0.01;
+const MIN_FALL: f64 = 0.01;
 /// The minimum distance of a knee below the straight line, relative to the height of the curve.
-const LEAST_BEND: f64 = 0.1;
+const MIN_BEND: f64 = 0.1;
 
 pub(super) fn enough(interpolation: &Interpolation) -> Option<Enough> {
     let best = interpolation.points.iter().map(|p| p.1.value).min_by(f64::total_cmp)?;
@@ -55,7 +55,7 @@ pub(super) fn knee(interpolation: &Interpolation) -> Result<Knee, &'static str> 
         "no knee: fewer than three of the modelled sizes are at or below the size that is enough";
     let enough = enough(interpolation).ok_or(FEW)?;
     let first = interpolation.points.first().ok_or(FEW)?;
-    if interpolation.points.len() > 1 && first.1.value - enough.best_read_ratio < LEAST_FALL {
+    if interpolation.points.len() > 1 && first.1.value - enough.best_read_ratio < MIN_FALL {
         return Err("no knee: the curve is flat: a small cache is as good as a large one");
     }
     let points: Vec<_> = interpolation.points.iter().filter(|p| p.0 <= enough.cache_bytes).collect();
@@ -73,9 +73,7 @@ pub(super) fn knee(interpolation: &Interpolation) -> Result<Knee, &'static str> 
     let corners = hull(points.iter().map(|p| (p.0, p.1.value)));
     let farthest = corners.into_iter().max_by(|a, b| below(*a).total_cmp(&below(*b)));
     match farthest {
-        Some(knee) if below(knee) >= LEAST_BEND => {
-            Ok(Knee { cache_bytes: knee.0, read_ratio: short(knee.1) })
-        }
+        Some(knee) if below(knee) >= MIN_BEND => Ok(Knee { cache_bytes: knee.0, read_ratio: short(knee.1) }),
         _ => Err("no knee: the curve is nearly straight, or falls only at its end"),
     }
 }

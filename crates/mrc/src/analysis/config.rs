@@ -4,13 +4,13 @@ use super::model_name::ModelName;
 use super::ratios::Ratios;
 use super::sizes::CacheSizes;
 use crate::input::Unit;
-use crate::openzfs::{GRAIN, LEAST_SAMPLED, OpenZfs, Options, PrimaryCache};
+use crate::openzfs::{GRAIN, MIN_SAMPLED, OpenZfs, Options, PrimaryCache};
 use crate::packed::packed;
 use crate::sample::{Amount, Family, Maker};
 use crate::{Lru, Model, Pipeline, RecordMap, Sweep, arc};
 
 /// The largest record of OpenZFS in bytes. Larger objects count as records of this size for the ARC's metadata.
-const LARGEST_RECORD: u64 = 16 << 20;
+const MAX_RECORD: u64 = 16 << 20;
 
 /// Parameters of OpenZFS's ARC other than its size.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl ModelConfig {
             }
         };
         let (least_bytes, grain_bytes) =
-            if model == ModelName::Openzfs { (LEAST_SAMPLED, GRAIN) } else { (0, 0) };
+            if model == ModelName::Openzfs { (MIN_SAMPLED, GRAIN) } else { (0, 0) };
         Family {
             name: model.name().to_owned(),
             sizes: self.sizes.of(model),
@@ -113,7 +113,7 @@ impl ModelConfig {
 impl ArcConfig {
     /// Options of an ARC of `cache_bytes` that is shown a share of `rate` of the records.
     fn options(self, recordsize: Option<u64>, cache_bytes: u64, rate: f64) -> Options {
-        let mut options = Options::new(cache_bytes, recordsize.unwrap_or(LARGEST_RECORD) as u32);
+        let mut options = Options::new(cache_bytes, recordsize.unwrap_or(MAX_RECORD) as u32);
         options.offsets = self.offsets;
         options.prefetch = self.prefetch && self.offsets;
         options.primarycache = self.primarycache;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::config::ModelConfig;
 use super::error::{Error, Result};
 use super::model_name::ModelName;
-use super::sizes::LEAST_ARC;
+use super::sizes::MIN_ARC;
 use crate::input::{Format, Unit};
 use crate::partition::{Partition, Shape, Share};
 use crate::sweep::Progress;
@@ -58,7 +58,7 @@ pub fn divide(
     let shape = Shape {
         total_bytes,
         divisions: DIVISIONS,
-        least_arc_bytes: if model == ModelName::Openzfs { LEAST_ARC } else { 0 },
+        least_arc_bytes: if model == ModelName::Openzfs { MIN_ARC } else { 0 },
         page_bytes,
         recordsize: bytes,
         record_bytes: (bytes as f64 / config.ratios.of(recordsize)) as u32,

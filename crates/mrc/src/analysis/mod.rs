@@ -22,4 +22,4 @@ pub use ratios::{RatioSource, Ratios};
 pub use request::MrcRequest;
 pub use result::{Ended, Explanation, MrcResult, Remark};
 pub use run::{AnalysisPhase, TraceFile, analyze};
-pub use sizes::{CacheSizes, LEAST_ARC};
+pub use sizes::{CacheSizes, MIN_ARC};

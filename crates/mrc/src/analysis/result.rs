@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::config::ModelConfig;
 use super::division::Divided;
 use super::model_name::ModelName;
-use super::sizes::{CacheSizes, LEAST_ARC};
+use super::sizes::{CacheSizes, MIN_ARC};
 use crate::advice::{Explained, Given, Host};
 use crate::input::Unit;
 use crate::sweep::Progress;
@@ -52,7 +52,7 @@ impl fmt::Display for Remark {
                 f,
                 "all records of the trace ({}) fit into the smallest ARC that OpenZFS allows, {}",
                 format_size(*footprint_bytes),
-                format_size(LEAST_ARC)
+                format_size(MIN_ARC)
             ),
             Remark::SmallRecords { recordsize } => write!(
                 f,
@@ -159,7 +159,7 @@ fn remarks(config: &ModelConfig) -> Vec<Remark> {
         return Vec::new();
     }
     let fits = match config.sizes {
-        CacheSizes::Footprint { bytes, .. } if config.sizes.of(ModelName::Openzfs) == [LEAST_ARC] => {
+        CacheSizes::Footprint { bytes, .. } if config.sizes.of(ModelName::Openzfs) == [MIN_ARC] => {
             Some(Remark::FitsSmallestArc { footprint_bytes: bytes })
         }
         _ => None,

@@ -8,7 +8,7 @@ use crate::advice::{GIB, Host};
 use crate::footprint::{Footprint, grid};
 
 /// The smallest value of `zfs_arc_max` in bytes (`arc_tuning_update` in arc.c).
-pub const LEAST_ARC: u64 = 64 << 20;
+pub const MIN_ARC: u64 = 64 << 20;
 
 /// The smallest record of OpenZFS in bytes (`SPA_MINBLOCKSIZE`), as a limit for traces of objects, whose sizes vary.
 const SMALLEST_RECORD: u64 = 512;
@@ -70,13 +70,13 @@ impl CacheSizes {
             CacheSizes::Requested(sizes) => sizes.clone(),
             CacheSizes::Footprint { bytes, records, least } if openzfs => {
                 let metadata = records.saturating_mul(BYTES_PER_RECORD).saturating_add(BYTES_PER_POOL);
-                with_todays_arc(grid(bytes.saturating_add(metadata), LEAST_ARC.max(*least)))
+                with_todays_arc(grid(bytes.saturating_add(metadata), MIN_ARC.max(*least)))
             }
             CacheSizes::Footprint { bytes, least, .. } => with_todays_arc(grid(*bytes, *least)),
             CacheSizes::Halves => {
                 let memory = memory::total().unwrap_or(0).max(GIB).next_power_of_two();
                 let sizes = (0..HALVES).rev().map(|half| memory >> half);
-                sizes.filter(|size| !openzfs || *size >= LEAST_ARC).collect()
+                sizes.filter(|size| !openzfs || *size >= MIN_ARC).collect()
             }
         }
     }
@@ -89,8 +89,8 @@ impl CacheSizes {
 /// [`Error::SmallArc`] or [`Error::SmallCache`] for the smallest size.
 pub(super) fn check(sizes: &[u64], models: &[ModelName], recordsizes: &[u64]) -> Result<()> {
     let Some(&size) = sizes.iter().min() else { return Ok(()) };
-    if models.contains(&ModelName::Openzfs) && size < LEAST_ARC {
-        return Err(Error::SmallArc { size, least: LEAST_ARC });
+    if models.contains(&ModelName::Openzfs) && size < MIN_ARC {
+        return Err(Error::SmallArc { size, least: MIN_ARC });
     }
     let record = recordsizes.iter().max().copied().unwrap_or(SMALLEST_RECORD);
     if size < record { Err(Error::SmallCache { size, record }) } else { Ok(()) }

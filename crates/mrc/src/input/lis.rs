@@ -12,7 +12,7 @@ use crate::{END, Extent, Kind, Result};
 pub const BLOCK: u64 = 512;
 
 /// The longest line in bytes; a valid one has four numbers of at most 20 digits.
-const LONGEST_LINE: usize = 1 << 10;
+const MAX_LINE: usize = 1 << 10;
 const BUFFER: usize = 1 << 18;
 
 /// A `.lis` file being read.
@@ -55,7 +55,7 @@ impl Lis {
                 self.line += 1;
                 return self.checked(line);
             }
-            if unread.len() > LONGEST_LINE {
+            if unread.len() > MAX_LINE {
                 self.line += 1;
                 return self.checked((self.start, self.end));
             }
@@ -74,7 +74,7 @@ impl Lis {
     }
 
     fn checked(&self, line: (usize, usize)) -> Result<Option<(usize, usize)>> {
-        if line.1 - line.0 > LONGEST_LINE {
+        if line.1 - line.0 > MAX_LINE {
             return Err(self.error("the line is longer than four numbers"));
         }
         Ok(Some(line))

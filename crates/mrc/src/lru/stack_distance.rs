@@ -9,7 +9,7 @@ use super::tree::Tree;
 use crate::list::NONE;
 
 /// Slots of the smallest stack. Few, so that short traces in tests rebuild it.
-const LEAST_SLOTS: usize = 1 << 8;
+const MIN_SLOTS: usize = 1 << 8;
 /// Slots of a leaf of [`Ones`]: bits of a word.
 const BITS: usize = u128::BITS as usize;
 /// Slots of a leaf of [`Weights`]: one cache line.
@@ -57,7 +57,7 @@ pub(super) trait StackDistance {
 
 /// Slots for `times` as many accesses as live records.
 fn slots_for(live: usize, times: usize) -> usize {
-    (live * times).next_power_of_two().clamp(LEAST_SLOTS, 1 << 32)
+    (live * times).next_power_of_two().clamp(MIN_SLOTS, 1 << 32)
 }
 
 /// A stack of records of weight 1: one bit per slot.

@@ -15,7 +15,7 @@ mod sum;
 #[cfg(test)]
 mod tests;
 
-pub use options::{GRAIN, LEAST_SAMPLED, Options, PrimaryCache, Structures};
+pub use options::{GRAIN, MIN_SAMPLED, Options, PrimaryCache, Structures};
 
 use crate::access::{self, file_of, index_of};
 use crate::list::NONE;

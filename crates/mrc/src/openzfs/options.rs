@@ -2,7 +2,7 @@
 
 /// Bytes of the smallest ARC for which a sample is modelled. Only few indirect blocks fit into a smaller one, and
 /// whether they stay differs from the whole ARC: the errors of the miss ratio exceeded the differences between samples.
-pub const LEAST_SAMPLED: u64 = 16 << 20;
+pub const MIN_SAMPLED: u64 = 16 << 20;
 
 /// How much the space for records in a sample's ARC may deviate, in bytes: two indirect blocks, compressed and with
 /// their dbufs. A reader of neighbouring records holds the indirect blocks of the dbuf cache's records. Their number
@@ -119,7 +119,7 @@ impl Options {
     }
 
     /// The options for a sample of this share of the records, in an ARC of this share (`cache_bytes` and the values
-    /// derived from it already have that size, at least [`LEAST_SAMPLED`]).
+    /// derived from it already have that size, at least [`MIN_SAMPLED`]).
     ///
     /// Memory that belongs neither to a record nor to an indirect block shrinks with the share, and so do the steps in
     /// which memory is counted and freed: the two megabytes that an indirect block's dbuf borrows in advance would be a

@@ -41,14 +41,14 @@ const BATCH: usize = 1 << 16;
 const STEP: f64 = 4.0;
 const RUNGS: i32 = 9;
 /// The smallest memory limit in bytes: the models of all samples need it from the start.
-pub const LEAST_MEMORY: u64 = 64 << 20;
+pub const MIN_MEMORY: u64 = 64 << 20;
 
 /// The share of the records that the models receive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// A share of the records, above 0 and at most 1.
     Rate(f64),
-    /// The largest share for which records and models need at most this many bytes, at least [`LEAST_MEMORY`].
+    /// The largest share for which records and models need at most this many bytes, at least [`MIN_MEMORY`].
     Memory(u64),
 }
 
@@ -101,8 +101,8 @@ impl Pipeline {
         let rates = match amount {
             Amount::Rate(rate) if rate > 0.0 && rate <= 1.0 => vec![rate],
             Amount::Rate(rate) => return Err(Error::SamplingRate(rate)),
-            Amount::Memory(bytes) if bytes < LEAST_MEMORY => {
-                return Err(Error::SamplingMemory { given: bytes, least: LEAST_MEMORY });
+            Amount::Memory(bytes) if bytes < MIN_MEMORY => {
+                return Err(Error::SamplingMemory { given: bytes, least: MIN_MEMORY });
             }
             Amount::Memory(_) => (0..RUNGS).map(|n| STEP.powi(-n)).collect(),
         };

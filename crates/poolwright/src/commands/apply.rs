@@ -24,7 +24,7 @@ use crate::interrupt;
 /// puts into a dataset of its own (PostgreSQL's log) moves there and becomes a link. The database must be stopped meanwhile; name its
 /// unit or the commands. A snapshot keeps the old state for `poolwright undo`.
 ///
-/// A journal makes it safe to interrupt: after a crash, the same command continues, and `poolwright undo` goes back. Works on
+/// A journal makes it safe to interrupt: after a crash, the same command continues, and `poolwright undo` restores the previous state. Works on
 /// datasets of the kernel's OpenZFS (as root) and on mounted pools of the user-space engine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         return Ok(NOTHING_BETTER);
     }
     if plan.contradiction().is_some() && !args.unconfirmed {
-        let why = "the database itself did not confirm the plan";
+        let why = "`poolwright confirm` contradicted this plan";
         return Err(anyhow!(why).context(Refused).context(hint("--unconfirmed applies it nevertheless")));
     }
     if let Some(parent) = &args.new_pool {

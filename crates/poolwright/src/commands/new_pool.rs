@@ -71,7 +71,9 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
     let journal = Journal::open(&journals(), &id)?;
     if journal.state().is_some_and(|state| !state.is_undone()) {
         let why = "the plan is applied to the present datasets";
-        return Err(anyhow!(why).context(Refused).context(hint("`poolwright undo` goes back")));
+        return Err(anyhow!(why)
+            .context(Refused)
+            .context(hint("`poolwright undo` restores the previous state")));
     }
     if let Some(state) = begun.as_ref().filter(|state| state.phase < MigrationPhase::Switching) {
         how.check_stoppable(RunningDatabase::find(&state.work.roots()).as_ref())?;

@@ -43,7 +43,7 @@ impl SourceArgs {
 }
 
 /// The smallest sample of a larger database, in bytes.
-const LEAST_SAMPLE: u64 = 64 << 20;
+const MIN_SAMPLE: u64 = 64 << 20;
 
 /// Options of `replay` and `tune` that describe the machine of a trial.
 #[derive(Debug, clap::Args)]
@@ -112,7 +112,7 @@ impl TrialOptions {
         let room = room::available(scratch.path()).with_context(|| of(scratch.path()))?;
         let fits = wanted.min(capture::most_for(room, side_by_side));
         // The capture reports a directory that is too small for a sample.
-        let limit = if fits < wanted.min(LEAST_SAMPLE) { wanted } else { fits };
+        let limit = if fits < wanted.min(MIN_SAMPLE) { wanted } else { fits };
         Ok((scratch, self.sample_bytes.unwrap_or(limit)))
     }
 

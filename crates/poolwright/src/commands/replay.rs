@@ -124,7 +124,7 @@ enum ClockKind {
 }
 
 /// The default limit of the data with which a trial fills a pool of the kernel, in bytes.
-const MOST_ON_POOL: u64 = 1 << 30;
+const MAX_ON_POOL: u64 = 1 << 30;
 /// In a replay of the application: the share of the work that is done before the measurement begins.
 const WARM_SHARE: f64 = 0.25;
 
@@ -221,7 +221,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     };
     let touched = capture::touched_bytes(&trace, &options);
     options.side_by_side = args.side_by_side(touched);
-    let wanted = if args.pool.on.is_some() { touched.min(MOST_ON_POOL) } else { touched };
+    let wanted = if args.pool.on.is_some() { touched.min(MAX_ON_POOL) } else { touched };
     let (scratch, sample_bytes) = args.trial.scratch(wanted, options.side_by_side)?;
     options.max_bytes = sample_bytes;
     // Before the capture, so that a wrong dataset is reported at once.

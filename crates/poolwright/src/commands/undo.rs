@@ -1,4 +1,4 @@
-//! `poolwright undo`: goes back to the state before a plan was applied.
+//! `poolwright undo`: restores the state before a plan was applied.
 
 use std::path::PathBuf;
 

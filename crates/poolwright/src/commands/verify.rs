@@ -185,7 +185,7 @@ fn print(args: &Args, into: &Path, found: &Verification) -> anyhow::Result<()> {
         VerificationVerdict::NotApplied => println!(
             "\nApply the plan (`poolwright apply {plan}`), and verify {plan} again under the same load."
         ),
-        VerificationVerdict::Broken => println!("\n`poolwright undo {plan}` goes back."),
+        VerificationVerdict::Broken => println!("\n`poolwright undo {plan}` restores the previous state."),
         VerificationVerdict::Kept | VerificationVerdict::Less | VerificationVerdict::Unclear => {}
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Findings beyond the recommendation: settings that no other beats, the contribution of each property, published advice, and the
+//! Findings beyond the recommendation: the Pareto-optimal settings, the contribution of each property, published advice, and the
 //! track record of the predictions. The page and the terminal have the same tables.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::format;
 /// Adds the sections for which the plan has data.
 pub fn sections(page: &mut Page, plan: &Plan) {
     if !plan.pareto.is_empty() {
-        unbeaten(page.section("Settings that no other beats"), plan);
+        unbeaten(page.section("Pareto-optimal settings"), plan);
     }
     if !plan.contributions.is_empty() {
         contributions(page.section("What each property contributes"), plan);
@@ -63,7 +63,7 @@ fn scatter(role: &Role, found: &Pareto) -> Option<Scatter> {
         let (mx, my) = (e.metrics.get(x)?, e.metrics.get(y)?);
         let changes = difference(&e.settings, &role.current);
         let unbeaten = found.settings.iter().any(|s| s.changes == changes);
-        let group = if unbeaten { "no other beats it" } else { "beaten by another" };
+        let group = if unbeaten { "Pareto-optimal" } else { "dominated" };
         let mark = match e.outcome {
             Outcome::Current => Mark::Today,
             Outcome::Recommended => Mark::Chosen,

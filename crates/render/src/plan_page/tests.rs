@@ -275,7 +275,7 @@ fn names_from_outside_are_text() {
 #[test]
 fn findings_have_their_sections_and_predictions_are_called_that() {
     let page = html(&documented());
-    let unbeaten = section(&page, "Settings that no other beats");
+    let unbeaten = section(&page, "Pareto-optimal settings");
     assert!(
         unbeaten.contains("recordsize=16K compression=zstd-3") && unbeaten.contains("+21.0 %"),
         "{unbeaten}"

@@ -29,11 +29,11 @@ impl<W: Write> Text<'_, W> {
         }
     }
 
-    /// Writes the settings that no other beats, and the contribution of each property.
+    /// Writes the Pareto-optimal settings, and the contribution of each property.
     pub(super) fn findings(&mut self, plan: &Plan) -> io::Result<()> {
         for found in &plan.pareto {
             let about = format!("of {}, in work rate, space and bytes written together", found.role);
-            self.heading("settings that no other beats", &about)?;
+            self.heading("Pareto-optimal settings", &about)?;
             let short = shortened(found);
             self.table(&findings::pareto_table(&short))?;
             let more = found.settings.len() - short.settings.len();

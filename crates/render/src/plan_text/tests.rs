@@ -177,7 +177,7 @@ fn findings_are_short_and_fit_the_terminal() {
     let text = printed(&plan, None);
     for part in [
         "\nOn MariaDB, work rate was predicted within 10 points of the truth for 7 of 8 settings (largest error 10.1",
-        "\nsettings that no other beats  of data, in work rate, space and bytes written together\n",
+        "\nPareto-optimal settings  of data, in work rate, space and bytes written together\n",
         "  1 other tried setting is beaten by one of these; one trial's standard deviation: space 0.0 %",
         "\nwhat each property contributes  of data, from 20 trials\n",
         "  - compression=zstd-3: not separated",

@@ -9,7 +9,7 @@ const FAULTS: u64 = 4;
 /// The kernel maps the pages in an aligned part of a file of this many bytes at one fault (`fault_around_bytes` of Linux).
 const FAULT_AROUND: u64 = 64 << 10;
 /// The least number of page faults of each kind for which their CPU times are compared.
-const LEAST_FAULTS: usize = 100;
+const MIN_FAULTS: usize = 100;
 
 /// Whether the event is a page fault that reads. The recorder does not see the end of a fault: the event has no
 /// duration, and the following gap includes the time that the fault took.
@@ -58,7 +58,7 @@ pub(super) fn share_after_fault(events: &[Event]) -> f64 {
             count[kind] += 1;
         }
     }
-    if count.iter().any(|n| *n < LEAST_FAULTS) || cpu[0] == 0.0 {
+    if count.iter().any(|n| *n < MIN_FAULTS) || cpu[0] == 0.0 {
         return 1.0;
     }
     (cpu[1] / count[1] as f64 / (cpu[0] / count[0] as f64)).min(1.0)

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// The maximum number of bytes of logs that a trace may touch; all of them are replayed. It is several times the
 /// capacity of a trial's pool.
-const MOST_LOG: u64 = 1 << 40;
+const MAX_LOG: u64 = 1 << 40;
 
 /// Merged ranges of regions of a file: first region to the end (exclusive).
 type Regions = BTreeMap<u64, u64>;
@@ -34,8 +34,8 @@ impl Capture {
             }
         };
         let logged: u64 = self.touched_regions(trace).iter().zip(&self.roles).map(logs).sum();
-        if logged > MOST_LOG {
-            return Err(Error::TooMuchLog { bytes: logged, most: MOST_LOG });
+        if logged > MAX_LOG {
+            return Err(Error::TooMuchLog { bytes: logged, most: MAX_LOG });
         }
         let whole = self.layout(trace, u64::MAX);
         let touched = whole.image;

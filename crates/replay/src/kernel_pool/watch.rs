@@ -29,7 +29,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The number of intervals in a row in which the latency must be above the limit.
 const PATIENCE: u32 = 3;
 /// I/Os in an interval below which their times say nothing.
-const LEAST_IOS: u64 = 20;
+const MIN_IOS: u64 = 20;
 /// The columns of the histogram that count: the time that the devices take for an I/O.
 const COLUMNS: [&str; 2] = ["disk_wait_read", "disk_wait_write"];
 
@@ -211,7 +211,7 @@ fn median_of(before: &BTreeMap<u64, u64>, now: &BTreeMap<u64, u64>) -> Option<u6
         .map(|(bound, count)| (*bound, count.saturating_sub(before.get(bound).copied().unwrap_or(0))))
         .collect();
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
-    if total < LEAST_IOS {
+    if total < MIN_IOS {
         return None;
     }
     let mut seen = 0;
@@ -230,7 +230,7 @@ mod tests {
         let times = |counts: &[(u64, u64)]| -> BTreeMap<u64, u64> { counts.iter().copied().collect() };
         let before = times(&[(1023, 1000), (2047, 10)]);
         assert_eq!(median_of(&before, &before), None, "no I/O");
-        let few = times(&[(1023, 1000), (2047, 10), (4095, LEAST_IOS - 1)]);
+        let few = times(&[(1023, 1000), (2047, 10), (4095, MIN_IOS - 1)]);
         assert_eq!(median_of(&before, &few), None);
         let now = times(&[(1023, 1009), (2047, 21), (4095, 1)]);
         assert_eq!(median_of(&before, &now), Some(2047));

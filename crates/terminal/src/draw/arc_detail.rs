@@ -15,7 +15,7 @@ use crate::tab::arc;
 /// Width of the names and sizes beside a bar.
 const LABELS: u16 = 20;
 /// Most columns of a bar.
-const LONGEST_BAR: u16 = 50;
+const MAX_BAR: u16 = 50;
 
 /// Draws the ARC.
 pub fn draw(
@@ -35,7 +35,7 @@ pub fn draw(
     ])
     .areas(area);
     let largest = bars.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
-    let longest = LONGEST_BAR.min(top.width.saturating_sub(LABELS));
+    let longest = MAX_BAR.min(top.width.saturating_sub(LABELS));
     for (y, (label, bytes)) in (0..top.height).zip(&bars) {
         let filled = (rows::ratio(Some(*bytes), Some(largest)).unwrap_or(0.0) * f64::from(longest)).round();
         let text = format!("{label:<12} {:>6} {}", Unit::Bytes.format(*bytes), "█".repeat(filled as usize));

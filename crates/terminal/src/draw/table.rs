@@ -12,8 +12,8 @@ use crate::rows::{RowColumn, Rows};
 use crate::state::Scroll;
 
 /// Least width of the first column of text, and of the others.
-const LEAST_FIRST: u16 = 20;
-const LEAST_OTHER: u16 = 12;
+const MIN_FIRST: u16 = 20;
+const MIN_OTHER: u16 = 12;
 /// Width from which columns are two spaces apart.
 const WIDE: u16 = 100;
 
@@ -61,8 +61,8 @@ fn aligned(column: &RowColumn, text: String, width: u16) -> Line<'static> {
 fn positions(columns: &[RowColumn], width: u16) -> Vec<Position> {
     let gap = if width < WIDE { 1 } else { 2 };
     let least = |index: usize| match columns[index].width {
-        0 if index == 0 => LEAST_FIRST,
-        0 => LEAST_OTHER,
+        0 if index == 0 => MIN_FIRST,
+        0 => MIN_OTHER,
         width => width,
     };
     let mut shown: Vec<usize> = (0..columns.len()).collect();

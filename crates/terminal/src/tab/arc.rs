@@ -34,7 +34,7 @@ pub fn rows(sample: &MonitorSample) -> Rows<'_> {
         title: "ARC",
         columns: &COLUMNS,
         count: all.len(),
-        nothing: "no ARC: no open pool is known here",
+        nothing: "no ARC: no open pools found",
         row: Box::new(move |index| row(sample, &all[index])),
     }
 }

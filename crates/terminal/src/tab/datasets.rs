@@ -103,7 +103,7 @@ pub fn rows<'a>(sample: &'a MonitorSample, choice: &DatasetChoice) -> Rows<'a> {
         columns: &COLUMNS,
         count: order.len(),
         nothing: if all.is_empty() {
-            "no datasets: no open pool is known here"
+            "no datasets: no open pools found"
         } else {
             "no dataset matches the filter"
         },

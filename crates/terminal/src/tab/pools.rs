@@ -44,7 +44,7 @@ pub fn rows(sample: &MonitorSample, now: Instant) -> Rows<'_> {
         title: "Pools",
         columns: &COLUMNS,
         count: lines.len(),
-        nothing: "no pools: none is imported, and none of the user-space engine is known here",
+        nothing: "no pools found: none is imported, and there is none of the user-space engine",
         row: Box::new(move |index| match lines[index] {
             (tree, None) => trees[tree].pool_row(sample, now),
             (tree, Some(vdev)) => trees[tree].vdev_row(vdev),

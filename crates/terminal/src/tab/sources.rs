@@ -21,7 +21,7 @@ pub fn rows(sample: &MonitorSample, now: Instant) -> Rows<'_> {
         title: "Sources",
         columns: &COLUMNS,
         count: sample.sources.len(),
-        nothing: "no sources: no pool is known here",
+        nothing: "no sources: no pools found",
         row: Box::new(move |index| row(&sample.sources[index], now)),
     }
 }

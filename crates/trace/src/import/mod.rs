@@ -84,7 +84,7 @@ impl ImportSummary {
 pub static IMPORTERS: &[&dyn Importer] = &[&FioIolog];
 
 /// The maximum length of a line in bytes; a longer line is an error.
-const LONGEST_LINE: u64 = 1 << 20;
+const MAX_LINE: u64 = 1 << 20;
 
 /// The lines of the source, counted from 1.
 pub struct Lines<'a> {
@@ -108,13 +108,13 @@ impl<'a> Lines<'a> {
     /// Returns an error if the source cannot be read or the line is longer than 1 MiB.
     pub fn next_line(&mut self) -> Result<Option<String>> {
         self.buffer.clear();
-        let read = Read::take(&mut self.input, LONGEST_LINE).read_until(b'\n', &mut self.buffer);
+        let read = Read::take(&mut self.input, MAX_LINE).read_until(b'\n', &mut self.buffer);
         let read = read.map_err(io("read", self.path))?;
         if read == 0 {
             return Ok(None);
         }
         self.number += 1;
-        if read as u64 == LONGEST_LINE && self.buffer.last() != Some(&b'\n') {
+        if read as u64 == MAX_LINE && self.buffer.last() != Some(&b'\n') {
             return Err(self.error("the line is longer than 1 MiB: not a text trace"));
         }
         while let Some(b'\n' | b'\r') = self.buffer.last() {

@@ -183,7 +183,7 @@ fn lengths_that_no_call_moves_are_cut() {
     }
     trace.save(&path).unwrap();
     let read: Vec<u64> = Trace::load(&path).unwrap().events[..3].iter().map(|event| event.len).collect();
-    assert_eq!(read, [LONGEST_CALL, LONGEST_CALL, i64::MAX as u64]);
+    assert_eq!(read, [MAX_CALL, MAX_CALL, i64::MAX as u64]);
 }
 
 /// The reader checks the footer behind each false seal, so their number is limited; a torn trace has at most one.

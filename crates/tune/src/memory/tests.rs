@@ -146,7 +146,7 @@ fn today_and_a_gigabyte_more_are_among_the_sizes() {
     let host = Host { arc_max_bytes: Some(5_000_000_000), ..Host::default() };
     let found = sizes(64 << 30, &host);
     assert!(found.contains(&5_000_000_000) && found.contains(&(5_000_000_000 + GIB)));
-    assert!(found.is_sorted() && found.first() >= Some(&LEAST_ARC));
+    assert!(found.is_sorted() && found.first() >= Some(&MIN_ARC));
     assert_eq!(sizes(1 << 30, &host).last(), Some(&(1 << 30)));
 }
 

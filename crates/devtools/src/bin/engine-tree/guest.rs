@@ -140,7 +140,7 @@ impl FileTree for Mounted {
         let same = path == to;
         let from = File::open(self.path(path)).map_err(errno)?;
         let to = OpenOptions::new().write(true).open(self.path(to)).map_err(errno)?;
-        let size = from.metadata().map_err(errno)?.len().min(plan::MOST_COPIED) as i64;
+        let size = from.metadata().map_err(errno)?.len().min(plan::MAX_COPIED) as i64;
         // A kernel's OpenZFS 2.3 waits for itself for ever when a file of one block is cloned into itself behind its end:
         // zfs_clone_range locks what it reads, and then all of the file, because its block has to grow.
         if same {

@@ -109,7 +109,7 @@ impl FileTree for Opened {
 
     fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> SystemResult {
         plainly(self.node(path).and_then(|from| {
-            let (to, size, mut done) = (self.node(to)?, from.size().min(plan::MOST_COPIED), 0);
+            let (to, size, mut done) = (self.node(to)?, from.size().min(plan::MAX_COPIED), 0);
             while done < size {
                 match from.copy_to(done, &to, offset + done, size - done, false)? {
                     0 => return Err(Errno(libc::EIO)),

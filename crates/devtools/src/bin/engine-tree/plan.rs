@@ -17,7 +17,7 @@ const EXCHANGE: u32 = 2;
 const WHITEOUT: u32 = 4;
 
 /// Bytes of a file that `copy` takes at most.
-pub const MOST_COPIED: u64 = 32 << 20;
+pub const MAX_COPIED: u64 = 32 << 20;
 
 /// A result with an error number of Linux.
 pub type SystemResult<T = ()> = Result<T, i32>;
@@ -32,7 +32,7 @@ pub trait FileTree {
     fn truncate(&mut self, path: &[u8], size: u64) -> SystemResult;
     /// Makes a hole.
     fn punch(&mut self, path: &[u8], offset: u64, length: u64) -> SystemResult;
-    /// Copies a file, as far as `MOST_COPIED`, by cloning blocks where that works.
+    /// Copies a file, as far as `MAX_COPIED`, by cloning blocks where that works.
     fn copy(&mut self, path: &[u8], to: &[u8], offset: u64) -> SystemResult;
     fn chmod(&mut self, path: &[u8], mode: u32) -> SystemResult;
     fn chown(&mut self, path: &[u8], uid: u32, gid: u32) -> SystemResult;

@@ -60,7 +60,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
 /// Memory for a sample in bytes.
 pub fn memory(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text)?;
-    let least = poolwright_mrc::sample::LEAST_MEMORY;
+    let least = poolwright_mrc::sample::MIN_MEMORY;
     if bytes < least { Err(format!("a sample needs at least {}", format_size(least))) } else { Ok(bytes) }
 }
 
