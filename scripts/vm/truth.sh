@@ -118,8 +118,8 @@ step_record() {
     read -r name properties </disk/settings
     database "$properties" || exit 1
     workload_start "$GUEST_DATA" "$GUEST_SCRATCH" >/tmp/said 2>&1 || { fail "$name: $(tail -n 3 /tmp/said)"; exit 1; }
-    # The load must outlive the recorder's preparations.
-    load $((WARM + $1 + 10)) recorded
+    # The load must outlive the recorder, which measures the processor before and codecs after it has recorded.
+    load $((WARM + $1 + 25)) recorded
     sleep "$WARM"
     sample /disk/recorded.1
     expect "record" /scratch/poolwright-program record --force --dir "$GUEST_DATA" --for "$1s" -o /disk/trace.parquet
