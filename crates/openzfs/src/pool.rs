@@ -243,7 +243,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Engine`] if the library refuses.
-    pub fn kick(&self) -> Result<()> {
+    pub fn start_txg(&self) -> Result<()> {
         if self.is_readonly() {
             return Ok(());
         }

@@ -250,7 +250,7 @@ fn concurrent_requests_of_both_kinds() {
                             }
                         }
                         if n % 100 == 99 {
-                            pool.kick().unwrap();
+                            pool.start_txg().unwrap();
                         }
                     }
                 });
@@ -282,7 +282,7 @@ fn blocks_that_are_being_freed() {
         file.read_at(0, &mut back).unwrap();
         assert!(back.iter().all(|byte| *byte == 0), "{n}: a freed block was read");
         if n % 4 < 2 {
-            pool.kick().unwrap();
+            pool.start_txg().unwrap();
         }
         // Writes the same content again: OpenZFS may then keep the old block (nopwrite).
         file.write_at(0, &content).unwrap();

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::inject::{self, Call, Fault, Injection};
@@ -271,8 +272,13 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
+/// A process that a test starts has copies of all open files until it executes its program, and with them the locks of pools that another test
+/// exports meanwhile. So these tests run one after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 #[test]
 fn nothing_acknowledged_is_lost() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let most = match number("POOLWRIGHT_FAULTS") {
         0 => 1,
         n => n,
@@ -350,6 +356,7 @@ fn groups(dir: &Path, words: &str) -> Vec<VdevGroup> {
 /// All writes to one side of a pool fail: the vdev is faulted, and the pool continues with all its data.
 #[test]
 fn a_redundant_vdev_is_faulted() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (n, (words, call)) in [
         ("mirror a b", Call::Write),
         ("mirror a b", Call::Flush),

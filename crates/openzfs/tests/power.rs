@@ -187,7 +187,7 @@ fn victim() {
             // Starts with a newline, because the test runner may have printed an incomplete line.
             writeln!(std::io::stdout().lock(), "\nacknowledged {thread} {}", n + 1).unwrap();
             if thread == 0 && n % 20 == 19 {
-                pool.kick().unwrap();
+                pool.start_txg().unwrap();
             }
         }
     };

@@ -14,6 +14,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("sqlite", "sqlite"),
     ("lmdb", "openldap"),
     ("etcd", "etcd"),
+    ("wiredtiger", "wiredtiger"),
     ("openldap-bdb", "openldap"),
 ];
 
