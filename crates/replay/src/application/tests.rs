@@ -170,6 +170,25 @@ fn a_thread_that_seldom_works_is_background_although_no_timer_wakes_it() {
 }
 
 #[test]
+fn a_checkpoint_that_takes_most_of_its_period_is_background() {
+    // In each second, the second thread writes for 700 ms without a pause, and sleeps until a timer wakes it.
+    let with = |writes: u64| {
+        let mut events: Vec<Event> =
+            (0..400).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+        let length = 700 / writes;
+        events.extend((0..4 * writes).map(|i| {
+            let sleeps = (i > 0 && i % writes == 0).then(|| gap(0, 0, 0, Gap::TIMER)).flatten();
+            event(i / writes * 1000 + i % writes * length, length, 2, sleeps.or(gap(0, 0, 0, 0)))
+        }));
+        events.sort_by_key(|e| e.t_ns);
+        application(&of(events, Others::default())).inferred.foreground_threads
+    };
+    assert_eq!(with(25), 1);
+    // A client that pauses for as long does about as many operations as the other one.
+    assert_eq!(with(70), 2);
+}
+
+#[test]
 fn threads_of_a_pool_wait_for_clients_and_not_for_as_long_as_they_were_idle() {
     // Six threads serve two clients in turn: each is busy for 10 ms and idle for 20 ms.
     let pool = |waker: u32| {

@@ -16,6 +16,11 @@ const SERVED_SHARE: f64 = 0.05;
 /// But not if it did less than this share of the busiest thread's operations: such a thread is woken by another one without recorded
 /// I/O from time to time, and would delay the threads that depend on it if its sleeps were replayed.
 const MINOR_SHARE: f64 = 0.1;
+/// A thread that did less than this share of the busiest thread's operations is a helper: threads that serve clients do about as much as each
+/// other.
+const HELPER_WORK: f64 = 0.5;
+/// A helper that sleeps for more than this share of its time is a background thread: a checkpoint may take most of its period on a slow disk.
+const HELPER_SLEEP: f64 = 0.2;
 /// In a trace without gaps, a thread that pauses for longer than this waits for a timer. In nanoseconds.
 const LONG_PAUSE_NS: u64 = 100_000_000;
 
@@ -95,7 +100,9 @@ impl Usage {
         let share = (self.waiting + self.served + unknown) as f64 / span;
         let served = self.served_wakes as f64 / self.done.max(1) as f64;
         let is_minor = (self.done as f64) < MINOR_SHARE * busiest as f64;
-        share > BACKGROUND_SHARE && (served < SERVED_SHARE || is_minor)
+        let is_helper = (self.done as f64) < HELPER_WORK * busiest as f64;
+        let least = if is_helper { HELPER_SLEEP } else { BACKGROUND_SHARE };
+        share > least && (served < SERVED_SHARE || is_minor)
     }
 }
 
