@@ -119,7 +119,7 @@ impl Store {
     /// Opens the file, or creates it.
     ///
     /// # Errors
-    /// [`Error::Store`] if the file cannot be opened, is no file of results or has another format.
+    /// [`Error::Store`] if the file cannot be opened, is not an SQLite database of results, or has another format.
     pub fn open(path: &Path) -> Result<Store> {
         let failed = |why: String| Error::Store { location: quoted(&path).to_string(), why };
         // SQLite would create the file with the umask's permissions, but results quote messages of drivers and databases, which may

@@ -180,7 +180,7 @@ impl<W: Write> Text<'_, W> {
             self.gains(&role.gain)?;
         }
         self.alternatives(plan, role)?;
-        for note in role.excluded.iter().chain(&role.notes) {
+        for note in role.remarks() {
             self.wrapped("  - ", 4, note)?;
         }
         Ok(())
@@ -238,7 +238,7 @@ impl<W: Write> Text<'_, W> {
             };
             let size = format!("{} in {}", format::bytes(role.bytes), format::counted(role.files, "file"));
             self.wrapped("  ", 2, &format!("{}  {}  {size}: {what}", role.role, role.path))?;
-            for note in role.excluded.iter().chain(&role.notes) {
+            for note in role.remarks() {
                 self.wrapped("    - ", 6, note)?;
             }
         }

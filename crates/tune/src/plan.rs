@@ -371,6 +371,13 @@ pub struct Role {
     pub notes: Vec<String>,
 }
 
+impl Role {
+    /// What the user should know of the role: the excluded setting, and the notes.
+    pub fn remarks(&self) -> impl Iterator<Item = &String> {
+        self.excluded.iter().chain(&self.notes)
+    }
+}
+
 /// The dataset that a role has or would have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetLocation {

@@ -41,7 +41,7 @@ impl<'a> TrialWorker<'a> {
     ///
     /// # Errors
     /// [`Error::Interrupted`]; [`Error::Usage`] if the campaign does not have the trial's study; the errors of the host, and of a pool of
-    /// the kernel. A trial that fails is no error.
+    /// the kernel. A failed trial is returned with the reason.
     pub(super) fn run(
         &mut self,
         key: &TrialKey,

@@ -10,7 +10,7 @@ use super::{evidence, format, picture};
 pub fn section(section: &mut Section, plan: &Plan, role: &Role) {
     section.paragraph(&location(plan, role));
     properties(section, role);
-    section.list(role.excluded.iter().chain(&role.notes));
+    section.list(role.remarks());
     if let Some(plot) = picture::gains(&role.gain) {
         section.plot(&plot, &gains_caption(role));
     }

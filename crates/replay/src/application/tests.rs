@@ -36,6 +36,11 @@ fn application(s: &Schedule) -> &Application {
     s.application.as_ref().expect("an application's schedule")
 }
 
+/// A thread that computes for 9 ms before each of its operations of 1 ms.
+fn busy_thread(operations: u64) -> Vec<Event> {
+    (0..operations).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect()
+}
+
 #[test]
 fn time_ready_is_left_out_and_cpu_time_is_kept() {
     let s = of(vec![event(0, 1, 1, None), event(11, 1, 1, gap(4, 6, 0, 0))], Others::default());
@@ -121,8 +126,7 @@ fn an_operation_that_is_not_replayed_leaves_its_think_time() {
 
 #[test]
 fn a_thread_that_waits_for_timers_follows_the_foreground() {
-    let mut events: Vec<Event> =
-        (0..100).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+    let mut events = busy_thread(100);
     for i in 0..10 {
         events.push(event(i * 100 + 5, 1, 2, (i > 0).then(|| gap(1, 0, 0, Gap::TIMER)).flatten()));
     }
@@ -144,8 +148,7 @@ fn without_a_foreground_all_threads_are_it() {
 
 #[test]
 fn a_thread_that_issues_asynchronous_writes_and_waits_between_them_is_background() {
-    let mut events: Vec<Event> =
-        (0..100).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+    let mut events = busy_thread(100);
     // Each write is under way until the next but one, so the thread seems never to be without an operation.
     events.extend((0..50).map(|i| Event { flags: Flags::URING, ..event(i * 20, 35, 2, None) }));
     events.push(Event { op: Op::Fsync, ..event(995, 1, 2, gap(1, 0, 0, Gap::TIMER)) });
@@ -156,8 +159,7 @@ fn a_thread_that_issues_asynchronous_writes_and_waits_between_them_is_background
 #[test]
 fn a_thread_that_seldom_works_is_background_although_no_timer_wakes_it() {
     let served = |ops: u64| {
-        let mut events: Vec<Event> =
-            (0..100).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+        let mut events = busy_thread(100);
         let every = 1000 / ops;
         events.extend(
             (0..ops).map(|i| event(i * every, 1, 2, (i > 0).then(|| gap(1, 0, 1, Gap::OTHER)).flatten())),
@@ -173,8 +175,7 @@ fn a_thread_that_seldom_works_is_background_although_no_timer_wakes_it() {
 fn a_checkpoint_that_takes_most_of_its_period_is_background() {
     // In each second, the second thread writes for 700 ms without a pause, and sleeps until a timer wakes it.
     let with = |writes: u64| {
-        let mut events: Vec<Event> =
-            (0..400).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+        let mut events = busy_thread(400);
         let length = 700 / writes;
         events.extend((0..4 * writes).map(|i| {
             let sleeps = (i > 0 && i % writes == 0).then(|| gap(0, 0, 0, Gap::TIMER)).flatten();
@@ -284,8 +285,7 @@ fn what_a_page_fault_took_is_not_slept_again() {
 
 #[test]
 fn a_wait_for_another_call_does_not_pace_a_background_thread() {
-    let mut events: Vec<Event> =
-        (0..100).map(|i| event(i * 10, 1, 1, (i > 0).then(|| gap(9, 0, 0, 0)).flatten())).collect();
+    let mut events = busy_thread(100);
     events.push(event(5, 1, 2, None));
     events.push(Event { op: Op::Close, ..event(405, 1, 2, gap(1, 0, 2, 1)) });
     events.push(event(905, 1, 2, gap(1, 0, 1, Gap::TIMER)));

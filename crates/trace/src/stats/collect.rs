@@ -128,20 +128,19 @@ impl Collector {
             }
             Op::Write => {
                 self.throughput[at].writes += 1;
-                self.throughput[at].syncs += u64::from(event.flags.contains(Flags::SYNC));
                 let sum = &mut self.throughput[at].write_bytes;
                 *sum = sum.saturating_add(event.len);
                 self.transfer(event, true);
-            }
-            Op::Fsync | Op::Fdatasync => {
-                self.throughput[at].syncs += 1;
-                self.files[id].sync(event);
             }
             Op::Map if event.is_page_fault() => self.files[id].cached_faults += 1,
             Op::Open => self.files[id].end = Some(self.files[id].end.unwrap_or(0).max(event.len)),
             Op::Create => self.files[id].end = Some(0),
             Op::Truncate => self.files[id].end = Some(event.offset),
             _ => {}
+        }
+        if event.op.is_commit(event.flags) {
+            self.throughput[at].syncs += 1;
+            self.files[id].sync(event);
         }
     }
 
@@ -238,10 +237,7 @@ impl Counts {
     fn written(&mut self, event: &Event, end: u64) {
         self.unsynced.0 += 1;
         self.unsynced.1 = self.unsynced.1.saturating_add(event.len);
-        if event.flags.contains(Flags::SYNC) {
-            self.sync_writes += 1;
-            self.sync(event);
-        }
+        self.sync_writes += u64::from(event.flags.contains(Flags::SYNC));
         self.continued += u64::from(event.offset == self.write_end);
         self.write_end = end;
         if let Some(known) = self.end {

@@ -1,5 +1,6 @@
 //! Accuracy of earlier predictions, measured with real databases.
 
+use poolwright_trace::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +72,16 @@ impl TrackRecord {
         (end(-error).min(scatter.0), end(error).max(scatter.1))
     }
 
+    /// The titles of the workloads: `MariaDB, PostgreSQL and SQLite`.
+    fn titles(&self) -> String {
+        let mut titles: Vec<&str> = self.workloads.iter().map(|w| w.title.as_str()).collect();
+        titles.dedup();
+        match titles.split_last() {
+            Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+            _ => titles.join(""),
+        }
+    }
+
     /// Summarises the record in one sentence, or returns `None` if nothing was measured.
     pub fn sentence(&self) -> Option<String> {
         let of = |count: fn(&MeasuredWorkload) -> u32| self.workloads.iter().map(count).sum::<u32>();
@@ -79,19 +90,10 @@ impl TrackRecord {
             return None;
         }
         let largest = self.workloads.iter().map(|w| w.largest_rate_error_points).fold(0.0, f64::max);
-        let mut titles: Vec<&str> = self.workloads.iter().map(|w| w.title.as_str()).collect();
-        titles.dedup();
-        let titles = match titles.split_last() {
-            Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
-            _ => titles.join(""),
-        };
-        let workloads = |n: u32| format!("{n} workload{}", if n == 1 { "" } else { "s" });
+        let measured = counted(u64::from(self.measured), "workload");
         let (lead, end) = match self.system {
-            Some(_) => (format!("On {titles}"), format!("measured on {} in all", workloads(self.measured))),
-            None => (
-                format!("On {} of other databases", workloads(self.measured)),
-                "this one was not measured".to_owned(),
-            ),
+            Some(_) => (format!("On {}", self.titles()), format!("measured on {measured} in all")),
+            None => (format!("On {measured} of other databases"), "this one was not measured".to_owned()),
         };
         Some(format!(
             "{lead}, work rate was predicted within 10 points of the truth for {right} of {all} settings (largest error \
