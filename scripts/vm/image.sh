@@ -90,6 +90,15 @@ add_program() {
 
 pack() { (cd "$1" && find . | LD_LIBRARY_PATH='' "$(find "$VM/host" -type f -name cpio)" -o -H newc --quiet); }
 
+# build_tree: the program `tree` (crates/tree), linked statically.
+build_tree() {
+    local host
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    (cd "$POOLWRIGHT_ROOT" && RUSTFLAGS='-C target-feature=+crt-static' \
+        cargo build --release --locked --quiet -p poolwright-tree --bin tree --target "$host" --target-dir "$VM/tree")
+    install -m 755 "$VM/tree/$host/release/tree" "$ROOT/bin/tree"
+}
+
 build_image() {
     ROOT=$VM/root
     rm -rf "$ROOT"
@@ -103,8 +112,7 @@ build_image() {
     cp "$VM/modules"/*.ko "$ROOT/modules/"
     printf 'spl.ko\nzfs.ko\n' >>"$ROOT/modules/order"
     ln -s /proc/mounts "$ROOT/etc/mtab"
-    rustc --edition 2024 -O -C target-feature=+crt-static -C panic=abort -o "$ROOT/bin/tree" \
-        "$POOLWRIGHT_ROOT/crates/devtools/src/bin/engine-tree/guest.rs"
+    build_tree
     # The engine's program, which uses zdb's libraries: it must refuse a pool that the kernel has imported.
     [ ! -x "$ENGINE_TREE" ] || strip -o "$ROOT/bin/engine-tree" "$ENGINE_TREE"
     install -m 755 "$HERE/init" "$ROOT/init"
@@ -116,7 +124,7 @@ build_image() {
 # A checksum of the inputs of the image. When it changes, the image is rebuilt.
 fingerprint() {
     {
-        cat "$HERE/image.sh" "$HERE/init" "$POOLWRIGHT_ROOT"/crates/devtools/src/bin/engine-tree/*.rs
+        cat "$HERE/image.sh" "$HERE/init" "$POOLWRIGHT_ROOT/Cargo.lock" "$POOLWRIGHT_ROOT"/crates/tree/src/*.rs
         sha256sum <"$VM/modules/zfs.ko"
         [ ! -x "$ENGINE_TREE" ] || sha256sum <"$ENGINE_TREE"
     } | sha256sum

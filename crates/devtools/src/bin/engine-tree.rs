@@ -8,7 +8,7 @@
 //!                                           manifest, and ends itself with SIGKILL instead of exporting the pool
 //!
 //! `--utf8=DATASET` uses only names that a dataset with utf8only accepts there; `--no-empty` makes no empty extended attributes.
-//! `guest.rs` is the same program for the guest, through system calls.
+//! crates/tree has the same program for the guest, through system calls.
 
 use std::ffi::{CStr, CString};
 use std::io::{BufWriter, Write};
@@ -17,13 +17,9 @@ use std::path::PathBuf;
 use poolwright_openzfs::node::{Entry, New, Node, SetAttr, Time, name};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Engine, Errno, Import, Pool, Spec, VdevGroup};
+use poolwright_tree::manifest::{self, Content, Facts};
+use poolwright_tree::plan::{self, FILE, FileTree, LINK, SystemResult, TreeShape, Way};
 use rustix::process::{Signal, getpid, kill_process};
-
-mod manifest;
-mod plan;
-mod random;
-use manifest::{Content, Facts};
-use plan::{FILE, FileTree, LINK, SystemResult, TreeShape, Way};
 
 /// As in the program, so that the same code is measured.
 #[global_allocator]
