@@ -8,7 +8,7 @@
 #        scripts/truth.sh --publish [--settings FILE] DIR…
 #
 #   --workload        a file scripts/vm/truth_NAME.sh: mariadb, mariadb_fsync, sqlite, sqlite_rollback, postgresql, postgresql_scan,
-#                     openldap, etcd, wiredtiger
+#                     openldap, etcd, wiredtiger, leveldb
 #   --size            size of the database, relative to the workload's default. With another size, the database in DIR is filled again
 #   --rounds, --seconds, --warm  runs of each setting, the length of the measured window, and of the load before it
 #   --record          seconds that are recorded for the predictions

@@ -1,5 +1,5 @@
 /*
- * Fills a WiredTiger database with orders, and runs transactions on it.
+ * Fills a store in this process with orders, and runs transactions on it. wiredtiger.c and leveldb.c define the stores.
  *
  * usage: load fill DIR ORDERS
  *        load run DIR SECONDS THREADS
@@ -14,23 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <wiredtiger.h>
 
-#define CACHE "create,cache_size=64MB,log=(enabled=true,file_max=16MB),checkpoint=(wait=10),"
-#define ORDERS "table:orders"
-#define EVENTS "table:events"
-#define LONGEST 4096
+#include "store.h"
+
 #define READS 6
 #define MAX_THREADS 64
 
 struct client {
 	pthread_t thread;
+	int number;
 	uint64_t state;
 	uint64_t *times; /* end, duration */
 	size_t count, room;
 };
 
-static WT_CONNECTION *connection;
 static uint64_t orders, until_ns;
 
 static const char *const WORDS[] = { "account", "balance", "shipment", "pending", "invoice", "customer", "premium", "standard",
@@ -39,12 +36,12 @@ static const char *const WORDS[] = { "account", "balance", "shipment", "pending"
 	"tablet", "cable", "battery", "charger", "quality", "delayed", "damaged", "excellent", "friendly", "support", "letter",
 	"signature", "the", "and", "was", "with", "for", "not", "very", "but", "from", "after", "before", "again", "never", "always" };
 
-static void
-check(int error, const char *what)
+void
+check(const char *error, const char *what)
 {
-	if (error == 0)
+	if (error == NULL)
 		return;
-	fprintf(stderr, "load: %s: %s\n", what, wiredtiger_strerror(error));
+	fprintf(stderr, "load: %s: %s\n", what, error);
 	exit(1);
 }
 
@@ -93,80 +90,50 @@ write_order(char *text, uint64_t id, uint64_t *state)
 static void
 fill(void)
 {
-	WT_SESSION *session;
-	WT_CURSOR *cursor;
-	char text[LONGEST];
+	char text[MAX_TEXT];
 	uint64_t state = 42;
 
-	check(connection->open_session(connection, NULL, NULL, &session), "open a session");
-	check(session->create(session, ORDERS, "key_format=Q,value_format=S,leaf_page_max=16KB"), "create " ORDERS);
-	check(session->create(session, EVENTS, "key_format=r,value_format=S"), "create " EVENTS);
-	check(session->open_cursor(session, ORDERS, NULL, "bulk", &cursor), "open " ORDERS);
 	for (uint64_t id = 1; id <= orders; id++) {
 		write_order(text, id, &state);
-		cursor->set_key(cursor, id);
-		cursor->set_value(cursor, text);
-		check(cursor->insert(cursor), "insert an order");
+		store_fill(id, text);
 	}
-	check(cursor->close(cursor), "close " ORDERS);
 }
 
-/* One transaction; WT_ROLLBACK if another one changed the same order. */
+/* One transaction. Returns 0 if another one changed the same order. */
 static int
-transaction(WT_CURSOR *cursor, WT_CURSOR *events, uint64_t *state)
+transaction(struct session *session, uint64_t *state)
 {
-	char text[LONGEST];
-	const char *value;
+	char order[MAX_TEXT], event[MAX_TEXT];
 	uint64_t id = 0;
-	int error = 0;
 
-	for (int i = 0; i < READS && error == 0; i++) {
+	session_begin(session);
+	for (int i = 0; i < READS; i++) {
 		/* A bijection, so that the quarter is spread over the table. */
 		id = 1 + draw(state, i < READS / 2 ? orders / 4 : orders) * 2654435761 % orders;
-		cursor->set_key(cursor, id);
-		error = cursor->search(cursor);
-		if (error == 0)
-			error = cursor->get_value(cursor, &value);
+		if (!session_read(session, id))
+			return (0);
 	}
-	if (error == 0) {
-		write_order(text, id, state);
-		cursor->set_value(cursor, text);
-		error = cursor->update(cursor);
-	}
-	if (error == 0) {
-		sprintf(text, "{\"order\":%lu,\"event\":\"%s\",\"by\":\"C%07lu\"}", id, word(state), draw(state, 200000));
-		events->set_value(events, text);
-		error = events->insert(events);
-	}
-	return (error);
+	write_order(order, id, state);
+	sprintf(event, "{\"order\":%lu,\"event\":\"%s\",\"by\":\"C%07lu\"}", id, word(state), draw(state, 200000));
+	return (session_commit(session, id, order, event));
 }
 
 static void *
 run_client(void *argument)
 {
 	struct client *client = argument;
-	WT_SESSION *session;
-	WT_CURSOR *cursor, *events;
+	struct session *session;
 	uint64_t began = now_ns(), end;
-	int error;
 
-	check(connection->open_session(connection, NULL, "isolation=snapshot", &session), "open a session");
-	check(session->open_cursor(session, ORDERS, NULL, NULL, &cursor), "open " ORDERS);
-	check(session->open_cursor(session, EVENTS, NULL, "append", &events), "open " EVENTS);
+	session = session_open(client->number);
 	while (began < until_ns) {
-		check(session->begin_transaction(session, NULL), "begin");
-		error = transaction(cursor, events, &client->state);
-		if (error == WT_ROLLBACK) {
-			check(session->rollback_transaction(session, NULL), "roll back");
+		if (!transaction(session, &client->state))
 			continue;
-		}
-		check(error, "a transaction");
-		check(session->commit_transaction(session, NULL), "commit");
 		end = now_ns();
 		if (client->count == client->room) {
 			client->room = client->room * 2 + 1024;
 			client->times = realloc(client->times, client->room * 2 * sizeof (uint64_t));
-			check(client->times == NULL ? ENOMEM : 0, "keep the times");
+			check(client->times == NULL ? strerror(ENOMEM) : NULL, "keep the times");
 		}
 		client->times[2 * client->count] = end;
 		client->times[2 * client->count++ + 1] = end - began;
@@ -179,16 +146,14 @@ static void
 run(int threads)
 {
 	static struct client clients[MAX_THREADS];
-	WT_SESSION *session;
-	WT_CURSOR *cursor;
+	int error;
 
-	check(connection->open_session(connection, NULL, NULL, &session), "open a session");
-	check(session->open_cursor(session, ORDERS, NULL, NULL, &cursor), "open " ORDERS);
-	check(cursor->prev(cursor), "find the last order");
-	check(cursor->get_key(cursor, &orders), "read the last order");
+	orders = store_orders();
 	for (int i = 0; i < threads; i++) {
+		clients[i].number = i;
 		clients[i].state = 88172645463325252 + (uint64_t)i * 7919;
-		check(pthread_create(&clients[i].thread, NULL, run_client, &clients[i]), "start a thread");
+		error = pthread_create(&clients[i].thread, NULL, run_client, &clients[i]);
+		check(error != 0 ? strerror(error) : NULL, "start a thread");
 	}
 	for (int i = 0; i < threads; i++) {
 		pthread_join(clients[i].thread, NULL);
@@ -206,8 +171,7 @@ main(int argc, char **argv)
 		fprintf(stderr, "usage: load fill DIR ORDERS | load run DIR SECONDS THREADS\n");
 		return (2);
 	}
-	check(wiredtiger_open(argv[2], NULL, fills ? CACHE : CACHE "transaction_sync=(enabled=true,method=fsync)", &connection),
-	    "open the database");
+	store_open(argv[2], fills);
 	if (fills) {
 		orders = strtoull(argv[3], NULL, 10);
 		fill();
@@ -215,6 +179,6 @@ main(int argc, char **argv)
 		until_ns = now_ns() + strtoull(argv[3], NULL, 10) * 1000000000;
 		run(atoi(argv[4]) < MAX_THREADS ? atoi(argv[4]) : MAX_THREADS);
 	}
-	check(connection->close(connection, NULL), "close the database");
+	store_close();
 	return (fflush(stdout) == 0 ? 0 : 1);
 }
