@@ -6,7 +6,7 @@
 #
 # The models are in the Python environment of the tests (target/venv, or $POOLWRIGHT_VENV); scripts/install.sh --for test
 # installs it. promtool is in Debian's package prometheus; $PROMTOOL names another one. What is not installed is not checked, and
-# the script says so. `cargo test -p poolwright-monitor --test dashboards` needs neither, and compares metrics and labels with the
+# the script says so. `cargo test -p poolwright-monitor dashboards` needs neither, and compares metrics and labels with the
 # table of metrics.
 #
 # Exit status: 0 done, 1 a check failed, or nothing could be checked, 2 wrong usage.

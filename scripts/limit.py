@@ -4,7 +4,7 @@
 usage: limit.py [--each SECONDS] [--program SECONDS] PROGRAM [ARGUMENT...]
 
 As cargo's runner it also limits each test: the standard test harness reports a test that has been running for over 60
-seconds, and from then on the test has the rest of --each (600). The program has --program (1800) in all. When a limit is
+seconds, and from then on the test has the rest of --each (600). The program has --program (3600) in all. When a limit is
 exceeded, the program, the tests that are running and the processes that they started are named, all are terminated (killed
 after 10 seconds), and the exit status is 124.
 """
@@ -146,7 +146,7 @@ def stop(number, _):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--each", type=float, default=600, metavar="SECONDS")
-    parser.add_argument("--program", type=float, default=1800, metavar="SECONDS")
+    parser.add_argument("--program", type=float, default=3600, metavar="SECONDS")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     if not arguments.command:

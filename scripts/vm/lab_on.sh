@@ -111,7 +111,7 @@ step_lab() {
     zpool sync "$POOL"
     state >/tmp/before
     used >/tmp/used
-    expect "datasets of the kernel are a target like the others (conformance)" env RUST_BACKTRACE=0 "POOLWRIGHT_TEST_DATASET=$ON" lab_targets --exact a_dataset_of_the_kernel
+    expect "datasets of the kernel are a target like the others (conformance)" env RUST_BACKTRACE=0 "POOLWRIGHT_TEST_DATASET=$ON" lab_targets --exact lab_targets::a_dataset_of_the_kernel
     nothing_left "conformance"
     expected 2 "a dataset that does not exist" poolwright lab run /disk/smoke.toml --on "$POOL/none" --scratch /scratch
     expected 2 "without privilege" /disk/bin/setpriv --reuid 65534 --clear-groups poolwright lab run /disk/smoke.toml --on "$ON" --scratch /tmp

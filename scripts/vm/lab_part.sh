@@ -34,7 +34,7 @@ lab_stage() {
 
 part_lab() {
     local disk=$WORK/lab.disk targets=${POOLWRIGHT_LAB_TARGETS:-}
-    [ -n "$targets" ] || targets=$(test_program poolwright lab_targets)
+    [ -n "$targets" ] || targets=$(test_program poolwright integration)
     cp "$targets" "$WORK/lab_targets"
     program_disk "$disk" 8G lab_stage
     GUEST_STEPS=lab_on.sh GUEST_SECONDS=2400 guest "$disk" 0 lab

@@ -13,7 +13,7 @@ Prometheus adds the labels `job` and `instance`. Points in time are seconds sinc
 A histogram has the series `NAME_bucket` with the label `le`, the upper bound of the bucket, and in Prometheus's text format
 `NAME_count`. It has no `NAME_sum`, because ZFS does not count it.
 
-<!-- generated from crates/monitor/src/family/table.rs; `REWRITE=1 cargo test --release -p poolwright-monitor --test docs` updates it -->
+<!-- generated from crates/monitor/src/family/table.rs; `REWRITE=1 cargo test --release -p poolwright-monitor --test integration docs` updates it -->
 ";
 
 /// The page `docs/metrics.md`: all families, by the type of their resource.

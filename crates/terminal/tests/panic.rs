@@ -1,7 +1,7 @@
 //! A panic restores the terminal before it is reported.
 
 #[allow(dead_code)] // it has more than this test uses
-#[path = "../../poolwright/tests/common/pty.rs"]
+#[path = "../../poolwright/tests/integration/common/pty.rs"]
 mod pty;
 
 use std::process::Command;

@@ -14,7 +14,7 @@ use rand::RngExt as _;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-#[path = "../../../estimate/tests/common/mod.rs"]
+#[path = "../../../estimate/tests/integration/common/mod.rs"]
 mod common;
 
 type Make = fn(&Path, usize);

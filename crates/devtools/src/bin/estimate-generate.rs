@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-#[path = "../../../estimate/tests/common/mod.rs"]
+#[path = "../../../estimate/tests/integration/common/mod.rs"]
 mod common;
 
 /// Generates one megabyte of a table: 16K pages of rows with some words in them; the rest of the page is empty.

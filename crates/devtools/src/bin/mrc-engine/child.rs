@@ -12,7 +12,7 @@ use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine, File, Layout, Pool,
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::ops::{self, Op, fill_record};
+use super::ops::{self, Op, fill_record};
 
 /// The argument that makes the program a child, and the path of its job; the result is written beside it.
 const TASK: &str = "POOLWRIGHT_MRC_TASK";

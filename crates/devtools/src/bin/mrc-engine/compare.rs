@@ -9,8 +9,8 @@ use poolwright_mrc::{Access, Intern, Model};
 use poolwright_openzfs::codec::{Codec, Compression, Geometry};
 use poolwright_openzfs::{ArcSizes, ArcStats, Config, Engine};
 
-use crate::child::{self, DIRTY_BYTES, Filled, Job, Replayed, SAMPLE};
-use crate::ops::{self, Ops, fill_record};
+use super::child::{self, DIRTY_BYTES, Filled, Job, Replayed, SAMPLE};
+use super::ops::{self, Ops, fill_record};
 
 /// One comparison.
 #[derive(Clone, Debug)]

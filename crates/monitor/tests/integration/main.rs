@@ -1,0 +1,5 @@
+//! Tests of the crate `monitor` through its public interface.
+
+mod dashboards;
+mod docs;
+mod kernel_pools;

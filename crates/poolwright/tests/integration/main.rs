@@ -1,0 +1,47 @@
+//! Tests of the program from outside: each module runs `poolwright` as a child process.
+
+mod common;
+
+mod apply;
+mod apply_quota;
+mod backup;
+mod backup_archive;
+mod backup_clock;
+mod backup_interrupted;
+mod backup_kinds;
+mod backup_source;
+mod backup_untested;
+mod backup_wal;
+mod bad_input;
+mod check;
+mod cmd;
+mod confirm;
+mod docs;
+mod downtime;
+mod estimate;
+mod failures;
+mod lab;
+mod lab_report;
+mod lab_targets;
+mod lab_trial;
+mod monitor;
+mod mount;
+mod mount_places;
+mod mounted_pool;
+mod mounted_vdevs;
+mod mrc;
+mod mrc_live;
+mod new_pool;
+mod new_pool_postgresql;
+mod pool;
+mod private;
+mod record;
+mod refusals;
+mod replay;
+mod serve;
+mod stdout;
+mod trace;
+mod tune;
+mod untrusted_plan;
+mod verify;
+mod way_back;

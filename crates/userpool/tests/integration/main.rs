@@ -1,0 +1,5 @@
+//! Tests of the crate `userpool` through its public interface.
+
+mod labels;
+mod socket;
+mod vdevs;
