@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
+use poolwright_plan::{Plan, Role};
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
-use poolwright_tune::database::other_database;
-use poolwright_tune::plan::{Plan, Role};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -174,7 +173,7 @@ impl<'a> Assessor<'a> {
     /// errors of the host and of the pools.
     pub fn assess(&self, id: &str, path: &Path) -> Result<Assessment> {
         let directory = self.directory()?;
-        if let Some(why) = other_database(self.plan, &directory) {
+        if let Some(why) = self.plan.other_database(&directory) {
             return refused(format!("{why}\nhint: make a plan for this database"));
         }
         let mut left: Vec<String> = self

@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The plan cannot be read or must not be followed.
     #[error(transparent)]
-    Plan(#[from] poolwright_tune::plan::PlanFileError),
+    Plan(#[from] poolwright_plan::PlanFileError),
     /// A pool could not be read or changed.
     #[error(transparent)]
     Datasets(#[from] poolwright_datasets::Error),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::private::{self, OwnDir};
 use poolwright_host::quoted;
-use poolwright_tune::plan::Plan;
+use poolwright_plan::Plan;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

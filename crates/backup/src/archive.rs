@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use poolwright_datasets::pool_of;
-use poolwright_tune::plan::Settings;
+use poolwright_plan::Settings;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use poolwright_datasets::{is_user_pool, of_pool, pool_of};
 use poolwright_host::directory::Directory;
 use poolwright_host::quoted;
+use poolwright_plan::{Plan, RiskyValues, Settings};
 use poolwright_pool::DatasetChange;
-use poolwright_tune::plan::{Plan, RiskyValues, Settings};
 
 use crate::error::refused;
 use crate::observer::BackupObserver;

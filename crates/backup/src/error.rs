@@ -20,7 +20,7 @@ pub enum Error {
     Copy(poolwright_apply::Error),
     /// The plan cannot be read.
     #[error(transparent)]
-    Plan(#[from] poolwright_tune::plan::PlanFileError),
+    Plan(#[from] poolwright_plan::PlanFileError),
     /// Going on could lose data, or make a backup that is none. The text can end with a line `hint: …`.
     #[error("{0}")]
     Refused(String),

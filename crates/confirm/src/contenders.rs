@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::Settings;
-use poolwright_tune::candidates::{same, with};
-use poolwright_tune::metric::{self, CONFIRMED};
-use poolwright_tune::objective::{Metrics, weighted};
-use poolwright_tune::plan::{
+use poolwright_plan::metric::{self, CONFIRMED};
+use poolwright_plan::{
     Contender, Evidence, EvidenceKind, Gains, OBJECTIVE, Outcome, Plan, PredictedChange, Role,
 };
+use poolwright_tune::candidates::{same, with};
+use poolwright_tune::objective::{Metrics, weighted};
 
 use crate::{Dataset, DatasetLayout, Error, Result};
 

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use poolwright_plan::{EvidenceKind, Plan, Role};
 use poolwright_tune::candidates::assignments;
-use poolwright_tune::plan::{EvidenceKind, Plan, Role};
 
 /// A dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]

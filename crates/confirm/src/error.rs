@@ -9,7 +9,7 @@ use poolwright_trace::format_size;
 pub enum Error {
     /// The plan cannot be read or followed.
     #[error(transparent)]
-    PlanFile(#[from] poolwright_tune::plan::PlanFileError),
+    PlanFile(#[from] poolwright_plan::PlanFileError),
     /// The plan contains no setting that could be compared with today's.
     #[error(
         "the plan contains no setting to compare with today's: nothing is recommended, and none was replayed"

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_report::text::{capitalised, signed};
-use poolwright_tune::evidence::{gains, measured};
-use poolwright_tune::objective::{Metrics, weighted};
-use poolwright_tune::plan::{
+use poolwright_plan::{
     Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, Gain, GainVerdict, Gains, OBJECTIVE,
     Plan, PredictedChange,
 };
+use poolwright_report::text::{capitalised, signed};
+use poolwright_tune::evidence::{gains, measured};
+use poolwright_tune::objective::{Metrics, weighted};
 use poolwright_tune::requirement::{Fulfilment, Requirement};
 use poolwright_tune::scatter::Scatter;
 

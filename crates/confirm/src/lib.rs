@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use poolwright_lab::RunTarget;
 use poolwright_lab::run::Progress;
-use poolwright_tune::plan::{ConfirmationCommands, Contender};
+use poolwright_plan::{ConfirmationCommands, Contender};
 use serde::{Deserialize, Serialize};
 
 pub use contenders::{Chosen, contenders};

@@ -22,7 +22,7 @@ pub(crate) fn figure(outcome: &Outcome, name: &str) -> Result<f64> {
     found.ok_or_else(|| Error::Trial(format!("the trial reported no {name}")))
 }
 
-/// The metrics of a trial, in the units of [`CONFIRMED`](poolwright_tune::metric::CONFIRMED).
+/// The metrics of a trial, in the units of [`CONFIRMED`](poolwright_plan::metric::CONFIRMED).
 ///
 /// # Errors
 /// [`Error::Trial`] if the trial did not report a figure.

@@ -6,7 +6,7 @@ use std::path::Path;
 use poolwright_host::memory;
 use poolwright_lab::campaign::PoolSpec;
 use poolwright_openzfs::Device;
-use poolwright_tune::plan::{self, EvidenceKind, Plan};
+use poolwright_plan::{self as plan, EvidenceKind, Plan};
 
 use crate::tree::Tree;
 use crate::{Error, Options, Result};

@@ -10,8 +10,8 @@ use poolwright_lab::run::checks;
 use poolwright_lab::run::child;
 use poolwright_lab::run::scratch_dir::ScratchDir;
 use poolwright_lab::{PoolWrites, RunTarget, TrialKey, TrialSpec};
+use poolwright_plan::{Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Plan, WorkUnit};
 use poolwright_tune::objective::Metrics;
-use poolwright_tune::plan::{Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Plan, WorkUnit};
 
 use crate::driver::check_unused;
 use crate::outcome::{failure, figure, last_lines, metrics};

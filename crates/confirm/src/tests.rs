@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use poolwright_tune::objective::Metrics;
-use poolwright_tune::plan::{
+use poolwright_plan::{
     ConfirmationVerdict, Contender, GainVerdict, OBJECTIVE, Outcome, Plan, Settings, Verdict,
 };
+use poolwright_tune::objective::Metrics;
 
 use super::*;
 

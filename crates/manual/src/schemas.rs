@@ -18,6 +18,7 @@ use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary, Sha
 use poolwright_lab::{Outcome, TrialSpec};
 use poolwright_migration::run::MigrationReport;
 use poolwright_monitor::server::ApiReadings;
+use poolwright_plan::{Plan, Verification};
 use poolwright_record::RecordingSummary;
 use poolwright_render::mrc_text::MrcOutput;
 use poolwright_render::pool_iostat::IoReport;
@@ -27,7 +28,6 @@ use poolwright_replay::{Replay, Spec};
 use poolwright_trace::export::ExportSummary;
 use poolwright_trace::import::ImportSummary;
 use poolwright_trace::stats::Stats;
-use poolwright_tune::plan::{Plan, Verification};
 use poolwright_userpool::json_output::{
     ChangedDatasets, ChangedPool, ClosedPool, CompletedRollback, CreatedDataset, CreatedPool, DatasetList,
     DestroyedDatasets, ImportResult, InheritedProperty, NewMount, PoolScrub, PromotedDataset, PropertyValues,

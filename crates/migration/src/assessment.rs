@@ -10,11 +10,10 @@ use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_host::quoted;
 use poolwright_openzfs::property::{self, Settings, canonical};
+use poolwright_plan::{self as plan, Plan};
 use poolwright_pool::ZfsCommands;
 use poolwright_pool::command::property::{PropertySource, SourcedValue};
 use poolwright_trace::{format_size, layout};
-use poolwright_tune::database::other_database;
-use poolwright_tune::plan::{self, Plan};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -190,7 +189,7 @@ impl<'a> MigrationAssessor<'a> {
                 ));
             }
         };
-        match other_database(self.plan, &found) {
+        match self.plan.other_database(&found) {
             Some(why) => refused(format!("{why}\nhint: make a plan for this database")),
             None => Ok(found),
         }

@@ -23,7 +23,7 @@ pub enum Error {
     Command(#[from] poolwright_pool::CommandError),
     /// A plan cannot be read.
     #[error(transparent)]
-    PlanFile(#[from] poolwright_tune::plan::PlanFileError),
+    PlanFile(#[from] poolwright_plan::PlanFileError),
     /// The summary of a dataset of backups cannot be read.
     #[error(transparent)]
     Backups(#[from] poolwright_backup::Error),

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use poolwright_manual::exit_code::{FAILED, INTERRUPTED, REFUSED, USAGE};
+use poolwright_plan::{PlanFileError, PlanRisk};
 use poolwright_render::pool_hint::pool_hint;
-use poolwright_tune::plan::{PlanFileError, PlanRisk};
 use poolwright_userpool::FaultKind;
 
 use crate::interrupt;

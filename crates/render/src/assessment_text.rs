@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use poolwright_apply::assessment::{Assessment, DatasetAssessment, PropertyAssessment, RelocationAssessment};
 use poolwright_apply::run::{Action, Outcome};
 use poolwright_host::quoted;
+use poolwright_plan::spelled_setting;
 use poolwright_trace::format_size;
-use poolwright_tune::spelled_setting;
 
 /// The assessment as text.
 pub fn assessment(assessment: &Assessment) -> String {

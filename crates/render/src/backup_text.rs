@@ -13,9 +13,9 @@ use poolwright_backup::send::{SendReport, SentBackup, SentWal, StreamReport};
 use poolwright_backup::verify::RestoreReport;
 use poolwright_backup::wal::{WalArchiveReport, WalCoverage, WalRemoval};
 use poolwright_host::quoted;
+use poolwright_plan::Settings;
 use poolwright_report::{Cell, Column, Table, Terminal, text::age};
 use poolwright_trace::format_size;
-use poolwright_tune::plan::Settings;
 
 /// What a run would do.
 pub fn assessment(assessment: &BackupAssessment) -> String {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use poolwright_host::quoted;
 use poolwright_migration::{MigrationAssessment, MigrationOutcome};
+use poolwright_plan::spelled_setting;
 use poolwright_trace::{counted, format_size};
-use poolwright_tune::spelled_setting;
 
 use crate::assessment_text::downtime;
 

@@ -16,8 +16,8 @@ mod role;
 pub mod tests;
 pub mod verification;
 
+use poolwright_plan::{Gain, GainVerdict, Plan, Verdict};
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
-use poolwright_tune::plan::{Gain, GainVerdict, Plan, Verdict};
 
 /// The heading above the verdict of a plan that its confirmation contradicts.
 pub const CONTRADICTED: &str = "The database itself does not confirm this plan";

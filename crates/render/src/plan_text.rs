@@ -7,10 +7,10 @@ mod verification;
 
 use std::io::{self, Write};
 
-use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
-use poolwright_tune::plan::{
+use poolwright_plan::{
     CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict, Verification,
 };
+use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
 
 use crate::plan_page::{CONTRADICTED, caveats, choices, format, memory};
 

@@ -2,11 +2,11 @@
 
 use crate::candidates::{difference, same};
 use crate::criteria::{Criteria, limits};
-use crate::metric::METRICS;
 use crate::objective::{Goal, Metrics};
 use crate::observations::{Observations, Tried};
-use crate::plan::{AlternativeKind, AlternativeSetting, Settings};
 use crate::race::Outcome;
+use poolwright_plan::metric::METRICS;
+use poolwright_plan::{AlternativeKind, AlternativeSetting, Settings};
 
 /// By how much an alternative is smaller or faster than the recommended settings, at least.
 const CLEARLY: f64 = 0.03;

@@ -13,15 +13,15 @@ use crate::candidates::{assignments, difference, with};
 use crate::direct::DirectIo;
 use crate::evidence::widen_space;
 use crate::groups::Group;
-use crate::metric::MIN_FOR_P99;
 use crate::objective::Metrics;
-use crate::plan::{self, AlternativeSetting, MeasuredChange, Plan, Settings, Verdict};
 use crate::race::Outcome;
 use crate::requirement::{Fulfilment, Requirement};
 use crate::roles::{Files, dataset_location};
 use crate::space::EstimatedSpace;
 use crate::tuner::{Request, Tuner, for_all, recommended_ashift, settings_of};
 use crate::{Result, database, direct, evidence, headline, machine, memory, track_record};
+use poolwright_plan::metric::MIN_FOR_P99;
+use poolwright_plan::{self as plan, AlternativeSetting, MeasuredChange, Plan, Settings, Verdict};
 
 /// The smallest improvement of the objective that justifies rewriting the files: 3 % (docs/method.md, "The
 /// decision").

@@ -6,7 +6,7 @@ use poolwright_openzfs::property::{Settings, canonical};
 
 use crate::objective::Goal;
 use crate::observations::{Difference, Observations, Tried, spelled};
-use crate::plan::{Contributions, PropertyEffect};
+use poolwright_plan::{Contributions, PropertyEffect};
 
 /// Returns the effect of each recommended property, or `None` if nothing is recommended.
 pub(crate) fn contributions(
@@ -86,7 +86,7 @@ fn combined(differences: &[Difference]) -> Option<Difference> {
 mod tests {
     use super::*;
     use crate::observations::fixture::{Row, outcome, today};
-    use crate::plan::GainVerdict;
+    use poolwright_plan::GainVerdict;
 
     const SMALL: &[(&str, &str)] = &[("recordsize", "16K")];
     const PACKED: &[(&str, &str)] = &[("compression", "zstd-3")];

@@ -7,9 +7,8 @@ use poolwright_host::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_pool::command::property::SourcedValue;
 use poolwright_pool::command::{CommandError, CommandOptions, ZfsCommands};
-use poolwright_trace::units::format_size;
 
-use crate::plan::CurrentSource;
+use poolwright_plan::CurrentSource;
 
 /// The file system of a directory and its settings.
 #[derive(Clone, Debug)]
@@ -132,17 +131,10 @@ impl DatasetState {
 
 fn settings(properties: BTreeMap<String, SourcedValue>) -> Settings {
     let spelled = |(name, value): (String, SourcedValue)| {
-        let value = spelled_setting(&name, &value.value);
+        let value = poolwright_plan::spelled_setting(&name, &value.value);
         (name, value)
     };
     properties.into_iter().map(spelled).collect()
-}
-
-/// A value of `zfs get -p` as it is set: a size with its unit.
-pub fn spelled_setting(property: &str, value: &str) -> String {
-    let is_size = property::find(property).is_ok_and(|known| known.size);
-    let bytes = value.parse().ok().filter(|_| is_size);
-    bytes.map_or_else(|| value.to_owned(), format_size)
 }
 
 #[cfg(test)]
@@ -191,5 +183,20 @@ mod tests {
         options.deadline = Duration::from_millis(300);
         let read = DatasetState::read("tank/pg", options);
         assert!(matches!(read, Err(CommandError::TimedOut { .. })), "{:?}", read.err());
+    }
+
+    #[test]
+    fn every_property_of_a_plan_is_read_from_the_kernels_datasets() {
+        use poolwright_openzfs::property::{PROPERTIES, is_tuned};
+        use poolwright_pool::command::property::{TUNED, placed};
+        for property in PROPERTIES.iter().filter(|of| is_tuned(of.name)) {
+            for list in [TUNED, &placed()] {
+                assert!(
+                    list.split(',').any(|name| name == property.name),
+                    "{} is not in {list}",
+                    property.name
+                );
+            }
+        }
     }
 }

@@ -7,12 +7,8 @@
 //! InnoDB was affected: see docs/mount-tests.md.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use poolwright_host::quoted;
-use poolwright_trace::layout;
-
-use crate::plan::{DatabaseSetting, Plan};
+use poolwright_plan::DatabaseSetting;
 
 /// A recommended setting of a database on OpenZFS.
 #[derive(Debug)]
@@ -76,21 +72,6 @@ pub fn advise(layout: &str) -> Vec<DatabaseSetting> {
             restart: a.restart,
         })
         .collect()
-}
-
-/// The message that the directory contains another database system than the one for which the plan was made; `None` if it is the
-/// same.
-pub fn other_database(plan: &Plan, dir: &Path) -> Option<String> {
-    let title = layout::locate(dir).map(|found| found.layout.title);
-    let recorded = plan.subject.database.as_deref();
-    let is_same = match (title, recorded) {
-        (Some(now), Some(then)) => then.starts_with(now),
-        (now, then) => now.is_none() && then.is_none(),
-    };
-    let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
-    (!is_same).then(|| {
-        format!("{} contains {}, but the plan was made for {}", quoted(&dir), name(title), name(recorded))
-    })
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use poolwright_report::Better;
 use poolwright_stats::{PairedRatio, median};
 
 use crate::candidates::{same, with};
-use crate::metric;
 use crate::objective::{Goal, Metrics};
-use crate::plan::{
-    Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, MeasuredChange, Outcome, Spread,
-};
 use crate::race::{self, Runner};
 use crate::scatter::Scatter;
 use crate::space::EstimatedSpace;
+use poolwright_plan::metric;
+use poolwright_plan::{
+    Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, MeasuredChange, Outcome, Spread,
+};
 
 /// Returns the median, smallest and largest value of every metric over the trials.
 pub fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {

@@ -2,9 +2,9 @@
 
 use crate::objective::Goal;
 use crate::observations::Observations;
-use crate::plan;
 use crate::race::Outcome;
 use crate::{contribution, pareto};
+use poolwright_plan as plan;
 
 /// The results of all races so far.
 #[derive(Default)]

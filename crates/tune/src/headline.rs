@@ -8,8 +8,8 @@ use poolwright_report::Better;
 use poolwright_report::text::signed;
 
 use crate::candidates::assignments;
-use crate::metric;
-use crate::plan::{Cost, Gain, GainVerdict, Gains, Role, TrackRecord, Verdict};
+use poolwright_plan::metric;
+use poolwright_plan::{Cost, Gain, GainVerdict, Gains, Role, TrackRecord, Verdict};
 
 /// The metrics that the headline names.
 const HEADLINE_METRICS: [&str; 3] = ["allocated_bytes", "work_rate", "vdev_write_bytes"];
@@ -141,7 +141,7 @@ fn costs_of(role: Option<&str>, gain: &Gains) -> Vec<Cost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CurrentSource, DatasetLocation, Settings};
+    use poolwright_plan::{CurrentSource, DatasetLocation, Settings};
 
     fn gain(change: f64, ci95: (f64, f64), verdict: GainVerdict) -> Gain {
         Gain { from: 1.0, to: 1.0 + change, change, ci95, pairs: 3, verdict }

@@ -1,4 +1,4 @@
-//! Tuning: roles, candidate settings, objectives, the search, and the plan.
+//! Tuning: roles, candidate settings, objectives, and the search, whose result is a plan.
 //!
 //! [`tune`] reads a trace and the files that it describes, and searches settings with trials on the engine. For each role it reports
 //! whether any setting is better than today's beyond noise. Each trial is a child process (`poolwright trial`).
@@ -22,12 +22,12 @@ mod groups;
 mod headline;
 pub mod machine;
 mod memory;
-pub mod metric;
+#[cfg(test)]
+mod metric_tests;
 pub mod objective;
 mod observations;
 mod pareto;
 mod pipeline;
-pub mod plan;
 pub mod race;
 pub mod requirement;
 mod roles;
@@ -38,7 +38,6 @@ mod track_record;
 mod trials;
 mod tuner;
 
-pub use current::spelled_setting;
 pub use directory::database_dir;
 pub use error::{Error, Result};
 pub use objective::Goal;

@@ -9,8 +9,8 @@ use poolwright_host::mountinfo::file_system;
 pub use poolwright_host::time::rfc3339;
 use poolwright_openzfs::Engine;
 
-use crate::plan;
 use crate::tuner::Request;
+use poolwright_plan as plan;
 
 /// Describes this machine, and the emulated device of the trials.
 pub(crate) fn describe(request: &Request) -> plan::Machine {

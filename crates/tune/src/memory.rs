@@ -15,8 +15,8 @@ use poolwright_trace::{Event, File, Op, Trace, format_count, format_size};
 use crate::accesses::{Accesses, Records};
 use crate::candidates::{recordsize_and_compression, same, with};
 use crate::direct::is_past_arc;
-use crate::plan::{EvidenceKind, Memory, Role};
 use crate::{Error, Result};
+use poolwright_plan::{EvidenceKind, Memory, Role};
 
 /// The smallest ARC in bytes that OpenZFS can use well; `arc_abs_min` is half of it.
 const MIN_ARC: u64 = 64 << 20;

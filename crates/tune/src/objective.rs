@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_plan::{
+    self as plan,
+    metric::{self, MIN_FOR_P99},
+};
 use poolwright_replay::Replay;
 use poolwright_report::Better;
 use poolwright_stats::median;
 
-use crate::metric::MIN_FOR_P99;
-use crate::{metric, plan};
-
-/// Metric → value in one trial, in the unit of [`crate::metric::METRICS`].
+/// Metric → value in one trial, in the unit of [`poolwright_plan::metric::METRICS`].
 pub type Metrics = BTreeMap<String, f64>;
 
 /// What the recommended settings should improve.

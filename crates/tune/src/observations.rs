@@ -8,8 +8,8 @@ use poolwright_stats::{Deviation, mean, t975};
 
 use crate::evidence::verdict;
 use crate::objective::{Metrics, medians, name_in};
-use crate::plan::MeasuredChange;
 use crate::race::Outcome;
+use poolwright_plan::MeasuredChange;
 
 /// One setting and its trials.
 #[derive(Clone, Debug)]
@@ -170,7 +170,7 @@ pub(crate) mod fixture {
 mod tests {
     use super::fixture::outcome;
     use super::*;
-    use crate::plan::GainVerdict;
+    use poolwright_plan::GainVerdict;
 
     #[test]
     fn spellings_and_confirmation_count_together() {

@@ -6,9 +6,9 @@ use poolwright_report::Better;
 use poolwright_stats::{median, t975};
 
 use crate::candidates::difference;
-use crate::metric;
 use crate::observations::Observations;
-use crate::plan::{Evidence, EvidenceKind, Outcome, Pareto, ParetoSetting, Settings};
+use poolwright_plan::metric;
+use poolwright_plan::{Evidence, EvidenceKind, Outcome, Pareto, ParetoSetting, Settings};
 
 /// The metrics by which settings are compared; a metric that is missing is replaced by its stand-in.
 pub(crate) const METRICS: [&str; 3] = ["work_rate", "allocated_bytes", "vdev_write_bytes"];

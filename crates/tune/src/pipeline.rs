@@ -19,13 +19,13 @@ use crate::current::detect;
 use crate::findings::Findings;
 use crate::fit::expected_slice_s;
 use crate::groups::{Group, Load, Loads};
-use crate::plan::{self, Plan, Settings};
 use crate::roles::{Files, dataset_location, files_in_directory, take_inventory};
 use crate::scatter::Scatter;
 use crate::slice::Profile;
 use crate::space;
 use crate::tuner::{Progress, Request, Tuner, for_all, recommended_ashift, recorded_s, together_with};
 use crate::{Error, Result};
+use poolwright_plan::{self as plan, Plan, Settings};
 
 /// The largest record tried, in bytes; the capture takes whole regions of this size.
 const REGION: u64 = 1 << 20;

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::metric::{self, METRICS};
 use crate::objective::Metrics;
-use crate::plan::Gains;
+use poolwright_plan::Gains;
+use poolwright_plan::metric::{self, METRICS};
 
 /// The side of the bound on which a change must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ pub enum Side {
 /// A bound on the change of a metric against today's settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Requirement {
-    /// The name, as in [`Metric::requirement`](crate::metric::Metric::requirement).
+    /// The name, as in [`Metric::requirement`](poolwright_plan::metric::Metric::requirement).
     pub name: String,
     /// The required side of the bound.
     pub side: Side,
@@ -113,7 +113,7 @@ impl std::fmt::Display for Requirement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Gain, GainVerdict};
+    use poolwright_plan::{Gain, GainVerdict};
 
     #[test]
     fn requirements_are_read_and_written() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use poolwright_trace::layout::{self, LocatedLayout, Role};
 use poolwright_trace::{Op, Trace, path_text};
 
-use crate::plan::{self, RoleIo};
+use poolwright_plan::{self as plan, RoleIo};
 
 /// The files of one role.
 #[derive(Clone, Debug, Default)]

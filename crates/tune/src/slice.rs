@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use poolwright_trace::{Event, Op, Trace};
 
-use crate::plan::ReplayedSlice;
+use poolwright_plan::ReplayedSlice;
 
 /// Share of all activity that the busiest seconds have, whose mean activity is the reference.
 const REFERENCE_SHARE: f64 = 0.75;

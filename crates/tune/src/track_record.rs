@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::plan::{MeasuredWorkload, TrackRecord};
+use poolwright_plan::{MeasuredWorkload, TrackRecord};
 
 const TEXT: &str = include_str!("../track-record.json");
 const FORMAT: &str = "poolwright-track-record";

@@ -17,12 +17,12 @@ use crate::current::Current;
 use crate::direct::DirectIo;
 use crate::fit::{self, CALIBRATION_S, Calibration, Fit, WARM_SHARE};
 use crate::objective::{Metrics, metrics};
-use crate::plan;
 use crate::race::{self, Limits, Outcome, PAIRS, Race, Runner};
 use crate::roles::dataset_location;
 use crate::scatter::Scatter;
 use crate::space::{DatabaseSpace, EstimatedSpace, find};
 use crate::tuner::{Tuner, for_all, settings_of};
+use poolwright_plan as plan;
 
 /// Below this work rate of today's settings, the recording was much faster than the trials (`docs/predictions.md`,
 /// "What limits a replay").

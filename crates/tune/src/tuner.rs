@@ -21,12 +21,12 @@ use crate::findings::Findings;
 use crate::fit::{Calibration, Fit};
 use crate::groups::Group;
 use crate::objective::{Goal, Metrics};
-use crate::plan;
 use crate::requirement::Requirement;
 use crate::roles::Inventory;
 use crate::scatter::Scatter;
 use crate::slice::{Profile, Slice};
 use crate::space::EstimatedSpace;
+use poolwright_plan as plan;
 
 /// Input of one tuning run.
 #[derive(Clone, Debug)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_plan::RequestMix;
+use poolwright_plan::metric::MIN_FOR_P99;
 use poolwright_replay::application::foreground_threads;
 use poolwright_trace::stats::LatencyHistogram;
 use poolwright_trace::{Event, Op, Trace};
-use poolwright_tune::metric::MIN_FOR_P99;
-use poolwright_tune::plan::RequestMix;
 
 /// The number of blocks into which a recording is divided.
 pub const BLOCKS: usize = 10;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use poolwright_host::mountinfo::MountEntry;
+use poolwright_plan::Plan;
 use poolwright_pool::{CommandOptions, Kstats, PoolLeaves, ZfsCommands};
-use poolwright_tune::plan::Plan;
 use poolwright_userpool::{Client, Counters, Request};
 
 use crate::Result;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use poolwright_host::{memory, time};
+use poolwright_plan::{LiveMeasurement, Plan, RateUnit};
 use poolwright_record::{Options as RecorderOptions, Progress, Recorder, Subject};
 use poolwright_trace::{Event, Reader, Trace};
-use poolwright_tune::plan::{LiveMeasurement, Plan, RateUnit};
 
 use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S, RATE, SPACE, TraceFigures, figures};
 use crate::counters::{DeviceCounters, PoolMeter};

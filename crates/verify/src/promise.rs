@@ -1,13 +1,13 @@
 //! Compares the database before and after a plan was applied with what the plan promises.
 
 use poolwright_host::time;
-use poolwright_report::Better;
-use poolwright_stats::{change_of_samples, median};
-use poolwright_tune::metric;
-use poolwright_tune::plan::{
+use poolwright_plan::metric;
+use poolwright_plan::{
     CheckedPromise, Contender, LiveMeasurement, MeasuredPromise, Plan, PredictedChange, PromiseVerdict,
     RateUnit, Verification, VerificationVerdict,
 };
+use poolwright_report::Better;
+use poolwright_stats::{change_of_samples, median};
 
 use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S, RATE, SPACE};
 

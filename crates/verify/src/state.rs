@@ -7,9 +7,9 @@ use poolwright_apply::work::is_same;
 use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::parse_size;
+use poolwright_plan::spelled_setting;
+use poolwright_plan::{Plan, Role};
 use poolwright_trace::layout;
-use poolwright_tune::plan::{Plan, Role};
-use poolwright_tune::spelled_setting;
 
 use crate::{Error, Result};
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
+use poolwright_plan::places::is_beside;
 use poolwright_trace::layout;
-use poolwright_tune::plan::places::is_beside;
 
 use crate::Result;
 use crate::error::refused;

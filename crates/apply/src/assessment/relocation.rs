@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
-use poolwright_tune::plan::Role;
+use poolwright_plan::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
 

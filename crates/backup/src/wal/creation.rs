@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::directory::Directory;
 use poolwright_host::{private, quoted};
+use poolwright_plan::Settings;
 use poolwright_pool::command::remote::command_line;
-use poolwright_tune::plan::Settings;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -15,6 +15,7 @@ use rand::RngExt as _;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[path = "../../../estimate/tests/integration/common/mod.rs"]
+#[allow(dead_code)] // the functions of its tests
 mod common;
 
 type Make = fn(&Path, usize);

@@ -10,6 +10,7 @@ use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
 #[path = "../../../estimate/tests/integration/common/mod.rs"]
+#[allow(dead_code)] // the functions of its tests
 mod common;
 
 /// Generates one megabyte of a table: 16K pages of rows with some words in them; the rest of the page is empty.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use poolwright_plan::metric;
 use poolwright_report::Better;
-use poolwright_tune::{Goal, metric, objective};
+use poolwright_tune::{Goal, objective};
 use toml::Spanned;
 
 use super::column::Columns;

@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime};
 use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
-use poolwright_pool::{CommandOptions, ZfsCommands};
-use poolwright_tune::plan::{
+use poolwright_plan::{
     CurrentSource, Measured, Outcome, Plan, RiskyValues, Role, RoleIo, Settings, VerificationVerdict,
 };
+use poolwright_pool::{CommandOptions, ZfsCommands};
 
 use self::dataset::{IoCounters, PresentDataset};
 use crate::family::*;

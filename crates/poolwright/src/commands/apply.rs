@@ -7,8 +7,8 @@ use poolwright_apply::journal::interrupted;
 use poolwright_apply::run::{ApplyReport, Outcome, Run};
 use poolwright_apply::{Assessment, Assessor, Journal, plan_id};
 use poolwright_manual::exit_code::NOTHING_BETTER;
+use poolwright_plan::{Plan, Verdict};
 use poolwright_render::assessment_text;
-use poolwright_tune::plan::{Plan, Verdict};
 
 use super::conversion::{ConversionArgs, RUNNING, Reporter, journals};
 use super::new_pool::{self, NewPoolRequest};

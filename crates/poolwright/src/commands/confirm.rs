@@ -13,8 +13,8 @@ use poolwright_host::quoted;
 use poolwright_lab::RunTarget;
 use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_openzfs::limits;
+use poolwright_plan::{ConfirmationCommands, Plan, PlanFileError, RiskyValues};
 use poolwright_render::{plan_page, plan_text};
-use poolwright_tune::plan::{ConfirmationCommands, Plan, PlanFileError, RiskyValues};
 
 use super::options::{Usage, parse_time};
 use super::pool_trials::RunOnPool;

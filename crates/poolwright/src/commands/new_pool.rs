@@ -11,8 +11,8 @@ use poolwright_migration::state::{MigrationPhase, RESTARTED};
 use poolwright_migration::{
     MigrationAssessor, MigrationOutcome, MigrationRun, StateFile, check_standby, state,
 };
+use poolwright_plan::Plan;
 use poolwright_render::migration_text;
-use poolwright_tune::plan::Plan;
 
 use super::conversion::{ConversionArgs, Reporter, journals};
 use super::pool_connection::print_json;

@@ -12,12 +12,12 @@ use poolwright_host::quoted;
 use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
+use poolwright_plan::{Plan, Verdict};
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
 use poolwright_replay::codec_times;
 use poolwright_trace::{Reader, counted};
 use poolwright_tune::objective::GOALS;
-use poolwright_tune::plan::{Plan, Verdict};
 use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
 
 use super::options::{self, TrialOptions, Usage, parse_time};

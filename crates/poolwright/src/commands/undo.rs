@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use poolwright_apply::run::Run;
 use poolwright_apply::{Journal, plan_id};
+use poolwright_plan::Plan;
 use poolwright_render::assessment_text;
-use poolwright_tune::plan::Plan;
 
 use super::conversion::{ConversionArgs, Reporter, journals};
 use super::new_pool;

@@ -1,7 +1,7 @@
 //! The option that allows a plan to set values which can lose data.
 
 use clap::builder::PossibleValuesParser;
-use poolwright_tune::plan::{RISKY_PROPERTIES, RiskyValues};
+use poolwright_plan::{RISKY_PROPERTIES, RiskyValues};
 
 /// An option of the commands that set what a plan recommends.
 #[derive(Debug, clap::Args)]

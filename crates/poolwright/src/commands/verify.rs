@@ -7,9 +7,8 @@ use anyhow::bail;
 use poolwright_apply::plan_id;
 use poolwright_host::quoted;
 use poolwright_manual::exit_code::NOTHING_BETTER;
+use poolwright_plan::{LiveMeasurement, Plan, RiskyValues, Verdict, Verification, VerificationVerdict};
 use poolwright_render::{plan_page, plan_text};
-use poolwright_tune::database::other_database;
-use poolwright_tune::plan::{LiveMeasurement, Plan, RiskyValues, Verdict, Verification, VerificationVerdict};
 use poolwright_verify::state::PlanMounts;
 use poolwright_verify::{Error, Options, PlanState, check, from_recording, measure, not_applied};
 
@@ -89,7 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         eprintln!("poolwright: the plan recommends no change: {}", plan.why);
         return Ok(NOTHING_BETTER);
     }
-    if let Some(why) = other_database(&plan, Path::new(&plan.subject.directory)) {
+    if let Some(why) = plan.other_database(Path::new(&plan.subject.directory)) {
         return Err(Error::OtherDatabase(why).into());
     }
     // Opened before the recording, so that a path that cannot be written fails now.

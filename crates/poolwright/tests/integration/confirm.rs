@@ -46,7 +46,7 @@ impl TestDir {
 
     /// Writes the plan as `tune` does.
     fn write(&self, plan: Value) {
-        let plan: poolwright_tune::plan::Plan = serde_json::from_value(plan).unwrap();
+        let plan: poolwright_plan::Plan = serde_json::from_value(plan).unwrap();
         fs::write(self.at("plan.json"), serde_json::to_string_pretty(&plan).unwrap()).unwrap();
     }
 

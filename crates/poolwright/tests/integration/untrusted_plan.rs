@@ -229,7 +229,7 @@ fn shows(text: &str, settings: &Value) {
     let settings = settings.as_object().unwrap();
     assert!(!settings.is_empty());
     for (name, value) in settings {
-        let value = poolwright_tune::spelled_setting(name, value.as_str().unwrap());
+        let value = poolwright_plan::spelled_setting(name, value.as_str().unwrap());
         let is_shown = text.lines().any(|line| {
             let changes =
                 line.trim_start().starts_with(name.as_str()) && line.ends_with(&format!("→ {value}"));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::common::mounted::Mounted;
 use crate::common::{follows_schema, skip_without_fuse};
-use poolwright_tune::plan::Plan;
+use poolwright_plan::Plan;
 use serde_json::{Value, json};
 
 const FILE: &str = "m/table";

@@ -1,7 +1,7 @@
 //! The warnings and the costs of a plan, with the same wording on the page and on the terminal.
 
+use poolwright_plan::Plan;
 use poolwright_report::Unit;
-use poolwright_tune::plan::Plan;
 
 use super::format;
 
@@ -34,7 +34,7 @@ fn times(n: u64) -> String {
 
 /// Returns a line for each metric that the plan makes much worse. A line without a role is about the whole plan.
 pub fn costs(plan: &Plan) -> Vec<String> {
-    let line = |cost: &poolwright_tune::plan::Cost| {
+    let line = |cost: &poolwright_plan::Cost| {
         let whose = match &cost.role {
             None => String::new(),
             Some(name) => {

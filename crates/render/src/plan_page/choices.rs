@@ -1,10 +1,10 @@
 //! Today's settings, the recommended ones and the alternatives, a row each.
 
-use poolwright_report::text::signed;
-use poolwright_report::{Cell, Column, Table, Tone};
-use poolwright_tune::plan::{
+use poolwright_plan::{
     AlternativeSetting, EvidenceKind, Gain, Gains, MeasuredChange, Outcome, Plan, Role, Settings, Verdict,
 };
+use poolwright_report::text::signed;
+use poolwright_report::{Cell, Column, Table, Tone};
 
 use super::format;
 

@@ -1,12 +1,10 @@
 //! A confirmation: the changes that the database itself showed, beside the plan's predictions. The page and the terminal have the
 //! same table.
 
+use poolwright_plan::metric::CONFIRMED;
+use poolwright_plan::{Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, WorkUnit};
 use poolwright_report::text::signed;
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
-use poolwright_tune::metric::CONFIRMED;
-use poolwright_tune::plan::{
-    Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, WorkUnit,
-};
 
 use super::format;
 
@@ -112,7 +110,7 @@ fn label(setting: &ConfirmedSetting, today: Option<&ConfirmedSetting>) -> String
         let mut todays = today.into_iter().flat_map(|today| &today.datasets);
         !todays.any(|dataset| dataset.settings.get(property).is_some_and(|todays| todays == value))
     };
-    let of_dataset = |dataset: &poolwright_tune::plan::ConfirmedDataset| {
+    let of_dataset = |dataset: &poolwright_plan::ConfirmedDataset| {
         let main = MAIN.iter().filter_map(|property| dataset.settings.get(*property).cloned());
         let others = dataset
             .settings
@@ -167,7 +165,7 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use poolwright_tune::plan::Plan;
+    use poolwright_plan::Plan;
 
     /// The example plan in `docs/plan-format.md`.
     fn documented() -> Plan {
@@ -206,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_the_database_contradicts_says_so_first() {
-        use poolwright_tune::plan::ConfirmationVerdict::NotConfirmed;
+        use poolwright_plan::ConfirmationVerdict::NotConfirmed;
         let mut plan = documented();
         assert!(!super::super::html(&plan).contains(super::super::CONTRADICTED));
         plan.confirmation.as_mut().unwrap().verdict = NotConfirmed;

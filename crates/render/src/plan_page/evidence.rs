@@ -1,7 +1,7 @@
 //! The evidence as tables: separate ones for trials and estimates, because they differ in reliability.
 
+use poolwright_plan::{Evidence, EvidenceKind, Measured, Outcome, Plan, Role};
 use poolwright_report::{Cell, Column, Section, Table, Tone, Unit};
-use poolwright_tune::plan::{Evidence, EvidenceKind, Measured, Outcome, Plan, Role};
 
 use super::format;
 

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_report::plot::{Point, Scatter, WIDTH};
-use poolwright_report::{Axis, Cell, Column, Mark, Page, Section, Table, Tone, Unit};
-use poolwright_tune::candidates::difference;
-use poolwright_tune::plan::{
+use poolwright_plan::{
     AdviceStatus, CheckedAdvice, Contributions, Evidence, EvidenceKind, GainVerdict, MeasuredChange, Outcome,
     Pareto, Plan, PropertyEffect, Role,
 };
+use poolwright_report::plot::{Point, Scatter, WIDTH};
+use poolwright_report::{Axis, Cell, Column, Mark, Page, Section, Table, Tone, Unit};
+use poolwright_tune::candidates::difference;
 
 use super::format;
 

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
+use poolwright_plan::metric::{MetricFamily, representatives};
+pub use poolwright_plan::metric::{better, ordered, title, unit};
+use poolwright_plan::{Evidence, Gain, GainVerdict, Goal, ReplayedSlice, Role, Settings};
 use poolwright_report::{Tone, Unit};
-use poolwright_tune::metric::{MetricFamily, representatives};
-pub use poolwright_tune::metric::{better, ordered, title, unit};
-use poolwright_tune::plan::{Evidence, Gain, GainVerdict, Goal, ReplayedSlice, Role, Settings};
 
 /// The title of a metric for a column heading, abbreviated.
 pub fn short_title(name: &str) -> String {

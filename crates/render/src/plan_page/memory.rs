@@ -1,7 +1,7 @@
 //! The section on memory: the reads that ARCs of different sizes would need for the recorded accesses.
 
+use poolwright_plan::Memory;
 use poolwright_report::Section;
-use poolwright_tune::plan::Memory;
 
 use crate::mrc_page;
 

@@ -1,7 +1,7 @@
 //! The conditions of the measurements, and how to read the figures.
 
+use poolwright_plan::{Device, Plan, ReplayBytes};
 use poolwright_report::{Section, Unit};
-use poolwright_tune::plan::{Device, Plan, ReplayBytes};
 
 use super::format;
 

@@ -1,8 +1,8 @@
 //! The section of one role: recommended properties, gains, the trade-off as plots, and the evidence.
 
+use poolwright_plan::{CurrentSource, Gains, Plan, Role};
 use poolwright_report::plot::{Histogram, WIDTH};
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
-use poolwright_tune::plan::{CurrentSource, Gains, Plan, Role};
 
 use super::{evidence, format, picture};
 

@@ -1,7 +1,7 @@
 //! The page of a made-up plan, of the documented example, and of plans that hold next to nothing.
 
 use poolwright_mrc::advice::{Explained, Given};
-use poolwright_tune::plan::{Cost, EvidenceKind, GainVerdict, Measured, Outcome, Plan, Unseen, Verdict};
+use poolwright_plan::{Cost, EvidenceKind, GainVerdict, Measured, Outcome, Plan, Unseen, Verdict};
 
 use super::html;
 

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use poolwright_plan::{Confirmation, ConfirmationVerdict};
 use poolwright_report::Tone;
-use poolwright_tune::plan::{Confirmation, ConfirmationVerdict};
 
 use super::Text;
 use crate::plan_page::confirmation::{DEVIATION, about, headline, table};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use poolwright_tune::plan::{AdviceStatus, Outcome, Pareto, Plan};
+use poolwright_plan::{AdviceStatus, Outcome, Pareto, Plan};
 
 use super::Text;
 use crate::plan_page::findings;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use poolwright_plan::{Plan, Role, Verdict};
 use poolwright_report::{Tone, Unit};
-use poolwright_tune::plan::{Plan, Role, Verdict};
 
 use super::Text;
 use crate::plan_page::{caveats, choices, format};

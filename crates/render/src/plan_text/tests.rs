@@ -1,7 +1,7 @@
 //! A made-up plan at the terminal.
 
 use super::*;
-use poolwright_tune::plan::{Cost, Unseen};
+use poolwright_plan::{Cost, Unseen};
 
 fn fixture() -> Plan {
     let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plan.json"));
@@ -84,7 +84,7 @@ fn the_summary_of_a_plan_that_changes_nothing_has_no_command() {
 
 #[test]
 fn an_alternative_has_a_row_with_its_price_also_beside_a_plan_that_changes_nothing() {
-    use poolwright_tune::plan::{AlternativeKind, AlternativeSetting, GainVerdict, MeasuredChange};
+    use poolwright_plan::{AlternativeKind, AlternativeSetting, GainVerdict, MeasuredChange};
     let mut plan = fixture();
     let slower = MeasuredChange { change: 0.25, ci95: (0.2, 0.3), verdict: GainVerdict::Worse };
     plan.roles[0].alternative = Some(AlternativeSetting {

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use poolwright_plan::{Verification, VerificationVerdict};
 use poolwright_report::Tone;
-use poolwright_tune::plan::{Verification, VerificationVerdict};
 
 use super::Text;
 use crate::plan_page::verification::{INTERVALS, about, headline, reasons, table};

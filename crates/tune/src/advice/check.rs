@@ -11,8 +11,8 @@ use crate::current::Current;
 use crate::findings::RacedTrials;
 use crate::observations::Observations;
 use crate::pareto::METRICS;
-use crate::plan::{AdviceSource, AdviceStatus, CheckedAdvice, MeasuredChange};
 use crate::tuner::Tuner;
+use poolwright_plan::{AdviceSource, AdviceStatus, CheckedAdvice, MeasuredChange};
 
 impl Tuner<'_> {
     /// Returns every rule that applies to a raced role, with its measured effect. Runs the missing trials if the request

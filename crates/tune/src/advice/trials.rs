@@ -12,10 +12,10 @@ use crate::findings::RacedTrials;
 use crate::fit::CALIBRATION_S;
 use crate::objective::{Metrics, name_in};
 use crate::pareto::METRICS;
-use crate::plan::{AdviceStatus, CheckedAdvice, MeasuredChange};
 use crate::race::PAIRS;
 use crate::scatter::Scatter;
 use crate::tuner::{Tuner, for_all};
+use poolwright_plan::{AdviceStatus, CheckedAdvice, MeasuredChange};
 
 /// Today's metrics and the rule's, from trials that ran one after the other.
 type Pairs = Vec<(Metrics, Metrics)>;
@@ -105,7 +105,7 @@ fn fill(entry: &mut CheckedAdvice, pairs: &[(Metrics, Metrics)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::AdviceSource;
+    use poolwright_plan::AdviceSource;
 
     fn entry(property: &str, value: &str) -> CheckedAdvice {
         CheckedAdvice {

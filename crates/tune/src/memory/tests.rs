@@ -2,7 +2,7 @@ use poolwright_mrc::advice::StepVerdict;
 use poolwright_trace::{Event, Flags, Op};
 
 use super::*;
-use crate::plan::{CurrentSource, DatasetLocation, Evidence, Gains, Measured, Outcome, Spread};
+use poolwright_plan::{CurrentSource, DatasetLocation, Evidence, Gains, Measured, Outcome, Spread};
 
 const PAGE: u64 = 16384;
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use poolwright_tune::plan::{Gain, GainVerdict, RequestMix};
+use poolwright_plan::{Gain, GainVerdict, RequestMix};
 
 use super::*;
 

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_plan::metric;
 use poolwright_report::Better;
 use poolwright_stats::{Direction, PairedRatio};
+use poolwright_tune::Goal;
 use poolwright_tune::objective::Metrics;
-use poolwright_tune::{Goal, metric};
 
 use super::super::cells;
 use super::super::figure::Figure;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use poolwright_host::mountinfo::MountEntry;
+use poolwright_plan::Settings;
 use poolwright_pool::{Kstats, ZfsCommands};
-use poolwright_tune::plan::Settings;
 use poolwright_userpool::{Client, Counters, Request, Value};
 
 use crate::Result;

@@ -1,10 +1,14 @@
+//! The table of metrics compared with trials, goals and the documentation.
+
 use std::collections::BTreeSet;
 
 use poolwright_openzfs::{ArcStats, VdevStats};
 use poolwright_replay::Replay;
 use poolwright_replay::result::Latency;
+use poolwright_report::{Better, Unit};
 
-use super::*;
+use poolwright_plan::metric::*;
+
 use crate::objective::{GOALS, metrics};
 
 /// The markers in `docs/plan-format.md` between which the table of metrics is.
@@ -13,7 +17,7 @@ const END: &str = "<!-- end of generated -->\n";
 
 /// A trial with a value for every metric; `work_rate` excludes `ops_s`.
 fn trial(work_rate: Option<f64>) -> Replay {
-    let latency = Latency { count: 10 * super::MIN_FOR_P99, mean: 1.0, p50: 1, p99: 1, p999: 1, max: 1 };
+    let latency = Latency { count: 10 * MIN_FOR_P99, mean: 1.0, p50: 1, p99: 1, p999: 1, max: 1 };
     Replay {
         ops: 1,
         ops_per_second: 1.0,
@@ -44,7 +48,7 @@ fn the_table_has_exactly_the_metrics_of_a_trial() {
 fn every_name_that_is_used_is_in_the_table() {
     let of_goals = GOALS.iter().flat_map(|row| row.weights.iter().map(|(name, _)| *name));
     let related = METRICS.iter().flat_map(|metric| metric.stand_in.into_iter().chain(metric.same_cost_as));
-    let selected = crate::pareto::METRICS.into_iter().chain(super::CONFIRMED);
+    let selected = crate::pareto::METRICS.into_iter().chain(CONFIRMED);
     for name in of_goals.chain(related).chain(selected) {
         assert!(find(name).is_some(), "{name}");
     }

@@ -62,10 +62,10 @@ fn is_plain(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
+    use crate::Plan;
 
     fn problem_of(mountpoint: &str, link: Option<&str>) -> Option<String> {
-        let mut plan: Plan = crate::plan::tests::example().1;
+        let mut plan: Plan = crate::tests::example().1;
         let location = &mut plan.roles[0].location;
         (location.mountpoint, location.link) = (mountpoint.to_owned(), link.map(str::to_owned));
         problem("/srv/pg", &plan.roles[0])

@@ -329,6 +329,3 @@ pub fn ordered<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     names.dedup();
     names
 }
-
-#[cfg(test)]
-mod tests;

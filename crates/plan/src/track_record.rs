@@ -59,7 +59,7 @@ impl Plan {
 
 impl TrackRecord {
     /// The scale of errors of a predicted change, the logarithm of a factor; see [`TrackRecord::rate_error`].
-    pub(crate) fn scale(predicted: f64) -> f64 {
+    pub fn scale(predicted: f64) -> f64 {
         0.2 + predicted.abs()
     }
 

@@ -3,7 +3,10 @@
 //! Maps are ordered, so that equal plans have equal text.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use poolwright_host::quoted;
+use poolwright_trace::layout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +17,13 @@ mod contribution;
 mod evidence;
 mod file;
 mod memory;
+pub mod metric;
 mod pareto;
 pub mod places;
 mod problems;
 mod replayed;
 mod request;
+mod spelling;
 mod track_record;
 mod verification;
 pub use advice::{AdviceSource, AdviceStatus, CheckedAdvice};
@@ -35,6 +40,7 @@ pub use pareto::{Pareto, ParetoSetting};
 pub use problems::{PlanRisk, RISKY_PROPERTIES};
 pub use replayed::ReplayedSlice;
 pub use request::RequestRecord;
+pub use spelling::spelled_setting;
 pub use track_record::{MeasuredWorkload, TrackRecord};
 pub use verification::{
     CheckedPromise, LiveMeasurement, MeasuredPromise, PromiseVerdict, RateUnit, RequestMix, Verification,
@@ -135,6 +141,21 @@ impl Plan {
     /// Returns the confirmation if it contradicts the verdict.
     pub fn contradiction(&self) -> Option<&Confirmation> {
         self.confirmation.as_ref().filter(|c| c.verdict == ConfirmationVerdict::NotConfirmed)
+    }
+
+    /// The message that the directory contains another database system than the one for which the plan was made; `None` if it is the
+    /// same.
+    pub fn other_database(&self, dir: &Path) -> Option<String> {
+        let title = layout::locate(dir).map(|found| found.layout.title);
+        let recorded = self.subject.database.as_deref();
+        let is_same = match (title, recorded) {
+            (Some(now), Some(then)) => then.starts_with(now),
+            (now, then) => now.is_none() && then.is_none(),
+        };
+        let name = |database: Option<&str>| database.unwrap_or("an unknown database").to_owned();
+        (!is_same).then(|| {
+            format!("{} contains {}, but the plan was made for {}", quoted(&dir), name(title), name(recorded))
+        })
     }
 }
 
