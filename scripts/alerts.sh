@@ -55,7 +55,7 @@ check_metrics() {
 main() {
     case ${1:-} in
         '')
-            REWRITE=1 step "Write the files" cargo test --release --locked -p poolwright-alert --test rules
+            REWRITE=1 step "Write the files" cargo test --release --locked -p poolwright-monitor --test integration rules
             ;;
         --check)
             find_promtool

@@ -16,8 +16,8 @@ fuzz_target!(|text: &str| {
         }
         Err(error) => panic!("{error:?}"),
     };
-    let _ = campaign.space(SMALL);
     for study in &campaign.studies {
+        let _ = study.space(SMALL);
         let cases = order::block(study, 1, 0);
         assert!(!cases.is_empty());
         for case in cases.iter().take(100) {

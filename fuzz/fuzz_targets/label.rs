@@ -1,4 +1,4 @@
-//! Reads vdev labels with `poolwright_userpool` and with libzpool.
+//! Reads vdev labels with `poolwright_zfs::user` and with libzpool.
 #![no_main]
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use poolwright_fuzz::with_file_at;
 use poolwright_openzfs::Pool;
-use poolwright_userpool::label::{self, Label};
+use poolwright_zfs::user::label::{self, Label};
 
 /// Size of a label. The name/value list is at offset 16 KiB.
 const LABEL: u64 = 256 << 10;

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 use libfuzzer_sys::fuzz_target;
 use poolwright_openzfs::property;
-use poolwright_tune::plan::Plan;
+use poolwright_plan::Plan;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(plan) = serde_json::from_slice::<Plan>(bytes) else { return };

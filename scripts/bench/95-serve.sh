@@ -11,7 +11,7 @@
 #   ZFS_EXPORTER     path of zfs_exporter (built from its Go module if possible; else left out)
 #   NODE_EXPORTER    path of prometheus-node-exporter (that of the installed package; else left out)
 #
-# The kstats and the output of zpool and zfs are made from the captures of a real kernel in crates/pool/tests/captures. The
+# The kstats and the output of zpool and zfs are made from the captures of a real kernel in crates/zfs/tests/captures. The
 # programs zpool and zfs print files, so the time that the kernel needs for its answers is not part of any figure. The exporters
 # run in a mount namespace that has a file /dev/zfs, which needs root.
 #

@@ -9,8 +9,8 @@ import shutil
 import time
 from pathlib import Path
 
-CAPTURE = Path(__file__).resolve().parents[2] / "crates/pool/tests/captures/openzfs-2.3.2/healthy"
-# Options, output columns and property names are those of crates/pool and of zfs_exporter 2.3.
+CAPTURE = Path(__file__).resolve().parents[2] / "crates/zfs/tests/captures/openzfs-2.3.2/healthy"
+# Options, output columns and property names are those of crates/zfs and of zfs_exporter 2.3.
 ZPOOL = """#!/bin/sh
 for last; do before=$pool; pool=$last; done
 case "$1 $2" in

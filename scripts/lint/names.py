@@ -22,7 +22,7 @@ LITERAL = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.|[^\\'])'|r(#*)"(.*?)"\1|"((?
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 TEST_MODULE = re.compile(r"#\[cfg\((?:all\()?test\b[^\n]*\nmod \w+ \{.*", re.DOTALL)
 # The command line, its texts, and programs for tests.
-MAY_NAME_FLAGS = ("poolwright", "render", "manual", "devtools")
+MAY_NAME_FLAGS = ("poolwright", "render", "devtools")
 NOT_USED = re.compile(r"^Not used as names of modules or types: (.*?)\.$", re.MULTILINE | re.DOTALL)
 
 

@@ -43,7 +43,7 @@ capture_kstats() {
         done
 }
 
-# capture STATE: exactly the commands that crates/pool runs, and the text output that older versions have instead of JSON.
+# capture STATE: exactly the commands that crates/zfs runs, and the text output that older versions have instead of JSON.
 capture() {
     local pool
     DIR=$OUT/$1

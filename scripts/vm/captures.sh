@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Captures what the kernel's OpenZFS shows of pools in good and bad states, as test data of crates/pool.
+# Captures what the kernel's OpenZFS shows of pools in good and bad states, as test data of crates/zfs.
 #
 # usage: scripts/vm/captures.sh [--into DIR] [--seconds N] [STATE...]
 #
-#   --into DIR    where the captures go (crates/pool/tests/captures/openzfs-VERSION)
+#   --into DIR    where the captures go (crates/zfs/tests/captures/openzfs-VERSION)
 #   --seconds N   time limit of the guest (1800)
 #
 # States (default: all): none, healthy, scrubbing, degraded, faulted, unavailable, rebuilt, data_errors, label_lost, read_errors, full,
@@ -11,7 +11,7 @@
 # the package zfs-test and not installed.
 #
 # The pools are files in a virtual machine (scripts/vm/run.sh); nothing of this machine gets into a capture. Each capture has the kstat
-# tree and the output of the commands that crates/pool runs; its file `commands` lists them with their exit statuses, or `hung`.
+# tree and the output of the commands that crates/zfs runs; its file `commands` lists them with their exit statuses, or `hung`.
 #
 # Exit status: 0 captured, 1 failed, 2 wrong usage.
 set -euo pipefail
@@ -41,8 +41,8 @@ parse_arguments() {
 # constant NAME FILE: the value of a string constant of the crate, so that the captures have the columns that it asks for.
 constant() {
     local value
-    value=$(tr '\n' ' ' <"$POOLWRIGHT_ROOT/crates/pool/src/command/$2.rs" | sed -n "s/.*pub const $1: &str = *\"\([^\"]*\)\".*/\1/p" | tr -d '\\ ')
-    [ -n "$value" ] || die 1 "crates/pool/src/command/$2.rs has no constant $1"
+    value=$(tr '\n' ' ' <"$POOLWRIGHT_ROOT/crates/zfs/src/kernel/command/$2.rs" | sed -n "s/.*pub const $1: &str = *\"\([^\"]*\)\".*/\1/p" | tr -d '\\ ')
+    [ -n "$value" ] || die 1 "crates/zfs/src/kernel/command/$2.rs has no constant $1"
     printf '%s\n' "$value"
 }
 
@@ -78,7 +78,7 @@ main() {
     [ -s "$WORK/captures.tar" ] || die 1 "the guest wrote no captures"
     tar -C "$WORK/out" --no-same-owner -xf "$WORK/captures.tar"
     version=$(sed -n 's/^zfs-kmod-\([0-9.]*\).*/\1/p' "$WORK"/out/*/zfs-version | head -n 1)
-    INTO=${INTO:-$POOLWRIGHT_ROOT/crates/pool/tests/captures/openzfs-$version}
+    INTO=${INTO:-$POOLWRIGHT_ROOT/crates/zfs/tests/captures/openzfs-$version}
     mkdir -p "$INTO"
     for capture in "$WORK"/out/*/; do
         capture=$(basename "$capture")

@@ -13,7 +13,7 @@ use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
 use poolwright_plan::{Plan, Role};
-use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ use crate::rewrite::FileScan;
 use crate::service;
 use crate::work::{DatasetWork, Direction, PlanWork, PropertyChange, is_same};
 use crate::{Error, Result};
-use poolwright_datasets::DatasetAdmin;
+use poolwright_zfs::datasets::DatasetAdmin;
 
 pub use mount::{admin_of, check_mounted_once, open_mount};
 use pins::{drop_pins, is_above, pinned, properties_below};
@@ -347,7 +347,7 @@ impl<'a> Assessor<'a> {
                 value: value.clone(),
             });
         }
-        let has_exact_block_sizes = poolwright_datasets::has_exact_block_sizes(mount);
+        let has_exact_block_sizes = poolwright_zfs::datasets::has_exact_block_sizes(mount);
         let mountpoint = mount.point.clone();
         let work =
             DatasetWork { dataset, mountpoint, changes, relocations: Vec::new(), has_exact_block_sizes };

@@ -17,7 +17,7 @@ pub enum Error {
     Plan(#[from] poolwright_plan::PlanFileError),
     /// A pool could not be read or changed.
     #[error(transparent)]
-    Datasets(#[from] poolwright_datasets::Error),
+    Datasets(#[from] poolwright_zfs::datasets::Error),
     /// Going on could lose data, or change what the plan does not describe. The text can end with a line `hint: …`.
     #[error("{0}")]
     Refused(String),

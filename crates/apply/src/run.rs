@@ -11,7 +11,7 @@ use std::time::Duration;
 use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
-use poolwright_pool::DatasetChange;
+use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ use crate::rewrite::{Copies, HiddenDir};
 use crate::service::{Downtime, Service, check_namespace};
 use crate::work::{DatasetWork, Direction, PlanWork};
 use crate::{Error, Result};
-use poolwright_datasets::{DatasetAdmin, SnapshotSummary, pool_of};
+use poolwright_zfs::datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 
 /// How to apply or undo a plan.
 #[derive(Clone, Debug, Default)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use poolwright_openzfs::property::{canonical, parse_size};
-use poolwright_pool::DatasetChange;
-use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use poolwright_zfs::kernel::DatasetChange;
+use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 use serde::{Deserialize, Serialize};
 
 use crate::rewrite::FileEntry;

@@ -7,8 +7,8 @@
 
 use std::path::PathBuf;
 
-use poolwright_datasets::pool_of;
 use poolwright_plan::Settings;
+use poolwright_zfs::datasets::pool_of;
 use schemars::JsonSchema;
 use serde::Serialize;
 

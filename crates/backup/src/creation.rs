@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use poolwright_datasets::{is_user_pool, of_pool, pool_of};
 use poolwright_host::directory::Directory;
 use poolwright_host::quoted;
 use poolwright_plan::{Plan, RiskyValues, Settings};
-use poolwright_pool::DatasetChange;
+use poolwright_zfs::datasets::{is_user_pool, of_pool, pool_of};
+use poolwright_zfs::kernel::DatasetChange;
 
 use crate::error::refused;
 use crate::observer::BackupObserver;

@@ -6,9 +6,9 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_datasets::{DatasetAdmin, of_pool, pool_of};
 use poolwright_host::{mountinfo, quoted, time};
-use poolwright_userpool::LockOwner;
+use poolwright_zfs::datasets::{DatasetAdmin, of_pool, pool_of};
+use poolwright_zfs::user::LockOwner;
 use rustix::fs::{FlockOperation, flock};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// A pool could not be read or changed.
     #[error(transparent)]
-    Datasets(#[from] poolwright_datasets::Error),
+    Datasets(#[from] poolwright_zfs::datasets::Error),
     /// A file could not be copied or compared.
     #[error(transparent)]
     Copy(poolwright_apply::Error),
@@ -128,8 +128,8 @@ impl Error {
     }
 }
 
-impl From<poolwright_pool::CommandError> for Error {
-    fn from(cause: poolwright_pool::CommandError) -> Error {
+impl From<poolwright_zfs::kernel::CommandError> for Error {
+    fn from(cause: poolwright_zfs::kernel::CommandError) -> Error {
         Error::Datasets(cause.into())
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_datasets::{is_user_pool, pool_of};
-use poolwright_pool::DatasetChange;
-use poolwright_pool::command::snapshot::HistoryPoint;
+use poolwright_zfs::datasets::{is_user_pool, pool_of};
+use poolwright_zfs::kernel::DatasetChange;
+use poolwright_zfs::kernel::command::snapshot::HistoryPoint;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use poolwright_apply::rewrite::open_trusted;
-use poolwright_datasets::is_dataset;
 use poolwright_host::directory::{Access, Directory};
 use poolwright_host::{mountinfo, quoted, room};
 use poolwright_trace::format_size;
+use poolwright_zfs::datasets::is_dataset;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use poolwright_apply::rewrite::TreeContents;
-use poolwright_datasets::{DatasetAdmin, of_mount, pool_of};
 use poolwright_host::{quoted, time};
 use poolwright_plan::Settings;
-use poolwright_pool::DatasetChange;
+use poolwright_zfs::datasets::{DatasetAdmin, of_mount, pool_of};
+use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -15,11 +15,11 @@ mod wal_snapshots;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use poolwright_datasets::pool_of;
-use poolwright_pool::command::send::{ReceiveRequest, SendStream, StreamContent, StreamFormat};
-use poolwright_pool::command::snapshot::HistoryPoint;
-use poolwright_pool::{DatasetChange, Transfer, ZfsCommands};
 use poolwright_trace::counted;
+use poolwright_zfs::datasets::pool_of;
+use poolwright_zfs::kernel::command::send::{ReceiveRequest, SendStream, StreamContent, StreamFormat};
+use poolwright_zfs::kernel::command::snapshot::HistoryPoint;
+use poolwright_zfs::kernel::{DatasetChange, Transfer, ZfsCommands};
 
 use crate::error::refused;
 use crate::observer::{BackupObserver, BackupStage};

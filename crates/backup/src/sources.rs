@@ -5,11 +5,11 @@ use std::fs::{self, DirEntry, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use poolwright_datasets::{is_dataset, of_mount, pool_of};
 use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_trace::layout::linked_directories;
+use poolwright_zfs::datasets::{is_dataset, of_mount, pool_of};
 
 use crate::database::LocatedDatabase;
 use crate::error::refused;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{Rate, TreeContents, TreeCopier, make_trusted, open_trusted};
 use poolwright_host::private;
-use poolwright_pool::DatasetChange;
+use poolwright_zfs::kernel::DatasetChange;
 
 use crate::destination::BackupDestination;
 use crate::manifest::{self, BackupManifest, FILES, MANIFEST};

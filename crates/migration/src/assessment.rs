@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use poolwright_apply::assessment::{RESERVE, RunningDatabase, check_mounted_once, check_projects};
 use poolwright_backup::database::{DatabaseKind, LocatedDatabase};
 use poolwright_backup::sources::BackupSources;
-use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_host::quoted;
 use poolwright_openzfs::property::{self, Settings, canonical};
 use poolwright_plan::{self as plan, Plan};
-use poolwright_pool::ZfsCommands;
-use poolwright_pool::command::property::{PropertySource, SourcedValue};
 use poolwright_trace::{format_size, layout};
+use poolwright_zfs::datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
+use poolwright_zfs::kernel::ZfsCommands;
+use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -344,7 +344,7 @@ fn check_altroot(pool: &str) -> Result<()> {
         return Ok(());
     }
     let altroot = ZfsCommands::default().property_of_pool(pool, "altroot");
-    match altroot.map_err(poolwright_datasets::Error::from)?.as_str() {
+    match altroot.map_err(poolwright_zfs::datasets::Error::from)?.as_str() {
         "-" | "" => Ok(()),
         root => refused(format!(
             "the pool {pool} is imported with altroot={root}\nhint: import it without (zpool import -R)"

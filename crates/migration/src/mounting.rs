@@ -7,12 +7,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use poolwright_apply::RunObserver;
-use poolwright_datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
-use poolwright_pool::DatasetChange;
-use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use poolwright_zfs::datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
+use poolwright_zfs::kernel::DatasetChange;
+use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 
 use crate::error::refused;
 use crate::work::{DatasetMove, PoolEngine};

@@ -13,9 +13,9 @@ use poolwright_apply::RunObserver;
 use poolwright_apply::rewrite::{FileScan, open_trusted};
 use poolwright_apply::run::Options;
 use poolwright_apply::service::{Downtime, check_namespace};
-use poolwright_datasets::pool_of;
 use poolwright_host::quoted;
-use poolwright_pool::DatasetChange;
+use poolwright_zfs::datasets::pool_of;
+use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use poolwright_openzfs::property::Settings;
-use poolwright_pool::command::property::SourcedValue;
+use poolwright_zfs::kernel::command::property::SourcedValue;
 use serde::{Deserialize, Serialize};
 
 /// The direction of a migration.

@@ -14,13 +14,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// A source of user-space pools failed.
     #[error(transparent)]
-    Userpool(#[from] poolwright_userpool::Error),
+    Userpool(#[from] poolwright_zfs::user::Error),
     /// A kstat cannot be read.
     #[error(transparent)]
-    Kstat(#[from] poolwright_pool::KstatError),
+    Kstat(#[from] poolwright_zfs::kernel::KstatError),
     /// `zpool` or `zfs` gave no usable answer.
     #[error(transparent)]
-    Command(#[from] poolwright_pool::CommandError),
+    Command(#[from] poolwright_zfs::kernel::CommandError),
     /// A plan cannot be read.
     #[error(transparent)]
     PlanFile(#[from] poolwright_plan::PlanFileError),

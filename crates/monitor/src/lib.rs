@@ -8,8 +8,10 @@
 //! Source… ─thread each─▶ Poller ─▶ Readings ─▶ exposition (Prometheus, OpenMetrics) ─▶ server
 //! ```
 //!
-//! [`family`] is the one table of metrics. The documentation, the exposition and the alert rules are made from it.
+//! [`family`] is the one table of metrics. The documentation, the exposition and the alert rules are made from it. [`alert`] decides on
+//! readings by these rules, and [`terminal`] shows them.
 
+pub mod alert;
 pub mod error;
 pub mod exposition;
 pub mod family;
@@ -18,6 +20,7 @@ pub mod reading;
 pub mod reference;
 pub mod server;
 pub mod source;
+pub mod terminal;
 
 pub use error::{Error, Result};
 pub use family::{FAMILIES, FamilyType, MetricFamily, RESOURCES, ResourceType, Unit};

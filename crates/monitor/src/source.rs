@@ -9,7 +9,7 @@ pub mod user_pool;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use poolwright_pool::{CommandOptions, Kstats};
+use poolwright_zfs::kernel::{CommandOptions, Kstats};
 
 use crate::{Readings, Result};
 

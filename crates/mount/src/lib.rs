@@ -17,6 +17,7 @@ mod observe;
 mod options;
 pub mod proto;
 mod safety;
+pub mod server;
 mod session;
 mod sharded_lock;
 mod snapshot;

@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use poolwright_manual::exit_code::{FAILED, INTERRUPTED, REFUSED, USAGE};
+use crate::manual::exit_code::{FAILED, INTERRUPTED, REFUSED, USAGE};
 use poolwright_plan::{PlanFileError, PlanRisk};
 use poolwright_render::pool_hint::pool_hint;
-use poolwright_userpool::FaultKind;
+use poolwright_zfs::user::FaultKind;
 
 use crate::interrupt;
 
@@ -79,8 +79,8 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
     says!(
         cause,
         is_refusal: poolwright_openzfs::Error,
-        poolwright_userpool::Error,
-        poolwright_poolserver::Error,
+        poolwright_zfs::user::Error,
+        poolwright_mount::server::Error,
         poolwright_apply::Error,
         poolwright_backup::Error,
         poolwright_migration::Error,
@@ -90,9 +90,9 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
 
 /// Whether this is an invalid request to a pool, or an invalid output.
 fn is_invalid(cause: &(dyn std::error::Error + 'static)) -> bool {
-    says!(cause, is_invalid: poolwright_host::output::Error, poolwright_userpool::Error, poolwright_poolserver::Error)
-        || cause.downcast_ref().is_some_and(poolwright_terminal::Error::needs_terminal)
-        || cause.downcast_ref().is_some_and(poolwright_alert::Error::is_invalid)
+    says!(cause, is_invalid: poolwright_host::output::Error, poolwright_zfs::user::Error, poolwright_mount::server::Error)
+        || cause.downcast_ref().is_some_and(poolwright_monitor::terminal::Error::needs_terminal)
+        || cause.downcast_ref().is_some_and(poolwright_monitor::alert::Error::is_invalid)
 }
 
 /// What the user can do about a library's error with this program's commands and flags, which the libraries do not know.
@@ -111,7 +111,7 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<poolwright_monitor::Error>() {
         return serve_advice(error).map(str::to_owned);
     }
-    if cause.downcast_ref().is_some_and(poolwright_terminal::Error::needs_terminal) {
+    if cause.downcast_ref().is_some_and(poolwright_monitor::terminal::Error::needs_terminal) {
         return Some("`poolwright monitor --once` prints the readings without a screen".to_owned());
     }
     if let Some(poolwright_confirm::Error::Lab(error)) = cause.downcast_ref() {
@@ -171,8 +171,8 @@ fn allow_unsafe(risks: &[PlanRisk]) -> String {
 fn pool_error_kind(cause: &(dyn std::error::Error + 'static)) -> Option<FaultKind> {
     match cause.downcast_ref::<poolwright_openzfs::Error>() {
         Some(why) => why.is_not_exported().then_some(FaultKind::NotExported),
-        None => (cause.downcast_ref().and_then(poolwright_userpool::Error::kind))
-            .or_else(|| cause.downcast_ref().and_then(poolwright_poolserver::Error::kind)),
+        None => (cause.downcast_ref().and_then(poolwright_zfs::user::Error::kind))
+            .or_else(|| cause.downcast_ref().and_then(poolwright_mount::server::Error::kind)),
     }
 }
 
@@ -339,11 +339,11 @@ mod tests {
         assert_eq!(message(&used().into()), expected);
         assert_eq!(message(&poolwright_confirm::Error::from(used()).into()), expected);
 
-        let unknown = || poolwright_userpool::Error::Unknown("tank".to_owned());
+        let unknown = || poolwright_zfs::user::Error::Unknown("tank".to_owned());
         let expected = "poolwright: no pool \"tank\" is known\n\
                         hint: name its files with --pool-file, or run `poolwright pool import tank FILE…` once";
         assert_eq!(message(&unknown().into()), expected);
-        assert_eq!(message(&poolwright_poolserver::Error::from(unknown()).into()), expected);
+        assert_eq!(message(&poolwright_mount::server::Error::from(unknown()).into()), expected);
     }
 
     #[test]

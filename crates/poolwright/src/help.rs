@@ -13,8 +13,8 @@ pub static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 #[cfg(test)]
 mod tests {
+    use crate::manual::examples::{EXAMPLES, with_examples};
     use clap::{Command, CommandFactory as _};
-    use poolwright_manual::examples::{EXAMPLES, with_examples};
 
     use crate::Cli;
 

@@ -18,15 +18,16 @@ mod commands;
 mod failure;
 mod help;
 mod interrupt;
+mod manual;
 mod output;
 mod progress_line;
 mod scratch;
 
 use std::process::ExitCode;
 
+use crate::manual::examples::with_examples;
+use crate::manual::exit_code;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use poolwright_manual::examples::with_examples;
-use poolwright_manual::exit_code;
 use poolwright_openzfs::event::Event;
 
 /// Fit OpenZFS to a database: record its I/O, try settings on the real OpenZFS engine in user space, and recommend the best

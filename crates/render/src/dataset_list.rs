@@ -1,7 +1,7 @@
 //! The table of `dataset list`.
 
 use poolwright_report::Terminal;
-use poolwright_userpool::DatasetInfo;
+use poolwright_zfs::user::DatasetInfo;
 
 use crate::listing::{NONE, listing, size};
 

@@ -2,7 +2,7 @@
 
 use poolwright_host::quoted;
 use poolwright_openzfs::FileChange;
-use poolwright_userpool::{FaultKind, FileFault};
+use poolwright_zfs::user::{FaultKind, FileFault};
 
 /// What the user can do about an error of this kind.
 pub fn pool_hint(kind: &FaultKind) -> Option<String> {

@@ -1,7 +1,7 @@
 //! A pool that can be imported, in the form of `zpool import`.
 
-use poolwright_userpool::LockOwner;
-use poolwright_userpool::label::{FoundPool, State};
+use poolwright_zfs::user::LockOwner;
+use poolwright_zfs::user::label::{FoundPool, State};
 
 use crate::pool_status::tree;
 
@@ -41,7 +41,7 @@ pub fn text(found: &FoundPool, user: Option<&LockOwner>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use poolwright_userpool::label::Vdev;
+    use poolwright_zfs::user::label::Vdev;
 
     #[test]
     fn missing_files_and_the_last_host_are_shown() {

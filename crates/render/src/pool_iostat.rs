@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use poolwright_openzfs::{ArcStats, VdevHealth, VdevStats};
 use poolwright_report::Terminal;
 use poolwright_trace::{format_ns, format_size};
-use poolwright_userpool::Counters;
-use poolwright_userpool::label::{FoundPool, Vdev};
+use poolwright_zfs::user::Counters;
+use poolwright_zfs::user::label::{FoundPool, Vdev};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use poolwright_openzfs::ScanState;
 use poolwright_trace::format_size;
-use poolwright_userpool::Scrub;
+use poolwright_zfs::user::Scrub;
 
 /// Renders the result of a scrub, or that it runs.
 pub fn text(scrub: &Scrub) -> String {

@@ -3,8 +3,8 @@
 use poolwright_host::quoted;
 use poolwright_report::text::age;
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
-use poolwright_userpool::label::{FoundPool, Vdev};
-use poolwright_userpool::{Mounted, PoolInfo, PoolStatus, scan_text};
+use poolwright_zfs::user::label::{FoundPool, Vdev};
+use poolwright_zfs::user::{Mounted, PoolInfo, PoolStatus, scan_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use poolwright_report::Terminal;
 use poolwright_trace::format_size;
-use poolwright_userpool::Value;
+use poolwright_zfs::user::Value;
 
 use crate::listing::listing;
 

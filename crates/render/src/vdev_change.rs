@@ -3,7 +3,7 @@
 use poolwright_host::quoted;
 use poolwright_openzfs::ScanState;
 use poolwright_trace::counted;
-use poolwright_userpool::{VdevChange, scan_text};
+use poolwright_zfs::user::{VdevChange, scan_text};
 
 use crate::pool_scan;
 

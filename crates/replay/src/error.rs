@@ -21,10 +21,10 @@ pub enum Error {
     Trace(#[from] poolwright_trace::Error),
     /// A command of the kernel's OpenZFS failed.
     #[error(transparent)]
-    Command(#[from] poolwright_pool::CommandError),
+    Command(#[from] poolwright_zfs::kernel::CommandError),
     /// The counters of the kernel's OpenZFS cannot be read.
     #[error(transparent)]
-    Kstat(#[from] poolwright_pool::KstatError),
+    Kstat(#[from] poolwright_zfs::kernel::KstatError),
     /// The pool is not imported any more, or its release of OpenZFS does not count the I/O of vdevs.
     #[error("the I/O of the pool {pool} cannot be counted: OpenZFS 2.2 or later is required")]
     NoVdevCounters {

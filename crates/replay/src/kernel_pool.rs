@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
-use poolwright_pool::command::dataset::DatasetSpace;
+use poolwright_zfs::kernel::command::dataset::DatasetSpace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use poolwright_host::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
 use poolwright_openzfs::property::{self, Settings};
-use poolwright_pool::command::property::SourcedValue;
-use poolwright_pool::command::{CommandError, CommandOptions, ZfsCommands};
+use poolwright_zfs::kernel::command::property::SourcedValue;
+use poolwright_zfs::kernel::command::{CommandError, CommandOptions, ZfsCommands};
 
 use poolwright_plan::CurrentSource;
 
@@ -102,10 +102,10 @@ fn mounted(dir: &Path) -> Option<MountEntry> {
 /// The state of the dataset that is mounted; `None` if the mount is of another file system.
 fn state_of(mount: &MountEntry) -> Option<Result<DatasetState, String>> {
     let dataset = mount.source.to_string_lossy();
-    if poolwright_datasets::is_kernel(mount) {
+    if poolwright_zfs::datasets::is_kernel(mount) {
         return Some(DatasetState::read(&dataset, CommandOptions::default()).map_err(|why| why.to_string()));
     }
-    let admin = poolwright_datasets::of_mount(mount)?;
+    let admin = poolwright_zfs::datasets::of_mount(mount)?;
     let state = |found| DatasetState { properties: settings(found), ashift: None };
     Some(admin.properties(&dataset).map(state).map_err(|why| why.to_string()))
 }
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn every_property_of_a_plan_is_read_from_the_kernels_datasets() {
         use poolwright_openzfs::property::{PROPERTIES, is_tuned};
-        use poolwright_pool::command::property::{TUNED, placed};
+        use poolwright_zfs::kernel::command::property::{TUNED, placed};
         for property in PROPERTIES.iter().filter(|of| is_tuned(of.name)) {
             for list in [TUNED, &placed()] {
                 assert!(

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_plan::Plan;
-use poolwright_pool::{CommandOptions, Kstats, PoolLeaves, ZfsCommands};
-use poolwright_userpool::{Client, Counters, Request};
+use poolwright_zfs::kernel::{CommandOptions, Kstats, PoolLeaves, ZfsCommands};
+use poolwright_zfs::user::{Client, Counters, Request};
 
 use crate::Result;
 use crate::state::PlanMounts;
@@ -63,7 +63,7 @@ impl PoolMeter {
         let pools: BTreeSet<&str> = datasets.iter().filter_map(|name| name.split('/').next()).collect();
         let [pool] = pools.into_iter().collect::<Vec<_>>()[..] else { return Ok(None) };
         let pool = pool.to_owned();
-        let kernel = match poolwright_datasets::is_kernel(holders[0]) {
+        let kernel = match poolwright_zfs::datasets::is_kernel(holders[0]) {
             false => None,
             true => {
                 let commands = ZfsCommands::new(CommandOptions { max_stuck: 1, ..CommandOptions::default() });

@@ -23,16 +23,16 @@ pub enum Error {
     Apply(#[from] poolwright_apply::Error),
     /// The properties of a dataset cannot be read.
     #[error(transparent)]
-    Datasets(#[from] poolwright_datasets::Error),
+    Datasets(#[from] poolwright_zfs::datasets::Error),
     /// A command of the kernel's OpenZFS failed.
     #[error(transparent)]
-    Command(#[from] poolwright_pool::CommandError),
+    Command(#[from] poolwright_zfs::kernel::CommandError),
     /// The kernel's counters cannot be read.
     #[error(transparent)]
-    Kstat(#[from] poolwright_pool::KstatError),
+    Kstat(#[from] poolwright_zfs::kernel::KstatError),
     /// A request to the owner of a pool of the user-space engine failed.
     #[error(transparent)]
-    UserPool(#[from] poolwright_userpool::Error),
+    UserPool(#[from] poolwright_zfs::user::Error),
     /// The host failed.
     #[error("cannot {what} {}: {cause}", quoted(path))]
     Host {

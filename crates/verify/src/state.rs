@@ -46,7 +46,7 @@ impl PlanMounts {
     pub fn of_dataset(&self, path: &Path) -> Option<&MountEntry> {
         // A file that no longer exists was on the file system of its directory.
         let found = path.ancestors().find_map(|path| path.canonicalize().ok())?;
-        mountinfo::containing(&self.0, &found).filter(|mount| poolwright_datasets::is_dataset(mount))
+        mountinfo::containing(&self.0, &found).filter(|mount| poolwright_zfs::datasets::is_dataset(mount))
     }
 
     /// The regular files of the database: their lengths and their space. `None` without files.
@@ -77,7 +77,7 @@ impl PlanMounts {
                 continue;
             };
             let dataset = mount.source.to_string_lossy().into_owned();
-            let Some(admin) = poolwright_datasets::of_mount(mount) else { continue };
+            let Some(admin) = poolwright_zfs::datasets::of_mount(mount) else { continue };
             let present = admin.properties(&dataset)?;
             for (property, value) in &roles[0].recommended {
                 wanted += 1;
@@ -89,7 +89,7 @@ impl PlanMounts {
                     differences.push(format!("{property} of {dataset} is {found}, not {value}"));
                 }
             }
-            if poolwright_datasets::has_exact_block_sizes(mount) {
+            if poolwright_zfs::datasets::has_exact_block_sizes(mount) {
                 differences.extend(roles.iter().filter_map(|role| old_blocks(role)));
             }
         }
@@ -102,7 +102,7 @@ impl PlanMounts {
     /// The mount on a directory, if it is of a dataset.
     fn dataset_on(&self, path: &Path) -> Option<&MountEntry> {
         mountinfo::on(&self.0, &path.canonicalize().ok()?)
-            .filter(|mount| poolwright_datasets::is_dataset(mount))
+            .filter(|mount| poolwright_zfs::datasets::is_dataset(mount))
     }
 
     /// Whether other file systems are mounted below a directory.

@@ -2,11 +2,11 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use poolwright_datasets::DatasetAdmin;
 use poolwright_host::device::Device;
 use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_host::quoted;
+use poolwright_zfs::datasets::DatasetAdmin;
 
 use crate::error::refused;
 use crate::{Error, Result};
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::Refused`] for a mount of another file system.
 pub fn admin_of(mount: &MountEntry) -> Result<Box<dyn DatasetAdmin>> {
-    poolwright_datasets::of_mount(mount).map_or_else(
+    poolwright_zfs::datasets::of_mount(mount).map_or_else(
         || {
             refused(format!(
                 "{} is on {}, not on a dataset of OpenZFS",

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_datasets::DatasetAdmin;
-use poolwright_pool::command::property::{PropertySource, SourcedValue};
+use poolwright_zfs::datasets::DatasetAdmin;
+use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 
 use crate::Result;
 use crate::work::{DatasetWork, PropertyChange};

@@ -85,7 +85,7 @@ impl<'a> Assessor<'a> {
         let Some(mount) = mountinfo::containing(&self.mounts, &directory).filter(|_| !inside) else {
             return Ok(None);
         };
-        if poolwright_datasets::of_mount(mount).is_none() {
+        if poolwright_zfs::datasets::of_mount(mount).is_none() {
             return Ok(None);
         }
         check_mountpoint(mountpoint, &directory)?;
@@ -143,7 +143,7 @@ impl PlannedRelocation<'_> {
             settings.entry(change.property.clone()).or_insert_with(|| change.before.value.clone());
         }
         // Without a mount point of its own, a dataset of the kernel would be mounted over the directory when it is created.
-        if poolwright_datasets::is_kernel(self.mount) {
+        if poolwright_zfs::datasets::is_kernel(self.mount) {
             settings.insert("mountpoint".to_owned(), self.mountpoint.to_string_lossy().into_owned());
             settings.insert(PLAN_PROPERTY.to_owned(), plan.to_owned());
         }

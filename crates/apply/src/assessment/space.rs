@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_pool::command::quota::{OwnerQuota, QuotaKind};
 use poolwright_trace::format_size;
+use poolwright_zfs::kernel::command::quota::{OwnerQuota, QuotaKind};
 
 use super::{Assessment, DatasetAssessment};
 use crate::Result;
@@ -60,9 +60,11 @@ impl Assessment {
     pub fn check_space(&self) -> Result<()> {
         let needed = |of: &DatasetAssessment| {
             // Datasets of one pool share its space.
-            let pool = poolwright_datasets::pool_of(&of.dataset);
-            let same_pool =
-                self.datasets.iter().filter(|other| poolwright_datasets::pool_of(&other.dataset) == pool);
+            let pool = poolwright_zfs::datasets::pool_of(&of.dataset);
+            let same_pool = self
+                .datasets
+                .iter()
+                .filter(|other| poolwright_zfs::datasets::pool_of(&other.dataset) == pool);
             same_pool.map(|other| other.needed).sum::<u64>().saturating_add(RESERVE)
         };
         if let Some((of, short)) = self.datasets.iter().find_map(|of| Some((of, of.short_quota?))) {

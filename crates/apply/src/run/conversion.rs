@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use poolwright_host::writers::{find_writer_of_mounts, find_writers_of_mounts};
-use poolwright_pool::DatasetChange;
+use poolwright_zfs::kernel::DatasetChange;
 
 use super::space::{SpaceContext, SpaceWatch};
 use super::{Action, OpenDataset, Outcome, Run};
@@ -15,7 +15,7 @@ use crate::rewrite::{FileEntry, FileIdentity, FileScan, Rate, directories};
 use crate::service;
 use crate::work::{Direction, PropertyChange};
 use crate::{Error, Result};
-use poolwright_datasets::{SnapshotSummary, pool_of};
+use poolwright_zfs::datasets::{SnapshotSummary, pool_of};
 
 /// The rounds of copying while the database runs.
 const ROUNDS: usize = 4;

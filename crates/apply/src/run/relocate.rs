@@ -8,7 +8,7 @@ use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
 use poolwright_openzfs::property::parse_size;
-use poolwright_pool::DatasetChange;
+use poolwright_zfs::kernel::DatasetChange;
 
 use super::{OpenDataset, Run};
 use crate::assessment::open_mount;

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use poolwright_host::read_only::ReadOnly;
-use poolwright_pool::DatasetChange;
+use poolwright_zfs::kernel::DatasetChange;
 
 use super::conversion::{changes, digest, relocated_scans, scan_all};
 use super::relocate::relocations;
@@ -14,7 +14,7 @@ use crate::observer::Stage;
 use crate::rewrite::directories;
 use crate::work::Direction;
 use crate::{Error, Result};
-use poolwright_datasets::SnapshotSummary;
+use poolwright_zfs::datasets::SnapshotSummary;
 
 impl Run<'_> {
     /// The journal's state. A run has begun, so there is one.

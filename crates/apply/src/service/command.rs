@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use poolwright_host::{end_of, memory_file};
-use poolwright_pool::command::remote::command_line;
+use poolwright_zfs::kernel::command::remote::command_line;
 
 use crate::{Error, Result};
 

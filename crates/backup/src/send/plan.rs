@@ -4,9 +4,9 @@
 //! newest snapshot that both sides have, which the source may have as a bookmark only; each further stream is
 //! incremental from the snapshot before. A stream that was interrupted is continued first.
 
-use poolwright_pool::command::remote::command_line;
-use poolwright_pool::command::send::StreamContent;
-use poolwright_pool::command::snapshot::HistoryPoint;
+use poolwright_zfs::kernel::command::remote::command_line;
+use poolwright_zfs::kernel::command::send::StreamContent;
+use poolwright_zfs::kernel::command::snapshot::HistoryPoint;
 
 use super::target::{SendTarget, TargetState};
 use crate::Result;

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use poolwright_datasets::{is_user_pool, pool_of};
-use poolwright_pool::command::snapshot::HistoryPoint;
-use poolwright_pool::{DatasetChange, ZfsCommands};
+use poolwright_zfs::datasets::{is_user_pool, pool_of};
+use poolwright_zfs::kernel::command::snapshot::HistoryPoint;
+use poolwright_zfs::kernel::{DatasetChange, ZfsCommands};
 
 use super::SendOptions;
 use super::plan::SourceState;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use poolwright_pool::command::remote::{InvalidHost, RemoteHost};
-use poolwright_pool::command::send::ResumeToken;
-use poolwright_pool::command::snapshot::HistoryPoint;
-use poolwright_pool::{CommandOptions, ZfsCommands};
+use poolwright_zfs::kernel::command::remote::{InvalidHost, RemoteHost};
+use poolwright_zfs::kernel::command::send::ResumeToken;
+use poolwright_zfs::kernel::command::snapshot::HistoryPoint;
+use poolwright_zfs::kernel::{CommandOptions, ZfsCommands};
 
 use crate::{Error, Result};
 
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn what_is_not_known_to_be_unchanged_is_refused() {
         // The answers of this `zfs` have the property for one of the snapshots.
-        let fake = concat!(env!("CARGO_MANIFEST_DIR"), "/../pool/tests/fake/streams/zfs");
+        let fake = concat!(env!("CARGO_MANIFEST_DIR"), "/../zfs/tests/fake/streams/zfs");
         let options = CommandOptions { zfs: Some(fake.into()), device: None, ..CommandOptions::default() };
         let target = TargetDataset {
             name: SendTarget::parse("vault/pg").unwrap(),

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::Path;
 
 use poolwright_host::private::OwnDir;
-use poolwright_pool::command::snapshot::HistoryPoint;
+use poolwright_zfs::kernel::command::snapshot::HistoryPoint;
 use rustix::fs::FlockOperation;
 use sha2::{Digest as _, Sha256};
 
@@ -135,7 +135,7 @@ fn pending(target: Option<&TargetState>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use poolwright_pool::command::send::ResumeToken;
+    use poolwright_zfs::kernel::command::send::ResumeToken;
 
     use super::*;
 

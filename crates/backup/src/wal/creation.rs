@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use poolwright_host::directory::Directory;
 use poolwright_host::{private, quoted};
 use poolwright_plan::Settings;
-use poolwright_pool::command::remote::command_line;
+use poolwright_zfs::kernel::command::remote::command_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -11,10 +11,10 @@ use poolwright_apply::rewrite::{
     CopiedSnapshot, Rate, TreeContents, TreeCopier, copy_directory_attributes, open_trusted,
 };
 use poolwright_backup::sources::SNAPSHOTS;
-use poolwright_datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
 use poolwright_host::directory::Directory;
 use poolwright_host::{quoted, room, time};
-use poolwright_pool::DatasetChange;
+use poolwright_zfs::datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
+use poolwright_zfs::kernel::DatasetChange;
 
 use super::{MigrationRun, not_copied};
 use crate::error::refused;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use poolwright_apply::Stage;
-use poolwright_datasets::is_dataset;
 use poolwright_host::{mountinfo, quoted, unmount_command};
+use poolwright_zfs::datasets::is_dataset;
 
 use super::MigrationRun;
 use crate::Result;

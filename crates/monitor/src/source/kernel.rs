@@ -21,7 +21,7 @@ mod pool_counters;
 mod pool_status;
 mod vdevs;
 
-use poolwright_pool::{CommandOptions, Kstats, ZfsCommands};
+use poolwright_zfs::kernel::{CommandOptions, Kstats, ZfsCommands};
 
 use self::datasets::{PoolDatasets, PoolProperties, PoolSnapshots};
 use self::events::ModuleEvents;

@@ -14,7 +14,7 @@ use poolwright_openzfs::property::canonical;
 use poolwright_plan::{
     CurrentSource, Measured, Outcome, Plan, RiskyValues, Role, RoleIo, Settings, VerificationVerdict,
 };
-use poolwright_pool::{CommandOptions, ZfsCommands};
+use poolwright_zfs::kernel::{CommandOptions, ZfsCommands};
 
 use self::dataset::{IoCounters, PresentDataset};
 use crate::family::*;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use poolwright_openzfs::{ArcStats, DatasetStats, ScanKind, ScanState};
 use poolwright_trace::format_size;
-use poolwright_userpool::label::{FoundPool, Vdev};
-use poolwright_userpool::{Client, Counters, DatasetInfo, Kind, PoolInfo, Request, Value, layout, registry};
+use poolwright_zfs::user::label::{FoundPool, Vdev};
+use poolwright_zfs::user::{Client, Counters, DatasetInfo, Kind, PoolInfo, Request, Value, layout, registry};
 
 use crate::family::*;
 use crate::source::{Discovery, Source, SourceName, seconds};

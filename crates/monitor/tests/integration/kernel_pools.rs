@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use poolwright_monitor::exposition::{self, TextFormat};
 use poolwright_monitor::source::kernel::KernelPools;
 use poolwright_monitor::{Poller, SourceReadings};
-use poolwright_pool::{CommandOptions, Kstats};
+use poolwright_zfs::kernel::{CommandOptions, Kstats};
 
 /// Far more than a read of a capture takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ fn programs(dir: &Path, line: impl Fn(&str) -> String) -> CommandOptions {
 
 /// The line of shell that answers as in a capture.
 fn replay(program: &str, capture: &Path) -> String {
-    let replay = manifest("../pool/tests/fake/replay");
+    let replay = manifest("../zfs/tests/fake/replay");
     format!("exec '{}' '{}' {program} \"$@\"", replay.display(), capture.display())
 }
 
@@ -46,7 +46,7 @@ fn metrics(sources: &[SourceReadings], format: TextFormat) -> String {
 
 /// The captures of a whole system, as `VERSION/STATE`.
 fn captures() -> Vec<String> {
-    let root = manifest("../pool/tests/captures");
+    let root = manifest("../zfs/tests/captures");
     let mut captures = Vec::new();
     for version in
         fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir())
@@ -66,7 +66,7 @@ fn whole_outputs_of_all_captures() {
     let rewrite = std::env::var_os("REWRITE").is_some();
     let mut different = Vec::new();
     for name in captures() {
-        let capture = manifest("../pool/tests/captures").join(&name);
+        let capture = manifest("../zfs/tests/captures").join(&name);
         let dir = tempfile::tempdir().unwrap();
         let options = programs(dir.path(), |program| replay(program, &capture));
         let sources = poller(&capture, options).refresh(PATIENCE).unwrap();
@@ -104,7 +104,7 @@ fn check_samples(name: &str, text: &str) {
 
 #[test]
 fn commands_that_hang_stop_only_their_sources() {
-    let capture = manifest("../pool/tests/captures/openzfs-2.3.2/healthy");
+    let capture = manifest("../zfs/tests/captures/openzfs-2.3.2/healthy");
     let dir = tempfile::tempdir().unwrap();
     let flag = dir.path().join("hang");
     let line = |program: &str| {
@@ -141,7 +141,7 @@ fn commands_that_hang_stop_only_their_sources() {
 
 #[test]
 fn a_file_that_cannot_be_read_does_not_hide_that_the_pool_is_suspended() {
-    let capture = manifest("../pool/tests/captures/openzfs-2.3.2/healthy/kstat");
+    let capture = manifest("../zfs/tests/captures/openzfs-2.3.2/healthy/kstat");
     let pool = fs::read_dir(&capture).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("kstat/tank");

@@ -3,3 +3,5 @@
 mod dashboards;
 mod docs;
 mod kernel_pools;
+mod panic;
+mod rules;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::anyhow;
 use poolwright_apply::journal::interrupted;
 use poolwright_apply::run::{ApplyReport, Outcome, Run};
 use poolwright_apply::{Assessment, Assessor, Journal, plan_id};
-use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_plan::{Plan, Verdict};
 use poolwright_render::assessment_text;
 

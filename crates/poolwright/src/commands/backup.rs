@@ -10,6 +10,7 @@ mod wal;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::anyhow;
 use clap::Subcommand;
 use poolwright_backup::prune::prune;
@@ -18,7 +19,6 @@ use poolwright_backup::retention::RetentionRules;
 use poolwright_backup::verify::{RestoreOptions, verify};
 use poolwright_backup::{BackupObserver, BackupStage, listing};
 use poolwright_lab::run::Update;
-use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_render::backup_text;
 use poolwright_trace::format_size;
 

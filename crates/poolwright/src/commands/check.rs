@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use poolwright_alert::check::{self, Check, CheckResult};
-use poolwright_alert::{Thresholds, rule_file};
+use poolwright_monitor::alert::check::{self, Check, CheckResult};
+use poolwright_monitor::alert::{Thresholds, rule_file};
 
 use super::options::{SourceArgs, parse_time};
 use super::pool_connection::print_json;
@@ -66,8 +66,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     Ok(result.exit_code())
 }
 
-fn checked(args: &Args) -> poolwright_alert::Result<CheckResult> {
+fn checked(args: &Args) -> poolwright_monitor::alert::Result<CheckResult> {
     let check = Check::new(&args.rules, Thresholds::changed(&args.threshold)?)?;
-    let state = args.state.clone().unwrap_or_else(|| poolwright_userpool::state_dir().join("check.json"));
+    let state = args.state.clone().unwrap_or_else(|| poolwright_zfs::user::state_dir().join("check.json"));
     check.run(&args.sources.poller(), args.timeout, &state)
 }

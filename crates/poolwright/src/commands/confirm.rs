@@ -5,13 +5,13 @@ pub mod drive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
 use poolwright_confirm::{ConfirmationProgress, Error, Options, is_improvement};
 use poolwright_host::process;
 use poolwright_host::quoted;
 use poolwright_lab::RunTarget;
-use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_openzfs::limits;
 use poolwright_plan::{ConfirmationCommands, Plan, PlanFileError, RiskyValues};
 use poolwright_render::{plan_page, plan_text};

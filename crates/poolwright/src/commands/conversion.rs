@@ -99,7 +99,7 @@ impl ConversionArgs {
 
 /// The directory of the journals.
 pub fn journals() -> PathBuf {
-    poolwright_userpool::state_dir().join("apply")
+    poolwright_zfs::user::state_dir().join("apply")
 }
 
 /// Shows the progress of a run on standard error.

@@ -5,11 +5,11 @@ use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use poolwright_render::dataset_list;
 use poolwright_render::property_list::{self, Field};
-use poolwright_userpool::json_output::{
+use poolwright_zfs::user::json_output::{
     ChangedDatasets, CompletedRollback, CreatedDataset, DatasetList, DestroyedDatasets, InheritedProperty,
     PromotedDataset, PropertyValues, TakenSnapshots,
 };
-use poolwright_userpool::{DatasetFilter, DatasetInfo, Kind, Request, Value, name};
+use poolwright_zfs::user::{DatasetFilter, DatasetInfo, Kind, Request, Value, name};
 
 use poolwright_openzfs::property;
 

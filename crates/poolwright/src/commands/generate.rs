@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
+use crate::manual::exit_code::EXIT_CODES;
 use clap::{Command, ValueHint};
-use poolwright_manual::exit_code::EXIT_CODES;
 
 /// Write the man pages, the completions of the shells, the reference documentation and the JSON Schemas
 #[derive(Debug, clap::Args)]
@@ -19,6 +19,6 @@ pub struct Args {
 /// # Errors
 /// If a directory or file cannot be written.
 pub fn run(args: Args, command: &Command) -> anyhow::Result<u8> {
-    poolwright_manual::write(&args.dir, command, &EXIT_CODES.map(|(code, _, meaning)| (code, meaning)))?;
+    crate::manual::write(&args.dir, command, &EXIT_CODES.map(|(code, _, meaning)| (code, meaning)))?;
     Ok(0)
 }

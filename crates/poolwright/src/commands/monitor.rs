@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::manual::exit_code::INTERRUPTED;
 use anyhow::Context as _;
-use poolwright_manual::exit_code::INTERRUPTED;
 use poolwright_monitor::server::ApiReadings;
-use poolwright_terminal::once::READ_LIMIT;
-use poolwright_terminal::{Ended, Once, ScreenOptions};
+use poolwright_monitor::terminal::once::READ_LIMIT;
+use poolwright_monitor::terminal::{Ended, Once, ScreenOptions};
 
 use super::options::{SourceArgs, parse_time};
 use super::pool_connection::print_json;
@@ -42,7 +42,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         return print_json(&ApiReadings::of(&poller.refresh(READ_LIMIT)?)).map(|()| 0);
     }
     if args.once {
-        return Ok(match poolwright_terminal::once(&poller, args.every, &stop)? {
+        return Ok(match poolwright_monitor::terminal::once(&poller, args.every, &stop)? {
             Once::Text(text) => {
                 print!("{text}");
                 0
@@ -51,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         });
     }
     let options = ScreenOptions { every: args.every, has_colours: stdout::terminal().ansi };
-    Ok(match poolwright_terminal::run(poller, &options, &stop)? {
+    Ok(match poolwright_monitor::terminal::run(poller, &options, &stop)? {
         Ended::Quit => 0,
         Ended::Interrupted => INTERRUPTED,
     })

@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow};
 use poolwright_host::quoted;
-use poolwright_openzfs::{Engine, limits};
-use poolwright_poolserver::background::{self, Started};
-use poolwright_poolserver::{
+use poolwright_mount::server::background::{self, Started};
+use poolwright_mount::server::{
     Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount, parse_mount,
 };
+use poolwright_openzfs::{Engine, limits};
 use poolwright_render::pool_hint::pool_hint;
 use poolwright_trace::Writer;
-use poolwright_userpool::json_output::NewMount;
-use poolwright_userpool::{ConnectOptions, FaultKind, Mounted, name};
+use poolwright_zfs::user::json_output::NewMount;
+use poolwright_zfs::user::{ConnectOptions, FaultKind, Mounted, name};
 
 use super::options::{Usage, parse_arc, this_program};
 use super::pool_connection::{PoolFiles, engine, parse_dataset};

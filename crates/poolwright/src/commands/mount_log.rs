@@ -1,6 +1,6 @@
 //! `poolwright mount-log` (hidden): writes the messages of a mount process into the pool's log.
 
-use poolwright_poolserver::{LogFile, detach};
+use poolwright_mount::server::{LogFile, detach};
 
 use crate::commands::pool_connection::parse_pool;
 

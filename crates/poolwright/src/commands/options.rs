@@ -36,7 +36,7 @@ impl SourceArgs {
         let options = SourceOptions {
             proc: self.proc.clone(),
             plans: self.plan.clone(),
-            backups: poolwright_userpool::readable_backups_dirs(),
+            backups: poolwright_zfs::user::readable_backups_dirs(),
         };
         Poller::new(source::all(&options))
     }

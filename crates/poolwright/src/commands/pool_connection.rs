@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use poolwright_openzfs::{Config, limits};
-pub use poolwright_userpool::PoolConnection;
-use poolwright_userpool::{ConnectOptions, KnownPools, OwnerWait, Result, name};
+pub use poolwright_zfs::user::PoolConnection;
+use poolwright_zfs::user::{ConnectOptions, KnownPools, OwnerWait, Result, name};
 
 /// ARC of a verb that opens the pool only for itself, in bytes.
 const VERB_ARC: u64 = 128 << 20;

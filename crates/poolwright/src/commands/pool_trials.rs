@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use poolwright_datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
 use poolwright_lab::RunTarget;
 use poolwright_openzfs::property::{self, Settings};
-use poolwright_pool::{CommandOptions, ZfsCommands};
 use poolwright_replay::KernelPoolOptions;
+use poolwright_zfs::datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
+use poolwright_zfs::kernel::{CommandOptions, ZfsCommands};
 
 use super::options::{Usage, parse_size, parse_time};
 use crate::failure::hint;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use poolwright_alert::{Evaluator, Thresholds};
+use poolwright_monitor::alert::{Evaluator, Thresholds};
 use poolwright_monitor::server::{Server, ServerConfig, TlsFiles};
 
 use super::options::{SourceArgs, parse_time};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::bail;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use poolwright_host::quoted;
-use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_plan::{Plan, Verdict};

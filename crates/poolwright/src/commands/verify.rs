@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::bail;
 use poolwright_apply::plan_id;
 use poolwright_host::quoted;
-use poolwright_manual::exit_code::NOTHING_BETTER;
 use poolwright_plan::{LiveMeasurement, Plan, RiskyValues, Verdict, Verification, VerificationVerdict};
 use poolwright_render::{plan_page, plan_text};
 use poolwright_verify::state::PlanMounts;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use poolwright_openzfs::ZilStats;
 use poolwright_openzfs::property::Settings;
-use poolwright_pool::command::dataset::DatasetSpace;
-use poolwright_pool::{CommandError, CommandOptions, DatasetChange, ZfsCommands};
+use poolwright_zfs::kernel::command::dataset::DatasetSpace;
+use poolwright_zfs::kernel::{CommandError, CommandOptions, DatasetChange, ZfsCommands};
 
 use super::meter::PoolMeter;
 use super::{DEADLINE, KernelPoolOptions, MARK, role_of};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use poolwright_host::cpu::kernel_ticks;
 use poolwright_host::process;
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
-use poolwright_pool::kstat::NamedKstat;
-use poolwright_pool::{Kstats, PoolLeaves, ZfsCommands};
+use poolwright_zfs::kernel::kstat::NamedKstat;
+use poolwright_zfs::kernel::{Kstats, PoolLeaves, ZfsCommands};
 
 use super::role_of;
 use crate::{Counters, Error, Result};

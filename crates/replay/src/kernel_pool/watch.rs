@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use poolwright_host::Guardian;
-use poolwright_pool::command::histogram::{HistogramKind, VdevHistogram};
-use poolwright_pool::{CommandOptions, Kstats, PoolLeaves, ZfsCommands};
+use poolwright_zfs::kernel::command::histogram::{HistogramKind, VdevHistogram};
+use poolwright_zfs::kernel::{CommandOptions, Kstats, PoolLeaves, ZfsCommands};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn only_the_times_of_devices_count() {
-        let column = |name, counts: [u64; 2]| poolwright_pool::command::histogram::HistogramColumn {
+        let column = |name, counts: [u64; 2]| poolwright_zfs::kernel::command::histogram::HistogramColumn {
             name,
             counts: counts.to_vec(),
         };

@@ -1,4 +1,4 @@
-use poolwright_pool::command::send::ResumeToken;
+use poolwright_zfs::kernel::command::send::ResumeToken;
 use proptest::prelude::*;
 
 use super::*;

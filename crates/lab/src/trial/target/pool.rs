@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::Settings;
-use poolwright_userpool::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
+use poolwright_zfs::user::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::directory::forget_pages;
@@ -224,10 +224,10 @@ impl PoolTarget {
         match self.wait_for(&answer, &what)? {
             Ok(Some(reply)) => Ok(reply),
             Ok(None) => Err(self.ending(format!("{what}: no process has the pool open"))),
-            Err(poolwright_userpool::Error::Refused(fault)) if fault.is_busy() => {
+            Err(poolwright_zfs::user::Error::Refused(fault)) if fault.is_busy() => {
                 Err(Error::Busy(format!("{what}: {fault}")))
             }
-            Err(poolwright_userpool::Error::Refused(fault)) => Err(Error::Trial(format!("{what}: {fault}"))),
+            Err(poolwright_zfs::user::Error::Refused(fault)) => Err(Error::Trial(format!("{what}: {fault}"))),
             Err(why) => Err(self.ending(format!("{what}: {why}"))),
         }
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use poolwright_pool::ZfsCommands;
-use poolwright_pool::command::dataset::DatasetSpace;
-use poolwright_pool::command::property::{DatasetProperties, PropertySource, SourcedValue};
 use poolwright_trace::format_size;
+use poolwright_zfs::kernel::ZfsCommands;
+use poolwright_zfs::kernel::command::dataset::DatasetSpace;
+use poolwright_zfs::kernel::command::property::{DatasetProperties, PropertySource, SourcedValue};
 
 use super::ENGINE;
 use crate::family::*;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_pool::command::version::InstalledVersion;
-use poolwright_pool::{CommandError, ZfsCommands};
+use poolwright_zfs::kernel::command::version::InstalledVersion;
+use poolwright_zfs::kernel::{CommandError, ZfsCommands};
 
 use super::ENGINE;
 use crate::family::*;

@@ -1,7 +1,7 @@
 //! Counters of the whole kernel module: the ARC, the L2ARC, transactions, the prefetcher.
 
-use poolwright_pool::Kstats;
-use poolwright_pool::kstat::NamedKstat;
+use poolwright_zfs::kernel::Kstats;
+use poolwright_zfs::kernel::kstat::NamedKstat;
 
 use super::ENGINE;
 use crate::family::*;

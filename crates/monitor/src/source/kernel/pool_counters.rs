@@ -1,7 +1,7 @@
 //! The kstats of one pool. Reading them takes no lock of the pool.
 
-use poolwright_pool::KstatError;
-use poolwright_pool::kstat::{PoolKstats, TxgRecord, TxgState};
+use poolwright_zfs::kernel::KstatError;
+use poolwright_zfs::kernel::kstat::{PoolKstats, TxgRecord, TxgState};
 
 use super::ENGINE;
 use crate::family::*;

@@ -1,9 +1,9 @@
 //! The status of one pool: space, scan, vdevs.
 
-use poolwright_pool::ZfsCommands;
-use poolwright_pool::command::histogram::HistogramKind;
-use poolwright_pool::command::space::PoolSpace;
-use poolwright_pool::command::status::{KernelPool, PoolScan, ScanFunction, ScanPhase};
+use poolwright_zfs::kernel::ZfsCommands;
+use poolwright_zfs::kernel::command::histogram::HistogramKind;
+use poolwright_zfs::kernel::command::space::PoolSpace;
+use poolwright_zfs::kernel::command::status::{KernelPool, PoolScan, ScanFunction, ScanPhase};
 
 use super::{ENGINE, vdevs};
 use crate::family::*;

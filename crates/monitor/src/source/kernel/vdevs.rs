@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use poolwright_pool::command::histogram::{HistogramColumn, VdevHistogram};
-use poolwright_pool::command::status::{KernelPool, VdevClass, VdevNode};
-use poolwright_pool::command::vdev_counters::VdevCounters;
+use poolwright_zfs::kernel::command::histogram::{HistogramColumn, VdevHistogram};
+use poolwright_zfs::kernel::command::status::{KernelPool, VdevClass, VdevNode};
+use poolwright_zfs::kernel::command::vdev_counters::VdevCounters;
 
 use super::ENGINE;
 use crate::Readings;

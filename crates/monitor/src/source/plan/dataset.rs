@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_plan::Settings;
-use poolwright_pool::{Kstats, ZfsCommands};
-use poolwright_userpool::{Client, Counters, Request, Value};
+use poolwright_zfs::kernel::{Kstats, ZfsCommands};
+use poolwright_zfs::user::{Client, Counters, Request, Value};
 
 use crate::Result;
 use crate::source::user_pool::{ANSWER_LIMIT, PROPERTIES};

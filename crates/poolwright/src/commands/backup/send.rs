@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         shell: args.ssh.as_ref().map(words),
         rate: args.rate,
         stall: args.max_stall,
-        lock_dir: (!args.dry_run).then(poolwright_userpool::runtime_dir),
+        lock_dir: (!args.dry_run).then(poolwright_zfs::user::runtime_dir),
     };
     let prepared = SendRun::prepare(&args.dataset, options)?;
     let report = match args.dry_run {

@@ -13,11 +13,11 @@ pub(super) fn keep(dataset: &str) {
 
 /// Records a transfer that has brought the target up to date.
 pub(super) fn keep_sent(dataset: &str, target: &str) {
-    if let Err(why) = SendRecord::new(dataset, target).keep(&poolwright_userpool::backups_dir()) {
+    if let Err(why) = SendRecord::new(dataset, target).keep(&poolwright_zfs::user::backups_dir()) {
         tell!("poolwright: warning: the monitor does not learn that {dataset} was sent to {target}: {why}");
     }
 }
 
 fn write(destination: &BackupDestination) -> Result<()> {
-    BackupSummary::of(destination)?.keep(&poolwright_userpool::backups_dir())
+    BackupSummary::of(destination)?.keep(&poolwright_zfs::user::backups_dir())
 }

@@ -4,8 +4,8 @@ use anyhow::Context as _;
 use poolwright_openzfs::Spec;
 use poolwright_openzfs::property::Settings;
 use poolwright_trace::counted;
-use poolwright_userpool::json_output::CreatedPool;
-use poolwright_userpool::{lifecycle, parse_settings};
+use poolwright_zfs::user::json_output::CreatedPool;
+use poolwright_zfs::user::{lifecycle, parse_settings};
 
 use crate::commands::options::Usage;
 use crate::commands::pool_connection::{on_wait, parse_pool, print_json, verb_engine};

@@ -1,7 +1,7 @@
 //! `poolwright pool destroy`.
 
-use poolwright_userpool::json_output::ClosedPool;
-use poolwright_userpool::lifecycle;
+use poolwright_zfs::user::json_output::ClosedPool;
+use poolwright_zfs::user::lifecycle;
 
 use super::import::note_kept_log;
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};

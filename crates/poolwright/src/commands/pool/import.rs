@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use poolwright_host::quoted;
-use poolwright_poolserver::remove_routine_logs;
+use poolwright_mount::server::remove_routine_logs;
 use poolwright_render::pool_import;
 use poolwright_trace::counted;
-use poolwright_userpool::LockOwner;
-use poolwright_userpool::find::{self, Selection};
-use poolwright_userpool::json_output::{ClosedPool, ImportResult};
-use poolwright_userpool::label;
-use poolwright_userpool::lifecycle::{self, ExportedPool, ImportedPool};
+use poolwright_zfs::user::LockOwner;
+use poolwright_zfs::user::find::{self, Selection};
+use poolwright_zfs::user::json_output::{ClosedPool, ImportResult};
+use poolwright_zfs::user::label;
+use poolwright_zfs::user::lifecycle::{self, ExportedPool, ImportedPool};
 
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 use crate::failure::{Usage, hint};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use poolwright_render::pool_iostat::{self, IoReport};
-use poolwright_userpool::label::FoundPool;
-use poolwright_userpool::{Counters, Request};
+use poolwright_zfs::user::label::FoundPool;
+use poolwright_zfs::user::{Counters, Request};
 
 use crate::commands::options::parse_time;
 use crate::commands::pool_connection::{PoolConnection, PoolFiles, parse_pool, print_json};
@@ -95,8 +95,8 @@ fn follow(
 }
 
 fn layout(connection: &mut PoolConnection) -> anyhow::Result<Option<FoundPool>> {
-    let info: poolwright_userpool::PoolInfo = connection.ask(&Request::Status)?;
-    Ok(poolwright_userpool::layout(&info.pool, &info.files, &info.file_faults))
+    let info: poolwright_zfs::user::PoolInfo = connection.ask(&Request::Status)?;
+    Ok(poolwright_zfs::user::layout(&info.pool, &info.files, &info.file_faults))
 }
 
 fn print(args: &Args, report: &IoReport, layout: Option<&FoundPool>) -> anyhow::Result<()> {

@@ -2,8 +2,8 @@
 
 use poolwright_openzfs::ScanState;
 use poolwright_render::pool_scan;
-use poolwright_userpool::json_output::PoolScrub;
-use poolwright_userpool::{ScrubHow, lifecycle};
+use poolwright_zfs::user::json_output::PoolScrub;
+use poolwright_zfs::user::{ScrubHow, lifecycle};
 
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use poolwright_render::pool_hint::pool_hint;
 use poolwright_render::pool_status::{self, ListOutput, ListRow, StatusOutput};
-use poolwright_userpool::PoolStatus;
+use poolwright_zfs::user::PoolStatus;
 
 use crate::commands::pool_connection::{self, PoolFiles, parse_pool, print_json};
 use crate::stdout;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use poolwright_openzfs::Spec;
 use poolwright_render::vdev_change;
-use poolwright_userpool::json_output::ChangedPool;
-use poolwright_userpool::{NewVdevFile, VdevChange, vdevs};
+use poolwright_zfs::user::json_output::ChangedPool;
+use poolwright_zfs::user::{NewVdevFile, VdevChange, vdevs};
 
 use crate::commands::options::Usage;
 use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};

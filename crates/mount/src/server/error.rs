@@ -1,0 +1,138 @@
+//! Errors of mounting datasets and serving a pool.
+
+use std::path::PathBuf;
+
+use poolwright_host::quoted;
+use poolwright_zfs::user::FaultKind;
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a mount, or of the process that owns a pool.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pool cannot be reached or opened, or a request to it failed.
+    #[error(transparent)]
+    Pool(#[from] poolwright_zfs::user::Error),
+    /// The engine failed or refused.
+    #[error(transparent)]
+    Engine(#[from] poolwright_openzfs::Error),
+    /// The mount point cannot be used.
+    #[error(transparent)]
+    MountPoint(#[from] crate::Error),
+    /// The pool's owner has not mounted the dataset.
+    #[error("cannot mount through process {pid}, which has the pool open: {why}")]
+    Adding {
+        /// The owner's process ID.
+        pid: i32,
+        /// The cause.
+        why: poolwright_zfs::user::Error,
+    },
+    /// Another process has mounted the dataset, but this one cannot use the mount.
+    #[error(
+        "process {pid} has mounted it, but {} does not answer here: it has been unmounted since, or that process is in \
+         another mount namespace: {why}",
+        quoted(dir)
+    )]
+    NotVisible {
+        /// The process that mounted the dataset.
+        pid: u32,
+        /// The mount point.
+        dir: PathBuf,
+        /// The result of accessing the mount.
+        why: crate::Error,
+    },
+    /// A device is to be emulated for a file that the pool does not have.
+    #[error("cannot emulate a device for {name}: the pool has no file of that name, only {}", files.join(", "))]
+    NoFile {
+        /// The name.
+        name: String,
+        /// The names of the pool's files.
+        files: Vec<String>,
+    },
+    /// The pool has lost a file that it needs. It was not exported, because the export would wait for data that cannot be
+    /// read, or write to a file that no path leads to.
+    #[error("{pool} was not exported: {} {what}", quoted(file))]
+    LostFile {
+        /// The pool's name.
+        pool: String,
+        /// The file's path when the pool was opened.
+        file: PathBuf,
+        /// What happened to the file.
+        what: &'static str,
+    },
+    /// A request still uses the pool.
+    #[error("cannot export {0}: a request is still being answered")]
+    RequestPending(String),
+    /// The host refused.
+    #[error("cannot {doing}: {why}")]
+    Host {
+        /// The attempted operation.
+        doing: &'static str,
+        /// The host's error.
+        why: std::io::Error,
+    },
+    /// The log cannot be written.
+    #[error("cannot write the log {}: {why}", quoted(path))]
+    Log {
+        /// Its path.
+        path: PathBuf,
+        /// The host's error.
+        why: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether this is a refusal for safety: the pool or the mount point is in use, or must not be covered.
+    pub fn is_refusal(&self) -> bool {
+        use crate::Error as M;
+        match self {
+            Error::Pool(why) | Error::Adding { why, .. } => why.is_refusal(),
+            Error::Engine(why) => why.is_refusal(),
+            Error::MountPoint(
+                M::Vital { .. }
+                | M::System { .. }
+                | M::NotEmpty { .. }
+                | M::Covered { .. }
+                | M::WorkingDirectory { .. },
+            ) => true,
+            _ => false,
+        }
+    }
+
+    /// The kind of the error, if the caller can offer a remedy for it.
+    pub fn kind(&self) -> Option<FaultKind> {
+        match self {
+            Error::Pool(why) | Error::Adding { why, .. } => why.kind(),
+            Error::Engine(why) => why.is_not_exported().then_some(FaultKind::NotExported),
+            Error::MountPoint(why) => mount_kind(why),
+            _ => None,
+        }
+    }
+
+    /// Whether the request itself was wrong.
+    pub fn is_invalid(&self) -> bool {
+        match self {
+            Error::Pool(why) | Error::Adding { why, .. } => why.is_invalid(),
+            Error::NoFile { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// The kind of an error of a mount, if the caller can offer a remedy for it.
+pub(crate) fn mount_kind(why: &crate::Error) -> Option<FaultKind> {
+    use crate::Error as M;
+    match why {
+        M::System { .. } | M::NotEmpty { .. } => Some(FaultKind::HiddenFiles),
+        M::Covered { .. } => Some(FaultKind::MountedOver),
+        M::WorkingDirectory { .. } => Some(FaultKind::WorkingDirectory),
+        _ => None,
+    }
+}
+
+/// Makes an [`Error::Host`], for `map_err`.
+pub(crate) fn host<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Error {
+    move |why| Error::Host { doing, why: why.into() }
+}

@@ -1,0 +1,195 @@
+//! Errors of commands on pools.
+
+use std::path::{Path, PathBuf};
+
+use poolwright_host::quoted;
+
+use crate::user::fault::{Fault, FaultKind};
+use crate::user::find_error::{FindError, list};
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A command that did not reach its pool, or failed there.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file, directory or socket of Poolwright cannot be used.
+    #[error("{what} {}: {why}", quoted(path))]
+    Io {
+        /// The attempted operation.
+        what: &'static str,
+        /// The file, directory or socket.
+        path: PathBuf,
+        /// The host's error.
+        why: std::io::Error,
+    },
+    /// A file, directory or socket has the wrong type, owner or content.
+    #[error("{}: {why}", quoted(path))]
+    Damaged {
+        /// Its path.
+        path: PathBuf,
+        /// The defect, and a hint.
+        why: String,
+    },
+    /// Another process owns the pool.
+    #[error("{pool} is in use by process {pid}{}{todo}", if what.is_empty() { String::new() } else { format!(" ({what})") })]
+    InUse {
+        /// The pool's name.
+        pool: String,
+        /// The owner's process ID.
+        pid: i32,
+        /// The owner's description, such as its command line; empty if unknown.
+        what: String,
+        /// Further lines, such as a hint.
+        todo: String,
+    },
+    /// The registry has no entry for the pool.
+    #[error("no pool {0:?} is known")]
+    Unknown(String),
+    /// Files of the pool do not exist.
+    #[error("opening {pool}: {}: no such file", list(missing))]
+    MissingFiles {
+        /// The pool's name.
+        pool: String,
+        /// The files.
+        missing: Vec<PathBuf>,
+        /// Whether the pool has files that exist.
+        some_remain: bool,
+    },
+    /// The owner's answer is invalid.
+    #[error("invalid answer from the owner of {pool} (process {pid}): {why}")]
+    Protocol {
+        /// The pool's name.
+        pool: String,
+        /// The owner's process ID.
+        pid: i32,
+        /// The cause.
+        why: String,
+    },
+    /// The owner closed the connection before it had received the whole request, or without an answer to one that can be repeated
+    /// ([`Request::is_repeatable`](crate::user::Request::is_repeatable)).
+    #[error("process {pid}, which had {pool} open, has closed its socket")]
+    Closed {
+        /// The pool's name.
+        pool: String,
+        /// The owner's process ID.
+        pid: i32,
+    },
+    /// The owner ended after it had received the request and before it answered.
+    #[error(
+        "process {pid}, which had {pool} open, ended before it answered\n\
+         hint: the log of a mount in the background is below {}", quoted(&crate::user::state_dir().join("log"))
+    )]
+    Ended {
+        /// The pool's name.
+        pool: String,
+        /// The owner's process ID.
+        pid: i32,
+    },
+    /// The registry has a pool of the name of a new one.
+    #[error(
+        "there is a pool {pool} already, in {}{}",
+        list(files), if files.iter().all(|file| file.exists()) { "" } else { " (some of its files are missing)" }
+    )]
+    NameTaken {
+        /// The pool's name.
+        pool: String,
+        /// The files of the registered pool.
+        files: Vec<PathBuf>,
+    },
+    /// The registry has a pool of the name of the one to import, in other files.
+    #[error("another pool {pool} is known, in {}", list(files))]
+    OtherRegistered {
+        /// The pool's name.
+        pool: String,
+        /// The files of the registered pool.
+        files: Vec<PathBuf>,
+    },
+    /// A pool to destroy is open in another process.
+    #[error("destroying {pool}: it is {} in process {pid}", if mountpoints.is_empty() { "open".to_owned() } else {
+        format!("mounted on {}", list(mountpoints)) })]
+    Mounted {
+        /// The pool's name.
+        pool: String,
+        /// The owner's process ID.
+        pid: u32,
+        /// Its mount points.
+        mountpoints: Vec<PathBuf>,
+    },
+    /// A file of a new pool is a directory, a device or similar.
+    #[error("{} is not a regular file", quoted(.0))]
+    NotAFile(PathBuf),
+    /// The directory of a new pool's file does not exist.
+    #[error("cannot create {}: no such directory", quoted(.0))]
+    NoDirectory(PathBuf),
+    /// A new pool has the same file twice.
+    #[error("{} is named twice", quoted(.0))]
+    NamedTwice(PathBuf),
+    /// The files are not those of one whole pool.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// The engine failed or refused.
+    #[error(transparent)]
+    Engine(#[from] poolwright_openzfs::Error),
+    /// The request failed.
+    #[error(transparent)]
+    Refused(#[from] Fault),
+}
+
+impl Error {
+    /// Whether this is a refusal for safety: the pool or a part of it is in use, another pool has its name, a file would be
+    /// overwritten, or [`Fault::is_refusal`].
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Error::InUse { .. }
+            | Error::NameTaken { .. }
+            | Error::OtherRegistered { .. }
+            | Error::Mounted { .. }
+            | Error::Engine(poolwright_openzfs::Error::Exists(_)) => true,
+            Error::Engine(why) => why.is_refusal(),
+            Error::Refused(fault) => fault.is_refusal(),
+            _ => false,
+        }
+    }
+
+    /// The kind of the error, if the caller can offer a remedy for it.
+    pub fn kind(&self) -> Option<FaultKind> {
+        Some(match self {
+            Error::Refused(fault) => return fault.kind.as_deref().cloned(),
+            Error::Engine(why) if why.is_not_exported() => FaultKind::NotExported,
+            Error::Unknown(pool) => FaultKind::UnknownPool { pool: pool.clone() },
+            Error::MissingFiles { pool, some_remain, .. } => {
+                FaultKind::MissingFiles { pool: pool.clone(), some_remain: *some_remain }
+            }
+            Error::NameTaken { pool, .. } => FaultKind::NameTaken { pool: pool.clone() },
+            Error::OtherRegistered { pool, .. } => FaultKind::OtherRegistered { pool: pool.clone() },
+            Error::Mounted { pool, .. } => FaultKind::MountedPool { pool: pool.clone() },
+            Error::Find(FindError::Destroyed { file, .. }) => FaultKind::DestroyedPool { file: file.clone() },
+            _ => return None,
+        })
+    }
+
+    /// Whether the request itself was wrong: an unknown property, an invalid value or an invalid name.
+    pub fn is_invalid(&self) -> bool {
+        match self {
+            Error::NamedTwice(_) => true,
+            Error::Refused(fault) => fault.errno == libc::EINVAL,
+            _ => false,
+        }
+    }
+
+    /// Whether the owner is ending, and the client can repeat the request after that.
+    pub fn is_ending(&self) -> bool {
+        match self {
+            Error::Closed { .. } => true,
+            Error::Refused(fault) => fault.is_ending(),
+            _ => false,
+        }
+    }
+}
+
+/// Makes an [`Error::Io`], for `map_err`.
+pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |why| Error::Io { what, path, why }
+}

@@ -1,0 +1,203 @@
+//! All other commands, and the counters, in captures of pools in good and bad states.
+
+use std::path::Path;
+
+use crate::common::{capture, captures, text};
+use poolwright_zfs::kernel::command::dataset::{DatasetSpace, DatasetType, parse_datasets};
+use poolwright_zfs::kernel::command::event::{PoolEvent, parse_events};
+use poolwright_zfs::kernel::command::histogram::{HistogramKind, VdevHistogram, parse_histograms};
+use poolwright_zfs::kernel::command::property::{PropertySource, parse_properties};
+use poolwright_zfs::kernel::command::snapshot::{SnapshotCounter, SnapshotTotals};
+use poolwright_zfs::kernel::command::space::{PoolSpace, parse_space};
+use poolwright_zfs::kernel::command::vdev_counters::parse_vdev_counters;
+use poolwright_zfs::kernel::command::version::parse_version;
+use poolwright_zfs::kernel::kstat::TxgState;
+use poolwright_zfs::kernel::{HealthState, Kstats};
+
+const VERSION: &str = "openzfs-2.3.2";
+
+fn snapshots(capture: &Path) -> Vec<SnapshotTotals> {
+    let mut counter = SnapshotCounter::default();
+    counter.add(text(capture, "zfs-list-snapshots").as_bytes()).unwrap();
+    counter.finish().unwrap()
+}
+
+fn events(capture: &Path) -> Vec<PoolEvent> {
+    parse_events(&text(capture, "zpool-events")).unwrap()
+}
+
+#[test]
+fn every_capture_can_be_parsed() {
+    for capture in captures(VERSION) {
+        let name = capture.display();
+        let pools = parse_space(&text(&capture, "zpool-list")).unwrap();
+        for pool in &pools {
+            let vdevs = parse_vdev_counters(&text(&capture, &format!("zpool-get.{}", pool.name))).unwrap();
+            assert_eq!(vdevs[0].guid, pool.guid, "{name}");
+            assert!(vdevs.iter().all(|vdev| vdev.read_ops.is_some()), "{name}");
+        }
+        for kind in [HistogramKind::Latency, HistogramKind::RequestSize] {
+            assert_eq!(
+                histograms(&capture, kind).iter().filter(|h| h.vdev.is_none()).count(),
+                pools.len(),
+                "{name}"
+            );
+        }
+        let datasets = parse_datasets(&text(&capture, "zfs-list")).unwrap();
+        let properties = parse_properties(&text(&capture, "zfs-get")).unwrap();
+        let names = |datasets: &[DatasetSpace]| datasets.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            names(&datasets),
+            properties.iter().map(|d| d.dataset.clone()).collect::<Vec<_>>(),
+            "{name}"
+        );
+        snapshots(&capture);
+        events(&capture);
+        kstats(&capture);
+    }
+}
+
+fn histograms(capture: &Path, kind: HistogramKind) -> Vec<VdevHistogram> {
+    let file = match kind {
+        HistogramKind::Latency => "zpool-iostat-latency",
+        HistogramKind::RequestSize => "zpool-iostat-request-size",
+    };
+    parse_histograms(&text(capture, file), kind).unwrap()
+}
+
+/// Reads all counters of a capture.
+fn kstats(capture: &Path) {
+    let kstats = Kstats::new(capture.join("kstat"));
+    assert!(kstats.is_present());
+    let arc = kstats.arcstats().unwrap().unwrap();
+    assert!(arc.unsigned("size").unwrap() > 0 && arc.signed("memory_available_bytes").is_some());
+    for stats in [kstats.dbufstats(), kstats.zil(), kstats.abdstats(), kstats.zfetchstats(), kstats.dmu_tx()]
+    {
+        assert!(!stats.unwrap().unwrap().counters().is_empty());
+    }
+    assert!(kstats.fm().unwrap().unwrap().unsigned("erpt-dropped").is_some());
+    assert!(kstats.vdev_mirror_stats().unwrap().is_some());
+    assert_eq!(kstats.vdev_cache_stats().unwrap(), None, "removed in 2.2");
+    for pool in kstats.pools().unwrap() {
+        assert!(pool.state().unwrap().is_some() && pool.guid().unwrap().is_some());
+        assert!(pool.iostats().unwrap().unwrap().unsigned("arc_read_count").is_some());
+        let txgs = pool.txgs().unwrap().unwrap();
+        assert!(txgs.windows(2).all(|pair| pair[0].txg < pair[1].txg));
+        for objset in pool.objsets().unwrap() {
+            assert!(objset.dataset.starts_with(pool.name()));
+            assert!(objset.stats.unsigned("zil_commit_count").is_some(), "since 2.2");
+        }
+    }
+}
+
+#[test]
+fn versions() {
+    let version = parse_version(&text(&capture(VERSION).join("none"), "zfs-version")).unwrap();
+    assert_eq!((version.userland.major, version.userland.minor, version.userland.patch), (2, 3, 2));
+    assert_eq!(version.kernel.unwrap().text, "2.3.2-2~bpo12+2");
+}
+
+fn only_pool(state: &str) -> PoolSpace {
+    let mut pools = parse_space(&text(&capture(VERSION).join(state), "zpool-list")).unwrap();
+    assert_eq!(pools.len(), 1);
+    pools.remove(0)
+}
+
+#[test]
+fn space() {
+    let tank = only_pool("healthy");
+    assert_eq!((tank.size, tank.allocated, tank.capacity), (Some(754_974_720), Some(63_283_200), Some(8)));
+    assert_eq!((tank.dedup_ratio, tank.checkpoint, tank.is_readonly), (Some(1.0), None, false));
+    assert_eq!(only_pool("full").capacity, Some(96));
+    assert_eq!(only_pool("suspended").health, HealthState::Suspended);
+}
+
+#[test]
+fn counters_and_histograms_are_joined_by_guid() {
+    let healthy = capture(VERSION).join("healthy");
+    let vdevs = parse_vdev_counters(&text(&healthy, "zpool-get.tank")).unwrap();
+    let mirror = vdevs.iter().find(|vdev| vdev.name == "mirror-0").unwrap();
+    assert_eq!(
+        (mirror.read_ops, mirror.write_bytes, mirror.ashift),
+        (Some(1608), Some(125_026_304), Some(12))
+    );
+    let latencies = histograms(&healthy, HistogramKind::Latency);
+    let of_mirror = latencies.iter().find(|histogram| histogram.vdev == mirror.guid).unwrap();
+    assert_eq!((of_mirror.pool.as_str(), of_mirror.bounds.len(), of_mirror.columns.len()), ("tank", 37, 11));
+    assert_eq!((of_mirror.bounds[0], of_mirror.bounds[36]), (1, 137_438_953_471));
+    // The mirror has read and written about as often as its histograms say.
+    let sum = |column: usize| of_mirror.columns[column].counts.iter().sum::<u64>();
+    assert!(sum(0).abs_diff(1608) <= 100 && sum(1) > 3000, "{} {}", sum(0), sum(1));
+    let sizes = histograms(&healthy, HistogramKind::RequestSize);
+    assert_eq!((sizes[0].bounds[0], sizes[0].columns.len()), (512, 14));
+    assert_eq!(sizes.len(), latencies.len());
+}
+
+#[test]
+fn datasets_properties_and_snapshots() {
+    let healthy = capture(VERSION).join("healthy");
+    let datasets = parse_datasets(&text(&healthy, "zfs-list")).unwrap();
+    let dataset = |name: &str| datasets.iter().find(|dataset| dataset.name == name).unwrap();
+    let wal = dataset("tank/pg/wal");
+    assert_eq!((wal.quota, wal.used, wal.is_mounted), (Some(128 << 20), Some(16_891_904), Some(true)));
+    assert_eq!(dataset("tank/clone").origin.as_deref(), Some("tank/pg@hourly-3"));
+    assert_eq!(dataset("tank/pg").used_by_snapshots, Some(2_392_064));
+    let volume = dataset("tank/volume");
+    assert_eq!(
+        (volume.kind, volume.volume_size, volume.is_mounted),
+        (DatasetType::Volume, Some(64 << 20), None)
+    );
+    assert_eq!(dataset("tank/with space").compress_ratio, Some(1.0));
+
+    let properties = parse_properties(&text(&healthy, "zfs-get")).unwrap();
+    let value = |name: &str, property: &str| {
+        let dataset = properties.iter().find(|dataset| dataset.dataset == name).unwrap();
+        let found = dataset.properties.get(property);
+        found.map(|found| (found.value.clone(), found.source.clone()))
+    };
+    assert_eq!(value("tank/pg", "recordsize"), Some(("16384".to_owned(), PropertySource::Local)));
+    let inherited = PropertySource::Inherited("tank/pg".to_owned());
+    assert_eq!(value("tank/pg/wal", "compression"), Some(("zstd".to_owned(), inherited)));
+    assert_eq!(value("tank/volume", "recordsize"), None);
+    assert_eq!(value("tank/volume", "volblocksize").unwrap().0, "16384");
+    assert_eq!(value("tank/with space", "special_small_blocks").unwrap().0, "32768");
+
+    let totals = snapshots(&healthy);
+    assert_eq!(totals.iter().map(|totals| totals.count).sum::<u64>(), 10);
+    let pg = totals.iter().find(|totals| totals.dataset == "tank/pg").unwrap();
+    assert_eq!((pg.count, pg.oldest, pg.newest), (6, 1_795_582_905, 1_795_582_907));
+}
+
+#[test]
+fn events_name_pools_and_vdevs() {
+    let damaged = events(&capture(VERSION).join("data-errors"));
+    let checksum = damaged.iter().find(|event| event.class == "ereport.fs.zfs.checksum").unwrap();
+    assert_eq!((checksum.pool.as_deref(), checksum.vdev_path.as_deref()), (Some("bad"), Some("/disk/bad0")));
+    assert_eq!((checksum.eid, checksum.vdev_guid), (0xee, Some(0xdc65_9370_6f40_463d)));
+    assert_eq!(checksum.time_ns, 1_795_583_035_474_749_638);
+    assert!(damaged.is_sorted_by_key(|event| event.eid));
+    let suspended = events(&capture(VERSION).join("suspended"));
+    assert!(suspended.iter().any(|event| event.class == "ereport.fs.zfs.io_failure"));
+    assert_eq!(events(&capture(VERSION).join("none")), []);
+}
+
+#[test]
+fn counters_of_pools() {
+    let kstats = Kstats::new(capture(VERSION).join("healthy/kstat"));
+    let pools = kstats.pools().unwrap();
+    assert_eq!((pools.len(), pools[0].name()), (1, "tank"));
+    assert_eq!(pools[0].guid().unwrap(), Some(14_416_960_064_429_772_497));
+    assert_eq!(pools[0].state().unwrap(), Some(HealthState::Online));
+    let txgs = pools[0].txgs().unwrap().unwrap();
+    let first = &txgs[0];
+    assert_eq!((first.txg, first.state, first.written_bytes), (33, TxgState::Committed, 5_505_024));
+    assert_eq!(txgs.last().unwrap().state, TxgState::Open);
+    let objsets = pools[0].objsets().unwrap();
+    let wal = objsets.iter().find(|objset| objset.dataset == "tank/pg/wal").unwrap();
+    assert_eq!(wal.stats.unsigned("nwritten"), Some(16 << 20));
+    assert!(objsets.iter().any(|objset| objset.dataset == "tank/with space"));
+
+    let suspended = Kstats::new(capture(VERSION).join("suspended/kstat")).pools().unwrap();
+    assert_eq!(suspended[0].state().unwrap(), Some(HealthState::Suspended));
+    assert_eq!(Kstats::new(capture(VERSION).join("none/kstat")).pools().unwrap(), []);
+}
