@@ -7,6 +7,8 @@ As cargo's runner it also limits each test: the standard test harness reports a 
 seconds, and from then on the test has the rest of --each (600). The program has --program (3600) in all. When a limit is
 exceeded, the program, the tests that are running and the processes that they started are named, all are terminated (killed
 after 10 seconds), and the exit status is 124.
+
+In crates/poolwright, whose tests wait for other processes most of the time, two tests run for each CPU, unless RUST_TEST_THREADS is set.
 """
 
 import argparse
@@ -156,6 +158,8 @@ def main():
     watch = Watch(arguments.each, arguments.program, time.monotonic())
     # A test that looks for cargo's runner would put this program before every command that it starts.
     environment = {name: value for name, value in os.environ.items() if not RUNNER.fullmatch(name)}
+    if os.path.basename(os.getcwd()) == "poolwright":
+        environment.setdefault("RUST_TEST_THREADS", str(2 * len(os.sched_getaffinity(0))))
     child = subprocess.Popen(arguments.command, stdout=subprocess.PIPE, env=environment)
     reason = "interrupted"
     try:

@@ -64,8 +64,6 @@ end_script_tests() {
 # Property tests use the same cases in each run, so that a failure belongs to the change under test. Set another seed to test
 # other cases.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
-# Most tests of the program wait for another process or a clock most of the time.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 
 # limited_tests ARGUMENTS...: `cargo test`, with all test programs even if one fails. Cargo starts each through limit.py, which
 # reports and kills a test that hangs.

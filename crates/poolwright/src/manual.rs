@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::manual::error::cannot_write;
 use crate::manual::error::Result;
+use crate::manual::error::cannot_write;
 
 /// An exit code of the program and its meaning.
 pub type ExitCode<'a> = (u8, &'a str);

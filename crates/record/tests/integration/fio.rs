@@ -64,7 +64,9 @@ fn check(test: &str, job: &Job) {
     let (summary, trace) = live.finish();
 
     assert_eq!(summary.meta.lost_events, 0);
-    assert_eq!(summary.meta.unseen, [], "fio uses nothing that cannot be seen");
+    // Any process of the machine may call sync.
+    let unseen = summary.meta.unseen.iter().filter(|(what, _)| !what.starts_with("calls of sync"));
+    assert_eq!(unseen.collect::<Vec<_>>(), [] as [&(String, u64); 0], "fio uses nothing that cannot be seen");
     let events = events_on(&trace, "db/data");
     let of = |op: Op| events.iter().filter(|e| e.op == op).copied().collect::<Vec<Event>>();
     let job_report = &report["jobs"][0];

@@ -153,7 +153,7 @@ fn a_thread_that_wakes_another_is_named() {
         return;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child"]).env("POOLWRIGHT_TEST_CHILD", "1");
+    command.args(["--exact", "gaps::child"]).env("POOLWRIGHT_TEST_CHILD", "1");
     let (_, trace, _) = record(command);
     let notifier = events_on(&trace, "db/notifier")[0].tid;
     let waits = gaps(&trace, "db/waiter");

@@ -96,15 +96,16 @@ fn recordings_of_short_processes_end() {
         return;
     }
     let wanted = std::env::var("POOLWRIGHT_RECORDINGS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
-    let mut ended = 0;
-    for run in 0..wanted {
-        let delay = Duration::from_millis(run * 37 % 400);
+    let (mut ended, mut run) = (0, 0);
+    // On a busy machine the recorder starts late, and only a process that lives longer is still there.
+    while run < wanted || ended == 0 {
+        let delay = Duration::from_millis(run * 37 % (400 << (run / wanted)));
         match record(delay) {
             Outcome::Ended => ended += 1,
             Outcome::TooLate => {}
             Outcome::Hung => panic!("recording {run} did not end within {LIMIT:?} (delay {delay:?})"),
         }
+        run += 1;
     }
-    println!("{ended} of {wanted} recordings ended with their process, the others had no process left");
-    assert!(ended > 0);
+    println!("{ended} of {run} recordings ended with their process, the others had no process left");
 }

@@ -29,7 +29,7 @@ fn a_kill_leaves_a_trace_that_opens() {
     for round in 0..8 {
         let path = dir.path().join(format!("{round}.parquet"));
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child"])
+            .args(["--exact", "killed::child"])
             .env(CHILD, &path)
             .stdout(Stdio::null())
             .spawn()

@@ -25,7 +25,7 @@ pub fn start<T: DeserializeOwned>(task: &str, dir: &Path, job: &Job) -> Result<T
     let _ = std::fs::remove_file(&result);
     let mut child = Command::new(std::env::current_exe()?);
     // In a test these arguments select the test of this name; otherwise they have no meaning.
-    child.args(["serve", "--exact", "--ignored", "--nocapture"]);
+    child.args(["openzfs::serve", "--exact", "--ignored", "--nocapture"]);
     let out = child.env(TASK, task).env(JOB, &path).output()?;
     if !out.status.success() || !result.exists() {
         bail!("{task} of {job:?} failed: {}", String::from_utf8_lossy(&out.stderr));
