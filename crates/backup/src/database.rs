@@ -54,7 +54,7 @@ impl DatabaseKind {
         DatabaseKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// That of a layout.
+    /// The kind of database of a layout.
     fn of_layout(name: &str) -> Option<DatabaseKind> {
         match name {
             "postgresql" => Some(DatabaseKind::Postgresql),

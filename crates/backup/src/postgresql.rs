@@ -58,7 +58,7 @@ impl PostgresqlServer {
     fn parse(root: &Path, text: &str, owner: UserAndGroup) -> Option<PostgresqlServer> {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let [pid, _, _, port, socket_dir, ..] = lines[..] else { return None };
-        // That of a server that runs for a single user is negative.
+        // The number is negative if the server runs for a single user.
         let pid = pid.parse::<i32>().ok()?.checked_abs()?;
         let (root, port, socket_dir) = (root.to_owned(), port.to_owned(), socket_dir.to_owned());
         let client = find_program(None, CLIENT).unwrap_or_else(|| Path::new("/usr/bin").join(CLIENT));

@@ -45,7 +45,7 @@ pub(crate) struct RecordSetting<'a> {
 pub(crate) struct KnownRecords {
     /// Compressed lengths of some records, in the order of the files.
     pub some: Vec<Packed>,
-    /// Those of all records of a file, by the file's number. Without files for which they were not kept.
+    /// Compressed lengths of all records of a file, by the file's number. Files for which they were not kept are missing.
     pub files: BTreeMap<usize, LowestBlocks>,
 }
 

@@ -58,7 +58,7 @@ struct Search<'a> {
     /// The mounts of this process.
     mounts: Vec<MountEntry>,
     own_namespace: Option<PathBuf>,
-    /// Those of other mount namespaces.
+    /// The mounts of other mount namespaces.
     others: HashMap<PathBuf, Vec<MountEntry>>,
     /// The file systems of mounts that are in no table.
     detached: HashMap<u64, Option<Device>>,

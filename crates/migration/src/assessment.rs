@@ -76,7 +76,7 @@ pub struct MoveAssessment {
     pub mountpoint: PathBuf,
     /// The properties with which the new one is created.
     pub settings: Settings,
-    /// Those of them that the present one has not, with its values.
+    /// The properties in `settings` whose values differ on the present dataset, with the present values.
     pub differing: Settings,
     /// The space that it refers to, in bytes.
     pub referenced: u64,

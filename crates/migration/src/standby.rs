@@ -411,7 +411,7 @@ impl Standby {
         self.control(command_as(self.primary.server.owner(), &program))
     }
 
-    /// That of the standby's.
+    /// The control data of the standby.
     fn standby_control(&self) -> Result<ControlData> {
         self.control(self.namespace.reading_command(&self.primary.bindir.join(CONTROLDATA))?)
     }

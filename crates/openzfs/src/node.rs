@@ -52,7 +52,7 @@ pub struct Entry<'a> {
 
 /// The space of a dataset, as `statfs` reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct FsStats {
     /// Bytes that the dataset references.
     pub referenced: u64,
     /// Bytes available within the quota and the pool.
@@ -123,11 +123,11 @@ impl Dataset {
     ///
     /// # Errors
     /// The [`Errno`] of the failed call.
-    pub fn room(&self) -> NodeResult<Room> {
+    pub fn fs_stats(&self) -> NodeResult<FsStats> {
         let mut raw = ffi::pw_space::default();
         // SAFETY: an open dataset and a writable struct.
         checked(unsafe { ffi::pw_dataset_space(self.inner.raw, &mut raw) })?;
-        Ok(Room {
+        Ok(FsStats {
             referenced: raw.referenced,
             available: raw.available,
             objects_used: raw.objects_used,

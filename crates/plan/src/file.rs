@@ -80,7 +80,7 @@ pub enum RiskyValues<'a> {
 }
 
 impl Plan {
-    /// Reads a plan, and checks that it can be followed: that `tune` could have made it, whoever did.
+    /// Reads a plan, and refuses one that `tune` could not have made.
     ///
     /// # Errors
     /// As [`Plan::read_unchecked`]; [`PlanFileError::Unsafe`] if a check of the plan fails ([`Plan::problems`]), and

@@ -94,7 +94,7 @@ pub struct Plan {
     /// Memory that the ARC needs; missing in plans of older releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
-    /// For each raced role, the settings that no other tried setting beats.
+    /// For each raced role, the Pareto-optimal settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pareto: Vec<Pareto>,
     /// For each raced role with a recommendation, the effect of each recommended property alone.

@@ -1,4 +1,4 @@
-//! Settings that no other tried setting beats in work rate, space and bytes written together.
+//! Pareto-optimal settings: no other tried setting is at least as good in work rate, space and bytes written, and better in one of them.
 
 use std::collections::BTreeMap;
 

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use poolwright_host::extents::next_data;
 use poolwright_host::{private, room};
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, Trace};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -39,7 +40,7 @@ const PIECE: u64 = 1 << 20;
 /// Space that a trial needs besides the image and twice the pool's data, in bytes.
 const SPARE: u64 = 256 << 20;
 /// Small or sequential roles, whose operations are never sampled.
-const WHOLE_ROLES: [&str; 3] = ["wal", "binlog", "temp"];
+const WHOLE_ROLES: [&str; 3] = [Role::Wal.name(), Role::Binlog.name(), Role::Temp.name()];
 
 /// Whether all operations of a role are replayed, even in a sample.
 pub fn is_whole(role: &str) -> bool {

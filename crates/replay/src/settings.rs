@@ -12,9 +12,6 @@ use crate::{Error, Result};
 /// Properties for each role; the role `*` stands for all roles.
 pub type PerRole = BTreeMap<String, Settings>;
 
-/// The role of files that have none in the trace.
-const OTHER: &str = "other";
-
 /// Combines each of the settings `all` with each value of `[role:]property=value[,value…]`, checked against the engine's
 /// property table.
 ///
@@ -69,7 +66,7 @@ pub fn roles_of(trace: &Trace) -> Vec<String> {
 
 /// The role of a file, which is `other` if the trace has none for it.
 pub fn named_role(role: &str) -> String {
-    if role.is_empty() { OTHER.into() } else { role.into() }
+    if role.is_empty() { Role::Other.name().into() } else { role.into() }
 }
 
 /// Checks that every named role is replayed, because the settings of another role would have no effect. `roles` are those of

@@ -4,6 +4,8 @@
 mod check;
 mod trials;
 
+use poolwright_trace::layout::Role;
+
 /// A page that publishes advice.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Publication {
@@ -25,7 +27,7 @@ pub struct Rule {
     /// Layouts to which the rule applies; an empty list means all.
     pub layouts: &'static [&'static str],
     /// Roles to which the rule applies.
-    pub roles: &'static [&'static str],
+    pub roles: &'static [Role],
     /// The properties and values that the rule recommends.
     pub settings: &'static [(&'static str, &'static str)],
     /// Why trials cannot measure the rule; a rule with a reason is never tried.
@@ -64,14 +66,14 @@ const UPTRACE: Publication =
     Publication { title: "Uptrace, Tuning PostgreSQL on ZFS", url: "https://pg.uptrace.dev/zfs/" };
 
 /// Roles whose files are read and rewritten in place.
-const PAGES: &[&str] = &["data", "index"];
-const ALL: &[&str] = &["data", "index", "wal", "binlog", "other"];
+const PAGES: &[Role] = &[Role::Data, Role::Index];
+const ALL: &[Role] = &[Role::Data, Role::Index, Role::Wal, Role::Binlog, Role::Other];
 
 const fn rule(
     name: &'static str,
     advice: &'static str,
     source: &'static Publication,
-    (layouts, roles): (&'static [&'static str], &'static [&'static str]),
+    (layouts, roles): (&'static [&'static str], &'static [Role]),
     settings: &'static [(&'static str, &'static str)],
 ) -> Rule {
     Rule { name, advice, source, layouts, roles, settings, untried: None }
@@ -90,14 +92,14 @@ pub const RULES: &[Rule] = &[
         "innodb-log",
         "recordsize=128K for InnoDB's log files",
         &INNODB,
-        (&["mariadb"], &["wal"]),
+        (&["mariadb"], &[Role::Wal]),
         &[("recordsize", "128K")],
     ),
     rule(
         "innodb-metadata-cache",
         "primarycache=metadata for data and log, so that InnoDB's buffer pool caches the data",
         &INNODB,
-        (&["mariadb"], &["data", "wal"]),
+        (&["mariadb"], &[Role::Data, Role::Wal]),
         &[("primarycache", "metadata")],
     ),
     rule(
@@ -118,21 +120,21 @@ pub const RULES: &[Rule] = &[
         "postgresql-32k",
         "recordsize=32K with lz4 for data and WAL",
         &POSTGRESQL,
-        (&["postgresql"], &["data", "wal"]),
+        (&["postgresql"], &[Role::Data, Role::Wal]),
         &[("compression", "lz4"), ("recordsize", "32K")],
     ),
     rule(
         "postgresql-64k",
         "recordsize=64K with lz4 for data and WAL, which also works well",
         &POSTGRESQL,
-        (&["postgresql"], &["data", "wal"]),
+        (&["postgresql"], &[Role::Data, Role::Wal]),
         &[("compression", "lz4"), ("recordsize", "64K")],
     ),
     rule(
         "postgresql-page",
         "recordsize equal to PostgreSQL's page size, the advice from before lz4",
         &POSTGRESQL,
-        (&["postgresql"], &["data", "index"]),
+        (&["postgresql"], &[Role::Data, Role::Index]),
         &[("recordsize", "8K")],
     ),
     rule(
@@ -174,7 +176,7 @@ pub const RULES: &[Rule] = &[
         "wide-records",
         "a larger recordsize, because larger records compress better",
         &COMPRESSION,
-        (&[], &["data", "index", "backup", "binlog"]),
+        (&[], &[Role::Data, Role::Index, Role::Backup, Role::Binlog]),
         &[("recordsize", "1M")],
     ),
     rule(
@@ -190,7 +192,7 @@ pub const RULES: &[Rule] = &[
         advice: "atime=off, so that reads do not update access times",
         source: &ATIME,
         layouts: &[],
-        roles: &["data"],
+        roles: &[Role::Data],
         settings: &[("atime", "off")],
         untried: Some("the engine never updates access times, so its trials cannot measure this rule"),
     },
@@ -199,7 +201,10 @@ pub const RULES: &[Rule] = &[
 /// Returns the rules that apply to a layout and to any of `roles`, which share a dataset.
 pub fn applicable(layout: Option<&str>, roles: &[&str]) -> Vec<&'static Rule> {
     let layout_fits = |r: &Rule| r.layouts.is_empty() || layout.is_some_and(|l| r.layouts.contains(&l));
-    RULES.iter().filter(|r| layout_fits(r) && r.roles.iter().any(|role| roles.contains(role))).collect()
+    RULES
+        .iter()
+        .filter(|r| layout_fits(r) && r.roles.iter().any(|role| roles.contains(&role.name())))
+        .collect()
 }
 
 #[cfg(test)]
@@ -221,9 +226,6 @@ mod tests {
             }
             for layout in r.layouts {
                 assert!(poolwright_trace::layout::Layout::by_name(layout).is_some(), "{layout}");
-            }
-            for role in r.roles {
-                assert!(poolwright_trace::layout::Role::from_name(role).is_some(), "{role}");
             }
         }
     }

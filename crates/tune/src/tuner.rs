@@ -105,7 +105,7 @@ pub(crate) struct Tuner<'a> {
     pub inventory: Inventory,
     /// Today's state of the directory.
     pub current: Current,
-    /// That of the roles behind symbolic links (see [`Inventory::linked`]).
+    /// Today's state of the roles behind symbolic links (see [`Inventory::linked`]).
     pub linked: BTreeMap<String, Current>,
     pub ashift: u32,
     /// The space of each role's files under the settings that are tried on its dataset.

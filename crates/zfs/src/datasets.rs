@@ -18,7 +18,7 @@ pub use user::UserDatasets;
 
 /// The type of a kernel dataset's file system in the table of mounts.
 const KERNEL: &str = "zfs";
-/// That of a mount of the user-space engine.
+/// The type of a mount of the user-space engine.
 const USER: &str = "fuse.poolwright";
 
 /// A dataset and its space. Numbers are bytes.

@@ -49,7 +49,7 @@ impl FileUsers {
 
     /// Names them, and says what to do.
     pub fn describe(&self, service: &Service) -> String {
-        // Those of the database's own unit first.
+        // The writers of the database's own unit come first.
         let mut writers: Vec<(&Writer, Option<String>)> =
             self.writers.iter().map(|of| (of, unit_of(of.pid))).collect();
         writers.sort_by_key(|(_, unit)| unit.is_none() || !service.is_unit(unit.as_deref()));

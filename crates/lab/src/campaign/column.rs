@@ -11,7 +11,7 @@ use super::{Study, StudyTable};
 
 /// The measures that a study may name.
 pub(super) struct Columns<'a> {
-    /// Those of the drivers.
+    /// The measures of the drivers.
     pub driver: &'a DriverMeasures,
     /// Whether undeclared ones are permitted, because the text is that of an earlier run.
     pub stored: bool,

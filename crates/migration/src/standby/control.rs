@@ -16,7 +16,7 @@ pub(crate) struct ControlData {
 impl ControlData {
     /// The state after a server was shut down in order.
     pub const SHUT_DOWN: &'static str = "shut down";
-    /// That of a standby.
+    /// The state after a standby was shut down in order.
     pub const SHUT_DOWN_IN_RECOVERY: &'static str = "shut down in recovery";
 
     /// Parses the output of `pg_controldata` in the language of the C locale; `None` if a line is missing.

@@ -65,9 +65,9 @@ const CONTROL: &str = "pg_control";
 pub(super) struct ServerDirs {
     /// The data directory.
     pub root: PathBuf,
-    /// That of the write-ahead log, if `pg_wal` is a link.
+    /// The directory of the write-ahead log, if `pg_wal` is a link.
     pub log: Option<PathBuf>,
-    /// Those of the tablespaces.
+    /// The directories of the tablespaces.
     pub tablespaces: Vec<PathBuf>,
 }
 

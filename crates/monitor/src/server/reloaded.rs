@@ -27,7 +27,7 @@ impl<T: Clone> Reloaded<T> {
     /// Makes the value of these files.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// The errors of `read`.
     pub fn new(
         files: Vec<PathBuf>,
         read: impl Fn() -> Result<T> + Send + Sync + 'static,

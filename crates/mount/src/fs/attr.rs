@@ -184,16 +184,16 @@ impl FileSystem {
     }
 
     pub(super) fn statfs(&self, out: &mut [u8]) -> NodeResult<usize> {
-        let room = self.head.room()?;
+        let stats = self.head.fs_stats()?;
         let block = MIN_BLOCK;
         // `available` is limited by the quota or the pool, whichever is less. The total is used plus available space.
-        let free = room.available / block;
+        let free = stats.available / block;
         let full = Kstatfs {
-            blocks: room.referenced.div_ceil(block) + free,
+            blocks: stats.referenced.div_ceil(block) + free,
             bfree: free,
             bavail: free,
-            files: room.objects_used.saturating_add(room.objects_free),
-            ffree: room.objects_free,
+            files: stats.objects_used.saturating_add(stats.objects_free),
+            ffree: stats.objects_free,
             bsize: block as u32,
             namelen: 255,
             frsize: block as u32,

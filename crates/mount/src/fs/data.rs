@@ -129,7 +129,7 @@ impl FileSystem {
         let keep = f.mode & KEEP_SIZE != 0;
         match f.mode & !KEEP_SIZE {
             // A copy-on-write file system cannot reserve blocks for a file, so only check the free space.
-            0 if self.head.room()?.available < f.length => return Err(Errno(libc::ENOSPC)),
+            0 if self.head.fs_stats()?.available < f.length => return Err(Errno(libc::ENOSPC)),
             0 => {}
             PUNCH_HOLE if keep => hole(node)?,
             ZERO_RANGE => hole(node)?,

@@ -1,4 +1,4 @@
-//! `poolwright apply`: brings a plan's settings onto the datasets and files of the database.
+//! `poolwright apply`: sets the properties that a plan recommends, and rewrites the database's files.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use super::unsafe_values::UnsafeValueArgs;
 use crate::failure::{Refused, hint};
 use crate::interrupt;
 
-/// Bring a plan's settings onto the datasets and files of the database
+/// Set the properties that a plan recommends, and rewrite the database's files
 ///
 /// Sets the recommended properties, and rewrites the files that were written with other ones: each file is copied within its
 /// dataset and compared, and the copy is renamed over it. Attributes, ACLs, holes and hard links are kept. A directory that the plan

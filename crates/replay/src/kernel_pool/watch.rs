@@ -55,17 +55,17 @@ pub struct PoolWatch<'a> {
     leaves: Option<PoolLeaves>,
     /// Bytes that the pool's devices had written at the start.
     written_before: u64,
-    seen: Seen,
+    last: PoolReadings,
     next: Instant,
     above: u32,
-    /// Looks in a row that failed.
+    /// Readings in a row that failed.
     failed: u32,
     load: PoolLoad,
 }
 
-/// Counters at the last look.
+/// Counters at the last reading.
 #[derive(Debug, Default)]
-struct Seen {
+struct PoolReadings {
     /// The number of I/Os by the longest time in the bucket.
     times: BTreeMap<u64, u64>,
     others_read: u64,
@@ -90,7 +90,7 @@ impl<'a> PoolWatch<'a> {
             kstats: Kstats::default(),
             leaves: None,
             written_before: 0,
-            seen: Seen::default(),
+            last: PoolReadings::default(),
             next: Instant::now() + INTERVAL,
             above: 0,
             failed: 0,
@@ -105,7 +105,7 @@ impl<'a> PoolWatch<'a> {
     pub fn begin(&mut self) -> Result<()> {
         self.leaves = PoolLeaves::of(&self.commands, self.options.pool())?;
         self.written_before = self.device_written()?;
-        self.seen = self.look()?;
+        self.last = self.read()?;
         self.next = Instant::now() + INTERVAL;
         Ok(())
     }
@@ -116,7 +116,7 @@ impl<'a> PoolWatch<'a> {
         Ok(totals.ok_or_else(not_counted)?.write_bytes)
     }
 
-    /// Looks at the pool once in a while. Returns an error if the trial must be stopped.
+    /// Reads the pool when the interval has passed. Returns an error if the trial must be stopped.
     pub fn overstepped(&mut self) -> Option<Error> {
         if Instant::now() < self.next {
             return None;
@@ -134,11 +134,11 @@ impl<'a> PoolWatch<'a> {
     }
 
     fn advance(&mut self) -> Result<()> {
-        let now = self.look()?;
-        let median = median_of(&self.seen.times, &now.times);
-        let others_read = now.others_read.saturating_sub(self.seen.others_read);
-        let others_written = now.others_written.saturating_sub(self.seen.others_written);
-        self.seen = now;
+        let now = self.read()?;
+        let median = median_of(&self.last.times, &now.times);
+        let others_read = now.others_read.saturating_sub(self.last.others_read);
+        let others_written = now.others_written.saturating_sub(self.last.others_written);
+        self.last = now;
         self.load.others_read_bytes += others_read;
         self.load.others_written_bytes += others_written;
         let median = median.unwrap_or(0);
@@ -155,21 +155,21 @@ impl<'a> PoolWatch<'a> {
         })
     }
 
-    fn look(&self) -> Result<Seen> {
-        let mut seen = Seen::default();
+    fn read(&self) -> Result<PoolReadings> {
+        let mut readings = PoolReadings::default();
         for of in self.commands.histograms(HistogramKind::Latency)?.iter().filter(|of| of.vdev.is_none()) {
-            add_times(&mut seen.times, of);
+            add_times(&mut readings.times, of);
         }
         for pool in self.kstats.pools()?.iter().filter(|pool| pool.name() == self.options.pool()) {
             pool.for_each_objset(["nread", "nwritten"], |dataset, [read, written]| {
                 // Neither this trial nor another one.
                 if !dataset.contains(PREFIX) {
-                    seen.others_read += read.unwrap_or(0);
-                    seen.others_written += written.unwrap_or(0);
+                    readings.others_read += read.unwrap_or(0);
+                    readings.others_written += written.unwrap_or(0);
                 }
             })?;
         }
-        Ok(seen)
+        Ok(readings)
     }
 
     /// The bytes that the pool's devices have written since [`PoolWatch::begin`]: those of the trial and of others.

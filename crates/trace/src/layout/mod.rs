@@ -59,7 +59,7 @@ impl Role {
     ];
 
     /// Returns the spelling in traces, plans and JSON.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Role::Data => "data",
             Role::Wal => "wal",

@@ -182,7 +182,7 @@ impl EndingOwner {
 /// pool counts as none, once it has ended.
 ///
 /// # Errors
-/// Those of `ask` and of [`Client::connect`]; [`Error::InUse`] if the owner takes too long to end.
+/// The errors of `ask` and of [`Client::connect`]; [`Error::InUse`] if the owner takes too long to end.
 pub fn ask_owner<T>(
     pool: &str,
     on_wait: OnWait,

@@ -148,7 +148,9 @@ impl LocalPool {
         let kind = if snapshot.is_some() { Kind::Snapshot } else { Kind::Filesystem };
         let read = match snapshot {
             Some((dataset, snapshot)) => self.snapshot_stats(dataset, snapshot).map(|stats| (stats, None)),
-            None => self.open(full).and_then(|d| Ok((d.stats()?, d.room().ok().map(|room| room.available)))),
+            None => {
+                self.open(full).and_then(|d| Ok((d.stats()?, d.fs_stats().ok().map(|stats| stats.available))))
+            }
         };
         let (stats, available, trouble) = match read {
             Ok((stats, available)) => (Some(stats), available, None),

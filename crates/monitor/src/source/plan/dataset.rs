@@ -12,7 +12,7 @@ use crate::source::user_pool::{ANSWER_LIMIT, PROPERTIES};
 
 /// The type of a kernel dataset's file system in the table of mounts.
 const KERNEL: &str = "zfs";
-/// That of a mount of the user-space engine.
+/// The type of a mount of the user-space engine.
 const USER: &str = "fuse.poolwright";
 
 /// A dataset as it is now.

@@ -7,9 +7,9 @@ use super::runner::{ZFS, ZfsCommands, check_name};
 /// Whose space is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaKind {
-    /// That of the files of a user.
+    /// The space of the files of a user.
     User,
-    /// That of the files of a group.
+    /// The space of the files of a group.
     Group,
 }
 
