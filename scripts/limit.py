@@ -8,6 +8,9 @@ seconds, and from then on the test has the rest of --each (600). The program has
 exceeded, the program, the tests that are running and the processes that they started are named, all are terminated (killed
 after 10 seconds), and the exit status is 124.
 
+With `--show-output`, the harness repeats the output of tests that passed. Of that, this program passes on only why tests were
+skipped (lines that begin with `skipped:` or `SKIPPED`), and appends these lines to the file in POOLWRIGHT_SKIPPED.
+
 In crates/poolwright, whose tests wait for other processes most of the time, two tests run for each CPU, unless RUST_TEST_THREADS is set.
 """
 
@@ -23,6 +26,10 @@ import time
 # The harness writes this line once for each test, after this many seconds.
 REPORTED = re.compile(rb"^test (\S+).* has been running for over (\d+) seconds")
 ENDED = re.compile(rb"^test (\S+).* \.\.\. ")
+# The harness's sections of the output of tests that passed, and what ends them.
+PASSED, REPORT_ENDS = b"successes:", re.compile(rb"^(failures:|test result: )")
+OUTPUT_OF = re.compile(rb"^---- (\S+) stdout ----$")
+SKIPPED = re.compile(rb"^(?:skipped|SKIPPED [^:]*): (.*)")
 EXCEEDED = 124
 RUNNER = re.compile(r"CARGO_TARGET_.*_RUNNER")
 # Seconds between the two signals, and between two looks at whether the program has ended: a process that it left behind
@@ -59,6 +66,30 @@ class Watch:
             running = f"; running for over 60 seconds: {', '.join(sorted(self.slow))}" if self.slow else ""
             return f"time limit of {self.program:g} seconds exceeded{running}"
         return None
+
+
+class Filter:
+    """Leaves out the output of tests that passed, but for the reasons of those that were skipped."""
+
+    def __init__(self, into):
+        self.into, self.reports, self.test = into, False, b""
+
+    def line(self, line):
+        """The line to print, or None."""
+        self.reports = (self.reports or line == PASSED) and not REPORT_ENDS.match(line)
+        if not self.reports:
+            return line
+        output = OUTPUT_OF.match(line)
+        if output:
+            self.test = output[1]
+        skipped = SKIPPED.match(line)
+        if not skipped:
+            return None
+        line = b"skipped: " + self.test + b": " + skipped[1]
+        if self.into:
+            with open(self.into, "ab") as into:
+                into.write(line + b"\n")
+        return line
 
 
 def command_of(pid):
@@ -116,7 +147,7 @@ def terminate(child):
     child.wait()
 
 
-def pump(child, watch):
+def pump(child, watch, lines_of):
     """Passes the program's output on until it ends; the reason why it has to be killed, or None."""
     out = child.stdout.fileno()
     selector = selectors.DefaultSelector()
@@ -127,14 +158,18 @@ def pump(child, watch):
         if selector.select(0 if ended else max(0.0, min(LOOK, watch.next() - time.monotonic()))):
             data = os.read(out, 1 << 16)
             if not data:
+                sys.stdout.buffer.write(rest)
                 child.wait()
                 return None
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 watch.line(line, time.monotonic())
+                shown = lines_of.line(line)
+                if shown is not None:
+                    sys.stdout.buffer.write(shown + b"\n")
+            sys.stdout.buffer.flush()
         elif ended:
+            sys.stdout.buffer.write(rest)
             return None
         reason = watch.verdict(time.monotonic())
         if reason and not ended:
@@ -163,7 +198,7 @@ def main():
     child = subprocess.Popen(arguments.command, stdout=subprocess.PIPE, env=environment)
     reason = "interrupted"
     try:
-        reason = pump(child, watch)
+        reason = pump(child, watch, Filter(os.environ.get("POOLWRIGHT_SKIPPED")))
     finally:
         if reason:
             print(f"\n{os.path.basename(arguments.command[0])}: {reason}", file=sys.stderr)

@@ -7,8 +7,8 @@
 #
 # Installs the packages of the tests, builds into target/test (hardly optimized, to save time), and runs the scripts of scripts/tests
 # beside the tests of the workspace. The output of the scripts follows at the end. Each test has a time limit (scripts/limit.py), which
-# reports a test that exceeds it. A test that needs a privilege that this user lacks (recording with eBPF needs root) reports that it is
-# skipped.
+# reports a test that exceeds it. A test that needs a privilege that this user lacks (recording with eBPF needs root) is skipped; the
+# list at the end says why.
 #
 # Exit status: 0 all passed, 1 a test failed, 2 wrong usage.
 set -euo pipefail
@@ -58,7 +58,7 @@ end_script_tests() {
         end_group "$SCRIPTS_PID" 30
         [ $status -ge 128 ] || { say "== The tests of the scripts, until then"; cat "$SCRIPTS_LOG"; }
     fi
-    rm -f -- "$SCRIPTS_LOG"
+    rm -f -- "$SCRIPTS_LOG" ${POOLWRIGHT_SKIPPED:+"$POOLWRIGHT_SKIPPED"}
 }
 
 # Property tests use the same cases in each run, so that a failure belongs to the change under test. Set another seed to test
@@ -70,7 +70,7 @@ export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 limited_tests() {
     local runner
     runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
-    env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py" cargo test --release --locked --no-fail-fast "$@"
+    env "$runner=$POOLWRIGHT_ROOT/scripts/limit.py" cargo test --release --locked --no-fail-fast "$@" -- --show-output
 }
 
 # Tests with injected I/O errors and simulated power cuts, which need a feature that shipped programs lack. With --workspace, cargo
@@ -80,7 +80,15 @@ fault_tests() {
         --test device --test interrupted
 }
 
+# Prints which tests were skipped, and why.
+skipped_tests() {
+    [ ! -s "$POOLWRIGHT_SKIPPED" ] || { say "== Skipped tests"; sort -u "$POOLWRIGHT_SKIPPED"; }
+    rm -f -- "$POOLWRIGHT_SKIPPED"
+}
+
 rust_tests() {
+    POOLWRIGHT_SKIPPED=$(mktemp "${TMPDIR:-/tmp}/poolwright-skipped-tests.XXXXXX")
+    export POOLWRIGHT_SKIPPED
     step "Tests with injected faults" fault_tests
     step "Tests of the workspace" limited_tests --workspace
 }
@@ -101,6 +109,7 @@ main() {
     begin_script_tests
     rust_tests
     step "Tests of the scripts and the whole program" wait_for_script_tests
+    skipped_tests
 }
 
 main "$@"

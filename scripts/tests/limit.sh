@@ -37,6 +37,16 @@ grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$(cat "$SCRATCH/below")/stat
 expect 124 '^hangs: time limit of 1 seconds exceeded; running for over 60 seconds: hangs$' "a program that hangs" \
     "$LIMIT" --each 900 --program 1 "$SCRATCH/hangs"
 
+# Prints what the harness prints with --show-output for a test that passed and one that was skipped.
+cat >"$SCRATCH/skips" <<EOF2
+#!/bin/sh
+printf 'test a::passes ... ok\ntest b::needs_root ... ok\n\nsuccesses:\n\n---- a::passes stdout ----\nits output\n\n'
+printf -- '---- b::needs_root stdout ----\nskipped: only root can\n\n\nsuccesses:\n    a::passes\n    b::needs_root\n\ntest result: ok. 2 passed\n'
+EOF2
+chmod +x "$SCRATCH/skips"
+POOLWRIGHT_SKIPPED=$SCRATCH/list expect 0 '^skipped: b::needs_root: only root can$' "a skipped test" "$LIMIT" "$SCRATCH/skips"
+[ "$(grep -vc '^skipped' "$SCRATCH/out")" = 4 ] || die 1 "the output of tests that passed is not left out: $(cat "$SCRATCH/out")"
+[ "$(cat "$SCRATCH/list")" = "skipped: b::needs_root: only root can" ] || die 1 "the list of skipped tests: $(cat "$SCRATCH/list")"
 CARGO_TARGET_X_RUNNER=y expect 1 . "the runner's variable" "$LIMIT" sh -c 'echo checked; env | grep -q ^CARGO_TARGET_X_RUNNER='
 expect 0 '^out$' "a program that ends" "$LIMIT" sh -c 'echo out'
 expect 7 '^err$' "a status" "$LIMIT" sh -c 'echo err >&2; exit 7'
