@@ -1,4 +1,4 @@
-//! The figures of a campaign: cells, effects and claims. `docs/method.md` describes how each is obtained.
+//! The figures of a campaign: cells, effects and claims. `docs/derivations.md` describes how each is obtained.
 
 use std::collections::BTreeMap;
 

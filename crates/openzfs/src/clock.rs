@@ -83,7 +83,7 @@ impl VirtualClock {
 }
 
 impl Costs {
-    /// The costs of the machine of `docs/method.md` ("The clock"), without those of codecs.
+    /// The costs of the machine of `docs/derivations.md` ("What work costs"), without those of codecs.
     pub fn reference() -> Costs {
         let codec_permille = equal();
         Costs {

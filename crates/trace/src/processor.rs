@@ -53,7 +53,7 @@ pub struct CodecTime {
     pub decompress_ns: u64,
 }
 
-/// [`KernelTimes`] of the machine whose costs docs/method.md ("The clock") has: medians of eight measurements.
+/// [`KernelTimes`] of the machine whose costs docs/derivations.md ("What work costs") has: medians of eight measurements.
 const REFERENCE: KernelTimes = KernelTimes { read_ns: 330, switch_ns: 4200, copy_ps: 27 };
 
 impl Processor {
@@ -102,7 +102,7 @@ impl KernelTimes {
         Some(KernelTimes { read_ns: read_ns()?, switch_ns: switch_ns()?, copy_ps: copy_ps() })
     }
 
-    /// Returns how many times as long as on the machine of docs/method.md ("The clock") calls, switches and copies take.
+    /// Returns how many times as long as on the machine of docs/derivations.md ("What work costs") calls, switches and copies take.
     pub fn times_of_reference(&self) -> [f64; 3] {
         let times = |own: u64, reference: u64| own as f64 / reference as f64;
         [

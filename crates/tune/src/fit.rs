@@ -2,8 +2,8 @@
 //!
 //! A trial replays the whole application, all files of all roles, at its recorded speed on the virtual clock, where a recorded
 //! second takes the CPU time of the storage's work. To save time, the tuner first shortens the replayed part of the recording, down
-//! to [`MIN_PASS_S`], and then ends the search early. `docs/method.md` has the measurements: replaying fewer regions, one role alone
-//! or a smaller ARC would distort the work rate.
+//! to [`MIN_PASS_S`], and then ends the search early: replaying fewer regions, one role alone or a smaller ARC would distort the
+//! work rate.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ const ALIKE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
 const USUAL_BATCHES: f64 = 17.0;
 /// The smallest number of trials that makes a race worthwhile: today's settings, two others, and a confirmation.
 const MIN_TRIALS: usize = 3 + 2 * PAIRS as usize;
-/// Seconds that a trial takes on a processor of the machine of `docs/method.md` ("The clock") while the others are busy: its start, each byte
+/// Seconds that a trial takes on a processor of the machine of `docs/derivations.md` ("What work costs") while the others are busy: its start, each byte
 /// with which it fills its pool, and each operation that it replays. Means of eight recordings of six databases, whose trials take 0.6 to
 /// 1.4 times as long. They are constants, because a search that followed the speed of the machine would try other settings whenever
 /// it is busy.

@@ -153,7 +153,7 @@ fn take_capture(request: &Request, trace: &Trace) -> Result<Capture> {
 
 /// Returns the share of the remaining time that the `i`-th of `n` raced groups may use. The busiest group gets six
 /// shares, each other group one, and the comparison of the whole plan one. A single race compares the whole plan
-/// itself (docs/method.md, "Time").
+/// itself (docs/derivations.md, "The budget").
 fn share_of_the_rest(n: usize, i: usize) -> f64 {
     let weight = |i: usize| if i == 0 { 6.0 } else { 1.0 };
     let later: f64 = (i..n).map(weight).sum();

@@ -1,6 +1,6 @@
 //! Searches the settings of the roles that share a dataset, by trials alone: every record size with today's codec, every codec with the
 //! best record sizes, the neighbours of the best setting, then single properties on top of it. A confirmation in fresh trials ends the
-//! search. docs/method.md ("The search") describes the method and its constants.
+//! search. docs/derivations.md ("The search") describes the method and its constants.
 
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Replay;

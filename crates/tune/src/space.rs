@@ -75,7 +75,7 @@ pub(crate) fn find<'e>(estimates: &'e [EstimatedSpace], settings: &Settings) -> 
     estimates.iter().find(|e| key(&e.settings) == wanted)
 }
 
-/// The processors of the machine whose speed limits an estimate (`docs/method.md`, "The clock").
+/// The processors of the machine whose speed limits an estimate (`docs/derivations.md`, "What work costs").
 const PROCESSORS: f64 = 2.0;
 /// A sample reads this many times as many bytes in the same time as an estimate of all bytes compresses, because it compresses most of them
 /// under few settings.

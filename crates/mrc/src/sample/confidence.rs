@@ -1,7 +1,7 @@
 //! Estimates a miss ratio and its confidence interval from the counts of a sample.
 //!
 //! Counts here are relative to the expected requests of the sample: the sampling rate times all requests.
-//! `docs/method.md` explains the estimate, and how often it holds.
+//! `docs/derivations.md` explains the estimate, and how often it holds.
 
 use super::GROUPS;
 use crate::Confidence;
