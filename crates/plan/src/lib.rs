@@ -249,7 +249,7 @@ pub struct Machine {
 /// A device profile and its figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
-    /// `none`, `nvme`, `sata-ssd`, `hdd`, `ebs-gp3`, `measured` or `custom`.
+    /// The name of a profile, such as `nvme`; `none`, `measured` or `custom`.
     pub profile: String,
     /// Latency added to a read, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,7 +29,7 @@ pub struct MeasuredWorkload {
     pub workload: String,
     /// Title for readers.
     pub title: String,
-    /// `mariadb`, `postgresql`, `sqlite`, `openldap` or `etcd`.
+    /// The database system: the name of its layout, but `openldap` for its databases.
     pub system: String,
     /// Number of settings whose change of the work rate was predicted and measured.
     pub settings: u32,

@@ -15,6 +15,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("lmdb", "openldap"),
     ("etcd", "etcd"),
     ("wiredtiger", "wiredtiger"),
+    ("rocksdb", "leveldb"),
     ("openldap-bdb", "openldap"),
 ];
 
