@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The guest's part of the part `recorded`: scripts/test-kernel.sh runs this script in the guest. It records a program on a dataset, and compares
-# the recording with the program's log (crates/record/tests/integration/completeness.rs). Each result is a line that starts with "pass" or "fail".
+# the recording with the program's log (crates/record/tests/completeness.rs). Each result is a line that starts with "pass" or "fail".
 #
 # usage: recorded.sh recorded ROOT TMP [REWRITE]
 #

@@ -1,18 +1,18 @@
 # shellcheck shell=bash
 # The part `recorded` of scripts/test-kernel.sh, which sources this file: recordings of I/O on a dataset of the kernel, as
-# crates/record/tests/integration/completeness.rs makes them on other file systems.
+# crates/record/tests/completeness.rs makes them on other file systems.
 
 # recorded_stage DIR: the test, the program that it records, and the table, for program_disk.
 recorded_stage() {
     cp "$POOLWRIGHT_ROOT/docs/recorded-io.md" "$1/"
     strip -o "$1/bin/completeness" "$WORK/completeness"
-    cc -O1 -o "$1/bin/io" "$POOLWRIGHT_ROOT/crates/record/tests/integration/completeness/io.c"
+    cc -O1 -o "$1/bin/io" "$POOLWRIGHT_ROOT/crates/record/tests/completeness/io.c"
     add_libraries "$1/lib" "$1/bin/completeness" "$1/bin/io"
 }
 
 part_recorded() {
     local disk=$WORK/recorded.disk program=${POOLWRIGHT_COMPLETENESS:-}
-    [ -n "$program" ] || program=$(test_program poolwright-record integration)
+    [ -n "$program" ] || program=$(test_program poolwright-record completeness)
     cp "$program" "$WORK/completeness"
     program_disk "$disk" 4G recorded_stage
     # Where the test finds the table and its scratch directory.

@@ -256,16 +256,16 @@ impl Inference<'_> {
         let mut before = self.builder.same_thread_before(event, lane);
         self.lifetimes.before(event, lane, &mut before);
         let mut think = self.think(event, foreground);
-        // A background thread's sleep is not replayed, and a wakeup for one of its skipped calls does not pace this
-        // step.
+        // A wakeup for one of a background thread's skipped calls does not pace this step.
         let paces_itself = think.wake.is_none() && think.sleep_ns > 0;
         self.take_carried(event, &mut think);
         let first = !self.ends.contains_key(&event.tid);
         if (first && event.t_ns > start) || (!foreground && (paces_itself || think.wake.is_none())) {
             think.after_work = self.application.work.len() as u32;
-            if !foreground {
-                (think.sleep_before_ns, think.sleep_ns) = (0, 0);
-            }
+        }
+        if !foreground {
+            // It sleeps until there is work, also after the operation of the thread that woke it.
+            (think.sleep_before_ns, think.sleep_ns) = (0, 0);
         }
         let inferred = &mut self.application.inferred;
         let takes_or_gives_up_a_lock = matches!(event.op, Op::Lock | Op::Unlock);

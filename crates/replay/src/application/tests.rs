@@ -141,6 +141,18 @@ fn a_thread_that_waits_for_timers_follows_the_foreground() {
 }
 
 #[test]
+fn a_background_thread_that_another_one_woke_follows_it_without_a_sleep() {
+    // A busy thread wakes it 4 ms after each tenth of its operations.
+    let wakes = (1..10).map(|i| event(i * 100 + 5, 1, 2, gap(1, 0, 0, 1)));
+    let mut events: Vec<Event> = busy_thread(100).into_iter().chain(wakes).collect();
+    events.sort_by_key(|event| event.t_ns);
+    let s = of(events, Others::default());
+    let a = application(&s);
+    let thinks = &a.thinks[a.foreground.iter().position(|foreground| !foreground).unwrap()];
+    assert!(thinks[1..].iter().all(|think| think.wake.is_some() && think.sleep_ns == 0), "{thinks:?}");
+}
+
+#[test]
 fn without_a_foreground_all_threads_are_it() {
     let events = (0..10).map(|i| event(i * 100, 1, 1, gap(1, 0, 0, Gap::TIMER))).collect();
     assert_eq!(application(&of(events, Others::default())).foreground, [true]);

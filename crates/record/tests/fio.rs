@@ -1,9 +1,11 @@
 //! Compares recordings with fio's own counts, bytes and log of offsets.
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Live, events_on, installed, permitted, scratch};
+use common::{Live, events_on, installed, permitted, scratch};
 use poolwright_record::Subject;
 use poolwright_trace::{Event, Flags, Op};
 

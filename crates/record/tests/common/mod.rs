@@ -1,6 +1,9 @@
 //! Runs a recorder in the background of a test.
 //!
-//! The recorder leaves out its own process, so child processes do the recorded work.
+//! The recorder leaves out its own process, so child processes do the recorded work. Each file of tests is a program of its own: a recording
+//! of a directory counts calls that it cannot show of any process that uses the directory, and so those of other tests.
+
+#![allow(dead_code)] // not every test file uses all of it
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,9 +1,11 @@
 //! A watcher receives the same files and events as a trace of the same recording.
 
+mod common;
+
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use crate::common::{Live, ops_on, permitted, python, scratch};
+use common::{Live, ops_on, permitted, python, scratch};
 use poolwright_record::{Recorder, Subject, Watcher};
 use poolwright_trace::{Event, File, Op};
 

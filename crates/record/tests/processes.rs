@@ -1,12 +1,14 @@
 //! The recording of a process ends when the process and all its children have ended.
 
+mod common;
+
 use std::io::BufRead as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::common::{permitted, scratch};
+use common::{permitted, scratch};
 use poolwright_record::{Ended, Error, Options, Recorder, Subject};
 
 /// The time limit for the recorder to notice the end of the process. It checks every 100 ms.

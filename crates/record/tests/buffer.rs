@@ -1,11 +1,13 @@
 //! A recording with too small a buffer reports its lost events, and nothing remains in the kernel afterwards.
 
+mod common;
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::{Live, ops_on, permitted, python, scratch};
+use common::{Live, ops_on, permitted, python, scratch};
 use libbpf_rs::query::ProgInfoIter;
 use poolwright_record::{Options, Subject};
 use poolwright_trace::Op;

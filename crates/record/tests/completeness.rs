@@ -4,8 +4,12 @@
 //! `REWRITE=1` writes the columns of the file systems that were tested into the table of `docs/recorded-io.md`, and keeps the others. The
 //! column `zfs` comes from a guest (`scripts/test-kernel.sh recorded`), which has no compiler: `POOLWRIGHT_IO` names the compiled program.
 
-mod file_systems;
-mod log;
+mod common;
+
+mod completeness {
+    pub mod file_systems;
+    pub mod log;
+}
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,9 +17,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use self::file_systems::{BlockDevice, FILE_SYSTEMS, Mounted};
-use self::log::{Line, Log};
-use crate::common::{Live, permitted, scratch};
+use common::{Live, permitted, scratch};
+use completeness::file_systems::{BlockDevice, FILE_SYSTEMS, Mounted};
+use completeness::log::{Line, Log};
 use poolwright_record::Subject;
 use poolwright_trace::{Op, Trace};
 
@@ -38,10 +42,10 @@ fn compiled(scratch: &Path, test: &str) -> Option<PathBuf> {
     if let Some(program) = std::env::var_os("POOLWRIGHT_IO") {
         return Some(program.into());
     }
-    if !crate::common::installed("cc", test) {
+    if !common::installed("cc", test) {
         return None;
     }
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/completeness/io.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/completeness/io.c");
     let program = scratch.join("io");
     let status =
         Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(source).status().expect("cc starts");

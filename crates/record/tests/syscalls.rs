@@ -1,9 +1,11 @@
 //! Compares the events of each system call that accesses a file with the known effects of the call.
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Live, events_on, ops_on, permitted, python, scratch};
+use common::{Live, events_on, ops_on, permitted, python, scratch};
 use poolwright_record::{Ended, NO_FILE, Subject};
 use poolwright_trace::{Flags, Op, Trace, stats};
 

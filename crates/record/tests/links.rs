@@ -1,5 +1,7 @@
 //! Files outside of the directory that links, mounts and replacements bring into it, before and during the recording.
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -8,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::common::{permitted, scratch};
+use common::{permitted, scratch};
 use poolwright_record::{Recorder, Result, Subject, Summary, Watcher};
 use poolwright_trace::{Event, File, Op};
 

@@ -1,5 +1,7 @@
 //! Compares the recorded gaps between operations with what the program measured itself.
 
+mod common;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -7,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use crate::common::{Live, events_on, permitted, scratch};
+use common::{Live, events_on, permitted, scratch};
 use poolwright_record::{Subject, Summary};
 use poolwright_trace::{Event, Gap, Op, Trace};
 
@@ -153,7 +155,7 @@ fn a_thread_that_wakes_another_is_named() {
         return;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "gaps::child"]).env("POOLWRIGHT_TEST_CHILD", "1");
+    command.args(["--exact", "child"]).env("POOLWRIGHT_TEST_CHILD", "1");
     let (_, trace, _) = record(command);
     let notifier = events_on(&trace, "db/notifier")[0].tid;
     let waits = gaps(&trace, "db/waiter");
