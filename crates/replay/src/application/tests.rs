@@ -61,17 +61,15 @@ fn a_client_on_the_same_machine_computes_in_its_servers_sleep() {
 
 #[test]
 fn a_sleep_that_another_thread_ended_follows_that_thread() {
-    let s = of(
-        vec![
-            event(0, 1, 1, None),
-            event(2, 8, 2, None),             // ends at 10
-            event(14, 1, 1, gap(3, 0, 2, 2)), // woken at 12 by thread 2
-            event(15, 1, 2, gap(1, 0, 0, 0)),
-        ],
-        Others::default(),
-    );
+    let mut events = busy_thread(10);
+    events.extend([
+        event(102, 8, 2, None),            // ends at 110
+        event(114, 1, 1, gap(3, 0, 2, 2)), // woken at 112 by thread 2
+        event(115, 1, 2, gap(1, 0, 0, 0)),
+    ]);
+    let s = of(events, Others::default());
     let a = application(&s);
-    let think = a.thinks[0][1];
+    let think = a.thinks[0][10];
     assert_eq!(think.wake, Some(Dependency { lane: 1, done: 1 }));
     // Of 3 ms of CPU time, at most 2 can be after the wakeup: thread 2 took 2 ms from its end to the wakeup.
     assert_eq!((think.cpu_before_ns, think.cpu_ns, think.sleep_ns), (MS, 2 * MS, 2 * MS));
