@@ -11,7 +11,7 @@ after 10 seconds), and the exit status is 124.
 With `--show-output`, the harness repeats the output of tests that passed. Of that, this program passes on only why tests were
 skipped (lines that begin with `skipped:` or `SKIPPED`), and appends these lines to the file in POOLWRIGHT_SKIPPED.
 
-In crates/poolwright, whose tests wait for other processes most of the time, two tests run for each CPU, unless RUST_TEST_THREADS is set.
+In the package poolwright, whose tests wait for other processes most of the time, two tests run for each CPU, unless RUST_TEST_THREADS is set.
 """
 
 import argparse
@@ -74,22 +74,22 @@ class Filter:
     def __init__(self, into):
         self.into, self.reports, self.test = into, False, b""
 
-    def line(self, line):
-        """The line to print, or None."""
+    def write(self, line):
+        """Prints the line, unless it is left out."""
         self.reports = (self.reports or line == PASSED) and not REPORT_ENDS.match(line)
         if not self.reports:
-            return line
-        output = OUTPUT_OF.match(line)
-        if output:
-            self.test = output[1]
+            sys.stdout.buffer.write(line + b"\n")
+            return
+        test = OUTPUT_OF.match(line)
+        if test:
+            self.test = test[1]
         skipped = SKIPPED.match(line)
-        if not skipped:
-            return None
-        line = b"skipped: " + self.test + b": " + skipped[1]
-        if self.into:
-            with open(self.into, "ab") as into:
-                into.write(line + b"\n")
-        return line
+        if skipped:
+            line = b"skipped: " + self.test + b": " + skipped[1] + b"\n"
+            sys.stdout.buffer.write(line)
+            if self.into:
+                with open(self.into, "ab") as into:
+                    into.write(line)
 
 
 def command_of(pid):
@@ -147,33 +147,34 @@ def terminate(child):
     child.wait()
 
 
-def pump(child, watch, lines_of):
+def pump(child, watch, output):
     """Passes the program's output on until it ends; the reason why it has to be killed, or None."""
     out = child.stdout.fileno()
     selector = selectors.DefaultSelector()
     selector.register(out, selectors.EVENT_READ)
     rest = b""
-    while True:
-        ended = child.poll() is not None
-        if selector.select(0 if ended else max(0.0, min(LOOK, watch.next() - time.monotonic()))):
-            data = os.read(out, 1 << 16)
-            if not data:
-                sys.stdout.buffer.write(rest)
-                child.wait()
+    try:
+        while True:
+            ended = child.poll() is not None
+            if selector.select(0 if ended else max(0.0, min(LOOK, watch.next() - time.monotonic()))):
+                data = os.read(out, 1 << 16)
+                if not data:
+                    child.wait()
+                    return None
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    watch.line(line, time.monotonic())
+                    output.write(line)
+                sys.stdout.buffer.flush()
+            elif ended:
                 return None
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                watch.line(line, time.monotonic())
-                shown = lines_of.line(line)
-                if shown is not None:
-                    sys.stdout.buffer.write(shown + b"\n")
-            sys.stdout.buffer.flush()
-        elif ended:
-            sys.stdout.buffer.write(rest)
-            return None
-        reason = watch.verdict(time.monotonic())
-        if reason and not ended:
-            return reason
+            reason = watch.verdict(time.monotonic())
+            if reason and not ended:
+                return reason
+    finally:
+        # Also of a program that is killed: it can name the test that runs.
+        sys.stdout.buffer.write(rest)
+        sys.stdout.buffer.flush()
 
 
 def stop(number, _):
@@ -193,7 +194,7 @@ def main():
     watch = Watch(arguments.each, arguments.program, time.monotonic())
     # A test that looks for cargo's runner would put this program before every command that it starts.
     environment = {name: value for name, value in os.environ.items() if not RUNNER.fullmatch(name)}
-    if os.path.basename(os.getcwd()) == "poolwright":
+    if os.environ.get("CARGO_PKG_NAME") == "poolwright":
         environment.setdefault("RUST_TEST_THREADS", str(2 * len(os.sched_getaffinity(0))))
     child = subprocess.Popen(arguments.command, stdout=subprocess.PIPE, env=environment)
     reason = "interrupted"
