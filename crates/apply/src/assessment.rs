@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
-use poolwright_plan::{Plan, Role};
+use poolwright_plan::{Plan, RolePlan};
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -142,7 +142,7 @@ pub struct Assessor<'a> {
 struct MountWork<'a> {
     work: DatasetWork,
     mount: &'a MountEntry,
-    roles: Vec<&'a Role>,
+    roles: Vec<&'a RolePlan>,
 }
 
 impl<'a> Assessor<'a> {
@@ -262,8 +262,8 @@ impl<'a> Assessor<'a> {
     }
 
     /// The roles by the directory on which their dataset is or would be mounted.
-    fn by_mountpoint(&self) -> BTreeMap<PathBuf, Vec<&'a Role>> {
-        let mut groups: BTreeMap<PathBuf, Vec<&Role>> = BTreeMap::new();
+    fn by_mountpoint(&self) -> BTreeMap<PathBuf, Vec<&'a RolePlan>> {
+        let mut groups: BTreeMap<PathBuf, Vec<&RolePlan>> = BTreeMap::new();
         for role in &self.plan.roles {
             groups.entry(PathBuf::from(&role.location.mountpoint)).or_default().push(role);
         }
@@ -275,10 +275,10 @@ impl<'a> Assessor<'a> {
     }
 
     /// The message about roles whose directory is not a mount point: a refusal if they are the reason for the plan.
-    fn unmounted(&self, mountpoint: &Path, roles: &[&Role]) -> Result<String> {
-        let names: Vec<&str> = roles.iter().map(|role| role.role.as_str()).collect();
+    fn unmounted(&self, mountpoint: &Path, roles: &[&RolePlan]) -> Result<String> {
+        let names: Vec<&str> = roles.iter().map(|role| role.role.name()).collect();
         let names = names.join(" and ");
-        let settings = |role: &&Role| {
+        let settings = |role: &&RolePlan| {
             let all: Vec<String> = role.recommended.iter().map(|(k, v)| format!("-o {k}={v} ")).collect();
             all.concat()
         };
@@ -303,14 +303,14 @@ impl<'a> Assessor<'a> {
     }
 
     /// The properties to change for the roles of one mount.
-    fn work(&self, mount: &MountEntry, roles: &[&Role]) -> Result<DatasetWork> {
+    fn work(&self, mount: &MountEntry, roles: &[&RolePlan]) -> Result<DatasetWork> {
         let admin = admin_of(mount)?;
         let dataset = mount.source.to_string_lossy().into_owned();
         if mount.root != Path::new("/") || dataset.contains('@') {
             return refused(format!("{} is not a dataset but a part of {dataset}", quoted(&mount.point)));
         }
         // A dataset that the plan has created is below the one that had the directory.
-        let is_planned = |role: &&Role, planned: &str| {
+        let is_planned = |role: &&RolePlan, planned: &str| {
             planned == dataset || (role.location.link.is_some() && is_above(planned, &dataset))
         };
         if let Some(role) = roles.first()
@@ -384,7 +384,7 @@ fn check_source(dataset: &str, property: &str, before: &SourcedValue) -> Result<
 }
 
 /// Refuses a property that has changed since the plan was made: the plan compared with the value at that time.
-fn same_as_planned(roles: &[&Role], dataset: &str, property: &str, before: &SourcedValue) -> Result<()> {
+fn same_as_planned(roles: &[&RolePlan], dataset: &str, property: &str, before: &SourcedValue) -> Result<()> {
     let planned = roles.first().and_then(|role| role.current.get(property));
     match planned {
         Some(planned) if !is_same(property, &before.value, planned) => refused(format!(
@@ -399,7 +399,7 @@ fn same_as_planned(roles: &[&Role], dataset: &str, property: &str, before: &Sour
 fn examine(
     admin: &dyn DatasetAdmin,
     plan: &PlanWork,
-    roles: &[&Role],
+    roles: &[&RolePlan],
     (work, mount): (&DatasetWork, &MountEntry),
 ) -> Result<DatasetAssessment> {
     let root = open_mount(mount)?;

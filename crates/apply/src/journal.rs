@@ -98,7 +98,7 @@ pub fn plan_id(plan: &Plan) -> String {
     add(&plan.created);
     add(&plan.subject.directory);
     for role in &plan.roles {
-        add(&role.role);
+        add(role.role.name());
         add(&role.location.mountpoint);
         for (property, value) in &role.recommended {
             add(property);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use poolwright_host::directory::Directory;
 use poolwright_host::quoted;
-use poolwright_plan::{Plan, RiskyValues, Settings};
+use poolwright_plan::{Plan, RiskyValues, Role, Settings};
 use poolwright_zfs::datasets::{is_user_pool, of_pool, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 const DEFAULTS: [(&str, &str); 3] =
     [("recordsize", "1M"), ("compression", "zstd"), ("logbias", "throughput")];
 /// The role of a plan that describes backups.
-const ROLE: &str = "backup";
+const ROLE: Role = Role::Backup;
 
 /// The properties with which a dataset of backups is created: those of the plan's role `backup`, otherwise the defaults.
 ///

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use poolwright_openzfs::property::Settings;
 use poolwright_plan::metric::{self, CONFIRMED};
 use poolwright_plan::{
-    Contender, Evidence, EvidenceKind, Gains, OBJECTIVE, Outcome, Plan, PredictedChange, Role,
+    Contender, Evidence, EvidenceKind, Gains, OBJECTIVE, Outcome, Plan, PredictedChange, RolePlan,
 };
 use poolwright_tune::candidates::{same, with};
 use poolwright_tune::objective::{Metrics, weighted};
@@ -50,7 +50,11 @@ pub fn contenders(plan: &Plan, layout: &DatasetLayout) -> Result<Vec<Chosen>> {
 
 /// The settings of each dataset: those of its lead role, or of the first role if it has no lead. `of` returns a role's
 /// settings.
-fn all(plan: &Plan, layout: &DatasetLayout, of: &dyn Fn(&Role) -> Settings) -> BTreeMap<String, Settings> {
+fn all(
+    plan: &Plan,
+    layout: &DatasetLayout,
+    of: &dyn Fn(&RolePlan) -> Settings,
+) -> BTreeMap<String, Settings> {
     let one = |dataset: &Dataset| match dataset.lead {
         Some(lead) => of(&plan.roles[lead]),
         None => plan.roles.first().map(|role| role.current.clone()).unwrap_or_default(),
@@ -90,7 +94,7 @@ fn runner_up(plan: &Plan, layout: &DatasetLayout, today: &BTreeMap<String, Setti
     let leads = || layout.datasets.iter().filter_map(|d| Some((d, &plan.roles[d.lead?])));
     let changes = leads().any(|(_, role)| !role.recommended.is_empty());
     let of_interest = leads().filter(|(_, role)| !changes || !role.recommended.is_empty());
-    let mut best: Option<(f64, &Dataset, &Role, &Evidence)> = None;
+    let mut best: Option<(f64, &Dataset, &RolePlan, &Evidence)> = None;
     for (dataset, role) in of_interest {
         for evidence in role.evidence.iter().filter(|e| is_other(role, e)) {
             let Some(objective) = evidence.objective else { continue };
@@ -106,7 +110,7 @@ fn runner_up(plan: &Plan, layout: &DatasetLayout, today: &BTreeMap<String, Setti
 }
 
 /// Whether the setting was raced, and is neither today's setting nor the recommended one.
-fn is_other(role: &Role, evidence: &Evidence) -> bool {
+fn is_other(role: &RolePlan, evidence: &Evidence) -> bool {
     let settings = with(&role.current, &evidence.settings);
     evidence.kind == EvidenceKind::Trial
         && evidence.outcome == Outcome::Raced
@@ -115,7 +119,7 @@ fn is_other(role: &Role, evidence: &Evidence) -> bool {
 }
 
 /// Predicted changes from the medians of a race. Its trials are not paired, so there is no interval.
-fn of_evidence(role: &Role, evidence: &Evidence, objective: f64) -> BTreeMap<String, PredictedChange> {
+fn of_evidence(role: &RolePlan, evidence: &Evidence, objective: f64) -> BTreeMap<String, PredictedChange> {
     let change = |change: f64| PredictedChange { change, ci95: None };
     let mut predicted = BTreeMap::from([(OBJECTIVE.to_owned(), change(objective - 1.0))]);
     let today = role.evidence.iter().find(|e| e.outcome == Outcome::Current);

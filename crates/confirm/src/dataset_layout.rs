@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_plan::{EvidenceKind, Plan, Role};
+use poolwright_plan::{EvidenceKind, Plan, RolePlan};
 use poolwright_tune::candidates::assignments;
 
 /// A dataset.
@@ -54,7 +54,7 @@ pub fn dataset_layout(plan: &Plan) -> DatasetLayout {
 
 /// The path, relative to the database's directory, of a role's own dataset: the plan's mount point, or the directory that
 /// contains its files and no others. Returns `None` if the role cannot have its own dataset.
-fn own_path(plan: &Plan, role: &Role) -> Option<PathBuf> {
+fn own_path(plan: &Plan, role: &RolePlan) -> Option<PathBuf> {
     let top = Path::new(&plan.subject.directory);
     let below = |path: &Path| path.strip_prefix(top).ok().map(Path::to_owned);
     if let Some(path) = below(Path::new(&role.location.mountpoint)) {
@@ -74,7 +74,7 @@ fn own_path(plan: &Plan, role: &Role) -> Option<PathBuf> {
 /// raced.
 fn lead(plan: &Plan, dataset: &Dataset) -> Option<usize> {
     let at = Path::new(&plan.subject.directory).join(&dataset.path);
-    let raced = |role: &Role| role.evidence.iter().any(|e| e.kind == EvidenceKind::Trial);
+    let raced = |role: &RolePlan| role.evidence.iter().any(|e| e.kind == EvidenceKind::Trial);
     let rank = |index: &&usize| {
         let role = &plan.roles[**index];
         // `join` with an empty path appends a separator, which the comparison of paths ignores.
@@ -87,8 +87,8 @@ fn lead(plan: &Plan, dataset: &Dataset) -> Option<usize> {
 fn not_tried(plan: &Plan, dataset: &Dataset) -> Vec<String> {
     let Some(lead) = dataset.lead.map(|i| &plan.roles[i]) else { return Vec::new() };
     let others = dataset.roles.iter().map(|i| &plan.roles[*i]);
-    let differs = |role: &&Role| role.recommended != lead.recommended && !role.recommended.is_empty();
-    let warning = |role: &Role| {
+    let differs = |role: &&RolePlan| role.recommended != lead.recommended && !role.recommended.is_empty();
+    let warning = |role: &RolePlan| {
         format!(
             "{} for {} was not tried: its files share a directory with those of {}, and get the settings of that dataset",
             assignments(&role.recommended),

@@ -114,7 +114,7 @@ fn with_datasets(
             true => ".".to_owned(),
             false => dataset.path.display().to_string(),
         },
-        roles: dataset.roles.iter().map(|role| plan.roles[*role].role.clone()).collect(),
+        roles: dataset.roles.iter().map(|role| plan.roles[*role].role).collect(),
         settings: chosen.datasets[&dataset.name].clone(),
     };
     ConfirmedSetting { datasets: layout.datasets.iter().map(confirmed).collect(), ..setting }

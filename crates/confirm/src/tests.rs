@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use poolwright_plan::{
-    ConfirmationVerdict, Contender, GainVerdict, OBJECTIVE, Outcome, Plan, Settings, Verdict,
+    ConfirmationVerdict, Contender, GainVerdict, OBJECTIVE, Outcome, Plan, Role, Settings, Verdict,
 };
 use poolwright_tune::objective::Metrics;
 
@@ -72,9 +72,9 @@ fn a_plan_that_says_keep_is_tried_against_the_best_other_setting() {
 }
 
 /// A role of the plan's directory.
-fn add(plan: &mut Plan, role: &str, path: &str, paths: &[&str], mountpoint: &str) {
+fn add(plan: &mut Plan, role: Role, path: &str, paths: &[&str], mountpoint: &str) {
     let mut new = plan.roles[0].clone();
-    (new.role, new.path, new.files) = (role.into(), path.into(), paths.len() as u64);
+    (new.role, new.path, new.files) = (role, path.into(), paths.len() as u64);
     new.paths = paths.iter().map(|p| (*p).to_owned()).collect();
     new.location.mountpoint = mountpoint.into();
     new.recommended = settings(&[("logbias", "throughput")]);
@@ -88,11 +88,11 @@ fn a_role_has_a_dataset_of_its_own_where_its_files_lie_alone() {
     plan.roles[0].paths = vec!["/pg/base/1/2".into(), "/pg/PG_VERSION".into()];
     plan.roles[0].location.mountpoint = "/pg".into();
     // A directory that the plan would move beside the database's.
-    add(&mut plan, "wal", "/pg/pg_wal/0001", &["/pg/pg_wal/0001"], "/pg-wal");
+    add(&mut plan, Role::Wal, "/pg/pg_wal/0001", &["/pg/pg_wal/0001"], "/pg-wal");
     // Below the directory, as a dataset there today.
-    add(&mut plan, "temp", "/pg/tmp", &["/pg/tmp/a", "/pg/tmp/b"], "/pg/tmp");
+    add(&mut plan, Role::Temp, "/pg/tmp", &["/pg/tmp/a", "/pg/tmp/b"], "/pg/tmp");
     // Files beside the data: no dataset can hold them alone.
-    add(&mut plan, "backup", "/pg", &["/pg/x.old", "/pg/base/y.old"], "/pg-backup");
+    add(&mut plan, Role::Backup, "/pg", &["/pg/x.old", "/pg/base/y.old"], "/pg-backup");
     let found = dataset_layout(&plan);
     let all: Vec<(&str, &Path, &[usize])> =
         found.datasets.iter().map(|d| (d.name.as_str(), d.path.as_path(), &*d.roles)).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MeasuredChange, Settings};
+use super::{MeasuredChange, Role, Settings};
 
 /// A published rule and its effect on this database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +17,7 @@ pub struct CheckedAdvice {
     /// The publication that contains the rule.
     pub source: AdviceSource,
     /// The role to which the rule was applied.
-    pub role: String,
+    pub role: Role,
     /// Property → value that the rule recommends.
     pub settings: Settings,
     /// How much is known of the rule's effect.

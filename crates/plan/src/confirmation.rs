@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GainVerdict, Gains, Measured, OBJECTIVE, Settings};
+use super::{GainVerdict, Gains, Measured, OBJECTIVE, Role, Settings};
 
 /// The result of running the database on pools with the plan's settings, compared with the predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -130,7 +130,7 @@ pub struct ConfirmedDataset {
     #[serde(rename = "place")]
     pub location: String,
     /// The roles whose files it contains.
-    pub roles: Vec<String>,
+    pub roles: Vec<Role>,
     /// Property → value.
     pub settings: Settings,
 }

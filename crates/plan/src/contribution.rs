@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::GainVerdict;
+use super::{GainVerdict, Role};
 
 /// The effect of each recommended property of a role.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Contributions {
     /// The role that was raced; roles that share its dataset had the same settings.
-    pub role: String,
+    pub role: Role,
     /// Number of trials, including those of the confirmation.
     pub trials: u32,
     /// Property with a recommended change → effect of that property alone.

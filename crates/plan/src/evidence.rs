@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Settings;
+use super::{Role, Settings};
 
 /// One setting that was tried or whose space was estimated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub struct Evidence {
     pub ashift: Option<u8>,
     /// Role → settings of the other roles in the same trial, where they differ from today's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub others: BTreeMap<String, Settings>,
+    pub others: BTreeMap<Role, Settings>,
     /// Number of measurements behind the figures; 1 for an estimate.
     pub repeats: u32,
     /// Meaning of `low` and `high` in the metrics.
@@ -106,7 +106,7 @@ pub struct Gain {
 pub struct Cost {
     /// The role whose own comparison shows the cost; missing if that of the whole plan shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
+    pub role: Option<Role>,
     /// The metric.
     pub metric: String,
     /// The figures of the metric.

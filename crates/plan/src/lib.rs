@@ -7,6 +7,7 @@ use std::path::Path;
 
 use poolwright_host::quoted;
 use poolwright_trace::layout;
+pub use poolwright_trace::layout::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +87,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
     /// Recommendation and evidence for each role, largest first.
-    pub roles: Vec<Role>,
+    pub roles: Vec<RolePlan>,
     /// The pool's sector size.
     pub pool: Pool,
     /// Recommended settings of the database itself.
@@ -344,9 +345,9 @@ pub struct Unseen {
 
 /// Recommendation for the files of one role, which would share a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Role {
-    /// `data`, `wal`, `binlog`, `temp`, `index`, `backup`, `archive`, `import`, `other`.
-    pub role: String,
+pub struct RolePlan {
+    /// The role.
+    pub role: Role,
     /// Absolute path of the directory (or of the only file) that contains the role.
     pub path: String,
     /// All files or directories of the role, `path` first.
@@ -372,7 +373,7 @@ pub struct Role {
     pub io: Option<RoleIo>,
     /// Other roles of the same dataset whose I/O was replayed in the same trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub together_with: Vec<String>,
+    pub together_with: Vec<Role>,
     /// The part of the recording that its trials replayed; missing without trials, and in plans of older releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<ReplayedSlice>,
@@ -392,7 +393,15 @@ pub struct Role {
     pub notes: Vec<String>,
 }
 
-impl Role {
+impl RolePlan {
+    /// The roles whose I/O its trials replayed: `data, temp and wal`.
+    pub fn replayed_roles(&self) -> String {
+        match self.together_with.split_last() {
+            None => self.role.to_string(),
+            Some((last, first)) => format!("{} and {last}", Role::list(&[&[self.role], first].concat())),
+        }
+    }
+
     /// What the user should know of the role: the excluded setting, and the notes.
     pub fn remarks(&self) -> impl Iterator<Item = &String> {
         self.excluded.iter().chain(&self.notes)

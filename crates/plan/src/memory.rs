@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_mrc::advice::{Explained, Host};
+use poolwright_trace::layout::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ pub struct Memory {
     pub unknown: Option<String>,
     /// Role → recordsize of its files, for roles whose data may be in the ARC.
     #[serde(default)]
-    pub recordsizes: BTreeMap<String, String>,
+    pub recordsizes: BTreeMap<Role, String>,
     /// Size of today's ARC and of the machine's memory.
     #[serde(default)]
     pub host: Host,

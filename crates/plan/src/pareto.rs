@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Settings};
+use super::{Outcome, Role, Settings};
 
 /// The Pareto set of one race.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pareto {
     /// The role that was raced; roles that share its dataset had the same settings.
-    pub role: String,
+    pub role: Role,
     /// Metric → standard deviation of one trial as a fraction; missing if no setting was tried twice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub noise: BTreeMap<String, f64>,

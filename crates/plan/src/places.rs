@@ -4,14 +4,14 @@ use std::path::Path;
 
 use poolwright_host::quoted;
 
-use super::Role;
+use super::RolePlan;
 
 /// Directories of the system, below which no dataset is mounted for a plan, with the exceptions below them.
 const SYSTEM: &str = "/bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /proc /root /run /sbin /sys /usr";
 const EXCEPTIONS: &str = "/dev/shm /usr/local";
 
 /// The first rule that the places of a role break. `subject` is the database's directory.
-pub(super) fn problem(subject: &str, role: &Role) -> Option<String> {
+pub(super) fn problem(subject: &str, role: &RolePlan) -> Option<String> {
     let location = &role.location;
     let named = [Some(subject), Some(location.mountpoint.as_str()), location.link.as_deref()];
     if let Some(path) = named.into_iter().flatten().find(|path| !is_plain(path)) {

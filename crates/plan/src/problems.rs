@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use poolwright_host::quoted;
 use poolwright_openzfs::property;
 
-use super::{FORMAT, Plan, Role, VERSION, Verdict, places};
+use super::{FORMAT, Plan, RolePlan, VERSION, Verdict, places};
 
 /// The risk of `copies=1`, which changes only datasets that have more.
 const ONE_COPY: &str = "copies=1: what is written afterwards is stored once, and a damaged block cannot be repaired from a second copy";
@@ -68,7 +68,7 @@ impl Plan {
         if changes != (self.verdict == Verdict::Change) {
             found.push(format!("the verdict is {:?}, but the roles contradict it", self.verdict));
         }
-        let mut by_place: BTreeMap<&str, &Role> = BTreeMap::new();
+        let mut by_place: BTreeMap<&str, &RolePlan> = BTreeMap::new();
         for role in &self.roles {
             let other = by_place.entry(&role.location.mountpoint).or_insert(role);
             if other.recommended != role.recommended {
@@ -87,8 +87,7 @@ impl Plan {
 
     /// The texts that `apply` prints must not move the cursor: they could hide what it prints about the plan.
     fn unprintable(&self) -> Option<String> {
-        let of_role = |role: &Role| [Some(role.role.clone()), role.location.how.clone()];
-        let roles = self.roles.iter().flat_map(of_role).flatten();
+        let roles = self.roles.iter().filter_map(|role| role.location.how.clone());
         let database = self.database.iter().flat_map(|of| [of.setting.clone(), of.value.clone()]);
         let texts = [self.why.clone(), self.pool.why.clone(), self.creator.clone()];
         let mut texts = roles.chain(database).chain(texts);

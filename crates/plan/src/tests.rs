@@ -33,7 +33,7 @@ fn unsound_plans_are_named() {
     plan.verdict = Verdict::Change;
 
     let mut twin = plan.roles[0].clone();
-    twin.role = "wal".into();
+    twin.role = Role::Wal;
     twin.recommended.insert("sync".into(), "disabled".into());
     plan.roles.push(twin);
     let problems = plan.problems().join("\n");

@@ -165,7 +165,7 @@ impl Tracker {
             // A log that was renamed may have a different purpose now; its role is that of the name under which it was
             // used.
             if self.layout.is_none() {
-                file.role = layout::role_name(layout, &known.path);
+                file.role = layout.and_then(|layout| layout.role_of(&known.path));
             }
         }
         let counts = [
@@ -225,7 +225,7 @@ impl Tracker {
         let id = self.sink.file(File {
             path: path_text::encode(&known.path),
             size: known.size,
-            role: layout::role_name(self.layout, &known.path),
+            role: self.layout.and_then(|layout| layout.role_of(&known.path)),
             device: format!("{}:{}", known.dev >> 20, known.dev & 0xf_ffff),
             ino: known.ino,
         });

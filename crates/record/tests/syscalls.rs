@@ -7,6 +7,7 @@ use std::process::Command;
 
 use common::{Live, events_on, ops_on, permitted, python, scratch};
 use poolwright_record::{Ended, NO_FILE, Subject};
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Flags, Op, Trace, stats};
 
 /// Records `program` in a fresh directory.
@@ -198,11 +199,11 @@ m.flush(0, 1 << 17)",
     assert_eq!(synced, [(1 << 18, 1 << 17)]);
     assert!(trace.meta.unseen.iter().any(|(what, n)| what.contains("shared writable maps") && *n == 1));
     // No layout knows the file: its role is that of its use.
-    assert_eq!(trace.files.iter().map(|file| file.role.as_str()).collect::<Vec<_>>(), [""]);
+    assert_eq!(trace.files.iter().map(|file| file.role).collect::<Vec<_>>(), [None]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
     trace.save(&path).unwrap();
-    assert_eq!(stats::load_with_roles(&path).unwrap().files[0].role, "data");
+    assert_eq!(stats::load_with_roles(&path).unwrap().files[0].role, Some(Role::Data));
 }
 
 #[test]
@@ -332,6 +333,6 @@ open('other/hostname').read()",
         assert!(found(name).is_some(), "{name}: {:?}", trace.files);
         assert!(ops_on(&trace, name).contains(&(Op::Write, 0, length)), "{name}");
     }
-    assert_eq!(found("pg_wal/0001").map(|file| (file.role.as_str(), file.size)), Some(("wal", 5000)));
+    assert_eq!(found("pg_wal/0001").map(|file| (file.role, file.size)), Some((Some(Role::Wal), 5000)));
     assert_eq!(trace.files.len(), 3, "/etc is not a part of the database: {:?}", trace.files);
 }

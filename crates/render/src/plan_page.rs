@@ -111,7 +111,7 @@ fn tiles(top: &mut Section, plan: &Plan) {
         let (title, gain) = match (plan.gain.get(name), of_role(name)) {
             (Some(gain), _) => (format::title(name).to_owned(), gain),
             (None, Some((role, gain))) => {
-                (format!("{}, {} alone", format::title(name), format::replayed(role)), gain)
+                (format!("{}, {} alone", format::title(name), role.replayed_roles()), gain)
             }
             (None, None) => return None,
         };

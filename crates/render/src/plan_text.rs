@@ -8,7 +8,7 @@ mod verification;
 use std::io::{self, Write};
 
 use poolwright_plan::{
-    CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Verdict, Verification,
+    CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, RolePlan, Verdict, Verification,
 };
 use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
 
@@ -41,7 +41,7 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
     }
     text.choices(plan)?;
     text.together(plan)?;
-    let (tried, quiet): (Vec<&Role>, Vec<&Role>) =
+    let (tried, quiet): (Vec<&RolePlan>, Vec<&RolePlan>) =
         plan.roles.iter().partition(|r| plan.trace.is_none() || was_tried(r));
     for role in tried {
         text.role(plan, role)?;
@@ -75,7 +75,7 @@ pub fn print_verification(found: &Verification, out: &mut impl Write, terminal: 
 }
 
 /// Whether the role was in a trial or has recommendations that need an explanation.
-fn was_tried(role: &Role) -> bool {
+fn was_tried(role: &RolePlan) -> bool {
     !role.gain.is_empty()
         || !role.safe_because.is_empty()
         || role.evidence.iter().any(|e| e.kind == EvidenceKind::Trial)
@@ -152,9 +152,9 @@ impl<W: Write> Text<'_, W> {
         self.track_record(plan)
     }
 
-    fn role(&mut self, plan: &Plan, role: &Role) -> io::Result<()> {
+    fn role(&mut self, plan: &Plan, role: &RolePlan) -> io::Result<()> {
         let size = format!("{} in {}", format::bytes(role.bytes), format::counted(role.files, "file"));
-        self.heading(&role.role, &format!("{}  {size}", role.path))?;
+        self.heading(role.role.name(), &format!("{}  {size}", role.path))?;
         let today = format::settings(&role.current);
         let source = match &role.current_source {
             CurrentSource::ZfsGet { dataset } => format!("from {dataset}"),
@@ -176,7 +176,7 @@ impl<W: Write> Text<'_, W> {
             self.wrapped("  safe  ", 8, &format!("{property}: {why}"))?;
         }
         if !role.gain.is_empty() {
-            self.wrapped("  ", 2, &format!("{} alone, everything else as today:", format::replayed(role)))?;
+            self.wrapped("  ", 2, &format!("{} alone, everything else as today:", role.replayed_roles()))?;
             self.gains(&role.gain)?;
         }
         self.alternatives(plan, role)?;
@@ -225,7 +225,7 @@ impl<W: Write> Text<'_, W> {
     }
 
     /// Writes the roles that were not in a trial, with the reasons.
-    fn quiet(&mut self, roles: &[&Role]) -> io::Result<()> {
+    fn quiet(&mut self, roles: &[&RolePlan]) -> io::Result<()> {
         if roles.is_empty() {
             return Ok(());
         }
@@ -270,7 +270,7 @@ impl<W: Write> Text<'_, W> {
     }
 
     /// Writes the best trials, or the best estimates if there are no trials, then the number of the remaining settings.
-    fn alternatives(&mut self, plan: &Plan, role: &Role) -> io::Result<()> {
+    fn alternatives(&mut self, plan: &Plan, role: &RolePlan) -> io::Result<()> {
         let of =
             |rated: &dyn Fn(&Evidence) -> bool| role.evidence.iter().filter(|e| rated(e)).collect::<Vec<_>>();
         let trials = of(&|e| e.kind == EvidenceKind::Trial && e.outcome != Outcome::Failed);
@@ -377,7 +377,7 @@ impl<W: Write> Text<'_, W> {
     }
 
     /// The command that sets the recommended properties of a role's dataset.
-    fn command(&mut self, role: &Role) -> io::Result<()> {
+    fn command(&mut self, role: &RolePlan) -> io::Result<()> {
         writeln!(self.out, "  {}", self.style(&command_line(role), Tone::Strong))?;
         if role.location.dataset.is_some() {
             return Ok(());
@@ -432,7 +432,7 @@ impl<W: Write> Text<'_, W> {
 }
 
 /// The command that sets the recommended properties. It is not wrapped, so that it can be copied.
-fn command_line(role: &Role) -> String {
+fn command_line(role: &RolePlan) -> String {
     let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
     let line = match &role.location.dataset {
         Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
@@ -454,7 +454,7 @@ fn shortlist<'a>(rated: &[&'a Evidence]) -> Vec<&'a Evidence> {
     order.into_iter().map(|i| rated[i]).collect()
 }
 
-fn alternative(role: &Role, e: &Evidence, metrics: &[&str]) -> Vec<Cell> {
+fn alternative(role: &RolePlan, e: &Evidence, metrics: &[&str]) -> Vec<Cell> {
     let mut label = format::label(role, &e.settings);
     let others = format::others(e);
     if !others.is_empty() {

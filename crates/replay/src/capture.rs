@@ -14,7 +14,7 @@ use std::path::Path;
 use poolwright_host::extents::next_data;
 use poolwright_host::{private, room};
 use poolwright_trace::layout::Role;
-use poolwright_trace::{Event, Trace};
+use poolwright_trace::{Event, File, Trace};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -40,10 +40,10 @@ const PIECE: u64 = 1 << 20;
 /// Space that a trial needs besides the image and twice the pool's data, in bytes.
 const SPARE: u64 = 256 << 20;
 /// Small or sequential roles, whose operations are never sampled.
-const WHOLE_ROLES: [&str; 3] = [Role::Wal.name(), Role::Binlog.name(), Role::Temp.name()];
+const WHOLE_ROLES: [Role; 3] = [Role::Wal, Role::Binlog, Role::Temp];
 
 /// Whether all operations of a role are replayed, even in a sample.
-pub fn is_whole(role: &str) -> bool {
+pub fn is_whole(role: Role) -> bool {
     WHOLE_ROLES.contains(&role)
 }
 
@@ -59,7 +59,7 @@ pub struct Options {
     /// The seed for the selection of regions and for synthetic data.
     pub seed: u64,
     /// The roles whose files are taken; all roles if empty.
-    pub roles: Vec<String>,
+    pub roles: Vec<Role>,
 }
 
 /// A contiguous range of captured bytes.
@@ -109,7 +109,7 @@ pub struct Capture {
     /// The captured data, by the trace's file number; empty for files without operations.
     pub files: Vec<CapturedFile>,
     /// The roles, by the trace's file number.
-    pub roles: Vec<String>,
+    pub roles: Vec<Role>,
     /// Whether operations on the file are replayed at all, by the trace's file number.
     pub taken: Vec<bool>,
     /// The share of regions taken, 0 to 1, of the roles that are sampled.
@@ -135,8 +135,8 @@ fn mix(seed: u64, file: u32, region: u64) -> f64 {
 
 impl Capture {
     fn empty(trace: &Trace, options: &Options) -> Capture {
-        let roles: Vec<String> = trace.files.iter().map(|f| f.role.clone()).collect();
-        let wanted = |role: &String| options.roles.is_empty() || options.roles.contains(role);
+        let roles: Vec<Role> = trace.files.iter().map(File::known_role).collect();
+        let wanted = |role: &Role| options.roles.is_empty() || options.roles.contains(role);
         Capture {
             files: vec![CapturedFile::default(); trace.files.len()],
             taken: roles.iter().map(wanted).collect(),
@@ -185,7 +185,7 @@ impl Capture {
         self.taken[file]
             && (self.rate >= 1.0
                 || !event.moves_bytes()
-                || is_whole(&self.roles[file])
+                || is_whole(self.roles[file])
                 || mix(self.seed, event.file, event.offset / self.region) < self.rate)
     }
 
@@ -230,12 +230,12 @@ impl Capture {
     fn make_up_the_rest(&mut self, trace: &Trace, source: &SourceFiles) -> Result<()> {
         let mut alike = Alike::default();
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let pool = |files: &[CapturedFile], roles: &[String], role: Option<&str>| -> Vec<(u64, u64)> {
-            let of = files.iter().zip(roles).filter(|(_, r)| role.is_none_or(|role| role == r.as_str()));
+        let pool = |files: &[CapturedFile], roles: &[Role], role: Option<Role>| -> Vec<(u64, u64)> {
+            let of = files.iter().zip(roles).filter(|(_, r)| role.is_none_or(|role| role == **r));
             of.flat_map(|(f, _)| f.extents.iter().filter(|e| e.real > 0).map(|e| (e.at, e.real))).collect()
         };
         for number in 0..self.files.len() {
-            let mut sources = pool(&self.files, &self.roles, Some(&self.roles[number]));
+            let mut sources = pool(&self.files, &self.roles, Some(self.roles[number]));
             if sources.is_empty() {
                 sources = pool(&self.files, &self.roles, None);
             }

@@ -13,7 +13,6 @@ use poolwright_trace::processor::thread_ns;
 use poolwright_trace::{CodecTime, File, Meta, Trace};
 
 use crate::SourceFiles;
-use crate::settings::named_role;
 
 /// The measured codecs, those that `tune` tries for the data of a database; with OpenZFS's number (`enum zio_compress`) and level. Others are
 /// measured in the trials.
@@ -70,7 +69,7 @@ fn pieces(files: &[File], meta: &Meta) -> Vec<Vec<u8>> {
     let recorded = Trace { files: files.to_vec(), meta: meta.clone(), ..Trace::default() };
     let source = SourceFiles::new(&recorded, None);
     let of_roles = |roles: &[Role]| -> Vec<&File> {
-        files.iter().filter(|file| roles.iter().any(|role| role.name() == named_role(&file.role))).collect()
+        files.iter().filter(|file| roles.contains(&file.known_role())).collect()
     };
     let mut files = of_roles(&[Role::Data]);
     if files.is_empty() {
@@ -235,7 +234,7 @@ mod tests {
     }
 
     fn file(dir: &Path, name: &str, size: u64) -> File {
-        File { path: dir.join(name).display().to_string(), size, role: "data".into(), ..File::default() }
+        File { path: dir.join(name).display().to_string(), size, role: Some(Role::Data), ..File::default() }
     }
 
     #[test]
@@ -274,7 +273,7 @@ mod tests {
         std::fs::write(dir.path().join("zeros"), vec![0; 4 << 20]).unwrap();
         std::fs::write(dir.path().join("log"), table()).unwrap();
         let zeros = file(dir.path(), "zeros", 4 << 20);
-        let log = File { role: "wal".into(), ..file(dir.path(), "log", 1 << 20) };
+        let log = File { role: Some(Role::Wal), ..file(dir.path(), "log", 1 << 20) };
         for files in [&[][..], &[zeros][..], &[log][..]] {
             assert!(measure(files, &Meta::default()).is_empty(), "{files:?}");
         }

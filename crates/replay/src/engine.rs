@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use poolwright_openzfs::clock::{Costs, Turn, VirtualClock};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Dataset, Device, Engine, File, Pool, Spec, ZilStats};
+use poolwright_trace::layout::Role;
 use rustix::io::fcntl_dupfd_cloexec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::cpu_seconds;
 use crate::error::host;
+use crate::settings::RoleSettings;
 use crate::{Counters, Result, Target};
 
 /// The pool's device and limits.
@@ -44,10 +46,10 @@ pub struct EngineOptions {
 pub struct EngineTarget {
     engine: Engine,
     pool: Pool,
-    datasets: BTreeMap<String, Dataset>,
+    datasets: BTreeMap<Role, Dataset>,
     files: Vec<RwLock<Option<File>>>,
     creating: Turn,
-    roles: Vec<String>,
+    roles: Vec<Role>,
 }
 
 impl std::fmt::Debug for EngineTarget {
@@ -66,8 +68,8 @@ impl EngineTarget {
     /// Returns an error if the engine cannot be started, or the pool or a dataset cannot be created.
     pub fn create(
         options: &EngineOptions,
-        roles: Vec<String>,
-        settings: &BTreeMap<String, Settings>,
+        roles: Vec<Role>,
+        settings: &RoleSettings,
         paced: bool,
     ) -> Result<EngineTarget> {
         let engine = Engine::start(&Config {
@@ -85,8 +87,8 @@ impl EngineTarget {
         let none = Settings::new();
         for role in &roles {
             if !datasets.contains_key(role) {
-                datasets
-                    .insert(role.clone(), pool.create_dataset(role, settings.get(role).unwrap_or(&none))?);
+                let settings = settings.get(role).unwrap_or(&none);
+                datasets.insert(*role, pool.create_dataset(role.name(), settings)?);
             }
         }
         let files = roles.iter().map(|_| RwLock::new(None)).collect();
@@ -104,8 +106,8 @@ impl EngineTarget {
     /// # Errors
     ///
     /// Returns an error if the engine cannot read a dataset's statistics.
-    pub fn allocated_by_role(&self) -> Result<BTreeMap<String, u64>> {
-        self.datasets.iter().map(|(role, ds)| Ok((role.clone(), ds.stats()?.referenced))).collect()
+    pub fn allocated_by_role(&self) -> Result<BTreeMap<Role, u64>> {
+        self.datasets.iter().map(|(role, ds)| Ok((*role, ds.stats()?.referenced))).collect()
     }
 
     fn file(&self, file: u32) -> Result<File> {

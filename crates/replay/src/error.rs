@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use poolwright_host::quoted;
-use poolwright_trace::layout::Role;
+use poolwright_trace::layout::{Role, UnknownRole};
 
 use crate::missing_files::MissingFiles;
 
@@ -121,38 +121,39 @@ pub enum Error {
         touched: u64,
     },
     /// No role has this name.
-    #[error("unknown role {role:?} (known: {})", Role::ALL.map(Role::name).join(", "))]
-    UnknownRole {
-        /// The unknown name.
-        role: String,
-    },
+    #[error(transparent)]
+    UnknownRole(#[from] UnknownRole),
     /// A role to replay has no file in the trace.
-    #[error("{} has no file of the role {role:?}; it has {}", quoted(trace), known.join(", "))]
+    #[error("{} has no file of the role {role}; it has {}", quoted(trace), Role::list(known))]
     NoFileOfRole {
         /// The trace.
         trace: PathBuf,
         /// The role.
-        role: String,
+        role: Role,
         /// The roles of the trace.
-        known: Vec<String>,
+        known: Vec<Role>,
     },
     /// A setting is for a role without files in the trace.
-    #[error("{role}:… sets nothing: {} has no file of that role; it has {}", quoted(trace), known.join(", "))]
+    #[error(
+        "{role}:… sets nothing: {} has no file of that role; it has {}",
+        quoted(trace),
+        Role::list(known)
+    )]
     UnusedSetting {
         /// The trace.
         trace: PathBuf,
         /// The role.
-        role: String,
+        role: Role,
         /// The roles of the trace.
-        known: Vec<String>,
+        known: Vec<Role>,
     },
     /// A setting is for a role that is not replayed.
-    #[error("{role}:… sets nothing: only {} is replayed", selected.join(", "))]
+    #[error("{role}:… sets nothing: only {} is replayed", Role::list(selected))]
     UnselectedSetting {
         /// The role.
-        role: String,
+        role: Role,
         /// The roles to replay.
-        selected: Vec<String>,
+        selected: Vec<Role>,
     },
     /// The directory that should hold the files of the trace does not exist.
     #[error("there is no such directory")]

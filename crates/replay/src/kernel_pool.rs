@@ -12,11 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use poolwright_openzfs::property::Settings;
+use poolwright_trace::layout::Role;
 use poolwright_zfs::kernel::command::dataset::DatasetSpace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host_files::HostFiles;
+use crate::settings::RoleSettings;
 use crate::{Counters, Result, Target};
 
 pub use datasets::TrialDatasets;
@@ -90,13 +92,14 @@ impl KernelPoolTarget {
     /// If a dataset cannot be created and mounted, or the pool's counters cannot be read.
     pub fn create(
         options: &KernelPoolOptions,
-        roles: &[String],
-        settings: &BTreeMap<String, Settings>,
+        roles: &[Role],
+        settings: &RoleSettings,
     ) -> Result<KernelPoolTarget> {
-        let of_role = |role: &String| (role.clone(), settings.get(role).cloned().unwrap_or_default());
+        let of_role = |role: &Role| (role.name().to_owned(), settings.get(role).cloned().unwrap_or_default());
         let datasets =
             TrialDatasets::create(options, &roles.iter().map(of_role).collect(), &BTreeMap::new())?;
-        let directories: Vec<PathBuf> = roles.iter().map(|role| datasets.mountpoint().join(role)).collect();
+        let directories: Vec<PathBuf> =
+            roles.iter().map(|role| datasets.mountpoint().join(role.name())).collect();
         Ok(KernelPoolTarget {
             datasets,
             files: HostFiles::new(directories.iter().map(PathBuf::as_path)),
@@ -116,8 +119,9 @@ impl KernelPoolTarget {
     ///
     /// # Errors
     /// If the pool cannot be asked.
-    pub fn allocated_by_role(&self) -> Result<BTreeMap<String, u64>> {
-        self.each(|of| of.referenced)
+    pub fn allocated_by_role(&self) -> Result<BTreeMap<Role, u64>> {
+        let of_role = |(name, bytes): (String, u64)| Some((Role::from_name(&name)?, bytes));
+        Ok(self.each(|of| of.referenced)?.into_iter().filter_map(of_role).collect())
     }
 
     fn each(&self, value: impl Fn(&DatasetSpace) -> Option<u64>) -> Result<BTreeMap<String, u64>> {

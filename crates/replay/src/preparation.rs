@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use poolwright_trace::Trace;
 
-use crate::settings::named_role;
 use crate::source_files::SourceFiles;
 use crate::{Capture, Result, capture};
 
@@ -29,12 +28,8 @@ pub fn prepare(
     options: &capture::Options,
     dir: &Path,
 ) -> Result<Prepared> {
-    let mut trace = trace.clone();
-    for file in &mut trace.files {
-        file.role = named_role(&file.role);
-    }
     let into = dir.join("capture");
-    let taken = Capture::take(&trace, options, files, &into)?;
+    let taken = Capture::take(trace, options, files, &into)?;
     let prepared = Prepared { trace: dir.join("trace.parquet"), capture: into, real_bytes: taken.real_bytes };
     trace.save(&prepared.trace)?;
     Ok(prepared)

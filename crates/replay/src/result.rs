@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use poolwright_openzfs::clock::CodecCost;
-use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
+use poolwright_trace::layout::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::behaviour::Inferred;
 use crate::drive::Pass;
 use crate::kernel_pool::PoolLoad;
+use crate::settings::{PerRole, RoleSettings};
 
 /// The latency of one kind of operation in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,7 +48,7 @@ impl Latency {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replay {
     /// The given properties of each role.
-    pub settings: BTreeMap<String, Settings>,
+    pub settings: RoleSettings,
     /// A description of the target.
     pub target: String,
     /// Operations of the measured pass.
@@ -104,7 +105,7 @@ pub struct Replay {
     pub logical_bytes: u64,
     /// Bytes on disk per role (engine only).
     #[serde(default)]
-    pub allocated_by_role: BTreeMap<String, u64>,
+    pub allocated_by_role: BTreeMap<Role, u64>,
     /// Bytes with which the files were filled before the pass.
     pub filled_bytes: u64,
     /// User and system time of the pass, including its writeback, in seconds.
@@ -139,7 +140,7 @@ pub struct Replay {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StoppedTrial {
     /// The given properties of each role.
-    pub settings: BTreeMap<String, Settings>,
+    pub settings: PerRole,
     /// The number of the stopped trial, from 1.
     pub trial: u32,
     /// The time limit in seconds that the trial reached.

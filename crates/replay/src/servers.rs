@@ -1,18 +1,19 @@
 //! Limits the calls served at once, as the threads of a mounted file system do.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use poolwright_openzfs::clock::Event;
+use poolwright_trace::layout::Role;
 
 /// Serves a limited number of calls on the files of a role at once. Other calls wait in first-in, first-out order.
 pub(crate) struct Servers {
-    /// The index in `queues` of each file's role.
-    role_of: Vec<usize>,
-    queues: Vec<Mutex<Queue>>,
+    /// The role of each file.
+    roles: Vec<Role>,
+    queues: BTreeMap<Role, Mutex<Queue>>,
 }
 
 struct Queue {
@@ -31,20 +32,14 @@ pub(crate) struct Serving<'a>(&'a Mutex<Queue>);
 
 impl Servers {
     /// Creates servers with `threads` threads per role; `roles` contains the role of each file.
-    pub fn new(roles: &[String], threads: u32) -> Servers {
-        let mut names: Vec<&String> = roles.iter().collect();
-        names.sort_unstable();
-        names.dedup();
+    pub fn new(roles: &[Role], threads: u32) -> Servers {
         let queue = || Mutex::new(Queue { free: threads.max(1), waiting: VecDeque::new() });
-        Servers {
-            role_of: roles.iter().map(|role| names.partition_point(|name| *name < role)).collect(),
-            queues: names.iter().map(|_| queue()).collect(),
-        }
+        Servers { roles: roles.to_vec(), queues: roles.iter().map(|role| (*role, queue())).collect() }
     }
 
     /// Waits until a thread is free to serve a call on the file.
     pub fn serve(&self, file: u32) -> Serving<'_> {
-        let queue = &self.queues[self.role_of[file as usize]];
+        let queue = &self.queues[&self.roles[file as usize]];
         let mut locked = lock(queue);
         if locked.free > 0 {
             locked.free -= 1;
@@ -82,7 +77,7 @@ mod tests {
 
     #[test]
     fn no_more_calls_of_a_role_are_served_at_once_than_there_are_threads() {
-        let roles = ["data", "wal", "data"].map(str::to_owned);
+        let roles = [Role::Data, Role::Wal, Role::Data];
         let servers = Servers::new(&roles, 2);
         let (now, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         // These calls must not use the threads of the other role.
@@ -101,24 +96,24 @@ mod tests {
                 });
             }
         });
-        assert_eq!((done.into_inner(), lock(&servers.queues[0]).free), (1000, 2));
+        assert_eq!((done.into_inner(), lock(&servers.queues[&Role::Data]).free), (1000, 2));
         assert!(most.into_inner() <= 2);
     }
 
     #[test]
     fn the_longest_waiting_call_is_next() {
-        let servers = Servers::new(&["data".to_owned()], 1);
+        let servers = Servers::new(&[Role::Data], 1);
         let order = Mutex::new(Vec::new());
         let first = servers.serve(0);
         std::thread::scope(|scope| {
             for number in 0..4 {
-                let before = lock(&servers.queues[0]).waiting.len();
+                let before = lock(&servers.queues[&Role::Data]).waiting.len();
                 let (servers, order) = (&servers, &order);
                 scope.spawn(move || {
                     let _serving = servers.serve(0);
                     order.lock().expect("lock is not poisoned").push(number);
                 });
-                while lock(&servers.queues[0]).waiting.len() == before {
+                while lock(&servers.queues[&Role::Data]).waiting.len() == before {
                     std::thread::yield_now();
                 }
             }

@@ -1,16 +1,19 @@
 //! The settings of a replay: properties for each role, and the lists of values that are tried in turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use poolwright_openzfs::property::{self, Settings};
-use poolwright_trace::Trace;
 use poolwright_trace::layout::Role;
+use poolwright_trace::{File, Trace};
 
 use crate::{Error, Result};
 
 /// Properties for each role; the role `*` stands for all roles.
 pub type PerRole = BTreeMap<String, Settings>;
+
+/// The settings of each role's dataset.
+pub type RoleSettings = BTreeMap<Role, Settings>;
 
 /// Combines each of the settings `all` with each value of `[role:]property=value[,value…]`, checked against the engine's
 /// property table.
@@ -20,9 +23,7 @@ pub type PerRole = BTreeMap<String, Settings>;
 pub fn combine(all: &[PerRole], assignment: &str) -> Result<Vec<PerRole>> {
     let (role, assignment) = match assignment.split_once(':') {
         Some((role, rest)) if !role.contains('=') => {
-            if Role::from_name(role).is_none() {
-                return Err(Error::UnknownRole { role: role.to_owned() });
-            }
+            role.parse::<Role>()?;
             (role, rest)
         }
         _ => ("*", assignment),
@@ -41,11 +42,11 @@ pub fn combine(all: &[PerRole], assignment: &str) -> Result<Vec<PerRole>> {
 }
 
 /// The settings of each role: those of `*`, overridden by those of the role.
-pub fn for_roles(per_role: &PerRole, roles: &[String]) -> PerRole {
-    let of = |role: &String| {
+pub fn for_roles(per_role: &PerRole, roles: &[Role]) -> RoleSettings {
+    let of = |role: &Role| {
         let mut settings = per_role.get("*").cloned().unwrap_or_default();
-        settings.extend(per_role.get(role).cloned().unwrap_or_default());
-        (role.clone(), settings)
+        settings.extend(per_role.get(role.name()).cloned().unwrap_or_default());
+        (*role, settings)
     };
     roles.iter().map(of).collect()
 }
@@ -57,16 +58,9 @@ pub fn largest_record(settings: &[PerRole]) -> u64 {
 }
 
 /// The roles of a trace's files, sorted, each once.
-pub fn roles_of(trace: &Trace) -> Vec<String> {
-    let mut roles: Vec<String> = trace.files.iter().map(|f| named_role(&f.role)).collect();
-    roles.sort();
-    roles.dedup();
-    roles
-}
-
-/// The role of a file, which is `other` if the trace has none for it.
-pub fn named_role(role: &str) -> String {
-    if role.is_empty() { Role::Other.name().into() } else { role.into() }
+pub fn roles_of(trace: &Trace) -> Vec<Role> {
+    let roles: BTreeSet<Role> = trace.files.iter().map(File::known_role).collect();
+    roles.into_iter().collect()
 }
 
 /// Checks that every named role is replayed, because the settings of another role would have no effect. `roles` are those of
@@ -74,12 +68,12 @@ pub fn named_role(role: &str) -> String {
 ///
 /// # Errors
 /// [`Error::NoFileOfRole`], [`Error::UnusedSetting`] or [`Error::UnselectedSetting`].
-pub fn check_roles(path: &Path, roles: &[String], selected: &[String], settings: &[PerRole]) -> Result<()> {
+pub fn check_roles(path: &Path, roles: &[Role], selected: &[Role], settings: &[PerRole]) -> Result<()> {
     let (trace, known) = (|| path.to_owned(), || roles.to_vec());
     if let Some(role) = selected.iter().find(|role| !roles.contains(role)) {
-        return Err(Error::NoFileOfRole { trace: trace(), role: role.clone(), known: known() });
+        return Err(Error::NoFileOfRole { trace: trace(), role: *role, known: known() });
     }
-    for role in settings.iter().flat_map(|s| s.keys()).filter(|role| *role != "*").cloned() {
+    for role in settings.iter().flat_map(|s| s.keys()).filter_map(|role| Role::from_name(role)) {
         if !roles.contains(&role) {
             return Err(Error::UnusedSetting { trace: trace(), role, known: known() });
         }
@@ -102,9 +96,9 @@ mod tests {
     fn comma_lists_multiply_and_roles_keep_apart() {
         let all = combinations(&["recordsize=8K,16K", "wal:logbias=throughput,latency"]).unwrap();
         assert_eq!(all.len(), 4);
-        let roles = for_roles(&all[0], &["data".into(), "wal".into()]);
-        assert_eq!(roles["data"].len(), 1);
-        assert_eq!(roles["wal"].len(), 2);
+        let roles = for_roles(&all[0], &[Role::Data, Role::Wal]);
+        assert_eq!(roles[&Role::Data].len(), 1);
+        assert_eq!(roles[&Role::Wal].len(), 2);
         for bad in [
             "recordsize=3K",
             "compression=lzma",
@@ -125,12 +119,12 @@ mod tests {
 
     #[test]
     fn roles_that_are_not_replayed_are_refused() {
-        let roles = ["data".to_owned(), "wal".to_owned()];
-        let check = |selected: &[String], settings: &str| {
+        let roles = [Role::Data, Role::Wal];
+        let check = |selected: &[Role], settings: &str| {
             check_roles(Path::new("t"), &roles, selected, &combinations(&[settings]).unwrap())
         };
         assert!(check(&[], "wal:sync=always").is_ok());
-        assert!(matches!(check(&["temp".into()], "sync=always"), Err(Error::NoFileOfRole { .. })));
+        assert!(matches!(check(&[Role::Temp], "sync=always"), Err(Error::NoFileOfRole { .. })));
         assert!(matches!(check(&[], "temp:sync=always"), Err(Error::UnusedSetting { .. })));
         assert!(matches!(check(&roles[..1], "wal:sync=always"), Err(Error::UnselectedSetting { .. })));
     }

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use poolwright_host::regular;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{File, Op, Trace, path_text};
 
-use crate::settings::named_role;
 use crate::{Error, MissingFiles, OtherFiles, Result};
 use identity::Identification;
 
@@ -64,7 +64,7 @@ impl SourceFiles {
     ///
     /// # Errors
     /// [`Error::NoSourceDir`] if the directory does not exist; [`Error::NoSourceFiles`] if all files are missing.
-    pub fn missing(&self, trace: &Trace, roles: &[String]) -> Result<Option<MissingFiles>> {
+    pub fn missing(&self, trace: &Trace, roles: &[Role]) -> Result<Option<MissingFiles>> {
         if self.dir.as_ref().is_some_and(|dir| !dir.is_dir()) {
             return Err(Error::NoSourceDir);
         }
@@ -82,7 +82,7 @@ impl SourceFiles {
 
     /// The files of the given roles (all roles if empty) at whose paths there are other files than the recorded ones. `None` if
     /// there are none.
-    pub fn others(&self, trace: &Trace, roles: &[String]) -> Option<OtherFiles> {
+    pub fn others(&self, trace: &Trace, roles: &[Role]) -> Option<OtherFiles> {
         let files = used_files(trace, roles);
         let is_other = |file: &&&File| self.locate(file).is_file() && self.open(file).is_none();
         let others: Vec<&&File> = files.iter().filter(is_other).collect();
@@ -92,12 +92,12 @@ impl SourceFiles {
 }
 
 /// The files of these roles that the trace reads, writes or maps.
-fn used_files<'a>(trace: &'a Trace, roles: &[String]) -> Vec<&'a File> {
+fn used_files<'a>(trace: &'a Trace, roles: &[Role]) -> Vec<&'a File> {
     let mut used = vec![false; trace.files.len()];
     for event in trace.events.iter().filter(|e| matches!(e.op, Op::Read | Op::Write | Op::Map)) {
         used[event.file as usize] = true;
     }
-    let is_wanted = |file: &File| roles.is_empty() || roles.contains(&named_role(&file.role));
+    let is_wanted = |file: &File| roles.is_empty() || roles.contains(&file.known_role());
     trace
         .files
         .iter()

@@ -1,16 +1,16 @@
 //! The complete specification of one trial, which `poolwright trial SPEC.json` reads.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use poolwright_openzfs::clock::CodecCost;
-use poolwright_openzfs::property::Settings;
+use poolwright_trace::layout::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineOptions;
 use crate::error::host;
 use crate::kernel_pool::KernelPoolOptions;
+use crate::settings::RoleSettings;
 use crate::{Error, Result};
 
 /// The target of a trial.
@@ -53,10 +53,10 @@ pub struct Spec {
     pub target: TargetSpec,
     /// Properties per role. A role without an entry has the engine's defaults.
     #[serde(default)]
-    pub settings: BTreeMap<String, Settings>,
+    pub settings: RoleSettings,
     /// The roles to replay; all if empty.
     #[serde(default)]
-    pub roles: Vec<String>,
+    pub roles: Vec<Role>,
     /// Replays at the recorded times, sped up by this factor. Without it, the replay runs as fast as possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<f64>,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use poolwright_replay::application::Others;
 use poolwright_replay::capture::Options;
 use poolwright_replay::{Capture, Counters, Directory, Pace, Result, Schedule, SourceFiles, Target, drive};
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Gap, Op, Trace};
 
 const WRITES: u32 = 30;
@@ -45,7 +46,7 @@ fn trace(dir: &std::path::Path) -> Trace {
         File {
             path: path.display().to_string(),
             size: u64::from(WRITES) * PAGE,
-            role: "data".into(),
+            role: Some(Role::Data),
             ..File::default()
         }
     };
@@ -185,7 +186,7 @@ fn a_background_thread_that_waits_does_not_hold_the_foreground_up() {
     events.push(write(3009 * MS + MS / 2, MS, 2, Flags::default(), Some(woken)));
     events.sort_by_key(|e| e.t_ns);
     let file =
-        File { path: path.display().to_string(), size: 1 << 20, role: "data".into(), ..File::default() };
+        File { path: path.display().to_string(), size: 1 << 20, role: Some(Role::Data), ..File::default() };
     let trace = Trace { files: vec![file], events, ..Trace::default() };
     let options = Options { region: 1 << 20, max_bytes: 1 << 30, side_by_side: 1, seed: 1, roles: vec![] };
     let capture =

@@ -9,6 +9,7 @@ use poolwright_replay::capture::Options;
 use poolwright_replay::{
     ApplicationSpec, Capture, EngineOptions, Replay, SourceFiles, Spec, TargetSpec, trial,
 };
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Gap, Op, Trace};
 
 const PAGE: u64 = 4096;
@@ -57,7 +58,7 @@ fn trace(dir: &Path) -> Trace {
             std::fs::write(&path, vec![n as u8 + 1; (pages * PAGE) as usize]).unwrap();
         }
         let path = path.display().to_string();
-        File { path, size: pages * PAGE, role: "data".into(), ..File::default() }
+        File { path, size: pages * PAGE, role: Some(Role::Data), ..File::default() }
     };
     Trace { files: vec![file(0, 264), file(1, 300), file(2, 101)], events, ..Trace::default() }
 }

@@ -7,6 +7,7 @@ use poolwright_openzfs::Device;
 use poolwright_replay::{
     Directory, EngineOptions, EngineTarget, KernelPoolOptions, KernelPoolTarget, Target,
 };
+use poolwright_trace::layout::Role;
 
 fn text(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|i| b"poolwright holds water "[(i + seed as usize) % 23] ^ (i / 4096) as u8).collect()
@@ -86,9 +87,8 @@ fn engine_options(scratch: &Path) -> EngineOptions {
 fn the_engine_conforms() {
     let scratch = tempfile::tempdir().unwrap();
     let options = engine_options(scratch.path());
-    let settings =
-        BTreeMap::from([("data".to_string(), [("recordsize".to_string(), "16K".to_string())].into())]);
-    let target = EngineTarget::create(&options, vec!["data".into(), "wal".into()], &settings, false).unwrap();
+    let settings = BTreeMap::from([(Role::Data, [("recordsize".to_string(), "16K".to_string())].into())]);
+    let target = EngineTarget::create(&options, vec![Role::Data, Role::Wal], &settings, false).unwrap();
     conforms(&target);
     assert!(target.counters().unwrap().vdev.write_bytes > 0);
     assert_eq!(target.allocated_by_role().unwrap().len(), 2);
@@ -102,9 +102,9 @@ fn the_engine_reads_files_opened_with_o_direct_past_the_arc() {
         let scratch = tempfile::tempdir().unwrap();
         let settings = [("recordsize", "128K"), ("compression", "off"), ("direct", property)];
         let settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).into();
-        let settings = BTreeMap::from([("data".to_string(), settings)]);
+        let settings = BTreeMap::from([(Role::Data, settings)]);
         let target =
-            EngineTarget::create(&engine_options(scratch.path()), vec!["data".into()], &settings, false)
+            EngineTarget::create(&engine_options(scratch.path()), vec![Role::Data], &settings, false)
                 .unwrap();
         let (record, piece) = (128 << 10, 16 << 10);
         target.write(0, 0, &text(16 * record, 0), false, false).unwrap();
@@ -149,16 +149,16 @@ fn a_pool_of_the_kernel_conforms() {
         latency_limit_ns: u64::MAX,
     };
     let data = [("recordsize".to_string(), "16K".to_string())].into();
-    let settings = BTreeMap::from([("data".to_string(), data)]);
+    let settings = BTreeMap::from([(Role::Data, data)]);
     let _destroyed = Destroyed(format!("{parent}/poolwright-trial-{}", std::process::id()));
-    let target = KernelPoolTarget::create(&options, &["data".into(), "wal".into()], &settings).unwrap();
+    let target = KernelPoolTarget::create(&options, &[Role::Data, Role::Wal], &settings).unwrap();
     conforms(&target);
     let counters = target.counters().unwrap();
     assert!(
         counters.vdev.write_bytes > 0 && counters.zil.commits > 0 && counters.arc.max > 0,
         "{counters:?}"
     );
-    assert_eq!(target.allocated_by_role().unwrap().keys().collect::<Vec<_>>(), ["data", "wal"]);
+    assert_eq!(target.allocated_by_role().unwrap().keys().collect::<Vec<_>>(), [&Role::Data, &Role::Wal]);
     // A write over the quota fails and is reported. The bytes do not compress.
     let mut state = 1u64;
     let mut next = || {

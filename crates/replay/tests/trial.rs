@@ -9,6 +9,7 @@ use poolwright_openzfs::clock::{Costs, VirtualClock};
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::capture::Options;
 use poolwright_replay::{Capture, EngineOptions, SourceFiles, Spec, TargetSpec, child, trial};
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 const PAGE: u64 = 16384;
@@ -46,8 +47,12 @@ fn workload(dir: &Path) -> Trace {
             events.push(Event { t_ns: t_ns + 100_000, op: Op::Fsync, offset: 0, len: 0, ..event });
         }
     }
-    let file =
-        File { path: path.display().to_string(), size: PAGE * PAGES, role: "data".into(), ..File::default() };
+    let file = File {
+        path: path.display().to_string(),
+        size: PAGE * PAGES,
+        role: Some(Role::Data),
+        ..File::default()
+    };
     Trace { files: vec![file], events, ..Trace::default() }
 }
 
@@ -91,7 +96,7 @@ fn engine(dir: &Path) -> TargetSpec {
 fn set(spec: &mut Spec, recordsize: &str, compression: &str) {
     let settings: Settings =
         [("recordsize".into(), recordsize.into()), ("compression".into(), compression.into())].into();
-    spec.settings = BTreeMap::from([("data".to_string(), settings)]);
+    spec.settings = BTreeMap::from([(Role::Data, settings)]);
 }
 
 #[test]
@@ -170,7 +175,7 @@ fn paced_replays_take_the_recorded_time() {
     let mut spec = prepare(dir.path(), engine(dir.path()));
     (spec.pace, spec.first_seconds, spec.warm_passes) = (Some(4.0), Some(6.0), 0);
     // With `sync=disabled`, a sync does not wait for the device.
-    spec.settings = BTreeMap::from([("data".into(), Settings::from([("sync".into(), "disabled".into())]))]);
+    spec.settings = BTreeMap::from([(Role::Data, Settings::from([("sync".into(), "disabled".into())]))]);
     // The replay at four times the recorded speed should take 1.5 s; a slow machine may take longer, but not the
     // recorded 6 s.
     let mut seen = Vec::new();
@@ -220,7 +225,7 @@ fn a_directory_is_a_baseline() {
 fn nothing_to_replay_and_interruption_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = prepare(dir.path(), TargetSpec::Directory(dir.path().to_owned()));
-    spec.roles = vec!["wal".into()];
+    spec.roles = vec![Role::Wal];
     let why = trial::run(&spec, &|| false).unwrap_err().to_string();
     assert!(why.contains("is left to replay"), "{why}");
     spec.roles.clear();

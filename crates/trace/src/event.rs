@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::layout::Role;
 use crate::{CodecTime, Processor, path_text};
 
 /// The kind of an operation on a file. [`Op::name`] returns its spelling in the trace file.
@@ -249,8 +250,10 @@ pub struct File {
     pub path: String,
     /// Size in bytes at the end of the recording, or when the file was removed.
     pub size: u64,
-    /// The file's role in its database: data, wal, binlog, temp, index, backup, archive, import, other.
-    pub role: String,
+    /// The file's role in its database. `None` if no layout covers the file: readers then derive the role from its use. Stored as
+    /// the role's name, or an empty text.
+    #[serde(with = "role_text")]
+    pub role: Option<Role>,
     /// The device as `major:minor`; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
@@ -259,7 +262,32 @@ pub struct File {
     pub ino: u64,
 }
 
+/// The spelling of a [`File::role`]: the role's name, or an empty text.
+mod role_text {
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    use crate::layout::Role;
+
+    pub fn serialize<S: Serializer>(role: &Option<Role>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(role.map_or("", Role::name))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Role>, D::Error> {
+        let name = String::deserialize(from)?;
+        match (name.as_str(), Role::from_name(&name)) {
+            ("", _) => Ok(None),
+            (_, None) => Err(de::Error::custom(format!("{name:?} is not a role"))),
+            (_, role) => Ok(role),
+        }
+    }
+}
+
 impl File {
+    /// The role, which is `other` for a file without one.
+    pub fn known_role(&self) -> Role {
+        self.role.unwrap_or_default()
+    }
+
     /// The last known absolute path.
     pub fn host_path(&self) -> PathBuf {
         path_text::decode(&self.path)

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Result, io};
+use crate::layout::Role;
 use crate::schema::{COLUMNS, NO_GAP};
 use crate::{Event, Gap, Op, Reader, path_text};
 
@@ -84,7 +85,7 @@ pub fn export(reader: &Reader, format: Format, out: &mut dyn Write, target: &Pat
 
 fn csv(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Exported> {
     let paths: Vec<_> = reader.files().iter().map(|file| quoted(&file.path)).collect();
-    let roles: Vec<_> = reader.files().iter().map(|file| quoted(&file.role)).collect();
+    let roles: Vec<_> = reader.files().iter().map(|file| file.role.map_or("", Role::name)).collect();
     writeln!(out, "{}", COLUMNS.map(|column| column.name).join(",")).map_err(io("write", target))?;
     let mut done = Exported::default();
     for event in reader.events() {

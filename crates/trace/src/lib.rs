@@ -10,7 +10,7 @@
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let path = dir.path().join("t.parquet");
 //! let mut writer = Writer::create(&path, Meta { subject: "dir:/db".into(), ..Meta::default() })?;
-//! let file = writer.file(File { path: "/db/t.ibd".into(), role: "data".into(), ..File::default() });
+//! let file = writer.file(File { path: "/db/t.ibd".into(), role: Some(poolwright_trace::layout::Role::Data), ..File::default() });
 //! let (offset, len, flags) = (0, 16384, Flags::DIRECT);
 //! let (pid, tid, gap) = (1, 1, None);
 //! writer.push(Event { t_ns: 10, dur_ns: 90_000, op: Op::Read, file, offset, len, pid, tid, flags, gap })?;

@@ -35,10 +35,6 @@ use part::{Part, extent};
 const ROW_GROUP_LIMIT: i64 = 1 << 20;
 /// The maximum size of a row group in the file, in bytes; the writer's have a few MiB.
 const ROW_GROUP_BYTES: u64 = 256 << 20;
-/// The longest name of a role, which becomes a dataset's name in a replay.
-const MAX_ROLE: usize = 32;
-/// The maximum number of roles in a trace; Poolwright defines nine.
-const ROLES: usize = 64;
 
 thread_local! {
     static DECODING: Cell<bool> = const { Cell::new(false) };
@@ -123,7 +119,6 @@ impl Reader {
             .map_err(|e| corrupt(format!("invalid metadata ({e})")))?;
         let files: Vec<File> = serde_json::from_str(pair(KEY_FILES).unwrap_or(""))
             .map_err(|e| corrupt(format!("invalid file table ({e})")))?;
-        check_roles(&files).map_err(corrupt)?;
         let columns = Columns::find(&metadata).map_err(corrupt)?;
         check_extents(&metadata, good).map_err(corrupt)?;
         let checksums = parse_checksums(pair(KEY_CHECKSUMS).unwrap_or(""))
@@ -347,20 +342,6 @@ impl Columns {
 fn parse_checksums(digits: &str) -> Option<Vec<u32>> {
     let sum = |hex: &[u8]| u32::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok();
     digits.as_bytes().chunks(8).map(sum).collect()
-}
-
-/// Checks the roles, because a replay creates a dataset with the name of each.
-fn check_roles(files: &[File]) -> Result<(), String> {
-    let mut roles: Vec<&str> = files.iter().map(|file| file.role.as_str()).collect();
-    roles.sort_unstable();
-    roles.dedup();
-    let is_word = |role: &str| {
-        role.len() <= MAX_ROLE && role.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
-    };
-    if let Some(odd) = roles.iter().find(|role| !is_word(role)) {
-        return Err(format!("{odd:?} is not a role"));
-    }
-    if roles.len() > ROLES { Err(format!("too many roles: {}", roles.len())) } else { Ok(()) }
 }
 
 fn check_version(path: &Path, version: &str) -> Result<()> {

@@ -22,6 +22,7 @@ use poolwright_host::{Part, private};
 
 use crate::checksum::{crc32, seal};
 use crate::error::{Error, Result, io};
+use crate::layout::Role;
 use crate::schema::{self, COLUMNS, FORMAT_VERSION, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION, NO_GAP};
 use crate::{Event, File, Meta};
 
@@ -406,7 +407,7 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
 fn write_columns(writer: &mut Writer, events: &[Event]) -> Result<RowGroupMetaData, ParquetError> {
     let text = |s: &str| ByteArray::from(s.as_bytes().to_vec());
     let paths: Vec<_> = writer.files.iter().map(|f| text(&f.path)).collect();
-    let roles: Vec<_> = writer.files.iter().map(|f| text(&f.role)).collect();
+    let roles: Vec<_> = writer.files.iter().map(|f| text(f.role.map_or("", Role::name))).collect();
     let ops = crate::Op::ALL.map(|op| text(op.name()));
 
     let ordinal = writer.row_groups.len() as i32;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use poolwright_mrc::input::{CHUNK, Follow, Select, Unit};
 use poolwright_mrc::{Access, Extent, Intern, Key, RecordStream};
-use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Op, Trace};
 
 use crate::Result;
@@ -38,7 +37,7 @@ impl Accesses {
         let mut follow = Follow::new(Select::default(), trace.meta.subject.starts_with("import:"));
         let records: Vec<Records> = trace.files.iter().map(of).collect();
         for file in &trace.files {
-            follow.file(file, Role::from_name(&file.role).unwrap_or_default());
+            follow.file(file, file.known_role());
         }
         let ratios: Arc<[f64]> = records.iter().map(|r| r.ratio.max(1e-3)).collect();
         let mut sizes: Vec<u64> = records.iter().map(|r| r.recordsize).collect();
@@ -145,6 +144,7 @@ mod tests {
     use poolwright_trace::{Flags, Op};
 
     use super::*;
+    use poolwright_trace::layout::Role;
 
     fn event(op: Op, file: u32, offset: u64, len: u64) -> Event {
         let flags = Flags::default();
@@ -153,15 +153,15 @@ mod tests {
 
     #[test]
     fn each_file_has_its_own_records_in_one_cache() {
-        let file = |role: &str| File {
+        let file = |role: Role| File {
             path: format!("/{role}"),
             size: 1 << 20,
-            role: role.into(),
+            role: Some(role),
             ..File::default()
         };
-        let trace = Trace { files: vec![file("data"), file("wal")], ..Trace::default() };
-        let of = |f: &File| match f.role.as_str() {
-            "data" => Records { recordsize: 16384, ratio: 2.0 },
+        let trace = Trace { files: vec![file(Role::Data), file(Role::Wal)], ..Trace::default() };
+        let of = |f: &File| match f.known_role() {
+            Role::Data => Records { recordsize: 16384, ratio: 2.0 },
             _ => Records { recordsize: 131_072, ratio: 1.0 },
         };
         let events = [

@@ -199,12 +199,9 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Returns the rules that apply to a layout and to any of `roles`, which share a dataset.
-pub fn applicable(layout: Option<&str>, roles: &[&str]) -> Vec<&'static Rule> {
+pub fn applicable(layout: Option<&str>, roles: &[Role]) -> Vec<&'static Rule> {
     let layout_fits = |r: &Rule| r.layouts.is_empty() || layout.is_some_and(|l| r.layouts.contains(&l));
-    RULES
-        .iter()
-        .filter(|r| layout_fits(r) && r.roles.iter().any(|role| roles.contains(&role.name())))
-        .collect()
+    RULES.iter().filter(|r| layout_fits(r) && r.roles.iter().any(|role| roles.contains(role))).collect()
 }
 
 #[cfg(test)]
@@ -234,9 +231,9 @@ mod tests {
     fn rules_are_for_their_systems() {
         let names =
             |layout, role| -> Vec<&str> { applicable(layout, &[role]).iter().map(|r| r.name).collect() };
-        assert!(names(Some("mariadb"), "wal").contains(&"innodb-log"));
-        assert!(!names(Some("postgresql"), "data").contains(&"innodb-page"));
-        assert!(names(None, "data").contains(&"wide-records"));
-        assert_eq!(names(None, "temp"), Vec::<&str>::new());
+        assert!(names(Some("mariadb"), Role::Wal).contains(&"innodb-log"));
+        assert!(!names(Some("postgresql"), Role::Data).contains(&"innodb-page"));
+        assert!(names(None, Role::Data).contains(&"wide-records"));
+        assert_eq!(names(None, Role::Temp), Vec::<&str>::new());
     }
 }

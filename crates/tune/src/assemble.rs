@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use poolwright_openzfs::clock::{CodecCost, Costs};
 use poolwright_openzfs::{Compression, Config, Engine, Geometry, codec};
+use poolwright_replay::settings::RoleSettings;
 use poolwright_replay::{Capture, codec_times};
 use poolwright_report::text::signed;
 use poolwright_trace::Reader;
+use poolwright_trace::layout::Role;
 
 use crate::alternative::alternative;
 use crate::candidates::{assignments, difference, with};
@@ -34,12 +36,12 @@ impl Tuner<'_> {
     /// their race, if there was one.
     pub(crate) fn role_of_plan(
         &self,
-        roles: &[String],
+        roles: &[Role],
         files: &Files,
         outcome: Option<&Outcome>,
-    ) -> plan::Role {
+    ) -> plan::RolePlan {
         let (name, together_with) = roles.split_first().expect("a race has at least one role");
-        let current = self.current_of(name);
+        let current = self.current_of(*name);
         let today = &current.settings;
         let mut pairs = outcome.map(|o| evidence::gains(&o.pairs, &o.scatter())).unwrap_or_default();
         if let Some(best) = outcome.and_then(|o| o.best.map(|i| &o.others[i].settings)) {
@@ -76,10 +78,10 @@ impl Tuner<'_> {
         let layout = self.inventory.found.as_ref().map(|found| found.layout.name);
         let by_database = (layout == Some("mariadb")).then_some("innodb_flush_method=fsync");
         notes.extend(direct::note(self.events_of(roles), today, self.direct_io(), by_database));
-        let location = dataset_location(&self.inventory, &self.request.dir, name);
+        let location = dataset_location(&self.inventory, &self.request.dir, *name);
         let alternative = outcome.and_then(|o| self.alternative(roles, chosen.unwrap_or(today), o));
-        plan::Role {
-            role: name.to_owned(),
+        plan::RolePlan {
+            role: *name,
             path: common_directory(files).unwrap_or_else(|| location.mountpoint.clone()),
             paths: paths(files),
             files: files.paths.len() as u64,
@@ -95,7 +97,7 @@ impl Tuner<'_> {
             evidence: evidence::collect(
                 outcome,
                 better,
-                self.evidence_of_space(name),
+                self.evidence_of_space(*name),
                 today,
                 self.request.goal,
                 self.ashift,
@@ -108,17 +110,12 @@ impl Tuner<'_> {
     }
 
     /// The estimates of a role's space, without that of today's settings.
-    fn evidence_of_space(&self, role: &str) -> &[EstimatedSpace] {
-        self.space.get(role).and_then(|all| all.split_last()).map_or(&[], |(_, tried)| tried)
+    fn evidence_of_space(&self, role: Role) -> &[EstimatedSpace] {
+        self.space.get(&role).and_then(|all| all.split_last()).map_or(&[], |(_, tried)| tried)
     }
 
     /// Gives the changes of space the error of the estimate.
-    fn widen_space(
-        &self,
-        today: &BTreeMap<String, Settings>,
-        new: &BTreeMap<String, Settings>,
-        gains: &mut plan::Gains,
-    ) {
+    fn widen_space(&self, today: &RoleSettings, new: &RoleSettings, gains: &mut plan::Gains) {
         let half = self.error_of_space(today, new);
         for (metric, gain) in gains {
             let mut found = MeasuredChange { change: gain.change, ci95: gain.ci95, verdict: gain.verdict };
@@ -128,7 +125,7 @@ impl Tuner<'_> {
     }
 
     /// Half of the 95 % interval of the logarithm of the change of space; 0 if it is not estimated.
-    fn error_of_space(&self, today: &BTreeMap<String, Settings>, new: &BTreeMap<String, Settings>) -> f64 {
+    fn error_of_space(&self, today: &RoleSettings, new: &RoleSettings) -> f64 {
         let both = self.database_space(today).zip(self.database_space(new));
         both.map_or(0.0, |(today, new)| today.error_of_change(&new))
     }
@@ -136,11 +133,11 @@ impl Tuner<'_> {
     /// Returns the setting to offer beside `recommended`, with the error of the estimate in its space.
     fn alternative(
         &self,
-        roles: &[String],
+        roles: &[Role],
         recommended: &Settings,
         outcome: &Outcome,
     ) -> Option<AlternativeSetting> {
-        let today = &self.current_of(&roles[0]).settings;
+        let today = &self.current_of(roles[0]).settings;
         let mut found = alternative(self.request.goal, today, recommended, outcome)?;
         let new = for_all(roles, &with(today, &found.changes));
         let half = self.error_of_space(&self.settings_today(), &new);
@@ -149,7 +146,11 @@ impl Tuner<'_> {
     }
 
     /// Assembles the plan; `pairs` compare the whole plan with today's settings.
-    pub(crate) fn plan(&mut self, roles: Vec<plan::Role>, pairs: Vec<(Metrics, Metrics)>) -> Result<Plan> {
+    pub(crate) fn plan(
+        &mut self,
+        roles: Vec<plan::RolePlan>,
+        pairs: Vec<(Metrics, Metrics)>,
+    ) -> Result<Plan> {
         let verdict =
             if roles.iter().any(|r| !r.recommended.is_empty()) { Verdict::Change } else { Verdict::Keep };
         let mut gain = evidence::gains(&pairs, &self.scatter);
@@ -283,13 +284,14 @@ impl Tuner<'_> {
 }
 
 /// Gives roles that share a dataset with a raced role the settings recommended for that role.
-pub(crate) fn reconcile(roles: &mut [plan::Role], raced: &[Group]) {
+pub(crate) fn reconcile(roles: &mut [plan::RolePlan], raced: &[Group]) {
     for group in raced {
         let Some(lead) = group.roles.first() else { continue };
         let Some(shared) = roles.iter().find(|r| r.role == *lead).map(|r| r.recommended.clone()) else {
             continue;
         };
-        let followers = |r: &&mut plan::Role| r.location.mountpoint == group.mountpoint && r.role != *lead;
+        let followers =
+            |r: &&mut plan::RolePlan| r.location.mountpoint == group.mountpoint && r.role != *lead;
         for role in roles.iter_mut().filter(followers) {
             role.recommended = shared.clone();
         }
@@ -349,7 +351,8 @@ fn unchecked(outcome: &Outcome, request: &Request) -> Option<String> {
 }
 
 /// Returns the remark on other roles that were tried in the same race.
-fn together(with: &[String]) -> Option<String> {
+fn together(with: &[Role]) -> Option<String> {
+    let with: Vec<&str> = with.iter().map(|role| role.name()).collect();
     let with = (!with.is_empty()).then(|| with.join(" and "))?;
     Some(format!(
         "tried together with {with}, because their files share a directory and would share a dataset"

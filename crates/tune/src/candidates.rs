@@ -1,12 +1,13 @@
 //! The settings that are tried for each role: one table.
 
 use poolwright_openzfs::property::{Settings, canonical, parse_size};
+use poolwright_trace::layout::Role;
 
 /// The settings of a role: record sizes, codecs, and single properties.
 #[derive(Debug)]
 pub struct Grid {
     /// Roles to which the grid applies.
-    pub roles: &'static [&'static str],
+    pub roles: &'static [Role],
     /// Recordsizes to try.
     pub recordsizes: &'static [&'static str],
     /// Recordsizes to try only if the files are read and written in runs at least twice as long.
@@ -35,35 +36,35 @@ const LARGE: &[&str] = &["2M", "4M", "8M", "16M"];
 /// size matters only for space, and `logbias` (whether the intent log contains the data) for latency and wear.
 pub const GRIDS: &[Grid] = &[
     Grid {
-        roles: &["data", "index", "other"],
+        roles: &[Role::Data, Role::Index, Role::Other],
         recordsizes: &["4K", "8K", "16K", "32K", "64K", "128K", "256K", "512K", "1M"],
         large: LARGE,
         compressions: &["off", "lz4", "zstd-1", "zstd-3"],
         refinements: REFINEMENTS,
     },
     Grid {
-        roles: &["wal"],
+        roles: &[Role::Wal],
         recordsizes: &["16K", "32K", "64K", "128K", "1M"],
         large: &[],
         compressions: &["off", "lz4", "zstd-1"],
         refinements: REFINEMENTS,
     },
     Grid {
-        roles: &["binlog"],
+        roles: &[Role::Binlog],
         recordsizes: &["128K", "1M"],
         large: &[],
         compressions: &["lz4", "zstd-3", "gzip-6"],
         refinements: REFINEMENTS,
     },
     Grid {
-        roles: &["backup", "archive", "import"],
+        roles: &[Role::Backup, Role::Archive, Role::Import],
         recordsizes: &["128K", "512K", "1M"],
         large: LARGE,
         compressions: &["off", "lz4", "zstd-3", "zstd-9", "zstd-19", "gzip-6", "gzip-9"],
         refinements: &[("primarycache", "all"), ("primarycache", "metadata")],
     },
     Grid {
-        roles: &["temp"],
+        roles: &[Role::Temp],
         recordsizes: &["16K", "128K", "1M"],
         large: &[],
         compressions: &["off", "lz4"],
@@ -72,7 +73,7 @@ pub const GRIDS: &[Grid] = &[
 ];
 
 /// Returns the grid of a role.
-pub fn grid(role: &str) -> &'static Grid {
+pub fn grid(role: Role) -> &'static Grid {
     GRIDS.iter().find(|g| g.roles.contains(&role)).unwrap_or(&GRIDS[0])
 }
 
@@ -186,8 +187,8 @@ mod tests {
 
     #[test]
     fn grids_cover_every_role_once_and_parse() {
-        for role in poolwright_trace::layout::Role::ALL {
-            assert_eq!(GRIDS.iter().filter(|g| g.roles.contains(&role.name())).count(), 1, "{role}");
+        for role in Role::ALL {
+            assert_eq!(GRIDS.iter().filter(|g| g.roles.contains(&role)).count(), 1, "{role}");
         }
         // The table of codecs is the library's.
         poolwright_openzfs::Engine::start(&poolwright_openzfs::Config::default()).unwrap();
@@ -195,13 +196,13 @@ mod tests {
             poolwright_openzfs::Compression::parse(&settings["compression"]).unwrap();
             assert!(recordsize_and_compression(&settings).0.is_power_of_two());
         }
-        let records = |run: u64| grid("data").candidates(run, 0).recordsizes.len();
+        let records = |run: u64| grid(Role::Data).candidates(run, 0).recordsizes.len();
         assert_eq!((records(0), records(4 << 20), records(32 << 20)), (9, 10, 13));
     }
 
     #[test]
     fn record_sizes_are_tried_from_the_size_of_the_requests_on() {
-        let candidates = grid("data").candidates(0, 16 << 10);
+        let candidates = grid(Role::Data).candidates(0, 16 << 10);
         assert_eq!(candidates.nearest_first()[..3], ["16K", "8K", "32K"]);
         assert_eq!(candidates.neighbours(16 << 10), ["8K", "32K"]);
         let before = |size| candidates.before(size).map(|two| two.join(" "));

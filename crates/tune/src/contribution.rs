@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::{Settings, canonical};
+use poolwright_trace::layout::Role;
 
 use crate::objective::Goal;
 use crate::observations::{Difference, Observations, Tried, spelled};
@@ -10,7 +11,7 @@ use poolwright_plan::{Contributions, PropertyEffect};
 
 /// Returns the effect of each recommended property, or `None` if nothing is recommended.
 pub(crate) fn contributions(
-    role: &str,
+    role: Role,
     today: &Settings,
     recommended: &Settings,
     goal: Goal,
@@ -21,7 +22,7 @@ pub(crate) fn contributions(
         (property.clone(), effect(property, today.get(property), to, &names, observations))
     };
     (!recommended.is_empty()).then(|| Contributions {
-        role: role.to_owned(),
+        role,
         trials: observations.trials() as u32,
         effects: recommended.iter().map(effect).collect(),
     })
@@ -95,7 +96,7 @@ mod tests {
     fn of(rows: &[Row<'_>], recommended: &[(&str, &str)]) -> Contributions {
         let recommended = recommended.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let observations = Observations::of(&outcome(rows));
-        contributions("data", &today(), &recommended, Goal::Balanced, &observations).unwrap()
+        contributions(Role::Data, &today(), &recommended, Goal::Balanced, &observations).unwrap()
     }
 
     #[test]
@@ -147,6 +148,9 @@ mod tests {
     #[test]
     fn nothing_recommended_has_no_effects() {
         let observations = Observations::of(&outcome(&[(&[], &[(1.0, 100.0, 90.0)])]));
-        assert_eq!(contributions("data", &today(), &Settings::new(), Goal::Balanced, &observations), None);
+        assert_eq!(
+            contributions(Role::Data, &today(), &Settings::new(), Goal::Balanced, &observations),
+            None
+        );
     }
 }

@@ -5,6 +5,7 @@ use crate::observations::Observations;
 use crate::race::Outcome;
 use crate::{contribution, pareto};
 use poolwright_plan as plan;
+use poolwright_trace::layout::Role;
 
 /// The results of all races so far.
 #[derive(Default)]
@@ -17,24 +18,24 @@ pub(crate) struct Findings {
 /// The trials of a race, kept for advice.
 pub(crate) struct RacedTrials {
     /// Roles that share the dataset; the first one determined the candidates.
-    pub roles: Vec<String>,
+    pub roles: Vec<Role>,
     pub observations: Observations,
 }
 
 impl Findings {
     /// Adds the results of a race; does nothing without an outcome.
-    pub fn add(&mut self, role: &plan::Role, outcome: Option<&Outcome>, goal: Goal) {
+    pub fn add(&mut self, role: &plan::RolePlan, outcome: Option<&Outcome>, goal: Goal) {
         let Some(outcome) = outcome else { return };
         let observations = Observations::of(outcome);
-        self.pareto.extend(pareto::pareto(&role.role, &role.current, &role.evidence, &observations));
+        self.pareto.extend(pareto::pareto(role.role, &role.current, &role.evidence, &observations));
         self.contributions.extend(contribution::contributions(
-            &role.role,
+            role.role,
             &role.current,
             &role.recommended,
             goal,
             &observations,
         ));
-        let roles = std::iter::once(&role.role).chain(&role.together_with).cloned().collect();
+        let roles = std::iter::once(&role.role).chain(&role.together_with).copied().collect();
         self.races.push(RacedTrials { roles, observations });
     }
 }

@@ -1,6 +1,7 @@
 //! Selects the roles that are raced. Roles whose files share a directory would share a dataset and its settings:
 //! they are replayed together, and one race decides for all of them.
 
+use poolwright_trace::layout::Role;
 /// A group is not raced if it has less than this share of both the operations and the bytes of the trace
 /// (docs/method.md, "What is tried").
 const NEGLIGIBLE: f64 = 0.01;
@@ -8,7 +9,7 @@ const NEGLIGIBLE: f64 = 0.01;
 /// The load on one role in the recording.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    pub role: String,
+    pub role: Role,
     /// Directory on which its dataset would be mounted.
     pub mountpoint: String,
     /// Number of reads, writes and syncs.
@@ -26,7 +27,7 @@ pub(crate) struct Group {
     pub mountpoint: String,
     /// The roles, the busiest first. The first one determines the group's candidates, and the plan shows the
     /// evidence under it.
-    pub roles: Vec<String>,
+    pub roles: Vec<Role>,
 }
 
 /// The loads of all roles, with the recording's totals.
@@ -63,7 +64,7 @@ impl Loads {
             loads.sort_by(|a, b| self.share(&[b]).total_cmp(&self.share(&[a])));
             let share = self.share(&loads);
             if share >= NEGLIGIBLE {
-                let roles = loads.into_iter().map(|l| l.role.clone()).collect();
+                let roles = loads.into_iter().map(|l| l.role).collect();
                 groups.push((share, Group { mountpoint: mountpoint.to_owned(), roles }));
             }
         }
@@ -72,12 +73,12 @@ impl Loads {
     }
 
     /// Explains why `role` has no trials under its own name.
-    pub fn why_not(&self, role: &str, raced: &[Group]) -> String {
+    pub fn why_not(&self, role: Role, raced: &[Group]) -> String {
         let Some(load) = self.all.iter().find(|l| l.role == role) else { return String::new() };
         let group = raced.iter().find(|g| g.mountpoint == load.mountpoint);
         let lead = group.and_then(|g| g.roles.first());
         if let (Some(group), Some(lead)) = (group, lead)
-            && group.roles.iter().any(|r| r == role)
+            && group.roles.contains(&role)
         {
             return format!(
                 "tried together with {lead}: both are in {} and would share a dataset; see the figures of {lead}",
@@ -105,43 +106,44 @@ impl Loads {
 mod tests {
     use super::*;
 
-    fn load(role: &str, mountpoint: &str, ops: u64, bytes: u64) -> Load {
-        Load { role: role.into(), mountpoint: mountpoint.into(), ops, bytes, captured: bytes > 0 }
+    fn load(role: Role, mountpoint: &str, ops: u64, bytes: u64) -> Load {
+        Load { role, mountpoint: mountpoint.into(), ops, bytes, captured: bytes > 0 }
     }
 
     #[test]
     fn a_log_beside_its_data_is_raced_with_it() {
         // SQLite: the log cannot leave the directory.
-        let loads = Loads::new(vec![load("data", "/db", 9000, 40 << 20), load("wal", "/db", 919, 6 << 20)]);
+        let loads =
+            Loads::new(vec![load(Role::Data, "/db", 9000, 40 << 20), load(Role::Wal, "/db", 919, 6 << 20)]);
         let raced = loads.to_race();
-        assert_eq!(raced, [Group { mountpoint: "/db".into(), roles: vec!["data".into(), "wal".into()] }]);
-        let why = loads.why_not("wal", &raced);
+        assert_eq!(raced, [Group { mountpoint: "/db".into(), roles: vec![Role::Data, Role::Wal] }]);
+        let why = loads.why_not(Role::Wal, &raced);
         assert!(why.starts_with("tried together with data") && !why.contains("too few"), "{why}");
     }
 
     #[test]
     fn directories_are_raced_apart_and_the_busiest_first() {
         let loads = Loads::new(vec![
-            load("binlog", "/db", 3, 4096),
-            load("data", "/db", 1000, 10 << 20),
-            load("wal", "/db-wal", 5000, 20 << 20),
-            load("temp", "/db-temp", 9, 8192),
-            load("backup", "/db-backup", 0, 0),
-            load("index", "/db-index", 400, 0),
+            load(Role::Binlog, "/db", 3, 4096),
+            load(Role::Data, "/db", 1000, 10 << 20),
+            load(Role::Wal, "/db-wal", 5000, 20 << 20),
+            load(Role::Temp, "/db-temp", 9, 8192),
+            load(Role::Backup, "/db-backup", 0, 0),
+            load(Role::Index, "/db-index", 400, 0),
         ]);
         let raced = loads.to_race();
-        let roles: Vec<Vec<String>> = raced.iter().map(|g| g.roles.clone()).collect();
-        assert_eq!(roles, [vec!["wal".to_owned()], vec!["data".into(), "binlog".into()]]);
-        assert!(loads.why_not("temp", &raced).starts_with("9 of 6412 recorded reads"));
-        assert!(loads.why_not("backup", &raced).starts_with("no read, write or sync"));
-        assert!(loads.why_not("index", &raced).contains("only syncs"));
-        assert!(loads.why_not("backup", &raced).ends_with("nothing is recommended"));
+        let roles: Vec<Vec<Role>> = raced.iter().map(|g| g.roles.clone()).collect();
+        assert_eq!(roles, [vec![Role::Wal], vec![Role::Data, Role::Binlog]]);
+        assert!(loads.why_not(Role::Temp, &raced).starts_with("9 of 6412 recorded reads"));
+        assert!(loads.why_not(Role::Backup, &raced).starts_with("no read, write or sync"));
+        assert!(loads.why_not(Role::Index, &raced).contains("only syncs"));
+        assert!(loads.why_not(Role::Backup, &raced).ends_with("nothing is recommended"));
     }
 
     #[test]
     fn small_roles_of_one_directory_count_together() {
-        let mut all = vec![load("data", "/elsewhere", 1000, 1 << 20)];
-        all.extend(["other", "temp"].map(|role| load(role, "/db", 8, 8192)));
+        let mut all = vec![load(Role::Data, "/elsewhere", 1000, 1 << 20)];
+        all.extend([Role::Other, Role::Temp].map(|role| load(role, "/db", 8, 8192)));
         let groups = Loads::new(all).to_race();
         assert_eq!(groups.len(), 2, "{groups:?}");
     }

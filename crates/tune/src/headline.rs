@@ -9,7 +9,7 @@ use poolwright_report::text::signed;
 
 use crate::candidates::assignments;
 use poolwright_plan::metric;
-use poolwright_plan::{Cost, Gain, GainVerdict, Gains, Role, TrackRecord, Verdict};
+use poolwright_plan::{Cost, Gain, GainVerdict, Gains, Role, RolePlan, TrackRecord, Verdict};
 
 /// The metrics that the headline names.
 const HEADLINE_METRICS: [&str; 3] = ["allocated_bytes", "work_rate", "vdev_write_bytes"];
@@ -27,7 +27,7 @@ pub(crate) fn with_expected_rate(gain: &Gains, record: Option<&TrackRecord>) -> 
 }
 
 /// Explains the verdict in a few sentences.
-pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]) -> String {
+pub(crate) fn why(verdict: Verdict, roles: &[RolePlan], gain: &Gains, costs: &[Cost]) -> String {
     if verdict == Verdict::Keep {
         return "None of the settings that were tried is better than today's beyond noise.".into();
     }
@@ -53,22 +53,12 @@ pub(crate) fn why(verdict: Verdict, roles: &[Role], gain: &Gains, costs: &[Cost]
 }
 
 /// Formats the change of a role: `data and wal with recordsize=16K`.
-fn change(role: &Role) -> String {
-    format!("{} with {}", names(role), assignments(&role.recommended))
-}
-
-/// Returns the names of the role and of those that share its dataset and its trials.
-fn names(role: &Role) -> String {
-    let all: Vec<&str> =
-        std::iter::once(role.role.as_str()).chain(role.together_with.iter().map(String::as_str)).collect();
-    match all.split_last() {
-        Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
-        _ => role.role.clone(),
-    }
+fn change(role: &RolePlan) -> String {
+    format!("{} with {}", role.replayed_roles(), assignments(&role.recommended))
 }
 
 /// Describes the effect of the whole plan on a metric; returns `None` if it was not measured.
-fn effect(metric: &str, roles: &[Role], gain: &Gains) -> Option<String> {
+fn effect(metric: &str, roles: &[RolePlan], gain: &Gains) -> Option<String> {
     let g = gain.get(metric)?;
     let name = noun(metric);
     if g.verdict == GainVerdict::Noise {
@@ -77,11 +67,12 @@ fn effect(metric: &str, roles: &[Role], gain: &Gains) -> Option<String> {
     if g.change.abs() < 0.005 {
         return Some(format!("{name} unchanged"));
     }
-    let alone: Vec<(&Role, &Gain)> = roles.iter().filter_map(|r| Some((r, r.gain.get(metric)?))).collect();
+    let alone: Vec<(&RolePlan, &Gain)> =
+        roles.iter().filter_map(|r| Some((r, r.gain.get(metric)?))).collect();
     let shown = alone.iter().any(|(_, g)| g.verdict == GainVerdict::Better);
     if g.verdict == GainVerdict::Better && !alone.is_empty() && !shown {
         let others: Vec<String> =
-            alone.iter().map(|(r, g)| format!("{} for {}", range(g), names(r))).collect();
+            alone.iter().map(|(r, g)| format!("{} for {}", range(g), r.replayed_roles())).collect();
         return Some(format!(
             "no clear change in {name} ({} for all files together, but {} in separate trials)",
             range(g),
@@ -112,10 +103,10 @@ fn percent(fraction: f64) -> String {
 
 /// Returns every metric that the recommended settings make worse by more than [`COST`] over the whole 95 %
 /// interval: first those of the whole plan, then those that only a role's own comparison shows.
-pub(crate) fn costs(roles: &[Role], gain: &Gains) -> Vec<Cost> {
+pub(crate) fn costs(roles: &[RolePlan], gain: &Gains) -> Vec<Cost> {
     let mut all = costs_of(None, gain);
     for role in roles {
-        for cost in costs_of(Some(&role.role), &role.gain) {
+        for cost in costs_of(Some(role.role), &role.gain) {
             if !all.iter().any(|c| c.role.is_none() && c.metric == cost.metric) {
                 all.push(cost);
             }
@@ -124,7 +115,7 @@ pub(crate) fn costs(roles: &[Role], gain: &Gains) -> Vec<Cost> {
     all
 }
 
-fn costs_of(role: Option<&str>, gain: &Gains) -> Vec<Cost> {
+fn costs_of(role: Option<Role>, gain: &Gains) -> Vec<Cost> {
     let costly = |metric: &str| {
         gain.get(metric).is_some_and(|g| match metric::better(metric) {
             Better::Higher => g.ci95.1 < -COST,
@@ -133,9 +124,7 @@ fn costs_of(role: Option<&str>, gain: &Gains) -> Vec<Cost> {
     };
     let twin = |metric: &str| metric::find(metric).and_then(|m| m.same_cost_as).is_some_and(costly);
     let found = gain.iter().filter(|(metric, _)| costly(metric) && !twin(metric));
-    found
-        .map(|(metric, g)| Cost { role: role.map(str::to_owned), metric: metric.clone(), gain: *g })
-        .collect()
+    found.map(|(metric, g)| Cost { role, metric: metric.clone(), gain: *g }).collect()
 }
 
 #[cfg(test)]
@@ -151,9 +140,9 @@ mod tests {
         all.iter().map(|(metric, gain)| ((*metric).to_owned(), *gain)).collect()
     }
 
-    fn role(gain: Gains) -> Role {
-        Role {
-            role: "data".into(),
+    fn role(gain: Gains) -> RolePlan {
+        RolePlan {
+            role: Role::Data,
             path: "/db".into(),
             paths: vec!["/db".into()],
             files: 1,
@@ -164,7 +153,7 @@ mod tests {
             recommended: Settings::from([("recordsize".into(), "16K".into())]),
             safe_because: Settings::new(),
             io: None,
-            together_with: vec!["wal".into()],
+            together_with: vec![Role::Wal],
             replayed: None,
             evidence: Vec::new(),
             gain,
@@ -237,13 +226,12 @@ mod tests {
         ]);
         let roles = [role(alone)];
         let all = costs(&roles, &whole);
-        let message: Vec<(Option<&str>, &str)> =
-            all.iter().map(|c| (c.role.as_deref(), c.metric.as_str())).collect();
+        let message: Vec<(Option<Role>, &str)> = all.iter().map(|c| (c.role, c.metric.as_str())).collect();
         let expected = [
             (None, "allocated_bytes"),
             (None, "mean_latency_ns"),
             (None, "ops_s"),
-            (Some("data"), "fsync_p99_ns"),
+            (Some(Role::Data), "fsync_p99_ns"),
         ];
         assert_eq!(message, expected);
         assert_eq!(all[3].gain.change, 8.27);

@@ -16,7 +16,7 @@ use crate::accesses::{Accesses, Records};
 use crate::candidates::{recordsize_and_compression, same, with};
 use crate::direct::is_past_arc;
 use crate::{Error, Result};
-use poolwright_plan::{EvidenceKind, Memory, Role};
+use poolwright_plan::{EvidenceKind, Memory, Role, RolePlan};
 
 /// The smallest ARC in bytes that OpenZFS can use well; `arc_abs_min` is half of it.
 const MIN_ARC: u64 = 64 << 20;
@@ -47,20 +47,20 @@ struct RoleRecords {
 /// bypass the ARC unless the settings say otherwise.
 pub(crate) fn advise(
     trace: &Trace,
-    roles: &[Role],
+    roles: &[RolePlan],
     device: &Device,
     direct_io: bool,
     stop: &AtomicBool,
 ) -> Result<Memory> {
-    let known: BTreeMap<&str, RoleRecords> = roles.iter().map(|r| (r.role.as_str(), records_of(r))).collect();
+    let known: BTreeMap<Role, RoleRecords> = roles.iter().map(|r| (r.role, records_of(r))).collect();
     let recordsizes = roles
         .iter()
-        .filter(|r| known[r.role.as_str()].cached)
-        .map(|r| (r.role.clone(), format_size(known[r.role.as_str()].records.recordsize)))
+        .filter(|r| known[&r.role].cached)
+        .map(|r| (r.role, format_size(known[&r.role].records.recordsize)))
         .collect();
     let host = Host::here();
     // Roles are sorted by size, largest first: this is the recordsize of most of the data that can be cached.
-    let cached = roles.iter().filter_map(|r| known.get(r.role.as_str())).find(|k| k.cached);
+    let cached = roles.iter().filter_map(|r| known.get(&r.role)).find(|k| k.cached);
     let recordsize = cached.map_or(128 << 10, |k| k.records.recordsize);
     let recording = Recording { trace, known: &known, recordsize, direct_io, stop };
     let mut memory = Memory { recordsizes, host, ..Memory::default() };
@@ -87,7 +87,7 @@ pub(crate) fn advise(
 
 /// Returns the records of a role under its recommended settings; the compression ratio comes from the space
 /// estimate.
-fn records_of(role: &Role) -> RoleRecords {
+fn records_of(role: &RolePlan) -> RoleRecords {
     let settings = with(&role.current, &role.recommended);
     let (recordsize, compression) = recordsize_and_compression(&settings);
     let pair = |recordsize: &str, compression: &str| {
@@ -107,7 +107,7 @@ fn records_of(role: &Role) -> RoleRecords {
     RoleRecords { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached, settings }
 }
 
-fn one_recordsize(known: &BTreeMap<&str, RoleRecords>) -> Option<u64> {
+fn one_recordsize(known: &BTreeMap<Role, RoleRecords>) -> Option<u64> {
     let mut sizes = known.values().filter(|k| k.cached).map(|k| k.records.recordsize);
     let first = sizes.next()?;
     sizes.all(|s| s == first).then_some(first)
@@ -152,7 +152,7 @@ impl Counted {
 
 struct Recording<'a> {
     trace: &'a Trace,
-    known: &'a BTreeMap<&'a str, RoleRecords>,
+    known: &'a BTreeMap<Role, RoleRecords>,
     /// The recordsize that the model uses for its dbuf cache and its prefetch, of which it has only one.
     recordsize: u64,
     direct_io: bool,
@@ -186,13 +186,13 @@ impl Recording<'_> {
 
     /// Whether the ARC may contain the data of each file.
     fn cached(&self) -> Vec<bool> {
-        let cached = |file: &File| self.known.get(file.role.as_str()).is_none_or(|k| k.cached);
+        let cached = |file: &File| self.known.get(&file.known_role()).is_none_or(|k| k.cached);
         self.trace.files.iter().map(cached).collect()
     }
 
     /// Whether each event bypasses the ARC because of `O_DIRECT`.
     fn direct(&self) -> impl Fn(&Event) -> bool {
-        let of = |file: &File| self.known.get(file.role.as_str()).map(|known| &known.settings);
+        let of = |file: &File| self.known.get(&file.known_role()).map(|known| &known.settings);
         let settings: Vec<Option<&Settings>> = self.trace.files.iter().map(of).collect();
         let none = Settings::new();
         move |event| {
@@ -232,7 +232,7 @@ impl Recording<'_> {
     /// Passes the accesses of the recording to `see`. Returns the number of distinct records.
     fn pass(&self, mut see: impl FnMut(&[Access], &[u64])) -> Result<u64> {
         let whole = Records { recordsize: 128 << 10, ratio: 1.0 };
-        let of = |file: &File| self.known.get(file.role.as_str()).map_or(whole, |k| k.records);
+        let of = |file: &File| self.known.get(&file.known_role()).map_or(whole, |k| k.records);
         let (cached, is_direct) = (self.cached(), self.direct());
         let is_cached = |e: &&Event| cached.get(e.file as usize).is_some_and(|c| *c) && !is_direct(e);
         let events = self.trace.events.iter().filter(is_cached);

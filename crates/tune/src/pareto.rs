@@ -8,7 +8,7 @@ use poolwright_stats::{median, t975};
 use crate::candidates::difference;
 use crate::observations::Observations;
 use poolwright_plan::metric;
-use poolwright_plan::{Evidence, EvidenceKind, Outcome, Pareto, ParetoSetting, Settings};
+use poolwright_plan::{Evidence, EvidenceKind, Outcome, Pareto, ParetoSetting, Role, Settings};
 
 /// The metrics by which settings are compared; a metric that is missing is replaced by its stand-in.
 pub(crate) const METRICS: [&str; 3] = ["work_rate", "allocated_bytes", "vdev_write_bytes"];
@@ -19,7 +19,7 @@ const SAME: f64 = 0.005;
 /// The Pareto set of a role's trials, those of the confirmation among them; `evidence` says what became of each setting.
 /// `None` for fewer than two settings.
 pub(crate) fn pareto(
-    role: &str,
+    role: Role,
     today: &Settings,
     evidence: &[Evidence],
     observations: &Observations,
@@ -43,7 +43,7 @@ pub(crate) fn pareto(
     };
     settings.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     let noise = contest.noise.iter().map(|(m, (deviation, _))| (m.clone(), deviation.exp() - 1.0)).collect();
-    Some(Pareto { role: role.to_owned(), noise, settings, beaten })
+    Some(Pareto { role, noise, settings, beaten })
 }
 
 /// A tried setting.
@@ -152,7 +152,7 @@ mod tests {
     fn set(rows: &[Row<'_>]) -> (Vec<String>, u32) {
         let o = outcome(rows);
         let evidence = evidence::collect(Some(&o), false, &[], &today(), Goal::Balanced, 12);
-        let found = pareto("data", &today(), &evidence, &Observations::of(&o)).unwrap();
+        let found = pareto(Role::Data, &today(), &evidence, &Observations::of(&o)).unwrap();
         let name = |s: &ParetoSetting| {
             let all: Vec<String> = s.changes.values().cloned().collect();
             if all.is_empty() { "today".to_owned() } else { all.join(" ") }
@@ -203,13 +203,13 @@ mod tests {
         // By the race alone 2 % is inside the noise; five pairs more show it.
         let mut o = outcome(&[TODAY, (&[("recordsize", "64K")], &[(0.99, 100.0, 101.0)])]);
         let evidence = evidence::collect(Some(&o), false, &[], &today(), Goal::Balanced, 12);
-        assert_eq!(pareto("data", &today(), &evidence, &Observations::of(&o)).unwrap().beaten, 0);
+        assert_eq!(pareto(Role::Data, &today(), &evidence, &Observations::of(&o)).unwrap().beaten, 0);
         let (mut a, mut b) = (o.today.trials[0].clone(), o.others[0].trials[0].clone());
         a.insert("work_rate".into(), 1.01);
         b.insert("work_rate".into(), 0.97);
         o.best = Some(0);
         o.pairs = vec![(a, b); 9];
-        let found = pareto("data", &today(), &evidence, &Observations::of(&o)).unwrap();
+        let found = pareto(Role::Data, &today(), &evidence, &Observations::of(&o)).unwrap();
         assert_eq!((found.beaten, found.settings[0].trials), (1, 11));
     }
 
@@ -217,7 +217,7 @@ mod tests {
     fn changes_are_against_today_and_the_noise_is_said() {
         let o = outcome(&[TODAY, (&[("recordsize", "16K")], &[(2.02, 50.0, 50.5)])]);
         let evidence = evidence::collect(Some(&o), false, &[], &today(), Goal::Balanced, 12);
-        let found = pareto("data", &today(), &evidence, &Observations::of(&o)).unwrap();
+        let found = pareto(Role::Data, &today(), &evidence, &Observations::of(&o)).unwrap();
         assert!((found.settings[0].change["work_rate"] - 1.0).abs() < 1e-3, "{found:?}");
         assert!((found.settings[0].change["allocated_bytes"] + 0.5).abs() < 1e-9);
         assert!(found.noise["work_rate"] > 0.0 && found.noise["allocated_bytes"] == 0.0);

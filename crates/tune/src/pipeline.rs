@@ -10,6 +10,7 @@ use poolwright_openzfs::property::canonical;
 use poolwright_openzfs::{Config, Engine};
 use poolwright_replay::{Capture, SourceFiles, capture};
 use poolwright_trace::layout::Layout;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Trace, stats};
 
 use crate::accesses;
@@ -50,7 +51,7 @@ pub fn tune(request: &Request, progress: &mut dyn FnMut(&Progress)) -> Result<Pl
     progress(&Progress { doing: "copying the accessed regions".into(), share: 0.0 });
     let capture = take_capture(request, &trace)?;
     let current = detect(&request.dir, &request.stated);
-    let linked = inventory.linked.iter().map(|(role, dir)| (role.clone(), detect(dir, &request.stated)));
+    let linked = inventory.linked.iter().map(|(role, dir)| (*role, detect(dir, &request.stated)));
     let linked = linked.collect();
     let ashift = request.ashift.unwrap_or_else(|| recommended_ashift(&request.dir).0.into());
     let trace = Arc::new(trace);
@@ -176,7 +177,7 @@ const NO_TIME: &str =
 impl Tuner<'_> {
     fn run(&mut self) -> Result<Plan> {
         self.check_surroundings();
-        let names: Vec<String> = self.inventory.roles.keys().cloned().collect();
+        let names: Vec<Role> = self.inventory.roles.keys().copied().collect();
         let loads = self.loads();
         let groups = loads.to_race();
         self.estimate_space(&names, &groups)?;
@@ -196,14 +197,14 @@ impl Tuner<'_> {
             roles.push(role);
             raced.push(group.clone());
         }
-        let leads = |name: &String| raced.iter().any(|g| g.roles.first() == Some(name));
+        let leads = |name: &Role| raced.iter().any(|g| g.roles.first() == Some(name));
         for name in names.iter().filter(|n| !leads(n)) {
             let mut role = self.role(std::slice::from_ref(name), None)?;
             let no_time = groups.iter().any(|g| g.roles.contains(name))
                 && !raced.iter().any(|g| g.roles.contains(name));
-            let why = if no_time { NO_TIME.to_owned() } else { loads.why_not(name, &raced) };
+            let why = if no_time { NO_TIME.to_owned() } else { loads.why_not(*name, &raced) };
             role.notes.insert(0, why);
-            role.together_with = together_with(name, &raced);
+            role.together_with = together_with(*name, &raced);
             roles.push(role);
         }
         reconcile(&mut roles, &raced);
@@ -224,18 +225,18 @@ impl Tuner<'_> {
 
     /// Returns the recorded load of each role, and the directory of its dataset.
     fn loads(&self) -> Loads {
-        let load = |(role, files): (&String, &Files)| Load {
-            role: role.clone(),
-            mountpoint: dataset_location(&self.inventory, &self.request.dir, role).mountpoint,
+        let load = |(role, files): (&Role, &Files)| Load {
+            role: *role,
+            mountpoint: dataset_location(&self.inventory, &self.request.dir, *role).mountpoint,
             ops: files.ops,
             bytes: files.io.bytes.values().sum(),
-            captured: self.fills(role),
+            captured: self.fills(*role),
         };
         Loads::new(self.inventory.roles.iter().map(load).collect())
     }
 
-    fn fills(&self, role: &str) -> bool {
-        self.capture.files.iter().zip(&self.capture.roles).any(|(f, r)| r == role && !f.extents.is_empty())
+    fn fills(&self, role: Role) -> bool {
+        self.capture.files.iter().zip(&self.capture.roles).any(|(f, r)| *r == role && !f.extents.is_empty())
     }
 
     fn check_surroundings(&mut self) {
@@ -274,9 +275,9 @@ impl Tuner<'_> {
     }
 
     /// Races roles that share a dataset, if they have a budget. Returns the plan's entry for the first of them.
-    fn role(&mut self, roles: &[String], budget: Option<Duration>) -> Result<plan::Role> {
-        let name = roles[0].as_str();
-        let files = self.inventory.roles[name].clone();
+    fn role(&mut self, roles: &[Role], budget: Option<Duration>) -> Result<plan::RolePlan> {
+        let name = roles[0];
+        let files = self.inventory.roles[&name].clone();
         let outcome = match budget {
             Some(budget) => Some(self.race(roles, &self.candidates(roles), budget)?),
             None => None,
@@ -291,27 +292,27 @@ impl Tuner<'_> {
     }
 
     /// Estimates the space of each role's files under the settings that are tried on its dataset. A failure adds a warning.
-    fn estimate_space(&mut self, roles: &[String], groups: &[Group]) -> Result<()> {
+    fn estimate_space(&mut self, roles: &[Role], groups: &[Group]) -> Result<()> {
         for name in roles {
             if self.inventory.roles[name].paths.is_empty() {
                 continue;
             }
             self.report_progress(format!("{name}: estimating space"));
-            let mountpoint = dataset_location(&self.inventory, &self.request.dir, name).mountpoint;
+            let mountpoint = dataset_location(&self.inventory, &self.request.dir, *name).mountpoint;
             let group = groups.iter().find(|g| g.mountpoint == mountpoint).map(|g| g.roles.clone());
             let (share, tried_with) = match group {
                 Some(group) => (0.02, group),
-                None => (0.01, vec![name.clone()]),
+                None => (0.01, vec![*name]),
             };
             let combinations = self.candidates(&tried_with).combinations();
             let time = self.request.budget.mul_f64(share).min(Duration::from_secs(20));
             let (ashift, seed, stop) = (self.ashift, self.request.seed, &self.request.stop);
-            let (paths, today) = (&self.inventory.roles[name].paths, &self.current_of(name).settings);
+            let (paths, today) = (&self.inventory.roles[name].paths, &self.current_of(*name).settings);
             let estimated = space::estimate(paths, &combinations, today, ashift, seed, time, stop);
             self.spent += time;
             match estimated {
                 Ok(estimated) => {
-                    self.space.insert(name.clone(), estimated);
+                    self.space.insert(*name, estimated);
                 }
                 Err(error) if error.is_interruption() => return Err(error),
                 Err(error) => self.warnings.push(format!(
@@ -324,11 +325,11 @@ impl Tuner<'_> {
 
     /// Returns the settings to try for roles that share a dataset. Records that are longer than the usual ones are tried only if the
     /// trials contain the whole recording, because a long record would not be complete in a sample of its regions.
-    fn candidates(&self, roles: &[String]) -> Candidates {
+    fn candidates(&self, roles: &[Role]) -> Candidates {
         let run_bytes = if self.capture.rate < 1.0 { 0 } else { accesses::run_bytes(self.events_of(roles)) };
         let request_bytes = accesses::request_bytes(self.events_of(roles));
-        let mut candidates = grid(&roles[0]).candidates(run_bytes, request_bytes);
-        let current = self.current_of(&roles[0]);
+        let mut candidates = grid(roles[0]).candidates(run_bytes, request_bytes);
+        let current = self.current_of(roles[0]);
         let today = &current.settings;
         let is_new = |refinement: &Settings| {
             refinement.iter().any(|(name, value)| {

@@ -26,13 +26,13 @@ pub(crate) struct Files {
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     pub found: Option<LocatedLayout>,
-    pub roles: BTreeMap<String, Files>,
+    pub roles: BTreeMap<Role, Files>,
     pub files: u64,
     pub bytes: u64,
     pub allocated: u64,
     pub skipped: Vec<plan::Skipped>,
     /// Role → the directory to which a symbolic link of the database leads, for roles that are outside of its directory.
-    pub linked: BTreeMap<String, PathBuf>,
+    pub linked: BTreeMap<Role, PathBuf>,
 }
 
 /// Walks `dir` (on one file system) and the directories behind the database's symbolic links, and adds the I/O in the trace.
@@ -41,8 +41,8 @@ pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
     let found = inventory.found.as_ref();
     let links = found.map(|found| layout::linked_directories(&found.root)).unwrap_or_default();
     inventory.linked = found.map(|found| linked_roles(found, &links)).unwrap_or_default();
-    let by_path: BTreeMap<&str, &str> =
-        trace.files.iter().map(|f| (f.path.as_str(), f.role.as_str())).collect();
+    let by_path: BTreeMap<&str, Role> =
+        trace.files.iter().filter_map(|file| Some((file.path.as_str(), file.role?))).collect();
     let mut seen = BTreeSet::new();
     // The names of the links first: a recording has the files by these names, and the layout gives them roles.
     for dir in links.iter().map(PathBuf::as_path).chain([dir]) {
@@ -50,8 +50,8 @@ pub(crate) fn take_inventory(dir: &Path, trace: &Trace) -> Inventory {
         walk(dir, device, &mut seen, &mut inventory, &by_path);
     }
     for event in &trace.events {
-        let role = trace.files[event.file as usize].role.as_str();
-        let files = inventory.roles.entry(named(role)).or_default();
+        let role = trace.files[event.file as usize].known_role();
+        let files = inventory.roles.entry(role).or_default();
         let op = if event.is_read() { Op::Read } else { event.op };
         *files.io.ops.entry(op.name().to_owned()).or_default() += 1;
         let (name, histogram) = match op {
@@ -113,16 +113,12 @@ fn add(histogram: &mut Vec<(u64, u64)>, low: u64) {
     }
 }
 
-fn named(role: &str) -> String {
-    if role.is_empty() { Role::Other.name().to_owned() } else { role.to_owned() }
-}
-
 fn walk(
     dir: &Path,
     device: Option<u64>,
     seen: &mut BTreeSet<(u64, u64)>,
     inventory: &mut Inventory,
-    by_path: &BTreeMap<&str, &str>,
+    by_path: &BTreeMap<&str, Role>,
 ) {
     let mut skip = |path: &Path, why: std::io::Error| {
         inventory.skipped.push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
@@ -144,9 +140,9 @@ fn walk(
                     .push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });
                 continue;
             }
-            let role = by_path.get(path_text::encode(&path).as_str()).copied().map(str::to_owned);
-            let role = role.or_else(|| Some(inventory.found.as_ref()?.role_of(&path)?.name().to_owned()));
-            let files = inventory.roles.entry(named(role.as_deref().unwrap_or_default())).or_default();
+            let role = by_path.get(path_text::encode(&path).as_str()).copied();
+            let role = role.or_else(|| inventory.found.as_ref()?.role_of(&path)).unwrap_or_default();
+            let files = inventory.roles.entry(role).or_default();
             files.bytes += meta.len();
             inventory.files += 1;
             inventory.bytes += meta.len();
@@ -159,21 +155,21 @@ fn walk(
 }
 
 /// The roles whose directory is a symbolic link to a directory outside of the database's.
-fn linked_roles(found: &LocatedLayout, links: &[PathBuf]) -> BTreeMap<String, PathBuf> {
+fn linked_roles(found: &LocatedLayout, links: &[PathBuf]) -> BTreeMap<Role, PathBuf> {
     let linked = |own: &SeparableRole| {
         let path = found.root.join(own.link.filter(|_| own.layout == found.layout.name)?);
         let target = path.canonicalize().ok().filter(|_| links.contains(&path))?;
-        Some((own.role.to_owned(), target))
+        Some((own.role, target))
     };
     SEPARABLE.iter().filter_map(linked).collect()
 }
 
 /// Returns the directory on which a role's dataset is or would be mounted, and the change of the database that this
 /// requires.
-pub(crate) fn dataset_location(inventory: &Inventory, dir: &Path, role: &str) -> plan::DatasetLocation {
+pub(crate) fn dataset_location(inventory: &Inventory, dir: &Path, role: Role) -> plan::DatasetLocation {
     let root = inventory.found.as_ref().map_or(dir, |f| f.root.as_path());
     let layout = inventory.found.as_ref().map_or("", |f| f.layout.name);
-    if let Some(target) = inventory.linked.get(role) {
+    if let Some(target) = inventory.linked.get(&role) {
         return plan::DatasetLocation {
             mountpoint: target.display().to_string(),
             separable: true,
@@ -189,7 +185,7 @@ pub(crate) fn dataset_location(inventory: &Inventory, dir: &Path, role: &str) ->
             link: own.link.map(|name| root.join(name).display().to_string()),
             ..plan::DatasetLocation::default()
         },
-        None if role == "data" => plan::DatasetLocation {
+        None if role == Role::Data => plan::DatasetLocation {
             mountpoint: root.display().to_string(),
             separable: true,
             ..plan::DatasetLocation::default()
@@ -211,7 +207,7 @@ fn sibling(root: &Path, name: &str) -> String {
 struct SeparableRole {
     /// The layout of the database ([`layout`]).
     layout: &'static str,
-    role: &'static str,
+    role: Role,
     /// The name of the role's own directory is that of the database's, a hyphen and this.
     suffix: &'static str,
     /// What moves the role there; `DIR` is the directory.
@@ -223,7 +219,7 @@ struct SeparableRole {
 /// One row of [`SEPARABLE`].
 const fn separable(
     layout: &'static str,
-    role: &'static str,
+    role: Role,
     suffix: &'static str,
     how: &'static str,
     link: Option<&'static str>,
@@ -233,37 +229,37 @@ const fn separable(
 
 /// The roles that can have a directory of their own.
 const SEPARABLE: &[SeparableRole] = &[
-    separable("mariadb", "wal", "wal", "innodb_log_group_home_dir=DIR", None),
-    separable("mariadb", "binlog", "binlog", "log_bin=DIR/binlog", None),
-    separable("mariadb", "temp", "temp", "tmpdir=DIR", None),
+    separable("mariadb", Role::Wal, "wal", "innodb_log_group_home_dir=DIR", None),
+    separable("mariadb", Role::Binlog, "binlog", "log_bin=DIR/binlog", None),
+    separable("mariadb", Role::Temp, "temp", "tmpdir=DIR", None),
     separable(
         "postgresql",
-        "wal",
+        Role::Wal,
         "wal",
         "pg_wal as a symbolic link to DIR (`poolwright apply` makes it)",
         Some("pg_wal"),
     ),
-    separable("postgresql", "temp", "temp", "temp_tablespaces with a tablespace in DIR", None),
-    separable("orientdb", "wal", "wal", "storage.wal.path=DIR", None),
+    separable("postgresql", Role::Temp, "temp", "temp_tablespaces with a tablespace in DIR", None),
+    separable("orientdb", Role::Wal, "wal", "storage.wal.path=DIR", None),
     separable(
         "orientdb",
-        "index",
+        Role::Index,
         "index",
         "luceneIndexes as a symbolic link to DIR (`poolwright apply` makes it)",
         Some("luceneIndexes"),
     ),
-    separable("rocksdb", "wal", "wal", "wal_dir=DIR", None),
-    separable("influxdb", "wal", "wal", "[data] wal-dir = DIR", None),
-    separable("etcd", "wal", "wal", "--wal-dir=DIR", None),
+    separable("rocksdb", Role::Wal, "wal", "wal_dir=DIR", None),
+    separable("influxdb", Role::Wal, "wal", "[data] wal-dir = DIR", None),
+    separable("etcd", Role::Wal, "wal", "--wal-dir=DIR", None),
     separable(
         "wiredtiger",
-        "wal",
+        Role::Wal,
         "wal",
         "MongoDB: journal as a symbolic link to DIR; else log=(path=DIR)",
         None,
     ),
-    separable("clickhouse", "temp", "temp", "tmp_path=DIR", None),
-    separable("duckdb", "temp", "temp", "temp_directory='DIR'", None),
+    separable("clickhouse", Role::Temp, "temp", "tmp_path=DIR", None),
+    separable("duckdb", Role::Temp, "temp", "temp_directory='DIR'", None),
 ];
 
 #[cfg(test)]
@@ -296,7 +292,7 @@ mod tests {
     fn every_separable_role_is_of_a_known_layout() {
         for own in SEPARABLE {
             let known = layout::Layout::by_name(own.layout).map(|found| found.files);
-            let has_role = known.is_some_and(|files| files.iter().any(|(_, role)| role.name() == own.role));
+            let has_role = known.is_some_and(|files| files.iter().any(|(_, role)| *role == own.role));
             assert!(has_role, "{}: {}", own.layout, own.role);
         }
     }
@@ -313,8 +309,8 @@ mod tests {
             std::fs::write(root.join(file), b"x").unwrap();
         }
         let inventory = take_inventory(&root, &Trace::default());
-        assert_eq!(inventory.roles["wal"].paths, [root.join("pg_wal/000000010000000000000001")]);
-        let place = dataset_location(&inventory, &root, "wal");
+        assert_eq!(inventory.roles[&Role::Wal].paths, [root.join("pg_wal/000000010000000000000001")]);
+        let place = dataset_location(&inventory, &root, Role::Wal);
         assert_eq!((place.mountpoint.as_str(), place.link.is_some()), (sibling(&root, "wal").as_str(), true));
 
         std::fs::rename(root.join("pg_wal"), &wal).unwrap();
@@ -322,8 +318,8 @@ mod tests {
         // The same files, also of a directory in which the link's target is.
         for dir in [&root, &top] {
             let inventory = take_inventory(dir, &Trace::default());
-            assert_eq!(inventory.roles["wal"].paths, [root.join("pg_wal/000000010000000000000001")]);
-            let place = dataset_location(&inventory, dir, "wal");
+            assert_eq!(inventory.roles[&Role::Wal].paths, [root.join("pg_wal/000000010000000000000001")]);
+            let place = dataset_location(&inventory, dir, Role::Wal);
             let expected = plan::DatasetLocation {
                 mountpoint: wal.display().to_string(),
                 separable: true,
@@ -339,7 +335,7 @@ mod tests {
         trace.events[1].dur_ns = 0;
         (trace.events[2].dur_ns, trace.events[2].flags) = (0, Flags::CACHED);
         let inventory = take_inventory(tempfile::tempdir().unwrap().path(), &trace);
-        let files = &inventory.roles["other"];
+        let files = &inventory.roles[&Role::Other];
         assert_eq!((files.ops, files.io.bytes["read"]), (1, 4096));
         assert_eq!(files.io.ops, BTreeMap::from([("map".to_owned(), 2), ("read".to_owned(), 1)]));
     }

@@ -11,7 +11,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use poolwright_trace::{Event, Op, Trace};
+use poolwright_trace::layout::Role;
+use poolwright_trace::{Event, File, Op, Trace};
 
 use poolwright_plan::ReplayedSlice;
 
@@ -24,8 +25,8 @@ const MAX_SECONDS: usize = 1 << 20;
 /// Slices whose sums of defects differ by less than this represent the recording equally well.
 const ALIKE: f64 = 0.1;
 
-/// Kind of operation, number of the role, and the base-2 logarithm of the length.
-type Class = (Op, u32, u32);
+/// Kind of operation, role, and the base-2 logarithm of the length.
+type Class = (Op, Role, u32);
 
 /// A contiguous part of a recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +68,7 @@ pub(crate) struct Profile {
     /// Length of the recording in seconds.
     recorded_s: f64,
     /// The number of each file's role.
-    roles: Vec<u32>,
+    roles: Vec<Role>,
     /// The share of each class of operations.
     mixture: BTreeMap<Class, f64>,
     /// Whether each second is busy.
@@ -79,14 +80,7 @@ pub(crate) struct Profile {
 impl Profile {
     /// Creates the profile of a recording of `recorded_s` seconds.
     pub fn new(trace: Arc<Trace>, recorded_s: f64) -> Profile {
-        let mut names: Vec<&str> = Vec::new();
-        let mut number = |role| {
-            names.iter().position(|name| *name == role).unwrap_or_else(|| {
-                names.push(role);
-                names.len() - 1
-            }) as u32
-        };
-        let roles = trace.files.iter().map(|file| number(file.role.as_str())).collect();
+        let roles = trace.files.iter().map(File::known_role).collect();
         let busy = busy_seconds(&activity(&trace.events, recorded_s));
         let mut profile =
             Profile { trace, recorded_s, roles, mixture: BTreeMap::new(), busy, written_s: 0.0 };

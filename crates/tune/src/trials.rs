@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use poolwright_openzfs::clock::VirtualClock;
 use poolwright_openzfs::property::Settings;
+use poolwright_replay::settings::RoleSettings;
 use poolwright_replay::spec::add_codec_costs;
 use poolwright_replay::{ApplicationSpec, EngineOptions, Replay, Spec, TargetSpec, child};
+use poolwright_trace::layout::Role;
 
 use crate::Result;
 use crate::candidates::{Candidates, assignments, difference};
@@ -33,7 +35,7 @@ const CALIBRATION_LONGEST_S: f64 = 20.0;
 impl Tuner<'_> {
     /// Returns the specification of a trial of the whole application over `seconds` of the recording, whose pass ends
     /// after `longest_s` seconds.
-    fn spec(&self, settings: BTreeMap<String, Settings>, seconds: f64, longest_s: f64) -> Spec {
+    fn spec(&self, settings: RoleSettings, seconds: f64, longest_s: f64) -> Spec {
         // Without durations, neither threads nor think times can be reconstructed.
         let timed = self.trace.events.iter().any(|e| e.dur_ns > 0);
         Spec {
@@ -98,31 +100,31 @@ impl Tuner<'_> {
     }
 
     /// Today's state of the place of a role.
-    pub(crate) fn current_of(&self, role: &str) -> &Current {
-        self.linked.get(role).unwrap_or(&self.current)
+    pub(crate) fn current_of(&self, role: Role) -> &Current {
+        self.linked.get(&role).unwrap_or(&self.current)
     }
 
     /// Today's settings of all roles.
-    pub(crate) fn settings_today(&self) -> BTreeMap<String, Settings> {
-        let today = |role: &String| (role.clone(), self.current_of(role).settings.clone());
+    pub(crate) fn settings_today(&self) -> RoleSettings {
+        let today = |role: &Role| (*role, self.current_of(*role).settings.clone());
         self.capture.roles.iter().map(today).collect()
     }
 
     /// Returns the space of all files if their roles have these settings. A role that is not named has those of a role on its dataset, or
     /// today's. Returns `None` if the space of one of the roles is not known.
-    pub(crate) fn database_space(&self, settings: &BTreeMap<String, Settings>) -> Option<DatabaseSpace> {
-        let mountpoint = |role: &str| dataset_location(&self.inventory, &self.request.dir, role).mountpoint;
-        let on_its_dataset = |role: &str| {
+    pub(crate) fn database_space(&self, settings: &RoleSettings) -> Option<DatabaseSpace> {
+        let mountpoint = |role: Role| dataset_location(&self.inventory, &self.request.dir, role).mountpoint;
+        let on_its_dataset = |role: Role| {
             let place = mountpoint(role);
-            settings.iter().find(|(other, _)| mountpoint(other) == place).map(|(_, settings)| settings)
+            settings.iter().find(|(other, _)| mountpoint(**other) == place).map(|(_, settings)| settings)
         };
         let roles = self.inventory.roles.iter().filter(|(_, files)| !files.paths.is_empty());
         let estimates: Option<Vec<&EstimatedSpace>> = roles
             .map(|(role, _)| {
                 let its = settings
                     .get(role)
-                    .or_else(|| on_its_dataset(role))
-                    .unwrap_or(&self.current_of(role).settings);
+                    .or_else(|| on_its_dataset(*role))
+                    .unwrap_or(&self.current_of(*role).settings);
                 find(self.space.get(role)?, its)
             })
             .collect();
@@ -130,7 +132,7 @@ impl Tuner<'_> {
     }
 
     /// Returns the settings of all roles: today's, or those chosen by earlier races.
-    fn settings_so_far(&self) -> BTreeMap<String, Settings> {
+    fn settings_so_far(&self) -> RoleSettings {
         let mut all = self.settings_today();
         all.extend(self.chosen.clone());
         all
@@ -172,11 +174,11 @@ impl Tuner<'_> {
     /// Races the settings of `roles`, which share a dataset, within `budget`.
     pub(crate) fn race(
         &mut self,
-        roles: &[String],
+        roles: &[Role],
         candidates: &Candidates,
         budget: Duration,
     ) -> Result<Outcome> {
-        let name = roles[0].as_str();
+        let name = roles[0];
         let today = self.current_of(name).settings.clone();
         let calibration = self.calibration.expect("calibrate() runs before the first race");
         let written = |seconds: f64| self.profile.written(&self.slice(seconds));
@@ -227,8 +229,8 @@ impl Tuner<'_> {
     /// Runs a trial of each of two settings. Returns `None` if one of them gave no result, which adds a warning.
     pub(crate) fn pair(
         &mut self,
-        today: &BTreeMap<String, Settings>,
-        new: &BTreeMap<String, Settings>,
+        today: &RoleSettings,
+        new: &RoleSettings,
         seconds: f64,
     ) -> Result<Option<(Metrics, Metrics)>> {
         let limit = self.fits.values().map(Fit::limit).max().unwrap_or_else(|| fit::limit(0, 0));
@@ -250,7 +252,7 @@ impl Tuner<'_> {
 
     /// Compares the whole plan with today's settings in fresh pairs. If only one race changed anything, its
     /// confirmation pairs are used.
-    pub(crate) fn compare_whole_plan(&mut self, roles: &[plan::Role]) -> Result<Vec<(Metrics, Metrics)>> {
+    pub(crate) fn compare_whole_plan(&mut self, roles: &[plan::RolePlan]) -> Result<Vec<(Metrics, Metrics)>> {
         let mut pairs = Vec::new();
         let changed = roles.iter().filter(|r| !r.gain.is_empty()).count();
         if changed == 0 {

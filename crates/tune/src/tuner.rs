@@ -11,6 +11,8 @@ use poolwright_openzfs::Device;
 use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Capture;
+use poolwright_replay::settings::RoleSettings;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, Trace};
 
 use crate::candidates::with;
@@ -106,10 +108,10 @@ pub(crate) struct Tuner<'a> {
     /// Today's state of the directory.
     pub current: Current,
     /// Today's state of the roles behind symbolic links (see [`Inventory::linked`]).
-    pub linked: BTreeMap<String, Current>,
+    pub linked: BTreeMap<Role, Current>,
     pub ashift: u32,
     /// The space of each role's files under the settings that are tried on its dataset.
-    pub space: BTreeMap<String, Vec<EstimatedSpace>>,
+    pub space: BTreeMap<Role, Vec<EstimatedSpace>>,
     pub began: Instant,
     /// The part of the budget that is used, by the expected durations of estimates and trials.
     pub spent: Duration,
@@ -117,9 +119,9 @@ pub(crate) struct Tuner<'a> {
     pub costs: Costs,
     pub trials: u64,
     pub failed: u64,
-    pub fits: BTreeMap<String, Fit>,
+    pub fits: BTreeMap<Role, Fit>,
     /// Settings of the trials by role: today's, or the result of an earlier race.
-    pub chosen: BTreeMap<String, Settings>,
+    pub chosen: RoleSettings,
     /// The pairs of the last race that changed a setting.
     pub last_pairs: Vec<(Metrics, Metrics)>,
     /// The scatter between trials of one setting in that race.
@@ -191,24 +193,25 @@ impl Tuner<'_> {
     }
 
     /// The recorded events of these roles' files.
-    pub(crate) fn events_of<'t>(&'t self, roles: &'t [String]) -> impl Iterator<Item = &'t Event> {
+    pub(crate) fn events_of<'t>(&'t self, roles: &'t [Role]) -> impl Iterator<Item = &'t Event> {
         self.trace.events.iter().filter(|event| roles.contains(&self.capture.roles[event.file as usize]))
     }
 }
 
 /// Returns the other roles that are replayed in the same trials as `role`.
-pub(crate) fn together_with(role: &str, raced: &[Group]) -> Vec<String> {
-    let group = raced.iter().find(|g| g.roles.iter().any(|r| r == role));
-    group.into_iter().flat_map(|g| &g.roles).filter(|r| *r != role).cloned().collect()
+pub(crate) fn together_with(role: Role, raced: &[Group]) -> Vec<Role> {
+    let group = raced.iter().find(|g| g.roles.contains(&role));
+    group.into_iter().flat_map(|g| &g.roles).filter(|r| **r != role).copied().collect()
 }
 
 /// Returns the settings for each of the roles that share a dataset.
-pub(crate) fn for_all(roles: &[String], settings: &Settings) -> BTreeMap<String, Settings> {
-    roles.iter().map(|role| (role.clone(), settings.clone())).collect()
+pub(crate) fn for_all(roles: &[Role], settings: &Settings) -> RoleSettings {
+    roles.iter().map(|role| (*role, settings.clone())).collect()
 }
 
 /// Returns the settings of all roles today, or those that the plan recommends.
-pub(crate) fn settings_of(roles: &[plan::Role], recommended: bool) -> BTreeMap<String, Settings> {
-    let of = |r: &plan::Role| if recommended { with(&r.current, &r.recommended) } else { r.current.clone() };
-    roles.iter().map(|r| (r.role.clone(), of(r))).collect()
+pub(crate) fn settings_of(roles: &[plan::RolePlan], recommended: bool) -> RoleSettings {
+    let of =
+        |r: &plan::RolePlan| if recommended { with(&r.current, &r.recommended) } else { r.current.clone() };
+    roles.iter().map(|r| (r.role, of(r))).collect()
 }

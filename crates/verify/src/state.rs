@@ -8,7 +8,7 @@ use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::parse_size;
 use poolwright_plan::spelled_setting;
-use poolwright_plan::{Plan, Role};
+use poolwright_plan::{Plan, RolePlan};
 use poolwright_trace::layout;
 
 use crate::{Error, Result};
@@ -118,8 +118,8 @@ impl PlanMounts {
 }
 
 /// The roles with recommendations, by the directory on which their dataset is or would be mounted.
-fn by_mountpoint(plan: &Plan) -> BTreeMap<&str, Vec<&Role>> {
-    let mut groups: BTreeMap<&str, Vec<&Role>> = BTreeMap::new();
+fn by_mountpoint(plan: &Plan) -> BTreeMap<&str, Vec<&RolePlan>> {
+    let mut groups: BTreeMap<&str, Vec<&RolePlan>> = BTreeMap::new();
     for role in plan.roles.iter().filter(|role| !role.recommended.is_empty()) {
         groups.entry(&role.location.mountpoint).or_default().push(role);
     }
@@ -127,7 +127,7 @@ fn by_mountpoint(plan: &Plan) -> BTreeMap<&str, Vec<&Role>> {
 }
 
 /// A sentence on files of the role that have the block size of another record size.
-fn old_blocks(role: &Role) -> Option<String> {
+fn old_blocks(role: &RolePlan) -> Option<String> {
     let wanted = role.recommended.get("recordsize").and_then(|value| parse_size(value).ok())?;
     let sample = FileSample::of(&role.paths, Some(wanted), u64::MAX)?;
     (sample.other_block_size > 0).then(|| {

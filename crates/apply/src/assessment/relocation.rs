@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
-use poolwright_plan::Role;
+use poolwright_plan::RolePlan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub(super) struct PlannedRelocation<'a> {
     pub mount: &'a MountEntry,
     directory: PathBuf,
     mountpoint: PathBuf,
-    role: &'a Role,
+    role: &'a RolePlan,
 }
 
 impl<'a> Assessor<'a> {
@@ -57,7 +57,7 @@ impl<'a> Assessor<'a> {
     pub(super) fn relocation(
         &'a self,
         mountpoint: &Path,
-        roles: &[&'a Role],
+        roles: &[&'a RolePlan],
         places: &DatabasePlaces,
     ) -> Result<Option<PlannedRelocation<'a>>> {
         let [role] = roles else { return Ok(None) };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_trace::Trace;
+use poolwright_trace::layout::Role;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -21,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut counts = BTreeMap::new();
     for event in &trace.events {
         let file = &trace.files[event.file as usize];
-        let key = (file.path.as_str(), file.role.as_str(), event.op.name(), event.flags.0);
+        let key = (file.path.as_str(), file.role.map_or("", Role::name), event.op.name(), event.flags.0);
         let (events, bytes) = counts.entry(key).or_insert((0u64, 0u64));
         *events += 1;
         *bytes += event.len;

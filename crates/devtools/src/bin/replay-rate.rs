@@ -9,6 +9,7 @@ use std::time::Instant;
 use poolwright_openzfs::Device;
 use poolwright_replay::capture::Options;
 use poolwright_replay::{Capture, EngineOptions, EngineTarget, Pace, Schedule, SourceFiles, Target, drive};
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 /// As in the program, so that the same code is measured.
@@ -52,7 +53,8 @@ fn workload(path: &std::path::Path) -> Trace {
             gap: None,
         });
     }
-    let file = File { path: path.display().to_string(), size: BYTES, role: "data".into(), ..File::default() };
+    let file =
+        File { path: path.display().to_string(), size: BYTES, role: Some(Role::Data), ..File::default() };
     Trace { files: vec![file], events, ..Trace::default() }
 }
 
@@ -118,8 +120,8 @@ fn main() {
     };
     let settings =
         [("recordsize".to_string(), "16K".to_string()), ("compression".to_string(), "lz4".to_string())];
-    let settings = BTreeMap::from([("data".to_string(), settings.into())]);
-    let target = EngineTarget::create(&engine, vec!["data".into()], &settings, false).expect("a pool");
+    let settings = BTreeMap::from([(Role::Data, settings.into())]);
+    let target = EngineTarget::create(&engine, vec![Role::Data], &settings, false).expect("a pool");
     capture.fill(&target, &|| false).expect("filled");
     let mut ratios = Vec::new();
     for round in 0..=rounds {

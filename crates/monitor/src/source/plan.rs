@@ -12,7 +12,7 @@ use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
 use poolwright_plan::{
-    CurrentSource, Measured, Outcome, Plan, RiskyValues, Role, RoleIo, Settings, VerificationVerdict,
+    CurrentSource, Measured, Outcome, Plan, RiskyValues, RoleIo, RolePlan, Settings, VerificationVerdict,
 };
 use poolwright_zfs::kernel::{CommandOptions, ZfsCommands};
 
@@ -148,7 +148,7 @@ fn mount_of<'a>(mounts: &'a [MountEntry], path: &Path) -> Option<&'a MountEntry>
 /// A role of a plan, and the values of its labels.
 struct RoleLabels<'a> {
     plan: &'a str,
-    role: &'a Role,
+    role: &'a RolePlan,
     dataset: &'a str,
 }
 
@@ -157,7 +157,7 @@ impl RoleLabels<'_> {
         for (property, planned) in planned(self.role) {
             let value = present.and_then(|of| of.properties.get(&property)).map_or("", String::as_str);
             let labels =
-                [self.plan, &self.role.role, &self.role.path, self.dataset, &property, &planned, value];
+                [self.plan, self.role.role.name(), &self.role.path, self.dataset, &property, &planned, value];
             readings
                 .add(&PLAN_PROPERTY, labels)
                 .flag(&PLAN_PROPERTY_KEPT, canonical(&property, value) == canonical(&property, &planned));
@@ -169,7 +169,7 @@ impl RoleLabels<'_> {
         let Some(sample) = FileSample::of(&self.role.paths, recordsize, MAX_FILES) else { return };
         if recordsize.is_some() {
             readings
-                .add(&PLAN_ROLE, [self.plan, &self.role.role, &self.role.path, self.dataset])
+                .add(&PLAN_ROLE, [self.plan, self.role.role.name(), &self.role.path, self.dataset])
                 .count(&PLAN_FILES, sample.large)
                 .count(&PLAN_FILES_OTHER_SIZE, sample.other_block_size);
         }
@@ -204,7 +204,7 @@ impl RoleLabels<'_> {
     }
 
     fn promise<'a>(&'a self, metric: &'a str) -> [&'a str; 5] {
-        [self.plan, &self.role.role, &self.role.path, self.dataset, metric]
+        [self.plan, self.role.role.name(), &self.role.path, self.dataset, metric]
     }
 }
 
@@ -213,7 +213,7 @@ fn mean(bytes: Option<u64>, ops: Option<u64>) -> Option<f64> {
 }
 
 /// The values that the dataset should have: the recommended ones, and those that the plan keeps.
-fn planned(role: &Role) -> Settings {
+fn planned(role: &RolePlan) -> Settings {
     let mut planned = match role.current_source {
         CurrentSource::ZfsGet { .. } => role.current.clone(),
         CurrentSource::ZfsDefaults { .. } => Settings::new(),

@@ -80,7 +80,7 @@ impl Recorder {
         let paths: Vec<String> = self.writer.files().iter().map(|file| file.path.clone()).collect();
         let layout = self.layout.or_else(|| layout::detect_paths(paths.iter().map(String::as_str)));
         for (id, path) in paths.iter().enumerate() {
-            self.writer.file_mut(id as u32)?.role = layout::role_name(layout, Path::new(path));
+            self.writer.file_mut(id as u32)?.role = layout.and_then(|layout| layout.role_of(Path::new(path)));
         }
         self.writer.meta_mut().duration_ns = self.start.elapsed().as_nanos() as u64;
         Ok(self.writer.finish()?)
@@ -257,7 +257,7 @@ impl Recorder {
         let file = self.writer.file(File {
             path: path_text::encode(&path),
             size,
-            role: layout::role_name(self.layout, &path),
+            role: self.layout.and_then(|layout| layout.role_of(&path)),
             ino: object,
             ..File::default()
         });

@@ -2,7 +2,6 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File};
 
 use super::trace::RECORDSIZE;
@@ -60,7 +59,7 @@ impl Feed {
 
     /// Adds the next file of the recorder's table, with its current length.
     pub fn file(&mut self, file: &File) {
-        self.follow.file(file, Role::from_name(&file.role).unwrap_or_default());
+        self.follow.file(file, file.known_role());
     }
 
     /// Adds an event of a file of the table.

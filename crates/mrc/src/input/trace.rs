@@ -1,5 +1,6 @@
 //! A Poolwright trace as an input.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use poolwright_trace::layout::Role;
@@ -34,12 +35,11 @@ impl Trace {
     pub fn open(path: &Path, select: &Select) -> Result<Trace> {
         let reader = Reader::open(path)?;
         let mut follow = Follow::new(select.clone(), reader.meta().subject.starts_with("import:"));
-        let unknown = reader.files().iter().any(|file| Role::from_name(&file.role).is_none());
+        let unknown = reader.files().iter().any(|file| file.role.is_none());
         let by_use = if !select.roles.is_empty() && unknown { Some(stats::collect(&reader)?) } else { None };
         let mut wanted = 0;
         for (id, file) in reader.files().iter().enumerate() {
-            let known = Role::from_name(&file.role);
-            let role = known.or_else(|| by_use.as_ref()?.role_of(id as u32)).unwrap_or_default();
+            let role = file.role.or_else(|| by_use.as_ref()?.role_of(id as u32)).unwrap_or_default();
             wanted += usize::from(follow.file(file, role));
         }
         if wanted == 0 && !reader.files().is_empty() {
@@ -71,14 +71,12 @@ impl Trace {
 }
 
 fn nothing(path: &Path, reader: &Reader) -> Error {
-    let mut roles: Vec<&str> = reader.files().iter().map(|file| file.role.as_str()).collect();
-    roles.retain(|role| !role.is_empty());
-    roles.sort_unstable();
-    roles.dedup();
+    let roles: BTreeSet<Role> = reader.files().iter().filter_map(|file| file.role).collect();
+    let roles: Vec<Role> = roles.into_iter().collect();
     let why = format!(
         "none of its {} files has a selected role and path (roles: {})",
         reader.files().len(),
-        if roles.is_empty() { "unknown".to_owned() } else { roles.join(", ") }
+        if roles.is_empty() { "unknown".to_owned() } else { Role::list(&roles) }
     );
     Error::NothingSelected { path: path.to_owned(), why }
 }

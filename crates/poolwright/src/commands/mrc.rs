@@ -122,7 +122,7 @@ pub struct Args {
     seed: u64,
 
     /// Only files of these roles, as shown by `trace show`
-    #[arg(long, value_name = "ROLE,…", value_delimiter = ',', value_parser = parse::role)]
+    #[arg(long, value_name = "ROLE,…", value_delimiter = ',')]
     role: Vec<Role>,
 
     /// Only this file, or the files below this directory; repeatable

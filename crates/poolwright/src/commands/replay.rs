@@ -12,8 +12,9 @@ use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
 use poolwright_render::replay_table::{self, TrialRow};
 use poolwright_replay::preparation::{Prepared, prepare};
 use poolwright_replay::rounds::{Rounds, SettingTrials, Trials};
-use poolwright_replay::settings::{self, PerRole};
+use poolwright_replay::settings::{self, PerRole, RoleSettings};
 use poolwright_replay::{ApplicationSpec, EngineOptions, Error, SourceFiles, Spec, TargetSpec, capture};
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Meta, Trace, stats};
 
 use super::options::{self, TrialOptions, Usage};
@@ -42,7 +43,7 @@ pub struct Args {
 
     /// Replay only files of this role (repeatable)
     #[arg(long, value_name = "ROLE")]
-    role: Vec<String>,
+    role: Vec<Role>,
 
     /// Replay in a scratch directory below this one instead of on the engine, as a baseline on ext4, xfs or btrfs
     #[arg(long, value_name = "DIR", conflicts_with_all = ["options", "on"])]
@@ -135,7 +136,7 @@ impl Args {
         self.application.then_some(ApplicationSpec { call_ns, longest_s, servers: self.servers })
     }
 
-    fn spec(&self, shared: &Prepared, target: &TargetSpec, settings: PerRole) -> Spec {
+    fn spec(&self, shared: &Prepared, target: &TargetSpec, settings: RoleSettings) -> Spec {
         Spec {
             trace: shared.trace.clone(),
             capture: shared.capture.clone(),
@@ -304,7 +305,7 @@ fn wrong_role(error: Error) -> anyhow::Error {
     let error = match error {
         Error::UnusedSetting { .. } => anyhow!("-o {error}"),
         Error::UnselectedSetting { role, selected } => {
-            anyhow!("-o {role}:… sets nothing: --role replays only {}", selected.join(", "))
+            anyhow!("-o {role}:… sets nothing: --role replays only {}", Role::list(&selected))
         }
         other => other.into(),
     };
@@ -312,7 +313,7 @@ fn wrong_role(error: Error) -> anyhow::Error {
 }
 
 /// Warns if there are other files than the recorded ones at the paths in the trace.
-fn warn_of_others(files: &SourceFiles, trace: &Trace, roles: &[String]) {
+fn warn_of_others(files: &SourceFiles, trace: &Trace, roles: &[Role]) {
     if let Some(others) = files.others(trace, roles) {
         eprintln!(
             "poolwright: warning: {others}\n\
@@ -322,7 +323,7 @@ fn warn_of_others(files: &SourceFiles, trace: &Trace, roles: &[String]) {
 }
 
 /// Refuses a directory that holds none of the files to replay, and warns if some are missing.
-fn check_data(data: &Path, files: &SourceFiles, trace: &Trace, roles: &[String]) -> anyhow::Result<()> {
+fn check_data(data: &Path, files: &SourceFiles, trace: &Trace, roles: &[Role]) -> anyhow::Result<()> {
     let named = || format!("--data {}", quoted(&data));
     match files.missing(trace, roles) {
         Ok(None) => {}

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 const BIN: &str = env!("CARGO_BIN_EXE_poolwright");
@@ -65,7 +66,8 @@ fn database(dir: &Path, seconds: u64) -> (PathBuf, PathBuf) {
     }
     events[0].offset = 4 << 20;
     events[0].len = 1234;
-    let file = File { path: text(&table).into(), size: size as u64, role: "data".into(), ..File::default() };
+    let file =
+        File { path: text(&table).into(), size: size as u64, role: Some(Role::Data), ..File::default() };
     let mut trace = Trace { files: vec![file], events, ..Trace::default() };
     trace.meta.duration_ns = seconds * 1_000_000_000;
     trace.meta.subject = format!("dir:{}", data.display());

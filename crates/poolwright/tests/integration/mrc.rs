@@ -7,6 +7,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use golden::golden;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 use serde_json::{Value, json};
 
@@ -77,8 +78,12 @@ fn oracle() -> Vec<u8> {
 
 /// A table whose 8K pages are read and written, and a log that grows.
 fn trace() -> Trace {
-    let file =
-        |path: &str, role: &str, size| File { path: path.into(), role: role.into(), size, ..File::default() };
+    let file = |path: &str, role: &str, size| File {
+        path: path.into(),
+        role: Role::from_name(role),
+        size,
+        ..File::default()
+    };
     let event = |n: u64, op, file, offset, len| Event {
         t_ns: n * 1_000_000,
         dur_ns: 20_000,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 
 const BIN: &str = env!("CARGO_BIN_EXE_poolwright");
@@ -102,7 +103,7 @@ impl TestDir {
         let file = File {
             path: path.display().to_string(),
             size: 32 * PAGE,
-            role: "data".into(),
+            role: Some(Role::Data),
             ..File::default()
         };
         let trace = Trace { files: vec![file], events: (0..600).map(event).collect(), ..Trace::default() };

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{CodecTime, Event, File, Flags, Op, Trace};
 
 const PAGE: u64 = 16384;
@@ -28,8 +29,12 @@ fn write(t_ns: u64, page: u64) -> Event {
 fn recorded(dir: &Path, pages: u64, events: Vec<Event>) {
     let path = dir.join("table.ibd");
     std::fs::write(&path, vec![b'x'; (pages * PAGE) as usize]).unwrap();
-    let file =
-        File { path: path.display().to_string(), size: pages * PAGE, role: "data".into(), ..File::default() };
+    let file = File {
+        path: path.display().to_string(),
+        size: pages * PAGE,
+        role: Some(Role::Data),
+        ..File::default()
+    };
     Trace { files: vec![file], events, ..Trace::default() }.save(dir.join("t.parquet")).unwrap();
 }
 
@@ -274,7 +279,7 @@ fn settings_of_roles_that_are_not_replayed_are_refused() {
     refused(dir.path(), "-o wal:logbias=throughput", &["-o wal:", "it has data"]);
     refused(dir.path(), "--role wal", &["wal", "it has data"]);
     let mut trace = Trace::load(dir.path().join("t.parquet")).unwrap();
-    trace.files.push(File { path: "/log".into(), role: "wal".into(), ..File::default() });
+    trace.files.push(File { path: "/log".into(), role: Some(Role::Wal), ..File::default() });
     trace.save(dir.path().join("t.parquet")).unwrap();
     refused(dir.path(), "--role data -o wal:logbias=throughput", &["--role replays only data"]);
 }
@@ -325,7 +330,7 @@ fn a_capture_that_exceeds_the_scratch_directory_is_refused_before_it_is_made() {
         flags: Flags::default(),
         gap: None,
     };
-    let file = File { path: "/nowhere/log".into(), role: "wal".into(), ..File::default() };
+    let file = File { path: "/nowhere/log".into(), role: Some(Role::Wal), ..File::default() };
     let trace = Trace { files: vec![file], events: (0..400 << 10).map(event).collect(), ..Trace::default() };
     trace.save(dir.path().join("t.parquet")).unwrap();
     let out = replay(dir.path(), "--sample-bytes 1T");

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::common::mounted::{Mounted, umount, until};
 use crate::common::skip_without_fuse;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ fn sqlite(dir: &Path) -> (PathBuf, PathBuf) {
     let file = |name: &str, role: &str, pages: u64| File {
         path: data.join(name).display().to_string(),
         size: pages * PAGE,
-        role: role.into(),
+        role: Role::from_name(role),
         ..File::default()
     };
     let files = vec![file("app.db", "data", 256), file("app.db-wal", "wal", 64)];
@@ -122,7 +123,7 @@ fn postgresql_with_its_log_elsewhere() -> Mounted {
         File {
             path: m.join(name).display().to_string(),
             size: pages * PAGE,
-            role: role.into(),
+            role: Role::from_name(role),
             ..File::default()
         }
     };

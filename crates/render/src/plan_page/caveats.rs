@@ -1,6 +1,6 @@
 //! The warnings and the costs of a plan, with the same wording on the page and on the terminal.
 
-use poolwright_plan::Plan;
+use poolwright_plan::{Plan, RolePlan};
 use poolwright_report::Unit;
 
 use super::format;
@@ -39,7 +39,7 @@ pub fn costs(plan: &Plan) -> Vec<String> {
             None => String::new(),
             Some(name) => {
                 let role = plan.roles.iter().find(|r| r.role == *name);
-                format!(": {} alone", role.map_or_else(|| name.clone(), format::replayed))
+                format!(": {} alone", role.map_or_else(|| name.to_string(), RolePlan::replayed_roles))
             }
         };
         format!(

@@ -1,7 +1,7 @@
 //! Today's settings, the recommended ones and the alternatives, a row each.
 
 use poolwright_plan::{
-    AlternativeSetting, EvidenceKind, Gain, Gains, MeasuredChange, Outcome, Plan, Role, Settings, Verdict,
+    AlternativeSetting, EvidenceKind, Gain, Gains, MeasuredChange, Outcome, Plan, RolePlan, Settings, Verdict,
 };
 use poolwright_report::text::signed;
 use poolwright_report::{Cell, Column, Table, Tone};
@@ -81,7 +81,7 @@ pub fn how(plan: &Plan) -> Option<String> {
     Some(format!("`tune --goal {}` recommends the {} settings.", found.goal, found.kind.name()))
 }
 
-fn alternatives(plan: &Plan) -> Vec<(&Role, &AlternativeSetting)> {
+fn alternatives(plan: &Plan) -> Vec<(&RolePlan, &AlternativeSetting)> {
     plan.roles.iter().filter_map(|role| Some((role, role.alternative.as_ref()?))).collect()
 }
 
@@ -96,7 +96,7 @@ fn whole_plan(plan: &Plan) -> &Gains {
 
 /// The value of a metric with today's settings.
 fn today(plan: &Plan, name: &str) -> Option<f64> {
-    let of_trials = |role: &Role| {
+    let of_trials = |role: &RolePlan| {
         let today =
             role.evidence.iter().find(|e| e.kind == EvidenceKind::Trial && e.outcome == Outcome::Current);
         today.and_then(|e| Some(e.metrics.get(name)?.median))
@@ -104,12 +104,12 @@ fn today(plan: &Plan, name: &str) -> Option<f64> {
     whole_plan(plan).get(name).map(|gain| gain.from).or_else(|| plan.roles.iter().find_map(of_trials))
 }
 
-fn is_raced(role: &Role) -> bool {
+fn is_raced(role: &RolePlan) -> bool {
     role.evidence.iter().any(|e| e.kind == EvidenceKind::Trial)
 }
 
 /// The label of a role's settings, with its name if several roles were raced.
-fn labelled(plan: &Plan, role: &Role, settings: &Settings) -> String {
+fn labelled(plan: &Plan, role: &RolePlan, settings: &Settings) -> String {
     let label = format::label(role, settings);
     match plan.roles.iter().filter(|role| is_raced(role)).count() {
         0 | 1 => label,

@@ -2,7 +2,9 @@
 //! same table.
 
 use poolwright_plan::metric::CONFIRMED;
-use poolwright_plan::{Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, WorkUnit};
+use poolwright_plan::{
+    Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, Role, WorkUnit,
+};
 use poolwright_report::text::signed;
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
 
@@ -155,7 +157,7 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
             let roles = if dataset.roles.is_empty() {
                 String::new()
             } else {
-                format!(" ({})", dataset.roles.join(", "))
+                format!(" ({})", Role::list(&dataset.roles))
             };
             all.push((what, format::settings(&dataset.settings) + &roles));
         }

@@ -1,12 +1,12 @@
 //! The evidence as tables: separate ones for trials and estimates, because they differ in reliability.
 
-use poolwright_plan::{Evidence, EvidenceKind, Measured, Outcome, Plan, Role};
+use poolwright_plan::{Evidence, EvidenceKind, Measured, Outcome, Plan, RolePlan};
 use poolwright_report::{Cell, Column, Section, Table, Tone, Unit};
 
 use super::format;
 
 /// Adds a table for each kind of evidence of the role.
-pub fn tables(section: &mut Section, plan: &Plan, role: &Role) {
+pub fn tables(section: &mut Section, plan: &Plan, role: &RolePlan) {
     section.heading("Evidence");
     if role.evidence.is_empty() {
         section.paragraph("Nothing was tried for this role.");
@@ -57,7 +57,7 @@ fn measured<'a>(entries: &[&'a Evidence]) -> Vec<&'a str> {
     format::ordered(entries.iter().flat_map(|e| e.metrics.keys()).map(String::as_str))
 }
 
-fn failure(plan: &Plan, role: &Role, e: &Evidence) -> String {
+fn failure(plan: &Plan, role: &RolePlan, e: &Evidence) -> String {
     let label = format::label(role, &e.settings);
     let sectors =
         e.ashift.filter(|a| *a != plan.pool.ashift).map_or(String::new(), |a| format!(" ashift={a}"));
@@ -65,7 +65,7 @@ fn failure(plan: &Plan, role: &Role, e: &Evidence) -> String {
 }
 
 /// The headline metrics of each entry with their spread.
-fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
+fn overview(plan: &Plan, role: &RolePlan, entries: &[&Evidence]) -> Table {
     let has = |name: &str| entries.iter().any(|e| e.metrics.contains_key(name));
     let trials = entries.iter().any(|e| e.kind == EvidenceKind::Trial);
     let metrics = if trials { format::headline(&plan.goal, has) } else { measured(entries) };
@@ -104,21 +104,21 @@ fn overview(plan: &Plan, role: &Role, entries: &[&Evidence]) -> Table {
 }
 
 /// The record size as a number, so that the column sorts by size.
-fn record_size(role: &Role, e: &Evidence) -> Cell {
+fn record_size(role: &RolePlan, e: &Evidence) -> Cell {
     match format::value(role, &e.settings, "recordsize") {
         Some(value) => format::size(value).map_or(Cell::text(value), |n| Cell::num(n as f64, Unit::Bytes)),
         None => Cell::missing(),
     }
 }
 
-fn compression(plan: &Plan, role: &Role, e: &Evidence) -> Cell {
+fn compression(plan: &Plan, role: &RolePlan, e: &Evidence) -> Cell {
     let compression = format::value(role, &e.settings, "compression").unwrap_or_default();
     let text = format!("{compression} {}", more(plan, role, e));
     if text == " " { Cell::missing() } else { Cell::text(text.trim()) }
 }
 
 /// The other differences from today: properties, the pool's sector size, the settings of other roles.
-fn more(plan: &Plan, role: &Role, e: &Evidence) -> String {
+fn more(plan: &Plan, role: &RolePlan, e: &Evidence) -> String {
     let mut all = format::differing(role, &e.settings);
     all.extend(e.ashift.filter(|a| *a != plan.pool.ashift).map(|a| format!("ashift={a}")));
     let others = format::others(e);
@@ -135,7 +135,7 @@ fn half_range(m: &Measured) -> Option<f64> {
     (m.median != 0.0).then(|| (m.high - m.low) / 2.0 / m.median.abs())
 }
 
-fn outcome(role: &Role, e: &Evidence) -> (&'static str, Tone) {
+fn outcome(role: &RolePlan, e: &Evidence) -> (&'static str, Tone) {
     match e.outcome {
         Outcome::Current => ("today", Tone::Strong),
         Outcome::Recommended if role.recommended.is_empty() => ("today", Tone::Strong),
@@ -147,7 +147,7 @@ fn outcome(role: &Role, e: &Evidence) -> (&'static str, Tone) {
 }
 
 /// All metrics with their median, low and high values in base units.
-fn all(role: &Role, entries: &[&Evidence]) -> Table {
+fn all(role: &RolePlan, entries: &[&Evidence]) -> Table {
     let metrics = measured(entries);
     let mut columns = vec![Column::left("setting"), Column::left("others"), Column::right("ashift")];
     columns.extend([Column::left("outcome"), Column::right("repeats"), Column::right("objective")]);

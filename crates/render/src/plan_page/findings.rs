@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use poolwright_plan::{
     AdviceStatus, CheckedAdvice, Contributions, Evidence, EvidenceKind, GainVerdict, MeasuredChange, Outcome,
-    Pareto, Plan, PropertyEffect, Role,
+    Pareto, Plan, PropertyEffect, RolePlan,
 };
 use poolwright_report::plot::{Point, Scatter, WIDTH};
 use poolwright_report::{Axis, Cell, Column, Mark, Page, Section, Table, Tone, Unit};
@@ -40,7 +40,7 @@ fn unbeaten(section: &mut Section, plan: &Plan) {
          selected the recommended one.",
     );
     for found in &plan.pareto {
-        section.heading(&found.role);
+        section.heading(found.role.name());
         section.table(&pareto_table(found));
         if let Some(plot) = plan.roles.iter().find(|r| r.role == found.role).and_then(|r| scatter(r, found)) {
             section.plot(
@@ -55,7 +55,7 @@ fn unbeaten(section: &mut Section, plan: &Plan) {
 
 /// Bytes written against work rate, with separate groups for the Pareto set and the other settings. Returns `None` for
 /// fewer than three settings.
-fn scatter(role: &Role, found: &Pareto) -> Option<Scatter> {
+fn scatter(role: &RolePlan, found: &Pareto) -> Option<Scatter> {
     let x = "vdev_write_bytes";
     let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
     let y = names.iter().copied().find(|m| ["work_rate", "ops_s"].contains(m))?;
@@ -219,7 +219,7 @@ pub fn advice_table(all: &[CheckedAdvice], with_intervals: bool) -> Table {
     for a in all {
         let (text, tone) = status(a.status);
         let mut row =
-            vec![Cell::text(&a.rule), Cell::text(&a.role), Cell::text(format::settings(&a.settings))];
+            vec![Cell::text(&a.rule), Cell::text(a.role.name()), Cell::text(format::settings(&a.settings))];
         row.extend(names.iter().map(|m| figure(a, m, with_intervals)));
         row.push(Cell::text(text).tone(tone));
         table.row(row);

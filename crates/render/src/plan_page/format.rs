@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use poolwright_plan::metric::{MetricFamily, representatives};
 pub use poolwright_plan::metric::{better, ordered, title, unit};
-use poolwright_plan::{Evidence, Gain, GainVerdict, Goal, ReplayedSlice, Role, Settings};
+use poolwright_plan::{Evidence, Gain, GainVerdict, Goal, ReplayedSlice, RolePlan, Settings};
 use poolwright_report::{Tone, Unit};
 
 /// The title of a metric for a column heading, abbreviated.
@@ -52,12 +52,12 @@ pub fn property_rank(property: &str) -> (usize, &str) {
 }
 
 /// Returns the tried value of the property, or else today's.
-pub fn value<'a>(role: &'a Role, tried: &'a Settings, property: &str) -> Option<&'a str> {
+pub fn value<'a>(role: &'a RolePlan, tried: &'a Settings, property: &str) -> Option<&'a str> {
     tried.get(property).or_else(|| role.current.get(property)).map(String::as_str)
 }
 
 /// Record size and compression, then all other differences from today: `128K lz4 logbias=throughput`.
-pub fn label(role: &Role, tried: &Settings) -> String {
+pub fn label(role: &RolePlan, tried: &Settings) -> String {
     let main =
         ["recordsize", "compression"].into_iter().filter_map(|p| value(role, tried, p)).map(str::to_owned);
     let label = main.chain(differing(role, tried)).collect::<Vec<_>>().join(" ");
@@ -65,17 +65,17 @@ pub fn label(role: &Role, tried: &Settings) -> String {
 }
 
 /// Returns the settings after the recommendation is applied.
-pub fn applied(role: &Role) -> Settings {
+pub fn applied(role: &RolePlan) -> Settings {
     changed(role, &role.recommended)
 }
 
 /// Returns the settings after these changes of today's.
-pub fn changed(role: &Role, changes: &Settings) -> Settings {
+pub fn changed(role: &RolePlan, changes: &Settings) -> Settings {
     role.current.iter().chain(changes).map(|(p, v)| (p.clone(), v.clone())).collect()
 }
 
 /// Returns `property=value` for each tried property that differs from today, without record size and compression.
-pub fn differing(role: &Role, tried: &Settings) -> Vec<String> {
+pub fn differing(role: &RolePlan, tried: &Settings) -> Vec<String> {
     let other = |p: &str, v: &str| property_rank(p).0 == 2 && role.current.get(p).is_none_or(|c| c != v);
     tried.iter().filter(|(p, v)| other(p, v)).map(|(p, v)| format!("{p}={v}")).collect()
 }
@@ -176,18 +176,9 @@ pub fn bytes(n: u64) -> String {
 }
 
 /// The name of a role, with its path if several entries have the same role.
-pub fn role_name(roles: &[Role], role: &Role) -> String {
+pub fn role_name(roles: &[RolePlan], role: &RolePlan) -> String {
     let twins = roles.iter().filter(|r| r.role == role.role).count();
-    if twins > 1 { format!("{} in {}", role.role, role.path) } else { role.role.clone() }
-}
-
-/// The roles whose I/O the trials of `role` replayed: `data and wal`.
-pub fn replayed(role: &Role) -> String {
-    match role.together_with.split_last() {
-        None => role.role.clone(),
-        Some((last, [])) => format!("{} and {last}", role.role),
-        Some((last, more)) => format!("{}, {} and {last}", role.role, more.join(", ")),
-    }
+    if twins > 1 { format!("{} in {}", role.role, role.path) } else { role.role.to_string() }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_plan::metric::MetricFamily;
-use poolwright_plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, Role, Spread};
+use poolwright_plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, RolePlan, Spread};
 use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
 use poolwright_report::text::capitalised;
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
@@ -30,7 +30,7 @@ pub fn gains(all: &Gains) -> Option<Intervals> {
 }
 
 /// Adds the scatter plots and heat maps for which the role has data.
-pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
+pub fn trade_off(section: &mut Section, plan: &Plan, role: &RolePlan) {
     let (points, source) = comparable(role);
     let has = |name: &str| points.iter().filter(|e| e.metrics.contains_key(name)).count() > 1;
     let space = format::pick(MetricFamily::Space, &plan.goal, has);
@@ -66,7 +66,7 @@ pub fn trade_off(section: &mut Section, plan: &Plan, role: &Role) {
 
 /// Returns the entries that can share a plot, and their source. These are the trials if there are at least two, and only
 /// those in which the other roles had today's settings, because the latency of a trial is that of all roles together.
-fn comparable(role: &Role) -> (Vec<&Evidence>, String) {
+fn comparable(role: &RolePlan) -> (Vec<&Evidence>, String) {
     let trials = role.evidence.iter().filter(|e| e.kind == EvidenceKind::Trial);
     let (alone, mixed): (Vec<_>, Vec<_>) = trials.partition(|e| e.others.is_empty());
     if alone.len() < 2 {
@@ -81,7 +81,7 @@ fn comparable(role: &Role) -> (Vec<&Evidence>, String) {
     (alone, format!("Trials on the engine.{rest} {}", spread(role)))
 }
 
-fn spread(role: &Role) -> &'static str {
+fn spread(role: &RolePlan) -> &'static str {
     let range = |e: &Evidence| e.kind == EvidenceKind::Trial && e.spread == Spread::MinMax;
     if role.evidence.iter().any(range) {
         "Bars show the range of the repeats. Hover over a dot for its figures."
@@ -97,7 +97,7 @@ fn same(points: &[&Evidence], metric: &str) -> bool {
     high - low <= 0.005 * high.abs()
 }
 
-fn scatter(role: &Role, points: &[&Evidence], x: &'static str, y: &'static str) -> Scatter {
+fn scatter(role: &RolePlan, points: &[&Evidence], x: &'static str, y: &'static str) -> Scatter {
     let mut shown: Vec<&Evidence> =
         points.iter().copied().filter(|e| e.metrics.contains_key(x) && e.metrics.contains_key(y)).collect();
     // The legend lists compressions in the order of the points.
@@ -128,12 +128,12 @@ fn axis(metric: &str) -> String {
     format!("{} ({way})", format::title(metric))
 }
 
-fn compression<'a>(role: &'a Role, e: &'a Evidence) -> &'a str {
+fn compression<'a>(role: &'a RolePlan, e: &'a Evidence) -> &'a str {
     format::value(role, &e.settings, "compression").unwrap_or("any compression")
 }
 
 /// The mark of an entry. If the plan keeps today's settings, "recommended" is today's entry.
-fn mark(role: &Role, e: &Evidence) -> Mark {
+fn mark(role: &RolePlan, e: &Evidence) -> Mark {
     match e.outcome {
         Outcome::Current => Mark::Today,
         Outcome::Recommended if !role.recommended.is_empty() => Mark::Chosen,
@@ -145,13 +145,13 @@ fn mark(role: &Role, e: &Evidence) -> Mark {
 /// Record size and compression → value and mark of a cell.
 type Cells<'a> = BTreeMap<(&'a str, &'a str), (f64, Mark)>;
 
-fn key<'a>(role: &'a Role, e: &'a Evidence) -> Option<(&'a str, &'a str)> {
+fn key<'a>(role: &'a RolePlan, e: &'a Evidence) -> Option<(&'a str, &'a str)> {
     let of = |property| format::value(role, &e.settings, property);
     of("recordsize").zip(of("compression"))
 }
 
 /// The best objective of each cell. Entries of the same cell differ in other properties, such as `logbias`.
-fn objectives(role: &Role, points: &[&Evidence]) -> Option<HeatMap> {
+fn objectives(role: &RolePlan, points: &[&Evidence]) -> Option<HeatMap> {
     let mut cells = Cells::new();
     for e in points.iter().copied() {
         let (Some(key), Some(objective)) = (key(role, e), e.objective) else { continue };
@@ -164,7 +164,7 @@ fn objectives(role: &Role, points: &[&Evidence]) -> Option<HeatMap> {
     heat_map("Objective", Unit::None, &cells)
 }
 
-fn space_ratios(plan: &Plan, role: &Role) -> Option<HeatMap> {
+fn space_ratios(plan: &Plan, role: &RolePlan) -> Option<HeatMap> {
     let mut cells = Cells::new();
     // Estimates come second, so they replace the trials of the same cell.
     for kind in [EvidenceKind::Trial, EvidenceKind::Estimate] {

@@ -1,13 +1,13 @@
 //! The section of one role: recommended properties, gains, the trade-off as plots, and the evidence.
 
-use poolwright_plan::{CurrentSource, Gains, Plan, Role};
+use poolwright_plan::{CurrentSource, Gains, Plan, RolePlan};
 use poolwright_report::plot::{Histogram, WIDTH};
 use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
 
 use super::{evidence, format, picture};
 
 /// Fills the section of one role.
-pub fn section(section: &mut Section, plan: &Plan, role: &Role) {
+pub fn section(section: &mut Section, plan: &Plan, role: &RolePlan) {
     section.paragraph(&location(plan, role));
     properties(section, role);
     section.list(role.remarks());
@@ -19,7 +19,7 @@ pub fn section(section: &mut Section, plan: &Plan, role: &Role) {
     evidence::tables(section, plan, role);
 }
 
-fn location(plan: &Plan, role: &Role) -> String {
+fn location(plan: &Plan, role: &RolePlan) -> String {
     let size = format!("{} in {}", format::bytes(role.bytes), format::counted(role.files, "file"));
     let mut text = format!("`{}`: {size}", role.path);
     if let Some((_, more)) = role.paths.split_first().filter(|(_, more)| !more.is_empty()) {
@@ -51,7 +51,7 @@ fn location(plan: &Plan, role: &Role) -> String {
 }
 
 /// Today's and the recommended value of each property, changed properties first.
-fn properties(section: &mut Section, role: &Role) {
+fn properties(section: &mut Section, role: &RolePlan) {
     let mut names: Vec<&str> =
         role.current.keys().chain(role.recommended.keys()).map(String::as_str).collect();
     names.sort_by_key(|p| (!role.recommended.contains_key(*p), format::property_rank(p)));
@@ -84,10 +84,10 @@ fn properties(section: &mut Section, role: &Role) {
     };
 }
 
-fn gains_caption(role: &Role) -> String {
+fn gains_caption(role: &RolePlan) -> String {
     let whose = match role.together_with.len() {
         0 => String::new(),
-        _ => format!(" {} were replayed together.", format::replayed(role)),
+        _ => format!(" {} were replayed together.", role.replayed_roles()),
     };
     format!(
         "{}{whose} The other roles had today's settings. A change whose interval includes 0 is inside the noise.",
@@ -108,7 +108,7 @@ pub fn pairs(gain: &Gains) -> String {
 }
 
 /// The recorded I/O of the role.
-fn sizes(section: &mut Section, role: &Role) {
+fn sizes(section: &mut Section, role: &RolePlan) {
     let Some(io) = &role.io else {
         section.callout(
             Callout::Note,

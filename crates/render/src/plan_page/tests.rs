@@ -1,7 +1,7 @@
 //! The page of a made-up plan, of the documented example, and of plans that hold next to nothing.
 
 use poolwright_mrc::advice::{Explained, Given};
-use poolwright_plan::{Cost, EvidenceKind, GainVerdict, Measured, Outcome, Plan, Unseen, Verdict};
+use poolwright_plan::{Cost, EvidenceKind, GainVerdict, Measured, Outcome, Plan, Role, Unseen, Verdict};
 
 use super::html;
 
@@ -144,7 +144,7 @@ fn only_what_can_be_compared_shares_a_picture() {
     let mut mixed = role.evidence[0].clone();
     mixed.settings.insert("recordsize".into(), "64K".into());
     mixed.settings.insert("compression".into(), "zstd-19".into());
-    mixed.others.insert("wal".into(), mixed.settings.clone());
+    mixed.others.insert(Role::Wal, mixed.settings.clone());
     mixed.outcome = Outcome::Raced;
     mixed.metrics.remove("space_ratio"); // the role's space does not depend on the others
     role.evidence.push(mixed);
@@ -261,7 +261,6 @@ fn names_from_outside_are_text() {
     plan.creator = bad.into();
     plan.database[0].safe_because = Some(bad.into());
     let role = &mut plan.roles[0];
-    role.role = bad.into();
     role.path = format!("/srv/{bad}");
     role.notes = vec![bad.into()];
     role.evidence[0].settings.insert(bad.into(), bad.into());

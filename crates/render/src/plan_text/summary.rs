@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use poolwright_plan::{Plan, Role, Verdict};
+use poolwright_plan::{Plan, RolePlan, Verdict};
 use poolwright_report::{Tone, Unit};
 
 use super::Text;
@@ -72,7 +72,7 @@ impl<W: Write> Text<'_, W> {
 
     /// Writes the commands for the first datasets and a remark on existing files.
     fn commands(&mut self, plan: &Plan) -> io::Result<()> {
-        let mut roles: Vec<&Role> = plan.roles.iter().filter(|r| !r.recommended.is_empty()).collect();
+        let mut roles: Vec<&RolePlan> = plan.roles.iter().filter(|r| !r.recommended.is_empty()).collect();
         let mut seen = std::collections::BTreeSet::new();
         roles.retain(|role| seen.insert(role.location.mountpoint.as_str()));
         for role in roles.iter().take(COMMANDS) {

@@ -1,7 +1,7 @@
 //! A made-up plan at the terminal.
 
 use super::*;
-use poolwright_plan::{Cost, Unseen};
+use poolwright_plan::{Cost, Role, Unseen};
 
 fn fixture() -> Plan {
     let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plan.json"));
@@ -114,9 +114,9 @@ fn costs_come_first_and_name_metric_and_figures() {
     (gain.change, gain.ci95) = (0.8, (0.7, 0.9));
     plan.costs = vec![
         Cost { role: None, metric: "mean_latency_ns".into(), gain },
-        Cost { role: Some("data".into()), metric: "fsync_p99_ns".into(), gain },
+        Cost { role: Some(Role::Data), metric: "fsync_p99_ns".into(), gain },
     ];
-    plan.roles[0].together_with = vec!["wal".into()];
+    plan.roles[0].together_with = vec![Role::Wal];
     let text = printed(&plan, None);
     let costs = text.find("\ncosts  ").expect("a block of costs");
     assert!(costs < text.find("\ndata  ").unwrap(), "{text}");

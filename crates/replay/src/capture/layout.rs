@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_trace::Trace;
+use poolwright_trace::layout::Role;
 
 use super::{ALIGN, Capture, Extent, is_whole};
 use crate::{Error, Result};
@@ -26,8 +27,8 @@ impl Capture {
     /// plus one region for each kind of log. Returns the image's length in bytes.
     pub(super) fn lay_out(&mut self, trace: &Trace, max_bytes: u64) -> Result<u64> {
         const ATTEMPTS: u32 = 20;
-        let logs = |(regions, role): (&Regions, &String)| -> u64 {
-            if is_whole(role) {
+        let logs = |(regions, role): (&Regions, &Role)| -> u64 {
+            if is_whole(*role) {
                 regions.iter().map(|(first, last)| (last - first) * self.region).sum()
             } else {
                 0
@@ -47,8 +48,7 @@ impl Capture {
             self.use_layout(whole);
             return Ok(touched);
         }
-        let logs =
-            super::WHOLE_ROLES.iter().filter(|role| self.roles.iter().any(|r| r == *role)).count() as u64;
+        let logs = super::WHOLE_ROLES.iter().filter(|role| self.roles.contains(role)).count() as u64;
         let most = max_bytes.saturating_add(max_bytes / 4).saturating_add(logs * self.region);
         self.rate = max_bytes as f64 / touched as f64;
         for _ in 0..ATTEMPTS {
@@ -108,7 +108,7 @@ impl Capture {
                 layout.log(file, &runs[file], start, share, self.region);
             }
         }
-        for (file, runs) in runs.iter().enumerate().filter(|(file, _)| !is_whole(&self.roles[*file])) {
+        for (file, runs) in runs.iter().enumerate().filter(|(file, _)| !is_whole(self.roles[*file])) {
             for (offset, len) in runs {
                 layout.own(file, *offset, *len);
             }

@@ -1,6 +1,7 @@
 //! What a capture takes, and what it makes up.
 
 use super::*;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{File, Flags, Op};
 
 fn event(op: Op, file: u32, offset: u64, len: u64) -> Event {
@@ -8,7 +9,7 @@ fn event(op: Op, file: u32, offset: u64, len: u64) -> Event {
 }
 
 fn file(path: &Path, role: &str, size: u64) -> File {
-    File { path: path.display().to_string(), size, role: role.into(), ..File::default() }
+    File { path: path.display().to_string(), size, role: Role::from_name(role), ..File::default() }
 }
 
 fn options() -> Options {

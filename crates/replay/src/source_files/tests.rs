@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 use poolwright_host::device::Device;
 
 use super::*;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, Flags, Meta};
 
 fn trace(paths: &[&str]) -> Trace {
-    let file = |path: &&str| File { path: (*path).to_owned(), role: "data".into(), ..File::default() };
+    let file = |path: &&str| File { path: (*path).to_owned(), role: Some(Role::Data), ..File::default() };
     let event = |file: usize| Event {
         t_ns: 1,
         dur_ns: 1,
@@ -47,7 +48,7 @@ fn files_are_found_below_the_directory() {
     let missing = files.missing(&trace, &[]).unwrap().unwrap();
     assert_eq!((missing.count, missing.of, missing.first.as_str()), (1, 3, "/db/c"));
     assert!(missing.to_string().starts_with("1 of the 3 files"), "{missing}");
-    assert_eq!(files.missing(&trace, &["wal".into()]).unwrap(), None);
+    assert_eq!(files.missing(&trace, &[Role::Wal]).unwrap(), None);
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn recorded(path: &Path) -> File {
     let meta = std::fs::metadata(path).unwrap();
     let device = Device::from_raw(meta.dev());
     let device = format!("{}:{}", device.major, device.minor);
-    File { path: path_text::encode(path), role: "data".into(), device, ino: meta.ino(), ..File::default() }
+    File { path: path_text::encode(path), role: Some(Role::Data), device, ino: meta.ino(), ..File::default() }
 }
 
 fn content(files: &SourceFiles, file: &File) -> Option<String> {
@@ -123,7 +124,8 @@ fn files_of_a_process_with_other_mounts_are_found_through_it() {
     // As the recorder names it, which does not see the file system, and as the process does.
     for path in ["/t", dir.path().join("t").to_str().unwrap()] {
         let device = device.clone();
-        trace.files[0] = File { path: path.to_owned(), role: "data".into(), device, ino, ..File::default() };
+        trace.files[0] =
+            File { path: path.to_owned(), role: Some(Role::Data), device, ino, ..File::default() };
         let files = SourceFiles::new(&trace, None);
         assert_eq!(content(&files, &trace.files[0]).as_deref(), Some("the process's"), "{path}");
         assert_eq!(files.others(&trace, &[]), None);

@@ -182,7 +182,7 @@ impl Sink {
         let layout = layout::detect_paths(self.writer.files().iter().map(|file| file.path.as_str()));
         for id in 0..self.writer.files().len() as u32 {
             let file = self.writer.file_mut(id)?;
-            file.role = layout::role_name(layout, Path::new(&file.path));
+            file.role = layout.and_then(|layout| layout.role_of(Path::new(&file.path)));
         }
         self.writer.meta_mut().duration_ns = self.last_ns;
         self.writer.finish()

@@ -9,6 +9,7 @@ mod usage;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path_text;
@@ -18,30 +19,32 @@ pub use page::{PageSize, PageSource};
 pub use table::LAYOUTS;
 pub use usage::{Usage, by_use};
 
-/// The role of a file in its database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// The role of a file in its database. The order is that of the names, so that maps by role have the order of JSON objects.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Tables, heaps, documents: read and rewritten in place, or merged.
-    Data,
-    /// Write-ahead and redo logs, journals, double-write buffers: appended to or overwritten in a cycle, synced, rarely
-    /// read.
-    Wal,
-    /// Logs that replicas and restores read: binary logs, change logs.
-    Binlog,
-    /// Spilled sorts, temporary tables: short-lived, not needed after a crash.
-    Temp,
-    /// Indexes in separate files.
-    Index,
-    /// Dumps and snapshots.
-    Backup,
     /// Files that are written once sequentially and kept: archived logs, exports.
     Archive,
+    /// Dumps and snapshots.
+    Backup,
+    /// Logs that replicas and restores read: binary logs, change logs.
+    Binlog,
+    /// Tables, heaps, documents: read and rewritten in place, or merged.
+    Data,
     /// Files that are read once sequentially: the sources of an import.
     Import,
+    /// Indexes in separate files.
+    Index,
     /// Other files: control files, locks, text logs.
     #[default]
     Other,
+    /// Spilled sorts, temporary tables: short-lived, not needed after a crash.
+    Temp,
+    /// Write-ahead and redo logs, journals, double-write buffers: appended to or overwritten in a cycle, synced, rarely
+    /// read.
+    Wal,
 }
 
 impl Role {
@@ -73,15 +76,33 @@ impl Role {
         }
     }
 
-    /// Returns the role with the given name.
+    /// Returns the role with the given name; [`str::parse`] also names the known ones.
     pub fn from_name(name: &str) -> Option<Role> {
         Role::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    /// Lists names, separated by commas, for messages.
+    pub fn list(roles: &[Role]) -> String {
+        roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", ")
     }
 }
 
 impl std::fmt::Display for Role {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())
+    }
+}
+
+/// A name that no role has.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown role {0:?} (known: {known})", known = Role::list(&Role::ALL))]
+pub struct UnknownRole(pub String);
+
+impl std::str::FromStr for Role {
+    type Err = UnknownRole;
+
+    fn from_str(name: &str) -> Result<Role, UnknownRole> {
+        Role::from_name(name).ok_or_else(|| UnknownRole(name.to_owned()))
     }
 }
 
@@ -170,12 +191,6 @@ impl Layout {
         };
         self.markers.iter().any(|set| set.iter().all(present))
     }
-}
-
-/// Returns the name of the role of `path` in `layout` for a trace's table of files. It is empty if no pattern matches or `layout`
-/// is `None`: readers then derive the role from the file's use.
-pub fn role_name(layout: Option<&Layout>, path: &Path) -> String {
-    layout.and_then(|layout| layout.role_of(path)).map_or(String::new(), |role| role.name().to_owned())
 }
 
 /// Returns the layout of the database in `dir` or in a directory up to a few levels below.

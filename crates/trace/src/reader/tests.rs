@@ -6,6 +6,7 @@ use super::footer::{FALSE_SEALS, TAIL};
 use super::part::column_extent;
 use super::*;
 use crate::checksum::seal;
+use crate::layout::Role;
 use crate::{Flags, Trace};
 
 /// The false claims of a trace.
@@ -17,13 +18,13 @@ struct Lie {
     rows: i64,
     /// Bytes that replace the pages of the column `op`.
     ops: Option<Vec<u8>>,
-    /// The role of the trace's file.
-    role: String,
+    /// The role of the trace's file, in place of the true one.
+    role: Option<&'static str>,
 }
 
 const ROWS: u64 = 100;
 
-fn honest(role: &str) -> Trace {
+fn honest(role: Role) -> Trace {
     let event = |i| Event {
         t_ns: i,
         dur_ns: 1,
@@ -36,13 +37,13 @@ fn honest(role: &str) -> Trace {
         flags: Flags::default(),
         gap: None,
     };
-    let file = File { path: "/db/t".into(), role: role.into(), ..File::default() };
+    let file = File { path: "/db/t".into(), role: Some(role), ..File::default() };
     Trace { meta: Meta::default(), files: vec![file], events: (0..ROWS).map(event).collect() }
 }
 
 /// Writes a trace with the given false claims.
 fn write(path: &Path, lie: &Lie) {
-    honest(&lie.role).save(path).unwrap();
+    honest(Role::Data).save(path).unwrap();
     let bytes = std::fs::read(path).unwrap();
     let metadata = find_footer(&Disk::open(path).unwrap(), path, bytes.len() as u64).unwrap().0;
     let honest = metadata.row_group(0);
@@ -76,6 +77,10 @@ fn write(path: &Path, lie: &Lie) {
     let groups = lie.groups.max(1);
     let pair = |pair: &KeyValue| match pair.key.as_str() {
         KEY_CHECKSUMS => KeyValue::new(KEY_CHECKSUMS.to_owned(), checksum.repeat(groups)),
+        KEY_FILES if lie.role.is_some() => {
+            let files = pair.value.as_ref().unwrap().replace("data", lie.role.unwrap());
+            KeyValue::new(KEY_FILES.to_owned(), files)
+        }
         _ => pair.clone(),
     };
     let about = metadata.file_metadata();
@@ -102,7 +107,7 @@ fn the_lies_are_told_in_traces_that_are_whole() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
     write(&path, &Lie::default());
-    assert_eq!(Trace::load(&path).unwrap().events, honest("").events);
+    assert_eq!(Trace::load(&path).unwrap().events, honest(Role::Data).events);
     write(&path, &Lie { groups: 3, ..Lie::default() });
     assert_eq!(Trace::load(&path).unwrap().events.len(), 300);
 }
@@ -167,8 +172,8 @@ fn a_page_that_claims_to_unpack_to_gigabytes() {
 
 #[test]
 fn a_role_that_is_not_a_name() {
-    for role in ["../../etc", "a b", "data@snapshot", &"x".repeat(33)] {
-        let why = refusal(&Lie { role: role.to_owned(), ..Lie::default() });
+    for role in ["../../etc", "a b", "data@snapshot", "Data", "*"] {
+        let why = refusal(&Lie { role: Some(role), ..Lie::default() });
         assert!(why.contains("is not a role"), "{why}");
     }
 }
@@ -177,7 +182,7 @@ fn a_role_that_is_not_a_name() {
 fn lengths_that_no_call_moves_are_cut() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let mut trace = honest("data");
+    let mut trace = honest(Role::Data);
     for (event, op) in trace.events.iter_mut().zip([Op::Read, Op::Write, Op::Truncate]) {
         (event.op, event.len) = (op, i64::MAX as u64);
     }
@@ -191,7 +196,7 @@ fn lengths_that_no_call_moves_are_cut() {
 fn a_search_behind_many_false_seals_ends() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    honest("").save(&path).unwrap();
+    honest(Role::Data).save(&path).unwrap();
     let whole = std::fs::read(&path).unwrap();
     let false_seal = [SEAL_MAGIC.as_slice(), &[0; 8], &[0; 4], &4u32.to_le_bytes(), MAGIC].concat();
     for (seals, found) in [(1, true), (FALSE_SEALS, true), (FALSE_SEALS + 1, false)] {

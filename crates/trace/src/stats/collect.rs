@@ -8,7 +8,7 @@ use super::{
     Bytes, Direction, FileStats, Group, LatencyHistogram, SizeHistogram, Stats, Sync, THROUGHPUT_BUCKETS,
     Throughput, WORKING_SET_BLOCKS, WorkingSetSize,
 };
-use crate::layout::{self, Usage, by_use};
+use crate::layout::{self, Role, Usage, by_use};
 use crate::{Event, File, Flags, Meta, Op, Reader, Result, Trace};
 
 /// Streams a trace and returns its statistics.
@@ -33,10 +33,10 @@ pub fn collect(reader: &Reader) -> Result<Stats> {
 /// As [`Trace::load`] and [`collect`].
 pub fn load_with_roles(path: &Path) -> Result<Trace> {
     let mut trace = Trace::load(path)?;
-    if trace.files.iter().any(|file| file.role.is_empty()) {
+    if trace.files.iter().any(|file| file.role.is_none()) {
         let stats = collect(&Reader::open(path)?)?;
         for (file, shown) in trace.files.iter_mut().zip(stats.files) {
-            file.role = shown.role;
+            file.role = Some(shown.role);
         }
     }
     Ok(trace)
@@ -163,18 +163,18 @@ impl Collector {
 
     /// The role of each file: that of the table, or one from the file's use. Files of a directory whose names differ only in their digits
     /// have the same use, so they get the role with most bytes.
-    fn roles(&self, files: &[File]) -> Vec<String> {
-        let mut bytes: HashMap<String, BTreeMap<&str, u64>> = HashMap::new();
-        for (file, counts) in files.iter().zip(&self.files).filter(|(file, _)| file.role.is_empty()) {
-            let role = by_use(&counts.usage()).name();
+    fn roles(&self, files: &[File]) -> Vec<Role> {
+        let mut bytes: HashMap<String, BTreeMap<Role, u64>> = HashMap::new();
+        for (file, counts) in files.iter().zip(&self.files).filter(|(file, _)| file.role.is_none()) {
+            let role = by_use(&counts.usage());
             let sum = bytes.entry(without_digits(&file.path)).or_default().entry(role).or_default();
             *sum += counts.reads.bytes + counts.writes.bytes;
         }
         let of_use = |file: &File| {
             let of_name = bytes[&without_digits(&file.path)].iter().max_by_key(|(_, bytes)| **bytes);
-            of_name.map_or_else(String::new, |(role, _)| (*role).to_owned())
+            of_name.map_or(Role::Other, |(role, _)| *role)
         };
-        files.iter().map(|file| if file.role.is_empty() { of_use(file) } else { file.role.clone() }).collect()
+        files.iter().map(|file| file.role.unwrap_or_else(|| of_use(file))).collect()
     }
 
     /// Computes the statistics. `files` is the trace's file table.
@@ -186,12 +186,12 @@ impl Collector {
             }
         }
         let mut total = Counts::default();
-        let mut roles: BTreeMap<String, Counts> = BTreeMap::new();
+        let mut roles: BTreeMap<Role, Counts> = BTreeMap::new();
         let mut shown = Vec::with_capacity(files.len());
         for ((file, counts), role) in files.iter().zip(&self.files).zip(self.roles(files)) {
-            let (usage, role_from_use) = (counts.usage(), file.role.is_empty());
+            let (usage, role_from_use) = (counts.usage(), file.role.is_none());
             total.merge(counts);
-            roles.entry(role.clone()).or_default().merge(counts);
+            roles.entry(role).or_default().merge(counts);
             let (path, size) = (file.path.clone(), file.size);
             shown.push(FileStats { path, role, role_from_use, size, group: counts.group(false), usage });
         }

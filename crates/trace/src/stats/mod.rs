@@ -49,7 +49,7 @@ pub struct Stats {
     #[serde(flatten)]
     pub total: Group,
     /// Figures by role.
-    pub roles: BTreeMap<String, Group>,
+    pub roles: BTreeMap<Role, Group>,
     /// Figures by file, in the order of the trace's file table, including files without events.
     pub files: Vec<FileStats>,
     /// The recording in [`THROUGHPUT_BUCKETS`] equal parts.
@@ -64,7 +64,7 @@ pub struct FileStats {
     /// Its path.
     pub path: String,
     /// Its role: from the recorder, otherwise derived from its use.
-    pub role: String,
+    pub role: Role,
     /// Whether the role was derived from the file's use.
     #[serde(default)]
     pub role_from_use: bool,
@@ -176,6 +176,6 @@ pub struct Throughput {
 impl Stats {
     /// Returns the file's role: from the recorder, otherwise derived from its use.
     pub fn role_of(&self, file: u32) -> Option<Role> {
-        self.files.get(file as usize).and_then(|f| Role::from_name(&f.role))
+        self.files.get(file as usize).map(|f| f.role)
     }
 }

@@ -15,8 +15,8 @@ pub fn render(stats: &Stats, files: usize) -> String {
     let mut out = String::new();
     head(&mut out, stats);
     roles(&mut out, stats);
-    for role in Role::ALL.iter().filter_map(|role| stats.roles.get_key_value(role.name())) {
-        histograms(&mut out, role.0, role.1);
+    for (role, group) in in_order(stats) {
+        histograms(&mut out, role, group);
     }
     busiest(&mut out, stats, files);
     over_time(&mut out, stats);
@@ -72,6 +72,11 @@ fn head(out: &mut String, stats: &Stats) {
     }
 }
 
+/// The roles in the order of tables.
+fn in_order(stats: &Stats) -> impl Iterator<Item = (Role, &Group)> {
+    Role::ALL.into_iter().filter_map(|role| Some((role, stats.roles.get(&role)?)))
+}
+
 fn roles(out: &mut String, stats: &Stats) {
     line!(out);
     line!(
@@ -92,10 +97,8 @@ fn roles(out: &mut String, stats: &Stats) {
         "16K",
         "over"
     );
-    let ordered = Role::ALL.iter().filter_map(|role| stats.roles.get_key_value(role.name()));
-    let unknown = stats.roles.iter().filter(|(role, _)| Role::from_name(role).is_none());
-    for (role, group) in ordered.chain(unknown) {
-        role_line(out, role, group);
+    for (role, group) in in_order(stats) {
+        role_line(out, role.name(), group);
     }
     if stats.roles.len() > 1 {
         role_line(out, "all", &stats.total);
@@ -105,7 +108,7 @@ fn roles(out: &mut String, stats: &Stats) {
     }
     line!(out);
     line!(out, "{:<8}{:<7}{:>9}{:>9}{:>9}", "latency", "", "p50", "p99", "p99.9");
-    for (role, group) in Role::ALL.iter().filter_map(|role| stats.roles.get_key_value(role.name())) {
+    for (role, group) in in_order(stats) {
         let kinds = [
             ("read", group.read.latency_ns),
             ("write", group.write.latency_ns),
@@ -143,7 +146,7 @@ fn role_line(out: &mut String, name: &str, group: &Group) {
     );
 }
 
-fn histograms(out: &mut String, role: &str, group: &Group) {
+fn histograms(out: &mut String, role: Role, group: &Group) {
     let ways = [
         ("reads", &group.read_size_histogram, &group.read),
         ("writes", &group.write_size_histogram, &group.write),

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use poolwright_trace::export::{Format, export};
 use poolwright_trace::import::import;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Error, Op, Reader, Trace};
 use proptest::prelude::*;
 
@@ -38,7 +39,7 @@ fn version_2_is_read() {
     ];
     assert_eq!(seen, expected);
     assert_eq!(trace.files[0].path, "/db/t.ibd");
-    assert_eq!((trace.files[0].role.as_str(), trace.files[0].size), ("data", 32768));
+    assert_eq!((trace.files[0].role, trace.files[0].size), (Some(Role::Data), 32768));
     assert_eq!(trace.meta.probe_set, "fio-iolog");
     assert_eq!(trace.meta.unseen[0].1, 6, "version 2 has no times");
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use poolwright_trace::layout::{LAYOUTS, Layout, PageSource, Role, detect, detect_paths, locate, role_name};
+use poolwright_trace::layout::{LAYOUTS, Layout, PageSource, Role, detect, detect_paths, locate};
 
 fn touch(dir: &Path, names: &[&str]) {
     for name in names {
@@ -257,10 +257,6 @@ fn nothing_is_found_where_nothing_is() {
     assert!(detect(dir.path()).is_none(), "a .db without SQLite's header is none");
     assert!(detect(&dir.path().join("missing")).is_none());
     assert!(detect_paths(["/etc/passwd"]).is_none());
-    assert_eq!(role_name(None, Path::new("/x/t.ibd")), "");
-    let mariadb = Layout::by_name("mariadb");
-    assert_eq!(role_name(mariadb, Path::new("/x/t.ibd")), "data");
-    assert_eq!(role_name(mariadb, Path::new("/x/table.dat")), "", "a pattern does not match");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Op, Trace, Writer};
 
 fn python() -> PathBuf {
@@ -57,7 +58,7 @@ fn expected(trace: &Trace) -> serde_json::Value {
     let mut reads = std::collections::BTreeMap::<_, u64>::new();
     for event in events.iter().filter(|e| e.op == Op::Read) {
         let file = &trace.files[event.file as usize];
-        *reads.entry((file.path.clone(), file.role.clone())).or_default() += 1;
+        *reads.entry((file.path.clone(), file.role.map_or("", Role::name))).or_default() += 1;
     }
     let reads: Vec<_> =
         reads.into_iter().map(|((path, role), n)| serde_json::json!([path, role, n])).collect();

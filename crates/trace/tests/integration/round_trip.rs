@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use poolwright_trace::layout::Role;
 use poolwright_trace::{CpuSecond, Error, Event, File, Flags, Gap, Meta, Op, Reader, Trace, Writer};
 use proptest::prelude::*;
 
@@ -120,12 +121,12 @@ fn rows_are_sorted_inside_a_row_group_and_the_file_table_is_the_last_known() {
     for t in [5, 3, 9, 1] {
         writer.push(crate::common::event(t, Op::Read, id, t * 10, 1)).unwrap();
     }
-    writer.file_mut(id).unwrap().role = "data".to_owned();
+    writer.file_mut(id).unwrap().role = Some(Role::Data);
     writer.finish().unwrap();
     let trace = Trace::load(&path).unwrap();
     assert_eq!(trace.events.iter().map(|e| e.t_ns).collect::<Vec<_>>(), [1, 3, 5, 9]);
     assert_eq!(trace.events[0].offset, 10);
-    assert_eq!(trace.files[0].role, "data");
+    assert_eq!(trace.files[0].role, Some(Role::Data));
     assert_eq!(trace.meta.duration_ns, 9 + 1000, "a missing duration is the end of the last operation");
 }
 

@@ -1,5 +1,6 @@
 //! Statistics of traces with known figures, and their tables.
 
+use poolwright_trace::layout::Role;
 use poolwright_trace::stats::{self, Stats};
 use poolwright_trace::{Event, Flags, Op, Reader, Trace};
 
@@ -48,7 +49,7 @@ fn the_figures_are_right() {
     assert_eq!(stats.events, 2 + 5 * 1000 + 100 + 1000);
     assert_eq!((stats.duration_s, stats.lost_events), (1.0, 3));
     assert_eq!(stats.layout.as_deref(), Some("mariadb"));
-    let data = &stats.roles["data"];
+    let data = &stats.roles[&Role::Data];
     assert_eq!((data.bytes.read, data.bytes.write), (16384 * 1000, 16384 * 1000));
     assert_eq!(data.read_size_histogram.0, [(16384, 1000)]);
     assert!(data.read.sequential.unwrap() < 0.05);
@@ -60,17 +61,17 @@ fn the_figures_are_right() {
     assert!(!data.write.size_histogram_by_kind.contains_key("sync"));
 
     // Two files: the log by name and the journal by use.
-    let wal = &stats.roles["wal"];
+    let wal = &stats.roles[&Role::Wal];
     assert_eq!(wal.write_size_histogram.0, [(512, 1000), (4096, 1000)]);
     assert!(wal.write.sequential.unwrap() > 0.99);
     assert_eq!((wal.sync.calls, wal.sync.sync_writes), (1000, 1000));
-    assert!(stats.files[3].role_from_use && stats.files[3].role == "wal");
+    assert!(stats.files[3].role_from_use && stats.files[3].role == Role::Wal);
     assert_eq!(wal.overwrite_factor, Some(1.0), "1000 × 512 bytes are 125 whole blocks");
 
-    let temp = &stats.roles["temp"];
+    let temp = &stats.roles[&Role::Temp];
     assert_eq!(temp.overwrite_factor, Some(1000.0 / 16.0));
     assert_eq!(temp.working_set.iter().map(|w| w.write_bytes).collect::<Vec<_>>(), [1 << 20; 3]);
-    assert!(!stats.roles.contains_key("other"), "a role without events is not shown");
+    assert!(!stats.roles.contains_key(&Role::Other), "a role without events is not shown");
     assert_eq!(stats.files.len(), 5);
 
     assert_eq!(stats.throughput.len(), 60);
@@ -107,7 +108,7 @@ fn mapped_databases() -> Trace {
 fn page_faults_are_reads_and_mapped_files_are_data() {
     let stats = stats_of(&mapped_databases());
     for file in &stats.files {
-        assert_eq!((file.role.as_str(), file.role_from_use), ("data", true), "{}", file.path);
+        assert_eq!((file.role, file.role_from_use), (Role::Data, true), "{}", file.path);
         assert_eq!((file.group.bytes.read, file.group.ops["map"]), (4096 * 1000, 2001), "{}", file.path);
         assert_eq!(file.group.read_size_histogram.0, [(4096, 1000)], "{}", file.path);
         assert_eq!(file.group.cached_faults, 1000, "{}", file.path);
@@ -126,7 +127,7 @@ fn a_trace_is_loaded_with_roles_from_use() {
     let path = dir.path().join("t.parquet");
     database().save(&path).unwrap();
     let roles: Vec<_> = stats::load_with_roles(&path).unwrap().files.into_iter().map(|f| f.role).collect();
-    assert_eq!(roles, ["data", "wal", "temp", "wal", "other"]);
+    assert_eq!(roles, [Role::Data, Role::Wal, Role::Temp, Role::Wal, Role::Other].map(Some));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::{Settings, canonical};
+use poolwright_trace::layout::Role;
 
 use super::{Rule, applicable};
 use crate::Result;
@@ -33,12 +34,11 @@ impl Tuner<'_> {
     }
 
     fn advice_for(&self, race: &RacedTrials) -> Vec<CheckedAdvice> {
-        let current = self.current_of(&race.roles[0]);
+        let current = self.current_of(race.roles[0]);
         let layout = self.inventory.found.as_ref().map(|f| f.layout.name);
-        let roles: Vec<&str> = race.roles.iter().map(String::as_str).collect();
         let one = |rule: &Rule| {
             let changes = changes(rule, current);
-            let mut entry = entry(rule, roles[0]);
+            let mut entry = entry(rule, race.roles[0]);
             if changes.is_empty() {
                 entry.status = AdviceStatus::Followed;
                 entry.basis = "today's settings already follow it".into();
@@ -54,7 +54,7 @@ impl Tuner<'_> {
             }
             entry
         };
-        applicable(layout, &roles).into_iter().map(one).collect()
+        applicable(layout, &race.roles).into_iter().map(one).collect()
     }
 }
 
@@ -68,12 +68,12 @@ fn changes(rule: &Rule, current: &Current) -> Settings {
 }
 
 /// Returns the entry of a rule without any figures.
-fn entry(rule: &Rule, role: &str) -> CheckedAdvice {
+fn entry(rule: &Rule, role: Role) -> CheckedAdvice {
     CheckedAdvice {
         rule: rule.name.into(),
         advice: rule.advice.into(),
         source: AdviceSource { title: rule.source.title.into(), url: rule.source.url.into() },
-        role: role.to_owned(),
+        role,
         settings: rule.settings.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect(),
         status: AdviceStatus::NotTried,
         basis: "the search did not try it".into(),
@@ -118,7 +118,7 @@ mod tests {
             (&[], &[(1.0, 100.0, 90.0), (1.01, 100.0, 90.0)]),
             (&[("recordsize", "16384")], &[(1.5, 90.0, 30.0)]),
         ]));
-        let mut found = entry(rule("innodb-page"), "data");
+        let mut found = entry(rule("innodb-page"), Role::Data);
         measure(&mut found, &all, &today(), &wanted("recordsize", "16K"));
         assert_eq!(
             (found.status, found.basis.as_str()),
@@ -126,7 +126,7 @@ mod tests {
         );
         assert!((found.measured["work_rate"].change - 0.49).abs() < 0.01, "{found:?}");
         assert_eq!(found.measured["allocated_bytes"].ci95.0, found.measured["allocated_bytes"].ci95.1);
-        let mut other = entry(rule("innodb-metadata-cache"), "data");
+        let mut other = entry(rule("innodb-metadata-cache"), Role::Data);
         measure(&mut other, &all, &today(), &wanted("primarycache", "metadata"));
         assert_eq!(other.status, AdviceStatus::NotTried);
     }

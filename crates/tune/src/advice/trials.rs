@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::Settings;
+use poolwright_trace::layout::Role;
 
 use crate::Result;
 use crate::candidates::{assignments, same, with};
@@ -28,11 +29,11 @@ impl Tuner<'_> {
     /// A failed trial adds a warning and is not an error; so does an interruption, which ends the trials. Other
     /// errors of the run are returned.
     pub(crate) fn try_advice(&mut self, races: &[RacedTrials], all: &mut [CheckedAdvice]) -> Result<()> {
-        let mut done: Vec<(String, Settings, Pairs)> = Vec::new();
+        let mut done: Vec<(Role, Settings, Pairs)> = Vec::new();
         let missing = |a: &CheckedAdvice| a.status == AdviceStatus::NotTried && can_be_tried(a);
         for entry in all.iter_mut().filter(|a| missing(a)) {
             let Some(race) = races.iter().find(|r| r.roles.first() == Some(&entry.role)) else { continue };
-            let wanted = with(&self.current_of(&entry.role).settings, &entry.settings);
+            let wanted = with(&self.current_of(entry.role).settings, &entry.settings);
             let known =
                 done.iter().find(|(role, settings, _)| *role == entry.role && same(settings, &wanted));
             let pairs = match known {
@@ -47,7 +48,7 @@ impl Tuner<'_> {
                 },
             };
             fill(entry, &pairs);
-            done.push((entry.role.clone(), wanted, pairs));
+            done.push((entry.role, wanted, pairs));
         }
         Ok(())
     }
@@ -112,7 +113,7 @@ mod tests {
             rule: "a-rule".into(),
             advice: "advice".into(),
             source: AdviceSource::default(),
-            role: "data".into(),
+            role: Role::Data,
             settings: Settings::from([(property.into(), value.into())]),
             status: AdviceStatus::NotTried,
             basis: "not tried".into(),

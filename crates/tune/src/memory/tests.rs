@@ -1,4 +1,5 @@
 use poolwright_mrc::advice::StepVerdict;
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, Flags, Op};
 
 use super::*;
@@ -21,7 +22,7 @@ fn recording(pages: impl Iterator<Item = u64>, of: u64) -> Trace {
         gap: None,
     };
     let events: Vec<Event> = pages.enumerate().map(read).collect();
-    let file = File { path: "/db/table".into(), size: of * PAGE, role: "data".into(), ..File::default() };
+    let file = File { path: "/db/table".into(), size: of * PAGE, role: Some(Role::Data), ..File::default() };
     let mut trace = Trace { files: vec![file], events, ..Trace::default() };
     trace.meta.duration_ns = trace.events.len() as u64 * 1_000_000;
     trace
@@ -32,7 +33,7 @@ fn settings(recordsize: &str, compression: &str) -> Settings {
 }
 
 /// A role whose records have a compression ratio of 2 at 16K.
-fn role(recommended: Settings) -> Role {
+fn role(recommended: Settings) -> RolePlan {
     let space = Measured { median: 2.0, low: 1.9, high: 2.1 };
     let estimate = Evidence {
         kind: EvidenceKind::Estimate,
@@ -46,8 +47,8 @@ fn role(recommended: Settings) -> Role {
         outcome: Outcome::Raced,
         why: None,
     };
-    Role {
-        role: "data".into(),
+    RolePlan {
+        role: Role::Data,
         path: "/db".into(),
         paths: vec!["/db".into()],
         files: 1,
@@ -89,7 +90,7 @@ fn the_curve_is_that_of_the_recommended_records() {
     let device = Device::parse("nvme").unwrap();
     let memory = advise(&trace, &[role(settings("16K", "zstd-3"))], &device, true, &not_stopped()).unwrap();
     assert_eq!(memory.unknown, None);
-    assert_eq!(memory.recordsizes, BTreeMap::from([("data".to_string(), "16K".to_string())]));
+    assert_eq!(memory.recordsizes, BTreeMap::from([(Role::Data, "16K".to_string())]));
     // 80 µs, plus 8K at 3.2 GB/s.
     assert_eq!(memory.miss_latency_ns, Some(80_000 + 2_560));
     let Explained { curve, advice } = memory.curve.unwrap();
@@ -110,7 +111,7 @@ fn the_curve_is_that_of_the_recommended_records() {
 
 #[test]
 fn a_recording_that_says_nothing_is_told_so() {
-    let why = |trace: &Trace, role: Role| {
+    let why = |trace: &Trace, role: RolePlan| {
         let memory = advise(trace, &[role], &Device::none(), true, &not_stopped()).unwrap();
         assert_eq!(memory.curve, None);
         memory.unknown.unwrap()

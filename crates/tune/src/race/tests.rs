@@ -1,6 +1,7 @@
 //! Races of settings whose true cost is known.
 
 use poolwright_replay::result::Replay;
+use poolwright_trace::layout::Role;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
@@ -65,7 +66,7 @@ fn limits(batches: usize) -> Limits {
 }
 
 fn candidates() -> Candidates {
-    grid("data").candidates(0, 16 << 10)
+    grid(Role::Data).candidates(0, 16 << 10)
 }
 
 /// Races from today's setting, and returns the outcome with the settings that were tried.

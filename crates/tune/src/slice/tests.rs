@@ -1,5 +1,6 @@
 //! Slices of small recordings.
 
+use poolwright_trace::layout::Role;
 use poolwright_trace::{File, Flags};
 
 use super::*;
@@ -24,7 +25,7 @@ fn event(t_ms: u64, op: Op, len: u64) -> Event {
 /// The profile of a recording of `seconds` seconds.
 fn profile(seconds: u64, mut events: Vec<Event>) -> Profile {
     events.sort_by_key(|e| e.t_ns);
-    let file = File { path: "/d".into(), role: "data".into(), ..File::default() };
+    let file = File { path: "/d".into(), role: Some(Role::Data), ..File::default() };
     Profile::new(Arc::new(Trace { files: vec![file], events, ..Trace::default() }), seconds as f64)
 }
 

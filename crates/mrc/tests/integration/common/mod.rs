@@ -6,6 +6,7 @@ use poolwright_mrc::arc::Arc;
 use poolwright_mrc::openzfs::GRAIN;
 use poolwright_mrc::sample::{Amount, Family};
 use poolwright_mrc::{Extent, Input, Kind, Lru, Model, Pipeline, RecordMap, Result};
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Meta, Op, Trace};
 
 pub use poolwright_mrc::END;
@@ -65,7 +66,7 @@ pub fn save_trace(path: &Path, files: &[(&str, &str, u64)], events: &[Event]) {
     let meta = Meta { probe_set: "syscall".into(), subject: "dir:/db".into(), ..Meta::default() };
     let file = |&(path, role, size): &(&str, &str, u64)| File {
         path: path.into(),
-        role: role.into(),
+        role: Role::from_name(role),
         size,
         ..File::default()
     };

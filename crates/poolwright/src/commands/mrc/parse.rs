@@ -7,7 +7,6 @@ use poolwright_mrc::input::Direct;
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_openzfs::Device;
 use poolwright_trace::format_size;
-use poolwright_trace::layout::Role;
 
 use crate::commands::options::parse_size;
 
@@ -78,12 +77,6 @@ pub fn primarycache(text: &str) -> Result<PrimaryCache, String> {
 pub fn direct() -> impl TypedValueParser<Value = Direct> {
     PossibleValuesParser::new(Direct::ALL.map(|(_, name)| name))
         .map(|name| Direct::from_name(&name).expect("one of the possible values"))
-}
-
-/// A role of files.
-pub fn role(text: &str) -> Result<Role, String> {
-    let names = || Role::ALL.map(Role::name).join(", ");
-    Role::from_name(text).ok_or_else(|| format!("unknown role {text:?} (known: {})", names()))
 }
 
 /// The latency of a read in nanoseconds: a time, or that of a device profile.

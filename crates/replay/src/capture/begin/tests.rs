@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use poolwright_trace::layout::Role;
 use poolwright_trace::{File, Flags};
 use proptest::prelude::*;
 
@@ -24,7 +25,7 @@ fn trace(dir: &Path, events: Vec<Event>) -> Trace {
         let path = dir.join(format!("source{n}"));
         std::fs::write(&path, vec![n as u8 + 1; (PAGES * PAGE) as usize]).unwrap();
         let path = path.display().to_string();
-        File { path, size: PAGES * PAGE, role: "data".into(), ..File::default() }
+        File { path, size: PAGES * PAGE, role: Some(Role::Data), ..File::default() }
     };
     Trace { files: (0..FILES).map(file).collect(), events, ..Trace::default() }
 }

@@ -1,5 +1,6 @@
 //! Reproducible synthetic traces for the tests, with every operation and flag and several files.
 
+use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Gap, Meta, Op, Trace};
 
 pub fn meta() -> Meta {
@@ -14,7 +15,7 @@ pub fn meta() -> Meta {
 }
 
 pub fn file(path: &str, role: &str, size: u64) -> File {
-    File { path: path.to_owned(), role: role.to_owned(), size, device: "8:1".to_owned(), ino: 42 }
+    File { path: path.to_owned(), role: Role::from_name(role), size, device: "8:1".to_owned(), ino: 42 }
 }
 
 /// A linear congruential generator with the constants of Knuth's MMIX.
