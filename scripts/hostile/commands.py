@@ -132,9 +132,8 @@ class Machine:
         subprocess.run([*AS_USER, "sh", "-c", script, "sh", self.database, self.top / "whole"], stderr=subprocess.DEVNULL, check=False)
 
     def plan(self, name):
-        """The plan of docs/plan-format.md, for this database."""
-        page = (ROOT / "docs" / "plan-format.md").read_text()
-        plan = json.loads(page.split("```json\n", 1)[1].split("\n```", 1)[0])
+        """docs/examples/plan.json, for this database."""
+        plan = json.loads((ROOT / "docs" / "examples" / "plan.json").read_text())
         plan["subject"] = {"directory": str(self.database), "database": "SQLite", "file_system": "fuse.poolwright", "dataset": "tank/db", "files": 1,
                            "bytes": 1, "allocated_bytes": 1}  # fmt: skip
         role = plan["roles"][0]
@@ -142,7 +141,6 @@ class Machine:
                  "path": str(self.database), "current": {}, "recommended": {"recordsize": "16K", "compression": "zstd-3"},
                  "together_with": []}  # fmt: skip
         plan["roles"], plan["database"] = [role], []
-        plan.pop("confirmation", None)
         (self.top / "work" / name).write_text(json.dumps(plan))
 
     def attack(self, seed):
@@ -166,7 +164,7 @@ class Machine:
         self.restores += 1
         yield "backup restore", ("backup", "restore", "tank/backup", "--to", self.restored / f"at{self.restores}")
         subprocess.run([*AS_USER, "rm", "-rf", self.restored / f"at{self.restores - 1}"], stderr=subprocess.DEVNULL, check=False)
-        yield "confirm", ("confirm", "plan.json", "--load", "true", "--blocks", "2", "--scratch", self.scratch, "-o", "confirmed.json",
+        yield "confirm", ("confirm", "plan.json", "--load", "true", "--blocks", "2", "--scratch", self.scratch, "-o", "confirmation.json",
                           "--report", "confirmed.html", "--force")  # fmt: skip
 
     def clean_up(self):

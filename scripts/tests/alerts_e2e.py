@@ -216,9 +216,8 @@ def wait(what, done, missing=lambda: ""):
 
 
 def write_plan(path, directory):
-    """The example in the documentation of the format, made now, for one directory, with a promise of its space."""
-    page = (ROOT / "docs" / "plan-format.md").read_text()
-    plan = json.loads(re.search(r"```json\n(.*?)\n```", page, re.DOTALL).group(1))
+    """The documented example, made now, for one directory, with a promise of its space."""
+    plan = json.loads((ROOT / "docs" / "examples" / "plan.json").read_text())
     role = plan["roles"][0]
     trial = next(trial for trial in role["evidence"] if trial["outcome"] == "recommended")
     trial["metrics"]["space_ratio"] = {"median": 3.0, "low": 2.5, "high": 3.5}

@@ -1,4 +1,4 @@
-"""Prints a plan for a dataset: the example of docs/plan-format.md with another place, and @RECOMMENDED@ for the properties.
+"""Prints a plan for a dataset: docs/examples/plan.json with another place, and @RECOMMENDED@ for the properties.
 
 usage: plan.py MOUNTPOINT DATASET [--database NAME] [--log DIRECTORY]
 
@@ -8,11 +8,10 @@ usage: plan.py MOUNTPOINT DATASET [--database NAME] [--log DIRECTORY]
 import argparse
 import copy
 import json
-import re
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "plan-format.md"
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "plan.json"
 
 
 def log_role(data, mountpoint, dataset, name):
@@ -41,14 +40,12 @@ def main():
     parser.add_argument("--log")
     options = parser.parse_args()
     mountpoint, dataset = options.mountpoint, options.dataset
-    example = re.search(r"```json\n(.*?)\n```", PAGE.read_text(), re.DOTALL)
-    plan = json.loads(example.group(1))
+    plan = json.loads(EXAMPLE.read_text())
     subject = {"directory": mountpoint, "file_system": "zfs", "dataset": dataset, "files": 1, "bytes": 1, "allocated_bytes": 1}
     if options.database:
         subject["database"] = options.database
     plan["subject"] = subject
     plan["database"] = []
-    plan.pop("confirmation", None)
     role = plan["roles"][0]
     role["place"] = {"mountpoint": mountpoint, "dataset": dataset, "separable": True}
     role["path"], role["paths"] = mountpoint, [mountpoint]

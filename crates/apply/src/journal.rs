@@ -14,10 +14,8 @@ use std::path::{Path, PathBuf};
 
 use poolwright_host::private::{self, OwnDir};
 use poolwright_host::quoted;
-use poolwright_plan::Plan;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::error::refused;
 use crate::service::Downtime;
@@ -29,8 +27,6 @@ use entry::{Entry, add, parse};
 const FILE: &str = "journal.jsonl";
 /// The file that says that the database was started after the process that had stopped it was killed.
 const RESTARTED: &str = "restarted";
-/// Hexadecimal digits of a plan's identifier.
-const DIGITS: usize = 16;
 
 /// How far a run is. Each phase includes the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,26 +82,6 @@ pub struct Journal {
     file: File,
     state: Option<JournalState>,
     lock: File,
-}
-
-/// A short text that identifies a plan: its time, its directory and its recommendations. Confirming a plan does not change it.
-pub fn plan_id(plan: &Plan) -> String {
-    let mut hash = Sha256::new();
-    let mut add = |text: &str| {
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text.as_bytes());
-    };
-    add(&plan.created);
-    add(&plan.subject.directory);
-    for role in &plan.roles {
-        add(role.role.name());
-        add(&role.location.mountpoint);
-        for (property, value) in &role.recommended {
-            add(property);
-            add(value);
-        }
-    }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..DIGITS].to_owned()
 }
 
 impl Journal {

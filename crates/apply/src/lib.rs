@@ -23,7 +23,7 @@ pub mod work;
 
 pub use assessment::{Assessment, Assessor};
 pub use error::{Error, Result};
-pub use journal::{Journal, plan_id};
+pub use journal::Journal;
 pub use observer::{RunObserver, Stage};
 pub use run::{Options, Outcome, Run};
 pub use service::{Downtime, Service};

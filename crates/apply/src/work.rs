@@ -156,7 +156,7 @@ impl DatasetWork {
 /// What applying a plan does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanWork {
-    /// The plan's identifier ([`plan_id`](crate::plan_id)).
+    /// The plan's identifier ([`Plan::id`](poolwright_plan::Plan::id)).
     pub plan: String,
     /// The plan's file.
     pub path: PathBuf,

@@ -10,7 +10,9 @@ use poolwright_lab::run::checks;
 use poolwright_lab::run::child;
 use poolwright_lab::run::scratch_dir::ScratchDir;
 use poolwright_lab::{PoolWrites, RunTarget, TrialKey, TrialSpec};
-use poolwright_plan::{Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Plan, WorkUnit};
+use poolwright_plan::{
+    Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Measurement as _, Plan, VERSION, WorkUnit,
+};
 use poolwright_tune::objective::Metrics;
 
 use crate::driver::check_unused;
@@ -87,6 +89,9 @@ pub fn run(
     }
     let settings = judgement.settings.into_iter().zip(&contenders);
     Ok(Confirmation {
+        format: Confirmation::FORMAT.to_owned(),
+        version: VERSION,
+        plan: plan.id(),
         created: now(),
         commands: options.commands.clone(),
         settle_s: options.settle.as_secs_f64(),

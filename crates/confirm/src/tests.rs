@@ -12,9 +12,7 @@ use super::*;
 
 /// The example of the format's description, with one more raced setting.
 fn plan() -> Plan {
-    let page = include_str!("../../../docs/plan-format.md");
-    let (_, rest) = page.split_once("```json\n").unwrap();
-    let mut plan: Plan = serde_json::from_str(rest.split_once("\n```").unwrap().0).unwrap();
+    let mut plan: Plan = serde_json::from_str(include_str!("../../../docs/examples/plan.json")).unwrap();
     plan.subject.directory = "/srv/mariadb/data".into();
     plan.goal.weights = BTreeMap::from([("work_rate".into(), 0.5), ("write_amplification".into(), 0.5)]);
     let mut gain = plan.gain["write_amplification"];

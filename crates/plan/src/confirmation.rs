@@ -10,6 +10,13 @@ use super::{GainVerdict, Gains, Measured, OBJECTIVE, Role, Settings};
 /// The result of running the database on pools with the plan's settings, compared with the predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Confirmation {
+    /// Always `poolwright-confirmation`.
+    #[schemars(extend("const" = <Confirmation as super::Measurement>::FORMAT))]
+    pub format: String,
+    /// Version of the format, at present 1.
+    pub version: u32,
+    /// Identifier of the plan ([`Plan::id`](super::Plan::id)).
+    pub plan: String,
     /// End of the confirmation, RFC 3339 in UTC.
     pub created: String,
     /// The shell commands that were run.
@@ -39,6 +46,13 @@ pub struct Confirmation {
     /// Limits of these figures' validity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+impl Confirmation {
+    /// Whether the measurements contradict the plan's verdict.
+    pub fn contradicts_the_plan(&self) -> bool {
+        self.verdict == ConfirmationVerdict::NotConfirmed
+    }
 }
 
 /// The commands, as passed to `sh -c`.

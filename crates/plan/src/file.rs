@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use poolwright_host::quoted;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::problems::tuned_properties;
 use super::{FORMAT, Plan, PlanRisk, VERSION};
@@ -39,6 +41,16 @@ pub enum PlanFileError {
         version: String,
         /// The release that wrote it.
         creator: String,
+    },
+    /// The file beside a plan is not what its name says.
+    #[error("{} is not a {format}: {why}\nhint: remove it, or measure again", quoted(path))]
+    NotAMeasurement {
+        /// The file.
+        path: PathBuf,
+        /// The format that it must have.
+        format: String,
+        /// The cause.
+        why: String,
     },
     /// The plan is not one that `tune` could have made.
     #[error(
@@ -108,18 +120,26 @@ impl Plan {
     /// [`PlanFileError::Read`] if the file cannot be read, [`PlanFileError::NotAPlan`] for another format, and
     /// [`PlanFileError::Version`] for a newer version.
     pub fn read_unchecked(path: &Path) -> Result<Plan, PlanFileError> {
-        let path = || path.to_owned();
-        let text = std::fs::read(path()).map_err(|cause| PlanFileError::Read { path: path(), cause })?;
-        let not_a_plan = |why: String| PlanFileError::NotAPlan { path: path(), why };
-        let value: serde_json::Value =
-            serde_json::from_slice(&text).map_err(|why| not_a_plan(format!("it is not JSON: {why}")))?;
-        if value["format"] != FORMAT {
-            return Err(not_a_plan(format!("its format is {}, not {FORMAT:?}", value["format"])));
-        }
-        if value["version"].as_u64().is_none_or(|version| version > VERSION.into()) {
-            let (version, creator) = (value["version"].to_string(), value["creator"].to_string());
-            return Err(PlanFileError::Version { path: path(), version, creator });
-        }
-        serde_json::from_value(value).map_err(|why| not_a_plan(why.to_string()))
+        read_json(path, FORMAT)
     }
+}
+
+/// Reads a plan, or a file beside one, after checking its format and version.
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path, format: &str) -> Result<T, PlanFileError> {
+    let path = || path.to_owned();
+    let text = std::fs::read(path()).map_err(|cause| PlanFileError::Read { path: path(), cause })?;
+    let invalid = |why: String| match format {
+        FORMAT => PlanFileError::NotAPlan { path: path(), why },
+        _ => PlanFileError::NotAMeasurement { path: path(), format: format.to_owned(), why },
+    };
+    let value: Value =
+        serde_json::from_slice(&text).map_err(|why| invalid(format!("it is not JSON: {why}")))?;
+    if value["format"] != format {
+        return Err(invalid(format!("its format is {}, not {format:?}", value["format"])));
+    }
+    if value["version"].as_u64().is_none_or(|version| version > VERSION.into()) {
+        let (version, creator) = (value["version"].to_string(), value["creator"].to_string());
+        return Err(PlanFileError::Version { path: path(), version, creator });
+    }
+    serde_json::from_value(value).map_err(|why| invalid(why.to_string()))
 }

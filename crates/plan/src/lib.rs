@@ -1,4 +1,4 @@
-//! The plan as described in `docs/plan-format.md`: `tune` writes it, `confirm` adds to it, and the report reads it.
+//! The plan as described in `docs/plan-format.md`: `tune` writes it, and each later stage reads it and writes a file of its own.
 //!
 //! Maps are ordered, so that equal plans have equal text.
 
@@ -10,6 +10,7 @@ use poolwright_trace::layout;
 pub use poolwright_trace::layout::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 mod advice;
 mod alternative;
@@ -17,6 +18,7 @@ mod confirmation;
 mod contribution;
 mod evidence;
 mod file;
+mod measurements;
 mod memory;
 pub mod metric;
 mod pareto;
@@ -36,6 +38,7 @@ pub use confirmation::{
 pub use contribution::{Contributions, MeasuredChange, PropertyEffect};
 pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
 pub use file::{PlanFileError, RiskyValues};
+pub use measurements::{Measurement, Measurements};
 pub use memory::Memory;
 pub use pareto::{Pareto, ParetoSetting};
 pub use problems::{PlanRisk, RISKY_PROPERTIES};
@@ -116,12 +119,6 @@ pub struct Plan {
     /// Metrics that the recommended settings make much worse.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<Cost>,
-    /// Measurements of the database itself under the plan's settings, added by `confirm`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confirmation: Option<Confirmation>,
-    /// Measurements of the database in operation, before and after the plan was applied, added by `verify`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verification: Option<Verification>,
     /// Number of replays, including repeated and failed ones.
     pub trials: u64,
     /// Number of `trials` that gave no result.
@@ -139,9 +136,25 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the confirmation if it contradicts the verdict.
-    pub fn contradiction(&self) -> Option<&Confirmation> {
-        self.confirmation.as_ref().filter(|c| c.verdict == ConfirmationVerdict::NotConfirmed)
+    /// Returns the identifier: 16 hexadecimal digits of a SHA-256 over the time, the directory and the recommendations. The journal of
+    /// `apply` and the files of `confirm` and `verify` name the plan by it.
+    pub fn id(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut add = |text: &str| {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        };
+        add(&self.created);
+        add(&self.subject.directory);
+        for role in &self.roles {
+            add(role.role.name());
+            add(&role.location.mountpoint);
+            for (property, value) in &role.recommended {
+                add(property);
+                add(value);
+            }
+        }
+        hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The message that the directory contains another database system than the one for which the plan was made; `None` if it is the

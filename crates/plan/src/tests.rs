@@ -1,10 +1,8 @@
 use super::*;
 
-/// The example in the documentation of the format.
+/// The documented example.
 pub(super) fn example() -> (serde_json::Value, Plan) {
-    let page = include_str!("../../../docs/plan-format.md");
-    let (_, rest) = page.split_once("```json\n").expect("the page has an example");
-    let (text, _) = rest.split_once("\n```").expect("the example ends");
+    let text = include_str!("../../../docs/examples/plan.json");
     (serde_json::from_str(text).unwrap(), serde_json::from_str(text).unwrap())
 }
 
@@ -14,6 +12,27 @@ fn documented_example_is_read_and_written_whole() {
     assert_eq!(serde_json::to_value(&plan).unwrap(), value);
     assert_eq!(plan.problems(), Vec::<String>::new());
     assert_eq!(plan.longest_slice().map(|slice| slice.end_s), Some(12.5));
+}
+
+#[test]
+fn the_documented_confirmation_is_read_beside_its_plan_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("plan.json");
+    let (_, mut plan) = example();
+    let text = include_str!("../../../docs/examples/confirmation.json");
+    let value: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert_eq!(Measurements::beside(&path, &plan).unwrap(), Measurements::default());
+    std::fs::write(dir.path().join("plan.confirmation.json"), text).unwrap();
+    let found = Measurements::beside(&path, &plan).unwrap();
+    assert_eq!(serde_json::to_value(found.confirmation.as_ref().unwrap()).unwrap(), value);
+    assert_eq!((found.contradiction(), &found.verification), (None, &None));
+    // A plan of another run was written to the path.
+    plan.created = "2026-01-16T11:10:00Z".into();
+    assert_eq!(Measurements::beside(&path, &plan).unwrap(), Measurements::default());
+    // A file that cannot be read is not taken for a missing one: it could contradict the plan.
+    std::fs::write(dir.path().join("plan.confirmation.json"), "{").unwrap();
+    let why = Measurements::beside(&path, &plan).unwrap_err().to_string();
+    assert!(why.contains("is not a poolwright-confirmation"), "{why}");
 }
 
 #[test]

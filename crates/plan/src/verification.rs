@@ -10,6 +10,13 @@ use super::PredictedChange;
 /// The database in operation before and after the plan was applied, compared with what the plan promises.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
+    /// Always `poolwright-verification`.
+    #[schemars(extend("const" = <Verification as super::Measurement>::FORMAT))]
+    pub format: String,
+    /// Version of the format, at present 1.
+    pub version: u32,
+    /// Identifier of the plan ([`Plan::id`](super::Plan::id)).
+    pub plan: String,
     /// The state before the plan was applied. Missing if it was never measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<LiveMeasurement>,

@@ -3,12 +3,17 @@
 pub use poolwright_host::Output;
 use poolwright_host::output::{Format, Overwrite};
 use poolwright_host::private;
+use poolwright_plan::{Confirmation, Measurement as _, Verification};
 
 /// The format of an output file, by which Poolwright recognizes files that it made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A plan of `tune`: JSON with the format's name.
     Plan,
+    /// A confirmation of a plan.
+    Confirmation,
+    /// A verification of a plan.
+    Verification,
     /// An HTML page with Poolwright as its generator.
     Page,
     /// Another program's format, which does not name its writer.
@@ -22,15 +27,18 @@ impl From<Kind> for Format {
         let shared =
             |is_ours| Format { is_ours: Some(is_ours), mode: private::SHARED_FILE, keeps_previous: true };
         match kind {
-            Kind::Plan => shared(is_plan),
+            Kind::Plan => shared(|head| is_json(head, poolwright_plan::FORMAT)),
+            Kind::Confirmation => shared(|head| is_json(head, Confirmation::FORMAT)),
+            Kind::Verification => shared(|head| is_json(head, Verification::FORMAT)),
             Kind::Page => shared(|head| head.contains(poolwright_report::GENERATOR)),
             Kind::Export => Format { is_ours: None, mode: private::FILE, keeps_previous: false },
         }
     }
 }
 
-fn is_plan(head: &str) -> bool {
-    head.split_whitespace().collect::<String>().starts_with(r#"{"format":"poolwright-plan""#)
+/// Whether the text begins a JSON object of this format.
+fn is_json(head: &str, format: &str) -> bool {
+    head.split_whitespace().collect::<String>().starts_with(&format!(r#"{{"format":"{format}""#))
 }
 
 /// The option of each verb that writes an output file.
@@ -57,9 +65,15 @@ mod tests {
         let path = dir.path().join("file");
         let plan = "{\n  \"format\": \"poolwright-plan\"\n}\n";
         let page = format!("<!doctype html>\n<head>{}</head>", poolwright_report::GENERATOR);
-        for (text, own) in [(plan, Some(Kind::Plan)), (page.as_str(), Some(Kind::Page)), ("notes", None)] {
+        let confirmation = "{\"format\":\"poolwright-confirmation\",\"version\":1}\n";
+        for (text, own) in [
+            (plan, Some(Kind::Plan)),
+            (confirmation, Some(Kind::Confirmation)),
+            (page.as_str(), Some(Kind::Page)),
+            ("notes", None),
+        ] {
             std::fs::write(&path, text).unwrap();
-            for kind in [Kind::Plan, Kind::Page, Kind::Export] {
+            for kind in [Kind::Plan, Kind::Confirmation, Kind::Verification, Kind::Page, Kind::Export] {
                 let opened = Output::open(&path, kind, Force { force: false });
                 assert_eq!(opened.is_ok(), own == Some(kind), "{kind:?} {text}");
             }

@@ -16,19 +16,19 @@ mod role;
 pub mod tests;
 pub mod verification;
 
-use poolwright_plan::{Gain, GainVerdict, Plan, Verdict};
+use poolwright_plan::{Gain, GainVerdict, Measurements, Plan, Verdict};
 use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
 
 /// The heading above the verdict of a plan that its confirmation contradicts.
 pub const CONTRADICTED: &str = "The database itself does not confirm this plan";
 
-/// Renders the page.
-pub fn html(plan: &Plan) -> String {
+/// Renders the page of a plan and of what was measured under its settings.
+pub fn html(plan: &Plan, measured: &Measurements) -> String {
     let mut page = Page::new(&format!("Plan for {}", plan.subject.directory))
         .subtitle(&subtitle(plan))
         .footer(&format!("{} · {}", plan.creator, plan.created));
     let top = page.section("");
-    verdict(top, plan);
+    verdict(top, plan, measured);
     tiles(top, plan);
     if let Some(table) = choices::table(plan) {
         top.heading("The choices").table(&table);
@@ -38,10 +38,10 @@ pub fn html(plan: &Plan) -> String {
     }
     caveats(top, plan);
     findings::top(top, plan);
-    if let Some(found) = &plan.confirmation {
+    if let Some(found) = &measured.confirmation {
         confirmation::section(page.section("With the database itself"), found);
     }
-    if let Some(found) = &plan.verification {
+    if let Some(found) = &measured.verification {
         verification::section(page.section("With the database in operation"), found);
     }
     if !plan.roles.is_empty() {
@@ -82,16 +82,16 @@ fn subtitle(plan: &Plan) -> String {
     format!("{database} on {on} · {size} · goal: {} · {}", plan.goal.name, plan.created)
 }
 
-fn verdict(top: &mut Section, plan: &Plan) {
+fn verdict(top: &mut Section, plan: &Plan, measured: &Measurements) {
     let change = || {
         let changed = plan.roles.iter().filter(|r| !r.recommended.is_empty());
         let all: Vec<String> = changed
             .map(|r| format!("{} to {}", format::role_name(&plan.roles, r), format::settings(&r.recommended)))
             .collect();
-        let word = if plan.contradiction().is_some() { "Was recommended:" } else { "Change" };
+        let word = if measured.contradiction().is_some() { "Was recommended:" } else { "Change" };
         format!("{word} {}", all.join("; "))
     };
-    if let Some(found) = plan.contradiction() {
+    if let Some(found) = measured.contradiction() {
         top.callout(Callout::Warning, CONTRADICTED, &found.why);
     }
     match plan.verdict {

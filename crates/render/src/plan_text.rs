@@ -8,7 +8,8 @@ mod verification;
 use std::io::{self, Write};
 
 use poolwright_plan::{
-    CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, RolePlan, Verdict, Verification,
+    Confirmation, CurrentSource, Evidence, EvidenceKind, Gains, Outcome, Plan, RolePlan, Verdict,
+    Verification,
 };
 use poolwright_report::{Cell, Column, Table, Terminal, Tone, Unit, escape};
 
@@ -31,14 +32,8 @@ pub fn print_summary(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> i
 /// Errors of `out`.
 pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
     let mut text = Text { out, terminal };
-    text.verdict(plan)?;
+    text.verdict(plan, None)?;
     text.costs(plan)?;
-    if let Some(found) = &plan.confirmation {
-        text.confirmation(found)?;
-    }
-    if let Some(found) = &plan.verification {
-        text.verification(found)?;
-    }
     text.choices(plan)?;
     text.together(plan)?;
     let (tried, quiet): (Vec<&RolePlan>, Vec<&RolePlan>) =
@@ -60,10 +55,15 @@ pub fn print(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Resul
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn print_confirmation(plan: &Plan, out: &mut impl Write, terminal: Terminal) -> io::Result<()> {
+pub fn print_confirmation(
+    plan: &Plan,
+    found: &Confirmation,
+    out: &mut impl Write,
+    terminal: Terminal,
+) -> io::Result<()> {
     let mut text = Text { out, terminal };
-    text.verdict(plan)?;
-    plan.confirmation.iter().try_for_each(|found| text.confirmation(found))
+    text.verdict(plan, Some(found))?;
+    text.confirmation(found)
 }
 
 /// Writes the verification of a plan.
@@ -103,8 +103,12 @@ struct Text<'a, W> {
 
 impl<W: Write> Text<'_, W> {
     /// Writes the recommendation with `why`, below the confirmation if that contradicts it.
-    fn recommendation(&mut self, plan: &Plan, why: &str) -> io::Result<()> {
-        let contradiction = plan.contradiction();
+    fn recommendation(
+        &mut self,
+        plan: &Plan,
+        contradiction: Option<&Confirmation>,
+        why: &str,
+    ) -> io::Result<()> {
         if let Some(found) = contradiction {
             self.labelled(CONTRADICTED, Tone::Bad, &found.why)?;
         }
@@ -121,8 +125,8 @@ impl<W: Write> Text<'_, W> {
         self.wrapped(&format!("{styled}: "), label.chars().count() + 2, text)
     }
 
-    fn verdict(&mut self, plan: &Plan) -> io::Result<()> {
-        self.recommendation(plan, &plan.why)?;
+    fn verdict(&mut self, plan: &Plan, confirmation: Option<&Confirmation>) -> io::Result<()> {
+        self.recommendation(plan, confirmation.filter(|found| found.contradicts_the_plan()), &plan.why)?;
         let s = &plan.subject;
         let database = s.database.as_deref().unwrap_or("unknown database");
         let about = format!(

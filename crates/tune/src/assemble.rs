@@ -198,8 +198,6 @@ impl Tuner<'_> {
             request: Some(self.request_record()?),
             gain,
             costs,
-            confirmation: None,
-            verification: None,
             trials: self.trials,
             failed_trials: self.failed,
             seconds: self.began.elapsed().as_secs_f64(),

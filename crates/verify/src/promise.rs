@@ -3,8 +3,8 @@
 use poolwright_host::time;
 use poolwright_plan::metric;
 use poolwright_plan::{
-    CheckedPromise, Contender, LiveMeasurement, MeasuredPromise, Plan, PredictedChange, PromiseVerdict,
-    RateUnit, Verification, VerificationVerdict,
+    CheckedPromise, Confirmation, Contender, LiveMeasurement, MeasuredPromise, Measurement as _, Plan,
+    PredictedChange, PromiseVerdict, RateUnit, VERSION, Verification, VerificationVerdict,
 };
 use poolwright_report::Better;
 use poolwright_stats::{change_of_samples, median};
@@ -50,8 +50,11 @@ const OLD: u64 = 7 * 24 * 3600;
 const SHORT: f64 = 5.0;
 
 /// The verification of a plan that is not applied: the measurement is kept as the state before.
-pub fn not_applied(before: LiveMeasurement) -> Verification {
+pub fn not_applied(plan: &Plan, before: LiveMeasurement) -> Verification {
     Verification {
+        format: Verification::FORMAT.to_owned(),
+        version: VERSION,
+        plan: plan.id(),
         warnings: lost(&before, "the recording").into_iter().collect(),
         before: Some(before),
         after: None,
@@ -61,10 +64,11 @@ pub fn not_applied(before: LiveMeasurement) -> Verification {
     }
 }
 
-/// Compares both states. `is_complete`: whether all recommended properties have their values; `differences`: sentences on what is not
+/// Compares both states. The promises are the changes in `confirmation`, as far as it has them. `is_complete`: whether all recommended properties have their values; `differences`: sentences on what is not
 /// as the plan recommends.
 pub fn check(
     plan: &Plan,
+    confirmation: Option<&Confirmation>,
     before: Option<LiveMeasurement>,
     after: LiveMeasurement,
     is_complete: bool,
@@ -72,7 +76,7 @@ pub fn check(
 ) -> Verification {
     let promises: Vec<CheckedPromise> = CHECKED
         .iter()
-        .filter_map(|metric| Some((*metric, promised(plan, metric)?)))
+        .filter_map(|metric| Some((*metric, promised(plan, confirmation, metric)?)))
         .map(|(metric, promised)| checked(plan, metric, promised, before.as_ref(), &after))
         .collect();
     let (verdict, why) = match is_complete {
@@ -92,12 +96,22 @@ pub fn check(
             after.seconds / BLOCKS as f64
         ));
     }
-    Verification { before, after: Some(after), promises, verdict, why, warnings }
+    Verification {
+        format: Verification::FORMAT.to_owned(),
+        version: VERSION,
+        plan: plan.id(),
+        before,
+        after: Some(after),
+        promises,
+        verdict,
+        why,
+        warnings,
+    }
 }
 
 /// The promised change: that of the database itself if the plan is confirmed, else that of the trials.
-fn promised(plan: &Plan, metric: &str) -> Option<PredictedChange> {
-    let confirmed = plan.confirmation.as_ref().and_then(|confirmation| {
+fn promised(plan: &Plan, confirmation: Option<&Confirmation>, metric: &str) -> Option<PredictedChange> {
+    let confirmed = confirmation.and_then(|confirmation| {
         let recommended = confirmation.settings.iter().find(|of| of.name == Contender::Recommended)?;
         recommended.changes.get(metric)
     });

@@ -12,7 +12,8 @@ use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
 use poolwright_plan::{
-    CurrentSource, Measured, Outcome, Plan, RiskyValues, RoleIo, RolePlan, Settings, VerificationVerdict,
+    CurrentSource, Measured, Measurement as _, Outcome, Plan, RiskyValues, RoleIo, RolePlan, Settings,
+    Verification, VerificationVerdict,
 };
 use poolwright_zfs::kernel::{CommandOptions, ZfsCommands};
 
@@ -64,7 +65,8 @@ impl Source for PlanFile {
         let mounts = mountinfo::read().map_err(|cause| Error::Mounts { cause })?;
         let mut readings = Readings::default();
         let file = self.path.to_string_lossy().into_owned();
-        add_plan(&mut readings, &file, &plan);
+        let verification = Verification::beside(&self.path, &plan)?;
+        add_plan(&mut readings, &file, &plan, verification.as_ref());
         let mut now = BTreeMap::new();
         // Roles often share a dataset.
         let mut datasets: HashMap<&Path, Option<PresentDataset>> = HashMap::new();
@@ -118,8 +120,8 @@ fn created(plan: &Plan) -> Option<u64> {
 }
 
 /// The plan as a whole, and what `poolwright verify` has measured since it was applied.
-fn add_plan(readings: &mut Readings, file: &str, plan: &Plan) {
-    let verified = plan.verification.as_ref().filter(|of| of.after.is_some());
+fn add_plan(readings: &mut Readings, file: &str, plan: &Plan, verification: Option<&Verification>) {
+    let verified = verification.filter(|of| of.after.is_some());
     let ended = verified.and_then(|of| of.after.as_ref()?.created.as_deref());
     let is_broken = verified.map(|of| of.verdict == VerificationVerdict::Broken);
     readings

@@ -6,8 +6,8 @@ use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::anyhow;
 use poolwright_apply::journal::interrupted;
 use poolwright_apply::run::{ApplyReport, Outcome, Run};
-use poolwright_apply::{Assessment, Assessor, Journal, plan_id};
-use poolwright_plan::{Plan, Verdict};
+use poolwright_apply::{Assessment, Assessor, Journal};
+use poolwright_plan::{Confirmation, Measurement as _, Plan, Verdict};
 use poolwright_render::assessment_text;
 
 use super::conversion::{ConversionArgs, RUNNING, Reporter, journals};
@@ -76,7 +76,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         eprintln!("poolwright: the plan recommends no change: {}", plan.why);
         return Ok(NOTHING_BETTER);
     }
-    if plan.contradiction().is_some() && !args.unconfirmed {
+    let confirmation = Confirmation::beside(&args.plan, &plan).map_err(poolwright_apply::Error::from)?;
+    if confirmation.is_some_and(|found| found.contradicts_the_plan()) && !args.unconfirmed {
         let why = "`poolwright confirm` contradicted this plan";
         return Err(anyhow!(why).context(Refused).context(hint("--unconfirmed applies it nevertheless")));
     }
@@ -87,7 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             NewPoolRequest { plan: &plan, path: &args.plan, parent, is_standby, is_dry_run, is_json };
         return new_pool::run(&request, &args.how);
     }
-    let id = plan_id(&plan);
+    let id = plan.id();
     new_pool::check_not_begun(&id)?;
     let assessor = Assessor::new(&plan, interrupted(&journals(), &id)?)?;
     let assessor = if args.no_move { assessor.without_moves() } else { assessor };

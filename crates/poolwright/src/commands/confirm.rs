@@ -13,10 +13,13 @@ use poolwright_host::process;
 use poolwright_host::quoted;
 use poolwright_lab::RunTarget;
 use poolwright_openzfs::limits;
-use poolwright_plan::{ConfirmationCommands, Plan, PlanFileError, RiskyValues};
+use poolwright_plan::{
+    Confirmation, ConfirmationCommands, Measurement as _, Measurements, Plan, PlanFileError, RiskyValues,
+    Verification,
+};
 use poolwright_render::{plan_page, plan_text};
 
-use super::options::{Usage, parse_time};
+use super::options::{Usage, check_not_the_plan, parse_time};
 use super::pool_trials::RunOnPool;
 use crate::failure::{Refused, hint};
 use crate::output::{Force, Kind, Output};
@@ -33,7 +36,7 @@ use crate::{interrupt, scratch};
 /// requirement of the plan.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Plan of `poolwright tune`, to which the outcome is added
+    /// Plan of `poolwright tune`
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
 
@@ -77,7 +80,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
-    /// Write the plan to this file. By default replaces PLAN, which is kept as PLAN.1
+    /// Write the confirmation to this file. By default beside the plan, `plan.confirmation.json` for `plan.json`, where `apply` and
+    /// `verify` read it
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -88,7 +92,7 @@ pub struct Args {
     #[command(flatten)]
     force: Force,
 
-    /// Print the plan as JSON on standard output
+    /// Print the confirmation as JSON on standard output
     #[arg(long)]
     json: bool,
 }
@@ -99,11 +103,14 @@ const CACHING: [&str; 3] = ["through", "pages", "writeback"];
 pub fn run(args: Args) -> anyhow::Result<u8> {
     // A trial that is asked to end has a time limit. If this process ended first, nothing would remove the trial's files.
     interrupt::watch_patiently()?;
-    let mut plan = Plan::read(&args.plan, RiskyValues::Read).map_err(|error| marked(error.into()))?;
+    let plan = Plan::read(&args.plan, RiskyValues::Read).map_err(|error| marked(error.into()))?;
     let options = options(&args, &plan)?;
-    let into = args.output.as_deref().unwrap_or(&args.plan);
+    let verification = Verification::beside(&args.plan, &plan).map_err(|error| marked(error.into()))?;
+    let into = args.output.clone().unwrap_or_else(|| Confirmation::path_beside(&args.plan));
+    check_not_the_plan(&args.plan, [args.output.as_deref(), Some(&args.report)])?;
     // Opened before the long run, so that a path that cannot be written fails now.
-    let (output, report) = Output::open_both((into, Kind::Plan), (&args.report, Kind::Page), args.force)?;
+    let (output, report) =
+        Output::open_both((&into, Kind::Confirmation), (&args.report, Kind::Page), args.force)?;
     let line = ProgressLine::new("");
     let mut progress = ConfirmationProgress::new(line.is_live());
     let ran = poolwright_confirm::run(&plan, &options, &interrupt::requested, &mut |event| {
@@ -114,7 +121,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Ok(confirmation) => confirmation,
         Err(Error::Interrupted) => {
             eprintln!(
-                "poolwright: interrupted before the confirmation was complete: {} is as it was before",
+                "poolwright: interrupted before the confirmation was complete: {} is not written",
                 into.display()
             );
             return Ok(130);
@@ -122,13 +129,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Err(error) => return Err(marked(error)),
     };
     let code = if is_improvement(&confirmation) { 0 } else { NOTHING_BETTER };
-    plan.confirmation = Some(confirmation);
-    output.write(&(serde_json::to_string_pretty(&plan)? + "\n"))?;
-    report.write(&plan_page::html(&plan))?;
+    output.write(&(serde_json::to_string_pretty(&confirmation)? + "\n"))?;
+    let measured = Measurements { confirmation: Some(confirmation), verification };
+    report.write(&plan_page::html(&plan, &measured))?;
+    let confirmation = measured.confirmation.as_ref().expect("it was measured");
     if args.json {
-        println!("{}", serde_json::to_string(&plan)?);
+        println!("{}", serde_json::to_string(confirmation)?);
     } else {
-        plan_text::print_confirmation(&plan, &mut Stdout, crate::stdout::terminal())?;
+        plan_text::print_confirmation(&plan, confirmation, &mut Stdout, crate::stdout::terminal())?;
         println!("\nWritten: {} and {}.", into.display(), args.report.display());
     }
     Ok(code)

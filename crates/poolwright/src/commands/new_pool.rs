@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use poolwright_apply::Journal;
 use poolwright_apply::assessment::RunningDatabase;
-use poolwright_apply::{Journal, plan_id};
 use poolwright_host::quoted;
 use poolwright_migration::run::MigrationReport;
 use poolwright_migration::state::{MigrationPhase, RESTARTED};
@@ -37,7 +37,7 @@ pub struct NewPoolRequest<'a> {
 
 /// Moves the database, or continues to; returns the exit code.
 pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result<u8> {
-    let id = plan_id(request.plan);
+    let id = request.plan.id();
     let begun = state::read(&journals(), &id)?.filter(|state| !state.is_undone());
     if let Some(other) = begun.as_ref().filter(|state| state.work.parent != request.parent) {
         let why = format!("the database is on {} or being moved there", other.work.parent);
@@ -115,7 +115,7 @@ pub fn undo(
     how: &ConversionArgs,
     is_json: bool,
 ) -> anyhow::Result<Option<u8>> {
-    let id = plan_id(plan);
+    let id = plan.id();
     let Some(state) = state::read(&journals(), &id)? else { return Ok(None) };
     let journal = Journal::open(&journals(), &id)?;
     if state.is_undone() && journal.state().is_some() {

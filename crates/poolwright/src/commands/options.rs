@@ -182,6 +182,21 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// Parses a time such as `30s`, `5m`, `1h` or `500ms`, for clap.
 pub use poolwright_trace::parse_duration as parse_time;
 
+/// Refuses an output that would replace the plan from which it is made.
+///
+/// # Errors
+/// With [`Usage`] if one of the outputs is the plan's file.
+pub fn check_not_the_plan(plan: &Path, outputs: [Option<&Path>; 2]) -> anyhow::Result<()> {
+    let place = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    match outputs.into_iter().flatten().find(|output| place(output) == place(plan)) {
+        Some(output) => {
+            Err(anyhow!("cannot write {}: {} is the plan itself", quoted(&output), quoted(&output))
+                .context(Usage))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Every combination of the values of `[role:]property=value[,value…]` options.
 ///
 /// # Errors

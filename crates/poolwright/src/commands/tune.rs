@@ -12,7 +12,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use poolwright_host::quoted;
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
-use poolwright_plan::{Plan, Verdict};
+use poolwright_plan::{Measurements, Plan, Verdict};
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
 use poolwright_replay::codec_times;
@@ -266,7 +266,7 @@ impl Outputs {
 
     fn write(self, plan: &Plan) -> anyhow::Result<()> {
         self.plan.write(&(serde_json::to_string_pretty(plan)? + "\n"))?;
-        self.report.write(&plan_page::html(plan))?;
+        self.report.write(&plan_page::html(plan, &Measurements::default()))?;
         Ok(())
     }
 }

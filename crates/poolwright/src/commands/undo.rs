@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use poolwright_apply::Journal;
 use poolwright_apply::run::Run;
-use poolwright_apply::{Journal, plan_id};
 use poolwright_plan::Plan;
 use poolwright_render::assessment_text;
 
@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     if let Some(code) = new_pool::undo(&plan, &args.plan, args.discard, &args.how, args.json)? {
         return Ok(code);
     }
-    let journal = Journal::open(&journals(), &plan_id(&plan))?;
+    let journal = Journal::open(&journals(), &plan.id())?;
     if journal.state().is_some_and(|state| !state.is_undone()) {
         args.how.confirm(if args.discard { "Destroy the snapshots?" } else { "Undo?" })?;
     }

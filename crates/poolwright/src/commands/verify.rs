@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::bail;
-use poolwright_apply::plan_id;
 use poolwright_host::quoted;
-use poolwright_plan::{LiveMeasurement, Plan, RiskyValues, Verdict, Verification, VerificationVerdict};
+use poolwright_plan::{
+    LiveMeasurement, Measurement as _, Measurements, Plan, RiskyValues, Verdict, Verification,
+    VerificationVerdict,
+};
 use poolwright_render::{plan_page, plan_text};
 use poolwright_verify::state::PlanMounts;
 use poolwright_verify::{Error, Options, PlanState, check, from_recording, measure, not_applied};
 
-use super::options::{Usage, parse_time};
+use super::options::{Usage, check_not_the_plan, parse_time};
 use super::pool_connection::print_json;
 use super::record::{bar, show};
 use crate::failure::hint;
@@ -27,11 +29,11 @@ const SHORTEST: Duration = Duration::from_secs(10);
 ///
 /// Records the database under its own load, and compares work rate, latencies, space and bytes written with the state before the
 /// plan, metric by metric, with 95 % intervals. Before the plan is applied, the same command measures the state before. Otherwise
-/// the plan's own recording stands for it, if it was kept (`tune --keep-trace`), without bytes written. The outcome is added to the
-/// plan and its page. Changes nothing else. Exit code 4 means that a promise of the plan's goal is not kept.
+/// the plan's own recording stands for it, if it was kept (`tune --keep-trace`), without bytes written. The outcome is
+/// written to a file beside the plan, and to a page with --report. Changes nothing else. Exit code 4 means that a promise of the plan's goal is not kept.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Plan of `poolwright tune`, to which the outcome is added
+    /// Plan of `poolwright tune`
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
 
@@ -56,7 +58,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     keep_trace: Option<PathBuf>,
 
-    /// Write the plan to this file. By default replaces PLAN, which is kept as PLAN.1
+    /// Write the verification to this file. By default beside the plan, `plan.verification.json` for `plan.json`, where `serve` and the
+    /// next `verify` read it
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -91,40 +94,46 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     if let Some(why) = plan.other_database(Path::new(&plan.subject.directory)) {
         return Err(Error::OtherDatabase(why).into());
     }
+    check_not_the_plan(&args.plan, [args.output.as_deref(), args.report.as_deref()])?;
     // Opened before the recording, so that a path that cannot be written fails now.
-    let into = args.output.as_deref().unwrap_or(&args.plan);
+    let measured = Measurements::beside(&args.plan, &plan).map_err(poolwright_apply::Error::from)?;
+    let into = args.output.clone().unwrap_or_else(|| Verification::path_beside(&args.plan));
     let (output, report) = match &args.report {
         Some(page) => {
-            let (plan, page) = Output::open_both((into, Kind::Plan), (page, Kind::Page), args.force)?;
-            (plan, Some(page))
+            let (file, page) =
+                Output::open_both((&into, Kind::Verification), (page, Kind::Page), args.force)?;
+            (file, Some(page))
         }
-        None => (Output::open(into, Kind::Plan, args.force)?, None),
+        None => (Output::open(&into, Kind::Verification, args.force)?, None),
     };
     let state = PlanMounts::read().and_then(|mounts| mounts.state(&plan))?;
-    let before = before(args, &plan, &state)?;
+    let before = before(args, &plan, measured.verification.as_ref(), &state)?;
     let now = record(args, &plan)?;
-    let mut plan = unchanged(args, &plan, &state)?;
+    check_unchanged(args, &plan, &state)?;
     let found = match state {
-        PlanState::NotApplied => not_applied(now),
+        PlanState::NotApplied => not_applied(&plan, now),
         PlanState::Applied { is_complete, differences } => {
-            check(&plan, before, now, is_complete, differences)
+            check(&plan, measured.confirmation.as_ref(), before, now, is_complete, differences)
         }
     };
     let is_broken = found.verdict == VerificationVerdict::Broken;
-    plan.verification = Some(found);
-    output.write(&(serde_json::to_string_pretty(&plan)? + "\n"))?;
+    output.write(&(serde_json::to_string_pretty(&found)? + "\n"))?;
+    print(args, &found)?;
     if let Some(report) = report {
-        report.write(&plan_page::html(&plan))?;
-    }
-    if let Some(found) = &plan.verification {
-        print(args, into, found)?;
+        let measured = Measurements { verification: Some(found), ..measured };
+        report.write(&plan_page::html(&plan, &measured))?;
     }
     Ok(if is_broken { NOTHING_BETTER } else { 0 })
 }
 
-/// The state before the plan was applied: the recording that the user names, the measurement in the plan, or the plan's recording.
-fn before(args: &Args, plan: &Plan, state: &PlanState) -> anyhow::Result<Option<LiveMeasurement>> {
-    let measured = plan.verification.as_ref().and_then(|of| of.before.clone());
+/// The state before the plan was applied: the recording that the user names, that of an earlier verification, or the plan's recording.
+fn before(
+    args: &Args,
+    plan: &Plan,
+    earlier: Option<&Verification>,
+    state: &PlanState,
+) -> anyhow::Result<Option<LiveMeasurement>> {
+    let measured = earlier.and_then(|of| of.before.clone());
     match (state, &args.before) {
         (PlanState::NotApplied, Some(_)) => bail!(
             anyhow::anyhow!("the plan is not applied: this run itself measures the state before")
@@ -137,15 +146,15 @@ fn before(args: &Args, plan: &Plan, state: &PlanState) -> anyhow::Result<Option<
     }
 }
 
-/// The plan as its file is now, which must have the same recommendations and the same state as before the recording.
-fn unchanged(args: &Args, plan: &Plan, state: &PlanState) -> anyhow::Result<Plan> {
+/// Checks that the plan and the state of its datasets are those from before the recording.
+fn check_unchanged(args: &Args, plan: &Plan, state: &PlanState) -> anyhow::Result<()> {
     let now = Plan::read(&args.plan, RiskyValues::Read).map_err(poolwright_apply::Error::from)?;
     let changed = match () {
-        () if plan_id(&now) != plan_id(plan) => "another plan was written to the file",
+        () if now.id() != plan.id() => "another plan was written to the file",
         () if PlanMounts::read()?.state(&now)? != *state => {
             "the settings of the datasets or the files changed"
         }
-        () => return Ok(now),
+        () => return Ok(()),
     };
     Err(Error::Changed(changed.to_owned()).into())
 }
@@ -173,13 +182,13 @@ fn record(args: &Args, plan: &Plan) -> anyhow::Result<LiveMeasurement> {
     })
 }
 
-/// Prints the verification. `into`: the file of the plan that has it.
-fn print(args: &Args, into: &Path, found: &Verification) -> anyhow::Result<()> {
+/// Prints the verification.
+fn print(args: &Args, found: &Verification) -> anyhow::Result<()> {
     if args.json {
         return print_json(found);
     }
     plan_text::print_verification(found, &mut Stdout, crate::stdout::terminal())?;
-    let plan = quoted(&into).to_string();
+    let plan = quoted(&args.plan).to_string();
     match found.verdict {
         VerificationVerdict::NotApplied => println!(
             "\nApply the plan (`poolwright apply {plan}`), and verify {plan} again under the same load."

@@ -18,7 +18,7 @@ use poolwright_migration::run::MigrationReport;
 use poolwright_monitor::alert::ApiAlerts;
 use poolwright_monitor::alert::check::CheckResult;
 use poolwright_monitor::server::ApiReadings;
-use poolwright_plan::{Plan, Verification};
+use poolwright_plan::{Confirmation, Plan, Verification};
 use poolwright_record::RecordingSummary;
 use poolwright_render::mrc_text::MrcOutput;
 use poolwright_render::pool_iostat::IoReport;
@@ -51,6 +51,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("backup-verify", of::<RestoreReport>()),
         ("backup-wal-create", of::<WalArchiveReport>()),
         ("check", of::<CheckResult>()),
+        ("confirm", of::<Confirmation>()),
         ("dataset-clone", of::<CreatedDataset>()),
         ("dataset-create", of::<CreatedDataset>()),
         ("dataset-destroy", of::<DestroyedDatasets>()),
@@ -95,13 +96,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         (name, titled(schema, &format!("Output of `poolwright {command} --json`")))
     });
     let files = [
-        (
-            "plan",
-            titled(
-                of::<Plan>(),
-                "Plan: the output of `poolwright tune`, `poolwright confirm` and `poolwright verify`",
-            ),
-        ),
+        ("plan", titled(of::<Plan>(), "Plan: the output of `poolwright tune`")),
         ("backup-manifest", titled(of::<BackupManifest>(), "Description of a backup, in its snapshot")),
         ("trial-spec", titled(input::<Spec>(), "Input of a trial (`poolwright trial`)")),
         ("trial-result", titled(of::<Replay>(), "Result of a trial (`poolwright trial`)")),

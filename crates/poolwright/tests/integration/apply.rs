@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::common::mounted::{Mounted, umount, until};
 use crate::common::{TestDir, follows_schema, skip_without_fuse};
+use poolwright_plan::Plan;
 use serde_json::{Value, json};
 
 /// The attributes of a file or directory that apply and undo keep, and its content.
@@ -75,9 +76,8 @@ impl Database {
 
     /// Writes a plan that recommends these properties.
     fn plan(&self, recommended: Value) {
-        let page = include_str!("../../../../docs/plan-format.md");
-        let (_, rest) = page.split_once("```json\n").unwrap();
-        let mut plan: Value = serde_json::from_str(rest.split_once("\n```").unwrap().0).unwrap();
+        let example = include_str!("../../../../docs/examples/plan.json");
+        let mut plan: Value = serde_json::from_str(example).unwrap();
         let m = self.at("m").canonicalize().unwrap();
         plan["subject"] = json!({"directory": m, "file_system": "fuse.poolwright", "dataset": "tank",
             "files": 1, "bytes": 1, "allocated_bytes": 1});
@@ -87,7 +87,6 @@ impl Database {
         role["path"] = json!(m);
         role["current"] = json!({"recordsize": "128K", "compression": "on"});
         role["recommended"] = recommended;
-        plan.as_object_mut().unwrap().remove("confirmation");
         fs::write(self.at("plan.json"), plan.to_string()).unwrap();
     }
 
@@ -435,6 +434,31 @@ fn a_database_that_does_not_stop_is_left_alone() {
     assert_eq!(hidden.count(), 0);
     writer.finish(&database);
     database.umount();
+}
+
+#[test]
+fn a_plan_that_the_database_contradicted_is_refused() {
+    skip_without_fuse!();
+    let database = Database::new("a.img:1G");
+    let plan: Plan = serde_json::from_slice(&fs::read(database.at("plan.json")).unwrap()).unwrap();
+    let mut found: Value =
+        serde_json::from_str(include_str!("../../../../docs/examples/confirmation.json")).unwrap();
+    (found["verdict"], found["plan"]) = (json!("not-confirmed"), json!(plan.id()));
+    let write = |found: &str| fs::write(database.at("plan.confirmation.json"), found).unwrap();
+    write(&found.to_string());
+    let refusal = ["`poolwright confirm` contradicted this plan", "hint: --unconfirmed"];
+    database.fails("apply plan.json --dry-run", 3, &refusal);
+    database.json("apply plan.json --dry-run --unconfirmed");
+    write("{}");
+    database.fails(
+        "apply plan.json --dry-run",
+        1,
+        &["plan.confirmation.json is not a poolwright-confirmation"],
+    );
+    // The confirmation of another plan, which was at this path before.
+    found["plan"] = json!("0123456789abcdef");
+    write(&found.to_string());
+    database.json("apply plan.json --dry-run");
 }
 
 #[test]

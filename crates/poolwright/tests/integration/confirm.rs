@@ -97,7 +97,7 @@ impl TestDir {
         }
         assert!(!messages.contains("/proc/") && !messages.contains("panicked"), "{messages}");
         self.nothing_left();
-        assert!(!self.at("plan.json.1").exists() && !self.at("report.html").exists());
+        assert!(!self.at("plan.confirmation.json").exists() && !self.at("report.html").exists());
     }
 
     /// A mount or a process that is left in this directory.
@@ -155,8 +155,8 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
     let out = test_dir
         .confirm(&["--start", &start, "--load", LOAD, "--stop", &stop, "--settle", "100ms", "--json"]);
     let messages = String::from_utf8_lossy(&out.stderr);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
-    let plan = crate::common::follows_schema("plan", plan);
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
+    let found = crate::common::follows_schema("confirm", found);
     assert!(
         messages.contains("6 trials, each on a copy of") && messages.contains("trial 6 of 6"),
         "{messages}"
@@ -167,7 +167,6 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
                     start recommended 2\nstop recommended 2\nstart runner-up 2\nstop runner-up 2\nstart today 2\nstop today 2\n";
     assert_eq!(fs::read_to_string(&log).unwrap(), expected);
 
-    let found = &plan["confirmation"];
     assert_eq!((found["work"].as_str(), found["failed_trials"].as_u64()), (Some("stated"), Some(0)));
     assert_eq!(found["commands"]["load"], LOAD);
     let settings = found["settings"].as_array().unwrap();
@@ -200,9 +199,8 @@ fn a_database_runs_under_three_settings_and_the_plan_gets_the_results() {
     );
     let page = fs::read_to_string(test_dir.at("report.html")).unwrap();
     assert!(page.contains("in this test: objective") && page.contains("How it was run"));
-    assert!(test_dir.at("plan.json.1").exists(), "the previous plan is kept");
-    let kept: Value = serde_json::from_slice(&fs::read(test_dir.at("plan.json")).unwrap()).unwrap();
-    assert_eq!(kept, plan);
+    let kept = fs::read(test_dir.at("plan.confirmation.json")).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&kept).unwrap(), found);
 }
 
 fn settings_better(settings: &[Value]) -> bool {
@@ -231,17 +229,17 @@ fn a_role_in_a_directory_of_its_own_has_a_dataset_there() {
     );
     let out = test_dir.confirm(&["--load", &load, "--json"]);
     let messages = String::from_utf8_lossy(&out.stderr);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
-    let plan = crate::common::follows_schema("plan", plan);
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
+    let found = crate::common::follows_schema("confirm", found);
     test_dir.nothing_left();
     let points = fs::read_to_string(&log).unwrap();
     let points: Vec<&str> = points.lines().collect();
     assert!(points[0].ends_with("/datasets/db/log") && points[1].ends_with("/datasets/db"), "{points:?}");
-    let datasets = &plan["confirmation"]["settings"][1]["datasets"];
+    let datasets = &found["settings"][1]["datasets"];
     assert_eq!(datasets[1]["place"], "log");
     assert_eq!(datasets[1]["settings"]["logbias"], "throughput");
     assert_eq!(datasets[0]["settings"]["recordsize"], "16K");
-    assert_eq!(plan["confirmation"]["work"], "run");
+    assert_eq!(found["work"], "run");
 }
 
 #[test]
@@ -284,11 +282,10 @@ fn a_failed_trial_of_a_later_block_is_left_out() {
     let load = "test $POOLWRIGHT_BLOCK$POOLWRIGHT_SETTING != 2runner-up && head -c 1M /dev/urandom > $POOLWRIGHT_DIR/new && sync";
     let out = test_dir.confirm(&["--load", load, "--json"]);
     let messages = String::from_utf8_lossy(&out.stderr);
-    let plan: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
-    let plan = crate::common::follows_schema("plan", plan);
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {messages}"));
+    let found = crate::common::follows_schema("confirm", found);
     test_dir.nothing_left();
     assert!(messages.contains("warning: the trial failed: the load command failed"), "{messages}");
-    let found = &plan["confirmation"];
     assert_eq!(
         (found["failed_trials"].as_u64(), found["settings"][2]["blocks"].as_u64()),
         (Some(1), Some(1))
@@ -370,11 +367,11 @@ fn ctrl_c_during_the_load_leaves_nothing() {
     let messages = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(130), "{messages}");
     assert!(
-        messages.contains("interrupted") && messages.contains("plan.json is as it was before"),
+        messages.contains("interrupted") && messages.contains("plan.confirmation.json is not written"),
         "{messages}"
     );
     test_dir.nothing_left();
-    assert!(!test_dir.at("plan.json.1").exists() && !test_dir.at("report.html").exists());
+    assert!(!test_dir.at("plan.confirmation.json").exists() && !test_dir.at("report.html").exists());
 }
 
 #[test]

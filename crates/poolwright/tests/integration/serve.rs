@@ -126,9 +126,7 @@ fn metrics_follow_the_pool_and_a_hung_owner_delays_no_scrape() {
 
 /// The example in the documentation of the format, with the directory of its first role replaced.
 fn write_example_plan(to: &std::path::Path, role: &str) {
-    let page = include_str!("../../../../docs/plan-format.md");
-    let (_, rest) = page.split_once("```json\n").unwrap();
-    let (text, _) = rest.split_once("\n```").unwrap();
+    let text = include_str!("../../../../docs/examples/plan.json");
     std::fs::write(to, text.replace("/srv/mariadb/data", role)).unwrap();
 }
 

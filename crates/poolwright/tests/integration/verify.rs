@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::common::mounted::Mounted;
 use crate::common::{follows_schema, skip_without_fuse};
-use poolwright_plan::Plan;
+use poolwright_plan::{Plan, Verification};
 use serde_json::{Value, json};
 
 const FILE: &str = "m/table";
@@ -60,9 +60,8 @@ impl Drop for Load {
 
 /// Writes a plan for the pool's root dataset, which promises these changes of the space.
 fn write_plan(pool: &Mounted) {
-    let page = include_str!("../../../../docs/plan-format.md");
-    let (_, rest) = page.split_once("```json\n").unwrap();
-    let mut plan: Value = serde_json::from_str(rest.split_once("\n```").unwrap().0).unwrap();
+    let example = include_str!("../../../../docs/examples/plan.json");
+    let mut plan: Value = serde_json::from_str(example).unwrap();
     let m = pool.at("m").canonicalize().unwrap();
     plan["subject"] = json!({"directory": m, "file_system": "fuse.poolwright", "dataset": "tank",
         "files": 1, "bytes": 1, "allocated_bytes": 1});
@@ -81,7 +80,7 @@ fn write_plan(pool: &Mounted) {
     plan["roles"].as_array_mut().unwrap().push(wal);
     plan["gain"] = json!({"allocated_bytes": gain(-0.2, -0.25, -0.15), "work_rate": gain(0.5, 0.4, 0.6)});
     plan["goal"] = json!({"name": "space", "weights": {"allocated_bytes": 1.0}});
-    for gone in ["confirmation", "trace", "request"] {
+    for gone in ["trace", "request"] {
         plan.as_object_mut().unwrap().remove(gone);
     }
     write(pool, plan);
@@ -93,8 +92,8 @@ fn write(pool: &Mounted, plan: Value) {
     fs::write(pool.at("plan.json"), serde_json::to_string_pretty(&plan).unwrap()).unwrap();
 }
 
-fn plan(pool: &Mounted) -> Value {
-    serde_json::from_slice(&fs::read(pool.at("plan.json")).unwrap()).unwrap()
+fn read(pool: &Mounted, file: &str) -> Value {
+    serde_json::from_slice(&fs::read(pool.at(file)).unwrap()).unwrap()
 }
 
 /// Runs the verb; returns its exit code, its output and its messages.
@@ -152,13 +151,13 @@ fn a_plan_is_compared_with_what_it_brings() {
     let warnings = kept["warnings"].as_array().cloned().unwrap_or_default();
     assert!(!warnings.iter().any(|text| text.to_string().contains("128K")), "{warnings:?}");
     assert!(promise(&kept, "work_rate")["measured"]["ci95"].is_array(), "{kept}");
-    // The verification is in the plan, and the plan can still be undone.
-    assert_eq!(plan(&pool)["verification"], kept);
+    assert_eq!(read(&pool, "plan.verification.json"), kept);
 
     // A promise that does not hold.
-    let mut changed = plan(&pool);
-    changed["verification"]["before"]["metrics"]["allocated_bytes"] = json!([0.01]);
-    write(&pool, changed);
+    let mut changed = kept;
+    changed["before"]["metrics"]["allocated_bytes"] = json!([0.01]);
+    let changed: Verification = serde_json::from_value(changed).unwrap();
+    fs::write(pool.at("plan.verification.json"), serde_json::to_string(&changed).unwrap()).unwrap();
     let (status, broken, messages) = verify(&pool);
     assert_eq!((status, &broken["verdict"]), (4, &json!("broken")), "{broken} {messages}");
     drop(load);
@@ -188,11 +187,13 @@ fn a_verification_that_cannot_be_made_is_refused() {
     pool.run("dataset set compression=gzip-9 tank");
     let (status, messages) = run(&["--before", "missing.parquet"]);
     assert!(status == 1 && messages.contains("missing.parquet"), "{status} {messages}");
-    let (status, messages) = run(&["--report", "plan.json", "--force"]);
-    assert!(status == 2 && messages.contains("plan.json"), "{status} {messages}");
+    for output in ["--report", "-o"] {
+        let (status, messages) = run(&[output, "plan.json", "--force"]);
+        assert!(status == 2 && messages.contains("plan.json is the plan itself"), "{status} {messages}");
+    }
     assert_eq!(fs::read(pool.at("plan.json")).unwrap(), before);
 
-    let mut keep = plan(&pool);
+    let mut keep = read(&pool, "plan.json");
     keep["verdict"] = json!("keep");
     keep["roles"][0]["recommended"] = json!({});
     keep["roles"][1]["recommended"] = json!({});

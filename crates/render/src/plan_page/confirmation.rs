@@ -167,19 +167,28 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use poolwright_plan::Plan;
+    use poolwright_plan::{Measurements, Plan};
 
-    /// The example plan in `docs/plan-format.md`.
-    fn documented() -> Plan {
-        let text = include_str!("../../../../docs/plan-format.md");
-        let (_, rest) = text.split_once("```json\n").expect("the page has an example");
-        serde_json::from_str(rest.split_once("\n```").expect("the example ends").0).unwrap()
+    /// The documented examples of a plan and of its confirmation.
+    fn documented() -> (Plan, Measurements) {
+        let plan = serde_json::from_str(include_str!("../../../../docs/examples/plan.json"));
+        let confirmation = serde_json::from_str(include_str!("../../../../docs/examples/confirmation.json"));
+        (plan.unwrap(), Measurements { confirmation: Some(confirmation.unwrap()), verification: None })
+    }
+
+    /// The page and what `confirm` prints.
+    fn shown(plan: &Plan, measured: &Measurements) -> (String, String) {
+        let mut terminal = Vec::new();
+        let plain = poolwright_report::Terminal { width: None, ansi: false };
+        let found = measured.confirmation.as_ref().unwrap();
+        crate::plan_text::print_confirmation(plan, found, &mut terminal, plain).unwrap();
+        (super::super::html(plan, measured), String::from_utf8(terminal).unwrap())
     }
 
     #[test]
     fn what_was_measured_stands_beside_what_was_predicted() {
-        let mut plan = documented();
-        let page = super::super::html(&plan);
+        let (plan, measured) = documented();
+        let (page, text) = shown(&plan, &measured);
         let start = page.find("<h2>With the database itself</h2>").expect("a section");
         let section = &page[start..start + page[start..].find("<h2>Settings</h2>").unwrap()];
         for part in [
@@ -194,44 +203,33 @@ mod tests {
         ] {
             assert!(section.contains(part), "{part:?} is not in {section}");
         }
-        let mut terminal = Vec::new();
-        let plain = poolwright_report::Terminal { width: None, ansi: false };
-        crate::plan_text::print(&plan, &mut terminal, plain).unwrap();
-        let text = String::from_utf8(terminal).unwrap();
         assert!(text.contains("\nwith the database itself  3 blocks, 6 trials in 402 s\n"), "{text}");
         assert!(text.contains("  Confirmed: The recommended"), "{text}");
-        plan.confirmation = None;
-        assert!(!super::super::html(&plan).contains("With the database itself"));
+        let without = super::super::html(&plan, &Measurements::default());
+        assert!(!without.contains("With the database itself"));
     }
 
     #[test]
     fn a_plan_that_the_database_contradicts_says_so_first() {
-        use poolwright_plan::ConfirmationVerdict::NotConfirmed;
-        let mut plan = documented();
-        assert!(!super::super::html(&plan).contains(super::super::CONTRADICTED));
-        plan.confirmation.as_mut().unwrap().verdict = NotConfirmed;
-        let page = super::super::html(&plan);
+        let (plan, mut measured) = documented();
+        assert!(!shown(&plan, &measured).0.contains(super::super::CONTRADICTED));
+        let found = measured.confirmation.as_mut().unwrap();
+        found.verdict = poolwright_plan::ConfirmationVerdict::NotConfirmed;
+        let (page, terminal) = shown(&plan, &measured);
         let at = page.find(super::super::CONTRADICTED).expect("the contradiction");
         assert!(at < page.find("Was recommended: data").expect("the verdict"));
-        let mut terminal = Vec::new();
-        let plain = poolwright_report::Terminal { width: None, ansi: false };
-        crate::plan_text::print(&plan, &mut terminal, plain).unwrap();
-        let terminal = String::from_utf8(terminal).unwrap();
         assert!(terminal.starts_with(super::super::CONTRADICTED), "{terminal}");
         assert!(terminal.contains("\nWas recommended: ") && !terminal.contains("\nChange: "), "{terminal}");
     }
 
     #[test]
     fn text_from_outside_is_escaped() {
-        let mut plan = documented();
-        let found = plan.confirmation.as_mut().unwrap();
+        let (plan, mut measured) = documented();
+        let found = measured.confirmation.as_mut().unwrap();
         found.commands.load = "<script>alert(1)</script>".into();
         found.warnings = vec!["<b>\u{1b}[31m".into()];
-        let page = super::super::html(&plan);
+        let (page, text) = shown(&plan, &measured);
         assert!(!page.contains("<script>alert(1)") && !page.contains("<b>\u{1b}"));
-        let mut terminal = Vec::new();
-        let plain = poolwright_report::Terminal { width: Some(80), ansi: false };
-        crate::plan_text::print_confirmation(&plan, &mut terminal, plain).unwrap();
-        assert!(!terminal.contains(&0x1b));
+        assert!(!text.contains('\u{1b}'));
     }
 }

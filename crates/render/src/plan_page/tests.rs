@@ -1,21 +1,24 @@
 //! The page of a made-up plan, of the documented example, and of plans that hold next to nothing.
 
 use poolwright_mrc::advice::{Explained, Given};
-use poolwright_plan::{Cost, EvidenceKind, GainVerdict, Measured, Outcome, Plan, Role, Unseen, Verdict};
-
-use super::html;
+use poolwright_plan::{
+    Cost, EvidenceKind, GainVerdict, Measured, Measurements, Outcome, Plan, Role, Unseen, Verdict,
+};
 
 fn fixture() -> Plan {
     let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plan.json"));
     serde_json::from_str(text).expect("the fixture is a plan")
 }
 
+/// The page of a plan that was not confirmed.
+fn html(plan: &Plan) -> String {
+    super::html(plan, &Measurements::default())
+}
+
 /// The example of the format's description, which has all optional fields.
 pub fn documented() -> Plan {
-    let page = include_str!("../../../../docs/plan-format.md");
-    let (_, rest) = page.split_once("```json\n").expect("the page has an example");
-    serde_json::from_str(rest.split_once("\n```").expect("the example ends").0)
-        .expect("the example is a plan")
+    let text = include_str!("../../../../docs/examples/plan.json");
+    serde_json::from_str(text).expect("the example is a plan")
 }
 
 /// A plan that found nothing: one role, nothing recorded, nothing tried.

@@ -17,7 +17,7 @@ impl<W: Write> Text<'_, W> {
         let change = plan.verdict == Verdict::Change;
         // The figures follow as a table.
         let why = if change { first_sentence(&plan.why) } else { &plan.why };
-        self.recommendation(plan, why)?;
+        self.recommendation(plan, None, why)?;
         self.evidence(plan)?;
         if let Some(table) = choices::table(plan) {
             self.table(&table)?;

@@ -4,13 +4,14 @@ use poolwright_plan::{Gain, GainVerdict, RequestMix};
 
 use super::*;
 
-/// The example plan in `docs/plan-format.md`, not confirmed, with these promises as fractions.
+/// The documented example of a plan.
+fn example() -> Plan {
+    serde_json::from_str(include_str!("../../../../docs/examples/plan.json")).expect("a plan")
+}
+
+/// The example with these promises as fractions.
 fn plan(promises: &[(&str, f64, (f64, f64))]) -> Plan {
-    let text = include_str!("../../../../docs/plan-format.md");
-    let (_, rest) = text.split_once("```json\n").expect("the page has an example");
-    let text = rest.split_once("\n```").expect("the example ends").0;
-    let mut plan: Plan = serde_json::from_str(text).expect("the example is a plan");
-    plan.confirmation = None;
+    let mut plan = example();
     plan.goal.weights = promises.iter().map(|(metric, ..)| ((*metric).to_owned(), 1.0)).collect();
     let gain = |change: f64, ci95| {
         let to = 1.0 + change;
@@ -43,7 +44,7 @@ fn live(metric: &str, middle: f64) -> LiveMeasurement {
 fn verdict_of(metric: &str, promise: (f64, f64), to: f64) -> (PromiseVerdict, VerificationVerdict) {
     let middle = f64::midpoint(promise.0, promise.1);
     let plan = plan(&[(metric, middle, promise)]);
-    let found = check(&plan, Some(live(metric, 1.0)), live(metric, to), true, Vec::new());
+    let found = check(&plan, None, Some(live(metric, 1.0)), live(metric, to), true, Vec::new());
     (found.promises[0].verdict, found.verdict)
 }
 
@@ -83,7 +84,8 @@ fn a_rate_that_did_not_rise_proves_nothing_but_one_that_fell_does() {
         found
     };
     for (latency, expected) in [(1.3, VerificationVerdict::Broken), (0.9, VerificationVerdict::Unclear)] {
-        let found = check(&plan, Some(with_latency(1.0, 1.0)), with_latency(0.8, latency), true, Vec::new());
+        let found =
+            check(&plan, None, Some(with_latency(1.0, 1.0)), with_latency(0.8, latency), true, Vec::new());
         assert_eq!(found.verdict, expected, "{found:?}");
     }
 }
@@ -97,7 +99,7 @@ fn an_unclear_rate_does_not_hide_what_the_other_figures_show() {
         found
     };
     let verdict =
-        |latency: f64| check(&plan, Some(both(1.0, 1.0)), both(1.0, latency), true, Vec::new()).verdict;
+        |latency: f64| check(&plan, None, Some(both(1.0, 1.0)), both(1.0, latency), true, Vec::new()).verdict;
     assert_eq!(verdict(0.7), VerificationVerdict::Kept);
     assert_eq!(verdict(0.9), VerificationVerdict::Less);
     assert_eq!(verdict(1.0), VerificationVerdict::Broken);
@@ -107,8 +109,14 @@ fn an_unclear_rate_does_not_hide_what_the_other_figures_show() {
 fn a_part_of_a_plan_keeps_and_breaks_no_promise() {
     let plan = plan(&[("read_p99_ns", -0.3, (-0.35, -0.25))]);
     for latency in [0.7, 1.5] {
-        let found =
-            check(&plan, Some(live("read_p99_ns", 1.0)), live("read_p99_ns", latency), false, Vec::new());
+        let found = check(
+            &plan,
+            None,
+            Some(live("read_p99_ns", 1.0)),
+            live("read_p99_ns", latency),
+            false,
+            Vec::new(),
+        );
         assert_eq!(found.verdict, VerificationVerdict::Unclear);
     }
 }
@@ -121,7 +129,7 @@ fn lost_events_make_counts_unclear_but_not_latencies() {
         found.metrics.extend(live("read_p99_ns", 1.0 / value).metrics);
         found
     };
-    let found = check(&plan, Some(both(1.0, 0)), both(1.4, 100), true, Vec::new());
+    let found = check(&plan, None, Some(both(1.0, 0)), both(1.4, 100), true, Vec::new());
     assert_eq!(found.promises[0].why.as_deref(), Some("too many events were lost"));
     assert_eq!(found.promises[1].verdict, PromiseVerdict::Kept);
     assert!(found.warnings.iter().any(|text| text.contains("lost 100 events")), "{:?}", found.warnings);
@@ -132,7 +140,8 @@ fn an_old_state_before_is_named() {
     let plan = plan(&[("read_p99_ns", -0.3, (-0.35, -0.25))]);
     let at =
         |created: &str| LiveMeasurement { created: Some(created.to_owned()), ..live("read_p99_ns", 1.0) };
-    let found = check(&plan, Some(at("2026-01-01T00:00:00Z")), at("2026-02-01T00:00:00Z"), true, Vec::new());
+    let found =
+        check(&plan, None, Some(at("2026-01-01T00:00:00Z")), at("2026-02-01T00:00:00Z"), true, Vec::new());
     assert!(found.warnings.contains(&"the state before was measured 31 days ago".to_owned()), "{found:?}");
 }
 
@@ -143,23 +152,26 @@ fn the_space_has_one_figure() {
         metrics: BTreeMap::from([("allocated_bytes".to_owned(), vec![per_byte])]),
         ..live("read_p99_ns", 1.0)
     };
-    let found = check(&plan, Some(of(0.5)), of(0.35), true, Vec::new());
+    let found = check(&plan, None, Some(of(0.5)), of(0.35), true, Vec::new());
     assert_eq!(found.verdict, VerificationVerdict::Kept);
     let measured = found.promises[0].measured.expect("both sides are known");
     assert!((measured.change + 0.3).abs() < 1e-12, "{measured:?}");
-    assert_eq!(check(&plan, Some(of(0.5)), of(0.4), true, Vec::new()).verdict, VerificationVerdict::Less);
+    assert_eq!(
+        check(&plan, None, Some(of(0.5)), of(0.4), true, Vec::new()).verdict,
+        VerificationVerdict::Less
+    );
 }
 
 #[test]
 fn what_cannot_be_compared_has_a_reason() {
     let plan = plan(&[("read_p99_ns", -0.3, (-0.35, -0.25)), ("write_amplification", -0.3, (-0.35, -0.25))]);
     let after = || live("read_p99_ns", 0.7);
-    let none = check(&plan, None, after(), true, Vec::new());
+    let none = check(&plan, None, None, after(), true, Vec::new());
     assert_eq!(none.verdict, VerificationVerdict::Unclear);
     assert!(none.promises.iter().all(|of| of.measured.is_none() && of.why.is_some()), "{none:?}");
 
     let before = LiveMeasurement { share_of_pool: Some(0.5), ..live("write_amplification", 1.0) };
-    let shared = check(&plan, Some(before), live("write_amplification", 0.5), true, Vec::new());
+    let shared = check(&plan, None, Some(before), live("write_amplification", 0.5), true, Vec::new());
     assert_eq!(shared.promises[1].why.as_deref(), Some("other datasets wrote 50 % of the pool's bytes"));
     assert_eq!(shared.promises[0].why.as_deref(), Some("not measured before"));
 }
@@ -168,7 +180,7 @@ fn what_cannot_be_compared_has_a_reason() {
 fn rates_of_different_units_are_not_compared() {
     let plan = plan(&[("work_rate", 0.3, (0.25, 0.35))]);
     let counted = LiveMeasurement { rate: RateUnit::Command("count".to_owned()), ..live("work_rate", 1.3) };
-    let found = check(&plan, Some(live("work_rate", 1.0)), counted, true, Vec::new());
+    let found = check(&plan, None, Some(live("work_rate", 1.0)), counted, true, Vec::new());
     assert_eq!(found.promises[0].verdict, PromiseVerdict::Unclear);
     assert!(
         found.promises[0].why.as_ref().is_some_and(|why| why.contains("not counted before")),
@@ -182,7 +194,8 @@ fn another_load_is_named() {
     let mut after = live("read_p99_ns", 0.7);
     after.mix = RequestMix { reads_s: 40.0, writes_s: 60.0, write_bytes: 65536.0, ..after.mix };
     after.bytes *= 2;
-    let found = check(&plan, Some(live("read_p99_ns", 1.0)), after, true, vec!["one difference".to_owned()]);
+    let found =
+        check(&plan, None, Some(live("read_p99_ns", 1.0)), after, true, vec!["one difference".to_owned()]);
     let all = found.warnings.join("\n");
     for part in [
         "one difference",
@@ -192,17 +205,15 @@ fn another_load_is_named() {
     ] {
         assert!(all.contains(part), "{part:?} is not in {all}");
     }
-    let same = check(&plan, Some(live("read_p99_ns", 1.0)), live("read_p99_ns", 0.7), true, Vec::new());
+    let same = check(&plan, None, Some(live("read_p99_ns", 1.0)), live("read_p99_ns", 0.7), true, Vec::new());
     assert!(same.warnings.is_empty(), "{:?}", same.warnings);
 }
 
 #[test]
 fn a_confirmed_change_is_the_promise() {
-    let text = include_str!("../../../../docs/plan-format.md");
-    let (_, rest) = text.split_once("```json\n").expect("the page has an example");
-    let plan: Plan = serde_json::from_str(rest.split_once("\n```").expect("the example ends").0).unwrap();
-    let confirmation = plan.confirmation.as_ref().expect("the example is confirmed");
+    let text = include_str!("../../../../docs/examples/confirmation.json");
+    let confirmation: Confirmation = serde_json::from_str(text).unwrap();
     let recommended = confirmation.settings.iter().find(|of| of.name == Contender::Recommended).unwrap();
-    let found = promised(&plan, "work_rate").expect("a promise");
+    let found = promised(&example(), Some(&confirmation), "work_rate").expect("a promise");
     assert!((found.change - recommended.changes["work_rate"].change).abs() < 1e-12, "{found:?}");
 }

@@ -2,9 +2,7 @@ use super::*;
 
 /// The example in the documentation of the format, as a file, with its directory replaced.
 fn example(dir: &Path) -> PathBuf {
-    let page = include_str!("../../../../../docs/plan-format.md");
-    let (_, rest) = page.split_once("```json\n").unwrap();
-    let (text, _) = rest.split_once("\n```").unwrap();
+    let text = include_str!("../../../../../docs/examples/plan.json");
     let file = dir.join("plan.json");
     std::fs::write(&file, text.replace("/srv/mariadb", dir.to_str().unwrap())).unwrap();
     file

@@ -24,9 +24,8 @@ pub fn write_plan(
     mountpoint: &Path,
     recommended: Value,
 ) {
-    let page = include_str!("../../../../../docs/plan-format.md");
-    let (_, rest) = page.split_once("```json\n").unwrap();
-    let mut plan: Value = serde_json::from_str(rest.split_once("\n```").unwrap().0).unwrap();
+    let example = include_str!("../../../../../docs/examples/plan.json");
+    let mut plan: Value = serde_json::from_str(example).unwrap();
     plan["subject"] = json!({"directory": directory, "file_system": "fuse.poolwright", "dataset": "tank/db",
         "files": 1, "bytes": 1, "allocated_bytes": 1});
     if let Some(database) = database {
