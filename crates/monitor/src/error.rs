@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, quoted};
 
 /// The result of a fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -28,11 +28,8 @@ pub enum Error {
     #[error(transparent)]
     Backups(#[from] poolwright_backup::Error),
     /// The table of mounts cannot be read.
-    #[error("cannot read {}: {cause}", poolwright_host::mountinfo::PATH)]
-    Mounts {
-        /// The host's error.
-        cause: std::io::Error,
-    },
+    #[error(transparent)]
+    Mounts(#[from] PathError),
     /// The pool was exported or destroyed.
     #[error("no such pool: {pool}")]
     NoSuchPool {
@@ -73,9 +70,22 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// Whether the server refuses for safety: [`Error::Exposed`].
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::Exposed { .. })
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Exposed { .. } => Exit::Refused,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::Exposed { .. } => {
+                "use --tls-cert and --tls-key with --token-file or --client-ca, or listen on 127.0.0.1"
+            }
+            Error::Listen { .. } => "name another address or port with --listen",
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }

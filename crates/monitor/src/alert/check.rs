@@ -86,7 +86,7 @@ impl Check {
         let find = |name: &String| {
             let mut rules = table::rules();
             let known = rules.find(|rule| rule.name.eq_ignore_ascii_case(name));
-            known.ok_or_else(|| Error::NoSuchRule { name: name.clone() })
+            known.ok_or_else(|| Error::NoSuchRule(name.clone()))
         };
         let named = names.iter().map(find).collect::<Result<Vec<_>>>()?;
         let all = || table::rules().filter(|rule| rule.is_local()).collect();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, ReportedError, quoted};
 
 /// The result of a fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -12,23 +12,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// No rule has this name.
-    #[error("no such alert rule: {name}")]
-    NoSuchRule {
-        /// The name.
-        name: String,
-    },
+    #[error("no such alert rule: {0}")]
+    NoSuchRule(String),
     /// No threshold has this name.
-    #[error("no such threshold: {name}")]
-    NoSuchThreshold {
-        /// The name.
-        name: String,
-    },
+    #[error("no such threshold: {0}")]
+    NoSuchThreshold(String),
     /// A threshold is not a number.
-    #[error("invalid threshold {text}: expected NAME=NUMBER")]
-    InvalidThreshold {
-        /// The text.
-        text: String,
-    },
+    #[error("invalid threshold {0}: expected NAME=NUMBER")]
+    InvalidThreshold(String),
     /// The state of the last check cannot be read or written.
     #[error("cannot use the state of the last check, {}: {cause}", quoted(path))]
     StateFile {
@@ -42,12 +33,11 @@ pub enum Error {
     Monitor(#[from] crate::Error),
 }
 
-impl Error {
-    /// Whether the arguments are wrong.
-    pub fn is_invalid(&self) -> bool {
-        matches!(
-            self,
-            Error::NoSuchRule { .. } | Error::NoSuchThreshold { .. } | Error::InvalidThreshold { .. }
-        )
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::NoSuchRule(_) | Error::NoSuchThreshold(_) | Error::InvalidThreshold(_) => Exit::Usage,
+            Error::StateFile { .. } | Error::Monitor(_) => Exit::Failed,
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use poolwright_host::{Exit, ReportedError};
+
 /// What can fail.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -22,10 +24,17 @@ pub enum Error {
     ReaderEnded,
 }
 
-impl Error {
-    /// Whether the terminal is missing or cannot show the screen.
-    pub fn needs_terminal(&self) -> bool {
-        matches!(self, Error::NotATerminal(_) | Error::NoCursorControl(_))
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::NotATerminal(_) | Error::NoCursorControl(_) => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let needs_terminal = self.exit() == Exit::Usage;
+        needs_terminal.then(|| "`poolwright monitor --once` prints the readings without a screen".to_owned())
     }
 }
 

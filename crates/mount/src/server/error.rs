@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
-use poolwright_zfs::user::FaultKind;
+use poolwright_host::{Exit, PathError, ReportedError, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -74,61 +73,28 @@ pub enum Error {
         why: std::io::Error,
     },
     /// The log cannot be written.
-    #[error("cannot write the log {}: {why}", quoted(path))]
-    Log {
-        /// Its path.
-        path: PathBuf,
-        /// The host's error.
-        why: std::io::Error,
-    },
+    #[error(transparent)]
+    Log(#[from] PathError),
 }
 
-impl Error {
-    /// Whether this is a refusal for safety: the pool or the mount point is in use, or must not be covered.
-    pub fn is_refusal(&self) -> bool {
-        use crate::Error as M;
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
         match self {
-            Error::Pool(why) | Error::Adding { why, .. } => why.is_refusal(),
-            Error::Engine(why) => why.is_refusal(),
-            Error::MountPoint(
-                M::Vital { .. }
-                | M::System { .. }
-                | M::NotEmpty { .. }
-                | M::Covered { .. }
-                | M::WorkingDirectory { .. },
-            ) => true,
-            _ => false,
+            Error::Pool(cause) | Error::Adding { why: cause, .. } => cause.exit(),
+            Error::Engine(cause) => cause.exit(),
+            Error::MountPoint(cause) => cause.exit(),
+            Error::NoFile { .. } => Exit::Usage,
+            _ => Exit::Failed,
         }
     }
 
-    /// The kind of the error, if the caller can offer a remedy for it.
-    pub fn kind(&self) -> Option<FaultKind> {
+    fn hint(&self) -> Option<String> {
         match self {
-            Error::Pool(why) | Error::Adding { why, .. } => why.kind(),
-            Error::Engine(why) => why.is_not_exported().then_some(FaultKind::NotExported),
-            Error::MountPoint(why) => mount_kind(why),
+            Error::Pool(cause) | Error::Adding { why: cause, .. } => cause.hint(),
+            Error::Engine(cause) => cause.hint(),
+            Error::MountPoint(cause) => cause.hint(),
             _ => None,
         }
-    }
-
-    /// Whether the request itself was wrong.
-    pub fn is_invalid(&self) -> bool {
-        match self {
-            Error::Pool(why) | Error::Adding { why, .. } => why.is_invalid(),
-            Error::NoFile { .. } => true,
-            _ => false,
-        }
-    }
-}
-
-/// The kind of an error of a mount, if the caller can offer a remedy for it.
-pub(crate) fn mount_kind(why: &crate::Error) -> Option<FaultKind> {
-    use crate::Error as M;
-    match why {
-        M::System { .. } | M::NotEmpty { .. } => Some(FaultKind::HiddenFiles),
-        M::Covered { .. } => Some(FaultKind::MountedOver),
-        M::WorkingDirectory { .. } => Some(FaultKind::WorkingDirectory),
-        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use poolwright_host::quoted;
+use poolwright_host::{ReportedError as _, quoted};
 use poolwright_zfs::user::{FileFault, LocalPool};
 
 use crate::server::{Error, Frontend, Severity};
@@ -23,7 +23,7 @@ impl FileWatch {
         let signals = frontend.signals();
         let faults = pool.file_faults();
         for fault in faults.iter().filter(|fault| !self.reported.contains(fault)) {
-            let message = fault.to_fault(pool.pool().name()).text(|kind| frontend.remedy(kind));
+            let message = fault.to_fault(pool.pool().name()).text();
             frontend.log(Severity::Warning, &message);
             if fault.lost {
                 self.signals_at_loss.get_or_insert(signals);
