@@ -1,8 +1,6 @@
 //! Errors of mounting datasets and serving a pool.
 
-use std::path::PathBuf;
-
-use poolwright_host::{Exit, PathError, ReportedError, quoted};
+use poolwright_host::{Exit, PathError, ReportedError};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -28,20 +26,6 @@ pub enum Error {
         /// The cause.
         why: poolwright_zfs::user::Error,
     },
-    /// Another process has mounted the dataset, but this one cannot use the mount.
-    #[error(
-        "process {pid} has mounted it, but {} does not answer here: it has been unmounted since, or that process is in \
-         another mount namespace: {why}",
-        quoted(dir)
-    )]
-    NotVisible {
-        /// The process that mounted the dataset.
-        pid: u32,
-        /// The mount point.
-        dir: PathBuf,
-        /// The result of accessing the mount.
-        why: crate::Error,
-    },
     /// A device is to be emulated for a file that the pool does not have.
     #[error("cannot emulate a device for {name}: the pool has no file of that name, only {}", files.join(", "))]
     NoFile {
@@ -50,20 +34,9 @@ pub enum Error {
         /// The names of the pool's files.
         files: Vec<String>,
     },
-    /// The pool has lost a file that it needs. It was not exported, because the export would wait for data that cannot be
-    /// read, or write to a file that no path leads to.
-    #[error("{pool} was not exported: {} {what}", quoted(file))]
-    LostFile {
-        /// The pool's name.
-        pool: String,
-        /// The file's path when the pool was opened.
-        file: PathBuf,
-        /// What happened to the file.
-        what: &'static str,
-    },
-    /// A request still uses the pool.
-    #[error("cannot export {0}: a request is still being answered")]
-    RequestPending(String),
+    /// The mount cannot be used, or the pool was not exported.
+    #[error("{0}")]
+    Unusable(String),
     /// The host refused.
     #[error("cannot {doing}: {why}")]
     Host {

@@ -56,13 +56,11 @@ impl FileWatch {
         }
     }
 
-    /// The error of a pool that has lost a file.
+    /// The error of a pool that has lost a file that it needs. It is not exported, because the export would wait for data that cannot be
+    /// read, or write to a file that no path leads to.
     pub fn error(&self, pool: &LocalPool) -> Option<Error> {
         let (fault, _) = self.lost()?;
-        Some(Error::LostFile {
-            pool: pool.pool().name().to_owned(),
-            file: fault.path.clone(),
-            what: fault.change.description(),
-        })
+        let (name, file) = (pool.pool().name(), quoted(&fault.path));
+        Some(Error::Unusable(format!("{name} was not exported: {file} {}", fault.change.description())))
     }
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use poolwright_host::{Exit, ReportedError, quoted};
 
 use crate::user::fault::Fault;
-use crate::user::find_error::{FindError, list};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -126,8 +125,16 @@ pub enum Error {
     #[error("{} is named twice", quoted(.0))]
     NamedTwice(PathBuf),
     /// The files are not those of one whole pool.
-    #[error(transparent)]
-    Find(#[from] FindError),
+    #[error("{0}")]
+    Find(String),
+    /// The pool to import was destroyed.
+    #[error("importing {pool}: the pool was destroyed")]
+    Destroyed {
+        /// The pool's name.
+        pool: String,
+        /// One of its files.
+        file: PathBuf,
+    },
     /// The engine failed or refused.
     #[error(transparent)]
     Engine(#[from] poolwright_openzfs::Error),
@@ -181,7 +188,7 @@ impl ReportedError for Error {
                 format!("forget it first with `poolwright pool export {pool}`")
             }
             Error::Mounted { pool, .. } => format!("`poolwright pool destroy -f {pool}` unmounts it first"),
-            Error::Find(FindError::Destroyed { file, .. }) => {
+            Error::Destroyed { file, .. } => {
                 format!("`poolwright pool import -D {}` recovers it", quoted(file))
             }
             Error::Engine(cause) => return cause.hint(),
@@ -189,6 +196,11 @@ impl ReportedError for Error {
             _ => return None,
         })
     }
+}
+
+/// Paths separated by commas.
+pub(crate) fn list(files: &[PathBuf]) -> String {
+    files.iter().map(|file| quoted(file).to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Makes an [`Error::Io`], for `map_err`.
