@@ -50,7 +50,7 @@ fn downcast<'a, E: ReportedError + 'static>(
 }
 
 /// The errors of the libraries. One that wraps another error is transparent, so that only the outer one is in the chain.
-const REPORTED: [AsReported; 19] = [
+const REPORTED: [AsReported; 17] = [
     downcast::<poolwright_apply::Error>,
     downcast::<poolwright_backup::Error>,
     downcast::<poolwright_confirm::Error>,
@@ -59,8 +59,6 @@ const REPORTED: [AsReported; 19] = [
     downcast::<poolwright_lab::Error>,
     downcast::<poolwright_migration::Error>,
     downcast::<poolwright_monitor::Error>,
-    downcast::<poolwright_monitor::alert::Error>,
-    downcast::<poolwright_monitor::terminal::Error>,
     downcast::<poolwright_mount::server::Error>,
     downcast::<poolwright_mrc::analysis::Error>,
     downcast::<poolwright_openzfs::Error>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::alert::{Error, Result};
+use crate::{Error, Result};
 
 /// A number that users may change.
 #[derive(Debug, PartialEq)]
