@@ -3,8 +3,8 @@
 usage: names.py ROOT
 
 - No module or type has a name of NOT_USED_NAMES.
-- No text of a library crate names a flag of the command line (docs/commands.md lists them): the command line adds the flags that
-  help (crates/poolwright/src/failure.rs). A literal that is a flag itself is an argument of a program, and allowed.
+- No text of a library crate names a flag of the command line (docs/commands.md lists them), except the hints of its errors (`fn hint`,
+  crates/host/src/reported_error.rs). A literal that is a flag itself is an argument of a program, and allowed.
 - A public type has a name that no other crate uses, unless scripts/lint/shared-names.txt lists it.
 
 Exit status: 0 clean, 1 something was found, 2 wrong usage.
@@ -20,6 +20,8 @@ ANY_TYPE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait) (\w+)",
 LITERAL = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.|[^\\'])'|r(#*)"(.*?)"\1|"((?:\\.|[^"\\])*)\"""", re.DOTALL)
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 TEST_MODULE = re.compile(r"#\[cfg\((?:all\()?test\b[^\n]*\nmod \w+ \{.*", re.DOTALL)
+# The hint of an error, whose flags help its reader.
+HINT = re.compile(r"^( *)(?:pub )?fn hint\(.*?^\1}", re.DOTALL | re.MULTILINE)
 # The command line, its texts, and programs for tests.
 MAY_NAME_FLAGS = ("poolwright", "render", "devtools")
 # Names that tell a new reader nothing, or have had several meanings.
@@ -75,13 +77,13 @@ def flags_in_libraries(root):
         name = file.relative_to(root)
         if name.parts[1] in MAY_NAME_FLAGS or "tests" in name.parts or file.stem == "tests":
             continue
-        text = TEST_MODULE.sub("", file.read_text())
+        text = HINT.sub(lambda found: "\n" * found.group().count("\n"), TEST_MODULE.sub("", file.read_text()))
         for literal in LITERAL.finditer(text):
             words = literal.group(2) or literal.group(3) or ""
             for flag in FLAG.findall(words):
                 if flag in flags and words != flag:
                     line = text.count("\n", 0, literal.start()) + 1
-                    yield f"{name}:{line}: a library's text names the flag {flag}; let crates/poolwright/src/failure.rs add it"
+                    yield f"{name}:{line}: a library's text names the flag {flag}; let the error's `hint` name it"
 
 
 if __name__ == "__main__":

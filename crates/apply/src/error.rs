@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, cannot, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -22,16 +22,8 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// The host failed.
-    #[error("cannot {what} {}: {cause}", quoted(path))]
-    Host {
-        /// The operation, a verb.
-        what: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// The host's error.
-        #[source]
-        cause: io::Error,
-    },
+    #[error(transparent)]
+    Host(#[from] PathError),
     /// The journal cannot be understood.
     #[error("the journal {} is damaged: {why}", quoted(path))]
     Journal {
@@ -75,31 +67,39 @@ pub enum Error {
 impl Error {
     /// Whether this is a refusal for safety.
     pub fn is_refusal(&self) -> bool {
-        match self {
-            Error::Refused(_) => true,
-            Error::Plan(cause) => cause.is_refusal(),
-            Error::Datasets(cause) => cause.is_refusal(),
-            Error::WithOutcome { cause, .. } => cause.is_refusal(),
-            Error::Several(causes) => causes.iter().all(Error::is_refusal),
-            _ => false,
-        }
+        self.exit() == Exit::Refused
     }
 
-    /// Makes an error of the host from its cause.
-    pub(crate) fn host(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-        let path = path.to_owned();
-        move |cause| Error::Host { what, path, cause }
-    }
-
-    /// As [`Error::host`], for errors of `rustix`.
-    pub(crate) fn errno(what: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Error {
-        let path = path.to_owned();
-        move |cause| Error::Host { what, path, cause: cause.into() }
+    /// Adds the operation, a verb, and the path to an error of the host, for `map_err`.
+    pub(crate) fn host<C: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(C) -> Error {
+        let failed = cannot(what, path);
+        move |cause| failed(cause).into()
     }
 
     /// Adds the state in which the run left the database.
     pub(crate) fn with_outcome(self, outcome: impl Into<String>) -> Error {
         Error::WithOutcome { cause: Box::new(self), outcome: outcome.into() }
+    }
+}
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Refused(_) => Exit::Refused,
+            Error::Plan(cause) => cause.exit(),
+            Error::Datasets(cause) => cause.exit(),
+            Error::WithOutcome { cause, .. } => cause.exit(),
+            Error::Several(causes) if causes.iter().all(Error::is_refusal) => Exit::Refused,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Error::Plan(cause) => cause.hint(),
+            Error::WithOutcome { cause, .. } => cause.hint(),
+            _ => None,
+        }
     }
 }
 

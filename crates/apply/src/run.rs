@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
     fn sync(&mut self, datasets: &[OpenDataset]) -> Result<()> {
         for of in datasets {
             // Pages that were written through a mapping.
-            rustix::fs::syncfs(of.root()).map_err(Error::errno("sync", &of.work.mountpoint))?;
+            rustix::fs::syncfs(of.root()).map_err(Error::host("sync", &of.work.mountpoint))?;
             of.sync_relocated()?;
             of.admin.change(&DatasetChange::Sync { pool: pool_of(&of.work.dataset).to_owned() })?;
         }

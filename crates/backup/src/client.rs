@@ -21,25 +21,17 @@ const END_TIME: Duration = Duration::from_secs(10);
 const SHOWN: u64 = 2000;
 
 /// Why a client did not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientFailure {
     /// It ended, or could not be started; with its messages.
+    #[error("{0}")]
     Ended(String),
     /// It did not answer in time.
+    #[error("no answer within {:.0} s", .0.as_secs_f64())]
     Late(Duration),
     /// The user interrupted the run.
+    #[error("interrupted")]
     Interrupted,
-}
-
-impl ClientFailure {
-    /// The failure in words.
-    pub fn describe(&self) -> String {
-        match self {
-            ClientFailure::Ended(why) => why.clone(),
-            ClientFailure::Late(limit) => format!("no answer within {:.0} s", limit.as_secs_f64()),
-            ClientFailure::Interrupted => "interrupted".to_owned(),
-        }
-    }
 }
 
 /// A running client.
@@ -236,6 +228,6 @@ mod tests {
         let mut session = shell();
         assert_eq!(session.ask("sleep 2", "echo MARK", LIMIT, &|| true), Err(ClientFailure::Interrupted));
         let none = ClientSession::start(Command::new("/nonexistent/client")).unwrap_err();
-        assert!(none.describe().contains("/nonexistent/client"), "{none:?}");
+        assert!(none.to_string().contains("/nonexistent/client"), "{none:?}");
     }
 }

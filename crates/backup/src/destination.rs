@@ -352,7 +352,7 @@ impl BackupDestination {
         // Restores can run at the same time, also while a backup is made.
         let path = self.mountpoint.join(IDENTITY);
         let identity = File::open(&path).map_err(Error::host("open", &path))?;
-        flock(&identity, FlockOperation::LockExclusive).map_err(Error::errno("lock", &path))?;
+        flock(&identity, FlockOperation::LockExclusive).map_err(Error::host("lock", &path))?;
         let mut results = self.restore_results()?;
         let is_replaced = |of: &RestoreResult| result.untested.is_none() || of.untested.is_some();
         results.retain(|of| of.id != result.id || !is_replaced(of));
@@ -382,7 +382,7 @@ pub(crate) fn locked(file: File, path: &Path, operation: FlockOperation) -> Resu
     match flock(&file, operation) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(cause) => Err(Error::errno("lock", path)(cause)),
+        Err(cause) => Err(Error::host("lock", path)(cause)),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, cannot, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -31,16 +31,8 @@ pub enum Error {
     #[error("{0}")]
     SourceChanged(String),
     /// The host failed.
-    #[error("cannot {what} {}: {cause}", quoted(path))]
-    Host {
-        /// The operation, a verb.
-        what: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// The host's error.
-        #[source]
-        cause: io::Error,
-    },
+    #[error(transparent)]
+    Host(#[from] PathError),
     /// A file that describes backups cannot be understood.
     #[error("{} is damaged: {why}", quoted(path))]
     Damaged {
@@ -58,11 +50,8 @@ pub enum Error {
         why: String,
     },
     /// A backup could not be restored.
-    #[error("{why}")]
-    Restore {
-        /// The operation that failed, and its cause.
-        why: String,
-    },
+    #[error("{0}")]
+    Restore(String),
     /// A program that checks a restored database failed to run.
     #[error("cannot run {program}: {why}")]
     Program {
@@ -95,14 +84,7 @@ pub enum Error {
 impl Error {
     /// Whether this is a refusal for safety.
     pub fn is_refusal(&self) -> bool {
-        match self {
-            Error::Refused(_) | Error::Future(_) | Error::SourceChanged(_) => true,
-            Error::Datasets(cause) => cause.is_refusal(),
-            Error::Plan(cause) => cause.is_refusal(),
-            Error::Copy(cause) => cause.is_refusal(),
-            Error::WithOutcome { cause, .. } => cause.is_refusal(),
-            _ => false,
-        }
+        self.exit() == Exit::Refused
     }
 
     /// The error without the hint that may follow it.
@@ -110,21 +92,42 @@ impl Error {
         self.to_string().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// Makes an error of the host from its cause.
-    pub(crate) fn host(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-        let path = path.to_owned();
-        move |cause| Error::Host { what, path, cause }
-    }
-
-    /// As [`Error::host`], for errors of `rustix`.
-    pub(crate) fn errno(what: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Error {
-        let path = path.to_owned();
-        move |cause| Error::Host { what, path, cause: cause.into() }
+    /// Adds the operation, a verb, and the path to an error of the host, for `map_err`.
+    pub(crate) fn host<C: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(C) -> Error {
+        let failed = cannot(what, path);
+        move |cause| failed(cause).into()
     }
 
     /// Adds the state that the run left.
     pub(crate) fn with_outcome(self, outcome: impl Into<String>) -> Error {
         Error::WithOutcome { cause: Box::new(self), outcome: outcome.into() }
+    }
+}
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Refused(_) | Error::Future(_) | Error::SourceChanged(_) => Exit::Refused,
+            Error::Datasets(cause) => cause.exit(),
+            Error::Plan(cause) => cause.exit(),
+            Error::Copy(cause) => cause.exit(),
+            Error::WithOutcome { cause, .. } => cause.exit(),
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::Future(_) => {
+                "set the clock if it is wrong now; if it was wrong when the backup was made, --accept-future goes on: backups are in \
+                 the order of their snapshots, whatever their times"
+            }
+            Error::SourceChanged(_) => "if the change is intended, --accept-change accepts it once",
+            Error::Plan(cause) => return cause.hint(),
+            Error::WithOutcome { cause, .. } => return cause.hint(),
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

@@ -76,5 +76,5 @@ pub(crate) fn readable<'p>(cause: Error, pairs: impl IntoIterator<Item = (&'p Pa
     let named = pairs
         .into_iter()
         .fold(text.clone(), |text, (at, path)| text.replace(&*at.to_string_lossy(), &path.to_string_lossy()));
-    if named == text { cause } else { Error::Restore { why: named } }
+    if named == text { cause } else { Error::Restore(named) }
 }

@@ -78,7 +78,7 @@ impl Quiesced {
         let since = Instant::now();
         let failed = |failure: ClientFailure| match failure {
             ClientFailure::Interrupted => Error::Interrupted,
-            failure => Error::Quiesce { what: "quiesce", why: failure.describe() },
+            failure => Error::Quiesce { what: "quiesce", why: failure.to_string() },
         };
         let session = |session: Box<dyn QuiesceSession>| (Some(session), ConsistencyMeans::Session);
         let (session, means) = match (&options.hook, database.kind) {
@@ -122,7 +122,7 @@ impl Quiesced {
         let Some(session) = self.session.take() else { return Ok((QuiesceFacts::default(), None)) };
         let facts = session
             .release(limit)
-            .map_err(|failure| Error::Quiesce { what: "release", why: failure.describe() })?;
+            .map_err(|failure| Error::Quiesce { what: "release", why: failure.to_string() })?;
         Ok((facts, Some(self.since.elapsed().as_secs_f64())))
     }
 }

@@ -88,5 +88,5 @@ fn make_files_dir(destination: &BackupDestination) -> Result<()> {
 fn sync(destination: &BackupDestination) -> Result<()> {
     let root = destination.mountpoint();
     let dir = File::open(root).map_err(Error::host("open", root))?;
-    rustix::fs::syncfs(dir).map_err(Error::errno("sync", root))
+    rustix::fs::syncfs(dir).map_err(Error::host("sync", root))
 }

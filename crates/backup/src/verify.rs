@@ -276,7 +276,7 @@ fn not_run(name: &str, why: impl Into<String>) -> RestoreCheck {
 fn interruption(failure: ClientFailure) -> Result<String> {
     match failure {
         ClientFailure::Interrupted => Err(Error::Interrupted),
-        failure => Ok(failure.describe()),
+        failure => Ok(failure.to_string()),
     }
 }
 

@@ -1,6 +1,8 @@
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, cannot, quoted};
+use poolwright_lab::Error as LabError;
+use poolwright_plan::PlanFileError;
 use poolwright_trace::format_size;
 
 /// An error of a confirmation.
@@ -9,7 +11,7 @@ use poolwright_trace::format_size;
 pub enum Error {
     /// The plan cannot be read or followed.
     #[error(transparent)]
-    PlanFile(#[from] poolwright_plan::PlanFileError),
+    PlanFile(#[from] PlanFileError),
     /// The plan contains no setting that could be compared with today's.
     #[error(
         "the plan contains no setting to compare with today's: nothing is recommended, and none was replayed"
@@ -66,15 +68,8 @@ pub enum Error {
         available: u64,
     },
     /// A system call failed.
-    #[error("cannot {action} {}: {source}", quoted(path))]
-    Host {
-        /// The action: `open`, `copy`.
-        action: &'static str,
-        /// Its object.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Host(#[from] PathError),
     /// A trial failed.
     #[error("{0}")]
     Trial(String),
@@ -83,23 +78,51 @@ pub enum Error {
     Interrupted,
     /// The lab could not run a trial.
     #[error(transparent)]
-    Lab(poolwright_lab::Error),
+    Lab(LabError),
 }
 
-impl From<poolwright_lab::Error> for Error {
-    fn from(error: poolwright_lab::Error) -> Error {
+impl From<LabError> for Error {
+    fn from(error: LabError) -> Error {
         match error {
-            poolwright_lab::Error::Interrupted => Error::Interrupted,
+            LabError::Interrupted => Error::Interrupted,
             other => Error::Lab(other),
         }
     }
 }
 
 impl Error {
-    /// For `map_err` after a system call.
-    pub(crate) fn host(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-        let path = path.to_owned();
-        move |source| Error::Host { action, path, source }
+    /// Adds the operation, a verb, and the path to an error of the host, for `map_err`.
+    pub(crate) fn host(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let failed = cannot(what, path);
+        move |cause| failed(cause).into()
+    }
+}
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::PlanFile(PlanFileError::NotAPlan { .. }) | Error::NothingToCompare => Exit::Usage,
+            Error::PlanFile(cause) => cause.exit(),
+            Error::InUse { .. } | Error::OtherOwner { .. } | Error::Lab(LabError::Unsafe { .. }) => {
+                Exit::Refused
+            }
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::InUse { .. } => "stop the database, or name a copy of a stopped one with --dir",
+            Error::OtherOwner { .. } => "replace the link, or name a copy of the database with --dir",
+            Error::DatasetSpace { .. } => "free space on the pool, or raise the quota of the dataset",
+            Error::Memory { .. } => "make a plan for this machine with --arc",
+            // Other hints of the lab are about its campaigns and targets.
+            Error::Lab(
+                cause @ (LabError::Locked { .. } | LabError::Unsafe { .. } | LabError::NoSpace { .. }),
+            ) => return cause.hint(),
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

@@ -1,20 +1,13 @@
 //! Errors that prevent an estimate. Individual files that cannot be read are counted instead.
 
-use std::path::PathBuf;
-
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError};
 
 /// The reason why there is no estimate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A given path does not exist or cannot be inspected.
-    #[error("cannot open {path}: {why}\nhint: give an existing file or directory", path = quoted(.path))]
-    Path {
-        /// The path as given.
-        path: PathBuf,
-        /// The host's error.
-        why: std::io::Error,
-    },
+    #[error(transparent)]
+    Path(#[from] PathError),
     /// The input has no regular file with content.
     #[error("nothing to estimate in {paths}: {found}")]
     Empty {
@@ -36,3 +29,16 @@ pub enum Error {
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Invalid(_) => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        matches!(self, Error::Path(_)).then(|| "give an existing file or directory".to_owned())
+    }
+}

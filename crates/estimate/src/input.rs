@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::{cannot, quoted};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -71,7 +71,7 @@ impl Input {
     pub fn paths(paths: &[PathBuf]) -> Result<Input> {
         let mut input = Input { paths: paths.to_vec(), ..Input::default() };
         for path in paths {
-            let meta = fs::metadata(path).map_err(|why| Error::Path { path: path.clone(), why })?;
+            let meta = fs::metadata(path).map_err(cannot("open", path))?;
             if meta.is_dir() {
                 input.walk(path, meta.dev());
             } else {

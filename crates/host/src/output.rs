@@ -1,12 +1,11 @@
 //! Output files. They are opened before the work starts, so that an unwritable path or a user's file is refused at once. A file
 //! appears at its path only when it is complete.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{Part, quoted};
+use crate::{Exit, Part, PathError, ReportedError, cannot, quoted};
 
 /// Bytes at the start of a file from which [`Format::is_ours`] recognizes it.
 const HEAD: u64 = 4096;
@@ -42,54 +41,35 @@ pub enum Overwrite {
 }
 
 /// Why an output file was not opened or written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file cannot be written.
-    Write(PathBuf, io::Error),
-    /// The existing file cannot be read.
-    Read(PathBuf, io::Error),
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Host(#[from] PathError),
     /// The path is a directory.
+    #[error("cannot write {}: it is a directory", quoted(.0))]
     Directory(PathBuf),
     /// Two outputs have the same path.
+    #[error("{} is named for two outputs", quoted(.0))]
     SamePath(PathBuf),
     /// The path is a file that this program did not make, or, with `false`, one whose format does not tell.
+    #[error("cannot replace {}: it exists{}", quoted(.0), if *.1 { ", and Poolwright did not make it" } else { "" })]
     Foreign(PathBuf, bool),
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
         match self {
-            Error::Write(path, _) => write!(f, "cannot write {}", quoted(path)),
-            Error::Read(path, _) => write!(f, "cannot read {}", quoted(path)),
-            Error::Directory(path) => write!(f, "cannot write {}: it is a directory", quoted(path)),
-            Error::SamePath(path) => write!(f, "{} is named for two outputs", quoted(path)),
-            Error::Foreign(path, true) => {
-                write!(f, "cannot replace {}: it exists, and Poolwright did not make it", quoted(path))
-            }
-            Error::Foreign(path, false) => write!(f, "cannot replace {}: it exists", quoted(path)),
+            Error::Host(_) => Exit::Failed,
+            Error::Directory(_) | Error::SamePath(_) => Exit::Usage,
+            Error::Foreign(..) => Exit::Refused,
         }
     }
-}
 
-impl Error {
-    /// Whether the path is a file that [`Overwrite::OwnFiles`] does not replace.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::Foreign(..))
-    }
-
-    /// Whether the path can never be an output.
-    pub fn is_invalid(&self) -> bool {
-        matches!(self, Error::Directory(_) | Error::SamePath(_))
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Write(_, why) | Error::Read(_, why) => Some(why),
-            Error::Directory(_) | Error::SamePath(_) | Error::Foreign(..) => None,
-        }
+    fn hint(&self) -> Option<String> {
+        let is_foreign = matches!(self, Error::Foreign(..));
+        is_foreign.then(|| "name another file, or use --force to replace this one".to_owned())
     }
 }
 
@@ -114,7 +94,7 @@ impl Output {
         overwrite: impl Into<Overwrite>,
     ) -> Result<Output, Error> {
         let format = format.into();
-        let failed = |why| Error::Write(path.to_owned(), why);
+        let failed = |why| cannot("write", path)(why);
         let found = match fs::metadata(path) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => None,
             found => Some(found.map_err(failed)?),
@@ -156,7 +136,7 @@ impl Output {
     /// # Errors
     /// If the file cannot be written; the file at the path then does not change.
     pub fn write(mut self, text: &str) -> Result<(), Error> {
-        self.write_all(text.as_bytes()).map_err(|why| Error::Write(self.path.clone(), why))?;
+        self.write_all(text.as_bytes()).map_err(cannot("write", &self.path))?;
         self.commit()
     }
 
@@ -173,7 +153,7 @@ impl Output {
             part.rename(&self.path)
         };
         if let Some(part) = &self.part {
-            put(part).map_err(|why| Error::Write(self.path.clone(), why))?;
+            put(part).map_err(cannot("write", &self.path))?;
             self.part = None;
         }
         Ok(())
@@ -192,7 +172,7 @@ impl Write for Output {
 
 fn refuse_foreign(path: &Path, format: Format) -> Result<(), Error> {
     let made = File::open(path).and_then(|mut file| format.made(&mut file));
-    match made.map_err(|why| Error::Read(path.to_owned(), why))? {
+    match made.map_err(cannot("read", path))? {
         true => Ok(()),
         false => Err(Error::Foreign(path.to_owned(), format.is_ours.is_some())),
     }

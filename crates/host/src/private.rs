@@ -18,30 +18,21 @@ pub const DIR: u32 = 0o700;
 pub const SHARED_FILE: u32 = 0o666;
 
 /// The reason to refuse a directory or file at a predictable path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsafe {
     /// It belongs to the user with this ID.
+    #[error("it belongs to user {0}")]
     Owner(u32),
     /// It is not a directory, or a link to one.
+    #[error("it is not a directory")]
     NotADirectory,
     /// It is not a regular file.
+    #[error("it is not a regular file")]
     NotAFile,
     /// It is a symbolic link that the user with this ID can change.
+    #[error("it leads through a link that user {0} can change")]
     Link(u32),
 }
-
-impl std::fmt::Display for Unsafe {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Unsafe::Owner(uid) => write!(f, "it belongs to user {uid}"),
-            Unsafe::NotADirectory => f.write_str("it is not a directory"),
-            Unsafe::NotAFile => f.write_str("it is not a regular file"),
-            Unsafe::Link(uid) => write!(f, "it leads through a link that user {uid} can change"),
-        }
-    }
-}
-
-impl std::error::Error for Unsafe {}
 
 fn refused(why: Unsafe) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)

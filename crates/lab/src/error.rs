@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, ReportedError, quoted};
 use poolwright_trace::format_size;
 
 /// The reason why an operation of the lab failed.
@@ -147,6 +147,41 @@ impl Error {
     pub(crate) fn host(what: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.to_owned();
         move |why| Error::Host { what, path, why }
+    }
+}
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Usage(_) | Error::UnfitTarget { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::UnfitTarget { others, .. } if others.is_empty() => {
+                "none of the campaign's studies can run there"
+            }
+            Error::UnfitTarget { others, .. } => {
+                return Some(format!("these studies can: --only {}", others.join(",")));
+            }
+            Error::Datasets(cause) => return cause.hint(),
+            Error::NoResults { campaign, .. } => {
+                return Some(format!("`poolwright lab run {campaign}` makes them"));
+            }
+            Error::NoRun { campaign, known, .. } if known.is_empty() => {
+                return Some(format!("`poolwright lab run {campaign}` makes one"));
+            }
+            Error::NoHelper | Error::NoFuse(_) => {
+                "or measure the host's own file system with --target directory:PATH"
+            }
+            Error::Locked { .. } => "wait until it ends, or choose another directory with --scratch",
+            Error::Unsafe { .. } => "remove it, or choose another directory with --scratch",
+            Error::NoSpace { .. } => "choose another directory with --scratch",
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

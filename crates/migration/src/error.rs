@@ -1,9 +1,9 @@
 //! The errors of a migration.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, cannot};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -25,16 +25,8 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// The host failed.
-    #[error("cannot {what} {}: {cause}", quoted(path))]
-    Host {
-        /// The operation, a verb.
-        what: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// The host's error.
-        #[source]
-        cause: io::Error,
-    },
+    #[error(transparent)]
+    Host(#[from] PathError),
     /// An error, and the state in which it left the database.
     #[error("{cause}\n{outcome}")]
     WithOutcome {
@@ -48,25 +40,31 @@ pub enum Error {
 impl Error {
     /// Whether this is a refusal for safety.
     pub fn is_refusal(&self) -> bool {
-        match self {
-            Error::Refused(_) => true,
-            Error::Apply(cause) => cause.is_refusal(),
-            Error::Backup(cause) => cause.is_refusal(),
-            Error::Datasets(cause) => cause.is_refusal(),
-            Error::WithOutcome { cause, .. } => cause.is_refusal(),
-            Error::Host { .. } => false,
-        }
+        self.exit() == Exit::Refused
     }
 
-    /// Makes an error of the host from its cause.
-    pub(crate) fn host(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-        let path = path.to_owned();
-        move |cause| Error::Host { what, path, cause }
+    /// Adds the operation, a verb, and the path to an error of the host, for `map_err`.
+    pub(crate) fn host<C: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(C) -> Error {
+        let failed = cannot(what, path);
+        move |cause| failed(cause).into()
     }
 
     /// Adds the state in which the run left the database.
     pub(crate) fn with_outcome(self, outcome: impl Into<String>) -> Error {
         Error::WithOutcome { cause: Box::new(self), outcome: outcome.into() }
+    }
+}
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Refused(_) => Exit::Refused,
+            Error::Apply(cause) => cause.exit(),
+            Error::Backup(cause) => cause.exit(),
+            Error::Datasets(cause) => cause.exit(),
+            Error::WithOutcome { cause, .. } => cause.exit(),
+            Error::Host(_) => Exit::Failed,
+        }
     }
 }
 

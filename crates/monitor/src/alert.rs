@@ -15,7 +15,6 @@
 pub mod check;
 pub mod condition;
 pub mod documentation;
-pub mod error;
 pub mod evaluation;
 pub mod evaluator;
 pub mod example;
@@ -31,7 +30,6 @@ pub mod template;
 pub mod threshold;
 
 pub use condition::{AlertCondition, Comparison, Expression};
-pub use error::{Error, Result};
 pub use evaluator::{ApiAlert, ApiAlerts, Evaluator};
 pub use history::History;
 pub use rule::{AlertRule, AlertSeverity};

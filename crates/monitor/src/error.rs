@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, quoted};
 
 /// The result of a fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of a source or of the server.
+/// An error of a source, the server, the terminal view or a check.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -28,11 +28,8 @@ pub enum Error {
     #[error(transparent)]
     Backups(#[from] poolwright_backup::Error),
     /// The table of mounts cannot be read.
-    #[error("cannot read {}: {cause}", poolwright_host::mountinfo::PATH)]
-    Mounts {
-        /// The host's error.
-        cause: std::io::Error,
-    },
+    #[error(transparent)]
+    Mounts(#[from] PathError),
     /// The pool was exported or destroyed.
     #[error("no such pool: {pool}")]
     NoSuchPool {
@@ -71,11 +68,61 @@ pub enum Error {
         /// The error of the system.
         cause: std::io::Error,
     },
+    /// The screen cannot be drawn, because this stream is not a terminal.
+    #[error("{0} is not a terminal")]
+    NotATerminal(&'static str),
+    /// The terminal has no cursor control.
+    #[error("the terminal cannot position its cursor (TERM={0:?})")]
+    NoCursorControl(String),
+    /// The terminal cannot be read, written or configured.
+    #[error("cannot use the terminal: {0}")]
+    Terminal(std::io::Error),
+    /// The thread that runs the poller panicked.
+    #[error("the thread that reads the sources ended unexpectedly")]
+    ReaderEnded,
+    /// No rule has this name.
+    #[error("no such alert rule: {0}")]
+    NoSuchRule(String),
+    /// No threshold has this name.
+    #[error("no such threshold: {0}")]
+    NoSuchThreshold(String),
+    /// A threshold is not a number.
+    #[error("invalid threshold {0}: expected NAME=NUMBER")]
+    InvalidThreshold(String),
+    /// The state of the last check cannot be read or written.
+    #[error("cannot use the state of the last check, {}: {cause}", quoted(path))]
+    StateFile {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        cause: String,
+    },
 }
 
-impl Error {
-    /// Whether the server refuses for safety: [`Error::Exposed`].
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::Exposed { .. })
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Exposed { .. } => Exit::Refused,
+            Error::NotATerminal(_)
+            | Error::NoCursorControl(_)
+            | Error::NoSuchRule(_)
+            | Error::NoSuchThreshold(_)
+            | Error::InvalidThreshold(_) => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::Exposed { .. } => {
+                "use --tls-cert and --tls-key with --token-file or --client-ca, or listen on 127.0.0.1"
+            }
+            Error::Listen { .. } => "name another address or port with --listen",
+            Error::NotATerminal(_) | Error::NoCursorControl(_) => {
+                "`poolwright monitor --once` prints the readings without a screen"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }

@@ -12,7 +12,6 @@
 //! ([`reader`]), so that a source that hangs never delays the screen.
 
 pub mod draw;
-pub mod error;
 pub mod keys;
 pub mod once;
 pub mod reader;
@@ -23,7 +22,6 @@ pub mod state;
 pub mod tab;
 pub mod terminal_modes;
 
-pub use error::{Error, Result};
 pub use once::{Once, once};
 pub use screen::{Ended, ScreenOptions, run};
 

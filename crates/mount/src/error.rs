@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, ReportedError, quoted};
+use poolwright_zfs::user::FaultKind;
 
 /// An error of a mount as a whole. A single request fails with an errno, which the requesting program receives.
 #[derive(Debug, thiserror::Error)]
@@ -24,20 +25,14 @@ pub enum Error {
         why: String,
     },
     /// The mount point is a directory that the system needs.
-    #[error("cannot mount on {}: it is a system directory", quoted(path))]
-    System {
-        /// Its real path.
-        path: PathBuf,
-    },
+    #[error("cannot mount on {}: it is a system directory", quoted(.0))]
+    System(PathBuf),
     /// The mount point is a directory that must not be covered even if the caller wants that.
     #[error(
         "cannot mount on {}: the system cannot run without what is there\nhint: name an empty directory",
-        quoted(path)
+        quoted(.0)
     )]
-    Vital {
-        /// Its real path.
-        path: PathBuf,
-    },
+    Vital(PathBuf),
     /// The mount point is not empty: a mount would hide files.
     #[error("cannot mount on {}: it is not empty (it holds {first:?})", quoted(path))]
     NotEmpty {
@@ -68,12 +63,9 @@ pub enum Error {
     #[error(
         "{path} is a dead mount (\"Transport endpoint is not connected\"): its server has ended without unmounting\n\
          hint: remove it with `umount {path}` or `fusermount3 -u {path}`, then mount again",
-        path = quoted(.path)
+        path = quoted(.0)
     )]
-    DeadMount {
-        /// The mount point.
-        path: PathBuf,
-    },
+    DeadMount(PathBuf),
     /// The kernel or fusermount3 refused to mount.
     #[error("cannot mount {source_name} on {}: {why}", quoted(path))]
     Refused {
@@ -95,12 +87,9 @@ pub enum Error {
     /// A program has a file open on the mount, or its working directory in it.
     #[error(
         "{path} is in use and stays mounted\nhint: end the programs that `fuser -vm {path}` lists, then unmount again",
-        path = quoted(.path)
+        path = quoted(.0)
     )]
-    Busy {
-        /// The mount point.
-        path: PathBuf,
-    },
+    Busy(PathBuf),
     /// Unmounting failed for another reason.
     #[error("cannot unmount {}: {why}", quoted(path))]
     Unmount {
@@ -128,6 +117,35 @@ pub enum Error {
         /// The engine's errno.
         why: poolwright_openzfs::Errno,
     },
+}
+
+impl Error {
+    /// Its kind in the answer to another process.
+    pub(crate) fn kind(&self) -> Option<FaultKind> {
+        match self {
+            Error::System(_) | Error::NotEmpty { .. } => Some(FaultKind::HiddenFiles),
+            Error::Covered { .. } => Some(FaultKind::MountedOver),
+            Error::WorkingDirectory { .. } => Some(FaultKind::WorkingDirectory),
+            _ => None,
+        }
+    }
+}
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::System(_)
+            | Error::Vital(_)
+            | Error::NotEmpty { .. }
+            | Error::Covered { .. }
+            | Error::WorkingDirectory { .. } => Exit::Refused,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.kind()?.hint()
+    }
 }
 
 /// The result type of this crate.

@@ -77,7 +77,7 @@ impl MountPoint {
     pub(crate) fn unmount(&self) -> Result<()> {
         for _ in 0..TRIES {
             match self.once(UnmountFlags::empty()) {
-                Err(Error::Busy { .. }) => std::thread::sleep(RETRY),
+                Err(Error::Busy(_)) => std::thread::sleep(RETRY),
                 done => return done,
             }
         }
@@ -93,7 +93,7 @@ impl MountPoint {
             }
             std::thread::sleep(RETRY);
         }
-        if self.is_busy(inside) { Err(Error::Busy { path: self.path.clone() }) } else { Ok(()) }
+        if self.is_busy(inside) { Err(Error::Busy(self.path.clone())) } else { Ok(()) }
     }
 
     fn is_busy(&self, inside: &[&Path]) -> bool {
@@ -149,7 +149,7 @@ impl MountPoint {
             Ok(()) => Ok(()),
             // Our mount is gone, or a mount on a parent directory hides it.
             Err(Errno::INVAL | Errno::NOENT) if self.device == 0 || !self.is_mounted() => Ok(()),
-            Err(Errno::BUSY) => Err(Error::Busy { path }),
+            Err(Errno::BUSY) => Err(Error::Busy(path)),
             Err(why) => Err(Error::Unmount { path, why: why.to_string() }),
         }
     }
@@ -163,7 +163,7 @@ impl MountPoint {
         let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
         match out.status.success() {
             true => Ok(()),
-            false if words.contains("busy") => Err(Error::Busy { path }),
+            false if words.contains("busy") => Err(Error::Busy(path)),
             false if words.contains("not found in") => Ok(()),
             false => Err(Error::Unmount { path, why: words }),
         }
@@ -206,7 +206,7 @@ pub(crate) fn usable(path: &Path) -> Result<PathBuf> {
         Ok(meta) if meta.is_dir() => {}
         Ok(_) => return Err(wrong("it is not a directory\nhint: name an empty directory")),
         Err(why) if is_dead(&why) => {
-            return Err(Error::DeadMount { path: path.to_owned() });
+            return Err(Error::DeadMount(path.to_owned()));
         }
         Err(why) if why.raw_os_error() == Some(libc::ENOENT) => {
             return Err(wrong("it does not exist\nhint: create it with mkdir"));

@@ -71,10 +71,10 @@ pub fn refuse_working_directory(path: &Path, pid: i32) -> Result<()> {
 fn refuse_system(path: &Path, overlay: bool) -> Result<()> {
     let shared = path.starts_with(SHARED_MEMORY);
     if path == Path::new("/") || NEVER.iter().any(|never| path.starts_with(never) && !shared) {
-        return Err(Error::Vital { path: path.to_owned() });
+        return Err(Error::Vital(path.to_owned()));
     }
     if !overlay && SYSTEM.split(' ').any(|dir| path == Path::new(dir)) {
-        return Err(Error::System { path: path.to_owned() });
+        return Err(Error::System(path.to_owned()));
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ mod tests {
         {
             std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
             let found = check_mount_point(&dir.path().join(name), true);
-            assert!(matches!(found, Err(Error::Vital { .. })), "{name}: {found:?}");
+            assert!(matches!(found, Err(Error::Vital(_))), "{name}: {found:?}");
         }
     }
 

@@ -126,7 +126,7 @@ fn mount_again(dir: &Path) -> (Pool, Mount) {
     let root = dir.join("mnt");
     let start = || Mount::start(&pool, &dataset, &root, &Options::default());
     match start() {
-        Err(Error::DeadMount { .. }) => {}
+        Err(Error::DeadMount(_)) => {}
         other => panic!("a dead mount was not recognised: {other:?}"),
     }
     unmount(&root, UnmountFlags::DETACH).unwrap();

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
 use poolwright_host::recordsize::invalid_recordsize;
+use poolwright_host::{PathError, quoted};
 use poolwright_trace::format_size;
 
 /// An error of an input or a model. The message says what failed, on which object, and why.
@@ -11,15 +11,8 @@ use poolwright_trace::format_size;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system returned an error.
-    #[error("cannot {action} {}: {source}", quoted(path))]
-    Io {
-        /// The operation: `open`, `read`.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] PathError),
     /// The file is damaged or has another format.
     #[error("{}, {location}: {why}", quoted(path))]
     Malformed {

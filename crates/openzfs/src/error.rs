@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, ReportedError, quoted};
 
 use crate::VdevError;
 
@@ -134,15 +134,22 @@ impl Error {
             _ => None,
         }
     }
+}
 
-    /// Whether the pool was not opened because its label shows that another host has it open.
-    pub fn is_not_exported(&self) -> bool {
-        matches!(self, Error::NotExported { .. })
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Exists(_) | Error::ImportedByKernel { .. } | Error::NotExported { .. } => Exit::Refused,
+            _ => Exit::Failed,
+        }
     }
 
-    /// Whether the engine refused the operation because it could damage the pool.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::ImportedByKernel { .. } | Error::NotExported { .. })
+    fn hint(&self) -> Option<String> {
+        let is_not_exported = matches!(self, Error::NotExported { .. });
+        is_not_exported.then(|| {
+            "make sure that no virtual machine and no other host has the pool open, then use --force"
+                .to_owned()
+        })
     }
 }
 

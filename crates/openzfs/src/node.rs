@@ -14,16 +14,9 @@ mod attr;
 pub use attr::{Attr, New, SetAttr, Time};
 
 /// The error number of Linux for a failed call. A checksum error of the engine is `EIO`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", std::io::Error::from_raw_os_error(*.0))]
 pub struct Errno(pub i32);
-
-impl fmt::Display for Errno {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        std::io::Error::from_raw_os_error(self.0).fmt(f)
-    }
-}
-
-impl std::error::Error for Errno {}
 
 /// The result of a call on a node.
 pub type NodeResult<T> = Result<T, Errno>;

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use poolwright_host::{Exit, ReportedError as _};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Access, Config, Dataset, Engine, Error, Import, Pool, Spec};
 
@@ -208,7 +209,7 @@ fn a_pool_of_another_host_is_refused() {
     for readonly in [false, true] {
         let why = Pool::import(engine(), std::slice::from_ref(&vdev), readonly).unwrap_err();
         assert!(matches!(&why, Error::NotExported { host, .. } if host.starts_with("elsewhere")), "{why}");
-        assert!(why.is_refusal());
+        assert_eq!(why.exit(), Exit::Refused);
     }
     let how = Import { readonly: false, force: true };
     let pool = Pool::import_with(engine(), std::slice::from_ref(&vdev), how).unwrap();

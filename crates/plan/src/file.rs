@@ -1,8 +1,9 @@
 //! Reading a plan from its file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, cannot, quoted};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -14,13 +15,8 @@ use super::{FORMAT, Plan, PlanRisk, VERSION};
 #[non_exhaustive]
 pub enum PlanFileError {
     /// The file cannot be read.
-    #[error("cannot read {}: {cause}", quoted(path))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The host's error.
-        cause: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] PathError),
     /// The file is not a plan of this format.
     #[error("{} is not a plan: {why}", quoted(path))]
     NotAPlan {
@@ -75,10 +71,19 @@ pub enum PlanFileError {
     },
 }
 
-impl PlanFileError {
-    /// Whether the plan was refused because of what it says.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, PlanFileError::Unsafe { .. } | PlanFileError::Risky { .. })
+impl ReportedError for PlanFileError {
+    fn exit(&self) -> Exit {
+        match self {
+            PlanFileError::Unsafe { .. } | PlanFileError::Risky { .. } => Exit::Refused,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let PlanFileError::Risky { risks, .. } = self else { return None };
+        let properties: BTreeSet<&str> = risks.iter().map(|risk| risk.property.as_str()).collect();
+        let options: Vec<String> = properties.iter().map(|name| format!("--allow-unsafe {name}")).collect();
+        Some(format!("`tune` never recommends this; if it is what you want: {}", options.join(" ")))
     }
 }
 
@@ -127,7 +132,7 @@ impl Plan {
 /// Reads a plan, or a file beside one, after checking its format and version.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path, format: &str) -> Result<T, PlanFileError> {
     let path = || path.to_owned();
-    let text = std::fs::read(path()).map_err(|cause| PlanFileError::Read { path: path(), cause })?;
+    let text = std::fs::read(path()).map_err(cannot("read", path()))?;
     let invalid = |why: String| match format {
         FORMAT => PlanFileError::NotAPlan { path: path(), why },
         _ => PlanFileError::NotAMeasurement { path: path(), format: format.to_owned(), why },

@@ -32,7 +32,7 @@ pub trait Measurement: DeserializeOwned {
     fn beside(path: &Path, plan: &Plan) -> Result<Option<Self>, PlanFileError> {
         match read_json::<Self>(&Self::path_beside(path), Self::FORMAT) {
             Ok(found) => Ok(Some(found).filter(|found| found.plan() == plan.id())),
-            Err(PlanFileError::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => Ok(None),
+            Err(PlanFileError::Read(failed)) if failed.cause.kind() == ErrorKind::NotFound => Ok(None),
             Err(why) => Err(why),
         }
     }

@@ -3,7 +3,6 @@
 //!
 //! [`write()`] writes all of them, as `make install` and the test of the documentation need them.
 
-mod error;
 pub mod examples;
 pub mod exit_code;
 mod reference;
@@ -14,9 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap_complete::Shell;
-
-use crate::manual::error::Result;
-use crate::manual::error::cannot_write;
+use poolwright_host::{PathError, cannot};
 
 /// An exit code of the program and its meaning.
 pub type ExitCode<'a> = (u8, &'a str);
@@ -26,13 +23,13 @@ pub type ExitCode<'a> = (u8, &'a str);
 ///
 /// # Errors
 /// If a directory or file cannot be written.
-pub fn write(dir: &Path, command: &Command, exit_codes: &[ExitCode<'_>]) -> Result<()> {
+pub fn write(dir: &Path, command: &Command, exit_codes: &[ExitCode<'_>]) -> Result<(), PathError> {
     let command = visible(command);
     man_pages(&dir.join("man1"), &command)?;
     for (shell, name) in [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")] {
         let dir = created(dir.join(name))?;
         clap_complete::generate_to(shell, &mut command.clone(), command.get_name(), &dir)
-            .map_err(cannot_write(&dir))?;
+            .map_err(cannot("write", &dir))?;
     }
     for (name, schema) in schemas::all() {
         let path = created(dir.join("schema"))?.join(format!("{name}.json"));
@@ -42,7 +39,7 @@ pub fn write(dir: &Path, command: &Command, exit_codes: &[ExitCode<'_>]) -> Resu
 }
 
 /// `commands.md`, and a file for each generated table.
-fn documentation(dir: &Path, mut command: Command, exit_codes: &[ExitCode<'_>]) -> Result<()> {
+fn documentation(dir: &Path, mut command: Command, exit_codes: &[ExitCode<'_>]) -> Result<(), PathError> {
     command.build();
     let write = |name: &str, text: &str| put(&dir.join(format!("{name}.md")), text.as_bytes());
     write("commands", &reference::commands(&command))?;
@@ -67,7 +64,7 @@ fn visible(command: &Command) -> Command {
 }
 
 /// A page for the program, for each verb and for each verb below it.
-fn man_pages(dir: &Path, command: &Command) -> Result<()> {
+fn man_pages(dir: &Path, command: &Command) -> Result<(), PathError> {
     let dir = created(dir.to_owned())?;
     let mut command = command.clone();
     command.build();
@@ -75,26 +72,26 @@ fn man_pages(dir: &Path, command: &Command) -> Result<()> {
     write_pages(&dir, &command, &name)
 }
 
-fn write_pages(dir: &Path, command: &Command, name: &str) -> Result<()> {
+fn write_pages(dir: &Path, command: &Command, name: &str) -> Result<(), PathError> {
     let path = dir.join(format!("{name}.1"));
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone().name(name.to_owned()).disable_help_subcommand(true))
         .title(name.to_uppercase())
         .manual("Poolwright")
         .render(&mut page)
-        .map_err(cannot_write(&path))?;
+        .map_err(cannot("write", &path))?;
     put(&path, &page)?;
     reference::verbs_of(command)
         .try_for_each(|verb| write_pages(dir, verb, &format!("{name}-{}", verb.get_name())))
 }
 
-fn created(dir: PathBuf) -> Result<PathBuf> {
-    fs::create_dir_all(&dir).map_err(cannot_write(&dir))?;
+fn created(dir: PathBuf) -> Result<PathBuf, PathError> {
+    fs::create_dir_all(&dir).map_err(cannot("write", &dir))?;
     Ok(dir)
 }
 
-fn put(path: &Path, content: &[u8]) -> Result<()> {
-    fs::write(path, content).map_err(cannot_write(path))
+fn put(path: &Path, content: &[u8]) -> Result<(), PathError> {
+    fs::write(path, content).map_err(cannot("write", path))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use poolwright_host::Exit;
 use poolwright_report::Terminal;
 
 macro_rules! print {
@@ -24,8 +25,6 @@ macro_rules! eprintln {
     ($($words:tt)*) => { $crate::stdout::tell(format_args!("{}\n", format_args!($($words)*))) };
 }
 
-/// The exit code after a failed write.
-const FAILED: u8 = 1;
 /// The exit code if the reader has closed the pipe (`| head`).
 const CLOSED: u8 = 0;
 
@@ -92,5 +91,5 @@ pub fn report(why: &io::Error) -> u8 {
         return CLOSED;
     }
     eprintln!("poolwright: cannot write to standard output: {why}");
-    FAILED
+    Exit::Failed.code()
 }

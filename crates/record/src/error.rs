@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, quoted};
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -10,13 +10,10 @@ use poolwright_host::quoted;
 pub enum Error {
     /// The process lacks the capabilities to load BPF programs.
     #[error(
-        "cannot record: loading BPF programs needs the capabilities {missing}, which this process lacks\n\
+        "cannot record: loading BPF programs needs the capabilities {0}, which this process lacks\n\
          hint: run it as root, or give it CAP_BPF and CAP_PERFMON"
     )]
-    Privilege {
-        /// The missing capabilities.
-        missing: String,
-    },
+    Privilege(String),
     /// The kernel (lockdown, or a container's seccomp filter) refused although the process has the capabilities.
     #[error("cannot record: the kernel refused {what}: {why}")]
     Refused {
@@ -53,11 +50,8 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The process to record does not exist.
-    #[error("cannot record process {pid}: no such process\nhint: find its ID with `pidof mariadbd`")]
-    Process {
-        /// The process id.
-        pid: u32,
-    },
+    #[error("cannot record process {0}: no such process\nhint: find its ID with `pidof mariadbd`")]
+    Process(u32),
     /// The number is that of a thread.
     #[error("cannot record process {tid}: it is a thread of process {pid}\nhint: record process {pid}")]
     Thread {
@@ -67,13 +61,8 @@ pub enum Error {
         pid: u32,
     },
     /// A file of the kernel's interface (`/proc`, `/sys`) cannot be read.
-    #[error("cannot read {}: {source}", quoted(path))]
-    Read {
-        /// The path.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] PathError),
     /// libbpf failed on a loaded object. This is unexpected.
     #[error("cannot {what}: {why}")]
     Bpf {
@@ -87,22 +76,27 @@ pub enum Error {
     Trace(#[from] poolwright_trace::Error),
 }
 
-impl Error {
-    /// Whether the recorder refused to replace a file that is not a trace.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::Trace(why) if why.is_refusal())
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Trace(cause) => cause.exit(),
+            _ => Exit::Failed,
+        }
     }
 
-    /// Whether recording is impossible for this process on this host, so that another source of traces is needed.
-    pub fn is_impossible_here(&self) -> bool {
-        matches!(
-            self,
-            Error::Privilege { .. }
-                | Error::Refused { .. }
-                | Error::NoBtf
-                | Error::Kernel { .. }
-                | Error::Namespace
-        )
+    /// Where recording is impossible for this process on this host, another source of traces.
+    fn hint(&self) -> Option<String> {
+        match self {
+            Error::Privilege(_)
+            | Error::Refused { .. }
+            | Error::NoBtf
+            | Error::Kernel { .. }
+            | Error::Namespace => Some(
+                "without privileges, record a fio job (fio --write_iolog=FILE) and import its log with `poolwright trace import`"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
     }
 }
 

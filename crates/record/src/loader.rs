@@ -13,7 +13,7 @@ use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, Program,
     RingBuffer, RingBufferBuilder,
 };
-use poolwright_host::{kernel, process};
+use poolwright_host::{cannot, kernel, process};
 
 use crate::error::{Error, Result};
 use crate::probes::{COUNTERS, Point, ProbeSet, When};
@@ -276,14 +276,13 @@ fn renamed(point: &Point, has: &impl Fn(&str) -> bool) -> bool {
 fn check_capabilities() -> Result<()> {
     const NEEDED: [(u32, &str); 2] = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
     const CAP_SYS_ADMIN: u32 = 21;
-    let effective = process::effective_capabilities()
-        .map_err(|source| Error::Read { path: "/proc/self/status".into(), source })?;
+    let effective = process::effective_capabilities().map_err(cannot("read", "/proc/self/status"))?;
     let has = |bit: u32| effective >> bit & 1 == 1;
     if has(CAP_SYS_ADMIN) {
         return Ok(());
     }
     let missing: Vec<&str> = NEEDED.iter().filter(|(bit, _)| !has(*bit)).map(|(_, name)| *name).collect();
-    if missing.is_empty() { Ok(()) } else { Err(Error::Privilege { missing: missing.join(" and ") }) }
+    if missing.is_empty() { Ok(()) } else { Err(Error::Privilege(missing.join(" and "))) }
 }
 
 fn keep_last_words(_: PrintLevel, text: String) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use poolwright_host::cpu::HostCpu;
 use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::{kernel, process};
+use poolwright_host::{cannot, kernel, process};
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{CodecTime, File, Meta, Processor, Writer};
 
@@ -185,8 +185,7 @@ impl Recorder {
         // Create the trace second: if recording is refused, an older trace of that name must remain.
         let probes = first_permitted(|set| Probes::attach(set, config))?;
         let sink = create(meta(&subject))?;
-        let mounts =
-            mountinfo::read().map_err(|source| Error::Read { path: mountinfo::PATH.into(), source })?;
+        let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
         let inbox =
             Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(sink)), failed: None, taken: 0 }));
         let callback_inbox = Rc::clone(&inbox);

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_host::process::{self, ProcessStat};
 
+use poolwright_host::cannot;
+
 use crate::error::{Error, Result};
 use crate::loader::Probes;
 use crate::roots::{Announcing, Roots, is_on_overlay, show};
@@ -56,7 +58,7 @@ impl Subject {
                 }
                 _ => Ok(Subject::Pid(pid)),
             },
-            Subject::Pid(pid) => Err(Error::Process { pid }),
+            Subject::Pid(pid) => Err(Error::Process(pid)),
         }
     }
 }
@@ -161,7 +163,7 @@ fn alive(pid: u32) -> bool {
 
 /// Returns all processes with their parents.
 fn parents() -> Result<Vec<(u32, u32)>> {
-    let ids = process::ids().map_err(|source| Error::Read { path: "/proc".into(), source })?;
+    let ids = process::ids().map_err(cannot("read", "/proc"))?;
     let stats = ids.into_iter().filter_map(ProcessStat::read);
     Ok(stats.map(|stat| (stat.pid as u32, stat.parent as u32)).collect())
 }

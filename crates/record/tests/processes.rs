@@ -52,7 +52,7 @@ fn record(delay: Duration) -> Outcome {
             assert_eq!(summary.ended, Ended::SubjectGone);
             Outcome::Ended
         }
-        Ok(Err(Error::Process { .. })) => Outcome::TooLate,
+        Ok(Err(Error::Process(_))) => Outcome::TooLate,
         Ok(Err(why)) => panic!("recording failed: {why}"),
         Err(_) => Outcome::Hung,
     };

@@ -2,7 +2,7 @@
 //!
 //! Each module renders one kind of result: a plan ([`plan_text`], [`plan_page`]), miss-ratio curves ([`mrc_text`], [`mrc_page`]),
 //! replayed trials ([`replay_table`], [`replay_comparison`]), a space estimate ([`estimate_text`]), pools and datasets
-//! ([`pool_hint`], [`pool_status`], [`pool_import`], [`pool_iostat`], [`pool_scan`], [`dataset_list`], [`property_list`]). The functions return strings or write to a [`std::io::Write`]; they
+//! ([`pool_status`], [`pool_import`], [`pool_iostat`], [`pool_scan`], [`dataset_list`], [`property_list`]). The functions return strings or write to a [`std::io::Write`]; they
 //! never print, and they read neither files nor the environment.
 
 pub mod assessment_text;
@@ -15,7 +15,6 @@ pub mod mrc_page;
 pub mod mrc_text;
 pub mod plan_page;
 pub mod plan_text;
-pub mod pool_hint;
 pub mod pool_import;
 pub mod pool_iostat;
 pub mod pool_scan;

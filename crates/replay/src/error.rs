@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{PathError, ReportedError, cannot, quoted};
 use poolwright_trace::layout::{Role, UnknownRole};
 
 use crate::missing_files::MissingFiles;
@@ -56,21 +56,11 @@ pub enum Error {
         limit: u64,
     },
     /// The dataset of a trial could not be destroyed.
-    #[error("the dataset {dataset} of a trial could not be destroyed\nhint: zfs destroy -r {dataset}")]
-    DatasetLeft {
-        /// The dataset.
-        dataset: String,
-    },
+    #[error("the dataset {0} of a trial could not be destroyed\nhint: zfs destroy -r {0}")]
+    DatasetLeft(String),
     /// An operation on a file or directory of the host failed.
-    #[error("cannot {what} {}: {why}", quoted(path))]
-    Host {
-        /// The operation, as a verb: "read".
-        what: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// The host's error.
-        why: std::io::Error,
-    },
+    #[error(transparent)]
+    Host(#[from] PathError),
     /// The scratch directory has too little free space for the trial.
     #[error(
         "{} has only {} MiB free, but the trial needs about {} MiB",
@@ -185,7 +175,26 @@ pub enum Error {
 impl Error {
     /// Whether no further trial may run: the user interrupted, or a pool of the kernel must be left alone.
     pub fn ends_the_run(&self) -> bool {
-        matches!(self, Error::Interrupted | Error::SlowsOthers { .. } | Error::DatasetLeft { .. })
+        matches!(self, Error::Interrupted | Error::SlowsOthers { .. } | Error::DatasetLeft(_))
+    }
+}
+
+impl ReportedError for Error {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::NoRoom { .. } => {
+                "free some space, name another directory with --scratch, or take less with --sample-bytes"
+            }
+            Error::UsedUp { .. } => "name another directory with --scratch",
+            Error::WroteEnough { .. } => "allow more with --max-bytes",
+            Error::SlowsOthers { .. } => {
+                "run the trials when the pool has less to do, allow slower I/O with --max-io-time, or leave --on out: the trials then run \
+                 on the engine"
+            }
+            Error::SampleTooSmall { .. } => "take more with --sample-bytes",
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 
@@ -199,6 +208,6 @@ fn size(bytes: u64) -> String {
 
 /// Returns a function that adds the operation and its file to an I/O error.
 pub(crate) fn host(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.into();
-    move |why| Error::Host { what, path, why }
+    let failed = cannot(what, path);
+    move |cause| failed(cause).into()
 }

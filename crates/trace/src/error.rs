@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, cannot, quoted};
 
 use crate::Encoding;
 
@@ -11,15 +11,8 @@ use crate::Encoding;
 #[non_exhaustive]
 pub enum Error {
     /// An operating-system call failed.
-    #[error("cannot {action} {}: {source}", quoted(path))]
-    Io {
-        /// The operation: `open`, `read`, `write`.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] PathError),
     /// The trace could not be continued, on a full disk for example.
     #[error("cannot write {}: {source}\nhint: {}", quoted(path), kept(*events))]
     CutShort {
@@ -41,12 +34,9 @@ pub enum Error {
     /// The file starts like a trace but ends before its first checkpoint.
     #[error(
         "{} is truncated: it starts like a trace but contains no complete footer\nhint: copy the file again, or make a new recording",
-        quoted(path)
+        quoted(.0)
     )]
-    Truncated {
-        /// The file.
-        path: PathBuf,
-    },
+    Truncated(PathBuf),
     /// The end of the trace is torn, and no event is left.
     #[error(
         "{} is torn: there is no event before the torn part, which has {lost} of its {len} bytes\n\
@@ -97,18 +87,12 @@ pub enum Error {
     /// The target exists and is not a trace.
     #[error(
         "will not overwrite {}: it is not a Poolwright trace\nhint: choose another name, or remove the file",
-        quoted(path)
+        quoted(.0)
     )]
-    NotOverwritten {
-        /// The file.
-        path: PathBuf,
-    },
+    NotOverwritten(PathBuf),
     /// The target is an earlier recording, which cannot be made again.
-    #[error("will not overwrite {}: it is an earlier recording", quoted(path))]
-    Recorded {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("will not overwrite {}: it is an earlier recording", quoted(.0))]
+    Recorded(PathBuf),
     /// The caller pushed an event of a file that it had not registered.
     #[error("event of file {file}, but the trace has only {known} files")]
     UnknownFile {
@@ -118,11 +102,8 @@ pub enum Error {
         known: usize,
     },
     /// An earlier write failed. The trace on disk ends at the last checkpoint before it.
-    #[error("cannot write {}: an earlier write failed, the trace ends at its last checkpoint", quoted(path))]
-    Poisoned {
-        /// The trace.
-        path: PathBuf,
-    },
+    #[error("cannot write {}: an earlier write failed, the trace ends at its last checkpoint", quoted(.0))]
+    Poisoned(PathBuf),
     /// The Parquet encoder failed.
     #[error("cannot encode events for {}: {source}", quoted(path))]
     Encode {
@@ -181,10 +162,19 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// Whether the operation was refused, because it would replace a file that is not a trace, or an earlier recording.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::NotOverwritten { .. } | Error::Recorded { .. })
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::NotOverwritten(_) | Error::Recorded(_) => Exit::Refused,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let is_unrecognised = matches!(self, Error::UnrecognisedFormat { .. });
+        is_unrecognised.then(|| {
+            "a log of fio (fio --write_iolog) begins with the line \"fio version 3 iolog\" or 2".to_owned()
+        })
     }
 }
 
@@ -204,6 +194,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Returns a function that adds the operation and the file to an I/O error.
 pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io { action, path, source }
+    let failed = cannot(action, path);
+    move |cause| failed(cause).into()
 }

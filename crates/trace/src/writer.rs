@@ -154,7 +154,7 @@ impl Writer {
     pub fn refuse_recording(path: &Path) -> Result<()> {
         refuse_foreign(path)?;
         match std::fs::metadata(path) {
-            Ok(found) if found.is_file() && found.len() > 0 => Err(Error::Recorded { path: path.to_owned() }),
+            Ok(found) if found.is_file() && found.len() > 0 => Err(Error::Recorded(path.to_owned())),
             _ => Ok(()),
         }
     }
@@ -306,7 +306,7 @@ impl Writer {
     }
 
     fn check_open(&self) -> Result<()> {
-        if self.state == State::Failed { Err(Error::Poisoned { path: self.path.clone() }) } else { Ok(()) }
+        if self.state == State::Failed { Err(Error::Poisoned(self.path.clone())) } else { Ok(()) }
     }
 
     fn effective_meta(&self) -> Meta {
@@ -396,9 +396,9 @@ fn real_path_of(path: &Path) -> std::io::Result<Option<PathBuf>> {
 pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() && found.len() > 0 => match crate::Reader::open(path) {
-            Ok(_) | Err(Error::Truncated { .. } | Error::Newer { .. } | Error::Corrupt { .. }) => Ok(()),
-            Err(Error::Io { action, path, source }) => Err(Error::Io { action, path, source }),
-            Err(_) => Err(Error::NotOverwritten { path: path.to_owned() }),
+            Ok(_) | Err(Error::Truncated(_) | Error::Newer { .. } | Error::Corrupt { .. }) => Ok(()),
+            Err(failed @ Error::Io(_)) => Err(failed),
+            Err(_) => Err(Error::NotOverwritten(path.to_owned())),
         },
         _ => Ok(()), // the creation that follows reports other errors better
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, ReportedError, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -48,5 +48,25 @@ impl Error {
     /// Whether the user interrupted the run.
     pub fn is_interruption(&self) -> bool {
         matches!(self, Error::Interrupted | Error::Replay(poolwright_replay::Error::Interrupted))
+    }
+}
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::OtherFiles(_) => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Error::Replay(cause) => cause.hint(),
+            Error::Estimate(cause) => cause.hint(),
+            Error::NoIo(_) => Some(
+                "put load on the database while it is recorded, or record for longer (--for 5m)".to_owned(),
+            ),
+            _ => None,
+        }
     }
 }

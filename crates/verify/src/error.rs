@@ -1,9 +1,8 @@
 //! The errors of verifying a plan.
 
-use std::io;
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -34,16 +33,8 @@ pub enum Error {
     #[error(transparent)]
     UserPool(#[from] poolwright_zfs::user::Error),
     /// The host failed.
-    #[error("cannot {what} {}: {cause}", quoted(path))]
-    Host {
-        /// The operation, a verb.
-        what: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// The host's error.
-        #[source]
-        cause: io::Error,
-    },
+    #[error(transparent)]
+    Host(#[from] PathError),
     /// The command that counts the application's work failed.
     #[error("cannot count the work: `{command}` {why}")]
     Work {
@@ -79,25 +70,31 @@ pub enum Error {
     #[error("{0} during the recording, so that it shows neither state")]
     Changed(String),
     /// No process used a file of the database during the recording.
-    #[error("nothing was recorded: no process used a file in {}", quoted(directory))]
-    NothingRecorded {
-        /// The database's directory.
-        directory: PathBuf,
-    },
+    #[error("nothing was recorded: no process used a file in {}", quoted(.0))]
+    NothingRecorded(PathBuf),
     /// The user interrupted the recording.
     #[error("interrupted")]
     Interrupted,
 }
 
-impl Error {
-    /// Whether this is a refusal for safety.
-    pub fn is_refusal(&self) -> bool {
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
         match self {
-            Error::OtherDatabase(_) => true,
-            Error::Record(error) => error.is_refusal(),
-            Error::Apply(error) => error.is_refusal(),
-            Error::Datasets(error) => error.is_refusal(),
-            _ => false,
+            Error::OtherDatabase(_) => Exit::Refused,
+            Error::Record(cause) => cause.exit(),
+            Error::Apply(cause) => cause.exit(),
+            Error::Datasets(cause) => cause.exit(),
+            _ => Exit::Failed,
         }
+    }
+
+    // The hint of a recording that is impossible here is another trace, which does not verify a plan.
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::NothingRecorded(_) => "verify a plan while the database has its load",
+            Error::TooManyEvents { .. } => "record for a shorter time with --for",
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }

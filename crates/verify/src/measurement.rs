@@ -87,7 +87,7 @@ pub fn measure(
         return Err(Error::Work { command: command.clone(), why });
     }
     if summary.trace.events == 0 {
-        return Err(Error::NothingRecorded { directory });
+        return Err(Error::NothingRecorded(directory));
     }
     let trace = Trace::load(&options.trace)?;
     let mut found = of_figures(&trace, figures(&trace), &samples, options.work.as_deref());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::work::is_same;
+use poolwright_host::cannot;
 use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::parse_size;
@@ -11,7 +12,7 @@ use poolwright_plan::spelled_setting;
 use poolwright_plan::{Plan, RolePlan};
 use poolwright_trace::layout;
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// Whether a plan is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +38,7 @@ impl PlanMounts {
     /// # Errors
     /// If it cannot be read.
     pub fn read() -> Result<PlanMounts> {
-        let path = Path::new(mountinfo::PATH);
-        let cause = |cause| Error::Host { what: "read", path: path.to_owned(), cause };
-        mountinfo::read().map(PlanMounts).map_err(cause)
+        Ok(PlanMounts(mountinfo::read().map_err(cannot("read", mountinfo::PATH))?))
     }
 
     /// The mount that holds a path, if it is of a dataset.

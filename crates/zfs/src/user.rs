@@ -30,7 +30,6 @@ mod error;
 mod fault;
 mod file_fault;
 pub mod find;
-mod find_error;
 pub mod json_output;
 pub mod label;
 pub mod lifecycle;
@@ -55,7 +54,6 @@ pub use dirs::{backups_dir, readable_backups_dirs, runtime_dir, socket_path, sta
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultKind};
 pub use file_fault::FileFault;
-pub use find_error::FindError;
 pub use local_pool::{LocalPool, Mounts, NoMounts};
 pub use lock_owner::LockOwner;
 pub use message::{

@@ -54,6 +54,7 @@ class Names(unittest.TestCase):
             'g(["--scratch"]);',
             '/// as --scratch has it\n',
             'g("cp --sparse=always a b, --scratch-pad");',
+            'impl ReportedError for E {\n    fn hint(&self) -> Option<String> {\n        f("use --scratch")\n    }\n}\n',
             'g();\n#[cfg(test)]\nmod tests {\n    g("with --scratch");\n}\n',
         ]
         for text in allowed:

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_host::directory::{Access, Directory};
-use poolwright_host::quoted;
+use poolwright_host::{PathError, quoted};
 
 use super::attributes::{self, Ownership};
 use super::compare::Buffers;
@@ -92,7 +92,7 @@ impl Copies {
         let (Some(path), to) = (file.paths.first(), name_of(file)) else { return Ok(()) };
         let to = EntryAt::new(&dir, &to);
         let is_missing = |error: &Error| {
-            matches!(error, Error::Host { path: missing, cause, .. }
+            matches!(error, Error::Host(PathError { path: missing, cause, .. })
                 if cause.kind() == ErrorKind::NotFound && missing == path)
         };
         let (parent, name) = match parent_of(self.root(), path) {

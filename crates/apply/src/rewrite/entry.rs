@@ -44,7 +44,7 @@ impl<'a> EntryAt<'a> {
     /// # Errors
     /// The host's errors.
     pub fn metadata(self) -> Result<Metadata> {
-        let missing = || Error::host("inspect", &self.path())(io::ErrorKind::NotFound.into());
+        let missing = || Error::host("inspect", &self.path())(io::ErrorKind::NotFound);
         self.inspect()?.ok_or_else(missing)
     }
 

@@ -333,7 +333,7 @@ fn total(pending: &[Pending]) -> u64 {
 fn commit(of: &OpenDataset, file: &FileEntry) -> Result<()> {
     match of.copies.commit(file) {
         // What the files that were replaced before have used counts until the pool is synced.
-        Err(Error::Host { cause, .. }) if cause.kind() == ErrorKind::QuotaExceeded => {
+        Err(Error::Host(failed)) if failed.cause.kind() == ErrorKind::QuotaExceeded => {
             of.admin.change(&DatasetChange::Sync { pool: pool_of(&of.work.dataset).to_owned() })?;
             of.copies.commit(file)
         }

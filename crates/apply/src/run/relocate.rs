@@ -28,7 +28,7 @@ impl OpenDataset {
     pub(super) fn sync_relocated(&self) -> Result<()> {
         for of in &self.work.relocations {
             if let Some(dir) = self.open_relocated(of)? {
-                rustix::fs::syncfs(&dir).map_err(Error::errno("sync", &of.mountpoint))?;
+                rustix::fs::syncfs(&dir).map_err(Error::host("sync", &of.mountpoint))?;
             }
         }
         Ok(())

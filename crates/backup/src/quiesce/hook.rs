@@ -55,7 +55,7 @@ impl Hook {
             "0" => Ok(FrozenByHook { session }),
             status => {
                 let thawed = thaw(&mut session, limit);
-                let outcome = thawed.map_or_else(|why| why.describe(), |()| "it was thawed".to_owned());
+                let outcome = thawed.map_or_else(|why| why.to_string(), |()| "it was thawed".to_owned());
                 let said = session.messages();
                 Err(ClientFailure::Ended(format!(
                     "the freeze command failed with exit status {status}, and {outcome}: {said}"
@@ -124,7 +124,7 @@ mod tests {
     fn a_failed_freeze_is_thawed() {
         let dir = tempfile::tempdir().unwrap();
         let why =
-            hook(dir.path(), "echo cause >&2; exit 3").freeze(LIMIT, &|| false).err().unwrap().describe();
+            hook(dir.path(), "echo cause >&2; exit 3").freeze(LIMIT, &|| false).err().unwrap().to_string();
         assert!(
             why.contains("exit status 3") && why.contains("cause") && why.contains("it was thawed"),
             "{why}"
@@ -137,7 +137,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let slow = format!("sleep 1; echo frozen >>{}", dir.path().join("log").display());
         let late = hook(dir.path(), &slow).freeze(Duration::from_millis(100), &|| false).err().unwrap();
-        assert!(late.describe().contains("did not end within"), "{late:?}");
+        assert!(late.to_string().contains("did not end within"), "{late:?}");
         // Dropping the session has waited for the shell.
         assert_eq!(log(dir.path()), "freeze\nfrozen\nthaw\n");
     }

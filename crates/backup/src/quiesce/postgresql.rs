@@ -92,6 +92,6 @@ mod tests {
         assert!(begin(dir.path(), &options, &|| false).is_ok_and(|begun| begun.is_none()));
         let options = QuiesceOptions { connect: Some("host=/none".to_owned()), ..options };
         let none = begin(dir.path(), &options, &|| false).err().unwrap();
-        assert!(none.describe().contains("no server runs"), "{none:?}");
+        assert!(none.to_string().contains("no server runs"), "{none:?}");
     }
 }

@@ -76,7 +76,7 @@ impl TargetDirectory {
 
     /// Writes what the host has cached.
     pub fn sync(&self) -> Result<()> {
-        rustix::fs::syncfs(&self.dir).map_err(Error::errno("sync", &self.path))
+        rustix::fs::syncfs(&self.dir).map_err(Error::host("sync", &self.path))
     }
 }
 

@@ -41,7 +41,7 @@ impl WalArchive {
         // Two servers with one archive, or a server that was killed and started again.
         let identity = self.dir.join(IDENTITY);
         let lock = File::open(&identity).map_err(Error::host("open", &identity))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(Error::errno("lock", &identity))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(Error::host("lock", &identity))?;
         let target = self.dir.join(name);
         let is_present = match is_equal(path, &target)? {
             Some(false) => {

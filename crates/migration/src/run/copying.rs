@@ -465,5 +465,5 @@ fn check_space(dir: &Path) -> poolwright_apply::Result<()> {
 
 fn sync_dir(dir: &PathBuf) -> Result<()> {
     let open = File::open(dir).map_err(Error::host("open", dir))?;
-    rustix::fs::syncfs(&open).map_err(|cause| Error::host("sync", dir)(cause.into()))
+    rustix::fs::syncfs(&open).map_err(Error::host("sync", dir))
 }

@@ -233,7 +233,7 @@ pub(super) fn position(text: &str) -> Result<Lsn> {
 fn unanswered(failure: ClientFailure) -> Error {
     match failure {
         ClientFailure::Interrupted => poolwright_apply::Error::Interrupted.into(),
-        failure => Error::Refused(format!("the server cannot be asked: {}", failure.describe())),
+        failure => Error::Refused(format!("the server cannot be asked: {failure}")),
     }
 }
 

@@ -18,8 +18,9 @@ use crate::alert::evaluator::ApiAlert;
 use crate::alert::history::History;
 use crate::alert::rule::{AlertRule, AlertSeverity, ValueFormat};
 use crate::alert::state_file::{self, Restored};
+use crate::alert::table;
 use crate::alert::threshold::Thresholds;
-use crate::alert::{Error, Result, table};
+use crate::{Error, Result};
 
 /// The state that Nagios shows, and its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -86,7 +87,7 @@ impl Check {
         let find = |name: &String| {
             let mut rules = table::rules();
             let known = rules.find(|rule| rule.name.eq_ignore_ascii_case(name));
-            known.ok_or_else(|| Error::NoSuchRule { name: name.clone() })
+            known.ok_or_else(|| Error::NoSuchRule(name.clone()))
         };
         let named = names.iter().map(find).collect::<Result<Vec<_>>>()?;
         let all = || table::rules().filter(|rule| rule.is_local()).collect();
@@ -101,7 +102,7 @@ impl Check {
     /// counters are in `state`.
     ///
     /// # Errors
-    /// [`Error::StateFile`], [`Error::Monitor`].
+    /// [`Error::StateFile`]; otherwise as [`Poller::refresh`].
     pub fn run(self, poller: &Poller, limit: Duration, state: &Path) -> Result<CheckResult> {
         let sources = poller.refresh(limit)?;
         let own = crate::poller::source_metrics(&sources);

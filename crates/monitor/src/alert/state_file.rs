@@ -7,7 +7,7 @@ use poolwright_host::{Part, private};
 use serde::{Deserialize, Serialize};
 
 use crate::alert::history::{History, KeptSeries};
-use crate::alert::{Error, Result};
+use crate::{Error, Result};
 
 /// The contents of the file.
 #[derive(Debug, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use poolwright_host::cannot;
 use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
@@ -20,7 +21,7 @@ use poolwright_zfs::kernel::{CommandOptions, ZfsCommands};
 use self::dataset::{IoCounters, PresentDataset};
 use crate::family::*;
 use crate::source::{Discovery, SourceName};
-use crate::{Error, Readings, Result, Source};
+use crate::{Readings, Result, Source};
 
 /// Files are examined and reads are averaged over this time.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -62,7 +63,7 @@ impl Source for PlanFile {
 
     fn read(&mut self) -> Result<Readings> {
         let plan = self.load()?;
-        let mounts = mountinfo::read().map_err(|cause| Error::Mounts { cause })?;
+        let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
         let mut readings = Readings::default();
         let file = self.path.to_string_lossy().into_owned();
         let verification = Verification::beside(&self.path, &plan)?;

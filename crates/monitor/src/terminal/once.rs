@@ -8,7 +8,7 @@ use crate::Poller;
 use poolwright_host::time::unix_seconds;
 use poolwright_report::{Cell, Column, Table, Terminal};
 
-use crate::terminal::Result;
+use crate::Result;
 use crate::terminal::rows::Rows;
 use crate::terminal::sample::{MonitorSample, MonitorSampler};
 use crate::terminal::tab::datasets::DatasetChoice;

@@ -8,7 +8,7 @@ use crate::Poller;
 use poolwright_host::time::unix_seconds;
 
 use crate::terminal::sample::{MonitorSample, MonitorSampler};
-use crate::terminal::{Error, Result};
+use crate::{Error, Result};
 
 /// How long a round waits for the sources, so that a slow one does not delay the others. What it reads later is in the next
 /// sample.
@@ -27,7 +27,8 @@ impl SampleReader {
     /// If the thread cannot be started.
     pub fn start(poller: Poller, every: Duration) -> Result<SampleReader> {
         let (sender, samples) = channel();
-        thread::Builder::new().name("reader".to_owned()).spawn(move || read(&poller, every, &sender))?;
+        let thread = thread::Builder::new().name("reader".to_owned());
+        thread.spawn(move || read(&poller, every, &sender)).map_err(Error::Terminal)?;
         Ok(SampleReader { samples })
     }
 
@@ -53,7 +54,7 @@ fn read(poller: &Poller, every: Duration, to: &Sender<Result<MonitorSample>>) {
     loop {
         let read = poller.refresh(every.min(ROUND_LIMIT));
         let sample = read.map(|read| sampler.sample(&read, Instant::now(), unix_seconds()));
-        if to.send(sample.map_err(Error::from)).is_err() {
+        if to.send(sample).is_err() {
             return;
         }
         let now = Instant::now();

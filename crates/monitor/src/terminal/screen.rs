@@ -19,7 +19,7 @@ use crate::terminal::keys::{KeyEffect, on_key};
 use crate::terminal::reader::SampleReader;
 use crate::terminal::state::ScreenState;
 use crate::terminal::terminal_modes::TerminalModes;
-use crate::terminal::{Error, Result};
+use crate::{Error, Result};
 
 /// How long a wait for keys is: then the loop looks for samples and signals.
 const KEY_WAIT: Duration = Duration::from_millis(100);
@@ -49,32 +49,32 @@ pub enum Ended {
 /// Shows the readings until the user quits or `stop` becomes true, and restores the terminal.
 ///
 /// # Errors
-/// [`Error::NotATerminal`], [`Error::NoCursorControl`], [`Error::Terminal`]; [`Error::Monitor`] if a source cannot be started.
+/// [`Error::NotATerminal`], [`Error::NoCursorControl`], [`Error::Terminal`]; as [`SampleReader::start`].
 pub fn run(poller: Poller, options: &ScreenOptions, stop: &AtomicBool) -> Result<Ended> {
     check_terminal()?;
     let reader = SampleReader::start(poller, options.every)?;
-    let signals = JobSignals::watch()?;
-    let modes = TerminalModes::enter()?;
+    let signals = JobSignals::watch().map_err(Error::Terminal)?;
+    let modes = TerminalModes::enter().map_err(Error::Terminal)?;
     let palette = Palette { has_colours: options.has_colours };
-    let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+    let terminal = Terminal::new(CrosstermBackend::new(io::stdout())).map_err(Error::Terminal)?;
     let mut screen = Screen { terminal, modes, state: ScreenState::new(options.every), palette, drawn: None };
     loop {
         if stop.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
         }
         if signals.stop.swap(false, Ordering::Relaxed) {
-            screen.suspend()?;
+            screen.suspend().map_err(Error::Terminal)?;
             signals.resume.store(false, Ordering::Relaxed);
         }
         if signals.resume.swap(false, Ordering::Relaxed) {
-            screen.resume()?;
+            screen.resume().map_err(Error::Terminal)?;
         }
         if let Some(sample) = reader.newest()? {
             screen.state.receive(sample);
             screen.drawn = None;
         }
-        screen.draw_if_due()?;
-        if let Some(ended) = screen.read_keys()? {
+        screen.draw_if_due().map_err(Error::Terminal)?;
+        if let Some(ended) = screen.read_keys().map_err(Error::Terminal)? {
             return Ok(ended);
         }
     }
@@ -103,7 +103,7 @@ struct JobSignals {
 }
 
 impl JobSignals {
-    fn watch() -> Result<JobSignals> {
+    fn watch() -> io::Result<JobSignals> {
         let signals = JobSignals { stop: Arc::default(), resume: Arc::default() };
         flag::register(SIGTSTP, Arc::clone(&signals.stop))?;
         flag::register(SIGCONT, Arc::clone(&signals.resume))?;
@@ -121,7 +121,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn draw_if_due(&mut self) -> Result<()> {
+    fn draw_if_due(&mut self) -> io::Result<()> {
         if self.drawn.is_none_or(|drawn| drawn.elapsed() >= AGE_STEP) {
             let now = Instant::now();
             let (state, palette) = (&mut self.state, self.palette);
@@ -132,7 +132,7 @@ impl Screen {
     }
 
     /// Waits for keys for a short time, and does what they say.
-    fn read_keys(&mut self) -> Result<Option<Ended>> {
+    fn read_keys(&mut self) -> io::Result<Option<Ended>> {
         let mut wait = KEY_WAIT;
         while event::poll(wait)? {
             wait = NEXT_KEY_WAIT;
@@ -154,18 +154,18 @@ impl Screen {
     }
 
     /// Restores the terminal, and stops the process until it is continued.
-    fn suspend(&mut self) -> Result<()> {
+    fn suspend(&mut self) -> io::Result<()> {
         self.modes.suspend();
         low_level::emulate_default_handler(SIGTSTP)?;
         self.resume()
     }
 
-    fn resume(&mut self) -> Result<()> {
+    fn resume(&mut self) -> io::Result<()> {
         self.modes.resume()?;
         self.draw_all()
     }
 
-    fn draw_all(&mut self) -> Result<()> {
+    fn draw_all(&mut self) -> io::Result<()> {
         // `Terminal::clear` would ask the terminal where the cursor is, and wait for an answer that not every terminal gives.
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;

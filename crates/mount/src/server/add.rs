@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use poolwright_host::quoted;
 use poolwright_zfs::user::connection::ask_owner;
 use poolwright_zfs::user::{Fault, Mounted, OnWait, PoolInfo, Request, name};
 
@@ -36,7 +37,13 @@ pub fn to_owner(wanted: &Mounted, emulates_devices: bool, on_wait: OnWait) -> Re
 /// Checks that this process can use a mount that another process made.
 ///
 /// # Errors
-/// [`Error::NotVisible`] if the mount does not answer here.
+/// [`Error::Unusable`] if the mount does not answer here.
 pub fn check_visible(dir: &Path, pid: u32) -> Result<()> {
-    crate::check_answer(dir).map_err(|why| Error::NotVisible { pid, dir: dir.to_owned(), why })
+    crate::check_answer(dir).map_err(|why| {
+        Error::Unusable(format!(
+            "process {pid} has mounted it, but {} does not answer here: it has been unmounted since, or that process is in another mount \
+             namespace: {why}",
+            quoted(dir)
+        ))
+    })
 }

@@ -75,6 +75,8 @@ fn find<'a>(name: &str, files: &'a [PathBuf]) -> Result<&'a Path> {
 
 #[cfg(test)]
 mod tests {
+    use poolwright_host::{Exit, ReportedError as _};
+
     use super::*;
 
     #[test]
@@ -93,6 +95,6 @@ mod tests {
         }
         let files = [PathBuf::from("/pool/d0"), PathBuf::from("/pool/cache0")];
         assert_eq!(find("cache0", &files).unwrap(), files[1]);
-        assert!(find("cache1", &files).unwrap_err().is_invalid());
+        assert_eq!(find("cache1", &files).unwrap_err().exit(), Exit::Usage);
     }
 }

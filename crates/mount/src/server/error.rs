@@ -1,9 +1,6 @@
 //! Errors of mounting datasets and serving a pool.
 
-use std::path::PathBuf;
-
-use poolwright_host::quoted;
-use poolwright_zfs::user::FaultKind;
+use poolwright_host::{Exit, PathError, ReportedError};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -29,20 +26,6 @@ pub enum Error {
         /// The cause.
         why: poolwright_zfs::user::Error,
     },
-    /// Another process has mounted the dataset, but this one cannot use the mount.
-    #[error(
-        "process {pid} has mounted it, but {} does not answer here: it has been unmounted since, or that process is in \
-         another mount namespace: {why}",
-        quoted(dir)
-    )]
-    NotVisible {
-        /// The process that mounted the dataset.
-        pid: u32,
-        /// The mount point.
-        dir: PathBuf,
-        /// The result of accessing the mount.
-        why: crate::Error,
-    },
     /// A device is to be emulated for a file that the pool does not have.
     #[error("cannot emulate a device for {name}: the pool has no file of that name, only {}", files.join(", "))]
     NoFile {
@@ -51,20 +34,9 @@ pub enum Error {
         /// The names of the pool's files.
         files: Vec<String>,
     },
-    /// The pool has lost a file that it needs. It was not exported, because the export would wait for data that cannot be
-    /// read, or write to a file that no path leads to.
-    #[error("{pool} was not exported: {} {what}", quoted(file))]
-    LostFile {
-        /// The pool's name.
-        pool: String,
-        /// The file's path when the pool was opened.
-        file: PathBuf,
-        /// What happened to the file.
-        what: &'static str,
-    },
-    /// A request still uses the pool.
-    #[error("cannot export {0}: a request is still being answered")]
-    RequestPending(String),
+    /// The mount cannot be used, or the pool was not exported.
+    #[error("{0}")]
+    Unusable(String),
     /// The host refused.
     #[error("cannot {doing}: {why}")]
     Host {
@@ -74,61 +46,28 @@ pub enum Error {
         why: std::io::Error,
     },
     /// The log cannot be written.
-    #[error("cannot write the log {}: {why}", quoted(path))]
-    Log {
-        /// Its path.
-        path: PathBuf,
-        /// The host's error.
-        why: std::io::Error,
-    },
+    #[error(transparent)]
+    Log(#[from] PathError),
 }
 
-impl Error {
-    /// Whether this is a refusal for safety: the pool or the mount point is in use, or must not be covered.
-    pub fn is_refusal(&self) -> bool {
-        use crate::Error as M;
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
         match self {
-            Error::Pool(why) | Error::Adding { why, .. } => why.is_refusal(),
-            Error::Engine(why) => why.is_refusal(),
-            Error::MountPoint(
-                M::Vital { .. }
-                | M::System { .. }
-                | M::NotEmpty { .. }
-                | M::Covered { .. }
-                | M::WorkingDirectory { .. },
-            ) => true,
-            _ => false,
+            Error::Pool(cause) | Error::Adding { why: cause, .. } => cause.exit(),
+            Error::Engine(cause) => cause.exit(),
+            Error::MountPoint(cause) => cause.exit(),
+            Error::NoFile { .. } => Exit::Usage,
+            _ => Exit::Failed,
         }
     }
 
-    /// The kind of the error, if the caller can offer a remedy for it.
-    pub fn kind(&self) -> Option<FaultKind> {
+    fn hint(&self) -> Option<String> {
         match self {
-            Error::Pool(why) | Error::Adding { why, .. } => why.kind(),
-            Error::Engine(why) => why.is_not_exported().then_some(FaultKind::NotExported),
-            Error::MountPoint(why) => mount_kind(why),
+            Error::Pool(cause) | Error::Adding { why: cause, .. } => cause.hint(),
+            Error::Engine(cause) => cause.hint(),
+            Error::MountPoint(cause) => cause.hint(),
             _ => None,
         }
-    }
-
-    /// Whether the request itself was wrong.
-    pub fn is_invalid(&self) -> bool {
-        match self {
-            Error::Pool(why) | Error::Adding { why, .. } => why.is_invalid(),
-            Error::NoFile { .. } => true,
-            _ => false,
-        }
-    }
-}
-
-/// The kind of an error of a mount, if the caller can offer a remedy for it.
-pub(crate) fn mount_kind(why: &crate::Error) -> Option<FaultKind> {
-    use crate::Error as M;
-    match why {
-        M::System { .. } | M::NotEmpty { .. } => Some(FaultKind::HiddenFiles),
-        M::Covered { .. } => Some(FaultKind::MountedOver),
-        M::WorkingDirectory { .. } => Some(FaultKind::WorkingDirectory),
-        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use poolwright_host::quoted;
+use poolwright_host::{ReportedError as _, quoted};
 use poolwright_zfs::user::{FileFault, LocalPool};
 
 use crate::server::{Error, Frontend, Severity};
@@ -23,7 +23,7 @@ impl FileWatch {
         let signals = frontend.signals();
         let faults = pool.file_faults();
         for fault in faults.iter().filter(|fault| !self.reported.contains(fault)) {
-            let message = fault.to_fault(pool.pool().name()).text(|kind| frontend.remedy(kind));
+            let message = fault.to_fault(pool.pool().name()).text();
             frontend.log(Severity::Warning, &message);
             if fault.lost {
                 self.signals_at_loss.get_or_insert(signals);
@@ -56,13 +56,11 @@ impl FileWatch {
         }
     }
 
-    /// The error of a pool that has lost a file.
+    /// The error of a pool that has lost a file that it needs. It is not exported, because the export would wait for data that cannot be
+    /// read, or write to a file that no path leads to.
     pub fn error(&self, pool: &LocalPool) -> Option<Error> {
         let (fault, _) = self.lost()?;
-        Some(Error::LostFile {
-            pool: pool.pool().name().to_owned(),
-            file: fault.path.clone(),
-            what: fault.change.description(),
-        })
+        let (name, file) = (pool.pool().name(), quoted(&fault.path));
+        Some(Error::Unusable(format!("{name} was not exported: {file} {}", fault.change.description())))
     }
 }

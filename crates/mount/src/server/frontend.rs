@@ -1,6 +1,6 @@
 //! The interface to the program that runs a pool server.
 
-use poolwright_zfs::user::{FaultKind, Mounted};
+use poolwright_zfs::user::Mounted;
 
 /// The severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +18,6 @@ pub trait Frontend: Send + Sync {
 
     /// Called when the requested dataset is mounted by the process `pid`; `is_owner` if that is this process.
     fn mounted(&self, mounted: &Mounted, pid: u32, is_owner: bool);
-
-    /// The program's remedy for a fault, without `hint: `.
-    fn remedy(&self, kind: &FaultKind) -> Option<String>;
 
     /// Number of signals so far that asked this process to end.
     fn signals(&self) -> usize;

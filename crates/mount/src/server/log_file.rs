@@ -13,8 +13,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use poolwright_host::private;
 use poolwright_host::time::rfc3339;
+use poolwright_host::{cannot, private};
 use poolwright_zfs::user::{registry, state_dir};
 
 use crate::server::error::host;
@@ -91,7 +91,7 @@ impl LogFile {
     }
 
     fn error(&self, why: std::io::Error) -> Error {
-        Error::Log { path: self.path.clone(), why }
+        cannot("write the log", &self.path)(why).into()
     }
 
     /// Opens the file to append to. Renames a file that has grown too large first.

@@ -11,7 +11,6 @@ use poolwright_host::quoted;
 use poolwright_openzfs::{Dataset, Pool};
 use poolwright_zfs::user::{ENDING, Fault, FaultKind, MountCounters, Mounted, Mounts};
 
-use crate::server::error::mount_kind;
 use crate::server::open_dataset::open_dataset;
 use crate::server::{Frontend, Severity};
 
@@ -159,14 +158,14 @@ fn snapshot_in_use(dataset: &str, snapshot: &str, mount: &Mount, used: SnapshotI
 fn fault(why: &crate::Error) -> Fault {
     use crate::Error as E;
     let errno = match why {
-        E::Busy { .. } | E::Covered { .. } | E::WorkingDirectory { .. } => libc::EBUSY,
-        E::Vital { .. } | E::System { .. } => libc::EPERM,
+        E::Busy(_) | E::Covered { .. } | E::WorkingDirectory { .. } => libc::EBUSY,
+        E::Vital(_) | E::System(_) => libc::EPERM,
         E::NotEmpty { .. } => libc::ENOTEMPTY,
         E::NoDevice(why) => why.raw_os_error().unwrap_or(libc::ENODEV),
-        E::DeadMount { .. } => libc::ENOTCONN,
+        E::DeadMount(_) => libc::ENOTCONN,
         _ => libc::EIO,
     };
-    Fault { kind: mount_kind(why).map(Box::new), ..Fault::new(errno, why.to_string()) }
+    Fault { kind: why.kind().map(Box::new), ..Fault::new(errno, why.to_string()) }
 }
 
 impl MountTable {

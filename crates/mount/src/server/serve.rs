@@ -50,7 +50,7 @@ impl ServeOptions {
     /// Has the pool's owner mount the dataset. Returns whether the pool has an owner.
     ///
     /// # Errors
-    /// [`Error::Adding`] if the owner has not mounted the dataset; [`Error::NotVisible`] if this process cannot use the mount.
+    /// [`Error::Adding`] if the owner has not mounted the dataset; [`Error::Unusable`] if this process cannot use the mount.
     pub fn add_to_owner(&self, frontend: &dyn Frontend) -> Result<bool> {
         let added = add::to_owner(&self.wanted, self.devices.is_emulated(), self.pool.on_wait)?;
         let Some((mounted, pid)) = added else { return Ok(false) };
@@ -65,8 +65,8 @@ impl ServeOptions {
 /// The caller has called [`ServeOptions::find_files`]. The first signal unmounts everything; mounts that are in use are synced at once and unmounted when they become idle.
 ///
 /// # Errors
-/// If the pool cannot be opened, the dataset cannot be mounted, or the pool cannot be exported. After
-/// [`Error::LostFile`] the process should exit: the pool stays open.
+/// If the pool cannot be opened, the dataset cannot be mounted, or the pool cannot be exported. If the pool has lost a file, it
+/// stays open, and the process should exit.
 pub fn mount(options: &ServeOptions, frontend: &Arc<dyn Frontend>) -> Result<()> {
     let files = &options.pool.files;
     options.devices.start(files)?;
@@ -105,7 +105,8 @@ fn own(pool: Pool, options: &ServeOptions, frontend: &Arc<dyn Frontend>) -> Resu
         return Err(error);
     }
     let name = options.pool_name();
-    let pool = Arc::into_inner(pool).ok_or_else(|| Error::RequestPending(name.to_owned()))?;
+    let pending = || Error::Unusable(format!("cannot export {name}: a request is still being answered"));
+    let pool = Arc::into_inner(pool).ok_or_else(pending)?;
     let exported = pool.into_pool().export();
     if options.logs_mounts && exported.is_ok() {
         frontend.log(Severity::Note, &format!("{name} exported"));

@@ -90,11 +90,13 @@ pub fn divide(
 
 #[cfg(test)]
 mod tests {
+    use poolwright_host::{Exit, ReportedError as _};
+
     use super::*;
 
     #[test]
     fn a_trace_from_below_the_cache_cannot_be_divided() {
-        assert!(check("trace").unwrap_err().is_invalid_request());
+        assert_eq!(check("trace").unwrap_err().exit(), Exit::Usage);
         assert!(check("lis").is_ok() && check("oraclegeneral").is_ok());
     }
 }

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, PathError, ReportedError, quoted};
 use poolwright_trace::format_size;
+
+use crate::Error as ModelError;
 
 /// An error of an analysis.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +13,7 @@ use poolwright_trace::format_size;
 pub enum Error {
     /// Reading or modelling the trace failed.
     #[error(transparent)]
-    Model(#[from] crate::Error),
+    Model(#[from] ModelError),
     /// A recordsize was requested for a trace of objects.
     #[error("a trace of objects has no recordsize: each object is one record of its own size")]
     ObjectsHaveNoRecordsize,
@@ -42,15 +44,10 @@ pub enum Error {
     RecordedBelowCache,
     /// The division does not fit the pages of the trace.
     #[error(transparent)]
-    Division(crate::Error),
+    Division(ModelError),
     /// The estimate cannot be read.
-    #[error("cannot read {}", quoted(path))]
-    ReadEstimate {
-        /// The file.
-        path: PathBuf,
-        /// Why it cannot be read.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    ReadEstimate(#[from] PathError),
     /// The file is not an estimate.
     #[error("{} is not a space estimate{}", quoted(path), if source.is_data() { "" } else { ": it is not JSON" })]
     ParseEstimate {
@@ -87,9 +84,8 @@ pub enum Error {
     Interrupted,
 }
 
-impl Error {
-    /// Whether the request itself is invalid, rather than a file or the host at fault.
-    pub fn is_invalid_request(&self) -> bool {
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
         match self {
             Error::ObjectsHaveNoRecordsize
             | Error::ObjectsHaveNoEstimate
@@ -98,12 +94,35 @@ impl Error {
             | Error::RecordedBelowCache
             | Error::Division(_)
             | Error::SeveralCompressions { .. }
-            | Error::NotEstimated { .. } => true,
-            Error::Model(_)
-            | Error::ReadEstimate { .. }
-            | Error::ParseEstimate { .. }
-            | Error::Interrupted => false,
+            | Error::NotEstimated { .. } => Exit::Usage,
+            Error::Model(_) | Error::ReadEstimate(_) | Error::ParseEstimate { .. } | Error::Interrupted => {
+                Exit::Failed
+            }
         }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::SmallArc { .. } => "use --model lru or arc for smaller caches",
+            Error::RecordedBelowCache => {
+                "use a .lis or oracleGeneral trace of page requests, or change the database's cache and record again"
+            }
+            Error::ParseEstimate { .. } => "make one with `poolwright estimate --json`",
+            Error::SeveralCompressions { .. } => "choose one with --compression",
+            Error::Interrupted => "use --sizes, so that the trace need not be measured",
+            Error::Division(ModelError::SmallRecords { .. }) => {
+                "use a --recordsize that is at least the page size of the trace"
+            }
+            Error::Model(ModelError::UnknownFormat { .. }) => {
+                "if it has one of these formats and begins with invalid requests, use --format"
+            }
+            Error::Model(ModelError::TooManyRecords) => "use --sample, or a larger --recordsize",
+            Error::Model(ModelError::NothingSelected { .. }) => {
+                "`poolwright trace show` lists the files with their roles"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

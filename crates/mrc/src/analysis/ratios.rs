@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use poolwright_host::cannot;
+
 use super::error::{Error, Result};
 
 /// Where the compression ratios come from.
@@ -63,8 +65,7 @@ impl Ratios {
         if recordsizes.is_empty() {
             return Err(Error::ObjectsHaveNoEstimate);
         }
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| Error::ReadEstimate { path: path.clone(), source })?;
+        let text = std::fs::read_to_string(path).map_err(cannot("read", path))?;
         let estimate: Estimate = serde_json::from_str(&text)
             .map_err(|source| Error::ParseEstimate { path: path.clone(), source })?;
         let by_recordsize = estimate.ratios(path, compression, ashift, recordsizes)?;

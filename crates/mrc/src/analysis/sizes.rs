@@ -110,6 +110,8 @@ fn with_todays_arc(mut sizes: Vec<u64>) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use poolwright_host::{Exit, ReportedError as _};
+
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -137,7 +139,7 @@ mod tests {
         use ModelName::{Lru, Openzfs};
         let refusal = |sizes: &[u64], models: &[ModelName], records: &[u64]| {
             check(sizes, models, records).err().map(|error| {
-                assert!(error.is_invalid_request());
+                assert_eq!(error.exit(), Exit::Usage);
                 error.to_string()
             })
         };

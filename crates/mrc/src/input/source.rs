@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use poolwright_host::{private, regular};
+use poolwright_host::{cannot, private, regular};
 
 use crate::{Error, Result};
 
@@ -49,24 +49,23 @@ impl Read for Counted {
 impl Source {
     /// Opens a file, and decompresses it if it begins like a zstd file.
     pub fn open(path: &Path) -> Result<Source> {
-        let io = |action, source| Error::Io { action, path: path.to_owned(), source };
         let mut file = regular::open(path).map_err(|e| match private::refusal(&e) {
-            None => io("open", e),
+            None => cannot("open", path)(e),
             Some(_) => {
                 let why = if path.is_dir() { "it is a directory" } else { "it is not a regular file" };
-                io("read", std::io::Error::other(why))
+                cannot("read", path)(std::io::Error::other(why))
             }
         })?;
-        let stat = file.metadata().map_err(|e| io("read", e))?;
+        let stat = file.metadata().map_err(cannot("read", path))?;
         let mut head = Vec::new();
-        (&mut file).take(4).read_to_end(&mut head).map_err(|e| io("read", e))?;
-        std::io::Seek::rewind(&mut file).map_err(|e| io("read", e))?;
+        (&mut file).take(4).read_to_end(&mut head).map_err(cannot("read", path))?;
+        std::io::Seek::rewind(&mut file).map_err(cannot("read", path))?;
         let packed = head == ZSTD_MAGIC;
         let taken = Arc::new(AtomicU64::new(0));
         let counted = Counted { file, taken: Arc::clone(&taken) };
         let bytes: Box<dyn Read + Send> = if packed {
             let buffered = BufReader::with_capacity(BUFFER, counted);
-            Box::new(zstd::stream::read::Decoder::with_buffer(buffered).map_err(|e| io("read", e))?)
+            Box::new(zstd::stream::read::Decoder::with_buffer(buffered).map_err(cannot("read", path))?)
         } else {
             Box::new(counted)
         };
@@ -131,7 +130,7 @@ impl Source {
     /// An error of the decompressor means a damaged file; one of the system does not.
     fn failed(&self, error: std::io::Error) -> Error {
         if !self.packed || error.raw_os_error().is_some() {
-            return Error::Io { action: "read", path: self.path.clone(), source: error };
+            return cannot("read", &self.path)(error).into();
         }
         let location = format!("byte {} of the decompressed data", self.given);
         let why = match error.kind() {

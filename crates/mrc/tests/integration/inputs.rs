@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::{END, extent, free, oracle_bytes, read, save_trace};
+use poolwright_host::PathError;
 use poolwright_mrc::input::{self, Direct, Format, Input, Select, Skipped, Unit};
 use poolwright_mrc::{Error, Extent, Kind};
 use poolwright_trace::layout::Role;
@@ -37,7 +38,7 @@ fn fails(path: &Path, format: Option<Format>) -> String {
                 | Error::UnknownFormat { .. }
                 | Error::Trace(_)
                 | Error::Empty(_)
-                | Error::Io { action: "read", .. }
+                | Error::Io(PathError { action: "read", .. })
         ),
         "{error:?}"
     );
@@ -189,7 +190,7 @@ fn other_files_are_refused() {
     let binary = dir.file("b", &oracle_bytes(&[(1, 2, 3, -1)]));
     assert!(fails(&binary, Some(Format::Lis)).contains("line 1"));
     let missing = input::open(Path::new("/no/such/trace"), None, &Select::default());
-    assert!(matches!(missing.err(), Some(Error::Io { action: "open", .. })));
+    assert!(matches!(missing.err(), Some(Error::Io(PathError { action: "open", .. }))));
 }
 
 /// One file for each kind of history, with the extents of its events.

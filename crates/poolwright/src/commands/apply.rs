@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::anyhow;
 use poolwright_apply::journal::interrupted;
 use poolwright_apply::run::{ApplyReport, Outcome, Run};
 use poolwright_apply::{Assessment, Assessor, Journal};
+use poolwright_host::Exit;
 use poolwright_plan::{Confirmation, Measurement as _, Plan, Verdict};
 use poolwright_render::assessment_text;
 
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     // Another pool can be worth it although the properties stay.
     if plan.verdict == Verdict::Keep && args.new_pool.is_none() {
         eprintln!("poolwright: the plan recommends no change: {}", plan.why);
-        return Ok(NOTHING_BETTER);
+        return Ok(Exit::NothingToChange.code());
     }
     let confirmation = Confirmation::beside(&args.plan, &plan).map_err(poolwright_apply::Error::from)?;
     if confirmation.is_some_and(|found| found.contradicts_the_plan()) && !args.unconfirmed {

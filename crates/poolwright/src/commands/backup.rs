@@ -10,7 +10,6 @@ mod wal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::anyhow;
 use clap::Subcommand;
 use poolwright_backup::prune::prune;
@@ -18,6 +17,7 @@ use poolwright_backup::recovery::{RecoveryTarget, RestoreChoice};
 use poolwright_backup::retention::RetentionRules;
 use poolwright_backup::verify::{RestoreOptions, verify};
 use poolwright_backup::{BackupObserver, BackupStage, listing};
+use poolwright_host::Exit;
 use poolwright_lab::run::Update;
 use poolwright_render::backup_text;
 use poolwright_trace::format_size;
@@ -72,8 +72,7 @@ struct ListArgs {
 ///
 /// The restored database listens on no network. PostgreSQL: start and recovery, `pg_amcheck`, `pg_dumpall`, checksums of pages;
 /// MariaDB: start and recovery, CHECK TABLE of all tables; SQLite: `PRAGMA integrity_check`; LMDB: `mdb_dump`. The results are recorded beside the
-/// backups. Exit code 4 means that a check failed. A backup that could not be tested because the host lacked memory, space or a program is not
-/// one that failed: exit code 1.
+/// backups. Exit code 1 means that a check failed, or that a backup could not be tested because the host lacked memory, space or a program.
 #[derive(Debug, clap::Args)]
 struct VerifyArgs {
     /// Dataset of the backups
@@ -207,7 +206,7 @@ fn check(args: &VerifyArgs) -> anyhow::Result<u8> {
         Some((name, why)) => Err(anyhow!(
             "the backup {name} could not be tested: {why}\nhint: this says nothing about the backup; free memory or space, and try again"
         )),
-        None => Ok(if report.passed() { 0 } else { NOTHING_BETTER }),
+        None => Ok(if report.passed() { 0 } else { Exit::Failed.code() }),
     }
 }
 

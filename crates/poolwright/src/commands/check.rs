@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     Ok(result.exit_code())
 }
 
-fn checked(args: &Args) -> poolwright_monitor::alert::Result<CheckResult> {
+fn checked(args: &Args) -> poolwright_monitor::Result<CheckResult> {
     let check = Check::new(&args.rules, Thresholds::changed(&args.threshold)?)?;
     let state = args.state.clone().unwrap_or_else(|| poolwright_zfs::user::state_dir().join("check.json"));
     check.run(&args.sources.poller(), args.timeout, &state)

@@ -5,23 +5,20 @@ pub mod drive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
 use poolwright_confirm::{ConfirmationProgress, Error, Options, is_improvement};
-use poolwright_host::process;
-use poolwright_host::quoted;
+use poolwright_host::{Exit, process, quoted};
 use poolwright_lab::RunTarget;
 use poolwright_openzfs::limits;
 use poolwright_plan::{
-    Confirmation, ConfirmationCommands, Measurement as _, Measurements, Plan, PlanFileError, RiskyValues,
-    Verification,
+    Confirmation, ConfirmationCommands, Measurement as _, Measurements, Plan, RiskyValues, Verification,
 };
 use poolwright_render::{plan_page, plan_text};
 
-use super::options::{Usage, check_not_the_plan, parse_time};
+use super::options::{check_not_the_plan, parse_time};
 use super::pool_trials::RunOnPool;
-use crate::failure::{Refused, hint};
+use crate::failure::hint;
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::ProgressLine;
 use crate::stdout::Stdout;
@@ -103,9 +100,9 @@ const CACHING: [&str; 3] = ["through", "pages", "writeback"];
 pub fn run(args: Args) -> anyhow::Result<u8> {
     // A trial that is asked to end has a time limit. If this process ended first, nothing would remove the trial's files.
     interrupt::watch_patiently()?;
-    let plan = Plan::read(&args.plan, RiskyValues::Read).map_err(|error| marked(error.into()))?;
+    let plan = Plan::read(&args.plan, RiskyValues::Read).map_err(Error::from)?;
     let options = options(&args, &plan)?;
-    let verification = Verification::beside(&args.plan, &plan).map_err(|error| marked(error.into()))?;
+    let verification = Verification::beside(&args.plan, &plan).map_err(Error::from)?;
     let into = args.output.clone().unwrap_or_else(|| Confirmation::path_beside(&args.plan));
     check_not_the_plan(&args.plan, [args.output.as_deref(), Some(&args.report)])?;
     // Opened before the long run, so that a path that cannot be written fails now.
@@ -124,11 +121,11 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
                 "poolwright: interrupted before the confirmation was complete: {} is not written",
                 into.display()
             );
-            return Ok(130);
+            return Ok(Exit::Interrupted.code());
         }
-        Err(error) => return Err(marked(error)),
+        Err(error) => return Err(error.into()),
     };
-    let code = if is_improvement(&confirmation) { 0 } else { NOTHING_BETTER };
+    let code = if is_improvement(&confirmation) { 0 } else { Exit::NothingToChange.code() };
     output.write(&(serde_json::to_string_pretty(&confirmation)? + "\n"))?;
     let measured = Measurements { confirmation: Some(confirmation), verification };
     report.write(&plan_page::html(&plan, &measured))?;
@@ -175,27 +172,4 @@ fn options(args: &Args, plan: &Plan) -> anyhow::Result<Options> {
         },
         dir,
     })
-}
-
-/// Adds the exit code and the hint that belong to an error.
-fn marked(error: Error) -> anyhow::Error {
-    match error {
-        Error::InUse { .. } => anyhow::Error::from(error)
-            .context(hint("stop the database, or name a copy of a stopped one with --dir"))
-            .context(Refused),
-        Error::OtherOwner { .. } => anyhow::Error::from(error)
-            .context(hint("replace the link, or name a copy of the database with --dir"))
-            .context(Refused),
-        Error::PlanFile(ref cause) if cause.is_refusal() => anyhow::Error::from(error).context(Refused),
-        Error::Lab(poolwright_lab::Error::Unsafe { .. }) => anyhow::Error::from(error).context(Refused),
-        Error::DatasetSpace { .. } => anyhow::Error::from(error)
-            .context(hint("free space on the pool, or raise the quota of the dataset")),
-        Error::Memory { .. } => {
-            anyhow::Error::from(error).context(hint("make a plan for this machine with --arc"))
-        }
-        Error::PlanFile(PlanFileError::NotAPlan { .. }) | Error::NothingToCompare => {
-            anyhow::Error::from(error).context(Usage)
-        }
-        other => other.into(),
-    }
 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 use poolwright_estimate as estimate;
 use poolwright_estimate::{Ended, Estimate, Input, Layout, Options, Progress};
-use poolwright_host::quoted;
+use poolwright_host::{Exit, quoted};
 use poolwright_render::estimate_text::{self, Detail, status, tables, text};
 use poolwright_trace::layout;
 
@@ -91,17 +91,14 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let mut screen = Screen::new(choice);
     let found = estimate::estimate(&input, &options, &mut |p| screen.show(p));
     screen.clear();
-    let found = match found {
-        Err(why @ estimate::Error::Invalid(_)) => return Err(why).context(Usage),
-        other => other?,
-    };
+    let found = found?;
     if args.json {
         println!("{}", serde_json::to_string(&found)?);
     } else {
         print!("{}", text(&found, choice, stdout::terminal()));
     }
     warn(&found);
-    Ok(if found.ended == Ended::Interrupted { 130 } else { 0 })
+    Ok(if found.ended == Ended::Interrupted { Exit::Interrupted.code() } else { 0 })
 }
 
 /// The paths, and the directories to which links of the databases in them lead: those that `record` follows.

@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use poolwright_lab::{Assets, Campaign, Error};
 
-use super::options::Usage;
-
 /// Run experiments with real databases: campaigns of trials on datasets with known properties
 ///
 /// A campaign is a file that names the database to run, its datasets, and the properties to vary. Each trial runs in its own
@@ -51,7 +49,7 @@ fn assets() -> anyhow::Result<Assets> {
 /// Reads the campaign of this name or file, and returns it with its text.
 fn campaign(assets: &Assets, named: &str) -> anyhow::Result<(Campaign, String)> {
     Campaign::find(assets, named).map_err(|error| match error {
-        Error::Usage(_) => anyhow::Error::from(error).context(Usage),
+        Error::Usage(_) => error.into(),
         other => anyhow::Error::from(other).context(format!("the campaign {named}")),
     })
 }

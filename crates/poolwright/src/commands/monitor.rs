@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::manual::exit_code::INTERRUPTED;
 use anyhow::Context as _;
+use poolwright_host::Exit;
 use poolwright_monitor::server::ApiReadings;
 use poolwright_monitor::terminal::once::READ_LIMIT;
 use poolwright_monitor::terminal::{Ended, Once, ScreenOptions};
@@ -47,12 +47,12 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
                 print!("{text}");
                 0
             }
-            Once::Interrupted => INTERRUPTED,
+            Once::Interrupted => Exit::Interrupted.code(),
         });
     }
     let options = ScreenOptions { every: args.every, has_colours: stdout::terminal().ansi };
     Ok(match poolwright_monitor::terminal::run(poller, &options, &stop)? {
         Ended::Quit => 0,
-        Ended::Interrupted => INTERRUPTED,
+        Ended::Interrupted => Exit::Interrupted.code(),
     })
 }

@@ -14,10 +14,9 @@ use poolwright_mount::server::{
     Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount, parse_mount,
 };
 use poolwright_openzfs::{Engine, limits};
-use poolwright_render::pool_hint::pool_hint;
 use poolwright_trace::Writer;
 use poolwright_zfs::user::json_output::NewMount;
-use poolwright_zfs::user::{ConnectOptions, FaultKind, Mounted, name};
+use poolwright_zfs::user::{ConnectOptions, Mounted, name};
 
 use super::options::{Usage, parse_arc, this_program};
 use super::pool_connection::{PoolFiles, engine, parse_dataset};
@@ -178,10 +177,6 @@ impl Frontend for Terminal {
             Severity::Note => tell!("poolwright: note: {message}"),
             Severity::Warning => tell!("poolwright: warning: {message}"),
         }
-    }
-
-    fn remedy(&self, kind: &FaultKind) -> Option<String> {
-        pool_hint(kind)
     }
 
     /// Prints that the dataset is mounted. A failed write does not end the mount.

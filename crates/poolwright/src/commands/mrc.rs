@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
+use poolwright_host::Exit;
 use poolwright_mrc::analysis::{
     Divided, Ended, ModelName, MrcRequest, MrcResult, RatioSource, TraceFile, analyze,
 };
@@ -25,7 +26,7 @@ use super::record::parse_buffer;
 use crate::interrupt;
 use crate::output::{self, Force, Output};
 use bar::Bar;
-use error::with_options;
+use error::with_option;
 
 /// Draw miss-ratio curves: how much cache a database needs
 ///
@@ -216,7 +217,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
             "poolwright: note: sampling disables prefetch in the model openzfs; compare with --no-prefetch without a sample"
         );
     }
-    Ok(if result.ended == Ended::Interrupted { 130 } else { 0 })
+    Ok(if result.ended == Ended::Interrupted { Exit::Interrupted.code() } else { 0 })
 }
 
 /// Prints the limitations of the curves on standard error.
@@ -229,7 +230,7 @@ fn warn(run: &Run<'_>) {
 fn file(args: &Args, path: &Path) -> anyhow::Result<(MrcResult, Option<Divided>)> {
     let format = args.format.as_deref().and_then(Format::from_name);
     let file = TraceFile { path: path.to_owned(), format, select: args.select() };
-    let input = file.open().map_err(|error| with_options(error.into()))?;
+    let input = file.open().map_err(|error| with_option(error.into()))?;
     if input.format() == Format::Trace.name() {
         check_trace(path)?;
     }
@@ -239,5 +240,5 @@ fn file(args: &Args, path: &Path) -> anyhow::Result<(MrcResult, Option<Divided>)
         !interrupt::requested()
     });
     bar.clear();
-    done.map_err(with_options)
+    done.map_err(with_option)
 }

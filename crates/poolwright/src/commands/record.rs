@@ -99,7 +99,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 
 /// Adds what to do if a path holds an earlier recording.
 pub(super) fn with_recording_hint(error: poolwright_trace::Error, todo: &str) -> anyhow::Error {
-    let is_recorded = matches!(error, poolwright_trace::Error::Recorded { .. });
+    let is_recorded = matches!(error, poolwright_trace::Error::Recorded(_));
     let error = anyhow::Error::from(error);
     if is_recorded { error.context(hint(todo)) } else { error }
 }

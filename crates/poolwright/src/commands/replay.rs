@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use poolwright_host::quoted;
+use poolwright_host::{Exit, quoted};
 use poolwright_openzfs::clock::VirtualClock;
 use poolwright_openzfs::{Engine, limits};
 use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
@@ -240,7 +240,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     };
     let all: Vec<SettingTrials> = combinations.iter().map(trials_of).collect();
     match measure(&args, &all, options.side_by_side, scratch.path(), &|| stop.load(Ordering::Relaxed)) {
-        Err(Error::Interrupted) => Ok(130),
+        Err(Error::Interrupted) => Ok(Exit::Interrupted.code()),
         trials => report(&args, &combinations, trials?),
     }
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::bail;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use poolwright_host::quoted;
+use poolwright_host::{Exit, quoted};
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_plan::{Measurements, Plan, Verdict};
@@ -163,7 +162,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Tuned::Interrupted => return Ok(interrupted(&args, outputs)),
     };
     write_and_print(&args, outputs, &plan)?;
-    Ok(if plan.verdict == Verdict::Keep { NOTHING_BETTER } else { 0 })
+    Ok(if plan.verdict == Verdict::Keep { Exit::NothingToChange.code() } else { 0 })
 }
 
 /// How a run ended.
@@ -188,11 +187,7 @@ fn tuned(request: &Request) -> anyhow::Result<Tuned> {
     match plan {
         Ok(plan) => Ok(Tuned::Done(Box::new(plan))),
         Err(error) if error.is_interruption() => Ok(Tuned::Interrupted),
-        Err(error) => {
-            let usage = matches!(error, poolwright_tune::Error::OtherFiles(_));
-            let error = anyhow::Error::from(error);
-            Err(if usage { error.context(Usage) } else { error })
-        }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::manual::exit_code::NOTHING_BETTER;
 use anyhow::bail;
-use poolwright_host::quoted;
+use poolwright_host::{Exit, quoted};
 use poolwright_plan::{
     LiveMeasurement, Measurement as _, Measurements, Plan, RiskyValues, Verdict, Verification,
     VerificationVerdict,
@@ -30,7 +29,7 @@ const SHORTEST: Duration = Duration::from_secs(10);
 /// Records the database under its own load, and compares work rate, latencies, space and bytes written with the state before the
 /// plan, metric by metric, with 95 % intervals. Before the plan is applied, the same command measures the state before. Otherwise
 /// the plan's own recording stands for it, if it was kept (`tune --keep-trace`), without bytes written. The outcome is
-/// written to a file beside the plan, and to a page with --report. Changes nothing else. Exit code 4 means that a promise of the plan's goal is not kept.
+/// written to a file beside the plan, and to a page with --report. Changes nothing else. Exit code 1 means that a promise of the plan's goal is not kept.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan of `poolwright tune`
@@ -89,7 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let plan = Plan::read(&args.plan, RiskyValues::Read).map_err(poolwright_apply::Error::from)?;
     if plan.verdict == Verdict::Keep {
         eprintln!("poolwright: the plan recommends no change: {}", plan.why);
-        return Ok(NOTHING_BETTER);
+        return Ok(Exit::NothingToChange.code());
     }
     if let Some(why) = plan.other_database(Path::new(&plan.subject.directory)) {
         return Err(Error::OtherDatabase(why).into());
@@ -123,7 +122,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         let measured = Measurements { verification: Some(found), ..measured };
         report.write(&plan_page::html(&plan, &measured))?;
     }
-    Ok(if is_broken { NOTHING_BETTER } else { 0 })
+    Ok(if is_broken { Exit::Failed.code() } else { 0 })
 }
 
 /// The state before the plan was applied: the recording that the user names, that of an earlier verification, or the plan's recording.
@@ -168,18 +167,7 @@ fn record(args: &Args, plan: &Plan) -> anyhow::Result<LiveMeasurement> {
     let bar = bar(Some(args.duration), &format!("dir:{}", plan.subject.directory));
     let measured = measure(plan, &options, &interrupt::requested, |progress| show(&bar, progress));
     bar.finish_and_clear();
-    measured.map_err(|error| {
-        let todo = match &error {
-            Error::NothingRecorded { .. } => Some("verify a plan while the database has its load"),
-            Error::TooManyEvents { .. } => Some("record for a shorter time with --for"),
-            _ => None,
-        };
-        let error = anyhow::Error::from(error);
-        match todo {
-            Some(todo) => error.context(hint(todo)),
-            None => error,
-        }
-    })
+    Ok(measured?)
 }
 
 /// Prints the verification.

@@ -63,7 +63,7 @@ fn the_monitor_learns_of_backups_and_restores() {
     let opened = fs::OpenOptions::new().write(true).open(&file).unwrap();
     opened.write_all_at(&[0xa5; 3000], 4096).unwrap();
     pool.back_up(&[]);
-    assert_eq!(pool.restore(&[]).1, Some(4));
+    assert_eq!(pool.restore(&[]).1, Some(1));
     assert_eq!(metrics(&pool, "tank/backup")["last_restore_passed"], 0.0);
     assert_eq!(alerts(&pool, ""), ["BackupRestoreFailed"]);
     // What is known stays when the dataset cannot be read.

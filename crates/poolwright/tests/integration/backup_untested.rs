@@ -81,7 +81,7 @@ fn a_restore_that_the_host_prevents_does_not_make_the_backup_bad() {
         ["the newest that passed a restore", "not one of the newest 1", "the newest backup"]
     );
     let (code, ..) = verify(&names[1], &["--check", "false"]);
-    assert_eq!(code, Some(4));
+    assert_eq!(code, Some(1));
     assert_eq!(reasons(&pool)[1], "failed its last restore");
 }
 

@@ -187,11 +187,7 @@ impl<'a> PoolWatch<'a> {
     pub fn finish(mut self) -> Result<PoolLoad> {
         let guardian = self.guardian.take().expect("only this function takes it");
         let status = guardian.finish().map_err(host("wait for", "/bin/sh"))?;
-        if status.success() {
-            Ok(self.load)
-        } else {
-            Err(Error::DatasetLeft { dataset: self.dataset.clone() })
-        }
+        if status.success() { Ok(self.load) } else { Err(Error::DatasetLeft(self.dataset.clone())) }
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn find_footer(file: &Disk, path: &Path, len: u64) -> Result<(Parquet
             match footer_before(file, stop).map_err(io("read", path))? {
                 Footer::Whole(metadata) => return Ok((metadata, stop)),
                 Footer::Damaged if seals == FALSE_SEALS => {
-                    return Err(Error::Truncated { path: path.to_owned() });
+                    return Err(Error::Truncated(path.to_owned()));
                 }
                 Footer::Damaged => seals += 1,
                 Footer::None => {}
@@ -57,7 +57,7 @@ pub(super) fn find_footer(file: &Disk, path: &Path, len: u64) -> Result<(Parquet
         }
         end = start + 3; // a magic may cross the boundary of two steps
     }
-    Err(Error::Truncated { path: path.to_owned() })
+    Err(Error::Truncated(path.to_owned()))
 }
 
 /// The result of looking for a footer that ends at a given position.

@@ -203,7 +203,7 @@ fn a_search_behind_many_false_seals_ends() {
         std::fs::write(&path, [whole.clone(), false_seal.repeat(seals as usize)].concat()).unwrap();
         match Reader::open(&path) {
             Ok(reader) => assert!(found && reader.len() == ROWS, "{seals}"),
-            Err(why) => assert!(!found && matches!(why, Error::Truncated { .. }), "{seals}: {why}"),
+            Err(why) => assert!(!found && matches!(why, Error::Truncated(_)), "{seals}: {why}"),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use poolwright_host::PathError;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{CpuSecond, Error, Event, File, Flags, Gap, Meta, Op, Reader, Trace, Writer};
 use proptest::prelude::*;
@@ -185,10 +186,13 @@ fn a_foreign_file_is_neither_read_nor_overwritten() {
     let path = dir.path().join("table.ibd");
     std::fs::write(&path, vec![7; 1 << 16]).unwrap();
     assert!(matches!(Reader::open(&path), Err(Error::NotATrace { .. })));
-    assert!(matches!(Writer::create(&path, Meta::default()), Err(Error::NotOverwritten { .. })));
+    assert!(matches!(Writer::create(&path, Meta::default()), Err(Error::NotOverwritten(_))));
     assert_eq!(std::fs::read(&path).unwrap(), vec![7; 1 << 16]);
     assert!(matches!(Reader::open(dir.path()), Err(Error::NotATrace { .. })));
-    assert!(matches!(Reader::open(dir.path().join("missing")), Err(Error::Io { action: "open", .. })));
+    assert!(matches!(
+        Reader::open(dir.path().join("missing")),
+        Err(Error::Io(PathError { action: "open", .. }))
+    ));
     let empty = dir.path().join("empty");
     std::fs::write(&empty, b"").unwrap();
     assert!(matches!(Reader::open(&empty), Err(Error::NotATrace { .. })));
@@ -238,7 +242,7 @@ fn a_trace_cut_anywhere_opens_with_what_was_durable_then() {
                 assert!(found.events == trace.events[..*events as usize], "cut at {len}");
                 opened += 1;
             }
-            (Err(Error::Truncated { .. } | Error::NotATrace { .. }), None) => {}
+            (Err(Error::Truncated(_) | Error::NotATrace { .. }), None) => {}
             (found, _) => panic!("cut at {len}: {:?}", found.map(|t| t.events.len())),
         }
     }

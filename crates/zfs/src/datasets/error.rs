@@ -1,5 +1,7 @@
 //! The errors of access to datasets.
 
+use poolwright_host::{Exit, ReportedError};
+
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -27,34 +29,17 @@ pub enum Error {
     /// The table of mounts cannot be read.
     #[error("cannot read the table of mounts: {0}")]
     Mounts(std::io::Error),
-    /// A name that would mean something else in a request.
-    #[error("{0} is not a snapshot")]
-    NotSnapshot(String),
-    /// A name that would mean something else in a request.
-    #[error("{0} is not a dataset below the root of its pool")]
-    NotDataset(String),
-    /// A change that the user-space engine cannot make.
-    #[error("the user-space engine has no bookmarks: {0}")]
-    NoBookmarks(String),
-    /// A change that the user-space engine cannot make.
-    #[error("the user-space engine cannot rename {0}")]
-    NoRename(String),
-    /// A change that the user-space engine cannot make.
-    #[error("{0} has no mount point of its own: the user-space engine has no such property")]
-    NoMountPoint(String),
+    /// A name that would mean something else in a request, or a change that the user-space engine cannot make.
+    #[error("{0}")]
+    Refused(String),
 }
 
-impl Error {
-    /// Whether this is a refusal for safety.
-    pub fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            Error::NotMounted(_)
-                | Error::NotSnapshot(_)
-                | Error::NotDataset(_)
-                | Error::NoBookmarks(_)
-                | Error::NoRename(_)
-                | Error::NoMountPoint(_)
-        )
+impl ReportedError for Error {
+    // A pool or a command that refuses a request in the middle of a run is a failure of the run.
+    fn exit(&self) -> Exit {
+        match self {
+            Error::NotMounted(_) | Error::Refused(_) => Exit::Refused,
+            Error::Command(_) | Error::UserPool(_) | Error::Unmount { .. } | Error::Mounts(_) => Exit::Failed,
+        }
     }
 }

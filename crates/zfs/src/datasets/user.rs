@@ -109,20 +109,19 @@ impl DatasetAdmin for UserDatasets {
                 dataset,
                 Request::Create { dataset: dataset.clone(), settings: settings.clone(), parents: false },
             ),
-            DatasetChange::Mount { dataset } => Err(Error::NoMountPoint(dataset.clone())),
-            DatasetChange::Rename { dataset, .. } => Err(Error::NoRename(dataset.clone())),
+            DatasetChange::Mount { dataset } => Err(Error::Refused(format!(
+                "{dataset} has no mount point of its own: the user-space engine has no such property"
+            ))),
+            DatasetChange::Rename { dataset, .. } => {
+                Err(Error::Refused(format!("the user-space engine cannot rename {dataset}")))
+            }
             DatasetChange::Unmount { dataset } => self.unmount(dataset),
             DatasetChange::DestroyDataset { dataset } => {
-                // Without this character, the request would destroy the root dataset.
-                if !dataset.contains('/') || dataset.contains('@') {
-                    return Err(Error::NotDataset(dataset.clone()));
-                }
+                check_is_below_root(dataset)?;
                 of(dataset, Request::Destroy { name: dataset.clone(), recursive: true })
             }
             DatasetChange::DestroyLeaf { dataset } => {
-                if !dataset.contains('/') || dataset.contains('@') {
-                    return Err(Error::NotDataset(dataset.clone()));
-                }
+                check_is_below_root(dataset)?;
                 of(dataset, Request::Destroy { name: dataset.clone(), recursive: false })
             }
             DatasetChange::Snapshot { name } => {
@@ -138,12 +137,12 @@ impl DatasetAdmin for UserDatasets {
             DatasetChange::DestroySnapshot { name } => {
                 // Without this character, the request would destroy a dataset.
                 if !name.contains('@') {
-                    return Err(Error::NotSnapshot(name.clone()));
+                    return Err(Error::Refused(format!("{name} is not a snapshot")));
                 }
                 of(name, Request::Destroy { name: name.clone(), recursive: false })
             }
             DatasetChange::Bookmark { name, .. } | DatasetChange::DestroyBookmark { name } => {
-                Err(Error::NoBookmarks(name.clone()))
+                Err(Error::Refused(format!("the user-space engine has no bookmarks: {name}")))
             }
             DatasetChange::Sync { pool } => of(pool, Request::Sync),
         }
@@ -200,5 +199,13 @@ fn ask<T: DeserializeOwned>(name: &str, request: &Request) -> Result<T> {
     match Client::connect(pool)? {
         Some(mut client) => Ok(client.ask(request)?),
         None => Err(Error::NotMounted(pool.to_owned())),
+    }
+}
+
+/// Refuses to destroy a name that is not a dataset below the root of its pool: the request would destroy the root or a snapshot.
+fn check_is_below_root(name: &str) -> Result<()> {
+    match name.contains('/') && !name.contains('@') {
+        true => Ok(()),
+        false => Err(Error::Refused(format!("{name} is not a dataset below the root of its pool"))),
     }
 }

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_host::{Exit, ReportedError, quoted};
 
-use crate::user::fault::{Fault, FaultKind};
-use crate::user::find_error::{FindError, list};
+use crate::user::fault::Fault;
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -126,8 +125,16 @@ pub enum Error {
     #[error("{} is named twice", quoted(.0))]
     NamedTwice(PathBuf),
     /// The files are not those of one whole pool.
-    #[error(transparent)]
-    Find(#[from] FindError),
+    #[error("{0}")]
+    Find(String),
+    /// The pool to import was destroyed.
+    #[error("importing {pool}: the pool was destroyed")]
+    Destroyed {
+        /// The pool's name.
+        pool: String,
+        /// One of its files.
+        file: PathBuf,
+    },
     /// The engine failed or refused.
     #[error(transparent)]
     Engine(#[from] poolwright_openzfs::Error),
@@ -137,47 +144,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether this is a refusal for safety: the pool or a part of it is in use, another pool has its name, a file would be
-    /// overwritten, or [`Fault::is_refusal`].
-    pub fn is_refusal(&self) -> bool {
-        match self {
-            Error::InUse { .. }
-            | Error::NameTaken { .. }
-            | Error::OtherRegistered { .. }
-            | Error::Mounted { .. }
-            | Error::Engine(poolwright_openzfs::Error::Exists(_)) => true,
-            Error::Engine(why) => why.is_refusal(),
-            Error::Refused(fault) => fault.is_refusal(),
-            _ => false,
-        }
-    }
-
-    /// The kind of the error, if the caller can offer a remedy for it.
-    pub fn kind(&self) -> Option<FaultKind> {
-        Some(match self {
-            Error::Refused(fault) => return fault.kind.as_deref().cloned(),
-            Error::Engine(why) if why.is_not_exported() => FaultKind::NotExported,
-            Error::Unknown(pool) => FaultKind::UnknownPool { pool: pool.clone() },
-            Error::MissingFiles { pool, some_remain, .. } => {
-                FaultKind::MissingFiles { pool: pool.clone(), some_remain: *some_remain }
-            }
-            Error::NameTaken { pool, .. } => FaultKind::NameTaken { pool: pool.clone() },
-            Error::OtherRegistered { pool, .. } => FaultKind::OtherRegistered { pool: pool.clone() },
-            Error::Mounted { pool, .. } => FaultKind::MountedPool { pool: pool.clone() },
-            Error::Find(FindError::Destroyed { file, .. }) => FaultKind::DestroyedPool { file: file.clone() },
-            _ => return None,
-        })
-    }
-
-    /// Whether the request itself was wrong: an unknown property, an invalid value or an invalid name.
-    pub fn is_invalid(&self) -> bool {
-        match self {
-            Error::NamedTwice(_) => true,
-            Error::Refused(fault) => fault.errno == libc::EINVAL,
-            _ => false,
-        }
-    }
-
     /// Whether the owner is ending, and the client can repeat the request after that.
     pub fn is_ending(&self) -> bool {
         match self {
@@ -186,6 +152,55 @@ impl Error {
             _ => false,
         }
     }
+}
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::InUse { .. }
+            | Error::NameTaken { .. }
+            | Error::OtherRegistered { .. }
+            | Error::Mounted { .. } => Exit::Refused,
+            Error::NamedTwice(_) => Exit::Usage,
+            Error::Engine(cause) => cause.exit(),
+            Error::Refused(fault) => fault.exit(),
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Error::Unknown(pool) => {
+                format!("name its files with --pool-file, or run `poolwright pool import {pool} FILE…` once")
+            }
+            Error::MissingFiles { pool, some_remain: true, .. } => format!(
+                "`poolwright pool import {pool} FILE…` with all files, where they are now; a pool with redundancy can be used without \
+                 those that are lost"
+            ),
+            Error::MissingFiles { pool, some_remain: false, .. } => format!(
+                "if the files were moved, `poolwright pool import {pool} -d DIR` finds them in their new directory; if they are lost, \
+                 `poolwright pool export {pool}` forgets the pool"
+            ),
+            Error::NameTaken { pool, .. } => format!(
+                "give the new pool another name, or forget the old one with `poolwright pool export {pool}`"
+            ),
+            Error::OtherRegistered { pool, .. } => {
+                format!("forget it first with `poolwright pool export {pool}`")
+            }
+            Error::Mounted { pool, .. } => format!("`poolwright pool destroy -f {pool}` unmounts it first"),
+            Error::Destroyed { file, .. } => {
+                format!("`poolwright pool import -D {}` recovers it", quoted(file))
+            }
+            Error::Engine(cause) => return cause.hint(),
+            Error::Refused(fault) => return fault.hint(),
+            _ => return None,
+        })
+    }
+}
+
+/// Paths separated by commas.
+pub(crate) fn list(files: &[PathBuf]) -> String {
+    files.iter().map(|file| quoted(file).to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Makes an [`Error::Io`], for `map_err`.

@@ -1,5 +1,7 @@
 //! The failure of a request.
 
+use poolwright_host::{Exit, ReportedError, quoted};
+use poolwright_openzfs::FileChange;
 use serde::{Deserialize, Serialize};
 
 use crate::user::FileFault;
@@ -12,12 +14,12 @@ pub struct Fault {
     pub errno: i32,
     /// The message: operation, object and cause. A line that begins with `hint: ` says what to do.
     pub message: String,
-    /// The kind, if the client can offer a remedy for it.
+    /// The kind, if there is a hint for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Box<FaultKind>>,
 }
 
-/// A fault or an error for which a client can name its own command or option as the remedy.
+/// What a fault is about, for the client's hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -78,43 +80,74 @@ pub enum FaultKind {
     WorkingDirectory,
     /// A part of the mounts was unmounted before one of them turned out to be in use.
     PartlyUnmounted,
-    /// The label of a pool's file says that another host has the pool open.
-    NotExported,
-    /// The registry has no entry for the pool.
-    UnknownPool {
-        /// The pool.
-        pool: String,
-    },
-    /// Files of the pool do not exist.
-    MissingFiles {
-        /// The pool.
-        pool: String,
-        /// Whether the pool has files that exist.
-        some_remain: bool,
-    },
-    /// A new pool has the name of a registered one.
-    NameTaken {
-        /// The pool.
-        pool: String,
-    },
-    /// The registry has another pool of the name of the one to import.
-    OtherRegistered {
-        /// The pool.
-        pool: String,
-    },
-    /// The pool to destroy is mounted.
-    MountedPool {
-        /// The pool.
-        pool: String,
-    },
-    /// The pool to import was destroyed.
-    DestroyedPool {
-        /// One of its files.
-        file: std::path::PathBuf,
-    },
     /// A kind that a later version has added.
     #[serde(other)]
     Unknown,
+}
+
+impl FaultKind {
+    /// What the user can do; without `hint: `.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            FaultKind::NotFound { pool } => {
+                format!("`poolwright dataset list -t all -r {pool}` lists datasets and snapshots")
+            }
+            FaultKind::NoParent => "-p creates parents".to_owned(),
+            FaultKind::HasDependents { count: 1 } => "-r destroys it too".to_owned(),
+            FaultKind::HasDependents { .. } => "-r destroys them too".to_owned(),
+            FaultKind::HasClone { clone } => format!(
+                "destroy the clone first, or let it take the snapshot over: `poolwright dataset promote {clone}`"
+            ),
+            FaultKind::RootDataset { pool } => format!("`poolwright pool destroy {pool}` destroys a pool"),
+            FaultKind::NewerSnapshots { snapshot } => {
+                format!("-r destroys all snapshots newer than {snapshot}")
+            }
+            FaultKind::NotInheritable { property, dataset } => {
+                format!("`poolwright dataset set {property}=none {dataset}` clears it")
+            }
+            FaultKind::ScrubRunning => "wait for its end with -w, or stop it with -s".to_owned(),
+            FaultKind::ChangedFile { pool, file } => changed_file(pool, file),
+            FaultKind::UnenforcedAcls { dataset } => {
+                format!("-o ignore-acls mounts {dataset} read-only, with modes and without ACLs")
+            }
+            FaultKind::HiddenFiles => "name an empty directory, or mount over it with -O".to_owned(),
+            FaultKind::MountedOver => "unmount that first, or mount over it with -O".to_owned(),
+            FaultKind::WorkingDirectory => {
+                "change to another directory first, or mount over it with -O".to_owned()
+            }
+            FaultKind::PartlyUnmounted => "mount these again with `poolwright mount DATASET DIR`".to_owned(),
+            FaultKind::Unknown => return None,
+        })
+    }
+}
+
+/// How to keep the data of a file that has changed while its pool was open.
+fn changed_file(pool: &str, file: &FileFault) -> String {
+    let (path, content, pid) = (quoted(&file.path), quoted(&file.content), file.owner());
+    if file.moved_to.is_some() {
+        return "move it back, or import the pool from there next time".to_owned();
+    }
+    if !file.lost {
+        return format!(
+            "before the next mount, import the pool from the remaining files: `poolwright pool import {pool} FILE…`"
+        );
+    }
+    match file.change {
+        FileChange::Truncated => {
+            format!("end process {pid} with `kill {pid}` and restore the file from a backup")
+        }
+        FileChange::Replaced => {
+            let saved = format!("{}.saved", file.path.display());
+            format!(
+                "save it with `cp --sparse=always {content} {}`, end the process with `kill {pid}`, then import the pool \
+                 with the saved file in place of {path}: `poolwright pool import {pool} FILE…`",
+                quoted(&saved)
+            )
+        }
+        _ => format!(
+            "save it with `cp --sparse=always {content} {path}`, end the process with `kill {pid}`, then mount again"
+        ),
+    }
 }
 
 impl Fault {
@@ -126,11 +159,6 @@ impl Fault {
     /// The fault with its kind.
     pub fn of_kind(self, kind: FaultKind) -> Fault {
         Fault { kind: Some(Box::new(kind)), ..self }
-    }
-
-    /// The message with a hint for the fault's kind.
-    pub fn text(&self, remedy: impl Fn(&FaultKind) -> Option<String>) -> String {
-        with_hint(self.message.clone(), self.kind.as_deref().and_then(remedy))
     }
 
     /// An invalid request.
@@ -153,23 +181,24 @@ impl Fault {
         self.errno == libc::EBUSY
     }
 
-    /// Whether the request was refused for safety: the object is in use, a mount point must not be covered, or a file must not
-    /// be overwritten.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self.errno, libc::EBUSY | libc::EPERM | libc::ENOTEMPTY | libc::EROFS)
-    }
-
     /// Whether the owner is closing the pool: see [`Fault::ending`].
     pub fn is_ending(&self) -> bool {
         self.errno == libc::ESHUTDOWN
     }
 }
 
-/// Adds the hint as a line of its own.
-pub(crate) fn with_hint(message: String, hint: Option<String>) -> String {
-    match hint {
-        Some(hint) => format!("{message}\nhint: {hint}"),
-        None => message,
+impl ReportedError for Fault {
+    fn exit(&self) -> Exit {
+        match self.errno {
+            libc::EINVAL => Exit::Usage,
+            // In use, a mount point that must not be covered, or a file that must not be overwritten.
+            libc::EBUSY | libc::EPERM | libc::ENOTEMPTY | libc::EROFS => Exit::Refused,
+            _ => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.kind.as_deref().and_then(FaultKind::hint)
     }
 }
 
@@ -178,9 +207,9 @@ impl From<poolwright_openzfs::Error> for Fault {
         use poolwright_openzfs::Error as E;
         let errno = match &error {
             E::Locked(_) | E::Busy(_) => libc::EBUSY,
-            refusal if refusal.is_refusal() => libc::EPERM,
             // Not EEXIST, which tells that a dataset exists: this is a refusal to overwrite a file.
             E::Exists(_) => libc::ENOTEMPTY,
+            refusal if refusal.exit() == Exit::Refused => libc::EPERM,
             other => other.errno().unwrap_or(libc::EINVAL),
         };
         Fault::new(errno, error.to_string())

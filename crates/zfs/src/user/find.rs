@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::user::error::io;
+use poolwright_host::quoted;
+
+use crate::user::error::{io, list};
 use crate::user::label::{self, FoundPool, Label};
-use crate::user::{Error, FindError, Result, name, registry};
+use crate::user::{Error, Result, name, registry};
 
 /// The pool, or the pools, that the arguments of an import name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,17 +27,13 @@ impl Selection {
     /// the pool's name.
     ///
     /// # Errors
-    /// [`FindError::NothingNamed`], [`FindError::NoSuchFile`], [`FindError::Name`].
-    pub fn new(
-        first: Option<&str>,
-        files: &[PathBuf],
-        directory: Option<&Path>,
-    ) -> std::result::Result<Selection, FindError> {
+    /// [`Error::Find`].
+    pub fn new(first: Option<&str>, files: &[PathBuf], directory: Option<&Path>) -> Result<Selection> {
         let first = match (first, directory) {
-            (None, None) => return Err(FindError::NothingNamed),
+            (None, None) => return Err(Error::Find("no file of a pool is named".to_owned())),
             (None, Some(dir)) => return Ok(Selection::Directory(dir.to_owned())),
             (Some(pool), Some(dir)) => {
-                name::check_pool(pool)?;
+                name::check_pool(pool).map_err(|fault| Error::Find(fault.message))?;
                 return Ok(Selection::InDirectory(pool.to_owned(), dir.to_owned()));
             }
             (Some(first), None) => first,
@@ -44,7 +42,7 @@ impl Selection {
         match files {
             [] if path.is_dir() => Ok(Selection::Directory(path)),
             [] if path.exists() || !is_name => Ok(Selection::Files(vec![path])),
-            [] => Err(FindError::NoSuchFile(first.to_owned())),
+            [] => Err(Error::Find(format!("cannot import {first:?}: it is neither a file nor a directory"))),
             files if !is_name => {
                 Ok(Selection::Files([path].into_iter().chain(files.iter().cloned()).collect()))
             }
@@ -131,15 +129,15 @@ pub fn check_exist(pool: &str, files: &[PathBuf]) -> Result<()> {
 /// Assembles the pool from the labels of its files, and checks that all of them belong to it.
 ///
 /// # Errors
-/// [`FindError::NoLabel`], [`FindError::OtherPool`]; [`Error::Io`] if a label cannot be read.
+/// [`Error::Find`]; [`Error::Io`] if a label cannot be read.
 pub fn check_files(pool: &str, files: &[PathBuf]) -> Result<FoundPool> {
     let mut found = label::group(&label::read_all(files)?);
     match (found.pop(), found.is_empty()) {
         (Some(one), true) if one.pool == pool => Ok(one),
-        (None, _) => Err(FindError::NoLabel(files.to_vec()).into()),
+        (None, _) => Err(no_label(files)),
         (Some(last), _) => {
-            let found = found.into_iter().chain([last]).map(|f| f.pool).collect();
-            Err(FindError::OtherPool { files: files.to_vec(), found, wanted: pool.to_owned() }.into())
+            let found: Vec<String> = found.into_iter().chain([last]).map(|f| f.pool).collect();
+            Err(Error::Find(format!("{} holds the pool {}, not {pool}", list(files), found.join(" and "))))
         }
     }
 }
@@ -148,16 +146,15 @@ pub fn check_files(pool: &str, files: &[PathBuf]) -> Result<FoundPool> {
 /// directory.
 ///
 /// # Errors
-/// [`FindError::NoLabel`], [`FindError::SeveralPools`], [`FindError::SameVdev`]; [`Error::Io`] if a file or the directory
-/// cannot be read.
+/// [`Error::Find`]; [`Error::Io`] if a file or the directory cannot be read.
 pub fn pool_of(files: &[PathBuf]) -> Result<FoundPool> {
     let mut labels = label::read_all(&order_files(files)?)?;
     let only = |labels: &[(PathBuf, Label)]| -> Result<FoundPool> {
         let mut found = label::group(labels);
         match (found.pop(), found.is_empty()) {
             (Some(one), true) => Ok(one),
-            (Some(_), false) => Err(FindError::SeveralPools(files.to_vec()).into()),
-            (None, _) => Err(FindError::NoLabel(files.to_vec()).into()),
+            (Some(_), false) => Err(Error::Find(format!("{} belong to several pools", list(files)))),
+            (None, _) => Err(no_label(files)),
         }
     };
     let found = only(&labels)?;
@@ -168,7 +165,13 @@ pub fn pool_of(files: &[PathBuf]) -> Result<FoundPool> {
         match labels.iter().find(|(_, other)| other.guid == label.guid) {
             None => labels.push((path, label)),
             Some((other, _)) if *other == path => {}
-            Some((other, _)) => return Err(FindError::SameVdev(other.clone(), path).into()),
+            Some((other, _)) => {
+                return Err(Error::Find(format!(
+                    "{} and {} are the same vdev\nhint: name all files of the pool",
+                    quoted(other),
+                    quoted(&path)
+                )));
+            }
         }
     }
     only(&labels)
@@ -188,17 +191,25 @@ fn neighbours(file: &Path, pool_guid: u64) -> Result<Vec<(PathBuf, Label)>> {
 /// The pool with this name among the files of a directory.
 ///
 /// # Errors
-/// [`FindError::NotInDirectory`], [`FindError::Ambiguous`]; [`Error::Io`] if the directory cannot be listed.
+/// [`Error::Find`]; [`Error::Io`] if the directory cannot be listed.
 pub fn pool_in(directory: &Path, pool: &str) -> Result<FoundPool> {
     let all = label::scan(directory)?;
     let names: Vec<String> = all.iter().map(|found| found.pool.clone()).collect();
     let mut matching: Vec<FoundPool> = all.into_iter().filter(|found| found.pool == pool).collect();
-    let (directory, wanted) = (directory.to_owned(), pool.to_owned());
-    match (matching.pop(), matching.is_empty()) {
-        (Some(one), true) => Ok(one),
-        (Some(_), false) => Err(FindError::Ambiguous { directory, wanted }.into()),
-        (None, _) => Err(FindError::NotInDirectory { directory, wanted, found: names }.into()),
-    }
+    let directory = quoted(directory);
+    let why = match (matching.pop(), matching.is_empty()) {
+        (Some(one), true) => return Ok(one),
+        (Some(_), false) => {
+            format!("{directory} holds several pools called {pool}\nhint: name the files of one")
+        }
+        (None, _) if names.is_empty() => format!("{directory} holds no pool"),
+        (None, _) => format!("{directory} holds no pool {pool}; it holds {}", names.join(", ")),
+    };
+    Err(Error::Find(why))
+}
+
+fn no_label(files: &[PathBuf]) -> Error {
+    Error::Find(format!("{} holds no pool: no label in it can be read", list(files)))
 }
 
 #[cfg(test)]
@@ -215,9 +226,10 @@ mod tests {
             Selection::new(Some(first).filter(|first| !first.is_empty()), &files, directory)
         };
         let (dir_name, file_name) = (directory.to_str().unwrap(), file.to_str().unwrap());
-        assert!(matches!(select("", &[], None), Err(FindError::NothingNamed)));
-        assert!(matches!(select("tank", &[], None), Err(FindError::NoSuchFile(_))));
-        assert!(matches!(select("a/b", &[], Some(&directory)), Err(FindError::Name(_))));
+        let refused = |first, directory| select(first, &[], directory).unwrap_err().to_string();
+        assert_eq!(refused("", None), "no file of a pool is named");
+        assert_eq!(refused("tank", None), "cannot import \"tank\": it is neither a file nor a directory");
+        assert!(refused("a/b", Some(&*directory)).contains("name"));
         let tank = || "tank".to_owned();
         for (selected, expected) in [
             (select("", &[], Some(&directory)), Selection::Directory(directory.clone())),

@@ -8,13 +8,13 @@ use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Engine, Pool, ScanState, Spec};
 
 use crate::user::connection::{OnWait, ask_owner, engine_error};
-use crate::user::error::io;
+use crate::user::error::{io, list};
 use crate::user::find;
 use crate::user::label::{FoundPool, Label, State};
 use crate::user::registry::{self, Entry};
 use crate::user::{
-    ConnectOptions, DatasetInfo, ENDING, Error, FindError, LockOwner, PoolConnection, PoolInfo, Request,
-    Result, Scrub, ScrubHow,
+    ConnectOptions, DatasetInfo, ENDING, Error, LockOwner, PoolConnection, PoolInfo, Request, Result, Scrub,
+    ScrubHow,
 };
 
 /// Interval at which an owner that has unmounted everything is checked.
@@ -100,16 +100,18 @@ pub struct ImportedPool {
 /// `options.files` are ignored: the files are those of `found`.
 ///
 /// # Errors
-/// [`FindError::Destroyed`] unless `destroyed`; [`FindError::Incomplete`]; [`FindError::Unnamed`]; [`Error::OtherRegistered`] if the
+/// [`Error::Destroyed`] unless `destroyed`; [`Error::Find`] if a part of it is missing; [`Error::OtherRegistered`] if the
 /// registry has another pool of this name; otherwise as [`PoolConnection::once`].
 pub fn import(found: &FoundPool, destroyed: bool, options: ConnectOptions) -> Result<ImportedPool> {
     if found.state == State::Destroyed && !destroyed {
         let (pool, file) = (found.pool.clone(), found.files[0].clone());
-        return Err(FindError::Destroyed { pool, file }.into());
+        return Err(Error::Destroyed { pool, file });
     }
     if found.missing_tops > 0 {
-        let (pool, missing) = (found.pool.clone(), found.missing_tops);
-        return Err(FindError::Incomplete { pool, missing }.into());
+        return Err(Error::Find(format!(
+            "{} is incomplete: these files lack {} of its top-level vdevs\nhint: name all of its files",
+            found.pool, found.missing_tops
+        )));
     }
     refuse_other_registered(found)?;
     let options = ConnectOptions { files: found.files.clone(), ..options };
@@ -149,7 +151,11 @@ fn refuse_other_registered(found: &FoundPool) -> Result<()> {
     if unnamed.is_empty() {
         return Ok(());
     }
-    Err(FindError::Unnamed { pool: found.pool.clone(), files: unnamed }.into())
+    Err(Error::Find(format!(
+        "{} is incomplete: {} of it is not named\nhint: name all of its files",
+        found.pool,
+        list(&unnamed)
+    )))
 }
 
 /// What distinguishes a file from all others, whatever its path is.

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use poolwright_host::ReportedError as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::user::fault::with_hint;
 use crate::user::label::{self, FoundPool, Label};
 use crate::user::{
-    ConnectOptions, FaultKind, FileFault, PoolConnection, PoolInfo, Request, Result, Scrub, find, registry,
+    ConnectOptions, FileFault, PoolConnection, PoolInfo, Request, Result, Scrub, find, registry,
 };
 
 /// The state of a pool, from the process that has it open and from its labels.
@@ -30,15 +30,10 @@ pub struct PoolStatus {
 
 impl PoolStatus {
     /// Asks the pool's owner, or opens the pool, and reads the labels of its files. A pool that cannot be opened has a status too.
-    /// `remedy` returns the text of a hint.
     ///
     /// # Errors
     /// If the registry cannot be read, or the pool's files are unknown.
-    pub fn of(
-        pool: &str,
-        options: impl Into<ConnectOptions>,
-        remedy: impl Fn(&FaultKind) -> Option<String>,
-    ) -> Result<PoolStatus> {
+    pub fn of(pool: &str, options: impl Into<ConnectOptions>) -> Result<PoolStatus> {
         let options = options.into();
         let named_files = options.files.clone();
         let asked: Result<PoolInfo> = PoolConnection::once(pool, options, &Request::Status);
@@ -49,11 +44,11 @@ impl PoolStatus {
         };
         let (info, trouble) = match asked {
             Ok(info) => {
-                let faults = info.file_faults.iter().map(|fault| fault.to_fault(pool));
-                let reports: Vec<String> = faults.map(|fault| fault.text(&remedy)).collect();
+                let faults = info.file_faults.iter();
+                let reports: Vec<String> = faults.map(|fault| fault.to_fault(pool).text()).collect();
                 (Some(info), (!reports.is_empty()).then(|| reports.join("\n")))
             }
-            Err(why) => (None, Some(with_hint(why.to_string(), why.kind().and_then(|kind| remedy(&kind))))),
+            Err(why) => (None, Some(why.text())),
         };
         let faults = info.as_ref().map_or(&[][..], |info| &info.file_faults);
         let layout = layout(pool, &paths, faults);

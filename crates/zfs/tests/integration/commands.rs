@@ -81,7 +81,7 @@ fn programs_that_cannot_be_used() {
     assert!(matches!(&not_root, CommandError::PermissionDenied { .. }), "{not_root}");
     assert!(not_root.to_string().ends_with("must be run as root."), "{not_root}");
     let missing = fake("missing", LONG).list().unwrap_err();
-    assert!(matches!(&missing, CommandError::NotInstalled { program } if program.ends_with("missing/zpool")));
+    assert!(matches!(&missing, CommandError::NotInstalled(program) if program.ends_with("missing/zpool")));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn nothing_is_run_without_the_kernel_module() {
     let mut options = fake("floods", LONG).options().clone();
     options.device = Some(PathBuf::from("/missing/zfs"));
     let error = ZfsCommands::new(options).list().unwrap_err();
-    assert!(matches!(error, CommandError::ModuleNotLoaded { .. }), "{error}");
+    assert!(matches!(error, CommandError::ModuleNotLoaded(_)), "{error}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn a_plan_whose_files_are_not_on_zfs() {
     assert_eq!(property.value(&PLAN_PROPERTY_KEPT), Some(0.0));
     assert_eq!((&*property.labels[3], &*property.labels[6]), ("", ""));
     std::fs::write(dir.path().join("plan.json"), "{}").unwrap();
-    assert!(matches!(source.read(), Err(Error::PlanFile(_))));
+    assert!(matches!(source.read(), Err(crate::Error::PlanFile(_))));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 
 use poolwright_confirm::{Error, driver};
+use poolwright_host::Exit;
 
 use crate::{failure, interrupt};
 
@@ -28,7 +29,7 @@ pub fn run(_: Args) -> anyhow::Result<u8> {
     };
     match driver::run(&input, &interrupt::requested, &mut say) {
         Ok(()) => Ok(0),
-        Err(Error::Interrupted) => Ok(130),
+        Err(Error::Interrupted) => Ok(Exit::Interrupted.code()),
         Err(error) => {
             // The trial quotes the last line, so no hint may follow the message.
             let message = failure::message(&error.into());

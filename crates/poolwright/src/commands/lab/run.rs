@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use poolwright_host::quoted;
+use poolwright_host::{Exit, quoted};
 use poolwright_lab::json_output::RunSummary;
 use poolwright_lab::run::{self, Options, RunProgress, Summary};
 use poolwright_lab::{Campaign, RunTarget, Store};
 
 use super::options::{RunArgs, parse_target};
-use crate::commands::options::Usage;
 use crate::commands::pool_trials::RunOnPool;
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
@@ -56,9 +55,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     let target = args.kernel.target()?.unwrap_or_else(|| args.target.clone());
     let options = args.run.options(assets, target, &scratch, args.keep);
-    if let Err(error) = run::chosen(&campaign, &options) {
-        return Err(anyhow::Error::new(error).context(Usage));
-    }
+    run::chosen(&campaign, &options)?;
     let mut store = Store::open(&location)?;
     let location = location.display().to_string();
     let summary = run_shown(&campaign, &text, &options, &mut store)?;
@@ -74,7 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         eprintln!(
             "poolwright: interrupted; running trials were discarded, and all others are kept. The same command continues the run"
         );
-        return Ok(130);
+        return Ok(Exit::Interrupted.code());
     }
     Ok(u8::from(!summary.failed.is_empty()))
 }

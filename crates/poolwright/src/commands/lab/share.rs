@@ -10,7 +10,7 @@ use poolwright_lab::{RunTarget, Store};
 use poolwright_trace::counted;
 
 use super::options::{RunArgs, parse_target};
-use crate::commands::options::{Usage, parse_time};
+use crate::commands::options::parse_time;
 
 /// Prepare a run on the nodes of a cluster, and collect its results
 ///
@@ -53,9 +53,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let (campaign, text) = super::campaign(&assets, &args.run.campaign)?;
     let location = super::results(args.run.results.as_deref(), &campaign.name);
     let options = args.run.options(assets, args.target.clone(), &std::env::temp_dir(), false);
-    if let Err(error) = run::chosen(&campaign, &options) {
-        return Err(anyhow::Error::new(error).context(Usage));
-    }
+    run::chosen(&campaign, &options)?;
     let mut store = Store::open(&location)?;
     let location = location.display().to_string();
     let shared = run::share(&campaign, &text, &options, args.lease, &args.shared, &mut store)?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use poolwright_host::{kernel, private, quoted};
+use poolwright_host::{Exit, kernel, private, quoted};
 use poolwright_lab::run::{self, Options, RanTask, RunProgress, SharedDir};
 use poolwright_lab::{Campaign, Error, RunTarget};
 
@@ -76,9 +76,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Ok(RanTask::Lost) => println!("{node}: another node has taken over task {}", args.task),
         Err(Error::Interrupted) => {
             eprintln!("poolwright: interrupted; the task is in the queue again");
-            return Ok(130);
+            return Ok(Exit::Interrupted.code());
         }
-        Err(error @ Error::Usage(_)) => return Err(anyhow::Error::from(error).context(Usage)),
         Err(error) => return Err(error.into()),
     }
     Ok(0)

@@ -9,7 +9,7 @@ use poolwright_mrc::input::{Feed, Gone, live};
 use poolwright_record::{Recorder, Subject, Summary, Watcher};
 use poolwright_trace::{Event, File};
 
-use super::{Args, with_options};
+use super::{Args, with_option};
 use crate::commands::record;
 use crate::interrupt;
 
@@ -64,8 +64,8 @@ pub fn run(args: &Args) -> anyhow::Result<MrcResult> {
     };
     let source = subject.describe();
     let (feed, input) = live(args.select());
-    let config = args.request().config(&input, |_, _| Ok(CacheSizes::Halves)).map_err(with_options)?;
-    let mut sweep = config.sweep().map_err(|error| with_options(error.into()))?;
+    let config = args.request().config(&input, |_, _| Ok(CacheSizes::Halves)).map_err(with_option)?;
+    let mut sweep = config.sweep().map_err(|error| with_option(error.into()))?;
     let gone = Rc::new(Cell::new(false));
     let tap = Tap { feed: Some(feed), gone: Rc::clone(&gone) };
     let (summary, read) = std::thread::scope(|scope| {
@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<MrcResult> {
             summary
         });
         let read = shown.join().map_err(|_| anyhow::anyhow!("a model thread panicked"))?;
-        Ok::<_, anyhow::Error>((recorded?, read.map_err(|error| with_options(error.into()))?))
+        Ok::<_, anyhow::Error>((recorded?, read.map_err(|error| with_option(error.into()))?))
     })?;
     Ok(with_summary(MrcResult::new(source, "live", &config, &sweep, &read), &summary))
 }

@@ -2,7 +2,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use poolwright_render::pool_hint::pool_hint;
 use poolwright_render::pool_status::{self, ListOutput, ListRow, StatusOutput};
 use poolwright_zfs::user::PoolStatus;
 
@@ -32,7 +31,7 @@ fn all(pool: Option<&String>, files: &PoolFiles) -> anyhow::Result<Vec<PoolStatu
         Some(pool) => vec![pool.clone()],
         None => pool_connection::known()?,
     };
-    Ok(names.iter().map(|pool| PoolStatus::of(pool, files, pool_hint)).collect::<Result<_, _>>()?)
+    Ok(names.iter().map(|pool| PoolStatus::of(pool, files)).collect::<Result<_, _>>()?)
 }
 
 /// Prints the status of the pools and returns the exit code.

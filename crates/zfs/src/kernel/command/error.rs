@@ -8,17 +8,11 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// The program is not installed.
-    #[error("{program} is not installed")]
-    NotInstalled {
-        /// The name or path of the program.
-        program: PathBuf,
-    },
+    #[error("{0} is not installed")]
+    NotInstalled(PathBuf),
     /// The kernel module is not loaded. Nothing was run, because `zpool` would try to load it.
-    #[error("the kernel module of OpenZFS is not loaded ({} is missing)", device.display())]
-    ModuleNotLoaded {
-        /// The device file of the module.
-        device: PathBuf,
-    },
+    #[error("the kernel module of OpenZFS is not loaded ({} is missing)", .0.display())]
+    ModuleNotLoaded(PathBuf),
     /// This user may not run the program, or may not open `/dev/zfs`.
     #[error("permission denied: {command}{}", if message.is_empty() { String::new() } else { format!(": {message}") })]
     PermissionDenied {

@@ -314,7 +314,7 @@ impl ZfsCommands {
         }
         let path = if name == ZPOOL { &self.options.zpool } else { &self.options.zfs };
         let path = path.clone().or_else(|| find(name));
-        let path = path.ok_or_else(|| CommandError::NotInstalled { program: PathBuf::from(name) })?;
+        let path = path.ok_or_else(|| CommandError::NotInstalled(PathBuf::from(name)))?;
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         Ok(Invocation { program: Program { path, arguments, has_environment: false }, text })
     }
@@ -323,7 +323,7 @@ impl ZfsCommands {
     pub(super) fn check_device(&self) -> Result<(), CommandError> {
         let device = self.options.device.as_ref().filter(|_| self.options.remote.is_none());
         match device.filter(|device| !device.exists()) {
-            Some(device) => Err(CommandError::ModuleNotLoaded { device: device.clone() }),
+            Some(device) => Err(CommandError::ModuleNotLoaded(device.clone())),
             None => Ok(()),
         }
     }
@@ -387,9 +387,7 @@ fn find(name: &str) -> Option<PathBuf> {
 pub(super) fn start_error(invocation: &Invocation, cause: std::io::Error) -> CommandError {
     let command = invocation.text.clone();
     match cause.kind() {
-        std::io::ErrorKind::NotFound => {
-            CommandError::NotInstalled { program: invocation.program.path.clone() }
-        }
+        std::io::ErrorKind::NotFound => CommandError::NotInstalled(invocation.program.path.clone()),
         std::io::ErrorKind::PermissionDenied => {
             CommandError::PermissionDenied { command, message: String::new() }
         }
@@ -412,7 +410,7 @@ pub(super) fn check(invocation: &Invocation, end: &ProcessEnd) -> Result<(), Com
         lower.contains("modules are not loaded") || lower.contains("modules cannot be auto-loaded");
     // The device is that of this host.
     if is_module_missing && !invocation.program.has_environment {
-        return Err(CommandError::ModuleNotLoaded { device: PathBuf::from("/dev/zfs") });
+        return Err(CommandError::ModuleNotLoaded(PathBuf::from("/dev/zfs")));
     }
     // `cannot open 'tank': no such pool`, and with `zfs`: `cannot open 'tank': dataset does not exist`.
     let missing = lower.contains("no such pool") || lower.contains("dataset does not exist");

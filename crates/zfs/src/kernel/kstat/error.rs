@@ -4,20 +4,16 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use poolwright_host::{PathError, cannot};
+
 use super::MAX_FILE;
 
 /// A kstat file that exists and cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KstatError {
     /// The host reported an error.
-    #[error("cannot read {}: {cause}", path.display())]
-    Read {
-        /// The file or directory.
-        path: PathBuf,
-        /// The host's error.
-        #[source]
-        cause: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] PathError),
     /// The file is larger than [`MAX_FILE`].
     #[error("{} has more than {} MiB", path.display(), MAX_FILE >> 20)]
     TooLarge {
@@ -66,7 +62,7 @@ pub(super) fn read_with<T>(
 /// Reads a file with the limit [`MAX_FILE`]. Returns `None` if it does not exist. Bytes that are not UTF-8 are replaced, because
 /// a dataset's name in a kstat need not be UTF-8.
 fn read(path: &Path) -> Result<Option<String>, KstatError> {
-    let failed = |cause| KstatError::Read { path: path.to_owned(), cause };
+    let failed = |cause| KstatError::from(cannot("read", path)(cause));
     let file = match File::open(path) {
         Ok(file) => file,
         Err(cause) if is_gone(&cause) => return Ok(None),

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use poolwright_host::cannot;
+
 use super::error::{KstatError, MalformedKstat, is_gone, read_with};
 use super::named::{KstatText, NamedKstat, each_value, parse_named};
 use super::txgs::{TxgRecord, parse_txgs};
@@ -148,7 +150,7 @@ pub(super) fn list(root: &Path) -> Result<Vec<PoolKstats>, KstatError> {
 /// The names in a directory, sorted. Names that are not UTF-8 are left out: the module makes none. Empty if the directory does
 /// not exist.
 fn entries(dir: &Path) -> Result<Vec<String>, KstatError> {
-    let failed = |cause| KstatError::Read { path: dir.to_owned(), cause };
+    let failed = |cause| KstatError::from(cannot("read", dir)(cause));
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(cause) if is_gone(&cause) => return Ok(Vec::new()),
