@@ -1,4 +1,4 @@
-//! The hash that selects samples, compressed sizes and synthetic requests.
+//! The hash that selects samples and compressed sizes.
 
 /// An invertible hash in which every output bit depends on every input bit (variant 13 of Stafford, "Better bit
 /// mixing", 2011; the finaliser of SplitMix64).

@@ -5,7 +5,6 @@ mod lis;
 mod live;
 mod oracle;
 mod source;
-mod synthetic;
 mod trace;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +22,6 @@ pub use follow::Follow;
 pub use lis::{BLOCK, Lis};
 pub use live::{Feed, Gone, Live, live};
 pub use oracle::Oracle;
-pub use synthetic::{Pattern, Spec, Synthetic};
 pub use trace::Trace;
 
 /// Extents per chunk, approximately: 2 MiB.
@@ -173,9 +171,6 @@ impl Select {
 /// [`Error::UnknownFormat`](crate::Error::UnknownFormat) if no format matches; [`Error::NoFiles`](crate::Error::NoFiles) if
 /// files are selected in a format without files; otherwise as the `open` of the format.
 pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<dyn Input>> {
-    if let Some(text) = path.to_str().filter(|text| text.starts_with(synthetic::PREFIX)) {
-        return Ok(Box::new(Synthetic::open(text)?));
-    }
     let mut source = Source::open(path)?;
     let head = source.head()?;
     if let Some(encoding) = Encoding::of(head).filter(|_| !oracle::recognises(head)) {
