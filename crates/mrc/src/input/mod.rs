@@ -16,12 +16,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Extent, Result};
+use lis::Lis;
+use oracle::Oracle;
 use source::Source;
 
 pub use follow::Follow;
-pub use lis::{BLOCK, Lis};
+pub use lis::BLOCK;
 pub use live::{Feed, Gone, Live, live};
-pub use oracle::Oracle;
 pub use trace::Trace;
 
 /// Extents per chunk, approximately: 2 MiB.
@@ -173,12 +174,12 @@ impl Select {
 pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<dyn Input>> {
     let mut source = Source::open(path)?;
     let head = source.head()?;
-    if let Some(encoding) = Encoding::of(head).filter(|_| !oracle::recognises(head)) {
+    if let Some(encoding) = Encoding::of(&head).filter(|_| !oracle::recognises(&head)) {
         return Err(poolwright_trace::Error::Encoded { path: path.to_owned(), encoding }.into());
     }
     let format = match format {
         Some(format) => format,
-        None => recognise(path, head)?,
+        None => recognise(path, &head)?,
     };
     if format != Format::Trace && !select.is_all() {
         return Err(crate::Error::NoFiles { path: path.to_owned(), format: format.name() });

@@ -6,10 +6,10 @@ use poolwright_mrc::openzfs::{MIN_SAMPLED, OpenZfs, Options};
 use poolwright_mrc::sample::Amount;
 use poolwright_mrc::{Access, Curve, Extent, Key, Kind, Model, Pipeline, RecordMap, RecordStream, Run};
 use proptest::prelude::*;
+use rand::SeedableRng as _;
 use rand::distr::Distribution as _;
 use rand::distr::weighted::WeightedIndex;
 use rand::seq::SliceRandom as _;
-use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 const SEEDS: u64 = 100;
