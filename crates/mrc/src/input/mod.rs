@@ -9,7 +9,7 @@ mod trace;
 
 use std::path::{Path, PathBuf};
 
-use poolwright_trace::import::IMPORTERS;
+use poolwright_trace::import;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Encoding, Event, Flags};
 use schemars::JsonSchema;
@@ -205,8 +205,8 @@ fn recognise(path: &Path, head: &[u8]) -> Result<Format> {
     if oracle::recognises(head) && !oracle::is_text(head) {
         return Ok(Format::OracleGeneral);
     }
-    if let Some(importer) = IMPORTERS.iter().find(|importer| importer.recognises(head)) {
-        return Err(crate::Error::NotImported { path: path.to_owned(), format: importer.name() });
+    if import::is_iolog(head) {
+        return Err(crate::Error::NotImported { path: path.to_owned(), format: import::FORMAT });
     }
     if name.ends_with(".lis") || name.ends_with(".lis.zst") {
         return Ok(Format::Lis);

@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
 use poolwright_host::quoted;
 use poolwright_trace::export::{self, ExportSummary, Exported, Format};
-use poolwright_trace::import::{self, IMPORTERS, ImportSummary};
+use poolwright_trace::import::{self, ImportSummary};
 use poolwright_trace::{counted, stats};
 
 use super::options::check_trace;
@@ -44,7 +44,7 @@ enum Verb {
         #[arg(short, long, value_name = "TRACE")]
         output: PathBuf,
         /// Format of the source [default: recognised by its first bytes]
-        #[arg(long, value_parser = PossibleValuesParser::new(IMPORTERS.iter().map(|i| i.name())))]
+        #[arg(long, value_parser = PossibleValuesParser::new([import::FORMAT]))]
         format: Option<String>,
     },
     /// Write a trace in another tool's format
@@ -100,7 +100,7 @@ fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Res
     }
     let text = match json {
         true => serde_json::to_string(&ImportSummary::new(&imported))? + "\n",
-        false => imported.summary.text(imported.importer.name()),
+        false => imported.summary.text(import::FORMAT),
     };
     print!("{text}");
     Ok(0)
