@@ -1,11 +1,9 @@
 //! The footprint of a trace, measured in one fast pass in bounded memory, to choose cache sizes.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use poolwright_trace::distinct::{DistinctSample, mix};
 
-use crate::hash::mix;
 use crate::input::Unit;
-use crate::{Input, Key, RecordMap, Result};
+use crate::{Input, RecordMap, Result};
 
 /// The maximum number of sampled records. The count is exact up to here, and has a standard error of 1/√(this/2) = 0.55
 /// % beyond.
@@ -14,34 +12,13 @@ const KEPT: usize = 1 << 16;
 /// Sizes in a grid.
 const SIZES: usize = 16;
 
-/// Counts different records and their bytes. A record is kept if its hashed key begins with `level` zero bits. When too
-/// many are kept, `level` rises (adaptive sampling: Wegman; Flajolet, "On adaptive sampling", Computing 43, 1990).
+/// Counts different records and their bytes.
 #[derive(Debug)]
 pub struct Footprint {
     record_map: RecordMap,
-    level: u32,
-    kept: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
+    /// The largest size of each record.
+    sample: DistinctSample<u32>,
     requests: u64,
-}
-
-/// The identity: the keys are already hashes.
-#[derive(Debug, Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0 << 8 | u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
 }
 
 impl Footprint {
@@ -51,7 +28,7 @@ impl Footprint {
     /// [`Error::Recordsize`](crate::Error::Recordsize) if the recordsize is invalid.
     pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<Footprint> {
         let record_map = RecordMap::of(unit, recordsize)?;
-        Ok(Footprint { record_map, level: 0, kept: HashMap::default(), requests: 0 })
+        Ok(Footprint { record_map, sample: DistinctSample::new(KEPT), requests: 0 })
     }
 
     /// Reads the rest of an input, or until `stop` returns true, which is called after each chunk.
@@ -66,10 +43,10 @@ impl Footprint {
                 return Ok(());
             }
             for extent in &extents {
-                let Footprint { record_map, level, kept, requests } = self;
+                let Footprint { record_map, sample, requests } = self;
                 record_map.split(extent, |cut| {
                     *requests += 1;
-                    keep(level, kept, cut.key, cut.bytes);
+                    sample.update(mix(cut.key), |largest| *largest = cut.bytes.max(*largest));
                 });
             }
         }
@@ -82,25 +59,13 @@ impl Footprint {
 
     /// Different records so far.
     pub fn records(&self) -> u64 {
-        (self.kept.len() as u64) << self.level
+        (self.sample.values().len() as f64 / self.sample.rate()) as u64
     }
 
     /// Bytes of these records.
     pub fn bytes(&self) -> u64 {
-        self.kept.values().map(|bytes| u64::from(*bytes)).sum::<u64>() << self.level
-    }
-}
-
-fn keep(level: &mut u32, kept: &mut HashMap<u64, u32, BuildHasherDefault<AsItIs>>, key: Key, bytes: u32) {
-    let hash = mix(key);
-    if hash.leading_zeros() < *level {
-        return;
-    }
-    let largest = kept.entry(hash).or_default();
-    *largest = bytes.max(*largest);
-    while kept.len() > KEPT {
-        *level += 1;
-        kept.retain(|hash, _| hash.leading_zeros() >= *level);
+        let sampled: u64 = self.sample.values().map(|bytes| u64::from(*bytes)).sum();
+        (sampled as f64 / self.sample.rate()) as u64
     }
 }
 
@@ -167,7 +132,7 @@ mod tests {
             let off = many.records() as f64 / records as f64 - 1.0;
             assert!(off.abs() < 4.0 * 0.0055, "{records}: off by {off}");
             assert_eq!(many.bytes(), many.records() * 4096);
-            assert!(many.kept.len() <= KEPT);
+            assert!(many.sample.values().len() <= KEPT);
         }
     }
 

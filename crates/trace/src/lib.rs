@@ -26,6 +26,7 @@
 //! ```
 
 mod checksum;
+pub mod distinct;
 mod encoding;
 pub mod error;
 pub mod event;
