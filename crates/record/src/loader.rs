@@ -16,7 +16,7 @@ use libbpf_rs::{
 use poolwright_host::{kernel, process};
 
 use crate::error::{Error, Result};
-use crate::probes::{COUNTERS, Point, ProbeSet, When};
+use crate::probes::{COUNTERS, OBJECT, POINTS, Point, When};
 
 thread_local! {
     /// libbpf's last message, for error messages.
@@ -27,8 +27,6 @@ thread_local! {
 pub(crate) struct Probes {
     object: Object,
     links: Vec<Link>,
-    /// The name of the set.
-    pub set: &'static str,
     /// The kinds of I/O that it cannot see on this kernel.
     pub unseen: Vec<&'static str>,
 }
@@ -45,26 +43,21 @@ pub(crate) struct Config<'a> {
     pub ring_bytes: u32,
 }
 
-/// Loads the set without attaching it, and returns the kinds of I/O that it would not see.
-pub(crate) fn try_load(set: &'static ProbeSet) -> Result<Vec<&'static str>> {
-    load(set, Config { dir: None, ring_bytes: 1 << 16 }).map(|(_, unseen)| unseen)
-}
-
 impl Probes {
-    /// Loads and attaches a set. Its programs run from then on, but follow no file or process yet.
+    /// Loads and attaches the set. Its programs run from then on, but follow no file or process yet.
     ///
     /// # Errors
     /// [`Error::Privilege`], [`Error::Refused`], [`Error::NoBtf`] or [`Error::Kernel`] if the kernel does not load or attach
     /// the set; [`Error::Bpf`] if libbpf fails otherwise.
-    pub fn attach(set: &'static ProbeSet, config: Config<'_>) -> Result<Probes> {
-        let (object, unseen) = load(set, config)?;
+    pub fn attach(config: Config<'_>) -> Result<Probes> {
+        let (object, unseen) = load(config)?;
         let mut links = Vec::new();
         for program in object.progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
             let link = program.attach().map_err(|e| refusal(&format!("to attach the program {name}"), &e))?;
             links.push(link);
         }
-        Ok(Probes { object, links, set: set.name, unseen })
+        Ok(Probes { object, links, unseen })
     }
 
     /// Returns how often the kernel skipped a program that sees I/O, because it ran already on that CPU.
@@ -195,7 +188,7 @@ impl Probes {
     }
 }
 
-fn load(set: &'static ProbeSet, config: Config<'_>) -> Result<(Object, Vec<&'static str>)> {
+fn load(config: Config<'_>) -> Result<(Object, Vec<&'static str>)> {
     check_capabilities()?;
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Err(Error::NoBtf);
@@ -203,8 +196,8 @@ fn load(set: &'static ProbeSet, config: Config<'_>) -> Result<(Object, Vec<&'sta
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_last_words)));
     LAST_MESSAGE.with_borrow_mut(String::clear);
     let mut open =
-        ObjectBuilder::default().open_memory(set.object).map_err(|e| bpf("read the BPF object", &e))?;
-    let unseen = choose_programs(&mut open, set, config)?;
+        ObjectBuilder::default().open_memory(OBJECT).map_err(|e| bpf("read the BPF object", &e))?;
+    let unseen = choose_programs(&mut open, config)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if name == "ring" {
@@ -229,17 +222,13 @@ fn constants(config: Config<'_>) -> Vec<u8> {
 }
 
 /// Disables the programs whose tracepoint this kernel lacks, or that this recording does not need.
-fn choose_programs(
-    open: &mut OpenObject,
-    set: &'static ProbeSet,
-    config: Config<'_>,
-) -> Result<Vec<&'static str>> {
+fn choose_programs(open: &mut OpenObject, config: Config<'_>) -> Result<Vec<&'static str>> {
     let btf = Btf::from_vmlinux().map_err(|_| Error::NoBtf)?;
     let has = |name: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
     let mut unseen = Vec::new();
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        let point = set.points.iter().find(|p| p.program == name).ok_or_else(|| Error::Bpf {
+        let point = POINTS.iter().find(|p| p.program == name).ok_or_else(|| Error::Bpf {
             what: format!("attach the program {name}"),
             why: "the probe set has no such program".to_owned(),
         })?;

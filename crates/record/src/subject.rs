@@ -172,12 +172,10 @@ mod tests {
 
     use super::*;
     use crate::loader::Config;
-    use crate::support::first_permitted;
 
     #[test]
     fn an_entry_of_a_process_that_has_ended_is_removed() {
-        let attached = first_permitted(|set| Probes::attach(set, Config { dir: None, ring_bytes: 1 << 16 }));
-        let probes = match attached {
+        let probes = match Probes::attach(Config { dir: None, ring_bytes: 1 << 16 }) {
             Ok(probes) => probes,
             Err(why) => return eprintln!("SKIPPED an_entry_of_a_process_that_has_ended_is_removed: {why}"),
         };
