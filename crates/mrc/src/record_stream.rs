@@ -1,7 +1,7 @@
 //! Turns extents into accesses to numbered records of one recordsize.
 
 use crate::access::key;
-use crate::input::{CHUNK, Skipped, Unit};
+use crate::input::{CHUNK, Unit};
 use crate::record_map::{Cut, Touched};
 use crate::{Access, Extent, Intern, Key, Kind, RecordMap, Result};
 
@@ -75,7 +75,7 @@ pub struct RecordStream {
     record_map: RecordMap,
     sizes: Option<Sizes>,
     records: Numbering,
-    skipped: Skipped,
+    too_far: u64,
     requests: u64,
 }
 
@@ -90,7 +90,7 @@ impl RecordStream {
             record_map: RecordMap::of(unit, recordsize)?,
             sizes: None,
             records: Numbering::default(),
-            skipped: Skipped::default(),
+            too_far: 0,
             requests: 0,
         })
     }
@@ -115,9 +115,9 @@ impl RecordStream {
         self.records.keys()
     }
 
-    /// Events that were skipped because keys cannot represent them at this recordsize.
-    pub fn skipped(&self) -> Skipped {
-        self.skipped
+    /// The number of events that were skipped because keys cannot represent them at this recordsize.
+    pub fn too_far(&self) -> u64 {
+        self.too_far
     }
 
     /// Passes the accesses of `extents` to `see`, about [`CHUNK`] at a time, with the keys of all records so far.
@@ -149,7 +149,7 @@ impl RecordStream {
         });
         match touched {
             Touched::Freed(first, last) => self.records.free(first, last, extent.t_ms())?,
-            Touched::TooFar => self.skipped.too_far += 1,
+            Touched::TooFar => self.too_far += 1,
             Touched::Records | Touched::Nothing => {}
         }
         Ok(())

@@ -2,9 +2,10 @@
 
 use super::model_name::ModelName;
 use super::ratios::Ratios;
+use super::request::MrcRequest;
 use super::sizes::CacheSizes;
 use crate::input::Unit;
-use crate::openzfs::{GRAIN, MIN_SAMPLED, OpenZfs, Options, PrimaryCache};
+use crate::openzfs::{GRAIN, MIN_SAMPLED, OpenZfs, Options};
 use crate::packed::packed;
 use crate::sample::{Amount, Family, Maker};
 use crate::{Lru, Model, Pipeline, RecordMap, Sweep, arc};
@@ -12,32 +13,17 @@ use crate::{Lru, Model, Pipeline, RecordMap, Sweep, arc};
 /// The largest record of OpenZFS in bytes. Larger objects count as records of this size for the ARC's metadata.
 const MAX_RECORD: u64 = 16 << 20;
 
-/// Parameters of OpenZFS's ARC other than its size.
-#[derive(Clone, Copy, Debug)]
-pub struct ArcConfig {
-    /// Whether records lie in files, so that they have indirect blocks and neighbours to prefetch.
-    pub offsets: bool,
-    /// See [`crate::Input::has_fine_times`].
-    pub fine_times: bool,
-    /// Requests per second of a trace whose times are not fine.
-    pub requests_per_s: Option<u32>,
-    /// Whether the ARC prefetches for sequential readers.
-    pub prefetch: bool,
-    /// Bytes of the L2ARC; 0 for none.
-    pub l2arc_bytes: u64,
-    /// The value of the property `primarycache`.
-    pub primarycache: PrimaryCache,
-    /// The typical length of a read in bytes, if known. It determines how records that `primarycache` excludes are read.
-    pub read_bytes: Option<u64>,
-}
-
 /// The models of one run.
 #[derive(Debug)]
 pub struct ModelConfig {
     /// Whether the trace has bytes of files or objects.
     pub unit: Unit,
-    /// Parameters of the model `openzfs`.
-    pub arc: ArcConfig,
+    /// See [`crate::Input::has_fine_times`].
+    pub fine_times: bool,
+    /// The typical length of a read in bytes, if known. It determines how records that `primarycache` excludes are read.
+    pub read_bytes: Option<u64>,
+    /// What was requested.
+    pub request: MrcRequest,
     /// The models, each once, in the order of their curves.
     pub models: Vec<ModelName>,
     /// Record sizes in bytes, ascending; empty for a trace of objects.
@@ -46,10 +32,6 @@ pub struct ModelConfig {
     pub sizes: CacheSizes,
     /// The compression ratios of the records.
     pub ratios: Ratios,
-    /// The size of the sample; `None` for all records.
-    pub sample: Option<Amount>,
-    /// The seed of the sample.
-    pub seed: u64,
 }
 
 impl ModelConfig {
@@ -69,8 +51,8 @@ impl ModelConfig {
             let sizes = (ratio > 1.0).then(|| packed(ratio, self.ratios.sector));
             let families: Vec<Family> =
                 self.models.iter().map(|model| self.family(*model, record_map.recordsize())).collect();
-            let amount = self.sample.unwrap_or(Amount::ALL);
-            sweep.add(Pipeline::new(record_map, amount, self.seed, families)?.with_sizes(sizes));
+            let amount = self.request.sample.unwrap_or(Amount::ALL);
+            sweep.add(Pipeline::new(record_map, amount, self.request.seed, families)?.with_sizes(sizes));
         }
         Ok(sweep)
     }
@@ -94,8 +76,13 @@ impl ModelConfig {
             ModelName::Lru => Box::new(|sizes, _| vec![Box::new(Lru::new(sizes)) as _]),
             ModelName::Arc => each(Box::new(|size, _| Box::new(arc::Arc::new(size)))),
             ModelName::Openzfs => {
-                let arc = self.arc;
-                each(Box::new(move |size, rate| Box::new(OpenZfs::new(arc.options(recordsize, size, rate)))))
+                let options = self.arc_options(recordsize);
+                each(Box::new(move |size, rate| {
+                    // The L2ARC of a sample holds the sample's share of the records.
+                    let l2arc_bytes = (options.l2arc_bytes as f64 * rate) as u64;
+                    let options = Options { l2arc_bytes, ..options.with_size(size) };
+                    Box::new(OpenZfs::new(options.sampled(rate)))
+                }))
             }
         };
         let (least_bytes, grain_bytes) =
@@ -108,25 +95,26 @@ impl ModelConfig {
             models,
         }
     }
-}
 
-impl ArcConfig {
-    /// Options of an ARC of `cache_bytes` that is shown a share of `rate` of the records.
-    fn options(self, recordsize: Option<u64>, cache_bytes: u64, rate: f64) -> Options {
-        let mut options = Options::new(cache_bytes, recordsize.unwrap_or(MAX_RECORD) as u32);
-        options.offsets = self.offsets;
-        options.prefetch = self.prefetch && self.offsets;
-        options.primarycache = self.primarycache;
-        options.partial_reads = recordsize.zip(self.read_bytes).is_some_and(|(record, read)| read < record);
-        // The L2ARC of a sample holds the sample's share of the records.
-        options.l2arc_bytes = (self.l2arc_bytes as f64 * rate) as u64;
+    /// Options of an ARC with records of this size, or with objects. Its own size is not set.
+    fn arc_options(&self, recordsize: Option<u64>) -> Options {
+        let request = &self.request;
+        let offsets = self.unit != Unit::Objects;
+        let mut options = Options {
+            offsets,
+            prefetch: request.prefetch && offsets,
+            primarycache: request.primarycache,
+            partial_reads: recordsize.zip(self.read_bytes).is_some_and(|(record, read)| read < record),
+            l2arc_bytes: request.l2arc_bytes,
+            ..Options::new(0, recordsize.unwrap_or(MAX_RECORD) as u32)
+        };
         if !self.fine_times {
-            match self.requests_per_s {
+            match request.requests_per_s {
                 // The time between two uses is unknown, so every second use promotes.
                 None => options.mintime_ms = 0,
                 Some(rate) => options.requests_per_s = rate,
             }
         }
-        options.sampled(rate)
+        options
     }
 }

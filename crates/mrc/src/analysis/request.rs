@@ -1,6 +1,6 @@
 //! What a user requests of an analysis, before the trace is known.
 
-use super::config::{ArcConfig, ModelConfig};
+use super::config::ModelConfig;
 use super::error::{Error, Result};
 use super::model_name::ModelName;
 use super::ratios::{RatioSource, Ratios};
@@ -68,24 +68,15 @@ impl MrcRequest {
                 models.push(*model);
             }
         }
-        let arc = ArcConfig {
-            offsets: unit != Unit::Objects,
-            fine_times: input.has_fine_times(),
-            requests_per_s: self.requests_per_s,
-            prefetch: self.prefetch,
-            l2arc_bytes: self.l2arc_bytes,
-            primarycache: self.primarycache,
-            read_bytes: None,
-        };
         Ok(ModelConfig {
             unit,
-            arc,
+            fine_times: input.has_fine_times(),
+            read_bytes: None,
             models,
             recordsizes,
             sizes,
             ratios,
-            sample: self.sample,
-            seed: self.seed,
+            request: self.clone(),
         })
     }
 

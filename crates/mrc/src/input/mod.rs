@@ -246,13 +246,3 @@ impl Skipped {
         all.into_iter().filter(|(count, _)| *count > 0).collect()
     }
 }
-
-impl std::ops::AddAssign for Skipped {
-    fn add_assign(&mut self, more: Skipped) {
-        self.zero_length += more.zero_length;
-        self.too_far += more.too_far;
-        self.too_long += more.too_long;
-        self.direct += more.direct;
-        self.unsorted += more.unsorted;
-    }
-}

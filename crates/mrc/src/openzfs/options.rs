@@ -118,6 +118,11 @@ impl Options {
         }
     }
 
+    /// The options of an ARC of another size.
+    pub fn with_size(self, cache_bytes: u64) -> Options {
+        Options { cache_bytes, dbuf_cache_bytes: cache_bytes >> 5, ..self }
+    }
+
     /// The options for a sample of this share of the records, in an ARC of this share (`cache_bytes` and the values
     /// derived from it already have that size, at least [`MIN_SAMPLED`]).
     ///

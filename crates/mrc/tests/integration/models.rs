@@ -135,10 +135,6 @@ fn check_lru(unit: u64, trace: &[Access]) {
         naive.counts
     };
     assert_eq!(lru.counts(), sizes.map(naive));
-    // A size that was not requested lies between caches up to 1/128 smaller and larger.
-    let other = 50 * unit;
-    let misses = lru.at(other).misses;
-    assert!(misses <= naive(other - other / 128).misses && misses >= naive(other + other / 128).misses);
 }
 
 proptest! {
