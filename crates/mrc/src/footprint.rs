@@ -3,7 +3,7 @@
 use poolwright_trace::distinct::{DistinctSample, mix};
 
 use crate::input::Unit;
-use crate::{Input, RecordMap, Result};
+use crate::{Extent, Input, RecordMap, Result};
 
 /// The maximum number of sampled records. The count is exact up to here, and has a standard error of 1/√(this/2) = 0.55
 /// % beyond.
@@ -42,14 +42,16 @@ impl Footprint {
             if extents.is_empty() || stop(input) {
                 return Ok(());
             }
-            for extent in &extents {
-                let Footprint { record_map, sample, requests } = self;
-                record_map.split(extent, |cut| {
-                    *requests += 1;
-                    sample.update(mix(cut.key), |largest| *largest = cut.bytes.max(*largest));
-                });
-            }
+            extents.iter().for_each(|extent| self.add(extent));
         }
+    }
+
+    fn add(&mut self, extent: &Extent) {
+        let Footprint { record_map, sample, requests } = self;
+        record_map.split(extent, |cut| {
+            *requests += 1;
+            sample.update(mix(cut.key), |largest| *largest = cut.bytes.max(*largest));
+        });
     }
 
     /// Accesses so far.
@@ -86,40 +88,12 @@ pub fn grid(bytes: u64, least: u64) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Skipped;
-    use crate::{Extent, Kind};
-
-    /// Generated extents.
-    struct Made(Box<dyn Iterator<Item = Extent> + Send>);
-
-    impl Input for Made {
-        fn format(&self) -> &'static str {
-            "made"
-        }
-        fn unit(&self) -> Unit {
-            Unit::Bytes { recordsize: 4096 }
-        }
-        fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
-            extents.clear();
-            extents.extend(self.0.by_ref().take(1000));
-            Ok(())
-        }
-        fn skipped(&self) -> Skipped {
-            Skipped::default()
-        }
-        fn duration_ns(&self) -> u64 {
-            0
-        }
-        fn progress(&self) -> Option<f64> {
-            None
-        }
-    }
+    use crate::Kind;
 
     fn footprint(records: u64, rounds: u64) -> Footprint {
         let extent = |n: u64| Extent { t_ns: 0, file: 0, offset: n * 4096, len: 4096, kind: Kind::Read };
-        let mut input = Made(Box::new((0..rounds * records).map(move |n| extent(n % records))));
-        let mut found = Footprint::new(input.unit(), None).unwrap();
-        found.read(&mut input, &mut |_| false).unwrap();
+        let mut found = Footprint::new(Unit::Bytes { recordsize: 4096 }, None).unwrap();
+        (0..rounds * records).for_each(|n| found.add(&extent(n % records)));
         found
     }
 

@@ -39,11 +39,6 @@ struct Chunk {
 }
 
 impl Sweep {
-    /// A sweep without pipelines.
-    pub fn new() -> Sweep {
-        Sweep::default()
-    }
-
     /// Adds the pipeline of a recordsize.
     pub fn add(&mut self, pipeline: Pipeline) {
         self.pipelines.push(pipeline);

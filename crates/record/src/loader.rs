@@ -83,9 +83,6 @@ impl Probes {
 
     /// Creates a reader of the ring buffer that calls `callback` with each record. A negative return value stops
     /// reading.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if libbpf cannot map the ring buffer.
     pub fn ring(&self, callback: impl FnMut(&[u8]) -> i32 + 'static) -> Result<RingBuffer<'static>> {
         let map = self.map("ring")?;
         let mut builder = RingBufferBuilder::new();
@@ -94,9 +91,6 @@ impl Probes {
     }
 
     /// Sets whether `statx` calls of this thread announce files.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map cannot be read or updated.
     pub fn set_announcing(&self, on: bool) -> Result<()> {
         let mut value = self.control()?;
         let announcer = if on { rustix::thread::gettid().as_raw_pid() } else { 0 };
@@ -107,9 +101,6 @@ impl Probes {
     }
 
     /// Returns the kernel's clock in nanoseconds at the first announcement, or 0 if there was none.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map cannot be read.
     pub fn start_ns(&self) -> Result<u64> {
         let value = self.control()?;
         Ok(u64::from_ne_bytes(value[8..16].try_into().expect("eight bytes")))
@@ -124,19 +115,13 @@ impl Probes {
     }
 
     /// Starts following a process.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map is full or cannot be updated.
     pub fn follow(&self, pid: u32) -> Result<()> {
         self.map("tgids")?
             .update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
             .map_err(|e| bpf("add a process to the map tgids", &e))
     }
 
-    /// Stops following a process.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map cannot be updated; a process that is not followed is not an error.
+    /// Stops following a process, if it is followed.
     pub fn unfollow(&self, pid: u32) -> Result<()> {
         match self.map("tgids")?.delete(&pid.to_ne_bytes()) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(bpf("remove a process from the map tgids", &e)),
@@ -145,18 +130,12 @@ impl Probes {
     }
 
     /// Returns the followed processes known to the programs. A process in the list may have ended.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the set has no such map.
     pub fn followed(&self) -> Result<Vec<u32>> {
         let number = |key: Vec<u8>| u32::from_ne_bytes(key[..4].try_into().expect("four bytes"));
         Ok(self.map("tgids")?.keys().map(number).collect())
     }
 
     /// Returns the values of all entries in a map of requests.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the set has no such map.
     pub fn pending(&self, map: &str) -> Result<Vec<Vec<u8>>> {
         let map = self.map(map)?;
         let values = map.keys().filter_map(|key| map.lookup(&key, MapFlags::ANY).ok().flatten());
@@ -164,9 +143,6 @@ impl Probes {
     }
 
     /// Returns the programs' counters, in the order of [`COUNTERS`].
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map cannot be read.
     pub fn counters(&self) -> Result<Vec<u64>> {
         let map = self.map("counters")?;
         let sum = |index: usize| -> Result<u64> {

@@ -38,10 +38,6 @@ impl Subject {
     }
 
     /// Returns the subject with an absolute path.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the directory or the process does not exist.
     pub(crate) fn checked(self) -> Result<Subject> {
         match self {
             Subject::Dir(path) => {
@@ -135,10 +131,6 @@ pub(crate) struct Survivor {
 impl Survivor {
     /// Returns whether any followed process still runs. Removes processes from the map that ended without being removed
     /// by the programs.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the map of followed processes cannot be read or changed.
     pub fn exists(&mut self, probes: &Probes) -> Result<bool> {
         if self.last.is_some_and(alive) {
             return Ok(true);

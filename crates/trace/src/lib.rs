@@ -40,7 +40,6 @@ pub mod processor;
 mod reader;
 mod schema;
 pub mod stats;
-mod summary_text;
 mod torn_end;
 pub mod units;
 mod writer;

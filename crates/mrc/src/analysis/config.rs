@@ -40,7 +40,7 @@ impl ModelConfig {
     /// # Errors
     /// If a recordsize is not one of OpenZFS, or the sample is too small or too large.
     pub fn sweep(&self) -> crate::Result<Sweep> {
-        let mut sweep = Sweep::new();
+        let mut sweep = Sweep::default();
         let recordsizes: Vec<Option<u64>> = match self.unit {
             Unit::Objects => vec![None],
             Unit::Bytes { .. } => self.recordsizes.iter().copied().map(Some).collect(),

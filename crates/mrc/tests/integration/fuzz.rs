@@ -86,35 +86,24 @@ fn packed(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn any_bytes(bytes in prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..600),
+        "[0-9 \\n\\r\\t.x-]{0,300}".prop_map(String::into_bytes),
+    ]) {
         reads_or_refuses(&bytes);
     }
 
     #[test]
-    fn any_text(text in "[0-9 \n\r\t.x-]{0,300}") {
-        reads_or_refuses(text.as_bytes());
-    }
-
-    #[test]
-    fn a_damaged_lis(bytes in damaged(lis())) {
-        reads_or_refuses(&bytes);
-    }
-
-    #[test]
-    fn a_damaged_oracle(bytes in damaged(oracle())) {
-        reads_or_refuses(&bytes);
-    }
-
-    #[test]
-    fn a_damaged_packed_file(bytes in prop_oneof![damaged(packed(lis())), damaged(packed(oracle()))]) {
-        reads_or_refuses(&bytes);
-    }
-
-    #[test]
-    fn a_damaged_trace(bytes in damaged(trace())) {
+    fn a_damaged_file(bytes in prop_oneof![
+        damaged(lis()),
+        damaged(oracle()),
+        damaged(packed(lis())),
+        damaged(packed(oracle())),
+        damaged(trace()),
+    ]) {
         reads_or_refuses(&bytes);
     }
 

@@ -194,7 +194,7 @@ proptest! {
     #[test]
     fn a_run_gathers_its_curves(trace in trace(Just(4096), true)) {
         let sizes = [4096, 65536, 1 << 30];
-        let mut run = Run::new();
+        let mut run = Run::default();
         run.add("lru", vec![Box::new(Lru::new(&sizes))]);
         run.add("arc", sizes.iter().map(|size| Box::new(Arc::new(*size)) as Box<dyn Model>).collect());
         let records = trace.iter().map(|a| a.record + 1).max().unwrap();

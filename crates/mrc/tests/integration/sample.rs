@@ -28,7 +28,7 @@ const OPENZFS: Makers = &[("openzfs", openzfs)];
 
 fn exact(makers: Makers, unit: Unit, extents: &[Extent], sizes: &[u64]) -> Vec<Curve> {
     let mut stream = RecordStream::new(unit, None).unwrap();
-    let mut run = Run::new();
+    let mut run = Run::default();
     for (name, models) in makers {
         run.add(name, models(sizes, 1.0));
     }

@@ -52,7 +52,7 @@ impl Input for Made {
 }
 
 fn curves(recordsizes: &[u64]) -> Vec<Curve> {
-    let mut sweep = Sweep::new();
+    let mut sweep = Sweep::default();
     recordsizes.iter().for_each(|size| sweep.add(pipeline(*size)));
     let mut input = Made { left: extents().into_iter(), fails: false };
     let read = sweep.show(&mut input, |_| true).unwrap();
@@ -81,7 +81,7 @@ fn a_sweep_equals_separate_runs() {
 
 #[test]
 fn it_stops_on_request_and_fails_with_the_input() {
-    let mut sweep = Sweep::new();
+    let mut sweep = Sweep::default();
     sweep.add(pipeline(8192));
     let mut input = Made { left: extents().into_iter(), fails: true };
     let read = sweep.show(&mut input, |read| read.requests < 50_000).unwrap();
@@ -92,7 +92,7 @@ fn it_stops_on_request_and_fails_with_the_input() {
 
 #[test]
 fn a_live_recording_is_modelled_while_it_runs() {
-    let mut sweep = Sweep::new();
+    let mut sweep = Sweep::default();
     sweep.add(pipeline(8192));
     let (mut feed, mut input) = live(Default::default());
     let done = std::thread::scope(|scope| {

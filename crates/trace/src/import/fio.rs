@@ -8,7 +8,7 @@ use std::path::Path;
 use poolwright_host::quoted;
 
 use super::{Lines, Sink};
-use crate::{Event, Flags, Op, Result};
+use crate::{Event, Op, Result};
 
 /// The name of the format on the command line and in a trace.
 pub const FORMAT: &str = "fio-iolog";
@@ -112,18 +112,7 @@ fn to_event(line: &LogEntry<'_>, now_us: u64, sink: &mut Sink) -> Result<Option<
     let file = sink.known(line.path).ok_or_else(|| format!("{:?} is used before its \"add\"", line.path))?;
     let t_ns = now_us.checked_mul(1000).filter(|t| i64::try_from(*t).is_ok());
     let t_ns = t_ns.ok_or_else(|| format!("the time {now_us} is too large for microseconds"))?;
-    Ok(Some(Event {
-        t_ns,
-        dur_ns: 0,
-        op,
-        file,
-        offset,
-        len,
-        pid: 0,
-        tid: 0,
-        flags: Flags::default(),
-        gap: None,
-    }))
+    Ok(Some(Event { t_ns, op, file, offset, len, ..Event::default() }))
 }
 
 /// Parses a line from both ends, because file names may contain blanks.

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result, io};
 use crate::writer::refuse_foreign;
-use crate::{Encoding, Event, File, Meta, Summary, Writer, layout, path_text};
+use crate::{Encoding, Event, File, Meta, Summary, Writer, counted, format_size, layout, path_text};
 
 pub use fio::{FORMAT, is_iolog};
 
@@ -39,26 +39,17 @@ pub struct ImportSummary {
     pub notes: Vec<String>,
 }
 
-/// The result of [`import`].
-pub struct Imported {
-    /// The trace that was written.
-    pub summary: Summary,
-    /// How the trace differs from the source, in sentences.
-    pub notes: Vec<String>,
-}
-
 impl ImportSummary {
-    /// The result of [`import`].
-    pub fn new(Imported { summary, notes }: &Imported) -> ImportSummary {
-        ImportSummary {
-            format: FORMAT.to_owned(),
-            notes: notes.clone(),
-            trace: summary.path.clone(),
-            events: summary.events,
-            files: summary.files,
-            bytes: summary.bytes,
-            duration_s: summary.duration_ns as f64 / 1e9,
-        }
+    /// The result in one line of text.
+    pub fn text(&self) -> String {
+        format!(
+            "{}: {} on {}, {} ({})\n",
+            self.trace.display(),
+            counted(self.events, "event"),
+            counted(self.files as u64, "file"),
+            format_size(self.bytes),
+            self.format
+        )
     }
 }
 
@@ -171,7 +162,7 @@ impl Sink {
 ///
 /// Returns an error if the format is unknown, if the source is invalid or contains no event, or if the target cannot be
 /// written.
-pub fn import(source: &Path, format: Option<&str>, target: &Path) -> Result<Imported> {
+pub fn import(source: &Path, format: Option<&str>, target: &Path) -> Result<ImportSummary> {
     let disk = std::fs::File::open(source).map_err(io("open", source))?;
     let mut input = BufReader::new(disk);
     let head = input.fill_buf().map_err(io("read", source))?;
@@ -198,7 +189,15 @@ pub fn import(source: &Path, format: Option<&str>, target: &Path) -> Result<Impo
     });
     let named = done.and_then(|(summary, notes)| {
         std::fs::rename(&partial, target).map_err(io("create", target))?;
-        Ok(Imported { summary: Summary { path: target.to_owned(), ..summary }, notes })
+        Ok(ImportSummary {
+            format: FORMAT.to_owned(),
+            trace: target.to_owned(),
+            events: summary.events,
+            files: summary.files,
+            bytes: summary.bytes,
+            duration_s: summary.duration_ns as f64 / 1e9,
+            notes,
+        })
     });
     if named.is_err() {
         let _ = std::fs::remove_file(&partial); // the first error is reported

@@ -5,9 +5,9 @@ use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaDataWriter};
 use super::footer::{FALSE_SEALS, TAIL};
 use super::part::column_extent;
 use super::*;
+use crate::Trace;
 use crate::checksum::seal;
 use crate::layout::Role;
-use crate::{Flags, Trace};
 
 /// The false claims of a trace.
 #[derive(Default)]
@@ -25,18 +25,8 @@ struct Lie {
 const ROWS: u64 = 100;
 
 fn honest(role: Role) -> Trace {
-    let event = |i| Event {
-        t_ns: i,
-        dur_ns: 1,
-        op: if i % 2 == 0 { Op::Read } else { Op::Write },
-        file: 0,
-        offset: i * 4096,
-        len: 4096,
-        pid: 1,
-        tid: 1,
-        flags: Flags::default(),
-        gap: None,
-    };
+    let op = |i| if i % 2 == 0 { Op::Read } else { Op::Write };
+    let event = |i| Event { t_ns: i, op: op(i), offset: i * 4096, len: 4096, ..Event::default() };
     let file = File { path: "/db/t".into(), role: Some(role), ..File::default() };
     Trace { meta: Meta::default(), files: vec![file], events: (0..ROWS).map(event).collect() }
 }

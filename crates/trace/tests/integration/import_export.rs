@@ -92,7 +92,7 @@ fn times_of_the_day_are_counted_from_the_first_and_named() {
     std::fs::write(&source, text).unwrap();
     let imported = import(&source, None, &target).unwrap();
     assert!(imported.notes[0].contains("since 1970"), "{:?}", imported.notes);
-    assert_eq!(imported.summary.duration_ns, 2_500_000_000);
+    assert_eq!(imported.duration_s, 2.5);
     std::fs::write(&source, V2).unwrap();
     assert!(import(&source, None, &target).unwrap().notes.is_empty());
 }
