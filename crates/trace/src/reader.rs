@@ -18,7 +18,7 @@ use parquet::file::reader::RowGroupReader;
 use parquet::file::serialized_reader::SerializedRowGroupReader;
 use poolwright_host::{private, regular};
 
-use crate::checksum::{SEAL_MAGIC, crc32};
+use crate::checksum::SEAL_MAGIC;
 use crate::error::{Error, Result, io};
 use crate::event::MAX_CALL;
 use crate::pages;
@@ -155,7 +155,7 @@ impl Reader {
     pub fn fingerprint(&self) -> String {
         let parts =
             [KEY_META, KEY_FILES, KEY_CHECKSUMS].map(|key| footer_value(&self.metadata, key).unwrap_or(""));
-        format!("crc32:{:08x}:{}", crc32(parts.join("\n").as_bytes()), self.len())
+        format!("crc32:{:08x}:{}", crc32fast::hash(parts.join("\n").as_bytes()), self.len())
     }
 
     /// Returns the number of row groups.
@@ -197,7 +197,7 @@ impl Reader {
         let (start, length) = extent(self.metadata.row_group(index));
         let mut bytes = vec![0; length as usize];
         self.file.read_exact_at(&mut bytes, start).map_err(io("read", &self.path))?;
-        if crc32(&bytes) == self.checksums[index] {
+        if crc32fast::hash(&bytes) == self.checksums[index] {
             return Ok(Bytes::from(bytes));
         }
         Err(self.corrupt(format!("row group {index} does not match its checksum")))

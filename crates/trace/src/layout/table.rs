@@ -57,7 +57,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("aria_log_control", Other),
         ],
         default_page: Some(16384),
-        page_header: Some(page::innodb),
+        page_header: Some(&page::INNODB),
         ..NO_PAGES
     },
     Layout {
@@ -90,7 +90,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("postmaster.*", Other),
         ],
         default_page: Some(8192),
-        page_header: Some(page::postgresql),
+        page_header: Some(&page::POSTGRESQL),
         ..NO_PAGES
     },
     Layout {
@@ -157,7 +157,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("alock", Other),
         ],
         default_page: Some(4096),
-        page_header: Some(page::berkeley_db),
+        page_header: Some(&page::BERKELEY_DB),
         ..NO_PAGES
     },
     Layout {
@@ -166,7 +166,7 @@ pub static LAYOUTS: &[Layout] = &[
         markers: &[&["data.mdb"]],
         files: &[("data.mdb", Data), ("lock.mdb", Other), ("*.mdb", Data), ("*.mdb-lock", Other)],
         default_page: Some(4096),
-        page_header: Some(page::lmdb),
+        page_header: Some(&page::LMDB),
         ..NO_PAGES
     },
     Layout {
@@ -278,7 +278,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("snap/*.snap", Other), // the members and the position in the log: some KiB
         ],
         default_page: Some(4096),
-        page_header: Some(page::etcd),
+        page_header: Some(&page::ETCD),
         ..NO_PAGES
     },
     Layout {
@@ -369,7 +369,7 @@ pub static LAYOUTS: &[Layout] = &[
         ],
         default_page: Some(4096),
         needs_header: true,
-        page_header: Some(page::sqlite),
+        page_header: Some(&page::SQLITE),
     },
     Layout {
         name: "bbolt",
@@ -378,7 +378,7 @@ pub static LAYOUTS: &[Layout] = &[
         files: &[("*.db", Data), ("*.bolt", Data), ("*.boltdb", Data), ("*.bbolt", Data)],
         default_page: Some(4096),
         needs_header: true,
-        page_header: Some(page::bbolt),
+        page_header: Some(&page::BBOLT),
     },
     Layout {
         name: "duckdb",
@@ -393,6 +393,6 @@ pub static LAYOUTS: &[Layout] = &[
         ],
         default_page: Some(262_144),
         needs_header: true,
-        page_header: Some(page::duckdb),
+        page_header: Some(&page::DUCKDB),
     },
 ];
