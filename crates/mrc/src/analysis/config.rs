@@ -80,7 +80,7 @@ impl ModelConfig {
                 each(Box::new(move |size, rate| {
                     // The L2ARC of a sample holds the sample's share of the records.
                     let l2arc_bytes = (options.l2arc_bytes as f64 * rate) as u64;
-                    let options = Options { l2arc_bytes, ..options.with_size(size) };
+                    let options = Options { cache_bytes: size, l2arc_bytes, ..options };
                     Box::new(OpenZfs::new(options.sampled(rate)))
                 }))
             }
