@@ -36,12 +36,9 @@ impl Numbering {
     /// Gives every access of the chunk the number of its record.
     pub fn number(&mut self) -> Result<()> {
         let first = self.chunk.len() - self.unnumbered.len();
-        let mut accesses = self.chunk[first..].iter_mut();
-        self.intern.number_all(&self.unnumbered, |number| {
-            if let Some(access) = accesses.next() {
-                access.record = number;
-            }
-        })?;
+        for (access, key) in self.chunk[first..].iter_mut().zip(&self.unnumbered) {
+            access.record = self.intern.number(*key)?;
+        }
         self.unnumbered.clear();
         Ok(())
     }

@@ -40,7 +40,7 @@ const BATCH: usize = 1 << 16;
 /// record in 4^8, 65536.
 const STEP: f64 = 4.0;
 const RUNGS: i32 = 9;
-/// The smallest memory limit in bytes: the models of all samples need it from the start.
+/// The smallest memory limit in bytes.
 pub const MIN_MEMORY: u64 = 64 << 20;
 
 /// The share of the records that the models receive.

@@ -67,6 +67,9 @@ struct Popular {
     write: f64,
 }
 
+const POPULAR: Popular =
+    Popular { records: 50_000, requests: 400_000, skew: 0.9, bytes: 512, scan: 0.0, write: 0.0 };
+
 impl Popular {
     fn extents(&self) -> Vec<Extent> {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -151,15 +154,13 @@ fn check(makers: Makers, name: &str, (unit, extents): (Unit, Vec<Extent>), rate:
 
 #[test]
 fn a_hundred_seeds_of_popular_records() {
-    let popular =
-        Popular { records: 50_000, requests: 400_000, skew: 0.9, bytes: 512, scan: 0.0, write: 0.0 };
+    let popular = POPULAR;
     check(TEXTBOOK, "zipf", (unit(512), popular.extents()), 0.05, &sizes(512 * 400, 512 * 50_000, 6));
 }
 
 #[test]
 fn a_hundred_seeds_of_scans_among_popular_records() {
-    let popular =
-        Popular { records: 50_000, requests: 400_000, skew: 1.0, bytes: 8192, scan: 0.3, write: 0.0 };
+    let popular = Popular { skew: 1.0, bytes: 8192, scan: 0.3, ..POPULAR };
     check(TEXTBOOK, "scan", (unit(8192), popular.extents()), 0.05, &sizes(8192 * 400, 8192 * 50_000, 6));
 }
 
@@ -171,8 +172,7 @@ fn a_hundred_seeds_of_a_loop() {
 
 #[test]
 fn a_hundred_seeds_of_objects_of_unequal_sizes() {
-    let popular =
-        Popular { records: 50_000, requests: 400_000, skew: 0.8, bytes: 512, scan: 0.1, write: 0.0 };
+    let popular = Popular { skew: 0.8, scan: 0.1, ..POPULAR };
     let mut extents = popular.extents();
     for extent in &mut extents {
         let id = extent.offset / 512;
@@ -185,7 +185,7 @@ fn a_hundred_seeds_of_objects_of_unequal_sizes() {
 #[test]
 fn a_hundred_seeds_of_the_arc_of_openzfs() {
     let popular =
-        Popular { records: 30_000, requests: 200_000, skew: 0.9, bytes: 8192, scan: 0.1, write: 0.2 };
+        Popular { records: 30_000, requests: 200_000, bytes: 8192, scan: 0.1, write: 0.2, ..POPULAR };
     check(OPENZFS, "openzfs", (unit(8192), popular.extents()), 0.2, &sizes(5 * MIN_SAMPLED, 240 << 20, 4));
 }
 
@@ -200,8 +200,7 @@ fn a_hundred_seeds_of_a_loop_in_the_arc_of_openzfs() {
 
 #[test]
 fn a_memory_limit_selects_the_largest_rate_that_fits() {
-    let popular =
-        Popular { records: 200_000, requests: 400_000, skew: 0.6, bytes: 512, scan: 0.0, write: 0.2 };
+    let popular = Popular { records: 1_000_000, requests: 2_000_000, skew: 0.6, write: 0.2, ..POPULAR };
     let (unit, extents) = (unit(512), popular.extents());
     let sizes = sizes(512 * 2_000, 512 * 200_000, 5);
     let plenty = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Memory(1 << 30), 4);
@@ -215,8 +214,7 @@ fn a_memory_limit_selects_the_largest_rate_that_fits() {
 
 #[test]
 fn sizes_without_enough_records_are_reported() {
-    let popular =
-        Popular { records: 100_000, requests: 200_000, skew: 0.9, bytes: 512, scan: 0.0, write: 0.0 };
+    let popular = Popular { records: 100_000, requests: 200_000, ..POPULAR };
     let (unit, extents) = (unit(512), popular.extents());
     let sizes = [512 * 100, 512 * 10_000];
     let lru = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Rate(0.02), 1).swap_remove(0);

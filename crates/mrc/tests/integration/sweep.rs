@@ -1,6 +1,6 @@
 //! A sweep of many recordsizes gives the same curves as separate sweeps.
 
-use crate::common::{extent, textbook};
+use crate::common::{event, extent, textbook};
 use poolwright_mrc::input::{Skipped, Unit, live};
 use poolwright_mrc::{Curve, Error, Extent, Input, Kind, Pipeline, RecordMap, Result, Sweep};
 
@@ -104,7 +104,7 @@ fn a_live_recording_is_modelled_while_it_runs() {
             } else {
                 poolwright_trace::Op::Read
             };
-            feed.event(crate::common::event(extent.t_ns, op, 0, extent.offset, extent.len)).unwrap();
+            feed.event(event(extent.t_ns, op, 0, extent.offset, extent.len)).unwrap();
         }
         feed.end().unwrap();
         shown.join().unwrap().unwrap()
