@@ -1,14 +1,15 @@
 //! The models by name, and a sweep with all of them for each recordsize.
 
+use super::error::{Error, Result};
 use super::model_name::ModelName;
 use super::ratios::Ratios;
 use super::request::MrcRequest;
-use super::sizes::CacheSizes;
+use super::sizes::{self, CacheSizes};
 use crate::input::Unit;
 use crate::openzfs::{GRAIN, MIN_SAMPLED, OpenZfs, Options};
 use crate::packed::packed;
 use crate::sample::{Amount, Family, Maker};
-use crate::{Lru, Model, Pipeline, RecordMap, Sweep, arc};
+use crate::{Input, Lru, Model, Pipeline, RecordMap, Sweep, arc};
 
 /// The largest record of OpenZFS in bytes. Larger objects count as records of this size for the ARC's metadata.
 const MAX_RECORD: u64 = 16 << 20;
@@ -32,6 +33,59 @@ pub struct ModelConfig {
     pub sizes: CacheSizes,
     /// The compression ratios of the records.
     pub ratios: Ratios,
+}
+
+impl MrcRequest {
+    /// The configuration of the models for an input. Calls `choose` with the largest recordsize and its compression ratio if
+    /// the request names no cache sizes.
+    ///
+    /// # Errors
+    /// If the request does not fit the input, an estimate cannot be used, or `choose` fails.
+    pub fn config(
+        &self,
+        input: &dyn Input,
+        choose: impl FnOnce(Option<u64>, f64) -> Result<CacheSizes>,
+    ) -> Result<ModelConfig> {
+        let unit = input.unit();
+        if unit == Unit::Objects && !self.recordsizes.is_empty() {
+            return Err(Error::ObjectsHaveNoRecordsize);
+        }
+        let recordsizes = self.recordsizes(unit);
+        sizes::check(&self.sizes, &self.models, &recordsizes)?;
+        let ratios = Ratios::new(&self.ratios, self.ashift, &recordsizes)?;
+        let largest = recordsizes.last().copied();
+        let sizes = match CacheSizes::requested(&self.sizes) {
+            Some(sizes) => sizes,
+            None => choose(largest, ratios.of(largest))?,
+        };
+        let mut models: Vec<ModelName> = Vec::new();
+        for model in &self.models {
+            if !models.contains(model) {
+                models.push(*model);
+            }
+        }
+        Ok(ModelConfig {
+            unit,
+            fine_times: input.has_fine_times(),
+            read_bytes: None,
+            models,
+            recordsizes,
+            sizes,
+            ratios,
+            request: self.clone(),
+        })
+    }
+
+    /// The record sizes in bytes, ascending: the requested ones, or that of the trace; empty for objects.
+    fn recordsizes(&self, unit: Unit) -> Vec<u64> {
+        let mut requested = self.recordsizes.clone();
+        requested.sort_unstable();
+        requested.dedup();
+        match unit {
+            Unit::Bytes { recordsize } if requested.is_empty() => vec![recordsize],
+            _ => requested,
+        }
+    }
 }
 
 impl ModelConfig {
