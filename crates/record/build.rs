@@ -5,9 +5,6 @@ use std::path::PathBuf;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// The compiled probe sets of `src/probes.rs`.
-const OBJECTS: &[&str] = &["syscall"];
-
 fn main() {
     println!("cargo:rerun-if-changed=bpf");
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
@@ -16,13 +13,11 @@ fn main() {
         "the recorder's system call table (bpf/syscall_table.h) supports only x86-64, not {arch}"
     );
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for name in OBJECTS {
-        // -mcpu=v3: atomics that return the old value, which clang 14 does not enable by default.
-        SkeletonBuilder::new()
-            .source(format!("bpf/{name}.bpf.c"))
-            .obj(out.join(format!("{name}.bpf.o")))
-            .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
-            .build()
-            .unwrap_or_else(|error| panic!("clang cannot compile bpf/{name}.bpf.c: {error:#}"));
-    }
+    // -mcpu=v3: atomics that return the old value, which clang 14 does not enable by default.
+    SkeletonBuilder::new()
+        .source("bpf/syscall.bpf.c")
+        .obj(out.join("syscall.bpf.o"))
+        .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
+        .build()
+        .unwrap_or_else(|error| panic!("clang cannot compile bpf/syscall.bpf.c: {error:#}"));
 }

@@ -21,7 +21,7 @@ fn dir() -> &'static PathBuf {
 fuzz_target!(|bytes: &[u8]| {
     let target = dir().join("trace.parquet");
     match with_file(bytes, |source| import(source, Some("fio-iolog"), &target)) {
-        Ok(imported) => again(&target, imported.summary.events),
+        Ok(imported) => again(&target, imported.events),
         Err(Error::Parse { line, why, .. }) => assert!(line > 0 && !why.is_empty()),
         Err(Error::Import { .. }) => {}
         Err(error) => panic!("{error:?}"),
@@ -41,5 +41,5 @@ fn again(trace: &PathBuf, events: u64) {
     }
     let second = dir().join("again.parquet");
     let imported = with_file(&out, |source| import(source, Some("fio-iolog"), &second));
-    assert!(imported.expect("import the export").summary.events >= done.events);
+    assert!(imported.expect("import the export").events >= done.events);
 }

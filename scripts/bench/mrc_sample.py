@@ -3,34 +3,23 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+import numpy
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "mrc"))
+import traces  # noqa: E402
 
 SMOKE = os.environ.get("BENCH_SMOKE") == "1"
 SEEDS = int(os.environ.get("MRC_SEEDS") or (4 if SMOKE else 100))
 MODELS = os.environ.get("MRC_MODELS") or "lru,arc,openzfs"
 RATES = (os.environ.get("MRC_RATES") or "0.1,0.01").split(",")
-REQUESTS = os.environ.get("MRC_REQUESTS") or ("10M" if SMOKE else "1G")
-PAGE = 512
-RECORD = 8192
-GENERATED = {
-    "zipf": "synthetic:zipf,records=200K,requests=2M,skew=0.9",
-    "scan and zipf": "synthetic:zipf,records=200K,requests=2M,skew=1.0,scan=0.3,scan-records=5K,write=0.2,rate=10K",
-    "loop": "synthetic:loop,records=100K,requests=2M",
-    # Large enough for the openzfs model at a rate of 0.01.
-    "large loop": "synthetic:loop,records=300K,requests=3M",
-}
-LIS_PAGES = {
-    "OLTP": [500, 1000, 2000, 5000, 10000, 15000, 40000, 120000],
-    "P3": [1024, 4096, 16384, 32768, 65536, 131072, 262144, 524288],
-}
+MILLIONS = int(os.environ.get("MRC_MILLIONS") or (10 if SMOKE else 100))
 # OpenZFS accepts no smaller ARC (zfs_arc_max).
 LEAST_ARC = 64 << 20
-ONLY = set((os.environ.get("MRC_TRACES") or ",".join(["long", *LIS_PAGES, *GENERATED])).split(","))
-GENERATED_RECORDS = [1000, 3000, 10000, 20000, 40000, 80000, 100000, 150000]
-# Sizes near the length of each loop, in per cent, where the curve drops. The openzfs model drops slightly later, because it counts metadata.
-EDGES = [80, 90, 95, 98, 99, 100, 101, 102, 103, 105, 110, 130]
-AROUND = {"loop": [1000 * n for n in EDGES], "large loop": [3000 * n for n in EDGES]}
+ONLY = set((os.environ.get("MRC_TRACES") or ",".join(["long", *traces.SIZES])).split(","))
 
 
 def bench(name, value, unit, bar=None, ok=None, **more):
@@ -93,8 +82,26 @@ def coverage(name, trace, sizes):
                   least >= 0.95, seeds=SEEDS, sizes=len(sizes_found), median_width_points=round(median(every), 2))
 
 
-def long(name, options, models):
-    trace = f"synthetic:zipf,records=100M,requests={REQUESTS},skew=0.9,scan=0.1,seed=1"
+def popular(rng, records, requests, skew=0.9):
+    """Numbers of records whose popularity follows Zipf's law, by inversion of its continuous form."""
+    return (records * rng.random(requests) ** (1 / (1 - skew))).astype(numpy.uint64)
+
+
+def long_trace(records=100_000_000):
+    """Writes a trace of `MILLIONS` requests for objects of 8K, of which a tenth are a scan of all records."""
+    path, part = Path("long.oracleGeneral"), Path("part.oracleGeneral")
+    rng = numpy.random.default_rng(1)
+    with path.open("wb") as out:
+        for n in range(MILLIONS):
+            objects = popular(rng, records, 1_000_000)
+            objects[::10] = numpy.arange(n * 100_000, (n + 1) * 100_000) % records
+            traces.write_oracle(part, objects, 8192)
+            out.write(part.read_bytes())
+    part.unlink()
+    return path
+
+
+def long(trace, name, options, models):
     began = time.monotonic()
     curves, peak = run(trace, [1 << n for n in range(30, 40)], *options, models=models)
     seconds = time.monotonic() - began
@@ -105,24 +112,25 @@ def long(name, options, models):
             print(f"  {curve['model']}: {point['cache_bytes'] >> 20:>7} MiB, {100 * point['miss_ratio']:6.2f} % misses{within}")
     rate = curves[0].get("sample", {"rate": 1})["rate"]
     requests = curves[0]["requests"]
-    bench(f"{REQUESTS} requests, {name}", round(seconds, 1), "s", "<= 180", seconds <= 180, rate=rate,
+    bench(f"{MILLIONS} million requests, {name}", round(seconds, 1), "s", "<= 180", seconds <= 180, rate=rate,
           requests_per_second=round(requests / seconds))
-    bench(f"memory for {REQUESTS} requests, {name}", round(peak, 1), "MiB", "<= 1024", peak <= 1024, rate=rate)
+    bench(f"memory for {MILLIONS} million requests, {name}", round(peak, 1), "MiB", "<= 1024", peak <= 1024, rate=rate)
 
 
 def main():
     if "long" in ONLY:
-        long("at a rate of 0.001", ["--sample", "0.001"], MODELS)
-        long("in 256M", ["--sample-memory", "256M"], "lru")
-    data = Path(os.environ["POOLWRIGHT_SHARED"]) / "data"
-    for name in filter(ONLY.__contains__, LIS_PAGES):
-        trace = data / f"arc-{name}.lis.zst"
-        if trace.exists():
-            coverage(name, trace, [count * PAGE for count in LIS_PAGES[name]])
-        else:
-            print(f"skipped: {name}: {trace} does not exist")
-    for name in filter(ONLY.__contains__, GENERATED):
-        coverage(name, GENERATED[name], [count * RECORD for count in sorted({*GENERATED_RECORDS, *AROUND.get(name, [])})])
+        trace = long_trace()
+        long(trace, "at a rate of 0.001", ["--sample", "0.001"], MODELS)
+        long(trace, "in 256M", ["--sample-memory", "256M"], "lru")
+        trace.unlink()
+    generated = Path("generated.lis").absolute()
+    traces.write_lis(generated, traces.generate(2_000_000))
+    known = {**traces.found(), "generated": generated}
+    for name, pages in traces.SIZES.items():
+        if name in ONLY & known.keys():
+            coverage(name, known[name], [count * traces.PAGE for count in pages])
+        elif name in ONLY:
+            print(f"skipped: {name}: there is no arc-{name}.lis.zst in {os.environ['POOLWRIGHT_SHARED']}/data")
 
 
 main()

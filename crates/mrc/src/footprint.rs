@@ -1,11 +1,9 @@
 //! The footprint of a trace, measured in one fast pass in bounded memory, to choose cache sizes.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use poolwright_trace::distinct::{DistinctSample, mix};
 
-use crate::hash::mix;
 use crate::input::Unit;
-use crate::{Input, Key, RecordMap, Result};
+use crate::{Extent, Input, RecordMap, Result};
 
 /// The maximum number of sampled records. The count is exact up to here, and has a standard error of 1/√(this/2) = 0.55
 /// % beyond.
@@ -14,34 +12,13 @@ const KEPT: usize = 1 << 16;
 /// Sizes in a grid.
 const SIZES: usize = 16;
 
-/// Counts different records and their bytes. A record is kept if its hashed key begins with `level` zero bits. When too
-/// many are kept, `level` rises (adaptive sampling: Wegman; Flajolet, "On adaptive sampling", Computing 43, 1990).
+/// Counts different records and their bytes.
 #[derive(Debug)]
 pub struct Footprint {
     record_map: RecordMap,
-    level: u32,
-    kept: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
+    /// The largest size of each record.
+    sample: DistinctSample<u32>,
     requests: u64,
-}
-
-/// The identity: the keys are already hashes.
-#[derive(Debug, Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0 << 8 | u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
 }
 
 impl Footprint {
@@ -51,7 +28,7 @@ impl Footprint {
     /// [`Error::Recordsize`](crate::Error::Recordsize) if the recordsize is invalid.
     pub fn new(unit: Unit, recordsize: Option<u64>) -> Result<Footprint> {
         let record_map = RecordMap::of(unit, recordsize)?;
-        Ok(Footprint { record_map, level: 0, kept: HashMap::default(), requests: 0 })
+        Ok(Footprint { record_map, sample: DistinctSample::new(KEPT), requests: 0 })
     }
 
     /// Reads the rest of an input, or until `stop` returns true, which is called after each chunk.
@@ -65,14 +42,16 @@ impl Footprint {
             if extents.is_empty() || stop(input) {
                 return Ok(());
             }
-            for extent in &extents {
-                let Footprint { record_map, level, kept, requests } = self;
-                record_map.split(extent, |cut| {
-                    *requests += 1;
-                    keep(level, kept, cut.key, cut.bytes);
-                });
-            }
+            extents.iter().for_each(|extent| self.add(extent));
         }
+    }
+
+    fn add(&mut self, extent: &Extent) {
+        let Footprint { record_map, sample, requests } = self;
+        record_map.split(extent, |cut| {
+            *requests += 1;
+            sample.update(mix(cut.key), |largest| *largest = cut.bytes.max(*largest));
+        });
     }
 
     /// Accesses so far.
@@ -82,25 +61,13 @@ impl Footprint {
 
     /// Different records so far.
     pub fn records(&self) -> u64 {
-        (self.kept.len() as u64) << self.level
+        (self.sample.values().len() as f64 / self.sample.rate()) as u64
     }
 
     /// Bytes of these records.
     pub fn bytes(&self) -> u64 {
-        self.kept.values().map(|bytes| u64::from(*bytes)).sum::<u64>() << self.level
-    }
-}
-
-fn keep(level: &mut u32, kept: &mut HashMap<u64, u32, BuildHasherDefault<AsItIs>>, key: Key, bytes: u32) {
-    let hash = mix(key);
-    if hash.leading_zeros() < *level {
-        return;
-    }
-    let largest = kept.entry(hash).or_default();
-    *largest = bytes.max(*largest);
-    while kept.len() > KEPT {
-        *level += 1;
-        kept.retain(|hash, _| hash.leading_zeros() >= *level);
+        let sampled: u64 = self.sample.values().map(|bytes| u64::from(*bytes)).sum();
+        (sampled as f64 / self.sample.rate()) as u64
     }
 }
 
@@ -121,40 +88,12 @@ pub fn grid(bytes: u64, least: u64) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Skipped;
-    use crate::{Extent, Kind};
-
-    /// Generated extents.
-    struct Made(Box<dyn Iterator<Item = Extent> + Send>);
-
-    impl Input for Made {
-        fn format(&self) -> &'static str {
-            "made"
-        }
-        fn unit(&self) -> Unit {
-            Unit::Bytes { recordsize: 4096 }
-        }
-        fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
-            extents.clear();
-            extents.extend(self.0.by_ref().take(1000));
-            Ok(())
-        }
-        fn skipped(&self) -> Skipped {
-            Skipped::default()
-        }
-        fn duration_ns(&self) -> u64 {
-            0
-        }
-        fn progress(&self) -> Option<f64> {
-            None
-        }
-    }
+    use crate::Kind;
 
     fn footprint(records: u64, rounds: u64) -> Footprint {
         let extent = |n: u64| Extent { t_ns: 0, file: 0, offset: n * 4096, len: 4096, kind: Kind::Read };
-        let mut input = Made(Box::new((0..rounds * records).map(move |n| extent(n % records))));
-        let mut found = Footprint::new(input.unit(), None).unwrap();
-        found.read(&mut input, &mut |_| false).unwrap();
+        let mut found = Footprint::new(Unit::Bytes { recordsize: 4096 }, None).unwrap();
+        (0..rounds * records).for_each(|n| found.add(&extent(n % records)));
         found
     }
 
@@ -167,7 +106,7 @@ mod tests {
             let off = many.records() as f64 / records as f64 - 1.0;
             assert!(off.abs() < 4.0 * 0.0055, "{records}: off by {off}");
             assert_eq!(many.bytes(), many.records() * 4096);
-            assert!(many.kept.len() <= KEPT);
+            assert!(many.sample.values().len() <= KEPT);
         }
     }
 

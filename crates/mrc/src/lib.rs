@@ -18,7 +18,6 @@ pub mod arc;
 pub mod curve;
 pub mod error;
 pub mod footprint;
-mod hash;
 pub mod input;
 pub mod intern;
 mod list;

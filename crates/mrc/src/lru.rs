@@ -25,7 +25,7 @@ use reuse::Reuse;
 use stack_distance::{Ones, StackDistance, Weights};
 
 /// LRU caches of all sizes at once. Memory: 4 bytes per record for its last slot (5 after the vector has grown), at
-/// most 2 for the stack while all records have one size and 18 otherwise, and 300 kB for the counts.
+/// most 2 for the stack while all records have one size and 18 otherwise.
 #[derive(Debug)]
 pub struct Lru {
     sizes: Vec<u64>,
@@ -53,8 +53,7 @@ enum State {
 }
 
 impl Lru {
-    /// Caches of `sizes` bytes; the order is kept. [`Lru::at`] returns the counts of any other size, but only these are
-    /// exact.
+    /// Caches of `sizes` bytes; the order is kept.
     pub fn new(sizes: &[u64]) -> Lru {
         Lru {
             sizes: sizes.to_vec(),
@@ -64,9 +63,8 @@ impl Lru {
         }
     }
 
-    /// The counts of a cache of any size. Exact for the sizes that the model was made with. For others, the 128 classes
-    /// of reuse distances per octave are assumed to be evenly filled (an error of at most 0.8 % of the size).
-    pub fn at(&self, cache_bytes: u64) -> Counts {
+    /// The counts of the cache of one of the sizes.
+    fn at(&self, cache_bytes: u64) -> Counts {
         let [reads, writes, updates] =
             [Kind::Read, Kind::Write, Kind::Update].map(|kind| self.reuse.misses(kind, cache_bytes));
         Counts {
@@ -197,6 +195,6 @@ impl Model for Lru {
             State::Equal(_, ones) => ones.memory(),
             State::Bytes(weights) => weights.memory(),
         };
-        (self.records.last.capacity() + self.records.holes.capacity()) * 4 + stack + self.reuse.memory()
+        (self.records.last.capacity() + self.records.holes.capacity()) * 4 + stack
     }
 }

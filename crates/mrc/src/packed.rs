@@ -1,7 +1,8 @@
 //! Sizes of compressed records in the cache, if only their mean ratio is known.
 
+use poolwright_trace::distinct::mix;
+
 use crate::access::key;
-use crate::hash::mix;
 use crate::record_stream::Sizes;
 
 /// Sizes of records that compress by `ratio` on average, as defined by the property `compressratio` and by an estimate:

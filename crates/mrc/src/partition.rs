@@ -55,7 +55,7 @@ pub struct Share {
     pub device_reads: u64,
 }
 
-/// All divisions of one amount of memory, as a model of accesses to pages.
+/// All divisions of one amount of memory.
 pub struct Partition {
     divisions: Vec<Division>,
 }
@@ -104,6 +104,11 @@ impl Partition {
         Ok(Partition { divisions: (0..=parts).filter_map(division).collect() })
     }
 
+    /// Processes accesses to pages, as [`Model::feed`] does.
+    pub fn feed(&mut self, chunk: &[Access], keys: &[Key]) {
+        self.divisions.par_iter_mut().for_each(|division| division.feed(chunk, keys));
+    }
+
     /// The counts of each division so far, in ascending order of the database's cache.
     pub fn shares(&self) -> Vec<Share> {
         self.divisions.iter().map(Division::share).collect()
@@ -119,30 +124,6 @@ pub fn best(shares: &[Share]) -> Option<Share> {
     let fewest = shares.iter().map(|s| s.device_reads).min()?;
     let limit = (fewest as f64 * (1.0 + AS_GOOD)) as u64;
     shares.iter().copied().filter(|s| s.device_reads <= limit).max_by_key(|s| s.database_bytes)
-}
-
-impl Model for Partition {
-    fn feed(&mut self, chunk: &[Access], keys: &[Key]) {
-        self.divisions.par_iter_mut().for_each(|d| d.feed(chunk, keys));
-    }
-
-    /// `cache_bytes` of a division is the ARC's part, and its misses are the reads from the device.
-    fn counts(&self) -> Vec<Counts> {
-        let counts = |s: Share| Counts {
-            cache_bytes: s.arc_bytes,
-            requests: s.requests,
-            misses: s.device_reads,
-            ..Counts::default()
-        };
-        self.shares().into_iter().map(counts).collect()
-    }
-
-    fn memory(&self) -> usize {
-        let of = |d: &Division| {
-            d.buffer_pool.memory() + d.arc.memory() + d.records.memory() + d.below.capacity() * 16
-        };
-        self.divisions.iter().map(of).sum()
-    }
 }
 
 impl Division {

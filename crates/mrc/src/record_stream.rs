@@ -1,7 +1,7 @@
 //! Turns extents into accesses to numbered records of one recordsize.
 
 use crate::access::key;
-use crate::input::{CHUNK, Skipped, Unit};
+use crate::input::{CHUNK, Unit};
 use crate::record_map::{Cut, Touched};
 use crate::{Access, Extent, Intern, Key, Kind, RecordMap, Result};
 
@@ -36,12 +36,9 @@ impl Numbering {
     /// Gives every access of the chunk the number of its record.
     pub fn number(&mut self) -> Result<()> {
         let first = self.chunk.len() - self.unnumbered.len();
-        let mut accesses = self.chunk[first..].iter_mut();
-        self.intern.number_all(&self.unnumbered, |number| {
-            if let Some(access) = accesses.next() {
-                access.record = number;
-            }
-        })?;
+        for (access, key) in self.chunk[first..].iter_mut().zip(&self.unnumbered) {
+            access.record = self.intern.number(*key)?;
+        }
         self.unnumbered.clear();
         Ok(())
     }
@@ -75,7 +72,7 @@ pub struct RecordStream {
     record_map: RecordMap,
     sizes: Option<Sizes>,
     records: Numbering,
-    skipped: Skipped,
+    too_far: u64,
     requests: u64,
 }
 
@@ -90,7 +87,7 @@ impl RecordStream {
             record_map: RecordMap::of(unit, recordsize)?,
             sizes: None,
             records: Numbering::default(),
-            skipped: Skipped::default(),
+            too_far: 0,
             requests: 0,
         })
     }
@@ -115,9 +112,9 @@ impl RecordStream {
         self.records.keys()
     }
 
-    /// Events that were skipped because keys cannot represent them at this recordsize.
-    pub fn skipped(&self) -> Skipped {
-        self.skipped
+    /// The number of events that were skipped because keys cannot represent them at this recordsize.
+    pub fn too_far(&self) -> u64 {
+        self.too_far
     }
 
     /// Passes the accesses of `extents` to `see`, about [`CHUNK`] at a time, with the keys of all records so far.
@@ -149,7 +146,7 @@ impl RecordStream {
         });
         match touched {
             Touched::Freed(first, last) => self.records.free(first, last, extent.t_ms())?,
-            Touched::TooFar => self.skipped.too_far += 1,
+            Touched::TooFar => self.too_far += 1,
             Touched::Records | Touched::Nothing => {}
         }
         Ok(())

@@ -19,11 +19,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run without models.
-    pub fn new() -> Run {
-        Run::default()
-    }
-
     /// Adds the models of one curve. Models of larger caches should be last in `models`: they take the longest, and are
     /// started first.
     pub fn add(&mut self, name: &str, models: Vec<Box<dyn Model>>) -> FamilyId {

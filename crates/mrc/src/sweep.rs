@@ -39,11 +39,6 @@ struct Chunk {
 }
 
 impl Sweep {
-    /// A sweep without pipelines.
-    pub fn new() -> Sweep {
-        Sweep::default()
-    }
-
     /// Adds the pipeline of a recordsize.
     pub fn add(&mut self, pipeline: Pipeline) {
         self.pipelines.push(pipeline);
@@ -95,9 +90,8 @@ impl Sweep {
     /// The events skipped so far. Events that only some recordsizes cannot represent are counted for the recordsize
     /// that skipped the most.
     pub fn skipped(&self) -> Skipped {
-        let far = self.pipelines.iter().map(Pipeline::skipped).max_by_key(|skipped| skipped.too_far);
         let mut skipped = self.read.skipped;
-        skipped += far.unwrap_or_default();
+        skipped.too_far += self.pipelines.iter().map(Pipeline::too_far).max().unwrap_or(0);
         skipped
     }
 

@@ -15,8 +15,7 @@
 //!
 //! # How the recorder sees I/O
 //!
-//! A *probe set* is a table of programs and tracepoints (`src/probes.rs`); the recorder uses the first set that the
-//! kernel permits. The programs of the set `syscall` run at system call entry and exit and at the tracepoints of
+//! The *probe set* `syscall` is a table of programs and tracepoints (`src/probes.rs`). Its programs run at system call entry and exit and at the tracepoints of
 //! io_uring and of the page cache. They find the open file of a descriptor in the kernel's tables, so file, position
 //! and flags are exact without following `lseek`, and they read a file's path while the file is in use. The set needs
 //! no tracefs, no kprobes and no `bpf_probe_read_kernel`, so it works under lockdown.
@@ -47,7 +46,6 @@ mod sink;
 mod subject;
 mod summary;
 mod summary_text;
-mod support;
 mod tracker;
 mod wire;
 
@@ -56,5 +54,4 @@ pub use recorder::{MeasureCodecs, Options, Progress, Recorder};
 pub use sink::Watcher;
 pub use subject::Subject;
 pub use summary::{Ended, RecordingSummary, Summary};
-pub use support::{Support, probe_support};
 pub use tracker::NO_FILE;

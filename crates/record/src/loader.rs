@@ -16,7 +16,7 @@ use libbpf_rs::{
 use poolwright_host::{cannot, kernel, process};
 
 use crate::error::{Error, Result};
-use crate::probes::{COUNTERS, Point, ProbeSet, When};
+use crate::probes::{COUNTERS, OBJECT, POINTS, Point, When};
 
 thread_local! {
     /// libbpf's last message, for error messages.
@@ -27,8 +27,6 @@ thread_local! {
 pub(crate) struct Probes {
     object: Object,
     links: Vec<Link>,
-    /// The name of the set.
-    pub set: &'static str,
     /// The kinds of I/O that it cannot see on this kernel.
     pub unseen: Vec<&'static str>,
 }
@@ -45,26 +43,21 @@ pub(crate) struct Config<'a> {
     pub ring_bytes: u32,
 }
 
-/// Loads the set without attaching it, and returns the kinds of I/O that it would not see.
-pub(crate) fn try_load(set: &'static ProbeSet) -> Result<Vec<&'static str>> {
-    load(set, Config { dir: None, ring_bytes: 1 << 16 }).map(|(_, unseen)| unseen)
-}
-
 impl Probes {
-    /// Loads and attaches a set. Its programs run from then on, but follow no file or process yet.
+    /// Loads and attaches the set. Its programs run from then on, but follow no file or process yet.
     ///
     /// # Errors
     /// [`Error::Privilege`], [`Error::Refused`], [`Error::NoBtf`] or [`Error::Kernel`] if the kernel does not load or attach
     /// the set; [`Error::Bpf`] if libbpf fails otherwise.
-    pub fn attach(set: &'static ProbeSet, config: Config<'_>) -> Result<Probes> {
-        let (object, unseen) = load(set, config)?;
+    pub fn attach(config: Config<'_>) -> Result<Probes> {
+        let (object, unseen) = load(config)?;
         let mut links = Vec::new();
         for program in object.progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
             let link = program.attach().map_err(|e| refusal(&format!("to attach the program {name}"), &e))?;
             links.push(link);
         }
-        Ok(Probes { object, links, set: set.name, unseen })
+        Ok(Probes { object, links, unseen })
     }
 
     /// Returns how often the kernel skipped a program that sees I/O, because it ran already on that CPU.
@@ -90,9 +83,6 @@ impl Probes {
 
     /// Creates a reader of the ring buffer that calls `callback` with each record. A negative return value stops
     /// reading.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if libbpf cannot map the ring buffer.
     pub fn ring(&self, callback: impl FnMut(&[u8]) -> i32 + 'static) -> Result<RingBuffer<'static>> {
         let map = self.map("ring")?;
         let mut builder = RingBufferBuilder::new();
@@ -101,9 +91,6 @@ impl Probes {
     }
 
     /// Sets whether `statx` calls of this thread announce files.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map cannot be read or updated.
     pub fn set_announcing(&self, on: bool) -> Result<()> {
         let mut value = self.control()?;
         let announcer = if on { rustix::thread::gettid().as_raw_pid() } else { 0 };
@@ -114,9 +101,6 @@ impl Probes {
     }
 
     /// Returns the kernel's clock in nanoseconds at the first announcement, or 0 if there was none.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map cannot be read.
     pub fn start_ns(&self) -> Result<u64> {
         let value = self.control()?;
         Ok(u64::from_ne_bytes(value[8..16].try_into().expect("eight bytes")))
@@ -131,19 +115,13 @@ impl Probes {
     }
 
     /// Starts following a process.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map is full or cannot be updated.
     pub fn follow(&self, pid: u32) -> Result<()> {
         self.map("tgids")?
             .update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
             .map_err(|e| bpf("add a process to the map tgids", &e))
     }
 
-    /// Stops following a process.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map cannot be updated; a process that is not followed is not an error.
+    /// Stops following a process, if it is followed.
     pub fn unfollow(&self, pid: u32) -> Result<()> {
         match self.map("tgids")?.delete(&pid.to_ne_bytes()) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(bpf("remove a process from the map tgids", &e)),
@@ -152,18 +130,12 @@ impl Probes {
     }
 
     /// Returns the followed processes known to the programs. A process in the list may have ended.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the set has no such map.
     pub fn followed(&self) -> Result<Vec<u32>> {
         let number = |key: Vec<u8>| u32::from_ne_bytes(key[..4].try_into().expect("four bytes"));
         Ok(self.map("tgids")?.keys().map(number).collect())
     }
 
     /// Returns the values of all entries in a map of requests.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the set has no such map.
     pub fn pending(&self, map: &str) -> Result<Vec<Vec<u8>>> {
         let map = self.map(map)?;
         let values = map.keys().filter_map(|key| map.lookup(&key, MapFlags::ANY).ok().flatten());
@@ -171,9 +143,6 @@ impl Probes {
     }
 
     /// Returns the programs' counters, in the order of [`COUNTERS`].
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] if the map cannot be read.
     pub fn counters(&self) -> Result<Vec<u64>> {
         let map = self.map("counters")?;
         let sum = |index: usize| -> Result<u64> {
@@ -195,7 +164,7 @@ impl Probes {
     }
 }
 
-fn load(set: &'static ProbeSet, config: Config<'_>) -> Result<(Object, Vec<&'static str>)> {
+fn load(config: Config<'_>) -> Result<(Object, Vec<&'static str>)> {
     check_capabilities()?;
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Err(Error::NoBtf);
@@ -203,8 +172,8 @@ fn load(set: &'static ProbeSet, config: Config<'_>) -> Result<(Object, Vec<&'sta
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_last_words)));
     LAST_MESSAGE.with_borrow_mut(String::clear);
     let mut open =
-        ObjectBuilder::default().open_memory(set.object).map_err(|e| bpf("read the BPF object", &e))?;
-    let unseen = choose_programs(&mut open, set, config)?;
+        ObjectBuilder::default().open_memory(OBJECT).map_err(|e| bpf("read the BPF object", &e))?;
+    let unseen = choose_programs(&mut open, config)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if name == "ring" {
@@ -229,17 +198,13 @@ fn constants(config: Config<'_>) -> Vec<u8> {
 }
 
 /// Disables the programs whose tracepoint this kernel lacks, or that this recording does not need.
-fn choose_programs(
-    open: &mut OpenObject,
-    set: &'static ProbeSet,
-    config: Config<'_>,
-) -> Result<Vec<&'static str>> {
+fn choose_programs(open: &mut OpenObject, config: Config<'_>) -> Result<Vec<&'static str>> {
     let btf = Btf::from_vmlinux().map_err(|_| Error::NoBtf)?;
     let has = |name: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
     let mut unseen = Vec::new();
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        let point = set.points.iter().find(|p| p.program == name).ok_or_else(|| Error::Bpf {
+        let point = POINTS.iter().find(|p| p.program == name).ok_or_else(|| Error::Bpf {
             what: format!("attach the program {name}"),
             why: "the probe set has no such program".to_owned(),
         })?;

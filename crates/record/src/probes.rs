@@ -1,6 +1,6 @@
-//! The table of probe sets: programs, their tracepoints, and the kinds of I/O that are lost without each.
+//! The probe set: its programs, their tracepoints, and the kinds of I/O that are lost without each.
 
-/// A program of a set and its tracepoint.
+/// A program of the set and its tracepoint.
 pub(crate) struct Point {
     /// The function in the BPF object.
     pub program: &'static str,
@@ -23,21 +23,17 @@ pub(crate) enum When {
     Instead(&'static str),
 }
 
-/// A set of BPF programs that sees file operations.
-pub(crate) struct ProbeSet {
-    /// The name in the trace.
-    pub name: &'static str,
-    /// The compiled programs.
-    pub object: &'static [u8],
-    /// The table of programs.
-    pub points: &'static [Point],
-}
+/// The name of the probe set in the trace.
+pub(crate) const SET: &str = "syscall";
 
 /// Aligns the bytes as the ELF reader requires.
 #[repr(align(8))]
 struct Aligned<T: ?Sized>(T);
 
-static SYSCALL_OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/syscall.bpf.o")));
+static ALIGNED: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/syscall.bpf.o")));
+
+/// The compiled programs.
+pub(crate) static OBJECT: &[u8] = &ALIGNED.0;
 
 const fn point(
     program: &'static str,
@@ -48,36 +44,27 @@ const fn point(
     Point { program, tracepoint, when, unseen_without }
 }
 
-/// Every probe set, the best first. The recorder uses the first that the kernel permits.
-pub(crate) static PROBE_SETS: &[ProbeSet] = &[ProbeSet {
-    name: "syscall",
-    object: &SYSCALL_OBJECT.0,
-    points: &[
-        point("on_sys_enter", "sys_enter", When::Always, None),
-        point("on_sys_exit", "sys_exit", When::Always, None),
-        point("on_uring_submit", "io_uring_submit_req", When::Always, Some(URING)),
-        point(
-            "on_uring_submit_old",
-            "io_uring_submit_sqe",
-            When::Instead("io_uring_submit_req"),
-            Some(URING),
-        ),
-        point("on_uring_complete", "io_uring_complete", When::Always, Some(URING)),
-        point("on_fault", "mm_filemap_fault", When::Always, Some(FAULTS)),
-        point("on_map_pages", "mm_filemap_map_pages", When::Always, Some(FAULTS)),
-        point("on_waking", "sched_waking", When::Always, Some(WAKINGS)),
-        point("on_hrtimer", "hrtimer_expire_entry", When::Always, Some(INTERRUPTS)),
-        point("on_hrtimer_end", "hrtimer_expire_exit", When::Always, Some(INTERRUPTS)),
-        point("on_timer", "timer_expire_entry", When::Always, Some(INTERRUPTS)),
-        point("on_timer_end", "timer_expire_exit", When::Always, Some(INTERRUPTS)),
-        point("on_irq", "irq_handler_entry", When::Always, Some(INTERRUPTS)),
-        point("on_irq_end", "irq_handler_exit", When::Always, Some(INTERRUPTS)),
-        point("on_softirq", "softirq_entry", When::Always, Some(NETWORK)),
-        point("on_softirq_end", "softirq_exit", When::Always, Some(NETWORK)),
-        point("on_fork", "sched_process_fork", When::ByPid, None),
-        point("on_exit", "sched_process_exit", When::ByPid, None),
-    ],
-}];
+/// The programs of the set.
+pub(crate) static POINTS: &[Point] = &[
+    point("on_sys_enter", "sys_enter", When::Always, None),
+    point("on_sys_exit", "sys_exit", When::Always, None),
+    point("on_uring_submit", "io_uring_submit_req", When::Always, Some(URING)),
+    point("on_uring_submit_old", "io_uring_submit_sqe", When::Instead("io_uring_submit_req"), Some(URING)),
+    point("on_uring_complete", "io_uring_complete", When::Always, Some(URING)),
+    point("on_fault", "mm_filemap_fault", When::Always, Some(FAULTS)),
+    point("on_map_pages", "mm_filemap_map_pages", When::Always, Some(FAULTS)),
+    point("on_waking", "sched_waking", When::Always, Some(WAKINGS)),
+    point("on_hrtimer", "hrtimer_expire_entry", When::Always, Some(INTERRUPTS)),
+    point("on_hrtimer_end", "hrtimer_expire_exit", When::Always, Some(INTERRUPTS)),
+    point("on_timer", "timer_expire_entry", When::Always, Some(INTERRUPTS)),
+    point("on_timer_end", "timer_expire_exit", When::Always, Some(INTERRUPTS)),
+    point("on_irq", "irq_handler_entry", When::Always, Some(INTERRUPTS)),
+    point("on_irq_end", "irq_handler_exit", When::Always, Some(INTERRUPTS)),
+    point("on_softirq", "softirq_entry", When::Always, Some(NETWORK)),
+    point("on_softirq_end", "softirq_exit", When::Always, Some(NETWORK)),
+    point("on_fork", "sched_process_fork", When::ByPid, None),
+    point("on_exit", "sched_process_exit", When::ByPid, None),
+];
 
 const URING: &str = "io_uring (this kernel lacks the tracepoints)";
 const WAKINGS: &str = "which thread woke another (this kernel lacks the tracepoint)";

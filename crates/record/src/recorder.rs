@@ -16,12 +16,11 @@ use poolwright_trace::{CodecTime, File, Meta, Processor, Writer};
 use crate::cpu::CpuSampler;
 use crate::error::{Error, Result};
 use crate::loader::{Config, Probes};
-use crate::probes::{COUNTER_REAPED, COUNTER_SILENT, COUNTERS};
+use crate::probes::{COUNTER_REAPED, COUNTER_SILENT, COUNTERS, SET};
 use crate::roots::{Announcing, Roots};
 use crate::sink::{Sink, Watcher};
 use crate::subject::{self, Subject};
 use crate::summary::{Ended, Summary};
-use crate::support::first_permitted;
 use crate::tracker::Tracker;
 use crate::wire;
 
@@ -146,7 +145,7 @@ impl Inbox {
 }
 
 impl Recorder {
-    /// Attaches the first probe set that the kernel permits, creates the trace, and announces the subject's files to
+    /// Attaches the probe set, creates the trace, and announces the subject's files to
     /// the programs. From then on, the subject's operations are recorded in the ring buffer, until [`Recorder::run`]
     /// empties it.
     ///
@@ -183,7 +182,7 @@ impl Recorder {
         let ring_bytes = ring_bytes.clamp(RING_MIN, RING_MAX).next_power_of_two();
         let config = Config { dir: subject.dir(), ring_bytes: ring_bytes as u32 };
         // Create the trace second: if recording is refused, an older trace of that name must remain.
-        let probes = first_permitted(|set| Probes::attach(set, config))?;
+        let probes = Probes::attach(config)?;
         let sink = create(meta(&subject))?;
         let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
         let inbox =
@@ -215,16 +214,7 @@ impl Recorder {
     fn begin(&mut self, start_ns: u64) -> Result<()> {
         let layout = layout_of(&self.subject);
         let (roots, mounts) = (self.roots.paths.clone(), self.mounts.clone());
-        let set = self.probes.set;
-        self.with_tracker(|tracker| {
-            tracker.sink().meta_mut().probe_set = set.to_owned();
-            tracker.begin(roots, mounts, layout, start_ns)
-        })
-    }
-
-    /// Returns the name of the probe set in use.
-    pub fn probe_set(&self) -> &'static str {
-        self.probes.set
+        self.with_tracker(|tracker| tracker.begin(roots, mounts, layout, start_ns))
     }
 
     /// Records until `until` returns true (called at least every 40 ms) or the followed process ends, then finishes the
@@ -404,6 +394,7 @@ fn drain(ring: &RingBuffer<'static>, inbox: &Rc<RefCell<Inbox>>) -> Result<usize
 fn meta(subject: &Subject) -> Meta {
     Meta {
         creator: format!("poolwright {}", env!("CARGO_PKG_VERSION")),
+        probe_set: SET.to_owned(),
         subject: subject.describe(),
         cores: HostCpu::read().unwrap_or_default().cores,
         host: format!("Linux {} {}", kernel::release(), std::env::consts::ARCH),

@@ -59,9 +59,6 @@ pub(crate) struct Roots {
 
 impl Roots {
     /// Announces the directory, what is mounted below it, and what its links lead to. The caller has made this thread the announcer.
-    ///
-    /// # Errors
-    /// The errors of the calls.
     pub fn follow(&mut self, dir: &Path, mounts: &[MountEntry], to: &mut Announcing<'_>) -> Result<()> {
         let below: Vec<&Path> = mountinfo::below(mounts, dir).map(|mount| mount.point.as_path()).collect();
         // The programs must know all mounts before they see a file below one of them.
@@ -72,9 +69,6 @@ impl Roots {
     }
 
     /// Follows what has changed since: another directory at the path, new mounts, and `leads`, which may be links.
-    ///
-    /// # Errors
-    /// The errors of the calls.
     pub fn follow_changes(
         &mut self,
         mounts: Option<&[MountEntry]>,

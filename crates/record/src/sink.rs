@@ -56,9 +56,6 @@ impl Sink {
     }
 
     /// Returns a file's table entry for modification. Ids come from the tracker, so they are valid.
-    ///
-    /// # Errors
-    /// [`Error::Trace`](crate::Error::Trace) if the trace has no file with this id.
     pub fn file_mut(&mut self, id: u32) -> Result<&mut File> {
         match self {
             Sink::Trace(writer) => Ok(writer.file_mut(id)?),
@@ -88,9 +85,6 @@ impl Sink {
     }
 
     /// Adds an event.
-    ///
-    /// # Errors
-    /// [`Error::Trace`](crate::Error::Trace) if the trace cannot be written, or has no file with the event's id.
     pub fn push(&mut self, event: Event) -> Result<()> {
         match self {
             Sink::Trace(writer) => Ok(writer.push(event)?),
@@ -103,9 +97,6 @@ impl Sink {
     }
 
     /// Writes a checkpoint of the trace if one is due, or calls the watcher.
-    ///
-    /// # Errors
-    /// [`Error::Trace`](crate::Error::Trace) if the trace cannot be written.
     pub fn tick(&mut self) -> Result<()> {
         match self {
             Sink::Trace(writer) => Ok(writer.tick()?),
@@ -117,9 +108,6 @@ impl Sink {
     }
 
     /// Writes all events so far to the trace.
-    ///
-    /// # Errors
-    /// [`Error::Trace`](crate::Error::Trace) if the trace cannot be written.
     pub fn checkpoint(&mut self) -> Result<()> {
         match self {
             Sink::Trace(writer) => Ok(writer.checkpoint()?),
@@ -129,9 +117,6 @@ impl Sink {
 
     /// Finishes the recording. Without a trace, or without an event (which leaves no trace), the summary has no path
     /// and no length.
-    ///
-    /// # Errors
-    /// [`Error::Trace`](crate::Error::Trace) if the rest of the trace cannot be written.
     pub fn finish(self) -> Result<Summary> {
         match self {
             Sink::Trace(mut writer) if writer.is_empty() => Ok(Summary {

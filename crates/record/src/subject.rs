@@ -40,10 +40,6 @@ impl Subject {
     }
 
     /// Returns the subject with an absolute path.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the directory or the process does not exist.
     pub(crate) fn checked(self) -> Result<Subject> {
         match self {
             Subject::Dir(path) => {
@@ -137,10 +133,6 @@ pub(crate) struct Survivor {
 impl Survivor {
     /// Returns whether any followed process still runs. Removes processes from the map that ended without being removed
     /// by the programs.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the map of followed processes cannot be read or changed.
     pub fn exists(&mut self, probes: &Probes) -> Result<bool> {
         if self.last.is_some_and(alive) {
             return Ok(true);
@@ -174,12 +166,10 @@ mod tests {
 
     use super::*;
     use crate::loader::Config;
-    use crate::support::first_permitted;
 
     #[test]
     fn an_entry_of_a_process_that_has_ended_is_removed() {
-        let attached = first_permitted(|set| Probes::attach(set, Config { dir: None, ring_bytes: 1 << 16 }));
-        let probes = match attached {
+        let probes = match Probes::attach(Config { dir: None, ring_bytes: 1 << 16 }) {
             Ok(probes) => probes,
             Err(why) => return eprintln!("SKIPPED an_entry_of_a_process_that_has_ended_is_removed: {why}"),
         };

@@ -64,9 +64,6 @@ impl Tracker {
     }
 
     /// Sets the followed directories, and processes the records that have waited for them.
-    ///
-    /// # Errors
-    /// [`Error::Trace`](crate::Error::Trace) if an event of a waiting record cannot be written.
     pub fn begin(
         &mut self,
         roots: Vec<PathBuf>,
@@ -101,9 +98,6 @@ impl Tracker {
     }
 
     /// Processes the next record.
-    ///
-    /// # Errors
-    /// [`Error::Trace`](crate::Error::Trace) if an event of the record cannot be written.
     pub fn take(&mut self, record: Record) -> Result<()> {
         if !self.ready {
             self.waiting.push(record);
@@ -146,9 +140,6 @@ impl Tracker {
     }
 
     /// Updates paths and sizes, and returns the sink and the tracker's entries of `unseen`.
-    ///
-    /// # Errors
-    /// [`Error::Trace`](crate::Error::Trace) if the trace lacks a file that the tracker knows.
     pub fn end(mut self) -> Result<(Sink, Vec<(String, u64)>)> {
         let mut astray = 0;
         let layout = self.layout.or_else(|| {

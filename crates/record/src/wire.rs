@@ -21,25 +21,6 @@ const NAME: usize = 40 + GAP + 2 * PATH + 8;
 const LINK: u8 = 200;
 const SYMLINK: u8 = 201;
 
-/// The operations, in the order of their numbers.
-const OPS: [Op; 15] = [
-    Op::Read,
-    Op::Write,
-    Op::Fsync,
-    Op::Fdatasync,
-    Op::Truncate,
-    Op::Punch,
-    Op::Allocate,
-    Op::Open,
-    Op::Close,
-    Op::Create,
-    Op::Unlink,
-    Op::Rename,
-    Op::Map,
-    Op::Lock,
-    Op::Unlock,
-];
-
 /// A record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record {
@@ -129,9 +110,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
     }
 }
 
+/// The number of an operation is its position in [`Op::ALL`] (`enum op` of `bpf/record.h`).
 fn io(b: &[u8]) -> Option<Io> {
     Some(Io {
-        op: *OPS.get(usize::from(b[1]))?,
+        op: *Op::ALL.get(usize::from(b[1]))?,
         flags: Flags(u16_at(b, 2)),
         file: u32_at(b, 4),
         t: u64_at(b, 8),
@@ -171,7 +153,7 @@ fn name(b: &[u8]) -> Option<Name> {
     let what = match b[1] {
         LINK => Naming::Link,
         SYMLINK => Naming::Symlink,
-        op => Naming::Op(*OPS.get(usize::from(op))?),
+        op => Naming::Op(*Op::ALL.get(usize::from(op))?),
     };
     let places = 40 + GAP;
     let mut names = &b[NAME..];
@@ -232,7 +214,7 @@ pub(crate) fn decode_pending(b: &[u8]) -> Option<Io> {
     if b.len() != 40 {
         return None;
     }
-    let op = *OPS.get(usize::from(b[36]))?;
+    let op = *Op::ALL.get(usize::from(b[36]))?;
     Some(Io {
         op,
         flags: Flags(u16_at(b, 38)),
@@ -250,13 +232,6 @@ pub(crate) fn decode_pending(b: &[u8]) -> Option<Io> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ops_have_the_numbers_of_the_trace() {
-        for (number, op) in OPS.into_iter().enumerate() {
-            assert_eq!(op as usize, number, "{op:?}");
-        }
-    }
 
     /// The compiler's debug information contains the sizes on the C side.
     #[test]

@@ -7,16 +7,13 @@ use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Live, ops_on, permitted, python, scratch};
+use common::{Live, ops_on, python, scratch};
 use libbpf_rs::query::ProgInfoIter;
 use poolwright_record::{Options, Subject};
 use poolwright_trace::Op;
 
 #[test]
 fn lost_events_are_counted() {
-    if !permitted("lost_events_are_counted") {
-        return;
-    }
     const WRITES: u64 = 100_000;
     let scratch = scratch();
     let dir = scratch.path().join("db");
@@ -24,7 +21,7 @@ fn lost_events_are_counted() {
     let mut options = Options::new(scratch.path().join("t.parquet"));
     options.ring_bytes = 1 << 16; // room for 819 events
     let held = Arc::new(Mutex::new(()));
-    let live = Live::start_held(Subject::Dir(dir.clone()), options, Arc::clone(&held));
+    let Some(live) = Live::start_held(Subject::Dir(dir.clone()), options, Arc::clone(&held)) else { return };
     let write = |name: &str| {
         let open = format!("import os\nfd = os.open('{name}', 65)\n");
         python(&dir, &(open + &format!("for i in range({WRITES}): os.pwrite(fd, b'x', i)")));
@@ -54,11 +51,9 @@ fn own_programs() -> HashSet<u32> {
 
 #[test]
 fn nothing_stays_in_the_kernel() {
-    if !permitted("nothing_stays_in_the_kernel") {
-        return;
-    }
     let scratch = scratch();
-    let live = Live::start(Subject::Dir(scratch.path().to_owned()), &scratch.path().join("t.parquet"));
+    let out = scratch.path().join("t.parquet");
+    let Some(live) = Live::start(Subject::Dir(scratch.path().to_owned()), &out) else { return };
     let ours = own_programs();
     assert!(ours.len() >= 2, "entry and exit of system calls at least: {ours:?}");
     live.stop();
@@ -73,9 +68,6 @@ fn nothing_stays_in_the_kernel() {
 
 #[test]
 fn recorders_that_start_together_follow_their_own_directories() {
-    if !permitted("recorders_that_start_together_follow_their_own_directories") {
-        return;
-    }
     const FILES: usize = 3000; // announcing them takes long enough for the two to overlap
     let together = Barrier::new(2);
     let record = |name: &str| {
@@ -86,7 +78,8 @@ fn recorders_that_start_together_follow_their_own_directories() {
             std::fs::write(dir.join(format!("{name}-{number}")), b"x").unwrap();
         }
         together.wait();
-        let live = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"));
+        let out = scratch.path().join("t.parquet");
+        let Some(live) = Live::start(Subject::Dir(dir.clone()), &out) else { return };
         together.wait();
         python(&dir, &format!("open('{name}-1', 'r+b', buffering=0).write(b'y')"));
         together.wait();

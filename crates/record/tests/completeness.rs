@@ -17,7 +17,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{Live, permitted, scratch};
+use common::{Live, permitted, scratch, skip};
 use completeness::file_systems::{BlockDevice, FILE_SYSTEMS, Mounted};
 use completeness::log::{Line, Log};
 use poolwright_record::Subject;
@@ -38,11 +38,11 @@ enum Cell {
 }
 
 /// Compiles the program, or returns `None` and prints that the test is skipped.
-fn compiled(scratch: &Path, test: &str) -> Option<PathBuf> {
+fn compiled(scratch: &Path) -> Option<PathBuf> {
     if let Some(program) = std::env::var_os("POOLWRIGHT_IO") {
         return Some(program.into());
     }
-    if !common::installed("cc", test) {
+    if !common::installed("cc") {
         return None;
     }
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/completeness/io.c");
@@ -63,7 +63,7 @@ fn record(program: &Path, dir: &Path, out: &Path, by_pid: bool, device: Option<&
         .spawn()
         .expect("the program starts");
     let subject = if by_pid { Subject::Pid(child.id()) } else { Subject::Dir(dir.to_owned()) };
-    let live = Live::start(subject, out);
+    let live = Live::start(subject, out).expect("recording is permitted");
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "the program failed");
@@ -150,12 +150,11 @@ fn difference(a: &[Line], b: &[Line]) -> Vec<String> {
 
 #[test]
 fn every_way_is_recorded_or_counted() {
-    let test = "every_way_is_recorded_or_counted";
-    if !permitted(test) {
+    if !permitted() {
         return;
     }
     let scratch = scratch();
-    let Some(program) = compiled(scratch.path(), test) else { return };
+    let Some(program) = compiled(scratch.path()) else { return };
     let wanted = std::env::var("FILE_SYSTEM").ok();
     let (mut columns, mut rows) = (Columns::new(), Vec::new());
     let mut wrong = Vec::new();
@@ -163,7 +162,7 @@ fn every_way_is_recorded_or_counted() {
         let mounted = match Mounted::new(system, scratch.path()) {
             Ok(mounted) => mounted,
             Err(why) => {
-                eprintln!("SKIPPED {test} on {}: {why}", system.name);
+                skip(format!("{}: {why}", system.name));
                 continue;
             }
         };

@@ -4,25 +4,24 @@ mod common;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use common::{Live, events_on, permitted, scratch};
+use common::{Live, events_on, scratch};
 use poolwright_record::{Subject, Summary};
 use poolwright_trace::{Event, Gap, Op, Trace};
 
-/// Records `command` in a fresh directory, and returns its output.
-fn record(mut command: Command) -> (Summary, Trace, String) {
+/// Records `command` in a fresh directory, and returns its output; `None` if recording is not permitted.
+fn record(mut command: Command) -> Option<(Summary, Trace, String)> {
     let scratch = scratch();
     let dir = scratch.path().join("db");
     std::fs::create_dir(&dir).unwrap();
-    let live = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"));
+    let live = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"))?;
     let output = command.current_dir(&dir).stderr(Stdio::inherit()).output().expect("the program starts");
     assert!(output.status.success(), "{command:?}");
     let (summary, trace) = live.finish();
-    (summary, trace, String::from_utf8(output.stdout).unwrap())
+    Some((summary, trace, String::from_utf8(output.stdout).unwrap()))
 }
 
 fn python(program: &str) -> Command {
@@ -82,10 +81,7 @@ print('\\n'.join(lines))
 
 #[test]
 fn cpu_time_and_sleep_are_kept_apart() {
-    if !permitted("cpu_time_and_sleep_are_kept_apart") {
-        return;
-    }
-    let (_, trace, printed) = record(python(CPU_AND_SLEEP));
+    let Some((_, trace, printed)) = record(python(CPU_AND_SLEEP)) else { return };
     let gaps = &gaps(&trace, "db/f")[1..];
     assert_eq!(gaps.len(), 12);
     let mut unseen = 0;
@@ -151,12 +147,9 @@ fn child() {
 
 #[test]
 fn a_thread_that_wakes_another_is_named() {
-    if !permitted("a_thread_that_wakes_another_is_named") {
-        return;
-    }
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child"]).env("POOLWRIGHT_TEST_CHILD", "1");
-    let (_, trace, _) = record(command);
+    let Some((_, trace, _)) = record(command) else { return };
     let notifier = events_on(&trace, "db/notifier")[0].tid;
     let waits = gaps(&trace, "db/waiter");
     assert_eq!(waits.len() as u64, ROUNDS);
@@ -191,10 +184,7 @@ os.wait()
 
 #[test]
 fn a_client_is_another_waker() {
-    if !permitted("a_client_is_another_waker") {
-        return;
-    }
-    let (_, trace, _) = record(python(SERVER));
+    let Some((_, trace, _)) = record(python(SERVER)) else { return };
     let gaps = gaps(&trace, "db/f");
     assert_eq!(gaps.len(), 40);
     let woken = gaps.iter().filter(|(_, gap, _)| gap.waker == Gap::OTHER).count();
@@ -222,10 +212,7 @@ server.join()
 
 #[test]
 fn a_thread_of_the_same_process_is_a_sibling() {
-    if !permitted("a_thread_of_the_same_process_is_a_sibling") {
-        return;
-    }
-    let (_, trace, _) = record(python(POOL));
+    let Some((_, trace, _)) = record(python(POOL)) else { return };
     let gaps = gaps(&trace, "db/f");
     assert_eq!(gaps.len(), 80);
     let (at_once, later) = gaps.split_at(40);
@@ -242,10 +229,7 @@ fn a_thread_of_the_same_process_is_a_sibling() {
 
 #[test]
 fn the_second_event_of_a_call_has_no_gap_and_failed_calls_end_none() {
-    if !permitted("the_second_event_of_a_call_has_no_gap_and_failed_calls_end_none") {
-        return;
-    }
-    let (_, trace, _) = record(python(
+    let Some((_, trace, _)) = record(python(
         "
 import os, time
 a = os.open('a', os.O_RDWR | os.O_CREAT)
@@ -258,7 +242,9 @@ try: os.pwrite(b, b'y', -1)
 except OSError: pass
 os.ftruncate(b, 7)
 os.rename('b', 'c')",
-    ));
+    )) else {
+        return;
+    };
     let gap = |name: &str, op| events_on(&trace, name).into_iter().find(|e| e.op == op).unwrap().gap;
     assert!(gap("db/a", Op::Read).is_some(), "the read of the sendfile");
     let writes: Vec<_> = events_on(&trace, "db/c").into_iter().filter(|e| e.op == Op::Write).collect();
@@ -294,15 +280,12 @@ fn check_seconds(summary: &Summary, trace: &Trace, cpu: u64) {
 
 #[test]
 fn the_cpu_time_of_each_second_is_kept() {
-    if !permitted("the_cpu_time_of_each_second_is_kept") {
-        return;
-    }
-    let (summary, trace, printed) = record(python(BUSY));
+    let Some((summary, trace, printed)) = record(python(BUSY)) else { return };
     check_seconds(&summary, &trace, printed.trim().parse().unwrap());
 
     let scratch = scratch();
     let child = python(BUSY).current_dir(scratch.path()).stdout(Stdio::piped()).spawn().unwrap();
-    let live = Live::start(Subject::Pid(child.id()), Path::new(&scratch.path().join("t.parquet")));
+    let live = Live::start(Subject::Pid(child.id()), &scratch.path().join("t.parquet")).unwrap();
     let output = child.wait_with_output().unwrap();
     let (summary, trace) = live.join();
     check_seconds(&summary, &trace, String::from_utf8(output.stdout).unwrap().trim().parse().unwrap());

@@ -7,11 +7,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::{permitted, scratch};
-use poolwright_record::{Recorder, Result, Subject, Summary, Watcher};
+use common::{Live, scratch, skip};
+use poolwright_record::{Summary, Watcher};
 use poolwright_trace::{Event, File, Op};
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -38,21 +37,14 @@ impl Watcher for Writes {
 /// A recording in the background.
 struct Watched {
     writes: Receiver<String>,
-    stop: Sender<()>,
-    thread: JoinHandle<Result<Summary>>,
+    live: Live,
 }
 
 impl Watched {
-    fn start(dir: &Path) -> Watched {
-        let ((to, writes), (stop, stopped), (ready, started)) = (channel(), channel::<()>(), channel());
-        let subject = Subject::Dir(dir.to_owned());
-        let thread = std::thread::spawn(move || {
-            let recorder = Recorder::watch(subject, 1 << 20, Box::new(Writes { files: Vec::new(), to }))?;
-            ready.send(()).unwrap();
-            recorder.run(|| stopped.try_recv().is_ok(), |_| {})
-        });
-        started.recv().expect("the recorder starts");
-        Watched { writes, stop, thread }
+    /// `None` if recording is not permitted.
+    fn start(dir: &Path) -> Option<Watched> {
+        let (to, writes) = channel();
+        Some(Watched { writes, live: Live::watch(dir, Writes { files: Vec::new(), to })? })
     }
 
     /// Waits until a write to each of the files has been recorded.
@@ -68,8 +60,7 @@ impl Watched {
     }
 
     fn finish(self) -> Summary {
-        self.stop.send(()).unwrap();
-        self.thread.join().unwrap().unwrap()
+        self.live.stop()
     }
 }
 
@@ -109,9 +100,6 @@ fn places(scratch: &Path) -> (PathBuf, PathBuf) {
 /// As MySQL documents for databases and for tables of MyISAM, and MariaDB for `DATA DIRECTORY`.
 #[test]
 fn links_to_directories_and_files_are_followed() {
-    if !permitted("links_to_directories_and_files_are_followed") {
-        return;
-    }
     let scratch = scratch();
     let (dir, elsewhere) = places(scratch.path());
     fs::create_dir_all(elsewhere.join("big/sub")).unwrap();
@@ -124,7 +112,7 @@ fn links_to_directories_and_files_are_followed() {
     fs::write(dir.join("shop/u.isl"), elsewhere.join("u.ibd").to_str().unwrap()).unwrap();
     symlink("/etc/hostname", dir.join("certificate")).unwrap();
     symlink("/nonexistent", dir.join("broken")).unwrap();
-    let watched = Watched::start(&dir);
+    let Some(watched) = Watched::start(&dir) else { return };
     let _writer = Writer::start(
         &["big/sub/table", "shop/t.MYD", "../elsewhere/u.ibd", "../elsewhere/foreign"]
             .map(|name| dir.join(name)),
@@ -138,13 +126,10 @@ fn links_to_directories_and_files_are_followed() {
 
 #[test]
 fn links_made_during_the_recording_are_followed_and_named() {
-    if !permitted("links_made_during_the_recording_are_followed_and_named") {
-        return;
-    }
     let scratch = scratch();
     let (dir, elsewhere) = places(scratch.path());
     fs::create_dir(dir.join("pg_tblspc")).unwrap();
-    let watched = Watched::start(&dir);
+    let Some(watched) = Watched::start(&dir) else { return };
     let space = elsewhere.join("space");
     fs::create_dir(&space).unwrap();
     // The recorder leaves out this process, so another one makes the links, one of them under another name first.
@@ -165,12 +150,9 @@ fn links_made_during_the_recording_are_followed_and_named() {
 
 #[test]
 fn another_directory_of_that_name_is_followed() {
-    if !permitted("another_directory_of_that_name_is_followed") {
-        return;
-    }
     let scratch = scratch();
     let (dir, elsewhere) = places(scratch.path());
-    let watched = Watched::start(&dir);
+    let Some(watched) = Watched::start(&dir) else { return };
     fs::create_dir(elsewhere.join("restored")).unwrap();
     fs::rename(&dir, elsewhere.join("old")).unwrap();
     fs::rename(elsewhere.join("restored"), &dir).unwrap();
@@ -186,21 +168,18 @@ fn another_directory_of_that_name_is_followed() {
 /// A loop device's own reads and writes pass no system call.
 #[test]
 fn files_of_loop_devices_are_named() {
-    let test = "files_of_loop_devices_are_named";
-    if !permitted(test) {
-        return;
-    }
     let scratch = scratch();
     let (dir, _) = places(scratch.path());
     fs::File::create(dir.join("image")).unwrap().set_len(1 << 20).unwrap();
     let made = Command::new("losetup").args(["-f", "--show"]).arg(dir.join("image")).output();
     let Some(made) = made.ok().filter(|output| output.status.success()) else {
-        return eprintln!("SKIPPED {test}: cannot make a loop device");
+        return skip("cannot make a loop device");
     };
-    let unseen = Watched::start(&dir).finish().meta.unseen;
+    let unseen = Watched::start(&dir).map(|watched| watched.finish().meta.unseen);
     let detached =
         Command::new("losetup").arg("-d").arg(String::from_utf8(made.stdout).unwrap().trim()).status();
     assert!(detached.unwrap().success());
+    let Some(unseen) = unseen else { return };
     assert!(unseen.iter().any(|(what, n)| what.starts_with("loop devices") && *n == 1), "{unseen:?}");
 }
 
@@ -215,18 +194,14 @@ impl Drop for Unmount {
 
 #[test]
 fn a_file_system_mounted_during_the_recording_is_followed() {
-    let test = "a_file_system_mounted_during_the_recording_is_followed";
-    if !permitted(test) {
-        return;
-    }
     let scratch = scratch();
     let (dir, _) = places(scratch.path());
     let point = dir.join("mnt");
     fs::create_dir(&point).unwrap();
-    let watched = Watched::start(&dir);
+    let Some(watched) = Watched::start(&dir) else { return };
     let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&point).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        return eprintln!("SKIPPED {test}: cannot mount");
+        return skip("cannot mount");
     }
     let _mount = Unmount(point.clone());
     let _writer = Writer::start(&[point.join("table")]);

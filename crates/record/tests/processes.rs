@@ -94,7 +94,7 @@ print('started', flush=True)";
 /// sets the number of recordings.
 #[test]
 fn recordings_of_short_processes_end() {
-    if !permitted("recordings_of_short_processes_end") {
+    if !permitted() {
         return;
     }
     let wanted = std::env::var("POOLWRIGHT_RECORDINGS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);

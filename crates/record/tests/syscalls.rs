@@ -5,27 +5,24 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Live, events_on, ops_on, permitted, python, scratch};
+use common::{Live, events_on, ops_on, python, scratch};
 use poolwright_record::{Ended, NO_FILE, Subject};
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Flags, Op, Trace, stats};
 
-/// Records `program` in a fresh directory.
-fn record(program: &str) -> Trace {
+/// Records `program` in a fresh directory; `None` if recording is not permitted.
+fn record(program: &str) -> Option<Trace> {
     let scratch = scratch();
     let dir = scratch.path().join("db");
     std::fs::create_dir(&dir).unwrap();
-    let live = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"));
+    let live = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"))?;
     python(&dir, program);
-    live.finish().1
+    Some(live.finish().1)
 }
 
 #[test]
 fn transfers_have_their_places() {
-    if !permitted("transfers_have_their_places") {
-        return;
-    }
-    let trace = record(
+    let Some(trace) = record(
         "import os
 fd = os.open('f', os.O_RDWR | os.O_CREAT)
 os.pwrite(fd, b'a' * 8192, 4096)
@@ -39,7 +36,9 @@ os.preadv(fd, [bytearray(7), bytearray(3)], 5000)
 os.pwritev(fd, [b'e' * 3], 20000, os.RWF_DSYNC)
 os.pread(fd, 4096, 1 << 40)
 os.close(fd)",
-    );
+    ) else {
+        return;
+    };
     let expected = [
         (Op::Create, 0, 0),
         (Op::Write, 4096, 8192),
@@ -60,10 +59,7 @@ os.close(fd)",
 
 #[test]
 fn appends_say_where_they_landed() {
-    if !permitted("appends_say_where_they_landed") {
-        return;
-    }
-    let trace = record(
+    let Some(trace) = record(
         "import os
 open('f', 'wb').write(b'x' * 1000)
 fd = os.open('f', os.O_WRONLY | os.O_APPEND | os.O_DSYNC)
@@ -71,7 +67,9 @@ os.write(fd, b'y' * 24)
 os.lseek(fd, 0, os.SEEK_SET)
 os.write(fd, b'y' * 6)
 os.pwrite(fd, b'z' * 70, 0)",
-    );
+    ) else {
+        return;
+    };
     let appends: Vec<_> =
         events_on(&trace, "db/f").into_iter().filter(|e| e.flags.contains(Flags::APPEND)).collect();
     let writes: Vec<_> = appends.iter().filter(|e| e.op == Op::Write).map(|e| (e.offset, e.len)).collect();
@@ -81,10 +79,7 @@ os.pwrite(fd, b'z' * 70, 0)",
 
 #[test]
 fn lengths_and_holes() {
-    if !permitted("lengths_and_holes") {
-        return;
-    }
-    let trace = record(
+    let Some(trace) = record(
         "import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 long = ctypes.c_long
@@ -99,7 +94,9 @@ os.close(fd)
 os.truncate('f', 4000)
 open('f', 'r+').close()
 open('f', 'w').close()",
-    );
+    ) else {
+        return;
+    };
     let expected = [
         (Op::Create, 0, 0),
         (Op::Allocate, 0, 1 << 20),
@@ -121,10 +118,7 @@ open('f', 'w').close()",
 
 #[test]
 fn locks_say_who_got_them() {
-    if !permitted("locks_say_who_got_them") {
-        return;
-    }
-    let trace = record(
+    let Some(trace) = record(
         "import fcntl, os, subprocess, sys
 fd = os.open('f', os.O_RDWR | os.O_CREAT)
 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 10, 100)
@@ -140,7 +134,9 @@ fcntl.lockf(fd, fcntl.LOCK_UN, 10, 100)
 fcntl.fcntl(fd, fcntl.F_GETFL)
 fcntl.flock(fd, fcntl.LOCK_SH)
 fcntl.flock(fd, fcntl.LOCK_UN)",
-    );
+    ) else {
+        return;
+    };
     let shared = Flags::SHARED;
     let expected = [
         (Op::Lock, 100, 10, Flags::default()),
@@ -157,10 +153,7 @@ fcntl.flock(fd, fcntl.LOCK_UN)",
 
 #[test]
 fn copies_inside_the_kernel_are_a_read_and_a_write() {
-    if !permitted("copies_inside_the_kernel_are_a_read_and_a_write") {
-        return;
-    }
-    let trace = record(
+    let Some(trace) = record(
         "import os
 open('a', 'wb').write(b'x' * 100000)
 a, b = os.open('a', os.O_RDONLY), os.open('b', os.O_RDWR | os.O_CREAT)
@@ -168,7 +161,9 @@ os.lseek(a, 1000, 0)
 os.sendfile(b, a, None, 5000)
 os.sendfile(b, a, 20000, 3000)
 os.copy_file_range(a, b, 4096, 40960, 8192)",
-    );
+    ) else {
+        return;
+    };
     let reads: Vec<_> = ops_on(&trace, "db/a").into_iter().filter(|(op, ..)| *op == Op::Read).collect();
     let writes: Vec<_> = ops_on(&trace, "db/b").into_iter().filter(|(op, ..)| *op == Op::Write).collect();
     assert_eq!(reads, [(Op::Read, 1000, 5000), (Op::Read, 20000, 3000), (Op::Read, 40960, 4096)]);
@@ -177,17 +172,16 @@ os.copy_file_range(a, b, 4096, 40960, 8192)",
 
 #[test]
 fn maps_and_faults() {
-    if !permitted("maps_and_faults") {
-        return;
-    }
-    let trace = record(
+    let Some(trace) = record(
         "import mmap, os
 fd = os.open('f', os.O_RDWR | os.O_CREAT)
 os.write(fd, b'x' * (1 << 20))
 m = mmap.mmap(fd, 1 << 19, offset=1 << 18)
 m[100000] = 1
 m.flush(0, 1 << 17)",
-    );
+    ) else {
+        return;
+    };
     let events = events_on(&trace, "db/f");
     let maps: Vec<_> = events.iter().filter(|e| e.op == Op::Map).collect();
     let called: Vec<_> = maps.iter().filter(|e| e.dur_ns > 0).map(|e| (e.offset, e.len)).collect();
@@ -208,10 +202,7 @@ m.flush(0, 1 << 17)",
 
 #[test]
 fn names_are_followed() {
-    if !permitted("names_are_followed") {
-        return;
-    }
-    let trace = record(
+    let Some(trace) = record(
         "import os
 def put(name): open(name, 'w').write(name)
 put('old'); put('target'); put('gone'); os.mkdir('sub'); put('sub/deep')
@@ -225,7 +216,9 @@ put('tail')
 os.rename('tail', 'moved/tail')
 put('by_strangers'); put('from_above')
 assert os.system('rm \"$PWD/by_strangers\"; cd ..; rm db/from_above') == 0",
-    );
+    ) else {
+        return;
+    };
     let paths: Vec<&str> = trace.files.iter().map(|f| f.path.rsplit_once("/db/").unwrap().1).collect();
     // Files are in the order of their first events, and have their last names.
     assert_eq!(
@@ -242,9 +235,6 @@ assert os.system('rm \"$PWD/by_strangers\"; cd ..; rm db/from_above') == 0",
 
 #[test]
 fn a_process_is_followed_with_its_children() {
-    if !permitted("a_process_is_followed_with_its_children") {
-        return;
-    }
     let scratch = scratch();
     let dir = scratch.path();
     // Waits for a line of input, so that the process runs before it is recorded; then writes, and starts a grandchild
@@ -268,6 +258,7 @@ os.wait()";
     python(dir, "open('stranger', 'w').write('1')");
     drop(child.stdin.take());
     child.wait().unwrap();
+    let Some(live) = live else { return };
     let (summary, trace) = live.join();
     assert_eq!(summary.ended, Ended::SubjectGone);
     let path = |name: &str| dir.canonicalize().unwrap().join(name);
@@ -282,10 +273,7 @@ os.wait()";
 
 #[test]
 fn threads_of_other_recorders_are_left_out_and_counted() {
-    if !permitted("threads_of_other_recorders_are_left_out_and_counted") {
-        return;
-    }
-    let trace = record(
+    let Some(trace) = record(
         "import ctypes, os
 fd = os.open('f', os.O_RDWR | os.O_CREAT)
 os.write(fd, b'own')
@@ -294,7 +282,9 @@ os.pread(fd, 100, 0)
 open('g', 'w').close()
 assert ctypes.CDLL(None).prctl(15, b'python', 0, 0, 0) == 0
 os.write(fd, b'again')",
-    );
+    ) else {
+        return;
+    };
     assert_eq!(ops_on(&trace, "db/f"), [(Op::Create, 0, 0), (Op::Write, 0, 3), (Op::Write, 3, 5)]);
     assert_eq!(ops_on(&trace, "db/g"), []);
     let counted = trace.meta.unseen.iter().find(|(what, _)| what.contains("other recorders"));
@@ -304,9 +294,6 @@ os.write(fd, b'again')",
 /// A log directory elsewhere, as `initdb -X` and `poolwright apply` make it.
 #[test]
 fn files_behind_links_of_a_database_are_recorded_by_the_names_of_the_links() {
-    if !permitted("files_behind_links_of_a_database_are_recorded_by_the_names_of_the_links") {
-        return;
-    }
     let scratch = scratch();
     let (dir, wal) = (scratch.path().join("db"), scratch.path().join("db-wal"));
     for path in ["base", "global"] {
@@ -318,7 +305,9 @@ fn files_behind_links_of_a_database_are_recorded_by_the_names_of_the_links() {
     std::fs::write(wal.join("0001"), [1; 5000]).unwrap();
     std::os::unix::fs::symlink(&wal, dir.join("pg_wal")).unwrap();
     std::os::unix::fs::symlink("/etc", dir.join("other")).unwrap();
-    let live = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"));
+    let Some(live) = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet")) else {
+        return;
+    };
     python(
         &dir,
         "open('pg_wal/0001', 'r+b', buffering=0).write(b'a' * 300)

@@ -5,8 +5,8 @@ mod common;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use common::{Live, ops_on, permitted, python, scratch};
-use poolwright_record::{Recorder, Subject, Watcher};
+use common::{Live, ops_on, python, scratch};
+use poolwright_record::{Subject, Watcher};
 use poolwright_trace::{Event, File, Op};
 
 enum Seen {
@@ -49,28 +49,17 @@ fn follow(seen: &Receiver<Seen>) -> (Vec<File>, Vec<Event>) {
 
 #[test]
 fn events_arrive_during_the_recording() {
-    if !permitted("events_arrive_during_the_recording") {
-        return;
-    }
     let scratch = scratch();
     let dir = scratch.path().join("db");
     std::fs::create_dir(&dir).unwrap();
     std::fs::write(dir.join("old"), [7; 5000]).unwrap();
-    let trace = Live::start(Subject::Dir(dir.clone()), &scratch.path().join("t.parquet"));
+    let out = scratch.path().join("t.parquet");
+    let Some(trace) = Live::start(Subject::Dir(dir.clone()), &out) else { return };
     let (to, seen) = channel();
-    let (stop, stopped) = channel::<()>();
-    let (ready, started) = channel();
-    let subject = Subject::Dir(dir.clone());
-    let watched = std::thread::spawn(move || {
-        let recorder = Recorder::watch(subject, 1 << 20, Box::new(Eye(to)))?;
-        ready.send(()).unwrap();
-        recorder.run(|| stopped.try_recv().is_ok(), |_| {})
-    });
-    started.recv().expect("the recorder starts");
+    let watched = Live::watch(&dir, Eye(to)).unwrap();
     python(&dir, PROGRAM);
     let (files, events) = follow(&seen);
-    stop.send(()).unwrap();
-    let summary = watched.join().unwrap().unwrap();
+    let summary = watched.stop();
     let (_, trace) = trace.finish();
 
     assert_eq!(summary.trace.files, files.len());

@@ -9,11 +9,12 @@ use crate::layout::Role;
 use crate::{CodecTime, Processor, path_text};
 
 /// The kind of an operation on a file. [`Op::name`] returns its spelling in the trace file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Op {
     /// Reads bytes at an offset.
+    #[default]
     Read,
     /// Writes bytes at an offset.
     Write,
@@ -104,7 +105,7 @@ impl Op {
 }
 
 /// One operation. Sizes are in bytes, times in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// Start of the operation, in nanoseconds since the start of the recording.
     pub t_ns: u64,

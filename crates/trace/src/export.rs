@@ -35,15 +35,6 @@ impl Format {
     }
 }
 
-/// The result of an export.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exported {
-    /// The number of events written.
-    pub events: u64,
-    /// The number of events that the format cannot represent, by operation.
-    pub skipped: BTreeMap<&'static str, u64>,
-}
-
 /// The result of an export, as `trace export --json` prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ExportSummary {
@@ -57,37 +48,30 @@ pub struct ExportSummary {
     pub skipped: BTreeMap<String, u64>,
 }
 
-impl ExportSummary {
-    /// The result of an [`export`] to `output`.
-    pub fn new(done: &Exported, format: Format, output: &Path) -> ExportSummary {
-        ExportSummary {
-            format: format.name().to_owned(),
-            output: output.to_owned(),
-            events: done.events,
-            skipped: done.skipped.iter().map(|(op, count)| ((*op).to_owned(), *count)).collect(),
-        }
-    }
-}
-
 /// Writes all events of `reader` to `out`. `target` is the name of `out` in messages.
 ///
 /// # Errors
 ///
 /// Returns an error if the trace is damaged, if `out` cannot be written, or if the format cannot represent a file name.
-pub fn export(reader: &Reader, format: Format, out: &mut dyn Write, target: &Path) -> Result<Exported> {
-    let done = match format {
-        Format::Csv => csv(reader, out, target)?,
-        Format::FioIolog => fio_iolog(reader, out, target)?,
+pub fn export(reader: &Reader, format: Format, out: &mut dyn Write, target: &Path) -> Result<ExportSummary> {
+    let mut done = ExportSummary {
+        format: format.name().to_owned(),
+        output: target.to_owned(),
+        events: 0,
+        skipped: BTreeMap::new(),
     };
+    match format {
+        Format::Csv => csv(reader, out, target, &mut done)?,
+        Format::FioIolog => fio_iolog(reader, out, target, &mut done)?,
+    }
     out.flush().map_err(io("write", target))?;
     Ok(done)
 }
 
-fn csv(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Exported> {
+fn csv(reader: &Reader, out: &mut dyn Write, target: &Path, done: &mut ExportSummary) -> Result<()> {
     let paths: Vec<_> = reader.files().iter().map(|file| quoted(&file.path)).collect();
     let roles: Vec<_> = reader.files().iter().map(|file| file.role.map_or("", Role::name)).collect();
     writeln!(out, "{}", COLUMNS.map(|column| column.name).join(",")).map_err(io("write", target))?;
-    let mut done = Exported::default();
     for event in reader.events() {
         let Event { t_ns, dur_ns, op, file, offset, len, pid, tid, flags, gap } = event?;
         let (path, role) = (&paths[file as usize], &roles[file as usize]);
@@ -104,7 +88,7 @@ fn csv(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Exported> 
         .map_err(io("write", target))?;
         done.events += 1;
     }
-    Ok(done)
+    Ok(())
 }
 
 fn quoted(text: &str) -> String {
@@ -115,7 +99,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Exported> {
+fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path, done: &mut ExportSummary) -> Result<()> {
     let used = used_files(reader)?;
     let names = || reader.files().iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| &file.path);
     if let Some(path) = names().find(|path| path.is_empty() || path.contains(char::is_whitespace)) {
@@ -138,12 +122,11 @@ fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Expo
             put(out, 0, path, format_args!("{action}"))?;
         }
     }
-    let mut done = Exported::default();
     let mut now = 0;
     for event in reader.events() {
         let event = event?;
         let Some(action) = fio_action(&event) else {
-            *done.skipped.entry(event.op.name()).or_default() += 1;
+            *done.skipped.entry(event.op.name().to_owned()).or_default() += 1;
             continue;
         };
         now = (event.t_ns / 1000).max(now); // fio requires ascending times
@@ -154,7 +137,7 @@ fn fio_iolog(reader: &Reader, out: &mut dyn Write, target: &Path) -> Result<Expo
     for path in names() {
         put(out, now, path, format_args!("close"))?;
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Returns which files have exported events. fio would open, and so create, each file that is added.

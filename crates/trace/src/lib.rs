@@ -26,6 +26,7 @@
 //! ```
 
 mod checksum;
+pub mod distinct;
 mod encoding;
 pub mod error;
 pub mod event;
@@ -39,7 +40,6 @@ pub mod processor;
 mod reader;
 mod schema;
 pub mod stats;
-mod summary_text;
 mod torn_end;
 pub mod units;
 mod writer;

@@ -78,22 +78,11 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CpuSecond, Flags, Op};
+    use crate::CpuSecond;
 
     #[test]
     fn a_later_begin_leaves_out_what_was_before_it() {
-        let event = |t_ns: u64| Event {
-            t_ns,
-            dur_ns: 1,
-            op: Op::Read,
-            file: 0,
-            offset: 0,
-            len: 1,
-            pid: 1,
-            tid: 1,
-            flags: Flags::default(),
-            gap: None,
-        };
+        let event = |t_ns: u64| Event { t_ns, ..Event::default() };
         let cpu = |host_ns: u64| CpuSecond { host_ns, ..CpuSecond::default() };
         let mut trace = Trace {
             meta: Meta { duration_ns: 5_000_000_000, cpu: (0..5).map(cpu).collect(), ..Meta::default() },

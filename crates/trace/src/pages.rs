@@ -170,7 +170,7 @@ impl Input<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -188,14 +188,22 @@ mod tests {
         varint(((value << 1) ^ (value >> 63)) as u64)
     }
 
-    /// Builds a page header: type 0 (data), sizes, a skipped checksum, and a version 1 header with number of values and
+    /// Returns a page header: sizes, then the header of a data page, which begins with the number of values and their
     /// encoding.
     fn page(unpacked: i64, packed: i64, values: i64, encoding: i64) -> Vec<u8> {
-        let header =
-            [vec![0x15], integer(values), vec![0x15], integer(encoding), vec![0x15, 0, 0x15, 0, 0]].concat();
-        let front =
-            [vec![0x15, 0, 0x15], integer(unpacked), vec![0x15], integer(packed), vec![0x15, 0x7f, 0x1c]];
-        [front.concat(), header, vec![0]].concat()
+        header(false, unpacked, packed, values, encoding)
+    }
+
+    /// Returns the header of a dictionary page (field 7) or of a data page of version 1 (field 5).
+    pub fn header(dictionary: bool, unpacked: i64, packed: i64, values: i64, encoding: i64) -> Vec<u8> {
+        let fields = [vec![0x15], integer(values), vec![0x15], integer(encoding)].concat();
+        let (kind, number, levels) = match dictionary {
+            true => (2, 0x4c, vec![0]),
+            false => (0, 0x2c, vec![0x15, 6, 0x15, 6, 0]),
+        };
+        let sizes =
+            [vec![0x15], integer(kind), vec![0x15], integer(unpacked), vec![0x15], integer(packed)].concat();
+        [sizes, vec![number], fields, levels, vec![0]].concat()
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reads a trace, including one whose recorder was killed during a write.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs::File as Disk;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,12 +18,13 @@ use parquet::file::reader::RowGroupReader;
 use parquet::file::serialized_reader::SerializedRowGroupReader;
 use poolwright_host::{private, regular};
 
-use crate::checksum::{SEAL_MAGIC, crc32};
+use crate::checksum::SEAL_MAGIC;
 use crate::error::{Error, Result, io};
 use crate::event::MAX_CALL;
 use crate::pages;
 use crate::schema::{
-    self, FORMAT_VERSION, GAP_COLUMNS, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION, SERVED_COLUMN,
+    self, COLUMNS, FORMAT_VERSION, GAP_COLUMNS, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION,
+    SERVED_COLUMN,
 };
 use crate::{Event, File, Flags, Gap, Meta, Op};
 
@@ -61,22 +63,7 @@ pub struct Reader {
 }
 
 /// The index of each column that is read. Columns are found by name, because later versions may add some.
-#[derive(Clone, Copy, Debug)]
-struct Columns {
-    t_ns: usize,
-    dur_ns: usize,
-    op: usize,
-    file: usize,
-    offset: usize,
-    len: usize,
-    pid: usize,
-    tid: usize,
-    flags: usize,
-    /// In the order of [`GAP_COLUMNS`]; `None` in a trace written before these columns existed.
-    gap: Option<[usize; 4]>,
-    /// The column of [`Gap::served_ns`].
-    served: Option<usize>,
-}
+type Columns = BTreeMap<&'static str, usize>;
 
 impl Reader {
     /// Opens a trace. If its end is torn, the last complete footer is used ([`Reader::recovered`]).
@@ -119,7 +106,7 @@ impl Reader {
             .map_err(|e| corrupt(format!("invalid metadata ({e})")))?;
         let files: Vec<File> = serde_json::from_str(pair(KEY_FILES).unwrap_or(""))
             .map_err(|e| corrupt(format!("invalid file table ({e})")))?;
-        let columns = Columns::find(&metadata).map_err(corrupt)?;
+        let columns = find_columns(&metadata).map_err(corrupt)?;
         check_extents(&metadata, good).map_err(corrupt)?;
         let checksums = parse_checksums(pair(KEY_CHECKSUMS).unwrap_or(""))
             .filter(|sums| sums.len() == metadata.num_row_groups())
@@ -168,7 +155,7 @@ impl Reader {
     pub fn fingerprint(&self) -> String {
         let parts =
             [KEY_META, KEY_FILES, KEY_CHECKSUMS].map(|key| footer_value(&self.metadata, key).unwrap_or(""));
-        format!("crc32:{:08x}:{}", crc32(parts.join("\n").as_bytes()), self.len())
+        format!("crc32:{:08x}:{}", crc32fast::hash(parts.join("\n").as_bytes()), self.len())
     }
 
     /// Returns the number of row groups.
@@ -210,7 +197,7 @@ impl Reader {
         let (start, length) = extent(self.metadata.row_group(index));
         let mut bytes = vec![0; length as usize];
         self.file.read_exact_at(&mut bytes, start).map_err(io("read", &self.path))?;
-        if crc32(&bytes) == self.checksums[index] {
+        if crc32fast::hash(&bytes) == self.checksums[index] {
             return Ok(Bytes::from(bytes));
         }
         Err(self.corrupt(format!("row group {index} does not match its checksum")))
@@ -225,21 +212,16 @@ impl Reader {
         let reader = SerializedRowGroupReader::new(Arc::new(source.clone()), group, pages, properties)
             .map_err(|e| e.to_string())?;
         let rows = group.num_rows() as usize;
-        let at = self.columns;
-        for column in at.all() {
+        for &column in self.columns.values() {
             let chunk = source.of(group.column(column)).ok_or("a column lies outside the row group")?;
             pages::check(chunk, rows as u64).map_err(|why| format!("column {column}: {why}"))?;
         }
-        let t_ns = take::<Int64Type>(&reader, at.t_ns, rows)?;
-        let dur_ns = take::<Int64Type>(&reader, at.dur_ns, rows)?;
-        let ops = decode_ops(&take::<ByteArrayType>(&reader, at.op, rows)?)?;
-        let file = take::<Int32Type>(&reader, at.file, rows)?;
-        let offset = take::<Int64Type>(&reader, at.offset, rows)?;
-        let len = take::<Int64Type>(&reader, at.len, rows)?;
-        let pid = take::<Int32Type>(&reader, at.pid, rows)?;
-        let tid = take::<Int32Type>(&reader, at.tid, rows)?;
-        let flags = take::<Int32Type>(&reader, at.flags, rows)?;
-        let gaps = at.gap.map(|gap| decode_gaps(&reader, gap, at.served, rows)).transpose()?;
+        let int32 = |name: &str| take::<Int32Type>(&reader, self.columns[name], rows);
+        let int64 = |name: &str| take::<Int64Type>(&reader, self.columns[name], rows);
+        let (t_ns, dur_ns, offset, len) = (int64("t_ns")?, int64("dur_ns")?, int64("offset")?, int64("len")?);
+        let (file, pid, tid, flags) = (int32("file")?, int32("pid")?, int32("tid")?, int32("flags")?);
+        let ops = decode_ops(&take::<ByteArrayType>(&reader, self.columns["op"], rows)?)?;
+        let gaps = self.decode_gaps(&reader, rows)?;
         if let Some(id) = file.iter().find(|&&id| id as u32 as usize >= self.files.len()) {
             return Err(format!(
                 "an event refers to file {}, but the trace has only {} files",
@@ -264,6 +246,31 @@ impl Reader {
             ..event
         };
         Ok((0..rows).map(event).map(possible).collect())
+    }
+
+    /// Decodes the gaps; `None` for a trace written before their columns existed.
+    fn decode_gaps(
+        &self,
+        group: &SerializedRowGroupReader<'_, Part>,
+        rows: usize,
+    ) -> Result<Option<Vec<Option<Gap>>>, String> {
+        let [cpu, ready, wake, waker] = GAP_COLUMNS;
+        let Some(cpu) = self.columns.get(cpu) else { return Ok(None) };
+        let cpu = take::<Int64Type>(group, *cpu, rows)?;
+        let int32 = |name: &str| take::<Int32Type>(group, self.columns[name], rows);
+        let (ready, wake, waker) = (int32(ready)?, int32(wake)?, int32(waker)?);
+        let served = self.columns.get(SERVED_COLUMN).map(|_| int32(SERVED_COLUMN)).transpose()?;
+        let gap = |i: usize| {
+            let cpu_ns = u64::try_from(cpu[i]).ok()?; // negative: unknown
+            Some(Gap {
+                cpu_ns,
+                ready_ns: ready[i] as u32,
+                wake_ns: wake[i] as u32,
+                waker: waker[i] as u32,
+                served_ns: served.as_ref().map_or(0, |served| served[i] as u32),
+            })
+        };
+        Ok(Some((0..rows).map(gap).collect()))
     }
 }
 
@@ -295,48 +302,29 @@ impl Iterator for Events<'_> {
     }
 }
 
-impl Columns {
-    fn all(&self) -> impl Iterator<Item = usize> {
-        let c = self;
-        let always = [c.t_ns, c.dur_ns, c.op, c.file, c.offset, c.len, c.pid, c.tid, c.flags];
-        always.into_iter().chain(c.gap.into_iter().flatten()).chain(c.served)
+fn find_columns(metadata: &ParquetMetaData) -> Result<Columns, String> {
+    let ours = schema::descriptor();
+    let theirs = metadata.file_metadata().schema_descr();
+    let has = |name: &str| theirs.columns().iter().any(|c| c.path().parts() == [name]);
+    let has_gaps = GAP_COLUMNS.iter().any(|name| has(name));
+    let is_read = |name: &str| match name {
+        "path" | "role" => false, // those of the file table are read
+        SERVED_COLUMN => has_gaps && has(name),
+        _ => has_gaps || !GAP_COLUMNS.contains(&name),
+    };
+    let mut columns = Columns::new();
+    for (name, wanted) in COLUMNS.iter().map(|c| c.name).zip(ours.columns()).filter(|(name, _)| is_read(name))
+    {
+        let found = theirs.columns().iter().position(|c| {
+            c.path().parts() == [name]
+                && c.physical_type() == wanted.physical_type()
+                && c.max_def_level() == 0
+                && c.max_rep_level() == 0
+        });
+        let found = found.ok_or_else(|| format!("column {name} is missing or has the wrong type"))?;
+        columns.insert(name, found);
     }
-
-    fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
-        let ours = schema::descriptor();
-        let theirs = metadata.file_metadata().schema_descr();
-        let at = |name: &str| {
-            let wanted =
-                ours.columns().iter().find(|c| c.name() == name).expect("column of the column table");
-            let found = theirs.columns().iter().position(|c| {
-                c.path().parts() == [name]
-                    && c.physical_type() == wanted.physical_type()
-                    && c.max_def_level() == 0
-                    && c.max_rep_level() == 0
-            });
-            found.ok_or_else(|| format!("column {name} is missing or has the wrong type"))
-        };
-        let has = |name: &str| theirs.columns().iter().any(|c| c.path().parts() == [name]);
-        let [cpu, ready, wake, waker] = GAP_COLUMNS;
-        let gap = if GAP_COLUMNS.iter().any(|name| has(name)) {
-            Some([at(cpu)?, at(ready)?, at(wake)?, at(waker)?])
-        } else {
-            None
-        };
-        Ok(Columns {
-            t_ns: at("t_ns")?,
-            dur_ns: at("dur_ns")?,
-            op: at("op")?,
-            file: at("file")?,
-            offset: at("offset")?,
-            len: at("len")?,
-            pid: at("pid")?,
-            tid: at("tid")?,
-            flags: at("flags")?,
-            gap,
-            served: if gap.is_some() && has(SERVED_COLUMN) { Some(at(SERVED_COLUMN)?) } else { None },
-        })
-    }
+    Ok(columns)
 }
 
 fn parse_checksums(digits: &str) -> Option<Vec<u32>> {
@@ -398,30 +386,6 @@ fn take<T: DataType>(
     } else {
         Err(format!("column {column}: {} of {rows} values", values.len()))
     }
-}
-
-fn decode_gaps(
-    group: &SerializedRowGroupReader<'_, Part>,
-    at: [usize; 4],
-    served: Option<usize>,
-    rows: usize,
-) -> Result<Vec<Option<Gap>>, String> {
-    let cpu = take::<Int64Type>(group, at[0], rows)?;
-    let ready = take::<Int32Type>(group, at[1], rows)?;
-    let wake = take::<Int32Type>(group, at[2], rows)?;
-    let waker = take::<Int32Type>(group, at[3], rows)?;
-    let served = served.map(|at| take::<Int32Type>(group, at, rows)).transpose()?;
-    let gap = |i: usize| {
-        let cpu_ns = u64::try_from(cpu[i]).ok()?; // negative: unknown
-        Some(Gap {
-            cpu_ns,
-            ready_ns: ready[i] as u32,
-            wake_ns: wake[i] as u32,
-            waker: waker[i] as u32,
-            served_ns: served.as_ref().map_or(0, |served| served[i] as u32),
-        })
-    };
-    Ok((0..rows).map(gap).collect())
 }
 
 fn decode_ops(names: &[ByteArray]) -> Result<Vec<Op>, String> {

@@ -20,7 +20,7 @@ use parquet::file::writer::{SerializedRowGroupWriter, TrackedWrite};
 use parquet::schema::types::SchemaDescPtr;
 use poolwright_host::{Part, private};
 
-use crate::checksum::{crc32, seal};
+use crate::checksum::seal;
 use crate::error::{Error, Result, io};
 use crate::layout::Role;
 use crate::schema::{self, COLUMNS, FORMAT_VERSION, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION, NO_GAP};
@@ -337,7 +337,7 @@ impl Writer {
             w.pending.flush()?;
             Ok(group)
         })?;
-        let checksum = crc32(&self.pending.inner()[start as usize..]);
+        let checksum = crc32fast::hash(&self.pending.inner()[start as usize..]);
         self.row_groups.push(group);
         self.checksums.push_str(&format!("{checksum:08x}"));
         events.clear();

@@ -167,7 +167,7 @@ impl Recording<'_> {
     }
 
     fn simulate(&self, first: &Counted, sizes: Vec<u64>) -> Result<Run> {
-        let mut run = Run::new();
+        let mut run = Run::default();
         let memory = first.records * RECORD_MEMORY * sizes.len() as u64;
         if first.accesses > MAX_ACCESSES || memory > MAX_MEMORY {
             run.add("lru", vec![Box::new(Lru::new(&sizes))]);

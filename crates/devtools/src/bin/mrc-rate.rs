@@ -31,7 +31,7 @@ fn main() {
     }
     for _ in 0..rounds.parse().expect("a number of rounds") {
         let mut lru = Lru::new(&sizes);
-        let mut arcs = Run::new();
+        let mut arcs = Run::default();
         arcs.add("arc", sizes.iter().map(|size| Box::new(Arc::new(*size)) as Box<dyn Model>).collect());
         let mut show = |accesses: &[Access], keys: &[Key]| {
             match model.as_str() {

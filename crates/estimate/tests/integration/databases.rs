@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::common::{content, full, pool, rng, store};
 use poolwright_estimate::Layout;
 
 /// recordsize, codec, ashift.
@@ -67,17 +68,15 @@ fn sh(script: &str, dir: &Path) {
 
 /// Generates rows like those of a shop: numbers, names, a sentence, a price.
 fn rows(sql_end: &str, n: usize) -> String {
-    let mut rng = crate::common::rng(11);
+    let mut rng = rng(11);
     let mut out = String::from(
         "create table orders (id integer primary key, customer varchar(40), note varchar(400), price decimal(9,2))",
     );
     out.push_str(sql_end);
     for chunk in 0..n / 500 {
         let row = |i: usize, rng: &mut _| {
-            let words = String::from_utf8(crate::common::content(2, 60 + i % 200, rng))
-                .unwrap()
-                .replace(['\'', '\n'], " ");
-            let code = String::from_utf8(crate::common::content(4, 24, rng)).unwrap();
+            let words = String::from_utf8(content(2, 60 + i % 200, rng)).unwrap().replace(['\'', '\n'], " ");
+            let code = String::from_utf8(content(4, 24, rng)).unwrap();
             format!("({},'{code}','{words}',{}.{:02})", chunk * 500 + i, i * 7 % 900, i % 100)
         };
         let values: Vec<String> = (0..500).map(|i| row(i, &mut rng)).collect();
@@ -179,21 +178,19 @@ fn full_equals_zdb_on_database_files() {
 
 fn compare(files: &[(&str, PathBuf)], ashift: u32) {
     let dir = tempfile::tempdir().unwrap();
-    let pool = crate::common::pool(dir.path(), ashift, Layout::Plain);
+    let pool = pool(dir.path(), ashift, Layout::Plain);
     let name = pool.name().to_owned();
     let combinations: Vec<_> = COMBINATIONS.iter().filter(|c| c.2 == ashift).collect();
     let mut stored = HashMap::new();
     for (i, (file, path)) in files.iter().enumerate() {
         for (j, (recordsize, codec, _)) in combinations.iter().enumerate() {
-            stored
-                .insert((i, j), crate::common::store(&pool, &format!("{file}{j}"), *recordsize, codec, path));
+            stored.insert((i, j), store(&pool, &format!("{file}{j}"), *recordsize, codec, path));
         }
     }
     pool.export().unwrap();
     for (i, (file, path)) in files.iter().enumerate() {
         for (j, (recordsize, codec, _)) in combinations.iter().enumerate() {
-            let estimate =
-                crate::common::full(path, &[*recordsize], &[codec], &[9, 12, 13], &[Layout::Plain]);
+            let estimate = full(path, &[*recordsize], &[codec], &[9, 12, 13], &[Layout::Plain]);
             let cell = estimate.cell(*recordsize, codec, ashift).unwrap();
             let (blocks, object) = stored[&(i, j)];
             let (data, indirect) = zdb(dir.path(), &format!("{name}/{file}{j}"), object);

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use crate::common::{content, engine, mixed, rng};
 use poolwright_estimate::{Ended, Estimate, Input, Method, Options, estimate};
 
 const MIB: u64 = 1 << 20;
@@ -22,7 +23,7 @@ fn options(full: bool) -> Options {
 }
 
 fn run(input: &Input, full: bool, progress: &mut dyn FnMut()) -> Estimate {
-    crate::common::engine();
+    engine();
     estimate(input, &options(full), &mut |_| progress()).unwrap()
 }
 
@@ -30,7 +31,7 @@ fn run(input: &Input, full: bool, progress: &mut dyn FnMut()) -> Estimate {
 fn sparse_file(path: &Path, pieces: u64) {
     let file = fs::File::create(path).unwrap();
     file.set_len(1 << 40).unwrap();
-    let content = crate::common::mixed(8 << 20, 40_000, 3);
+    let content = mixed(8 << 20, 40_000, 3);
     for i in 0..pieces {
         let at = (1u64 << 40) / pieces * i / MIB * MIB + 40 * 1024;
         let from = (i % 15) as usize * (512 << 10);
@@ -80,7 +81,7 @@ fn a_preallocated_file_has_no_data() {
     if rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 64 * MIB).is_err() {
         return println!("skipped: the file system cannot preallocate");
     }
-    file.write_all_at(&crate::common::content(2, 1 << 20, &mut crate::common::rng(2)), 32 * MIB).unwrap();
+    file.write_all_at(&content(2, 1 << 20, &mut rng(2)), 32 * MIB).unwrap();
     file.sync_all().unwrap();
     let found = run(&Input::paths(&[path]).unwrap(), true, &mut || {});
     // tmpfs allocates zeroed pages and reports them as data.
@@ -94,9 +95,9 @@ fn a_preallocated_file_has_no_data() {
 fn without_second(full: bool, at_once: bool, vanish: fn(&Path)) {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
-    fs::write(path("a"), crate::common::mixed(8 << 20, 40_000, 1)).unwrap();
+    fs::write(path("a"), mixed(8 << 20, 40_000, 1)).unwrap();
     let exact = run(&Input::paths(&[path("a")]).unwrap(), true, &mut || {});
-    fs::write(path("b"), crate::common::content(0, 8 << 20, &mut crate::common::rng(2))).unwrap();
+    fs::write(path("b"), content(0, 8 << 20, &mut rng(2))).unwrap();
     let input = Input::paths(&[dir.path().to_owned()]).unwrap();
     assert_eq!(input.len(), 2);
     let mut is_there = true;
@@ -145,7 +146,7 @@ fn an_input_that_vanishes_as_a_whole_is_an_error() {
         fs::write(&path, vec![1; 100_000]).unwrap();
         let input = Input::paths(std::slice::from_ref(&path)).unwrap();
         fs::remove_file(&path).unwrap();
-        crate::common::engine();
+        engine();
         let error = estimate(&input, &options(full), &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("sort.0 cannot be read: No such file"), "{error}");
     }

@@ -1,43 +1,30 @@
 //! The models by name, and a sweep with all of them for each recordsize.
 
+use super::error::{Error, Result};
 use super::model_name::ModelName;
 use super::ratios::Ratios;
-use super::sizes::CacheSizes;
+use super::request::MrcRequest;
+use super::sizes::{self, CacheSizes};
 use crate::input::Unit;
-use crate::openzfs::{GRAIN, MIN_SAMPLED, OpenZfs, Options, PrimaryCache};
+use crate::openzfs::{GRAIN, MIN_SAMPLED, OpenZfs, Options};
 use crate::packed::packed;
 use crate::sample::{Amount, Family, Maker};
-use crate::{Lru, Model, Pipeline, RecordMap, Sweep, arc};
+use crate::{Input, Lru, Model, Pipeline, RecordMap, Sweep, arc};
 
 /// The largest record of OpenZFS in bytes. Larger objects count as records of this size for the ARC's metadata.
 const MAX_RECORD: u64 = 16 << 20;
-
-/// Parameters of OpenZFS's ARC other than its size.
-#[derive(Clone, Copy, Debug)]
-pub struct ArcConfig {
-    /// Whether records lie in files, so that they have indirect blocks and neighbours to prefetch.
-    pub offsets: bool,
-    /// See [`crate::Input::has_fine_times`].
-    pub fine_times: bool,
-    /// Requests per second of a trace whose times are not fine.
-    pub requests_per_s: Option<u32>,
-    /// Whether the ARC prefetches for sequential readers.
-    pub prefetch: bool,
-    /// Bytes of the L2ARC; 0 for none.
-    pub l2arc_bytes: u64,
-    /// The value of the property `primarycache`.
-    pub primarycache: PrimaryCache,
-    /// The typical length of a read in bytes, if known. It determines how records that `primarycache` excludes are read.
-    pub read_bytes: Option<u64>,
-}
 
 /// The models of one run.
 #[derive(Debug)]
 pub struct ModelConfig {
     /// Whether the trace has bytes of files or objects.
     pub unit: Unit,
-    /// Parameters of the model `openzfs`.
-    pub arc: ArcConfig,
+    /// See [`crate::Input::has_fine_times`].
+    pub fine_times: bool,
+    /// The typical length of a read in bytes, if known. It determines how records that `primarycache` excludes are read.
+    pub read_bytes: Option<u64>,
+    /// What was requested.
+    pub request: MrcRequest,
     /// The models, each once, in the order of their curves.
     pub models: Vec<ModelName>,
     /// Record sizes in bytes, ascending; empty for a trace of objects.
@@ -46,10 +33,59 @@ pub struct ModelConfig {
     pub sizes: CacheSizes,
     /// The compression ratios of the records.
     pub ratios: Ratios,
-    /// The size of the sample; `None` for all records.
-    pub sample: Option<Amount>,
-    /// The seed of the sample.
-    pub seed: u64,
+}
+
+impl MrcRequest {
+    /// The configuration of the models for an input. Calls `choose` with the largest recordsize and its compression ratio if
+    /// the request names no cache sizes.
+    ///
+    /// # Errors
+    /// If the request does not fit the input, an estimate cannot be used, or `choose` fails.
+    pub fn config(
+        &self,
+        input: &dyn Input,
+        choose: impl FnOnce(Option<u64>, f64) -> Result<CacheSizes>,
+    ) -> Result<ModelConfig> {
+        let unit = input.unit();
+        if unit == Unit::Objects && !self.recordsizes.is_empty() {
+            return Err(Error::ObjectsHaveNoRecordsize);
+        }
+        let recordsizes = self.recordsizes(unit);
+        sizes::check(&self.sizes, &self.models, &recordsizes)?;
+        let ratios = Ratios::new(&self.ratios, self.ashift, &recordsizes)?;
+        let largest = recordsizes.last().copied();
+        let sizes = match CacheSizes::requested(&self.sizes) {
+            Some(sizes) => sizes,
+            None => choose(largest, ratios.of(largest))?,
+        };
+        let mut models: Vec<ModelName> = Vec::new();
+        for model in &self.models {
+            if !models.contains(model) {
+                models.push(*model);
+            }
+        }
+        Ok(ModelConfig {
+            unit,
+            fine_times: input.has_fine_times(),
+            read_bytes: None,
+            models,
+            recordsizes,
+            sizes,
+            ratios,
+            request: self.clone(),
+        })
+    }
+
+    /// The record sizes in bytes, ascending: the requested ones, or that of the trace; empty for objects.
+    fn recordsizes(&self, unit: Unit) -> Vec<u64> {
+        let mut requested = self.recordsizes.clone();
+        requested.sort_unstable();
+        requested.dedup();
+        match unit {
+            Unit::Bytes { recordsize } if requested.is_empty() => vec![recordsize],
+            _ => requested,
+        }
+    }
 }
 
 impl ModelConfig {
@@ -58,7 +94,7 @@ impl ModelConfig {
     /// # Errors
     /// If a recordsize is not one of OpenZFS, or the sample is too small or too large.
     pub fn sweep(&self) -> crate::Result<Sweep> {
-        let mut sweep = Sweep::new();
+        let mut sweep = Sweep::default();
         let recordsizes: Vec<Option<u64>> = match self.unit {
             Unit::Objects => vec![None],
             Unit::Bytes { .. } => self.recordsizes.iter().copied().map(Some).collect(),
@@ -69,8 +105,8 @@ impl ModelConfig {
             let sizes = (ratio > 1.0).then(|| packed(ratio, self.ratios.sector));
             let families: Vec<Family> =
                 self.models.iter().map(|model| self.family(*model, record_map.recordsize())).collect();
-            let amount = self.sample.unwrap_or(Amount::ALL);
-            sweep.add(Pipeline::new(record_map, amount, self.seed, families)?.with_sizes(sizes));
+            let amount = self.request.sample.unwrap_or(Amount::ALL);
+            sweep.add(Pipeline::new(record_map, amount, self.request.seed, families)?.with_sizes(sizes));
         }
         Ok(sweep)
     }
@@ -94,8 +130,13 @@ impl ModelConfig {
             ModelName::Lru => Box::new(|sizes, _| vec![Box::new(Lru::new(sizes)) as _]),
             ModelName::Arc => each(Box::new(|size, _| Box::new(arc::Arc::new(size)))),
             ModelName::Openzfs => {
-                let arc = self.arc;
-                each(Box::new(move |size, rate| Box::new(OpenZfs::new(arc.options(recordsize, size, rate)))))
+                let options = self.arc_options(recordsize);
+                each(Box::new(move |size, rate| {
+                    // The L2ARC of a sample holds the sample's share of the records.
+                    let l2arc_bytes = (options.l2arc_bytes as f64 * rate) as u64;
+                    let options = Options { cache_bytes: size, l2arc_bytes, ..options };
+                    Box::new(OpenZfs::new(options.sampled(rate)))
+                }))
             }
         };
         let (least_bytes, grain_bytes) =
@@ -108,25 +149,26 @@ impl ModelConfig {
             models,
         }
     }
-}
 
-impl ArcConfig {
-    /// Options of an ARC of `cache_bytes` that is shown a share of `rate` of the records.
-    fn options(self, recordsize: Option<u64>, cache_bytes: u64, rate: f64) -> Options {
-        let mut options = Options::new(cache_bytes, recordsize.unwrap_or(MAX_RECORD) as u32);
-        options.offsets = self.offsets;
-        options.prefetch = self.prefetch && self.offsets;
-        options.primarycache = self.primarycache;
-        options.partial_reads = recordsize.zip(self.read_bytes).is_some_and(|(record, read)| read < record);
-        // The L2ARC of a sample holds the sample's share of the records.
-        options.l2arc_bytes = (self.l2arc_bytes as f64 * rate) as u64;
+    /// Options of an ARC with records of this size, or with objects. Its own size is not set.
+    fn arc_options(&self, recordsize: Option<u64>) -> Options {
+        let request = &self.request;
+        let offsets = self.unit != Unit::Objects;
+        let mut options = Options {
+            offsets,
+            prefetch: request.prefetch && offsets,
+            primarycache: request.primarycache,
+            partial_reads: recordsize.zip(self.read_bytes).is_some_and(|(record, read)| read < record),
+            l2arc_bytes: request.l2arc_bytes,
+            ..Options::new(0, recordsize.unwrap_or(MAX_RECORD) as u32)
+        };
         if !self.fine_times {
-            match self.requests_per_s {
+            match request.requests_per_s {
                 // The time between two uses is unknown, so every second use promotes.
                 None => options.mintime_ms = 0,
                 Some(rate) => options.requests_per_s = rate,
             }
         }
-        options.sampled(rate)
+        options
     }
 }

@@ -10,7 +10,7 @@ use super::sizes::MIN_ARC;
 use crate::input::{Format, Unit};
 use crate::partition::{Partition, Shape, Share};
 use crate::sweep::Progress;
-use crate::{Input, Model as _, RecordStream, arc};
+use crate::{Input, RecordStream, arc};
 
 /// Number of divisions: every eighth of the memory.
 const DIVISIONS: u32 = 9;

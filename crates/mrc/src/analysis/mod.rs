@@ -14,7 +14,7 @@ mod result;
 mod run;
 mod sizes;
 
-pub use config::{ArcConfig, ModelConfig};
+pub use config::ModelConfig;
 pub use division::{Divided, divide};
 pub use error::{Error, Result};
 pub use model_name::ModelName;

@@ -1,12 +1,7 @@
 //! What a user requests of an analysis, before the trace is known.
 
-use super::config::{ArcConfig, ModelConfig};
-use super::error::{Error, Result};
 use super::model_name::ModelName;
-use super::ratios::{RatioSource, Ratios};
-use super::sizes::{self, CacheSizes};
-use crate::Input;
-use crate::input::Unit;
+use super::ratios::RatioSource;
 use crate::openzfs::PrimaryCache;
 use crate::sample::Amount;
 
@@ -37,66 +32,4 @@ pub struct MrcRequest {
     pub seed: u64,
     /// Bytes of memory to divide between the database's own cache and the ARC, if requested.
     pub split_bytes: Option<u64>,
-}
-
-impl MrcRequest {
-    /// The configuration of the models for an input. Calls `choose` with the largest recordsize and its compression ratio if
-    /// the request names no cache sizes.
-    ///
-    /// # Errors
-    /// If the request does not fit the input, an estimate cannot be used, or `choose` fails.
-    pub fn config(
-        &self,
-        input: &dyn Input,
-        choose: impl FnOnce(Option<u64>, f64) -> Result<CacheSizes>,
-    ) -> Result<ModelConfig> {
-        let unit = input.unit();
-        if unit == Unit::Objects && !self.recordsizes.is_empty() {
-            return Err(Error::ObjectsHaveNoRecordsize);
-        }
-        let recordsizes = self.recordsizes(unit);
-        sizes::check(&self.sizes, &self.models, &recordsizes)?;
-        let ratios = Ratios::new(&self.ratios, self.ashift, &recordsizes)?;
-        let largest = recordsizes.last().copied();
-        let sizes = match CacheSizes::requested(&self.sizes) {
-            Some(sizes) => sizes,
-            None => choose(largest, ratios.of(largest))?,
-        };
-        let mut models: Vec<ModelName> = Vec::new();
-        for model in &self.models {
-            if !models.contains(model) {
-                models.push(*model);
-            }
-        }
-        let arc = ArcConfig {
-            offsets: unit != Unit::Objects,
-            fine_times: input.has_fine_times(),
-            requests_per_s: self.requests_per_s,
-            prefetch: self.prefetch,
-            l2arc_bytes: self.l2arc_bytes,
-            primarycache: self.primarycache,
-            read_bytes: None,
-        };
-        Ok(ModelConfig {
-            unit,
-            arc,
-            models,
-            recordsizes,
-            sizes,
-            ratios,
-            sample: self.sample,
-            seed: self.seed,
-        })
-    }
-
-    /// The record sizes in bytes, ascending: the requested ones, or that of the trace; empty for objects.
-    fn recordsizes(&self, unit: Unit) -> Vec<u64> {
-        let mut requested = self.recordsizes.clone();
-        requested.sort_unstable();
-        requested.dedup();
-        match unit {
-            Unit::Bytes { recordsize } if requested.is_empty() => vec![recordsize],
-            _ => requested,
-        }
-    }
 }

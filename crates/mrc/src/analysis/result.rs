@@ -174,29 +174,34 @@ fn remarks(config: &ModelConfig) -> Vec<Remark> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::ArcConfig;
     use super::super::ratios::{RatioSource, Ratios};
+    use super::super::request::MrcRequest;
     use super::*;
     use crate::openzfs::PrimaryCache;
 
     fn config(bytes: u64, models: &[ModelName], recordsize: u64) -> ModelConfig {
         ModelConfig {
             unit: Unit::Bytes { recordsize },
-            arc: ArcConfig {
-                offsets: true,
-                fine_times: true,
-                requests_per_s: None,
-                prefetch: true,
-                l2arc_bytes: 0,
+            fine_times: true,
+            read_bytes: None,
+            request: MrcRequest {
+                models: models.to_vec(),
+                sizes: Vec::new(),
+                recordsizes: Vec::new(),
+                ratios: RatioSource::Uniform(1.0),
+                ashift: 12,
                 primarycache: PrimaryCache::All,
-                read_bytes: None,
+                l2arc_bytes: 0,
+                prefetch: true,
+                requests_per_s: None,
+                sample: None,
+                seed: 1,
+                split_bytes: None,
             },
             models: models.to_vec(),
             recordsizes: vec![recordsize],
             sizes: CacheSizes::Footprint { bytes, records: bytes / recordsize, least: recordsize },
             ratios: Ratios::new(&RatioSource::Uniform(1.0), 12, &[recordsize]).unwrap(),
-            sample: None,
-            seed: 1,
         }
     }
 

@@ -62,8 +62,8 @@ pub fn analyze(
         let footprint = measure(file, recordsize, |read| go_on(AnalysisPhase::Measuring, read))?;
         Ok(CacheSizes::up_to(&footprint, ratio, recordsize.unwrap_or(1)))
     })?;
-    if config.arc.primarycache != PrimaryCache::All {
-        config.arc.read_bytes = typical_read(&mut *file.open()?)?;
+    if request.primarycache != PrimaryCache::All {
+        config.read_bytes = typical_read(&mut *file.open()?)?;
     }
     let mut sweep = config.sweep()?;
     let read = sweep.show(&mut *input, |read| go_on(AnalysisPhase::Modelling, read))?;

@@ -2,8 +2,6 @@
 //! FAST '03). Each line is one request: first block, number of blocks, an ignored number, number of the request. A
 //! block is a page of 512 bytes in one address space. There are no times, and reads and writes are not distinguished.
 
-use std::path::Path;
-
 use super::source::{Source, malformed};
 use super::{CHUNK, Input, LONGEST, Skipped, Unit};
 use crate::{END, Extent, Kind, Result};
@@ -13,71 +11,25 @@ pub const BLOCK: u64 = 512;
 
 /// The longest line in bytes; a valid one has four numbers of at most 20 digits.
 const MAX_LINE: usize = 1 << 10;
-const BUFFER: usize = 1 << 18;
 
 /// A `.lis` file being read.
-pub struct Lis {
+pub(super) struct Lis {
     source: Source,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
+    /// The last line, and its number.
+    text: Vec<u8>,
     line: u64,
     skipped: Skipped,
 }
 
 impl Lis {
-    /// Opens a file, plain or compressed by zstd.
-    ///
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io) if the file cannot be opened.
-    pub fn open(path: &Path) -> Result<Lis> {
-        Source::open(path).map(Lis::new)
-    }
-
     pub(super) fn new(source: Source) -> Lis {
-        let skipped = Skipped::default();
-        Lis { source, buffer: vec![0; BUFFER], start: 0, end: 0, line: 0, skipped }
+        Lis { source, text: Vec::new(), line: 0, skipped: Skipped::default() }
     }
 
     /// Whether a file that begins with `head` may be of this format.
     pub(super) fn recognises(head: &[u8]) -> bool {
         let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
         parse(first).is_ok_and(|numbers| numbers.is_some())
-    }
-
-    /// The next line without its line break; `None` at the end of the file.
-    fn next_line(&mut self) -> Result<Option<(usize, usize)>> {
-        loop {
-            let unread = &self.buffer[self.start..self.end];
-            if let Some(at) = unread.iter().position(|byte| *byte == b'\n') {
-                let line = (self.start, self.start + at);
-                self.start += at + 1;
-                self.line += 1;
-                return self.checked(line);
-            }
-            if unread.len() > MAX_LINE {
-                self.line += 1;
-                return self.checked((self.start, self.end));
-            }
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-            let end = self.source.fill(&mut self.buffer, self.end)?;
-            if end == self.end {
-                let last = (self.start, self.end);
-                self.start = self.end;
-                self.line += u64::from(end > 0);
-                return Ok((end > 0).then_some(last));
-            }
-            self.end = end;
-        }
-    }
-
-    fn checked(&self, line: (usize, usize)) -> Result<Option<(usize, usize)>> {
-        if line.1 - line.0 > MAX_LINE {
-            return Err(self.error("the line is longer than four numbers"));
-        }
-        Ok(Some(line))
     }
 
     fn error(&self, why: impl Into<String>) -> crate::Error {
@@ -109,8 +61,15 @@ impl Input for Lis {
     fn read(&mut self, extents: &mut Vec<Extent>) -> Result<()> {
         extents.clear();
         while extents.len() < CHUNK {
-            let Some((start, end)) = self.next_line()? else { break };
-            match parse(&self.buffer[start..end]) {
+            self.source.line(MAX_LINE as u64 + 1, &mut self.text)?;
+            if self.text.is_empty() {
+                break;
+            }
+            self.line += 1;
+            if self.text.len() > MAX_LINE && !self.text.ends_with(b"\n") {
+                return Err(self.error("the line is longer than four numbers"));
+            }
+            match parse(&self.text) {
                 Ok(Some(numbers)) => extents.extend(self.extent(numbers)),
                 Ok(None) => {}
                 Err(why) => return Err(self.error(why)),

@@ -144,11 +144,9 @@ impl Input for Live {
 mod tests {
     use super::*;
     use crate::Kind;
-    use poolwright_trace::{Flags, Op};
 
     fn event(t_ns: u64, offset: u64) -> Event {
-        let (op, flags) = (Op::Read, Flags::default());
-        Event { t_ns, dur_ns: 9, op, file: 0, offset, len: 512, pid: 1, tid: 1, flags, gap: None }
+        Event { t_ns, offset, len: 512, ..Event::default() }
     }
 
     fn reads(live: &mut Live) -> Vec<u64> {

@@ -5,25 +5,24 @@ mod lis;
 mod live;
 mod oracle;
 mod source;
-mod synthetic;
 mod trace;
 
 use std::path::{Path, PathBuf};
 
-use poolwright_trace::import::IMPORTERS;
+use poolwright_trace::import;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Encoding, Event, Flags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Extent, Result};
+use lis::Lis;
+use oracle::Oracle;
 use source::Source;
 
 pub use follow::Follow;
-pub use lis::{BLOCK, Lis};
+pub use lis::BLOCK;
 pub use live::{Feed, Gone, Live, live};
-pub use oracle::Oracle;
-pub use synthetic::{Pattern, Spec, Synthetic};
 pub use trace::Trace;
 
 /// Extents per chunk, approximately: 2 MiB.
@@ -173,17 +172,14 @@ impl Select {
 /// [`Error::UnknownFormat`](crate::Error::UnknownFormat) if no format matches; [`Error::NoFiles`](crate::Error::NoFiles) if
 /// files are selected in a format without files; otherwise as the `open` of the format.
 pub fn open(path: &Path, format: Option<Format>, select: &Select) -> Result<Box<dyn Input>> {
-    if let Some(text) = path.to_str().filter(|text| text.starts_with(synthetic::PREFIX)) {
-        return Ok(Box::new(Synthetic::open(text)?));
-    }
     let mut source = Source::open(path)?;
     let head = source.head()?;
-    if let Some(encoding) = Encoding::of(head).filter(|_| !oracle::recognises(head)) {
+    if let Some(encoding) = Encoding::of(&head).filter(|_| !oracle::recognises(&head)) {
         return Err(poolwright_trace::Error::Encoded { path: path.to_owned(), encoding }.into());
     }
     let format = match format {
         Some(format) => format,
-        None => recognise(path, head)?,
+        None => recognise(path, &head)?,
     };
     if format != Format::Trace && !select.is_all() {
         return Err(crate::Error::NoFiles { path: path.to_owned(), format: format.name() });
@@ -209,8 +205,8 @@ fn recognise(path: &Path, head: &[u8]) -> Result<Format> {
     if oracle::recognises(head) && !oracle::is_text(head) {
         return Ok(Format::OracleGeneral);
     }
-    if let Some(importer) = IMPORTERS.iter().find(|importer| importer.recognises(head)) {
-        return Err(crate::Error::NotImported { path: path.to_owned(), format: importer.name() });
+    if import::is_iolog(head) {
+        return Err(crate::Error::NotImported { path: path.to_owned(), format: import::FORMAT });
     }
     if name.ends_with(".lis") || name.ends_with(".lis.zst") {
         return Ok(Format::Lis);
@@ -248,15 +244,5 @@ impl Skipped {
             (self.unsorted, "out of time order, used in the order of the trace"),
         ];
         all.into_iter().filter(|(count, _)| *count > 0).collect()
-    }
-}
-
-impl std::ops::AddAssign for Skipped {
-    fn add_assign(&mut self, more: Skipped) {
-        self.zero_length += more.zero_length;
-        self.too_far += more.too_far;
-        self.too_long += more.too_long;
-        self.direct += more.direct;
-        self.unsorted += more.unsorted;
     }
 }

@@ -4,6 +4,9 @@
 
 use std::path::Path;
 
+use zerocopy::FromBytes;
+use zerocopy::little_endian::{I64, U32, U64};
+
 use super::source::{Source, malformed};
 use super::{CHUNK, Input, LONGEST, Skipped, Unit};
 use crate::{Extent, Kind, Result};
@@ -13,8 +16,18 @@ const RECORD: usize = 24;
 /// Bytes that are checked for text.
 const HEAD: usize = 240;
 
+/// A request.
+#[derive(FromBytes)]
+#[repr(C)]
+struct Request {
+    seconds: U32,
+    object: U64,
+    size: U32,
+    next: I64,
+}
+
 /// An oracleGeneral file being read.
-pub struct Oracle {
+pub(super) struct Oracle {
     source: Source,
     buffer: Vec<u8>,
     records: u64,
@@ -25,28 +38,20 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Opens a file, plain or compressed by zstd.
-    ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) if the file cannot be opened; [`Error::Malformed`](crate::Error::Malformed) if it ends
-    /// within a record.
-    pub fn open(path: &Path) -> Result<Oracle> {
-        Source::open(path).and_then(Oracle::new)
-    }
-
+    /// [`Error::Malformed`](crate::Error::Malformed) if the file ends within a record.
     pub(super) fn new(source: Source) -> Result<Oracle> {
         let left = source.len() % RECORD as u64;
         if !source.is_packed() && left != 0 {
             return Err(torn(source.path(), source.len() / RECORD as u64, left as usize));
         }
-        let buffer = vec![0; CHUNK * RECORD];
-        Ok(Oracle { source, buffer, records: 0, first_s: None, last_s: 0, skipped: Skipped::default() })
+        let skipped = Skipped::default();
+        Ok(Oracle { source, buffer: Vec::new(), records: 0, first_s: None, last_s: 0, skipped })
     }
 
     fn take(&mut self, record: &[u8; RECORD]) -> Option<Extent> {
-        let seconds = u32::from_le_bytes(record[..4].try_into().expect("4 of 24 bytes"));
-        let object = u64::from_le_bytes(record[4..12].try_into().expect("8 of 24 bytes"));
-        let size = u64::from(u32::from_le_bytes(record[12..16].try_into().expect("4 of 24 bytes")));
+        let Request { seconds, object, size, .. } = zerocopy::transmute!(*record);
+        let (seconds, size) = (seconds.get(), u64::from(size.get()));
         if size == 0 || size > LONGEST {
             let skipped = &mut self.skipped;
             *(if size == 0 { &mut skipped.zero_length } else { &mut skipped.too_long }) += 1;
@@ -56,7 +61,7 @@ impl Oracle {
         self.skipped.unsorted += u64::from(seconds < self.last_s);
         self.last_s = self.last_s.max(seconds);
         let t_ns = u64::from(self.last_s - first) * 1_000_000_000;
-        Some(Extent { t_ns, file: 0, offset: object, len: size, kind: Kind::Read })
+        Some(Extent { t_ns, file: 0, offset: object.get(), len: size, kind: Kind::Read })
     }
 }
 
@@ -74,21 +79,20 @@ impl Input for Oracle {
         // A chunk without a valid request is not the end.
         while extents.is_empty() {
             let mut buffer = std::mem::take(&mut self.buffer);
-            let end = self.source.fill(&mut buffer, 0)?;
-            if self.records == 0 && is_text(&buffer[..end]) {
+            self.source.block((CHUNK * RECORD) as u64, &mut buffer)?;
+            if self.records == 0 && is_text(&buffer) {
                 let why =
                     "this is a text file: expected records of 24 bytes (time, object, size, next access)";
                 return Err(malformed(self.source.path(), "record 1 (byte 0)", why));
             }
-            let (whole, rest) = buffer[..end].as_chunks::<RECORD>();
+            let (whole, rest) = buffer.as_chunks::<RECORD>();
             extents.extend(whole.iter().filter_map(|record| self.take(record)));
             self.records += whole.len() as u64;
-            let rest = rest.len();
-            self.buffer = buffer;
-            if rest != 0 {
-                return Err(torn(self.source.path(), self.records, rest));
+            if !rest.is_empty() {
+                return Err(torn(self.source.path(), self.records, rest.len()));
             }
-            if end == 0 {
+            self.buffer = buffer;
+            if self.buffer.is_empty() {
                 break;
             }
         }
@@ -114,12 +118,10 @@ pub(super) fn recognises(head: &[u8]) -> bool {
     let records = head.as_chunks::<RECORD>().0;
     let mut last_s = 0;
     let plausible = |(number, record): (usize, &[u8; RECORD])| {
-        let seconds = u32::from_le_bytes(record[..4].try_into().expect("4 of 24 bytes"));
-        let size = u32::from_le_bytes(record[12..16].try_into().expect("4 of 24 bytes"));
-        let next = i64::from_le_bytes(record[16..].try_into().expect("8 of 24 bytes"));
-        let sorted = seconds >= last_s;
-        last_s = seconds;
-        sorted && size > 0 && u64::from(size) <= LONGEST && (next == -1 || next > number as i64)
+        let Request { seconds, size, next, .. } = zerocopy::transmute!(*record);
+        let is_sorted = seconds.get() >= last_s;
+        last_s = seconds.get();
+        is_sorted && (1..=LONGEST).contains(&size.get().into()) && (next == -1 || next > number as i64)
     };
     !records.is_empty() && records.iter().enumerate().all(plausible)
 }

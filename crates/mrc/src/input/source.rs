@@ -1,7 +1,7 @@
 //! The bytes of a trace file, decompressed if needed.
 
 use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,25 +11,23 @@ use poolwright_host::{cannot, private, regular};
 use crate::{Error, Result};
 
 /// The first bytes of a zstd file (RFC 8878, 3.1.1).
-pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Bytes per read from the file.
 const BUFFER: usize = 1 << 18;
 /// Bytes from which the format is detected.
-const HEAD: usize = 1 << 12;
+const HEAD: u64 = 1 << 12;
 
 /// A trace file that is read once, from beginning to end.
 pub(super) struct Source {
     path: PathBuf,
-    bytes: Box<dyn Read + Send>,
+    bytes: Box<dyn BufRead + Send>,
     packed: bool,
     /// Length of the file on disk, in bytes.
     len: u64,
     taken: Arc<AtomicU64>,
     /// Decompressed bytes returned so far.
     given: u64,
-    /// The first bytes, as long as they were not returned.
-    head: Vec<u8>,
 }
 
 /// Counts the bytes read from the file.
@@ -63,24 +61,46 @@ impl Source {
         let packed = head == ZSTD_MAGIC;
         let taken = Arc::new(AtomicU64::new(0));
         let counted = Counted { file, taken: Arc::clone(&taken) };
-        let bytes: Box<dyn Read + Send> = if packed {
-            let buffered = BufReader::with_capacity(BUFFER, counted);
-            Box::new(zstd::stream::read::Decoder::with_buffer(buffered).map_err(cannot("read", path))?)
+        let buffered = BufReader::with_capacity(BUFFER, counted);
+        let bytes: Box<dyn BufRead + Send> = if packed {
+            let decoder = zstd::stream::read::Decoder::with_buffer(buffered).map_err(cannot("read", path))?;
+            Box::new(BufReader::with_capacity(BUFFER, decoder))
         } else {
-            Box::new(counted)
+            Box::new(buffered)
         };
-        let path = path.to_owned();
-        Ok(Source { path, bytes, packed, len: stat.len(), taken, given: 0, head: Vec::new() })
+        Ok(Source { path: path.to_owned(), bytes, packed, len: stat.len(), taken, given: 0 })
     }
 
     /// The first bytes of the file, decompressed; they will be returned again.
-    pub fn head(&mut self) -> Result<&[u8]> {
-        let mut head = vec![0; HEAD];
-        let end = self.fill(&mut head, 0)?;
-        head.truncate(end);
+    pub fn head(&mut self) -> Result<Vec<u8>> {
+        let mut head = Vec::new();
+        self.next(&mut head, |bytes, head| bytes.take(HEAD).read_to_end(head))?;
         self.given = 0;
-        self.head = head;
-        Ok(&self.head)
+        let rest = std::mem::replace(&mut self.bytes, Box::new(std::io::empty()));
+        self.bytes = Box::new(Cursor::new(head.clone()).chain(rest));
+        Ok(head)
+    }
+
+    /// Replaces the contents of `line` by the next line and its line break, or by the first `max` bytes of a longer one;
+    /// nothing at the end of the file.
+    pub fn line(&mut self, max: u64, line: &mut Vec<u8>) -> Result<()> {
+        self.next(line, |bytes, line| bytes.take(max).read_until(b'\n', line))
+    }
+
+    /// Replaces the contents of `block` by the next `len` bytes; fewer at the end of the file.
+    pub fn block(&mut self, len: u64, block: &mut Vec<u8>) -> Result<()> {
+        self.next(block, |bytes, block| bytes.take(len).read_to_end(block))
+    }
+
+    fn next(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        read: impl FnOnce(&mut dyn BufRead, &mut Vec<u8>) -> std::io::Result<usize>,
+    ) -> Result<()> {
+        buffer.clear();
+        let done = read(&mut *self.bytes, buffer);
+        self.given += buffer.len() as u64;
+        done.map(drop).map_err(|error| self.failed(error))
     }
 
     /// The file.
@@ -101,30 +121,6 @@ impl Source {
     /// Share of the file that was read.
     pub fn progress(&self) -> f64 {
         self.taken.load(Ordering::Relaxed) as f64 / self.len.max(1) as f64
-    }
-
-    /// Fills `buffer` from `start` on, up to the end of the file, and returns the end of the data in it.
-    pub fn fill(&mut self, buffer: &mut [u8], start: usize) -> Result<usize> {
-        let mut end = start;
-        if !self.head.is_empty() {
-            let take = self.head.len().min(buffer.len() - end);
-            buffer[end..end + take].copy_from_slice(&self.head[..take]);
-            self.head.drain(..take);
-            end += take;
-            self.given += take as u64;
-        }
-        while end < buffer.len() {
-            match self.bytes.read(&mut buffer[end..]) {
-                Ok(0) => break,
-                Ok(read) => {
-                    end += read;
-                    self.given += read as u64;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(error)),
-            }
-        }
-        Ok(end)
     }
 
     /// An error of the decompressor means a damaged file; one of the system does not.

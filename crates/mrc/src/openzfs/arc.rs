@@ -12,6 +12,9 @@ use crate::list::List;
 pub const DATA: usize = 0;
 pub const METADATA: usize = 1;
 
+/// Lists per state: the number of processors, but at least 4.
+pub const SUBLISTS: usize = 4;
+
 /// Bytes of the header of a block that is only on the cache vdev.
 const SECOND_HEADER: i64 = 96;
 
@@ -32,7 +35,7 @@ pub struct Arc {
     pub options: Options,
     pub blocks: Blocks,
     /// By state, kind and sublist.
-    pub lists: [[Vec<List>; 2]; LISTED],
+    pub lists: [[[List; SUBLISTS]; 2]; LISTED],
     /// Bytes by state and kind: compressed buffers and uncompressed copies; for ghosts, the uncompressed size.
     pub size: [[i64; 2]; SIZED],
     /// The bytes that are on lists.
@@ -56,10 +59,9 @@ impl Arc {
         size[State::Mru as usize][METADATA] = options.pool_bytes as i64;
         let mut used = Sum::new(options.share);
         used.add(options.pool_bytes as i64);
-        let lists = || vec![List::default(); options.sublists as usize];
         Arc {
             blocks: Blocks::default(),
-            lists: std::array::from_fn(|_| [lists(), lists()]),
+            lists: [[[List::default(); SUBLISTS]; 2]; LISTED],
             size,
             evictable: [[0; 2]; LISTED],
             used,
@@ -98,7 +100,7 @@ impl Arc {
     /// The sublist of a block, which never changes.
     pub fn sublist(&self, id: u32) -> usize {
         let id = if id & (META | OLD) == OLD { self.blocks.at(id).parent } else { id };
-        (id.wrapping_mul(0x9e37_79b1) >> 16) as usize % self.options.sublists as usize
+        (id.wrapping_mul(0x9e37_79b1) >> 16) as usize % SUBLISTS
     }
 
     /// Bytes of a block in its state: the buffer, and the copy while it is held; the uncompressed size of a ghost.
@@ -347,7 +349,7 @@ impl Arc {
 
     /// The newest block of a random list of a state.
     pub fn random_head(&mut self, state: State, kind: usize) -> u32 {
-        let at = self.random(self.options.sublists as usize);
+        let at = self.random(SUBLISTS);
         self.lists[state as usize][kind][at].newest
     }
 

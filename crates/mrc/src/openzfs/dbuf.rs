@@ -1,6 +1,6 @@
 //! The dbufs in front of the ARC: those in use, their indirect blocks, and the dbuf cache of unused dbufs.
 
-use super::arc::{Arc, kind};
+use super::arc::{Arc, SUBLISTS, kind};
 use super::block::{HELD, IDLE, META};
 use crate::list::{List, NONE};
 
@@ -9,14 +9,15 @@ const LOW_WATER: u64 = 10;
 
 #[derive(Debug)]
 pub struct Dbufs {
-    lists: Vec<List>,
+    lists: [List; SUBLISTS],
     bytes: u64,
     limit: u64,
 }
 
 impl Dbufs {
-    pub fn new(limit: u64, sublists: u32) -> Dbufs {
-        Dbufs { lists: vec![List::default(); sublists as usize], bytes: 0, limit }
+    /// A cache of at most `limit` bytes, uncompressed.
+    pub fn new(limit: u64) -> Dbufs {
+        Dbufs { lists: [List::default(); SUBLISTS], bytes: 0, limit }
     }
 
     /// Bytes of unused dbufs.
@@ -63,15 +64,11 @@ impl Dbufs {
     }
 
     fn evict(&mut self, arc: &mut Arc) -> bool {
-        let first = arc.random(self.lists.len());
-        for at in 0..self.lists.len() {
-            let tail = self.lists[(first + at) % self.lists.len()].oldest;
-            if tail != NONE {
-                self.destroy(arc, tail);
-                return true;
-            }
-        }
-        false
+        let first = arc.random(SUBLISTS);
+        let mut tails = (0..SUBLISTS).map(|at| self.lists[(first + at) % SUBLISTS].oldest);
+        let Some(tail) = tails.find(|tail| *tail != NONE) else { return false };
+        self.destroy(arc, tail);
+        true
     }
 
     /// Destroys an unused dbuf; that of its indirect block may become unused.

@@ -1,8 +1,12 @@
 //! Eviction: how many bytes of which state to evict, and which of its blocks.
 
-use super::arc::{Arc, DATA, METADATA, kind};
+use super::arc::{Arc, DATA, METADATA, SUBLISTS, kind};
 use super::block::{AHEAD, META, State};
 use crate::list::NONE;
+
+/// An indirect block or a prefetched block is not evicted within this time in milliseconds after its use
+/// (`zfs_arc_min_prefetch_ms`).
+const INDIRECT_MS: u32 = 1000;
 
 /// Percent: the balance moves from metadata to data five times slower than back (`zfs_arc_meta_balance`).
 const META_BALANCE: u64 = 500;
@@ -93,15 +97,14 @@ impl Arc {
         if bytes <= 0 {
             return 0;
         }
-        let sublists = self.options.sublists as usize;
-        let mut next: Vec<u32> = self.lists[state as usize][kind].iter().map(|list| list.oldest).collect();
+        let mut next = self.lists[state as usize][kind].map(|list| list.oldest);
         let mut freed = 0;
         loop {
             let before = freed;
-            let first = self.random(sublists);
-            for at in 0..sublists {
+            let first = self.random(SUBLISTS);
+            for at in 0..SUBLISTS {
                 if freed < bytes {
-                    let cursor = &mut next[(first + at) % sublists];
+                    let cursor = &mut next[(first + at) % SUBLISTS];
                     freed += self.evict_batch(cursor, state, bytes - freed, now);
                 }
             }
@@ -117,7 +120,7 @@ impl Arc {
             let id = *cursor;
             *cursor = self.blocks.at(id).links.newer;
             let block = self.blocks.at(id);
-            let young = now.saturating_sub(block.access_ms) < self.options.indirect_ms;
+            let young = now.saturating_sub(block.access_ms) < INDIRECT_MS;
             if young && !state.is_ghost() && (id & META != 0 || block.flags & AHEAD != 0) {
                 continue;
             }

@@ -34,6 +34,9 @@ const POINTERS: u32 = 10;
 /// lifetime.
 const FLUSH_MS: u32 = 500;
 
+/// How often dirty data is synced, in milliseconds (`zfs_txg_timeout`).
+const TXG_MS: u32 = 5000;
+
 /// A model of an ARC of one size.
 #[derive(Debug)]
 pub struct OpenZfs {
@@ -86,7 +89,8 @@ impl OpenZfs {
     pub fn new(options: Options) -> OpenZfs {
         OpenZfs {
             arc: Arc::new(options),
-            dbufs: Dbufs::new(options.dbuf_cache_bytes, options.sublists),
+            // `dbuf_cache_shift`: a thirty-second of the ARC.
+            dbufs: Dbufs::new(options.cache_bytes >> 5),
             lengths: HashMap::new(),
             indirect: HashMap::new(),
             dirty: Dirty::default(),
@@ -309,7 +313,7 @@ impl OpenZfs {
             self.dirty.since_ms = now;
         }
         let options = &self.arc.options;
-        if now.saturating_sub(self.dirty.since_ms) < options.txg_ms
+        if now.saturating_sub(self.dirty.since_ms) < TXG_MS
             && self.dirty.bytes < options.txg_bytes
             && self.dirty.written < options.txg_bytes * 3 / 2
             && self.arc.anonymous() < options.cache_bytes / 2

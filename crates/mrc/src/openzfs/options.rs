@@ -45,8 +45,6 @@ pub struct Options {
     pub record_bytes: u32,
     /// What the ARC caches.
     pub primarycache: PrimaryCache,
-    /// The size of the dbuf cache, uncompressed.
-    pub dbuf_cache_bytes: u64,
     /// The size of the cache vdev (L2ARC); 0 for none.
     pub l2arc_bytes: u64,
     /// Whether to prefetch for sequential readers; needs `offsets`.
@@ -71,17 +69,10 @@ pub struct Options {
     pub structures: Structures,
     /// How far the ARC exceeds its size before eviction starts: `zfs_max_recordsize`.
     pub slack_bytes: u64,
-    /// Lists per state: the number of processors, but at least 4.
-    pub sublists: u32,
     /// Buffers evicted from a list before eviction continues with the next (`zfs_arc_evict_batch_limit`).
     pub batch: u32,
     /// A second use within this time does not count (`ARC_MINTIME`, a sixteenth of a second in ticks).
     pub mintime_ms: u32,
-    /// An indirect block or a prefetched block is not evicted within this time after its use
-    /// (`zfs_arc_min_prefetch_ms`).
-    pub indirect_ms: u32,
-    /// How often dirty data is synced (`zfs_txg_timeout`).
-    pub txg_ms: u32,
     /// The amount of dirty data that triggers a sync (a fifth of `zfs_dirty_data_max`).
     pub txg_bytes: u64,
     /// The mean length of a partial write.
@@ -95,7 +86,6 @@ impl Options {
             cache_bytes,
             record_bytes,
             primarycache: PrimaryCache::All,
-            dbuf_cache_bytes: cache_bytes >> 5,
             l2arc_bytes: 0,
             prefetch: false,
             partial_reads: false,
@@ -108,11 +98,8 @@ impl Options {
             pool_bytes: 5 << 18,
             structures: Structures::KERNEL,
             slack_bytes: 16 << 20,
-            sublists: 4,
             batch: 10,
             mintime_ms: 62,
-            indirect_ms: 1000,
-            txg_ms: 5000,
             txg_bytes: (4 << 30) / 5,
             update_bytes: 16 << 10,
         }

@@ -41,10 +41,6 @@ impl BufferPool {
         self.dirty
     }
 
-    pub fn memory(&self) -> usize {
-        self.pages.capacity() * size_of::<Page>()
-    }
-
     /// Uses a page, and returns whether it was in the cache.
     pub fn touch(&mut self, page: u32, writes: bool) -> bool {
         if !self.has(page) {

@@ -1,8 +1,9 @@
 //! Statistics of the whole trace in constant memory: the number of requests, and how unevenly they are distributed over
 //! the records.
 
+use poolwright_trace::distinct::mix;
+
 use crate::Key;
-use crate::hash::mix;
 
 /// Counters of the sketch: 32 KiB, which stay in the L1 cache. The standard error of the sum of squares is √(2/4096), 2
 /// %.

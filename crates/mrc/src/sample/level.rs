@@ -44,7 +44,7 @@ impl Level {
             rate,
             threshold: (rate * 2f64.powi(64)) as u64,
             records: Numbering::default(),
-            run: Run::new(),
+            run: Run::default(),
             made: Vec::new(),
             groups: (0..groups).map(|_| Group::default()).collect(),
             places: Vec::new(),

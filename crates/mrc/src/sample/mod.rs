@@ -23,7 +23,7 @@ mod level;
 
 use crate::record_map::Touched;
 use crate::record_stream::{Sizes, access};
-use crate::{Curve, Error, Extent, Model, RecordMap, Result, Skipped};
+use crate::{Curve, Error, Extent, Model, RecordMap, Result};
 use f2_sketch::F2Sketch;
 use level::Level;
 
@@ -40,7 +40,7 @@ const BATCH: usize = 1 << 16;
 /// record in 4^8, 65536.
 const STEP: f64 = 4.0;
 const RUNGS: i32 = 9;
-/// The smallest memory limit in bytes: the models of all samples need it from the start.
+/// The smallest memory limit in bytes.
 pub const MIN_MEMORY: u64 = 64 << 20;
 
 /// The share of the records that the models receive.
@@ -88,7 +88,7 @@ pub struct Pipeline {
     amount: Amount,
     /// Accesses and frees that the levels have collected since they last passed them to the models.
     collected: usize,
-    skipped: Skipped,
+    too_far: u64,
 }
 
 impl Pipeline {
@@ -114,7 +114,7 @@ impl Pipeline {
             families,
             amount,
             collected: 0,
-            skipped: Skipped::default(),
+            too_far: 0,
         })
     }
 
@@ -157,7 +157,7 @@ impl Pipeline {
                 *collected += 1;
                 levels.iter_mut().try_for_each(|level| level.records.free(first, last, extent.t_ms()))?;
             }
-            Touched::TooFar => self.skipped.too_far += 1,
+            Touched::TooFar => self.too_far += 1,
             Touched::Records | Touched::Nothing => {}
         }
         Ok(())
@@ -195,9 +195,9 @@ impl Pipeline {
         self.levels.iter().map(Level::memory).sum()
     }
 
-    /// Events that were skipped because keys cannot represent them at this recordsize.
-    pub fn skipped(&self) -> Skipped {
-        self.skipped
+    /// The number of events that were skipped because keys cannot represent them at this recordsize.
+    pub fn too_far(&self) -> u64 {
+        self.too_far
     }
 
     /// The curves of the flushed accesses, in the order of the families. Every point has a confidence interval unless

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{END, extent, free, oracle_bytes, read, save_trace};
+use crate::common::{END, Map, event, extent, free, oracle_bytes, read, save_trace};
 use poolwright_host::PathError;
 use poolwright_mrc::input::{self, Direct, Format, Input, Select, Skipped, Unit};
 use poolwright_mrc::{Error, Extent, Kind};
@@ -198,7 +198,6 @@ fn other_files_are_refused() {
 fn a_traces_events_become_reads_writes_and_frees() {
     let dir = Dir::new();
     let path = dir.0.path().join("t.parquet");
-    let event = crate::common::event;
     let k = 1024;
     let events = [
         event(1, Op::Open, 0, 0, 64 * k),
@@ -216,8 +215,8 @@ fn a_traces_events_become_reads_writes_and_frees() {
         event(13, Op::Write, 2, 20 * k, 4 * k), // open before the recording: has the length of the table
         event(14, Op::Close, 2, 0, 0),
         event(15, Op::Rename, 0, 2, 0), // file 0 replaces file 2
-        crate::common::Map { t: 16, fault: true }.event(0, 4 * k, 4 * k),
-        crate::common::Map { t: 17, fault: false }.event(0, 0, 64 * k),
+        Map { t: 16, fault: true }.event(0, 4 * k, 4 * k),
+        Map { t: 17, fault: false }.event(0, 0, 64 * k),
         event(18, Op::Read, 0, 0, 0),
     ];
     save_trace(
@@ -253,7 +252,7 @@ fn files_are_selected_by_role_and_path() {
     let dir = Dir::new();
     let path = dir.0.path().join("t.parquet");
     let files = [("/db/a.ibd", "data", 0), ("/db/log", "wal", 0), ("/other/b.ibd", "data", 0)];
-    let events: Vec<_> = (0..3).map(|file| crate::common::event(1, Op::Read, file, 0, 512)).collect();
+    let events: Vec<_> = (0..3).map(|file| event(1, Op::Read, file, 0, 512)).collect();
     save_trace(&path, &files, &events);
     let seen = |roles: &[Role], paths: &[&str]| {
         let select = Select {
@@ -280,7 +279,7 @@ fn files_are_selected_by_role_and_path() {
 fn direct_reads_bypass_the_cache() {
     let dir = Dir::new();
     let path = dir.0.path().join("t.parquet");
-    let mut events: Vec<_> = (0..4).map(|n| crate::common::event(n, Op::Read, 0, n * 4096, 4096)).collect();
+    let mut events: Vec<_> = (0..4).map(|n| event(n, Op::Read, 0, n * 4096, 4096)).collect();
     for event in &mut events[1..] {
         event.flags = Flags::DIRECT;
     }
@@ -305,9 +304,9 @@ fn an_unknown_role_follows_from_the_use() {
     let path = dir.0.path().join("t.parquet");
     let mut events = Vec::new();
     for n in 0..400 {
-        events.push(crate::common::event(2 * n, Op::Read, 0, n * 37 % 100 * 4096, 4096));
-        events.push(crate::common::event(2 * n + 1, Op::Write, 1, n * 4096, 4096));
-        events.push(crate::common::event(2 * n + 1, Op::Fdatasync, 1, 0, 0));
+        events.push(event(2 * n, Op::Read, 0, n * 37 % 100 * 4096, 4096));
+        events.push(event(2 * n + 1, Op::Write, 1, n * 4096, 4096));
+        events.push(event(2 * n + 1, Op::Fdatasync, 1, 0, 0));
     }
     save_trace(&path, &[("/x/one", "", 409_600), ("/x/two", "", 0)], &events);
     let select = Select { roles: vec![Role::Wal], ..Select::default() };
@@ -320,7 +319,7 @@ fn an_unknown_role_follows_from_the_use() {
 fn appended_data_did_not_exist_before() {
     let dir = Dir::new();
     let path = dir.0.path().join("t.parquet");
-    let mut append = crate::common::event(1, Op::Write, 0, 5000, 100);
+    let mut append = event(1, Op::Write, 0, 5000, 100);
     append.flags = Flags::APPEND;
     save_trace(&path, &[("/db/log", "wal", 5100)], &[append]);
     assert_eq!(read(&mut *open(&path)).unwrap()[0], free(1, 0, 5000));
@@ -331,8 +330,7 @@ fn appended_data_did_not_exist_before() {
 fn events_of_two_row_groups_are_merged_by_time() {
     let dir = Dir::new();
     let path = dir.0.path().join("t.parquet");
-    let mut events: Vec<_> =
-        (0..600_000).map(|n| crate::common::event(2 * n, Op::Read, 0, n % 7 * 512, 512)).collect();
+    let mut events: Vec<_> = (0..600_000).map(|n| event(2 * n, Op::Read, 0, n % 7 * 512, 512)).collect();
     events[300_000].t_ns = 3; // belongs to the first row group
     events[599_999].t_ns = 5; // too far from its row group
     save_trace(&path, &[("/db/t", "data", 4096)], &events);
@@ -349,13 +347,13 @@ fn invalid_times_offsets_and_lengths_are_counted() {
     let dir = Dir::new();
     let path = dir.0.path().join("t.parquet");
     let events = [
-        crate::common::event(1, Op::Read, 0, END, 1),
-        crate::common::event(2, Op::Read, 0, END - 1, 1),
-        crate::common::event(3, Op::Write, 0, i64::MAX as u64, i64::MAX as u64),
-        crate::common::event(4, Op::Write, 0, i64::MAX as u64, 512),
-        crate::common::event(5, Op::Truncate, 0, i64::MAX as u64, 0),
-        crate::common::event(6, Op::Rename, 0, i64::MAX as u64, 0),
-        crate::common::event(7, Op::Punch, 0, i64::MAX as u64, 1),
+        event(1, Op::Read, 0, END, 1),
+        event(2, Op::Read, 0, END - 1, 1),
+        event(3, Op::Write, 0, i64::MAX as u64, i64::MAX as u64),
+        event(4, Op::Write, 0, i64::MAX as u64, 512),
+        event(5, Op::Truncate, 0, i64::MAX as u64, 0),
+        event(6, Op::Rename, 0, i64::MAX as u64, 0),
+        event(7, Op::Punch, 0, i64::MAX as u64, 1),
     ];
     save_trace(&path, &[("/db/t", "data", u64::MAX)], &events);
     let mut input = open(&path);

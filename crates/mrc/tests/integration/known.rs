@@ -33,7 +33,7 @@ fn trace(name: &str) -> Option<PathBuf> {
 /// The curves of LRU and ARC at these sizes.
 fn curves(path: &Path, sizes: &[u64]) -> Vec<Curve> {
     let mut input = input::open(path, None, &Select::default()).unwrap();
-    let mut sweep = Sweep::new();
+    let mut sweep = Sweep::default();
     sweep.add(textbook(RecordMap::of(input.unit(), None).unwrap(), sizes));
     sweep.show(input.as_mut(), |_| true).unwrap();
     sweep.curves()

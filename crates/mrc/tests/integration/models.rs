@@ -135,10 +135,6 @@ fn check_lru(unit: u64, trace: &[Access]) {
         naive.counts
     };
     assert_eq!(lru.counts(), sizes.map(naive));
-    // A size that was not requested lies between caches up to 1/128 smaller and larger.
-    let other = 50 * unit;
-    let misses = lru.at(other).misses;
-    assert!(misses <= naive(other - other / 128).misses && misses >= naive(other + other / 128).misses);
 }
 
 proptest! {
@@ -198,7 +194,7 @@ proptest! {
     #[test]
     fn a_run_gathers_its_curves(trace in trace(Just(4096), true)) {
         let sizes = [4096, 65536, 1 << 30];
-        let mut run = Run::new();
+        let mut run = Run::default();
         run.add("lru", vec![Box::new(Lru::new(&sizes))]);
         run.add("arc", sizes.iter().map(|size| Box::new(Arc::new(*size)) as Box<dyn Model>).collect());
         let records = trace.iter().map(|a| a.record + 1).max().unwrap();

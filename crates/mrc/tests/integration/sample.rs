@@ -1,13 +1,16 @@
 //! Sampled curves compared with exact ones: identical at a rate of 1, and within the confidence interval below it.
 
-use crate::common::{Makers, TEXTBOOK, families};
-use poolwright_mrc::input::{Synthetic, Unit};
+use crate::common::{Makers, TEXTBOOK, extent, families};
+use poolwright_mrc::input::Unit;
 use poolwright_mrc::openzfs::{MIN_SAMPLED, OpenZfs, Options};
 use poolwright_mrc::sample::Amount;
-use poolwright_mrc::{
-    Access, Curve, Extent, Input, Key, Kind, Model, Pipeline, RecordMap, RecordStream, Run,
-};
+use poolwright_mrc::{Access, Curve, Extent, Key, Kind, Model, Pipeline, RecordMap, RecordStream, Run};
 use proptest::prelude::*;
+use rand::SeedableRng as _;
+use rand::distr::Distribution as _;
+use rand::distr::weighted::WeightedIndex;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
 
 const SEEDS: u64 = 100;
 /// The number of seeds, of a hundred, for which the interval must contain the exact miss ratio.
@@ -25,7 +28,7 @@ const OPENZFS: Makers = &[("openzfs", openzfs)];
 
 fn exact(makers: Makers, unit: Unit, extents: &[Extent], sizes: &[u64]) -> Vec<Curve> {
     let mut stream = RecordStream::new(unit, None).unwrap();
-    let mut run = Run::new();
+    let mut run = Run::default();
     for (name, models) in makers {
         run.add(name, models(sizes, 1.0));
     }
@@ -52,16 +55,51 @@ fn sampled(
     sampled.curves()
 }
 
-fn made_up(text: &str) -> (Unit, Vec<Extent>) {
-    let mut input = Synthetic::open(text).unwrap();
-    let (mut all, mut extents) = (Vec::new(), Vec::new());
-    loop {
-        input.read(&mut extents).unwrap();
-        if extents.is_empty() {
-            return (input.unit(), all);
-        }
-        all.append(&mut extents);
+/// Requests for records of `bytes` whose popularity follows Zipf's law, with this skew.
+struct Popular {
+    records: u64,
+    requests: u64,
+    skew: f64,
+    bytes: u64,
+    /// Share of the requests that belong to scans of 2000 records.
+    scan: f64,
+    /// Share of the requests that write.
+    write: f64,
+}
+
+const POPULAR: Popular =
+    Popular { records: 50_000, requests: 400_000, skew: 0.9, bytes: 512, scan: 0.0, write: 0.0 };
+
+impl Popular {
+    fn extents(&self) -> Vec<Extent> {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut places: Vec<u64> = (0..self.records).collect();
+        places.shuffle(&mut rng);
+        let rank = WeightedIndex::new((1..=self.records).map(|k| (k as f64).powf(-self.skew))).unwrap();
+        let (mut scanned, mut start) = (0, 0);
+        let extent = |n: u64| {
+            let mut place = places[rank.sample(&mut rng)];
+            if rng.random_bool(self.scan) {
+                if scanned % 2000 == 0 {
+                    start = rng.random_range(0..self.records);
+                }
+                place = (start + scanned % 2000) % self.records;
+                scanned += 1;
+            }
+            let kind = if rng.random_bool(self.write) { Kind::Write } else { Kind::Read };
+            Extent { t_ns: n * 1_000_000, file: 0, offset: place * self.bytes, len: self.bytes, kind }
+        };
+        (0..self.requests).map(extent).collect()
     }
+}
+
+/// All records in turn, again and again.
+fn repeated(records: u64, requests: u64, bytes: u64) -> Vec<Extent> {
+    (0..requests).map(|n| extent(0, 0, n % records * bytes, bytes)).collect()
+}
+
+fn unit(recordsize: u64) -> Unit {
+    Unit::Bytes { recordsize }
 }
 
 /// About `count` sizes from `first` to `last` in a geometric progression.
@@ -116,25 +154,26 @@ fn check(makers: Makers, name: &str, (unit, extents): (Unit, Vec<Extent>), rate:
 
 #[test]
 fn a_hundred_seeds_of_popular_records() {
-    let trace = made_up("synthetic:zipf,records=50K,requests=400K,skew=0.9,record=512");
-    check(TEXTBOOK, "zipf", trace, 0.05, &sizes(512 * 400, 512 * 50_000, 6));
+    let popular = POPULAR;
+    check(TEXTBOOK, "zipf", (unit(512), popular.extents()), 0.05, &sizes(512 * 400, 512 * 50_000, 6));
 }
 
 #[test]
 fn a_hundred_seeds_of_scans_among_popular_records() {
-    let trace = made_up("synthetic:zipf,records=50K,requests=400K,skew=1.0,scan=0.3,scan-records=2000");
-    check(TEXTBOOK, "scan", trace, 0.05, &sizes(8192 * 400, 8192 * 50_000, 6));
+    let popular = Popular { skew: 1.0, bytes: 8192, scan: 0.3, ..POPULAR };
+    check(TEXTBOOK, "scan", (unit(8192), popular.extents()), 0.05, &sizes(8192 * 400, 8192 * 50_000, 6));
 }
 
 #[test]
 fn a_hundred_seeds_of_a_loop() {
-    let trace = made_up("synthetic:loop,records=20K,requests=400K,record=4K");
+    let trace = (unit(4096), repeated(20_000, 400_000, 4096));
     check(TEXTBOOK, "loop", trace, 0.05, &[400, 4_000, 15_000, 19_000, 20_000, 24_000].map(|n| n * 4096));
 }
 
 #[test]
 fn a_hundred_seeds_of_objects_of_unequal_sizes() {
-    let (_, mut extents) = made_up("synthetic:zipf,records=50K,requests=400K,skew=0.8,scan=0.1,record=512");
+    let popular = Popular { skew: 0.8, scan: 0.1, ..POPULAR };
+    let mut extents = popular.extents();
     for extent in &mut extents {
         let id = extent.offset / 512;
         // From 100 bytes up to 16 times that; large objects are rare.
@@ -145,14 +184,15 @@ fn a_hundred_seeds_of_objects_of_unequal_sizes() {
 
 #[test]
 fn a_hundred_seeds_of_the_arc_of_openzfs() {
-    let trace = made_up("synthetic:zipf,records=30K,requests=200K,skew=0.9,scan=0.1,write=0.2,rate=1K");
-    check(OPENZFS, "openzfs", trace, 0.2, &sizes(5 * MIN_SAMPLED, 240 << 20, 4));
+    let popular =
+        Popular { records: 30_000, requests: 200_000, bytes: 8192, scan: 0.1, write: 0.2, ..POPULAR };
+    check(OPENZFS, "openzfs", (unit(8192), popular.extents()), 0.2, &sizes(5 * MIN_SAMPLED, 240 << 20, 4));
 }
 
 #[test]
 fn a_hundred_seeds_of_a_loop_in_the_arc_of_openzfs() {
     let records = 30_000;
-    let trace = made_up("synthetic:loop,records=30K,requests=300K");
+    let trace = (unit(8192), repeated(records, 300_000, 8192));
     let sizes =
         [0.8, 0.9, 0.95, 0.96, 0.97, 0.98, 1.0, 1.2].map(|share| (8192.0 * share * records as f64) as u64);
     check(OPENZFS, "loop", trace, 0.1, &sizes);
@@ -160,7 +200,8 @@ fn a_hundred_seeds_of_a_loop_in_the_arc_of_openzfs() {
 
 #[test]
 fn a_memory_limit_selects_the_largest_rate_that_fits() {
-    let (unit, extents) = made_up("synthetic:zipf,records=200K,requests=400K,skew=0.6,write=0.2,record=512");
+    let popular = Popular { records: 1_000_000, requests: 2_000_000, skew: 0.6, write: 0.2, ..POPULAR };
+    let (unit, extents) = (unit(512), popular.extents());
     let sizes = sizes(512 * 2_000, 512 * 200_000, 5);
     let plenty = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Memory(1 << 30), 4);
     assert_eq!(plenty, exact(TEXTBOOK, unit, &extents, &sizes));
@@ -173,7 +214,8 @@ fn a_memory_limit_selects_the_largest_rate_that_fits() {
 
 #[test]
 fn sizes_without_enough_records_are_reported() {
-    let (unit, extents) = made_up("synthetic:zipf,records=100K,requests=200K,skew=0.9,record=512");
+    let popular = Popular { records: 100_000, requests: 200_000, ..POPULAR };
+    let (unit, extents) = (unit(512), popular.extents());
     let sizes = [512 * 100, 512 * 10_000];
     let lru = sampled(TEXTBOOK, unit, &extents, &sizes, Amount::Rate(0.02), 1).swap_remove(0);
     assert_eq!(lru.points.iter().map(|point| point.cache_bytes).collect::<Vec<_>>(), [512 * 10_000]);

@@ -1,6 +1,6 @@
 //! A sweep of many recordsizes gives the same curves as separate sweeps.
 
-use crate::common::{extent, textbook};
+use crate::common::{event, extent, textbook};
 use poolwright_mrc::input::{Skipped, Unit, live};
 use poolwright_mrc::{Curve, Error, Extent, Input, Kind, Pipeline, RecordMap, Result, Sweep};
 
@@ -52,7 +52,7 @@ impl Input for Made {
 }
 
 fn curves(recordsizes: &[u64]) -> Vec<Curve> {
-    let mut sweep = Sweep::new();
+    let mut sweep = Sweep::default();
     recordsizes.iter().for_each(|size| sweep.add(pipeline(*size)));
     let mut input = Made { left: extents().into_iter(), fails: false };
     let read = sweep.show(&mut input, |_| true).unwrap();
@@ -81,7 +81,7 @@ fn a_sweep_equals_separate_runs() {
 
 #[test]
 fn it_stops_on_request_and_fails_with_the_input() {
-    let mut sweep = Sweep::new();
+    let mut sweep = Sweep::default();
     sweep.add(pipeline(8192));
     let mut input = Made { left: extents().into_iter(), fails: true };
     let read = sweep.show(&mut input, |read| read.requests < 50_000).unwrap();
@@ -92,7 +92,7 @@ fn it_stops_on_request_and_fails_with_the_input() {
 
 #[test]
 fn a_live_recording_is_modelled_while_it_runs() {
-    let mut sweep = Sweep::new();
+    let mut sweep = Sweep::default();
     sweep.add(pipeline(8192));
     let (mut feed, mut input) = live(Default::default());
     let done = std::thread::scope(|scope| {
@@ -104,7 +104,7 @@ fn a_live_recording_is_modelled_while_it_runs() {
             } else {
                 poolwright_trace::Op::Read
             };
-            feed.event(crate::common::event(extent.t_ns, op, 0, extent.offset, extent.len)).unwrap();
+            feed.event(event(extent.t_ns, op, 0, extent.offset, extent.len)).unwrap();
         }
         feed.end().unwrap();
         shown.join().unwrap().unwrap()

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
 use poolwright_host::quoted;
-use poolwright_trace::export::{self, ExportSummary, Exported, Format};
-use poolwright_trace::import::{self, IMPORTERS, ImportSummary};
+use poolwright_trace::export::{self, ExportSummary, Format};
+use poolwright_trace::import;
 use poolwright_trace::{counted, stats};
 
 use super::options::check_trace;
@@ -44,7 +44,7 @@ enum Verb {
         #[arg(short, long, value_name = "TRACE")]
         output: PathBuf,
         /// Format of the source [default: recognised by its first bytes]
-        #[arg(long, value_parser = PossibleValuesParser::new(IMPORTERS.iter().map(|i| i.name())))]
+        #[arg(long, value_parser = PossibleValuesParser::new([import::FORMAT]))]
         format: Option<String>,
     },
     /// Write a trace in another tool's format
@@ -99,8 +99,8 @@ fn import(source: &Path, output: &Path, format: Option<&str>, json: bool) -> Res
         eprintln!("poolwright: note: {note}");
     }
     let text = match json {
-        true => serde_json::to_string(&ImportSummary::new(&imported))? + "\n",
-        false => imported.summary.text(imported.importer.name()),
+        true => serde_json::to_string(&imported)? + "\n",
+        false => imported.text(),
     };
     print!("{text}");
     Ok(0)
@@ -126,24 +126,24 @@ fn export(trace: &Path, output: &Path, format: Format, force: Force, json: bool)
         file.with_context(|| format!("cannot write {}", quoted(&output)))?.commit()?;
         done
     };
-    report(&done, output, format, to_stdout, json)?;
+    report(&done, to_stdout, json)?;
     Ok(0)
 }
 
-fn report(done: &Exported, output: &Path, format: Format, to_stdout: bool, json: bool) -> Result<()> {
+fn report(done: &ExportSummary, to_stdout: bool, json: bool) -> Result<()> {
     for (op, count) in &done.skipped {
         eprintln!(
             "poolwright: note: left out {}: {} has no such operation",
             counted(*count, &format!("{op} event")),
-            format.name()
+            done.format
         );
     }
     if json {
-        println!("{}", serde_json::to_string(&ExportSummary::new(done, format, output))?);
+        println!("{}", serde_json::to_string(done)?);
         return Ok(());
     }
     if !to_stdout {
-        println!("{}: {} ({})", output.display(), counted(done.events, "event"), format.name());
+        println!("{}: {} ({})", done.output.display(), counted(done.events, "event"), done.format);
     }
     Ok(())
 }

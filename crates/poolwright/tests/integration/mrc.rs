@@ -9,6 +9,8 @@ use assert_cmd::Command;
 use golden::golden;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Flags, Op, Trace};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
 struct TestDir(tempfile::TempDir);
@@ -62,6 +64,13 @@ fn page(n: u64) -> u64 {
 
 fn lis() -> String {
     (0..20_000).map(|n| format!("{} 1 0 {n}\n", page(n))).collect()
+}
+
+/// Requests for 20,000 pages, of which few are popular.
+fn many() -> String {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let page = |_| (rng.random::<f64>().powi(4) * 20_000.0) as u64 * 7919 % 20_000;
+    (0..200_000).map(page).map(|page| format!("{page} 1 0 0\n")).collect()
 }
 
 fn oracle() -> Vec<u8> {
@@ -233,7 +242,7 @@ fn openzfs_has_only_sizes_that_it_allows() {
     let (table, messages) = test_dir.run("t.parquet --recordsize 8K");
     assert!(table.contains("openzfs: 22,121 requests") && table.contains("\n  64M "), "{table}");
     assert!(messages.contains("fit into the smallest ARC that OpenZFS allows, 64M"), "{messages}");
-    let both = test_dir.json("synthetic:zipf,records=20K,requests=50K --model openzfs,lru");
+    let both = test_dir.json("t.parquet --recordsize 8K --model openzfs,lru");
     let first = |curve: usize| both["curves"][curve]["points"][0]["cache_bytes"].as_u64().unwrap();
     assert!(first(0) == 64 << 20 && first(1) < 64 << 20, "{both}");
     assert!(!messages.contains("databases do not use such datasets"), "{messages}");
@@ -314,7 +323,6 @@ fn damage_is_an_error_with_a_position() {
         ("t.lis --format oraclegeneral", "t.lis, record"),
         ("t.lis --format trace", "t.lis is not a Poolwright trace"),
         ("t.parquet --format lis", "t.parquet, line 1"),
-        ("synthetic:pareto", "zipf, uniform or loop"),
     ] {
         test_dir.fails(&format!("{file} --sizes 64M"), 1, &[fragments]);
         test_dir.fails(file, 1, &[fragments]);
@@ -375,7 +383,8 @@ fn wrong_usage_is_exit_code_2() {
 #[test]
 fn a_full_sample_is_exact_and_a_partial_one_has_intervals() {
     let test_dir = TestDir::new();
-    let line = "synthetic:zipf,records=20K,requests=200K --model lru,arc --sizes 16M,64M";
+    std::fs::write(test_dir.path().join("many.lis"), many()).unwrap();
+    let line = "many.lis --model lru,arc --sizes 1M,4M";
     let exact = test_dir.json(line);
     let all = test_dir.json(&format!("{line} --sample 1"));
     for (one, other) in exact["curves"].as_array().unwrap().iter().zip(all["curves"].as_array().unwrap()) {
@@ -395,12 +404,8 @@ fn a_full_sample_is_exact_and_a_partial_one_has_intervals() {
     }
     let (table, _) = test_dir.run(&format!("{line} --sample 0.1"));
     assert!(table.contains("misses, 95 %") && table.contains("10 %"), "{table}");
-    let few =
-        test_dir.run("synthetic:zipf,records=20K,requests=200K --model lru --sizes 128K,64M --sample 0.05").0;
-    assert!(
-        few.contains("128K: the sample has too few records") && few.contains("; use --sample 0."),
-        "{few}"
-    );
+    let few = test_dir.run("many.lis --model lru --sizes 8K,4M --sample 0.05").0;
+    assert!(few.contains("8K: the sample has too few records") && few.contains("; use --sample 0."), "{few}");
 }
 
 #[test]
@@ -436,16 +441,11 @@ fn memory_is_divided_for_a_trace_recorded_above_the_databases_cache() {
 #[test]
 fn an_interrupted_reading_shows_what_it_has() {
     let test_dir = TestDir::new();
+    // A billion requests: frames of zstd may follow one another.
+    let frame = zstd::encode_all("1 1 0 0\n2 1 0 0\n".repeat(1 << 19).as_bytes(), 1).unwrap();
+    std::fs::write(test_dir.path().join("long.lis.zst"), frame.repeat(1000)).unwrap();
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("poolwright"));
-    command.args([
-        "mrc",
-        "synthetic:uniform,records=1M,requests=1G",
-        "--model",
-        "lru",
-        "--sizes",
-        "1G",
-        "--json",
-    ]);
+    command.args(["mrc", "long.lis.zst", "--model", "lru", "--sizes", "1G", "--json"]);
     command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())

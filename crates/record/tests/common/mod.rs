@@ -5,35 +5,42 @@
 
 #![allow(dead_code)] // not every test file uses all of it
 
-use std::path::{Path, PathBuf};
+use std::fmt::Display;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use poolwright_record::{Options, Recorder, Result, Subject, Summary, probe_support};
-use poolwright_trace::{Event, Op, Trace};
+use poolwright_host::ReportedError as _;
+use poolwright_record::{Options, Recorder, Result, Subject, Summary, Watcher};
+use poolwright_trace::{Event, File, Op, Trace};
+
+/// Prints that the running test is skipped.
+pub fn skip(why: impl Display) {
+    let thread = std::thread::current();
+    eprintln!("SKIPPED {}: {why}", thread.name().unwrap_or("a part of a test"));
+}
 
 /// Whether recording is permitted. Otherwise prints that the test is skipped, and why.
-pub fn permitted(test: &str) -> bool {
-    let sets = probe_support();
-    if sets.iter().any(|set| set.refused.is_none()) {
-        return true;
-    }
-    for set in sets {
-        if let Some(reason) = set.refused {
-            eprintln!("SKIPPED {test}: {reason}");
-        }
-    }
-    false
+pub fn permitted() -> bool {
+    let started = Recorder::watch(Subject::Pid(std::process::id()), 1 << 16, Box::new(Nobody));
+    started.map_err(skip).is_ok()
+}
+
+struct Nobody;
+
+impl Watcher for Nobody {
+    fn file(&mut self, _: &File) {}
+    fn event(&mut self, _: &Event) {}
 }
 
 /// Whether a program is installed. Otherwise prints that the test is skipped.
-pub fn installed(program: &str, test: &str) -> bool {
+pub fn installed(program: &str) -> bool {
     let found =
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
-        eprintln!("SKIPPED {test}: {program} is not installed");
+        skip(format!("{program} is not installed"));
     }
     found
 }
@@ -47,26 +54,35 @@ pub fn scratch() -> tempfile::TempDir {
 pub struct Live {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Summary>>,
-    out: PathBuf,
 }
 
 impl Live {
-    /// Starts a recording. Returns when the subject is being recorded.
-    pub fn start(subject: Subject, out: &Path) -> Live {
-        Live::start_with(subject, Options::new(out))
-    }
-
-    pub fn start_with(subject: Subject, options: Options) -> Live {
-        Live::start_held(subject, options, Arc::default())
+    /// Starts a recording, and returns when the subject is being recorded. Prints that the test is skipped, and returns
+    /// `None`, if recording is not permitted.
+    pub fn start(subject: Subject, out: &Path) -> Option<Live> {
+        Live::start_held(subject, Options::new(out), Arc::default())
     }
 
     /// Starts a recording that does not read the ring buffer while another thread holds the lock `held`.
-    pub fn start_held(subject: Subject, options: Options, held: Arc<Mutex<()>>) -> Live {
+    pub fn start_held(subject: Subject, options: Options, held: Arc<Mutex<()>>) -> Option<Live> {
+        Live::spawn(move || Recorder::start(subject, &options), held)
+    }
+
+    /// Starts a recording of a directory without a trace.
+    pub fn watch(dir: &Path, watcher: impl Watcher + Send + 'static) -> Option<Live> {
+        let subject = Subject::Dir(dir.to_owned());
+        Live::spawn(move || Recorder::watch(subject, 1 << 20, Box::new(watcher)), Arc::default())
+    }
+
+    fn spawn(
+        start: impl FnOnce() -> Result<Recorder> + Send + 'static,
+        held: Arc<Mutex<()>>,
+    ) -> Option<Live> {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, started) = mpsc::channel();
-        let (until, out) = (Arc::clone(&stop), options.out.clone());
+        let until = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let recorder = Recorder::start(subject, &options)?;
+            let recorder = start()?;
             ready.send(()).expect("the test waits");
             let over = || {
                 drop(held.lock());
@@ -74,16 +90,21 @@ impl Live {
             };
             recorder.run(over, |_| {})
         });
-        if started.recv().is_err() {
-            panic!("the recorder did not start: {:?}", thread.join());
+        if started.recv().is_ok() {
+            return Some(Live { stop, thread });
         }
-        Live { stop, thread, out }
+        match thread.join().expect("no panic") {
+            Err(why) if why.hint().is_some() => skip(why),
+            other => panic!("the recorder did not start: {other:?}"),
+        }
+        None
     }
 
     /// Waits for a recording that ends with its subject.
     pub fn join(self) -> (Summary, Trace) {
-        let out = self.out.clone();
-        (self.wait(), Trace::load(&out).expect("the trace opens"))
+        let summary = self.wait();
+        let trace = Trace::load(&summary.trace.path).expect("the trace opens");
+        (summary, trace)
     }
 
     fn wait(self) -> Summary {

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use poolwright_host::quoted;
 
-use super::{Importer, Lines, Sink};
-use crate::{Event, Flags, Op, Result};
+use super::{Lines, Sink};
+use crate::{Event, Op, Result};
 
-/// The importer.
-pub struct FioIolog;
+/// The name of the format on the command line and in a trace.
+pub const FORMAT: &str = "fio-iolog";
 
 const HEADS: [(&str, u32); 2] = [("fio version 2 iolog", 2), ("fio version 3 iolog", 3)];
 /// The entry of `unseen` for a version without times.
@@ -39,57 +39,53 @@ struct LogEntry<'a> {
     len: u64,
 }
 
-impl Importer for FioIolog {
-    fn name(&self) -> &'static str {
-        "fio-iolog"
-    }
+/// Whether a file that begins with `head` is an I/O log of fio.
+pub fn is_iolog(head: &[u8]) -> bool {
+    HEADS.iter().any(|(text, _)| head.starts_with(text.as_bytes()))
+}
 
-    fn about(&self) -> &'static str {
-        "I/O log of fio, version 2 or 3 (fio --write_iolog)"
-    }
-
-    fn recognises(&self, head: &[u8]) -> bool {
-        HEADS.iter().any(|(text, _)| head.starts_with(text.as_bytes()))
-    }
-
-    fn import(&self, lines: &mut Lines<'_>, sink: &mut Sink) -> Result<()> {
-        let first = lines.next_line()?.unwrap_or_default();
-        let Some((_, version)) = HEADS.iter().find(|(text, _)| *text == first.trim_end()) else {
-            let shown: String = first.chars().take(40).collect();
-            return Err(lines.error(format!("expected \"fio version 2 iolog\" or 3, found {shown:?}")));
-        };
-        let mut now_us: u64 = 0;
-        let mut origin_us = 0;
-        let mut events = 0;
-        while let Some(text) = lines.next_line()? {
-            if text.trim().is_empty() {
-                continue;
-            }
-            if HEADS.iter().any(|(head, _)| *head == text.trim_end()) {
-                return Err(lines.error(another_log(lines.path, lines.number)));
-            }
-            let line = parse(&text, *version).map_err(|why| lines.error(why))?;
-            let step = if line.action == Action::Wait { line.offset } else { 0 };
-            if origin_us == 0 && line.time_us >= TIME_OF_DAY_US {
-                origin_us = line.time_us;
-                sink.note(format!(
-                    "the times are times of the day, {origin_us} microseconds since 1970 and later: the recording begins with the \
-                     first of them"
-                ));
-            }
-            let time_us = line.time_us.saturating_sub(origin_us);
-            now_us = if *version == 3 { time_us } else { now_us.saturating_add(step) };
-            let event = to_event(&line, now_us, sink).map_err(|why| lines.error(why))?;
-            if let Some(event) = event {
-                events += 1;
-                sink.push(event)?;
-            }
+/// Reads the whole source.
+///
+/// # Errors
+///
+/// Returns an error if a line is invalid or cannot be read, or if the trace cannot be written.
+pub(super) fn import(lines: &mut Lines<'_>, sink: &mut Sink) -> Result<()> {
+    let first = lines.next_line()?.unwrap_or_default();
+    let Some((_, version)) = HEADS.iter().find(|(text, _)| *text == first.trim_end()) else {
+        let shown: String = first.chars().take(40).collect();
+        return Err(lines.error(format!("expected \"fio version 2 iolog\" or 3, found {shown:?}")));
+    };
+    let mut now_us: u64 = 0;
+    let mut origin_us = 0;
+    let mut events = 0;
+    while let Some(text) = lines.next_line()? {
+        if text.trim().is_empty() {
+            continue;
         }
-        if *version == 2 {
-            sink.unseen(NO_TIMES, events);
+        if HEADS.iter().any(|(head, _)| *head == text.trim_end()) {
+            return Err(lines.error(another_log(lines.path, lines.number)));
         }
-        Ok(())
+        let line = parse(&text, *version).map_err(|why| lines.error(why))?;
+        let step = if line.action == Action::Wait { line.offset } else { 0 };
+        if origin_us == 0 && line.time_us >= TIME_OF_DAY_US {
+            origin_us = line.time_us;
+            sink.note(format!(
+                "the times are times of the day, {origin_us} microseconds since 1970 and later: the recording begins with the \
+                 first of them"
+            ));
+        }
+        let time_us = line.time_us.saturating_sub(origin_us);
+        now_us = if *version == 3 { time_us } else { now_us.saturating_add(step) };
+        let event = to_event(&line, now_us, sink).map_err(|why| lines.error(why))?;
+        if let Some(event) = event {
+            events += 1;
+            sink.push(event)?;
+        }
     }
+    if *version == 2 {
+        sink.unseen(NO_TIMES, events);
+    }
+    Ok(())
 }
 
 /// The error for a second log in the file.
@@ -116,18 +112,7 @@ fn to_event(line: &LogEntry<'_>, now_us: u64, sink: &mut Sink) -> Result<Option<
     let file = sink.known(line.path).ok_or_else(|| format!("{:?} is used before its \"add\"", line.path))?;
     let t_ns = now_us.checked_mul(1000).filter(|t| i64::try_from(*t).is_ok());
     let t_ns = t_ns.ok_or_else(|| format!("the time {now_us} is too large for microseconds"))?;
-    Ok(Some(Event {
-        t_ns,
-        dur_ns: 0,
-        op,
-        file,
-        offset,
-        len,
-        pid: 0,
-        tid: 0,
-        flags: Flags::default(),
-        gap: None,
-    }))
+    Ok(Some(Event { t_ns, op, file, offset, len, ..Event::default() }))
 }
 
 /// Parses a line from both ends, because file names may contain blanks.

@@ -1,7 +1,7 @@
-//! Imports traces of other tools, which requires no privileges.
+//! Imports traces of other tools, which requires no privileges. The only format so far is fio's I/O log.
 //!
-//! Each format is an [`Importer`] in [`IMPORTERS`]: it parses lines and passes files and events to a [`Sink`]. This
-//! module contains what formats have in common: file table, roles, durations, and positions of errors.
+//! `fio` parses lines and passes files and events to a [`Sink`]. This module contains what another format would have in
+//! common: file table, roles, durations, and positions of errors.
 
 mod fio;
 
@@ -16,25 +16,9 @@ use serde::Serialize;
 
 use crate::error::{Error, Result, io};
 use crate::writer::refuse_foreign;
-use crate::{Encoding, Event, File, Meta, Summary, Writer, layout, path_text};
+use crate::{Encoding, Event, File, Meta, Summary, Writer, counted, format_size, layout, path_text};
 
-pub use fio::FioIolog;
-
-/// A foreign format.
-pub trait Importer: Sync {
-    /// Returns the name of the format on the command line.
-    fn name(&self) -> &'static str;
-    /// Describes the format in one line.
-    fn about(&self) -> &'static str;
-    /// Whether a file that begins with `head` has this format.
-    fn recognises(&self, head: &[u8]) -> bool;
-    /// Reads the whole source.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if a line is invalid or cannot be read, or if the trace cannot be written.
-    fn import(&self, lines: &mut Lines<'_>, sink: &mut Sink) -> Result<()>;
-}
+pub use fio::{FORMAT, is_iolog};
 
 /// The result of an import, as `trace import --json` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -55,58 +39,39 @@ pub struct ImportSummary {
     pub notes: Vec<String>,
 }
 
-/// The result of [`import`].
-pub struct Imported {
-    /// The trace that was written.
-    pub summary: Summary,
-    /// The importer of the source's format.
-    pub importer: &'static dyn Importer,
-    /// How the trace differs from the source, in sentences.
-    pub notes: Vec<String>,
-}
-
 impl ImportSummary {
-    /// The result of [`import`].
-    pub fn new(Imported { summary, importer, notes }: &Imported) -> ImportSummary {
-        ImportSummary {
-            format: importer.name().to_owned(),
-            notes: notes.clone(),
-            trace: summary.path.clone(),
-            events: summary.events,
-            files: summary.files,
-            bytes: summary.bytes,
-            duration_s: summary.duration_ns as f64 / 1e9,
-        }
+    /// The result in one line of text.
+    pub fn text(&self) -> String {
+        format!(
+            "{}: {} on {}, {} ({})\n",
+            self.trace.display(),
+            counted(self.events, "event"),
+            counted(self.files as u64, "file"),
+            format_size(self.bytes),
+            self.format
+        )
     }
 }
-
-/// Every format that can be imported.
-pub static IMPORTERS: &[&dyn Importer] = &[&FioIolog];
 
 /// The maximum length of a line in bytes; a longer line is an error.
 const MAX_LINE: u64 = 1 << 20;
 
 /// The lines of the source, counted from 1.
-pub struct Lines<'a> {
+struct Lines<'a> {
     path: &'a Path,
     input: &'a mut dyn BufRead,
     number: u64,
     buffer: Vec<u8>,
 }
 
-impl<'a> Lines<'a> {
-    /// Reads lines from `input`; `path` is used in messages.
-    pub fn new(path: &'a Path, input: &'a mut dyn BufRead) -> Lines<'a> {
-        Lines { path, input, number: 0, buffer: Vec::new() }
-    }
-
+impl Lines<'_> {
     /// Returns the next line without its line end, or `None` at the end of the source. Invalid UTF-8, which can only be
     /// in file names, is escaped as in a trace ([`path_text`]).
     ///
     /// # Errors
     ///
     /// Returns an error if the source cannot be read or the line is longer than 1 MiB.
-    pub fn next_line(&mut self) -> Result<Option<String>> {
+    fn next_line(&mut self) -> Result<Option<String>> {
         self.buffer.clear();
         let read = Read::take(&mut self.input, MAX_LINE).read_until(b'\n', &mut self.buffer);
         let read = read.map_err(io("read", self.path))?;
@@ -124,13 +89,13 @@ impl<'a> Lines<'a> {
     }
 
     /// Returns an error at the last line read.
-    pub fn error(&self, why: impl Into<String>) -> Error {
+    fn error(&self, why: impl Into<String>) -> Error {
         Error::Parse { path: self.path.to_owned(), line: self.number.max(1), why: why.into() }
     }
 }
 
 /// Receives the files and events that an importer finds.
-pub struct Sink {
+struct Sink {
     writer: Writer,
     ids: HashMap<String, u32>,
     last_ns: u64,
@@ -139,7 +104,7 @@ pub struct Sink {
 
 impl Sink {
     /// Returns the id of the file with the given path, adding it if it is new.
-    pub fn file(&mut self, path: &str) -> u32 {
+    fn file(&mut self, path: &str) -> u32 {
         if let Some(id) = self.ids.get(path) {
             return *id;
         }
@@ -149,7 +114,7 @@ impl Sink {
     }
 
     /// Returns the id of the file with the given path, if it has been added.
-    pub fn known(&self, path: &str) -> Option<u32> {
+    fn known(&self, path: &str) -> Option<u32> {
         self.ids.get(path).copied()
     }
 
@@ -158,7 +123,7 @@ impl Sink {
     /// # Errors
     ///
     /// Returns an error if the trace cannot be written.
-    pub fn push(&mut self, event: Event) -> Result<()> {
+    fn push(&mut self, event: Event) -> Result<()> {
         let end = event.offset.saturating_add(event.len);
         if self.writer.files().get(event.file as usize).is_some_and(|file| file.size < end) {
             self.writer.file_mut(event.file)?.size = end;
@@ -168,12 +133,12 @@ impl Sink {
     }
 
     /// Adds a kind of information that the source does not contain.
-    pub fn unseen(&mut self, what: &str, count: u64) {
+    fn unseen(&mut self, what: &str, count: u64) {
         self.writer.meta_mut().unseen.push((what.to_owned(), count));
     }
 
     /// Adds a sentence on how the trace differs from the source.
-    pub fn note(&mut self, text: impl Into<String>) {
+    fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
     }
 
@@ -191,28 +156,29 @@ impl Sink {
 
 /// Imports `source` as a trace at `target`, which is created only if the import succeeds.
 ///
-/// `format` is an importer's name. Without it, the first bytes of the source determine the format.
+/// `format` is [`FORMAT`]. Without it, the first bytes of the source must be those of the format.
 ///
 /// # Errors
 ///
 /// Returns an error if the format is unknown, if the source is invalid or contains no event, or if the target cannot be
 /// written.
-pub fn import(source: &Path, format: Option<&str>, target: &Path) -> Result<Imported> {
+pub fn import(source: &Path, format: Option<&str>, target: &Path) -> Result<ImportSummary> {
     let disk = std::fs::File::open(source).map_err(io("open", source))?;
     let mut input = BufReader::new(disk);
     let head = input.fill_buf().map_err(io("read", source))?;
-    let importer = choose(source, format, head)?;
+    check_format(source, format, head)?;
     refuse_foreign(target)?;
     let partial = partial_name(target);
     let meta = Meta {
         creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).to_owned(),
-        probe_set: importer.name().to_owned(),
+        probe_set: FORMAT.to_owned(),
         subject: format!("import:{}", path_text::encode(source)),
         ..Meta::default()
     };
     let mut sink =
         Sink { writer: Writer::create(&partial, meta)?, ids: HashMap::new(), last_ns: 0, notes: Vec::new() };
-    let done = importer.import(&mut Lines::new(source, &mut input), &mut sink).and_then(|()| match sink {
+    let mut lines = Lines { path: source, input: &mut input, number: 0, buffer: Vec::new() };
+    let done = fio::import(&mut lines, &mut sink).and_then(|()| match sink {
         Sink { ref writer, .. } if writer.is_empty() => {
             Err(Error::Import { path: source.to_owned(), why: "it contains no events".to_owned() })
         }
@@ -223,7 +189,15 @@ pub fn import(source: &Path, format: Option<&str>, target: &Path) -> Result<Impo
     });
     let named = done.and_then(|(summary, notes)| {
         std::fs::rename(&partial, target).map_err(io("create", target))?;
-        Ok(Imported { summary: Summary { path: target.to_owned(), ..summary }, importer, notes })
+        Ok(ImportSummary {
+            format: FORMAT.to_owned(),
+            trace: target.to_owned(),
+            events: summary.events,
+            files: summary.files,
+            bytes: summary.bytes,
+            duration_s: summary.duration_ns as f64 / 1e9,
+            notes,
+        })
     });
     if named.is_err() {
         let _ = std::fs::remove_file(&partial); // the first error is reported
@@ -231,23 +205,20 @@ pub fn import(source: &Path, format: Option<&str>, target: &Path) -> Result<Impo
     named
 }
 
-fn choose(source: &Path, format: Option<&str>, head: &[u8]) -> Result<&'static dyn Importer> {
-    let error = |why: String| Error::Import { path: source.to_owned(), why };
-    let names = || IMPORTERS.iter().map(|importer| importer.name()).collect::<Vec<_>>().join(", ");
+fn check_format(source: &Path, format: Option<&str>, head: &[u8]) -> Result<()> {
+    let path = source.to_owned();
     if head.is_empty() {
-        return Err(error("the file is empty".to_owned()));
+        return Err(Error::Import { path, why: "the file is empty".to_owned() });
     }
     if let Some(encoding) = Encoding::of(head) {
-        return Err(Error::Encoded { path: source.to_owned(), encoding });
+        return Err(Error::Encoded { path, encoding });
     }
-    let found = match format {
-        Some(name) => IMPORTERS.iter().find(|importer| importer.name() == name),
-        None => IMPORTERS.iter().find(|importer| importer.recognises(head)),
-    };
-    found.copied().ok_or_else(|| match format {
-        Some(name) => error(format!("unknown format {name:?} (known: {})", names())),
-        None => Error::UnrecognisedFormat { path: source.to_owned(), known: names() },
-    })
+    match format {
+        Some(FORMAT) => Ok(()),
+        Some(name) => Err(Error::Import { path, why: format!("unknown format {name:?} (known: {FORMAT})") }),
+        None if is_iolog(head) => Ok(()),
+        None => Err(Error::UnrecognisedFormat { path, known: FORMAT.to_owned() }),
+    }
 }
 
 fn partial_name(target: &Path) -> PathBuf {

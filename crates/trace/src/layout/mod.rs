@@ -123,7 +123,7 @@ pub struct Layout {
     /// Whether the markers count only together with the page header: for layouts with common file names.
     needs_header: bool,
     /// Reads the page size from the files below a directory.
-    page_header: Option<page::Header>,
+    page_header: Option<&'static page::Header>,
 }
 
 /// A layout and the directory in which it was found.
@@ -163,13 +163,13 @@ impl Layout {
 
     /// Returns the database's page size, from the header of one of its files below `root`, otherwise the default.
     pub fn page_size(&self, root: &Path) -> Option<PageSize> {
-        let read = self.page_header.and_then(|header| header(root));
+        let read = self.page_header.and_then(|header| header.page_size(root));
         read.or_else(|| self.default_page.map(|bytes| PageSize { bytes, source: PageSource::Default }))
     }
 
     fn is_at(&self, root: &Path, paths: &[String]) -> bool {
         let confirmed =
-            || !self.needs_header || self.page_header.is_some_and(|header| header(root).is_some());
+            || !self.needs_header || self.page_header.is_some_and(|header| header.page_size(root).is_some());
         self.marks(paths) && confirmed()
     }
 

@@ -21,8 +21,39 @@ pub enum PageSource {
     Default,
 }
 
-/// A function that reads the page size from the files below a directory.
-pub(crate) type Header = fn(&Path) -> Option<PageSize>;
+/// Where a database's files contain the page size.
+#[derive(Debug)]
+pub(crate) struct Header {
+    /// The files below the root; the first that parses counts. If there are none, any file in the root, or the root itself.
+    files: &'static [&'static str],
+    /// The number of bytes to read.
+    length: usize,
+    parse: fn(&[u8]) -> Option<u32>,
+}
+
+impl Header {
+    /// Reads the page size from the files below a directory.
+    pub fn page_size(&self, root: &Path) -> Option<PageSize> {
+        let paths = match self.files {
+            [] if root.is_file() => vec![root.to_owned()],
+            [] => files_in(root)?,
+            files => files.iter().map(|name| root.join(name)).collect(),
+        };
+        paths.into_iter().find_map(|path| {
+            let bytes = (self.parse)(&head(&path, self.length)?)?;
+            Some(PageSize { bytes, source: PageSource::Header(path) })
+        })
+    }
+}
+
+/// Returns the regular files in a directory, by name.
+fn files_in(dir: &Path) -> Option<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let mut paths: Vec<_> =
+        entries.filter(|e| e.file_type().is_ok_and(|t| t.is_file())).map(|e| e.path()).collect();
+    paths.sort();
+    Some(paths)
+}
 
 /// Accepts a power of two from 512 to 64K. Any other value did not come from a valid header.
 fn plausible(bytes: u32) -> Option<u32> {
@@ -43,30 +74,12 @@ fn u32_le(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn from_file(path: PathBuf, length: usize, parse: fn(&[u8]) -> Option<u32>) -> Option<PageSize> {
-    let bytes = parse(&head(&path, length)?)?;
-    Some(PageSize { bytes, source: PageSource::Header(path) })
-}
-
-/// Returns the page size from the first regular file in `dir`, by name, that parses. `dir` may be a file itself.
-fn first_in(dir: &Path, length: usize, parse: fn(&[u8]) -> Option<u32>) -> Option<PageSize> {
-    if dir.is_file() {
-        return from_file(dir.to_owned(), length, parse);
-    }
-    let entries = std::fs::read_dir(dir).ok()?.flatten();
-    let mut paths: Vec<_> =
-        entries.filter(|e| e.file_type().is_ok_and(|t| t.is_file())).map(|e| e.path()).collect();
-    paths.sort();
-    paths.into_iter().find_map(|path| from_file(path, length, parse))
-}
-
 /// InnoDB: the flags of the tablespace (FSP header at 38, flags 16 bytes into it, big endian) in `ibdata1` or, in MySQL
 /// 8, `mysql.ibd`. `innodb_page_size` applies to the whole server.
-pub(crate) fn innodb(root: &Path) -> Option<PageSize> {
-    ["ibdata1", "mysql.ibd"].iter().find_map(|name| from_file(root.join(name), 64, innodb_flags))
-}
+pub(crate) static INNODB: Header =
+    Header { files: &["ibdata1", "mysql.ibd"], length: 64, parse: innodb_flags };
 
-pub(crate) fn innodb_flags(head: &[u8]) -> Option<u32> {
+fn innodb_flags(head: &[u8]) -> Option<u32> {
     const FULL_CRC32: u32 = 1 << 4; // MariaDB 10.5 and later: the size is in bits 0–3, otherwise in bits 6–9
     const FIL_PAGE_TYPE_FSP_HDR: [u8; 2] = [0, 8];
     if head.get(24..26)? != FIL_PAGE_TYPE_FSP_HDR {
@@ -78,11 +91,9 @@ pub(crate) fn innodb_flags(head: &[u8]) -> Option<u32> {
 }
 
 /// SQLite: 16 bits, big endian, at 16; 1 means 64K (sqlite.org/fileformat2.html).
-pub(crate) fn sqlite(root: &Path) -> Option<PageSize> {
-    first_in(root, 18, sqlite_head)
-}
+pub(crate) static SQLITE: Header = Header { files: &[], length: 18, parse: sqlite_head };
 
-pub(crate) fn sqlite_head(head: &[u8]) -> Option<u32> {
+fn sqlite_head(head: &[u8]) -> Option<u32> {
     let size = head.strip_prefix(b"SQLite format 3\0")?.get(..2)?;
     match u16::from_be_bytes([size[0], size[1]]) {
         1 => Some(65536),
@@ -91,35 +102,30 @@ pub(crate) fn sqlite_head(head: &[u8]) -> Option<u32> {
 }
 
 /// PostgreSQL: `BLCKSZ` in `global/pg_control`.
-pub(crate) fn postgresql(root: &Path) -> Option<PageSize> {
-    from_file(root.join("global/pg_control"), 512, pg_control)
-}
+pub(crate) static POSTGRESQL: Header =
+    Header { files: &["global/pg_control"], length: 512, parse: pg_control };
 
 /// The fields before the block size differ between versions, but it always follows the double 1234567.0, which checks
 /// the floating-point format.
-pub(crate) fn pg_control(head: &[u8]) -> Option<u32> {
+fn pg_control(head: &[u8]) -> Option<u32> {
     let marker = 1_234_567.0_f64.to_le_bytes();
     let at = head.chunks_exact(8).position(|chunk| chunk == marker)? * 8;
     plausible(u32_le(head, at + 8)?)
 }
 
 /// LMDB: a 16-byte page header, then magic, version, address and map size, then the page size.
-pub(crate) fn lmdb(root: &Path) -> Option<PageSize> {
-    from_file(root.join("data.mdb"), 64, lmdb_meta)
-}
+pub(crate) static LMDB: Header = Header { files: &["data.mdb"], length: 64, parse: lmdb_meta };
 
-pub(crate) fn lmdb_meta(head: &[u8]) -> Option<u32> {
+fn lmdb_meta(head: &[u8]) -> Option<u32> {
     const MAGIC: u32 = 0xbeef_c0de;
     (u32_le(head, 16)? == MAGIC).then(|| u32_le(head, 40)).flatten().and_then(plausible)
 }
 
 /// Berkeley DB: magic of a B-tree or hash at 12, page size at 20, in the byte order of the machine that created the
 /// file.
-pub(crate) fn berkeley_db(root: &Path) -> Option<PageSize> {
-    first_in(root, 24, berkeley_meta)
-}
+pub(crate) static BERKELEY_DB: Header = Header { files: &[], length: 24, parse: berkeley_meta };
 
-pub(crate) fn berkeley_meta(head: &[u8]) -> Option<u32> {
+fn berkeley_meta(head: &[u8]) -> Option<u32> {
     const MAGICS: [u32; 2] = [0x0005_3162, 0x0006_1561];
     if MAGICS.contains(&u32_le(head, 12)?) {
         plausible(u32_le(head, 20)?)
@@ -132,16 +138,13 @@ pub(crate) fn berkeley_meta(head: &[u8]) -> Option<u32> {
 
 /// bbolt: a 16-byte page header with the flag of a meta page at 8, then magic, version and page size, in the byte order of
 /// the machine.
-pub(crate) fn bbolt(root: &Path) -> Option<PageSize> {
-    first_in(root, 28, bbolt_meta)
-}
+pub(crate) static BBOLT: Header = Header { files: &[], length: 28, parse: bbolt_meta };
 
 /// etcd: the bbolt file below the data directory, or below its `member`.
-pub(crate) fn etcd(root: &Path) -> Option<PageSize> {
-    ["member/snap/db", "snap/db"].iter().find_map(|name| from_file(root.join(name), 28, bbolt_meta))
-}
+pub(crate) static ETCD: Header =
+    Header { files: &["member/snap/db", "snap/db"], length: 28, parse: bbolt_meta };
 
-pub(crate) fn bbolt_meta(head: &[u8]) -> Option<u32> {
+fn bbolt_meta(head: &[u8]) -> Option<u32> {
     const META_PAGE: [u8; 2] = [4, 0];
     const MAGIC: u32 = 0xed0c_daed;
     let is_meta = head.get(8..10)? == META_PAGE && u32_le(head, 16)? == MAGIC;
@@ -149,11 +152,9 @@ pub(crate) fn bbolt_meta(head: &[u8]) -> Option<u32> {
 }
 
 /// DuckDB: magic at 8; the size of blocks 40 bytes into the first of two database headers, 0 before version 1.2.
-pub(crate) fn duckdb(root: &Path) -> Option<PageSize> {
-    first_in(root, 4144, duckdb_head)
-}
+pub(crate) static DUCKDB: Header = Header { files: &[], length: 4144, parse: duckdb_head };
 
-pub(crate) fn duckdb_head(head: &[u8]) -> Option<u32> {
+fn duckdb_head(head: &[u8]) -> Option<u32> {
     const BLOCKS: std::ops::RangeInclusive<u32> = 16384..=DEFAULT;
     const DEFAULT: u32 = 262_144;
     if head.get(8..12)? != b"DUCK" {

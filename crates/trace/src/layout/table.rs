@@ -7,6 +7,17 @@
 use super::Role::{Backup, Binlog, Data, Index, Other, Temp, Wal};
 use super::{Layout, page};
 
+/// The fields of a layout without pages.
+const NO_PAGES: Layout = Layout {
+    name: "",
+    title: "",
+    markers: &[],
+    files: &[],
+    default_page: None,
+    needs_header: false,
+    page_header: None,
+};
+
 /// Every known layout.
 pub static LAYOUTS: &[Layout] = &[
     Layout {
@@ -46,8 +57,8 @@ pub static LAYOUTS: &[Layout] = &[
             ("aria_log_control", Other),
         ],
         default_page: Some(16384),
-        needs_header: false,
-        page_header: Some(page::innodb),
+        page_header: Some(&page::INNODB),
+        ..NO_PAGES
     },
     Layout {
         name: "postgresql",
@@ -79,8 +90,8 @@ pub static LAYOUTS: &[Layout] = &[
             ("postmaster.*", Other),
         ],
         default_page: Some(8192),
-        needs_header: false,
-        page_header: Some(page::postgresql),
+        page_header: Some(&page::POSTGRESQL),
+        ..NO_PAGES
     },
     Layout {
         name: "orientdb",
@@ -110,8 +121,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("name_id_map*.cm", Other),
         ],
         default_page: Some(65536), // storage.diskCache.pageSize
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "opendj",
@@ -125,9 +135,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("*.jdb", Data),
             ("je.*", Other),
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "berkeleydb-je",
@@ -135,9 +143,7 @@ pub static LAYOUTS: &[Layout] = &[
         markers: &[&["#*.jdb"]],
         // The log is the database: records stay in it until the cleaner moves them to its end.
         files: &[("*.jdb", Data), ("je.*", Other)],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "openldap-bdb",
@@ -151,8 +157,8 @@ pub static LAYOUTS: &[Layout] = &[
             ("alock", Other),
         ],
         default_page: Some(4096),
-        needs_header: false,
-        page_header: Some(page::berkeley_db),
+        page_header: Some(&page::BERKELEY_DB),
+        ..NO_PAGES
     },
     Layout {
         name: "lmdb",
@@ -160,8 +166,8 @@ pub static LAYOUTS: &[Layout] = &[
         markers: &[&["data.mdb"]],
         files: &[("data.mdb", Data), ("lock.mdb", Other), ("*.mdb", Data), ("*.mdb-lock", Other)],
         default_page: Some(4096),
-        needs_header: false,
-        page_header: Some(page::lmdb),
+        page_header: Some(&page::LMDB),
+        ..NO_PAGES
     },
     Layout {
         name: "prometheus",
@@ -178,9 +184,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("01*/index", Index),
             ("01*/*", Other),
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "victoriametrics",
@@ -195,9 +199,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("data/small/**", Data),
             ("data/big/**", Data),
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "rocksdb",
@@ -216,8 +218,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("LOG*", Other),
         ],
         default_page: Some(4096), // block_size of both
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "clickhouse",
@@ -242,9 +243,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("store/???/*/*.mrk", Index),
             ("store/???/*/*.bin", Data),
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "influxdb",
@@ -264,9 +263,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("influxd.sqlite", Data),
             ("meta/meta.db", Other),
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "etcd",
@@ -281,8 +278,8 @@ pub static LAYOUTS: &[Layout] = &[
             ("snap/*.snap", Other), // the members and the position in the log: some KiB
         ],
         default_page: Some(4096),
-        needs_header: false,
-        page_header: Some(page::etcd),
+        page_header: Some(&page::ETCD),
+        ..NO_PAGES
     },
     Layout {
         name: "wiredtiger",
@@ -302,9 +299,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("diagnostic.data/*", Other),
             ("WiredTiger*", Other),
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "redis",
@@ -317,9 +312,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("temp-rewriteaof-*.aof", Data), // becomes the base
             ("*.aof", Wal),
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "kafka",
@@ -332,9 +325,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("0000????????????????.timeindex*", Index),
             ("0000????????????????.txnindex*", Index),
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "elasticsearch",
@@ -346,9 +337,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("indices/*/#/index/*", Index),
             ("_state/*", Index), // the state of the cluster, in another Lucene index
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "lucene",
@@ -362,9 +351,7 @@ pub static LAYOUTS: &[Layout] = &[
             ("_*.*", Index),
             ("write.lock", Other),
         ],
-        default_page: None,
-        needs_header: false,
-        page_header: None,
+        ..NO_PAGES
     },
     Layout {
         name: "sqlite",
@@ -382,7 +369,7 @@ pub static LAYOUTS: &[Layout] = &[
         ],
         default_page: Some(4096),
         needs_header: true,
-        page_header: Some(page::sqlite),
+        page_header: Some(&page::SQLITE),
     },
     Layout {
         name: "bbolt",
@@ -391,7 +378,7 @@ pub static LAYOUTS: &[Layout] = &[
         files: &[("*.db", Data), ("*.bolt", Data), ("*.boltdb", Data), ("*.bbolt", Data)],
         default_page: Some(4096),
         needs_header: true,
-        page_header: Some(page::bbolt),
+        page_header: Some(&page::BBOLT),
     },
     Layout {
         name: "duckdb",
@@ -406,6 +393,6 @@ pub static LAYOUTS: &[Layout] = &[
         ],
         default_page: Some(262_144),
         needs_header: true,
-        page_header: Some(page::duckdb),
+        page_header: Some(&page::DUCKDB),
     },
 ];

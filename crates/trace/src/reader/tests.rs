@@ -5,9 +5,10 @@ use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaDataWriter};
 use super::footer::{FALSE_SEALS, TAIL};
 use super::part::column_extent;
 use super::*;
+use crate::Trace;
 use crate::checksum::seal;
 use crate::layout::Role;
-use crate::{Flags, Trace};
+use crate::pages::tests::header;
 
 /// The false claims of a trace.
 #[derive(Default)]
@@ -25,18 +26,8 @@ struct Lie {
 const ROWS: u64 = 100;
 
 fn honest(role: Role) -> Trace {
-    let event = |i| Event {
-        t_ns: i,
-        dur_ns: 1,
-        op: if i % 2 == 0 { Op::Read } else { Op::Write },
-        file: 0,
-        offset: i * 4096,
-        len: 4096,
-        pid: 1,
-        tid: 1,
-        flags: Flags::default(),
-        gap: None,
-    };
+    let op = |i| if i % 2 == 0 { Op::Read } else { Op::Write };
+    let event = |i| Event { t_ns: i, op: op(i), offset: i * 4096, len: 4096, ..Event::default() };
     let file = File { path: "/db/t".into(), role: Some(role), ..File::default() };
     Trace { meta: Meta::default(), files: vec![file], events: (0..ROWS).map(event).collect() }
 }
@@ -70,7 +61,7 @@ fn write(path: &Path, lie: &Lie) {
         columns.push(builder.set_dictionary_page_offset(dictionary));
     }
     let columns = columns.into_iter().map(|c| c.build().unwrap()).collect();
-    let checksum = format!("{:08x}", crc32(&file[start as usize..]));
+    let checksum = format!("{:08x}", crc32fast::hash(&file[start as usize..]));
     let rows = if lie.rows == 0 { ROWS as i64 } else { lie.rows };
     let group = honest.clone().into_builder().set_column_metadata(columns).set_num_rows(rows);
     let group = group.set_file_offset(start as i64).build().unwrap();
@@ -134,38 +125,16 @@ fn memory() -> Option<u64> {
     poolwright_host::memory::available()
 }
 
-/// Returns a page header in Thrift's compact protocol: sizes, then the header of a dictionary page (field 7) or data
-/// page (field 5), which begins with the number of values and their encoding.
-fn page(kind: u8, unpacked: u64, body: &[u8], values: u64, encoding: u64) -> Vec<u8> {
-    let integer = |value: u64| {
-        let (mut value, mut bytes) = (value << 1, vec![]);
-        while value >= 0x80 {
-            bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        bytes.push(value as u8);
-        bytes
-    };
-    let own = [vec![0x15], integer(values), vec![0x15], integer(encoding)].concat();
-    let (number, kind, levels) = match kind {
-        0 => (0x2c, 0, vec![0x15, 6, 0x15, 6, 0]),
-        _ => (0x4c, 2, vec![0]),
-    };
-    let sizes =
-        [vec![0x15], integer(kind), vec![0x15], integer(unpacked), vec![0x15], integer(body.len() as u64)];
-    [sizes.concat(), vec![number], own, levels, vec![0], body.to_vec()].concat()
-}
-
 #[test]
 fn a_dictionary_that_claims_too_many_values() {
-    let pages = page(2, 8, &[0; 40], 0x3fff_ffff, 0);
+    let pages = [header(true, 8, 40, 0x3fff_ffff, 0), vec![0; 40]].concat();
     let why = refusal(&Lie { ops: Some(pages), ..Lie::default() });
     assert!(why.contains("claims 1073741823 values, of 100 rows"), "{why}");
 }
 
 #[test]
 fn a_page_that_claims_to_unpack_to_gigabytes() {
-    let pages = page(0, 0x7fff_ffff, &[0; 40], 100, 0);
+    let pages = [header(false, 0x7fff_ffff, 40, 100, 0), vec![0; 40]].concat();
     let why = refusal(&Lie { ops: Some(pages), ..Lie::default() });
     assert!(why.contains("claim more than"), "{why}");
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::common::trace;
 use poolwright_trace::export::{Format, export};
 use poolwright_trace::import::import;
 use poolwright_trace::layout::Role;
@@ -92,7 +93,7 @@ fn times_of_the_day_are_counted_from_the_first_and_named() {
     std::fs::write(&source, text).unwrap();
     let imported = import(&source, None, &target).unwrap();
     assert!(imported.notes[0].contains("since 1970"), "{:?}", imported.notes);
-    assert_eq!(imported.summary.duration_ns, 2_500_000_000);
+    assert_eq!(imported.duration_s, 2.5);
     std::fs::write(&source, V2).unwrap();
     assert!(import(&source, None, &target).unwrap().notes.is_empty());
 }
@@ -131,7 +132,7 @@ fn a_foreign_target_is_kept() {
 #[test]
 fn an_exported_log_comes_back_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let mut trace = crate::common::trace(3000, 11);
+    let mut trace = trace(3000, 11);
     trace.files[2].path = "/db/tmp.MAD".to_owned();
     let path = dir.path().join("t.parquet");
     trace.save(&path).unwrap();
@@ -152,7 +153,7 @@ fn an_exported_log_comes_back_the_same() {
 fn a_file_name_with_blanks_is_refused_for_fio_and_quoted_in_csv() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let mut trace = crate::common::trace(50, 2);
+    let mut trace = trace(50, 2);
     trace.files[2].path = "/db/a, \"b\"".to_owned();
     trace.save(&path).unwrap();
     let reader = Reader::open(&path).unwrap();

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::{event, file, meta};
 use poolwright_trace::{Error, Meta, Op, Reader, Writer};
 
 const CHILD: &str = "POOLWRIGHT_TEST_KILLED_CHILD";
@@ -13,10 +14,10 @@ const CHILD: &str = "POOLWRIGHT_TEST_KILLED_CHILD";
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };
-    let mut writer = Writer::create(path, crate::common::meta()).unwrap();
-    let id = writer.file(crate::common::file("/db/t.ibd", "data", 1 << 20));
+    let mut writer = Writer::create(path, meta()).unwrap();
+    let id = writer.file(file("/db/t.ibd", "data", 1 << 20));
     for t in 0.. {
-        writer.push(crate::common::event(t, Op::Write, id, t * 4096, 4096)).unwrap();
+        writer.push(event(t, Op::Write, id, t * 4096, 4096)).unwrap();
         if t % 500 == 499 {
             writer.checkpoint().unwrap();
         }
@@ -75,11 +76,11 @@ fn what_was_written_before_the_disk_was_full_is_a_trace() {
     }
     let _mounted = Mounted(dir.path());
     let path = dir.path().join("t.parquet");
-    let mut writer = Writer::create(&path, crate::common::meta()).unwrap();
-    let id = writer.file(crate::common::file("/db/t.ibd", "data", 1 << 20));
+    let mut writer = Writer::create(&path, meta()).unwrap();
+    let id = writer.file(file("/db/t.ibd", "data", 1 << 20));
     let mut t = 0;
     let failed = loop {
-        writer.push(crate::common::event(t, Op::Write, id, t * 4096, 4096)).unwrap();
+        writer.push(event(t, Op::Write, id, t * 4096, 4096)).unwrap();
         t += 1;
         match writer.checkpoint() {
             Ok(()) => {}

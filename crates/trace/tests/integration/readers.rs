@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::common::trace;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Op, Trace, Writer};
 
@@ -72,7 +73,7 @@ fn expected(trace: &Trace) -> serde_json::Value {
 fn duckdb_reads_a_trace() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let trace = crate::common::trace(300_000, 4); // two row groups
+    let trace = trace(300_000, 4); // two row groups
     trace.save(&path).unwrap();
     let Some(mut found) = run(&["duckdb"], DUCKDB, &path) else { return };
     assert_eq!(found["meta"]["lost_events"], 3);
@@ -84,7 +85,7 @@ fn duckdb_reads_a_trace() {
 fn pandas_reads_a_trace() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let trace = crate::common::trace(50_000, 4);
+    let trace = trace(50_000, 4);
     trace.save(&path).unwrap();
     let Some(found) = run(&["pandas", "pyarrow"], PANDAS, &path) else { return };
     assert_eq!(found, expected(&trace));
@@ -94,7 +95,7 @@ fn pandas_reads_a_trace() {
 fn pyarrow_sees_the_documented_columns() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    crate::common::trace(100, 4).save(&path).unwrap();
+    trace(100, 4).save(&path).unwrap();
     let Some(found) = run(&["pyarrow"], PYARROW, &path) else { return };
     let documented = [
         ("t_ns", "int64"),
@@ -123,7 +124,7 @@ fn pyarrow_sees_the_documented_columns() {
 fn duckdb_reads_what_a_killed_recorder_left() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let trace = crate::common::trace(3000, 4);
+    let trace = trace(3000, 4);
     let mut writer = Writer::create(&path, trace.meta.clone()).unwrap();
     for file in &trace.files {
         writer.file(file.clone());

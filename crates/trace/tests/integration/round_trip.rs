@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::common::{event, file, meta, trace};
 use poolwright_host::PathError;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{CpuSecond, Error, Event, File, Flags, Gap, Meta, Op, Reader, Trace, Writer};
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 fn what_is_written_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let trace = crate::common::trace(600_000, 1); // more than two row groups
+    let trace = trace(600_000, 1); // more than two row groups
     let summary = trace.save(&path).unwrap();
     assert_eq!(summary.events, 600_000);
     assert_eq!(summary.bytes, std::fs::metadata(&path).unwrap().len());
@@ -86,7 +87,7 @@ fn gaps_and_cpu_seconds_survive_at_their_extremes() {
         None,
         Some(Gap { cpu_ns: 1, ready_ns: 1 << 31, wake_ns: (1 << 31) - 1, waker: 1 << 31, served_ns: 1 }),
     ];
-    let mut trace = crate::common::trace(gaps.len() as u64, 1);
+    let mut trace = trace(gaps.len() as u64, 1);
     for (event, gap) in trace.events.iter_mut().zip(gaps) {
         event.gap = gap;
     }
@@ -106,7 +107,7 @@ fn gaps_and_cpu_seconds_survive_at_their_extremes() {
 fn an_empty_trace_opens() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let summary = Writer::create(&path, crate::common::meta()).unwrap().finish().unwrap();
+    let summary = Writer::create(&path, meta()).unwrap().finish().unwrap();
     assert_eq!((summary.events, summary.path), (0, path.clone()));
     let reader = Reader::open(&path).unwrap();
     assert!(reader.is_empty() && reader.events().next().is_none());
@@ -117,10 +118,10 @@ fn an_empty_trace_opens() {
 fn rows_are_sorted_inside_a_row_group_and_the_file_table_is_the_last_known() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let mut writer = Writer::create(&path, crate::common::meta()).unwrap();
-    let id = writer.file(crate::common::file("/db/a", "other", 0));
+    let mut writer = Writer::create(&path, meta()).unwrap();
+    let id = writer.file(file("/db/a", "other", 0));
     for t in [5, 3, 9, 1] {
-        writer.push(crate::common::event(t, Op::Read, id, t * 10, 1)).unwrap();
+        writer.push(event(t, Op::Read, id, t * 10, 1)).unwrap();
     }
     writer.file_mut(id).unwrap().role = Some(Role::Data);
     writer.finish().unwrap();
@@ -140,17 +141,17 @@ fn a_trace_has_its_name_from_the_first_event_on() {
         names.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
     };
     let begin = || {
-        let mut writer = Writer::create(&path, crate::common::meta()).unwrap();
-        let id = writer.file(crate::common::file("/db/a", "data", 0));
+        let mut writer = Writer::create(&path, meta()).unwrap();
+        let id = writer.file(file("/db/a", "data", 0));
         writer.checkpoint().unwrap();
         (writer, id)
     };
     drop(begin());
     assert!(names().is_empty(), "nothing was recorded: {:?}", names());
-    crate::common::trace(10, 1).save(&path).unwrap();
+    trace(10, 1).save(&path).unwrap();
     let (mut writer, id) = begin();
     assert_eq!(Reader::open(&path).unwrap().len(), 10, "the older one, until there is an event");
-    writer.push(crate::common::event(1, Op::Read, id, 0, 1)).unwrap();
+    writer.push(event(1, Op::Read, id, 0, 1)).unwrap();
     writer.checkpoint().unwrap();
     assert_eq!((Reader::open(&path).unwrap().len(), names()), (1, vec!["t.parquet".to_owned()]));
     drop(writer);
@@ -165,9 +166,9 @@ fn a_trace_has_its_name_from_the_first_event_on() {
 fn a_link_to_a_trace_stays_a_link() {
     let dir = tempfile::tempdir().unwrap();
     let (real, link) = (dir.path().join("real.parquet"), dir.path().join("link.parquet"));
-    crate::common::trace(10, 1).save(&real).unwrap();
+    trace(10, 1).save(&real).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    crate::common::trace(20, 1).save(&link).unwrap();
+    trace(20, 1).save(&link).unwrap();
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(Reader::open(&real).unwrap().len(), 20);
 }
@@ -176,7 +177,7 @@ fn a_link_to_a_trace_stays_a_link() {
 fn an_unknown_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(dir.path().join("t.parquet"), Meta::default()).unwrap();
-    let refused = writer.push(crate::common::event(0, Op::Read, 0, 0, 1));
+    let refused = writer.push(event(0, Op::Read, 0, 0, 1));
     assert!(matches!(refused, Err(Error::UnknownFile { file: 0, known: 0 })));
 }
 
@@ -198,15 +199,15 @@ fn a_foreign_file_is_neither_read_nor_overwritten() {
     assert!(matches!(Reader::open(&empty), Err(Error::NotATrace { .. })));
     // An older trace may be replaced.
     let old = dir.path().join("old.parquet");
-    crate::common::trace(10, 1).save(&old).unwrap();
-    crate::common::trace(20, 1).save(&old).unwrap();
+    trace(10, 1).save(&old).unwrap();
+    trace(20, 1).save(&old).unwrap();
     assert_eq!(Reader::open(&old).unwrap().len(), 20);
 }
 
 /// Writes a trace with several checkpoints, like a long recording. Returns it and the number of durable events at each
 /// length.
 fn checkpointed(path: &Path) -> (Trace, Vec<(u64, u64)>) {
-    let trace = crate::common::trace(20_000, 5);
+    let trace = trace(20_000, 5);
     let mut writer = Writer::create(path, trace.meta.clone()).unwrap();
     for file in &trace.files {
         writer.file(file.clone());
@@ -257,7 +258,7 @@ fn a_dropped_writer_keeps_its_events() {
     let path = dir.path().join("t.parquet");
     let mut writer = Writer::create(&path, Meta::default()).unwrap();
     let id = writer.file(File::default());
-    writer.push(crate::common::event(1, Op::Write, id, 0, 4096)).unwrap();
+    writer.push(event(1, Op::Write, id, 0, 4096)).unwrap();
     drop(writer);
     assert_eq!(Reader::open(&path).unwrap().len(), 1);
 }
@@ -281,7 +282,7 @@ fn reseal(bytes: &mut [u8]) {
 fn a_later_format_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    crate::common::trace(10, 1).save(&path).unwrap();
+    trace(10, 1).save(&path).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     let key = b"poolwright.version";
     let at = bytes.windows(key.len()).rposition(|w| w == key).unwrap();
@@ -310,7 +311,7 @@ fn rename_columns(path: &Path, names: &[(&str, &str)]) {
 fn the_columns_of_a_gap_come_together_or_not_at_all() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
-    let trace = crate::common::trace(100, 1);
+    let trace = trace(100, 1);
     trace.save(&path).unwrap();
     rename_columns(&path, &[("gap_ready_ns", "later_column")]);
     let why = Reader::open(&path).unwrap_err().to_string();
@@ -366,7 +367,7 @@ proptest! {
         events.sort_by_key(|e| e.t_ns);
         let dir = tempfile::tempdir().unwrap();
         let file = File { path, ..File::default() };
-        let meta = Meta { duration_ns: 1, ..crate::common::meta() };
+        let meta = Meta { duration_ns: 1, ..meta() };
         let trace = Trace { meta, files: vec![file, File::default(), File::default()], events };
         let target = dir.path().join("t.parquet");
         trace.save(&target).unwrap();
@@ -391,7 +392,7 @@ proptest! {
     fn a_flipped_byte_is_noticed(at in any::<prop::sample::Index>(), value in 1..=255u8) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.parquet");
-        let trace = crate::common::trace(200, 3);
+        let trace = trace(200, 3);
         trace.save(&path).unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         let at = at.index(bytes.len());

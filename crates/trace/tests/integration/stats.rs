@@ -1,5 +1,6 @@
 //! Statistics of traces with known figures, and their tables.
 
+use crate::common::{Lcg, event, file, meta, trace};
 use poolwright_trace::layout::Role;
 use poolwright_trace::stats::{self, Stats};
 use poolwright_trace::{Event, Flags, Op, Reader, Trace};
@@ -14,32 +15,32 @@ fn stats_of(trace: &Trace) -> Stats {
 /// A small database: random 16K pages with a sync per 10 writes, a log of 512-byte appends with a sync after each, a
 /// spill file, and a file of unknown role that is used as a log.
 fn database() -> Trace {
-    let mut lcg = crate::common::Lcg(7);
+    let mut lcg = Lcg(7);
     let files = vec![
-        crate::common::file("/db/t.ibd", "data", 1 << 30),
-        crate::common::file("/db/ib_logfile0", "wal", 96 << 20),
-        crate::common::file("/db/#sql-temptable-1.ibt", "temp", 0),
-        crate::common::file("/elsewhere/journal", "", 1 << 20),
-        crate::common::file("/db/never-used", "other", 5),
+        file("/db/t.ibd", "data", 1 << 30),
+        file("/db/ib_logfile0", "wal", 96 << 20),
+        file("/db/#sql-temptable-1.ibt", "temp", 0),
+        file("/elsewhere/journal", "", 1 << 20),
+        file("/db/never-used", "other", 5),
     ];
-    let mut events = vec![crate::common::event(0, Op::Create, 2, 0, 0)];
+    let mut events = vec![event(0, Op::Create, 2, 0, 0)];
     for i in 0..1000 {
         let at = |step: u64| i * 1_000_000 + step * 1000;
         let page = lcg.below(4096) * 16384;
         let direct = |event: Event| Event { flags: Flags::DIRECT, ..event };
-        events.push(direct(crate::common::event(at(1), Op::Read, 0, page, 16384)));
-        events.push(direct(crate::common::event(at(2), Op::Write, 0, page, 16384)));
+        events.push(direct(event(at(1), Op::Read, 0, page, 16384)));
+        events.push(direct(event(at(2), Op::Write, 0, page, 16384)));
         if i % 10 == 9 {
-            events.push(Event { dur_ns: 2_000_000, ..crate::common::event(at(3), Op::Fsync, 0, 0, 0) });
+            events.push(Event { dur_ns: 2_000_000, ..event(at(3), Op::Fsync, 0, 0, 0) });
         }
-        events.push(crate::common::event(at(4), Op::Write, 1, i * 512, 512));
-        events.push(Event { dur_ns: 500_000, ..crate::common::event(at(5), Op::Fdatasync, 1, 0, 0) });
-        events.push(crate::common::event(at(6), Op::Write, 2, (i % 16) * 65536, 65536));
-        let sync = Event { flags: Flags::SYNC, ..crate::common::event(at(7), Op::Write, 3, i * 4096, 4096) };
+        events.push(event(at(4), Op::Write, 1, i * 512, 512));
+        events.push(Event { dur_ns: 500_000, ..event(at(5), Op::Fdatasync, 1, 0, 0) });
+        events.push(event(at(6), Op::Write, 2, (i % 16) * 65536, 65536));
+        let sync = Event { flags: Flags::SYNC, ..event(at(7), Op::Write, 3, i * 4096, 4096) };
         events.push(sync);
     }
-    events.push(crate::common::event(999_999_999, Op::Unlink, 2, 0, 0));
-    let meta = poolwright_trace::Meta { duration_ns: 1_000_000_000, ..crate::common::meta() };
+    events.push(event(999_999_999, Op::Unlink, 2, 0, 0));
+    let meta = poolwright_trace::Meta { duration_ns: 1_000_000_000, ..meta() };
     Trace { meta, files, events }
 }
 
@@ -82,25 +83,24 @@ fn the_figures_are_right() {
 /// Two databases that no layout knows, with maps as the recorder shows them: one writes pages by `write` and reads them
 /// through its map, the other does both through the map and syncs it.
 fn mapped_databases() -> Trace {
-    let files =
-        vec![crate::common::file("/db/pages", "", 64 << 20), crate::common::file("/db/map", "", 64 << 20)];
-    let mut lcg = crate::common::Lcg(11);
+    let files = vec![file("/db/pages", "", 64 << 20), file("/db/map", "", 64 << 20)];
+    let mut lcg = Lcg(11);
     let mut events = Vec::new();
     for file in 0..2 {
-        events.push(Event { dur_ns: 1000, ..crate::common::event(0, Op::Map, file, 0, 64 << 20) });
+        events.push(Event { dur_ns: 1000, ..event(0, Op::Map, file, 0, 64 << 20) });
     }
     for i in 0..1000 {
         let at = |step: u64| 1000 + i * 1_000_000 + step * 1000;
         for file in 0..2 {
             let page = lcg.below(16384) * 4096;
-            let fault = Event { dur_ns: 0, ..crate::common::event(at(1), Op::Map, file, page, 4096) };
+            let fault = Event { dur_ns: 0, ..event(at(1), Op::Map, file, page, 4096) };
             let around = Event { offset: page & !65535, len: 65536, flags: Flags::CACHED, ..fault };
             events.extend([fault, around]);
-            events.push(crate::common::event(at(4), Op::Fdatasync, file, 0, 0));
+            events.push(event(at(4), Op::Fdatasync, file, 0, 0));
         }
-        events.push(crate::common::event(at(3), Op::Write, 0, i * 4096, 4096));
+        events.push(event(at(3), Op::Write, 0, i * 4096, 4096));
     }
-    let meta = poolwright_trace::Meta { duration_ns: 1_000_000_000, ..crate::common::meta() };
+    let meta = poolwright_trace::Meta { duration_ns: 1_000_000_000, ..meta() };
     Trace { meta, files, events }
 }
 
@@ -132,7 +132,7 @@ fn a_trace_is_loaded_with_roles_from_use() {
 
 #[test]
 fn totals_are_the_sums_of_roles() {
-    let stats = stats_of(&crate::common::trace(5000, 9));
+    let stats = stats_of(&trace(5000, 9));
     for op in Op::ALL {
         let sum: u64 = stats.roles.values().filter_map(|group| group.ops.get(op.name())).sum();
         assert_eq!(sum, stats.total.ops[op.name()], "{}", op.name());
@@ -166,6 +166,6 @@ fn the_tables_look_like_this() {
 
 #[test]
 fn an_empty_trace_has_tables_too() {
-    let empty = Trace { meta: crate::common::meta(), ..Trace::default() };
+    let empty = Trace { meta: meta(), ..Trace::default() };
     insta::assert_snapshot!(stats::render(&stats_of(&empty), 3));
 }
