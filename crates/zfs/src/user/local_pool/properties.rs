@@ -67,12 +67,11 @@ impl LocalPool {
     }
 
     /// Makes a dataset, and with `recursive` all datasets below it, inherit a property. Returns the changed datasets.
-    pub(super) fn inherit_property(
-        &self,
-        root: &str,
-        property: &str,
-        recursive: bool,
-    ) -> Answer<Vec<String>> {
+    pub(super) fn inherit(&self, root: &str, property: &str, recursive: bool) -> Answer<Vec<String>> {
+        let _tree = self.lock();
+        self.check_mine(root)?;
+        self.must_exist(root)?;
+        self.refuse_unwritable()?;
         let known = property::find_settable(property)?;
         if property::is_limit(known) {
             let message = format!("{property} cannot be inherited: it belongs to one dataset");
