@@ -4,13 +4,61 @@ use crate::{MetricFamily, Readings};
 
 use crate::alert::condition::{AlertCondition, Expression, HOUR, MINUTE, Seconds};
 
-/// Data with which a rule fires, and data with which it does not.
+/// Data with which a rule fires once, and data with which it does not.
 #[derive(Clone, Copy, Debug)]
-pub struct Example {
-    /// The rule fires once.
-    pub fires: &'static [ExampleSeries],
-    /// The rule does not fire.
-    pub quiet: &'static [ExampleSeries],
+pub enum Example {
+    /// One series each.
+    One {
+        /// The rule fires.
+        fires: ExampleSeries,
+        /// It does not.
+        quiet: ExampleSeries,
+    },
+    /// Any number of series.
+    Series {
+        /// The rule fires.
+        fires: &'static [ExampleSeries],
+        /// It does not.
+        quiet: &'static [ExampleSeries],
+    },
+}
+
+impl Example {
+    /// A level at which a rule fires, and one at which it does not.
+    pub const fn levels(
+        family: &'static MetricFamily,
+        labels: &'static [&'static str],
+        fires: f64,
+        quiet: f64,
+    ) -> Example {
+        Example::One { fires: constant(family, labels, fires), quiet: constant(family, labels, quiet) }
+    }
+
+    /// What a counter increases by each minute if a rule fires, and the value of one that does not increase.
+    pub const fn grows(
+        family: &'static MetricFamily,
+        labels: &'static [&'static str],
+        step: f64,
+        quiet: f64,
+    ) -> Example {
+        Example::One { fires: ramp(family, labels, 0.0, step), quiet: constant(family, labels, quiet) }
+    }
+
+    /// The series with which the rule fires.
+    pub fn fires(&self) -> &[ExampleSeries] {
+        match self {
+            Example::One { fires, .. } => std::slice::from_ref(fires),
+            Example::Series { fires, .. } => fires,
+        }
+    }
+
+    /// The series with which the rule does not fire.
+    pub fn quiet(&self) -> &[ExampleSeries] {
+        match self {
+            Example::One { quiet, .. } => std::slice::from_ref(quiet),
+            Example::Series { quiet, .. } => quiet,
+        }
+    }
 }
 
 /// A series of a metric.

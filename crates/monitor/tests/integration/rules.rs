@@ -56,9 +56,14 @@ fn changed_thresholds_are_in_the_rule_file() {
 fn each_rule_fires_with_one_example_and_stays_quiet_with_another() {
     for rule in table::rules() {
         let decided = |series: &[ExampleSeries]| promtool::decided(rule, series);
-        assert_eq!(decided(rule.example.fires).len(), 1, "{}", rule.name);
-        assert!(!rule.example.quiet.is_empty(), "{}", rule.name);
-        assert!(decided(rule.example.quiet).is_empty(), "{}: {:?}", rule.name, decided(rule.example.quiet));
+        assert_eq!(decided(rule.example.fires()).len(), 1, "{}", rule.name);
+        assert!(!rule.example.quiet().is_empty(), "{}", rule.name);
+        assert!(
+            decided(rule.example.quiet()).is_empty(),
+            "{}: {:?}",
+            rule.name,
+            decided(rule.example.quiet())
+        );
     }
 }
 
