@@ -89,6 +89,14 @@ counters!(
     }
 );
 
+impl ArcStats {
+    /// The part of the accesses that were found in the ARC; `None` without accesses.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let all = self.hits + self.iohits + self.misses;
+        (all > 0).then(|| self.hits as f64 / all as f64)
+    }
+}
+
 counters!(
     /// The current bytes of the ARC by state and type, and its balance.
     ArcSizes from pw_arc_sizes {

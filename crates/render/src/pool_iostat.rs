@@ -97,16 +97,7 @@ impl IoReport {
 }
 
 fn sum<'a>(all: impl Iterator<Item = &'a VdevStats>) -> VdevStats {
-    all.fold(VdevStats::default(), |a, b| VdevStats {
-        read_bytes: a.read_bytes + b.read_bytes,
-        write_bytes: a.write_bytes + b.write_bytes,
-        read_ops: a.read_ops + b.read_ops,
-        write_ops: a.write_ops + b.write_ops,
-        flushes: a.flushes + b.flushes,
-        read_ns: a.read_ns + b.read_ns,
-        write_ns: a.write_ns + b.write_ns,
-        flush_ns: a.flush_ns + b.flush_ns,
-    })
+    all.fold(VdevStats::default(), |sum, one| sum.plus(one))
 }
 
 /// Renders one report: a row for the pool.
@@ -156,10 +147,7 @@ fn vdev_rows(report: &IoReport, layout: &FoundPool) -> Vec<Vec<String>> {
 
 /// ARC hits in per cent of all accesses; [`NONE`] without accesses.
 fn hit_ratio(arc: &ArcStats) -> String {
-    match arc.hits + arc.iohits + arc.misses {
-        0 => NONE.to_owned(),
-        all => format!("{:.1}", 100.0 * arc.hits as f64 / all as f64),
-    }
+    arc.hit_ratio().map_or_else(|| NONE.to_owned(), |ratio| format!("{:.1}", 100.0 * ratio))
 }
 
 fn row(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use poolwright_host::cpu::kernel_ticks;
 use poolwright_host::process;
-use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
+use poolwright_openzfs::{ArcStats, ZilStats};
 use poolwright_zfs::kernel::kstat::NamedKstat;
 use poolwright_zfs::kernel::{Kstats, PoolLeaves, ZfsCommands};
 
@@ -36,16 +36,9 @@ impl PoolMeter {
 
     /// Reads all counters.
     pub fn read(&self, commands: &ZfsCommands) -> Result<Counters> {
-        let totals = self.leaves.totals(commands)?;
-        let totals = totals.ok_or_else(|| Error::NoVdevCounters { pool: self.pool.clone() })?;
+        let vdev = self.leaves.totals(commands)?;
         Ok(Counters {
-            vdev: VdevStats {
-                read_bytes: totals.read_bytes,
-                write_bytes: totals.write_bytes,
-                read_ops: totals.read_ops,
-                write_ops: totals.write_ops,
-                ..VdevStats::default()
-            },
+            vdev: vdev.ok_or_else(|| Error::NoVdevCounters { pool: self.pool.clone() })?,
             arc: self.kstats.arcstats()?.map(|arc| arc_stats(&arc)).unwrap_or_default(),
             zil: self.zil()?,
             cpu_seconds: cpu_seconds(),

@@ -7,9 +7,9 @@ use poolwright_zfs::kernel::command::status::{KernelPool, VdevClass, VdevNode};
 use poolwright_zfs::kernel::command::vdev_counters::VdevCounters;
 
 use super::ENGINE;
-use crate::Readings;
 use crate::family::*;
 use crate::source::user_pool::VDEV_STATES;
+use crate::{MetricFamily, Readings};
 
 /// Bounds of the buckets of [`VDEV_LATENCY`] in seconds: powers of 4 from 1 µs (2^10 ns) to 17 s (2^34 ns). `zpool iostat` has
 /// powers of 2 from 1 ns to 137 s, which would be three times as many.
@@ -51,6 +51,16 @@ const QUEUES: [(&str, &str); 11] = [
     ("rebuild", "rebuild"),
 ];
 
+/// Properties of vdevs that count I/O.
+const IO_COUNTERS: [(&str, &MetricFamily); 6] = [
+    ("read_bytes", &VDEV_READ_BYTES),
+    ("write_bytes", &VDEV_WRITE_BYTES),
+    ("read_ops", &VDEV_READS),
+    ("write_ops", &VDEV_WRITES),
+    ("trim_bytes", &VDEV_TRIM_BYTES),
+    ("trim_ops", &VDEV_TRIMS),
+];
+
 /// Label values of the vdevs whose histograms are reported (the root and the leaves) by GUID.
 pub type VdevNames = BTreeMap<u64, (String, &'static str)>;
 
@@ -86,17 +96,15 @@ pub fn add(readings: &mut Readings, pool: &KernelPool, counters: &[VdevCounters]
             .count(&VDEV_CHECKSUM_ERRORS, vdev.checksum_errors)
             .count(&VDEV_SLOW_IOS, vdev.slow_ios);
         if let Some(io) = vdev.guid.and_then(|guid| counters.get(&guid)).filter(|_| class != "root") {
-            let sector = io.ashift.filter(|ashift| (1..64).contains(ashift)).map(|ashift| 1 << ashift);
+            let sector = io.get("ashift").filter(|ashift| (1..64).contains(ashift)).map(|ashift| 1 << ashift);
+            let size = io.get("size").filter(|size| *size > 0);
             resource
-                .count(&VDEV_SIZE, io.size.filter(|size| *size > 0))
-                .count(&VDEV_ALLOCATED, io.allocated.filter(|_| io.size.is_some_and(|size| size > 0)))
-                .count(&VDEV_SECTOR, sector)
-                .count(&VDEV_READ_BYTES, io.read_bytes)
-                .count(&VDEV_WRITE_BYTES, io.write_bytes)
-                .count(&VDEV_READS, io.read_ops)
-                .count(&VDEV_WRITES, io.write_ops)
-                .count(&VDEV_TRIM_BYTES, io.trim_bytes)
-                .count(&VDEV_TRIMS, io.trim_ops);
+                .count(&VDEV_SIZE, size)
+                .count(&VDEV_ALLOCATED, io.get("allocated").filter(|_| size.is_some()))
+                .count(&VDEV_SECTOR, sector);
+            for (property, family) in IO_COUNTERS {
+                resource.count(family, io.get(property));
+            }
         }
         parents.push(name);
     }
