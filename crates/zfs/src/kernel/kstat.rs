@@ -8,7 +8,7 @@ mod named;
 mod pool;
 mod txgs;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use error::{KstatError, MalformedKstat};
 pub use named::{NamedKstat, parse_named};
@@ -38,11 +38,6 @@ impl Kstats {
     /// The counters below this directory, which need not exist.
     pub fn new(root: impl Into<PathBuf>) -> Kstats {
         Kstats { root: root.into() }
-    }
-
-    /// The directory.
-    pub fn root(&self) -> &Path {
-        &self.root
     }
 
     /// Whether the directory exists, that is, whether the kernel module is loaded.

@@ -108,26 +108,6 @@ impl Shared {
 }
 
 impl Server {
-    /// Listens on the pool's socket, and lets `owner` answer. See [`Server::reserve`].
-    ///
-    /// # Errors
-    /// As [`Server::reserve`].
-    pub fn start(pool: &str, owner: Arc<LocalPool>) -> Result<Server> {
-        let server = Server::reserve(pool)?;
-        server.serve(owner);
-        Ok(server)
-    }
-
-    /// Like [`Server::start`] on another path, in a directory that only this user can access.
-    ///
-    /// # Errors
-    /// As [`Server::reserve`].
-    pub fn start_at(path: &Path, pool: &str, owner: Arc<LocalPool>) -> Result<Server> {
-        let server = Server::reserve_at(path, pool)?;
-        server.serve(owner);
-        Ok(server)
-    }
-
     /// Listens on the pool's socket; requests wait until [`Server::serve`]. Because the caller has the pool open, a socket on
     /// which no process listens belonged to a dead owner and is replaced.
     ///

@@ -36,7 +36,9 @@ impl Served {
     }
 
     fn serve(&self) -> Result<Server, Error> {
-        Server::start_at(&self.socket(), &self.pool, Arc::clone(&self.host))
+        let server = Server::reserve_at(&self.socket(), &self.pool)?;
+        server.serve(Arc::clone(&self.host));
+        Ok(server)
     }
 
     fn client(&self) -> Client {
@@ -318,7 +320,8 @@ fn the_socket_of_the_next_owner_stays() {
     served.client().ask::<PoolInfo>(&Request::Status).unwrap();
 
     let (path, other) = (served.socket(), served.dir.path().join("other.sock"));
-    let third = Server::start_at(&other, "next", Arc::clone(&served.host)).unwrap();
+    let third = Server::reserve_at(&other, "next").unwrap();
+    third.serve(Arc::clone(&served.host));
     std::fs::rename(&other, &path).unwrap();
     drop(next);
     assert!(path.exists(), "the socket belongs to another owner");

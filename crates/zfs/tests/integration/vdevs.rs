@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use poolwright_openzfs::{Config, Dataset, Engine, Pool, ScanKind, Spec};
+use poolwright_openzfs::{Config, Engine, Pool, ScanKind, Spec};
 use poolwright_zfs::user::label::Label;
 use poolwright_zfs::user::{
-    Fault, LocalPool, MountCounters, Mounted, Mounts, NewVdevFile, PoolInfo, Reply, Request, Value,
-    VdevChange, find,
+    Fault, LocalPool, Mounts, NewVdevFile, PoolInfo, Reply, Request, Value, VdevChange, find,
 };
 
 /// Time limit of waits, long enough for a busy machine.
@@ -19,26 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Owner;
 
 impl Mounts for Owner {
-    fn list(&self) -> Vec<(Mounted, MountCounters)> {
-        Vec::new()
-    }
-
-    fn dataset(&self, _: &str) -> Option<Dataset> {
-        None
-    }
-
-    fn mount(&self, _: &Pool, _: &Mounted) -> Result<Mounted, Fault> {
-        unreachable!("the tests mount nothing")
-    }
-
-    fn roll_back(&self, _: &str, _: &str) -> Option<Result<(), Fault>> {
-        None
-    }
-
-    fn release(&self) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn owns(&self) -> bool {
         true
     }
