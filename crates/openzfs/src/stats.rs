@@ -20,6 +20,11 @@ macro_rules! counters {
                 $name { $($field: counters!(@since $($kind)? self.$field, before.$field)),* }
             }
 
+            /// Returns the values that `of` gives for the names of the fields.
+            pub fn from_names(of: impl Fn(&str) -> u64) -> Self {
+                $name { $($field: of(stringify!($field))),* }
+            }
+
             /// Returns the sums of all fields, of two engines for example.
             pub fn plus(&self, other: &Self) -> Self {
                 $name { $($field: self.$field.wrapping_add(other.$field)),* }
