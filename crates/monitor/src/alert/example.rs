@@ -7,14 +7,16 @@ use crate::alert::condition::{AlertCondition, Expression, HOUR, MINUTE, Seconds}
 /// Data with which a rule fires once, and data with which it does not.
 #[derive(Clone, Copy, Debug)]
 pub enum Example {
-    /// One series each.
+    /// One series decides.
     One {
         /// The rule fires.
         fires: ExampleSeries,
         /// It does not.
         quiet: ExampleSeries,
+        /// Further series in both cases.
+        others: &'static [ExampleSeries],
     },
-    /// Any number of series.
+    /// Any series.
     Series {
         /// The rule fires.
         fires: &'static [ExampleSeries],
@@ -23,40 +25,65 @@ pub enum Example {
     },
 }
 
+/// Values of the labels of an example, in the order of the type of the resource.
+type ExampleLabels = &'static [&'static str];
+
 impl Example {
     /// A level at which a rule fires, and one at which it does not.
     pub const fn levels(
         family: &'static MetricFamily,
-        labels: &'static [&'static str],
+        labels: ExampleLabels,
         fires: f64,
         quiet: f64,
     ) -> Example {
-        Example::One { fires: constant(family, labels, fires), quiet: constant(family, labels, quiet) }
+        Example::one(constant(family, labels, fires), constant(family, labels, quiet))
+    }
+
+    /// What a counter increases by each minute if a rule fires, and if it does not.
+    pub const fn rates(
+        family: &'static MetricFamily,
+        labels: ExampleLabels,
+        fires: f64,
+        quiet: f64,
+    ) -> Example {
+        Example::one(ramp(family, labels, 0.0, fires), ramp(family, labels, 0.0, quiet))
     }
 
     /// What a counter increases by each minute if a rule fires, and the value of one that does not increase.
     pub const fn grows(
         family: &'static MetricFamily,
-        labels: &'static [&'static str],
+        labels: ExampleLabels,
         step: f64,
         quiet: f64,
     ) -> Example {
-        Example::One { fires: ramp(family, labels, 0.0, step), quiet: constant(family, labels, quiet) }
+        Example::one(ramp(family, labels, 0.0, step), constant(family, labels, quiet))
+    }
+
+    const fn one(fires: ExampleSeries, quiet: ExampleSeries) -> Example {
+        Example::One { fires, quiet, others: &[] }
+    }
+
+    /// The same example with further series in both cases.
+    pub const fn with(self, others: &'static [ExampleSeries]) -> Example {
+        match self {
+            Example::One { fires, quiet, .. } => Example::One { fires, quiet, others },
+            several @ Example::Series { .. } => several,
+        }
     }
 
     /// The series with which the rule fires.
-    pub fn fires(&self) -> &[ExampleSeries] {
+    pub fn fires(&self) -> Vec<ExampleSeries> {
         match self {
-            Example::One { fires, .. } => std::slice::from_ref(fires),
-            Example::Series { fires, .. } => fires,
+            Example::One { fires, others, .. } => [&[*fires], *others].concat(),
+            Example::Series { fires, .. } => fires.to_vec(),
         }
     }
 
     /// The series with which the rule does not fire.
-    pub fn quiet(&self) -> &[ExampleSeries] {
+    pub fn quiet(&self) -> Vec<ExampleSeries> {
         match self {
-            Example::One { quiet, .. } => std::slice::from_ref(quiet),
-            Example::Series { quiet, .. } => quiet,
+            Example::One { quiet, others, .. } => [&[*quiet], *others].concat(),
+            Example::Series { quiet, .. } => quiet.to_vec(),
         }
     }
 }
@@ -67,7 +94,7 @@ pub struct ExampleSeries {
     /// The metric.
     pub family: &'static MetricFamily,
     /// Values of its labels, in the order of its type.
-    pub labels: &'static [&'static str],
+    pub labels: ExampleLabels,
     /// Its values.
     pub shape: SeriesShape,
 }
@@ -85,18 +112,14 @@ pub enum SeriesShape {
 }
 
 /// A series that always has the same value.
-pub const fn constant(
-    family: &'static MetricFamily,
-    labels: &'static [&'static str],
-    value: f64,
-) -> ExampleSeries {
+pub const fn constant(family: &'static MetricFamily, labels: ExampleLabels, value: f64) -> ExampleSeries {
     ExampleSeries { family, labels, shape: SeriesShape::Constant(value) }
 }
 
 /// A series that starts with a value and increases by another each minute.
 pub const fn ramp(
     family: &'static MetricFamily,
-    labels: &'static [&'static str],
+    labels: ExampleLabels,
     first: f64,
     step: f64,
 ) -> ExampleSeries {
@@ -106,7 +129,7 @@ pub const fn ramp(
 /// A histogram to which these numbers of observations are added each minute.
 pub const fn buckets(
     family: &'static MetricFamily,
-    labels: &'static [&'static str],
+    labels: ExampleLabels,
     bounds: &'static [f64],
     step: &'static [f64],
 ) -> ExampleSeries {

@@ -27,6 +27,12 @@ const fn accesses(hits: f64, misses: f64) -> [ExampleSeries; 2] {
     [ramp(&ARC_ACCESSES, HIT, 0.0, hits), ramp(&ARC_ACCESSES, MISS, 0.0, misses)]
 }
 
+/// An ARC that is a quarter full: so many misses per minute.
+const fn below_target(misses: f64) -> [ExampleSeries; 4] {
+    let [hits, misses] = accesses(60_000.0, misses);
+    [constant(&ARC_SIZE, ARC_LABELS, 2.0 * GIB), constant(&ARC_TARGET, ARC_LABELS, 8.0 * GIB), hits, misses]
+}
+
 pub static RULES: &[AlertRule] = &[
     rule! {
         name: "ArcBelowTarget",
@@ -39,20 +45,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the ARC{pool| of pool } has only {value} of its target size",
         meaning: "Programs miss blocks in the ARC, which nevertheless does not fill to its target: evictions are faster than insertions, or the blocks that are read are not cached.",
         action: "Check `primarycache` and `arc_no_grow`; watch `arcstat 1`. docs/arc.md explains the sizes.",
-        example: Example::Series {
-            fires: &[
-                constant(&ARC_SIZE, ARC_LABELS, 2.0 * GIB),
-                constant(&ARC_TARGET, ARC_LABELS, 8.0 * GIB),
-                accesses(60_000.0, 120_000.0)[0],
-                accesses(60_000.0, 120_000.0)[1],
-            ],
-            quiet: &[
-                constant(&ARC_SIZE, ARC_LABELS, 2.0 * GIB),
-                constant(&ARC_TARGET, ARC_LABELS, 8.0 * GIB),
-                accesses(60_000.0, 120.0)[0],
-                accesses(60_000.0, 120.0)[1],
-            ],
-        },
+        example: Example::Series { fires: &below_target(120_000.0), quiet: &below_target(120.0) },
     },
     rule! {
         name: "ArcShrunk",
@@ -71,20 +64,8 @@ pub static RULES: &[AlertRule] = &[
         summary: "the ARC's target is only {value} of its maximum",
         meaning: "Other programs took the memory, and programs now miss blocks.",
         action: "Give the database less memory or the host more, or lower `zfs_arc_max` to what is really free. `poolwright mrc` shows what each size would give.",
-        example: Example::Series {
-            fires: &[
-                constant(&ARC_TARGET, ARC_LABELS, 2.0 * GIB),
-                constant(&ARC_MAX, ARC_LABELS, 8.0 * GIB),
-                accesses(60_000.0, 120_000.0)[0],
-                accesses(60_000.0, 120_000.0)[1],
-            ],
-            quiet: &[
-                constant(&ARC_TARGET, ARC_LABELS, 7.0 * GIB),
-                constant(&ARC_MAX, ARC_LABELS, 8.0 * GIB),
-                accesses(60_000.0, 120_000.0)[0],
-                accesses(60_000.0, 120_000.0)[1],
-            ],
-        },
+        example: Example::levels(&ARC_TARGET, ARC_LABELS, 2.0 * GIB, 7.0 * GIB)
+            .with(&[constant(&ARC_MAX, ARC_LABELS, 8.0 * GIB), accesses(60_000.0, 120_000.0)[0], accesses(60_000.0, 120_000.0)[1]]),
     },
     rule! {
         name: "ArcCannotGrow",
@@ -116,18 +97,8 @@ pub static RULES: &[AlertRule] = &[
         meaning: "The database and other programs hold nearly all memory. The ARC cannot serve reads, and the kernel may kill a program.",
         action: "Lower the buffer pool or the number of connections of the database, or add memory.",
         is_figure: true,
-        example: Example::Series {
-            fires: &[
-                constant(&ARC_SIZE, ARC_LABELS, GIB),
-                constant(&HOST_MEMORY_AVAILABLE, &[], GIB),
-                constant(&HOST_MEMORY, &[], 64.0 * GIB),
-            ],
-            quiet: &[
-                constant(&ARC_SIZE, ARC_LABELS, 8.0 * GIB),
-                constant(&HOST_MEMORY_AVAILABLE, &[], GIB),
-                constant(&HOST_MEMORY, &[], 64.0 * GIB),
-            ],
-        },
+        example: Example::levels(&ARC_SIZE, ARC_LABELS, GIB, 8.0 * GIB)
+            .with(&[constant(&HOST_MEMORY_AVAILABLE, &[], GIB), constant(&HOST_MEMORY, &[], 64.0 * GIB)]),
     },
     rule! {
         name: "ArcReclaimed",
@@ -136,10 +107,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the kernel takes memory from the ARC {value} times per second",
         meaning: "Programs wait for memory that the ARC must give back at once (direct reclaim).",
         action: "Lower `zfs_arc_max`, so that the memory is free before programs ask for it.",
-        example: Example::Series {
-            fires: &[ramp(&ARC_DIRECT_RECLAIMS, ARC_LABELS, 0.0, 600.0)],
-            quiet: &[ramp(&ARC_DIRECT_RECLAIMS, ARC_LABELS, 0.0, 6.0)],
-        },
+        example: Example::rates(&ARC_DIRECT_RECLAIMS, ARC_LABELS, 600.0, 6.0),
     },
     rule! {
         name: "ArcThrottlesWriters",

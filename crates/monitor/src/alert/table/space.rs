@@ -31,10 +31,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "As a pool fills, free space is in small pieces, and random writes become slower: our campaign measured 4.4k writes per second half full, 2.6k at 80 % (1.71 times fewer, 1.38 to 2.11) and 1.2k at 95 % (3.7 times fewer).",
         action: "Destroy old snapshots or data, or add a vdev. `zfs list -o space` shows what uses the space.",
         is_figure: true,
-        example: Example::Series {
-            fires: &[constant(&POOL_ALLOCATED, TANK, 85.0 * GIB), constant(&POOL_SIZE, TANK, 100.0 * GIB)],
-            quiet: &[constant(&POOL_ALLOCATED, TANK, 79.0 * GIB), constant(&POOL_SIZE, TANK, 100.0 * GIB)],
-        },
+        example: Example::levels(&POOL_ALLOCATED, TANK, 85.0 * GIB, 79.0 * GIB).with(&[constant(&POOL_SIZE, TANK, 100.0 * GIB)]),
     },
     rule! {
         name: "PoolFull",
@@ -45,10 +42,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "pool {pool} is {value} full",
         meaning: "Writes are several times slower (see PoolNearlyFull) and will soon fail. OpenZFS keeps a small reserve (`spa_slop_shift`) so that data can still be destroyed.",
         action: "Destroy snapshots first: removing files that snapshots hold frees nothing. Then add a vdev.",
-        example: Example::Series {
-            fires: &[constant(&POOL_ALLOCATED, TANK, 96.0 * GIB), constant(&POOL_SIZE, TANK, 100.0 * GIB)],
-            quiet: &[constant(&POOL_ALLOCATED, TANK, 85.0 * GIB), constant(&POOL_SIZE, TANK, 100.0 * GIB)],
-        },
+        example: Example::levels(&POOL_ALLOCATED, TANK, 96.0 * GIB, 85.0 * GIB).with(&[constant(&POOL_SIZE, TANK, 100.0 * GIB)]),
     },
     rule! {
         name: "PoolFillingUp",
@@ -107,10 +101,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "dataset {dataset} uses {value} of its quota",
         meaning: "Writes fail with \"disk quota exceeded\" when the quota is reached. A database may stop.",
         action: "Raise `quota`, or free space. Snapshots count in `quota`, not in `refquota`.",
-        example: Example::Series {
-            fires: &[constant(&DATASET_USED, DB, 95.0 * GIB), constant(&DATASET_QUOTA, DB, 100.0 * GIB)],
-            quiet: &[constant(&DATASET_USED, DB, 50.0 * GIB), constant(&DATASET_QUOTA, DB, 100.0 * GIB)],
-        },
+        example: Example::levels(&DATASET_USED, DB, 95.0 * GIB, 50.0 * GIB).with(&[constant(&DATASET_QUOTA, DB, 100.0 * GIB)]),
     },
     rule! {
         name: "SnapshotsLarge",

@@ -8,7 +8,7 @@ use crate::alert::condition::RuleGuard::And;
 use crate::alert::condition::{
     Expression, HOUR, MINUTE, Match, above, all, holds, is, is_not, is_positive, only,
 };
-use crate::alert::example::{Example, buckets, constant, ramp};
+use crate::alert::example::{Example, ExampleSeries, buckets, constant, ramp};
 use crate::alert::recording::DEVICE_P50;
 use crate::alert::rule::AlertRule;
 use crate::alert::rule::AlertSeverity::Critical;
@@ -41,6 +41,20 @@ const FILE_TIME: Expression = Expression::Quotient(
 const BOUNDS: &[f64] = &[0.004194304, 0.016777216, 0.067108864, 0.268435456];
 const FAST: &[f64] = &[600.0, 0.0, 0.0, 0.0, 0.0];
 const SLOW: &[f64] = &[0.0, 0.0, 0.0, 600.0, 0.0];
+
+/// Two files with as many requests, which take so many seconds per minute.
+const fn files(seconds_a: f64, seconds_b: f64) -> [ExampleSeries; 8] {
+    [
+        ramp(&VDEV_READ_TIME, FILE_A, 0.0, seconds_a),
+        ramp(&VDEV_WRITE_TIME, FILE_A, 0.0, seconds_a),
+        ramp(&VDEV_READS, FILE_A, 0.0, 600.0),
+        ramp(&VDEV_WRITES, FILE_A, 0.0, 600.0),
+        ramp(&VDEV_READ_TIME, FILE_B, 0.0, seconds_b),
+        ramp(&VDEV_WRITE_TIME, FILE_B, 0.0, seconds_b),
+        ramp(&VDEV_READS, FILE_B, 0.0, 600.0),
+        ramp(&VDEV_WRITES, FILE_B, 0.0, 600.0),
+    ]
+}
 
 pub static RULES: &[AlertRule] = &[
     rule! {
@@ -186,26 +200,8 @@ pub static RULES: &[AlertRule] = &[
         meaning: "The mean time of its requests is far above that of the other files of the user-space pool. A group is as slow as its slowest member.",
         action: "Look at the device that holds the file (`iostat -x`), and what else uses it. Move the file: `poolwright pool status` shows its path.",
         example: Example::Series {
-            fires: &[
-                ramp(&VDEV_READ_TIME, FILE_A, 0.0, 60.0),
-                ramp(&VDEV_WRITE_TIME, FILE_A, 0.0, 60.0),
-                ramp(&VDEV_READS, FILE_A, 0.0, 600.0),
-                ramp(&VDEV_WRITES, FILE_A, 0.0, 600.0),
-                ramp(&VDEV_READ_TIME, FILE_B, 0.0, 3.0),
-                ramp(&VDEV_WRITE_TIME, FILE_B, 0.0, 3.0),
-                ramp(&VDEV_READS, FILE_B, 0.0, 600.0),
-                ramp(&VDEV_WRITES, FILE_B, 0.0, 600.0),
-            ],
-            quiet: &[
-                ramp(&VDEV_READ_TIME, FILE_A, 0.0, 3.0),
-                ramp(&VDEV_WRITE_TIME, FILE_A, 0.0, 3.0),
-                ramp(&VDEV_READS, FILE_A, 0.0, 600.0),
-                ramp(&VDEV_WRITES, FILE_A, 0.0, 600.0),
-                ramp(&VDEV_READ_TIME, FILE_B, 0.0, 0.3),
-                ramp(&VDEV_WRITE_TIME, FILE_B, 0.0, 0.3),
-                ramp(&VDEV_READS, FILE_B, 0.0, 600.0),
-                ramp(&VDEV_WRITES, FILE_B, 0.0, 600.0),
-            ],
+            fires: &files(60.0, 3.0),
+            quiet: &files(3.0, 0.3),
         },
     },
     rule! {

@@ -52,16 +52,8 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} of the transactions are delayed because of dirty data",
         meaning: "Programs write faster than the vdevs accept, so that OpenZFS slows each write a little.",
         action: "Short bursts are normal. If it lasts, the vdevs are too slow for the load: find the pool with TxgSyncSlow or `zpool iostat 5`.",
-        example: Example::Series {
-            fires: &[
-                ramp(&TX_WAITS, &["kernel", "dirty_delay"], 0.0, 6_000.0),
-                ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0),
-            ],
-            quiet: &[
-                ramp(&TX_WAITS, &["kernel", "dirty_delay"], 0.0, 60.0),
-                ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0),
-            ],
-        },
+        example: Example::rates(&TX_WAITS, &["kernel", "dirty_delay"], 6_000.0, 60.0)
+            .with(&[ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0)]),
     },
     rule! {
         name: "WritesStopped",
@@ -80,16 +72,8 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} of the transactions waited for a whole transaction group",
         meaning: "Dirty data reached its maximum (`zfs_dirty_data_max`): writers stand still until data is on the vdevs.",
         action: "As for WritesDelayed. A larger `zfs_dirty_data_max` helps only against bursts.",
-        example: Example::Series {
-            fires: &[
-                ramp(&TX_WAITS, &["kernel", "dirty_over_max"], 0.0, 600.0),
-                ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0),
-            ],
-            quiet: &[
-                ramp(&TX_WAITS, &["kernel", "dirty_over_max"], 0.0, 0.0),
-                ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0),
-            ],
-        },
+        example: Example::rates(&TX_WAITS, &["kernel", "dirty_over_max"], 600.0, 0.0)
+            .with(&[ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0)]),
     },
     rule! {
         name: "ZilCommitErrors",
