@@ -39,7 +39,7 @@ impl PoolMeter {
         let vdev = self.leaves.totals(commands)?;
         Ok(Counters {
             vdev: vdev.ok_or_else(|| Error::NoVdevCounters { pool: self.pool.clone() })?,
-            arc: self.kstats.arcstats()?.map(|arc| arc_stats(&arc)).unwrap_or_default(),
+            arc: self.kstats.named("arcstats")?.map(|arc| arc_stats(&arc)).unwrap_or_default(),
             zil: self.zil()?,
             cpu_seconds: cpu_seconds(),
         })

@@ -112,18 +112,13 @@ impl DatasetAdmin for UserDatasets {
             DatasetChange::Mount { dataset } => Err(Error::NoMountPoint(dataset.clone())),
             DatasetChange::Rename { dataset, .. } => Err(Error::NoRename(dataset.clone())),
             DatasetChange::Unmount { dataset } => self.unmount(dataset),
-            DatasetChange::DestroyDataset { dataset } => {
+            DatasetChange::DestroyDataset { dataset } | DatasetChange::DestroyLeaf { dataset } => {
                 // Without this character, the request would destroy the root dataset.
                 if !dataset.contains('/') || dataset.contains('@') {
                     return Err(Error::NotDataset(dataset.clone()));
                 }
-                of(dataset, Request::Destroy { name: dataset.clone(), recursive: true })
-            }
-            DatasetChange::DestroyLeaf { dataset } => {
-                if !dataset.contains('/') || dataset.contains('@') {
-                    return Err(Error::NotDataset(dataset.clone()));
-                }
-                of(dataset, Request::Destroy { name: dataset.clone(), recursive: false })
+                let recursive = matches!(change, DatasetChange::DestroyDataset { .. });
+                of(dataset, Request::Destroy { name: dataset.clone(), recursive })
             }
             DatasetChange::Snapshot { name } => {
                 of(name, Request::Snapshot { name: name.clone(), recursive: false })

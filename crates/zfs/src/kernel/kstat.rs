@@ -54,14 +54,6 @@ impl Kstats {
         error::read_with(&self.root.join(name), parse_named)
     }
 
-    /// Reads `arcstats`: the ARC and the L2ARC.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn arcstats(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("arcstats")
-    }
-
     /// The imported pools, sorted by name: the subdirectories that have a file `state` or `guid`. Empty if the directory does
     /// not exist.
     ///

@@ -190,6 +190,12 @@ impl LocalPool {
         Ok(true)
     }
 
+    /// A dataset and, if `recursive`, the datasets below it.
+    fn subtree(&self, root: &str, recursive: bool) -> Answer<Vec<String>> {
+        let is_in = |n: &String| !n.contains('@') && (n == root || recursive && name::is_below(n, root));
+        Ok(self.names()?.into_iter().filter(is_in).collect())
+    }
+
     /// The datasets and snapshots below a dataset, deepest first: an order in which they can be destroyed.
     fn below(&self, root: &str) -> Answer<Vec<String>> {
         let mut names: Vec<String> =
@@ -353,11 +359,7 @@ impl LocalPool {
         let (dataset, snapshot) = name::check_snapshot(full)?;
         self.check_mine(dataset)?;
         self.must_exist(dataset)?;
-        let names = self.names()?.into_iter();
-        let wanted: Vec<String> = names
-            .filter(|n| !n.contains('@') && (n == dataset || recursive && name::is_below(n, dataset)))
-            .collect();
-        self.take_snapshots(&wanted, snapshot)
+        self.take_snapshots(&self.subtree(dataset, recursive)?, snapshot)
     }
 
     fn snapshot_all(&self, names: &[String]) -> Answer<Vec<String>> {

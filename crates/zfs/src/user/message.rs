@@ -231,7 +231,7 @@ pub enum Reply {
 }
 
 /// A mounted dataset with its mount options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mounted {
     /// Dataset.
     pub dataset: String,
@@ -263,17 +263,7 @@ pub struct Mounted {
 impl Mounted {
     /// A writable mount of a dataset on a directory, with the defaults of everything else.
     pub fn new(dataset: impl Into<String>, dir: impl Into<PathBuf>) -> Mounted {
-        Mounted {
-            dataset: dataset.into(),
-            dir: dir.into(),
-            readonly: false,
-            ignore_acls: false,
-            caching: None,
-            threads: None,
-            record: None,
-            overlay: false,
-            caller: None,
-        }
+        Mounted { dataset: dataset.into(), dir: dir.into(), ..Mounted::default() }
     }
 }
 

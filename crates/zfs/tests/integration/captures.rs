@@ -68,7 +68,7 @@ fn histograms(capture: &Path, kind: HistogramKind) -> Vec<VdevHistogram> {
 fn kstats(capture: &Path) {
     let kstats = Kstats::new(capture.join("kstat"));
     assert!(kstats.is_present());
-    let arc = kstats.arcstats().unwrap().unwrap();
+    let arc = kstats.named("arcstats").unwrap().unwrap();
     assert!(arc.unsigned("size").unwrap() > 0);
     for name in ["dbufstats", "zil", "abdstats", "zfetchstats", "dmu_tx", "vdev_mirror_stats"] {
         assert!(!kstats.named(name).unwrap().unwrap().values.is_empty());

@@ -59,7 +59,7 @@ impl Source for ModuleCounters {
 
     fn read(&mut self) -> Result<Readings> {
         let mut readings = Readings::default();
-        if let Some(arc) = self.kstats.arcstats()? {
+        if let Some(arc) = self.kstats.named("arcstats")? {
             add_arc(&mut readings, &arc);
         }
         let named = |name| self.kstats.named(name);

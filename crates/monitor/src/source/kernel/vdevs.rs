@@ -36,21 +36,6 @@ pub const SIZE_BOUNDS: [f64; 16] = [
     2097151.0, 4194303.0, 8388607.0, 16777215.0, 33554431.0,
 ];
 
-/// Columns of the latencies, and the label `queue`.
-const QUEUES: [(&str, &str); 11] = [
-    ("total_wait_read", "total_read"),
-    ("total_wait_write", "total_write"),
-    ("disk_wait_read", "disk_read"),
-    ("disk_wait_write", "disk_write"),
-    ("syncq_wait_read", "sync_read"),
-    ("syncq_wait_write", "sync_write"),
-    ("asyncq_wait_read", "async_read"),
-    ("asyncq_wait_write", "async_write"),
-    ("scrub", "scrub"),
-    ("trim", "trim"),
-    ("rebuild", "rebuild"),
-];
-
 /// Properties of vdevs that count I/O.
 const IO_COUNTERS: [(&str, &MetricFamily); 6] = [
     ("read_bytes", &VDEV_READ_BYTES),
@@ -122,14 +107,13 @@ fn class_name(vdev: &VdevNode) -> &'static str {
 /// Adds the latencies of the vdevs in `names`. A queue without a request is omitted.
 pub fn add_latencies(readings: &mut Readings, pool: &str, names: &VdevNames, from: &[VdevHistogram]) {
     for (histogram, vdev, class) in of_pool(pool, names, from) {
-        for (column, queue) in QUEUES {
-            let Some(column) = histogram.columns.iter().find(|has| has.name == column) else { continue };
+        for column in &histogram.columns {
             // `bound` is the longest time in the bucket, in nanoseconds.
             let counts = merged(histogram, &[column], &LATENCY_BOUNDS, |bound| bound as f64 / 1e9);
             if counts.iter().all(|count| *count == 0) {
                 continue;
             }
-            let labels = [ENGINE, pool, vdev, class, queue];
+            let labels = [ENGINE, pool, vdev, class, column.name];
             readings.add(&VDEV_QUEUE, labels).histogram(&VDEV_LATENCY, &LATENCY_BOUNDS, counts);
         }
     }

@@ -31,16 +31,14 @@ impl ZfsCommands {
             let unknown = lock().clone();
             let is_known = |name: &&str| !unknown.iter().any(|other| other == name);
             let names: Vec<&str> = list.split(',').filter(is_known).collect();
-            let failure = match get(&names.join(",")) {
-                Err(CommandError::Failed { command, code, message }) => (command, code, message),
-                result => return result,
+            let result = get(&names.join(","));
+            let refused = match &result {
+                Err(CommandError::Failed { message, .. }) => unknown_property(message),
+                _ => None,
             };
-            match unknown_property(&failure.2).filter(|name| names.contains(name)) {
+            match refused.filter(|name| names.contains(name)) {
                 Some(name) => lock().push(name.to_owned()),
-                None => {
-                    let (command, code, message) = failure;
-                    return Err(CommandError::Failed { command, code, message });
-                }
+                None => return result,
             }
         }
     }

@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(unusable.len(), 2, "an empty file is one of a dataset that has gone: {unusable:?}");
         let message = pools[0].state().unwrap_err().to_string();
         assert!(message.ends_with("other/state, line 1: the state is empty"), "{message}");
-        assert!(matches!(kstats.arcstats(), Err(KstatError::Malformed { line: 1, .. })));
+        assert!(matches!(kstats.named("arcstats"), Err(KstatError::Malformed { line: 1, .. })));
         assert_eq!(kstats.named("zil").unwrap(), None);
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let kstats = Kstats::new("/missing/kstat");
         assert!(!kstats.is_present());
         assert_eq!(kstats.pools().unwrap(), []);
-        assert_eq!(kstats.arcstats().unwrap(), None);
+        assert_eq!(kstats.named("arcstats").unwrap(), None);
     }
 
     #[test]

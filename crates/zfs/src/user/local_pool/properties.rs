@@ -78,8 +78,7 @@ impl LocalPool {
             let kind = FaultKind::NotInheritable { property: property.to_owned(), dataset: root.to_owned() };
             return Err(Fault::invalid(message).of_kind(kind));
         }
-        let wanted = |n: &String| !n.contains('@') && (n == root || recursive && name::is_below(n, root));
-        let all: Vec<String> = self.names()?.into_iter().filter(wanted).collect();
+        let all = self.subtree(root, recursive)?;
         all.iter().try_for_each(|name| Ok::<_, Fault>(self.open(name)?.inherit(known.name)?))?;
         Ok(all)
     }
