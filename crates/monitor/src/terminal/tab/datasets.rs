@@ -51,34 +51,26 @@ pub enum DatasetOrder {
 }
 
 impl DatasetOrder {
-    const ALL: [DatasetOrder; 8] = [
-        DatasetOrder::Name,
-        DatasetOrder::Used,
-        DatasetOrder::Available,
-        DatasetOrder::Referenced,
-        DatasetOrder::Ratio,
-        DatasetOrder::Snapshots,
-        DatasetOrder::Read,
-        DatasetOrder::Written,
+    /// The orders, each with the title of its column.
+    const ALL: [(DatasetOrder, &'static str); 8] = [
+        (DatasetOrder::Name, "dataset"),
+        (DatasetOrder::Used, "used"),
+        (DatasetOrder::Available, "avail"),
+        (DatasetOrder::Referenced, "refer"),
+        (DatasetOrder::Ratio, "ratio"),
+        (DatasetOrder::Snapshots, "snapshots"),
+        (DatasetOrder::Read, "read/s"),
+        (DatasetOrder::Written, "write/s"),
     ];
 
     /// The next order, after the last one again the first.
     pub fn next(self) -> DatasetOrder {
-        DatasetOrder::ALL[(self as usize + 1) % DatasetOrder::ALL.len()]
+        DatasetOrder::ALL[(self as usize + 1) % DatasetOrder::ALL.len()].0
     }
 
     /// The title of the column.
     pub fn title(self) -> &'static str {
-        match self {
-            DatasetOrder::Name => "dataset",
-            DatasetOrder::Used => "used",
-            DatasetOrder::Available => "avail",
-            DatasetOrder::Referenced => "refer",
-            DatasetOrder::Ratio => "ratio",
-            DatasetOrder::Snapshots => "snapshots",
-            DatasetOrder::Read => "read/s",
-            DatasetOrder::Written => "write/s",
-        }
+        DatasetOrder::ALL[self as usize].1
     }
 }
 

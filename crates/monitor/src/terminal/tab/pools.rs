@@ -217,8 +217,8 @@ fn state_field(state: Option<&str>) -> RowField {
 /// Whether a source of this pool fails or does not answer.
 fn sources_down(sample: &MonitorSample, pool: &SampledResource, now: Instant) -> bool {
     let is_kernel = pool.label("engine") == "kernel";
-    let mut sources = sample.sources.iter().filter(|source| source.name.pool == pool.label("pool"));
-    sources.any(|source| source.name.source.starts_with("kernel") == is_kernel && source.is_down(now))
+    let mut sources = sample.sources.iter().filter(|source| source.last.name.pool == pool.label("pool"));
+    sources.any(|source| source.last.name.source.starts_with("kernel") == is_kernel && source.is_down(now))
 }
 
 /// What the figures of a pool do not say: damage, and the scrub or resilver.
