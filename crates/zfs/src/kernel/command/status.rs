@@ -9,6 +9,7 @@ pub use json::parse_status_json;
 pub use text::{assign_guids, parse_status_text};
 
 use crate::kernel::HealthState;
+use crate::walk::walk;
 
 /// A pool as `zpool status` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,11 +152,6 @@ impl PoolScan {
 impl KernelPool {
     /// All vdevs with their depths: each before the vdevs below it.
     pub fn walk(&self) -> impl Iterator<Item = (usize, &VdevNode)> {
-        let mut rest: Vec<(usize, &VdevNode)> = self.vdevs.iter().rev().map(|vdev| (0, vdev)).collect();
-        std::iter::from_fn(move || {
-            let (depth, vdev) = rest.pop()?;
-            rest.extend(vdev.children.iter().rev().map(|child| (depth + 1, child)));
-            Some((depth, vdev))
-        })
+        walk(&self.vdevs, |vdev| &vdev.children)
     }
 }
