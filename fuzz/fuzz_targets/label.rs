@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn read(path: &Path) {
     if let Some(label) = Label::read(path).expect("the file can be read") {
         let top = label.top.clone();
-        let _ = top.map(|top| (top.title(), top.leaves().len()));
+        let _ = top.map(|top| (top.title(), top.leaves().count()));
         let found = label::group(&[(path.to_owned(), label)]);
         serde_json::to_string(&found).expect("serialize the pools");
     }

@@ -77,8 +77,8 @@ impl Resource {
     }
 
     /// Adds a condition as 0 or 1.
-    pub fn flag(&mut self, family: &'static MetricFamily, value: bool) -> &mut Resource {
-        self.set(family, f64::from(u8::from(value)))
+    pub fn flag(&mut self, family: &'static MetricFamily, value: impl Into<Option<bool>>) -> &mut Resource {
+        self.set(family, value.into().map(|value| f64::from(u8::from(value))))
     }
 
     /// Adds a histogram.

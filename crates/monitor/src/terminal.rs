@@ -26,4 +26,4 @@ pub use once::{Once, once};
 pub use screen::{Ended, ScreenOptions, run};
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;

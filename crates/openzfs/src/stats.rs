@@ -20,6 +20,11 @@ macro_rules! counters {
                 $name { $($field: counters!(@since $($kind)? self.$field, before.$field)),* }
             }
 
+            /// Returns the values that `of` gives for the names of the fields.
+            pub fn from_names(of: impl Fn(&str) -> u64) -> Self {
+                $name { $($field: of(stringify!($field))),* }
+            }
+
             /// Returns the sums of all fields, of two engines for example.
             pub fn plus(&self, other: &Self) -> Self {
                 $name { $($field: self.$field.wrapping_add(other.$field)),* }
@@ -88,6 +93,14 @@ counters!(
         l2_size: level,
     }
 );
+
+impl ArcStats {
+    /// The part of the accesses that were found in the ARC; `None` without accesses.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let all = self.hits + self.iohits + self.misses;
+        (all > 0).then(|| self.hits as f64 / all as f64)
+    }
+}
 
 counters!(
     /// The current bytes of the ARC by state and type, and its balance.

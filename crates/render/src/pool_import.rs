@@ -1,9 +1,7 @@
 //! A pool that can be imported, in the form of `zpool import`.
 
 use poolwright_zfs::user::LockOwner;
-use poolwright_zfs::user::label::{FoundPool, State};
-
-use crate::pool_status::tree;
+use poolwright_zfs::user::label::{FoundPool, State, Vdev};
 
 /// Renders a pool that was found by the labels of its files. `user` is the process that has it open.
 pub fn text(found: &FoundPool, user: Option<&LockOwner>) -> String {
@@ -16,14 +14,12 @@ pub fn text(found: &FoundPool, user: Option<&LockOwner>) -> String {
         (State::Spare | State::Cache, None) => "no pool of its own".to_owned(),
     };
     let mut out = format!("  pool: {}\n    id: {}\n state: {state}\nconfig:\n", found.pool, found.guid);
-    for vdev in &found.vdevs {
-        tree(vdev, 1, &mut |depth, title, leaf| {
-            let missing = match &leaf.path {
-                Some(path) if leaf.children.is_empty() && found.missing.contains(path) => "  (missing)",
-                _ => "",
-            };
-            out.push_str(&format!("\t{}{title}{missing}\n", "  ".repeat(depth)));
-        });
+    for (depth, vdev) in found.vdevs.iter().flat_map(Vdev::walk) {
+        let missing = match &vdev.path {
+            Some(path) if vdev.children.is_empty() && found.missing.contains(path) => "  (missing)",
+            _ => "",
+        };
+        out.push_str(&format!("\t{}{}{missing}\n", "  ".repeat(1 + depth), vdev.title()));
     }
     for cache in &found.cache {
         out.push_str(&format!("\t  {} (cache)\n", cache.display()));
@@ -41,7 +37,6 @@ pub fn text(found: &FoundPool, user: Option<&LockOwner>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use poolwright_zfs::user::label::Vdev;
 
     #[test]
     fn missing_files_and_the_last_host_are_shown() {

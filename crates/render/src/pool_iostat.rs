@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::listing::{NONE, listing};
-use crate::pool_status::tree;
 
 const TITLES: &[&str] = &[
     "pool",
@@ -76,7 +75,7 @@ impl IoReport {
             seconds: (now.time_unix_ns.saturating_sub(start) as f64 / 1e9).max(1e-9),
             allocated: now.stats.allocated,
             free: now.stats.free,
-            total: sum(files.iter().map(|f| &f.moved)),
+            total: sum(files.iter().map(|f| f.moved)),
             files,
             vdevs: now.vdevs.clone(),
             arc: before.map_or(now.arc, |b| now.arc.since(&b.arc)),
@@ -96,17 +95,8 @@ impl IoReport {
     }
 }
 
-fn sum<'a>(all: impl Iterator<Item = &'a VdevStats>) -> VdevStats {
-    all.fold(VdevStats::default(), |a, b| VdevStats {
-        read_bytes: a.read_bytes + b.read_bytes,
-        write_bytes: a.write_bytes + b.write_bytes,
-        read_ops: a.read_ops + b.read_ops,
-        write_ops: a.write_ops + b.write_ops,
-        flushes: a.flushes + b.flushes,
-        read_ns: a.read_ns + b.read_ns,
-        write_ns: a.write_ns + b.write_ns,
-        flush_ns: a.flush_ns + b.flush_ns,
-    })
+fn sum(all: impl Iterator<Item = VdevStats>) -> VdevStats {
+    all.fold(VdevStats::default(), |sum, one| sum.plus(&one))
 }
 
 /// Renders one report: a row for the pool.
@@ -136,15 +126,12 @@ fn pool_row(report: &IoReport) -> Vec<String> {
 /// Rows in the order of the layout, indented by depth.
 fn vdev_rows(report: &IoReport, layout: &FoundPool) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for vdev in &layout.vdevs {
-        tree(vdev, 1, &mut |depth, title, vdev: &Vdev| {
-            let leaves = vdev.leaves();
-            let all: Vec<VdevStats> =
-                leaves.iter().filter_map(|leaf| report.of_file(leaf.path.as_deref()?)).collect();
-            let log = if vdev.is_log && depth == 1 { " (log)" } else { "" };
-            let title = format!("{}{title}{log}", "  ".repeat(depth));
-            rows.push(row(&title, &sum(all.iter()), report, report.space(vdev.guid), None));
-        });
+    for (depth, vdev) in layout.vdevs.iter().flat_map(Vdev::walk) {
+        let files = vdev.leaves().filter_map(|leaf| leaf.path.as_deref());
+        let moved = sum(files.filter_map(|path| report.of_file(path)));
+        let log = if vdev.is_log && depth == 0 { " (log)" } else { "" };
+        let title = format!("{}{}{log}", "  ".repeat(1 + depth), vdev.title());
+        rows.push(row(&title, &moved, report, report.space(vdev.guid), None));
     }
     for path in &layout.cache {
         let title = format!("  {} (cache)", path.display());
@@ -156,10 +143,7 @@ fn vdev_rows(report: &IoReport, layout: &FoundPool) -> Vec<Vec<String>> {
 
 /// ARC hits in per cent of all accesses; [`NONE`] without accesses.
 fn hit_ratio(arc: &ArcStats) -> String {
-    match arc.hits + arc.iohits + arc.misses {
-        0 => NONE.to_owned(),
-        all => format!("{:.1}", 100.0 * arc.hits as f64 / all as f64),
-    }
+    arc.hit_ratio().map_or_else(|| NONE.to_owned(), |ratio| format!("{:.1}", 100.0 * ratio))
 }
 
 fn row(

@@ -84,12 +84,10 @@ fn config(status: &PoolStatus, terminal: Terminal) -> String {
         if let (Some(heading), false) = (heading, vdevs.is_empty()) {
             table.row([Cell::text(heading), Cell::text("")]);
         }
-        for vdev in vdevs {
-            tree(vdev, 1, &mut |depth, title, vdev| {
-                let mut cells = vec![Cell::text(format!("{}{title}", "  ".repeat(depth)))];
-                cells.extend(vdev_cells(status, vdev));
-                table.row(filled(cells));
-            });
+        for (depth, vdev) in vdevs.into_iter().flat_map(Vdev::walk) {
+            let mut cells = vec![Cell::text(format!("{}{}", "  ".repeat(1 + depth), vdev.title()))];
+            cells.extend(vdev_cells(status, vdev));
+            table.row(filled(cells));
         }
     }
     if !found.cache.is_empty() {
@@ -143,7 +141,7 @@ fn vdev_cells(status: &PoolStatus, vdev: &Vdev) -> Vec<Cell> {
     let faults = status.info.as_ref().map_or(&[][..], |info| &info.file_faults);
     let of = |leaf: &Vdev| faults.iter().find(|fault| Some(&fault.path) == leaf.path.as_ref());
     let mut cells = health(status, vdev.guid, || state_from_labels(status, vdev));
-    if vdev.leaves().into_iter().any(|leaf| of(leaf).is_some_and(|fault| fault.lost)) {
+    if vdev.leaves().any(|leaf| of(leaf).is_some_and(|fault| fault.lost)) {
         cells[0] = Cell::text("UNAVAIL");
     }
     if let (Some(fault), true) = (of(vdev), vdev.children.is_empty()) {
@@ -156,18 +154,12 @@ fn vdev_cells(status: &PoolStatus, vdev: &Vdev) -> Vec<Cell> {
 /// The state of a vdev that no open pool has: its file is missing, or the pool cannot be opened.
 fn state_from_labels<'a>(status: &'a PoolStatus, vdev: &Vdev) -> &'a str {
     let missing = status.layout.as_ref().map_or(&[][..], |found| &found.missing);
-    let is_missing = vdev.leaves().iter().any(|l| l.path.as_ref().is_some_and(|p| missing.contains(p)));
+    let is_missing = vdev.leaves().any(|l| l.path.as_ref().is_some_and(|p| missing.contains(p)));
     match (is_missing, vdev.children.is_empty()) {
         (false, _) => &status.state,
         (true, true) => "MISSING",
         (true, false) => "DEGRADED",
     }
-}
-
-/// Calls `each` with the depth, the title and the vdev, for a vdev and then for its descendants.
-pub fn tree(vdev: &Vdev, depth: usize, each: &mut dyn FnMut(usize, &str, &Vdev)) {
-    each(depth, &vdev.title(), vdev);
-    vdev.children.iter().for_each(|child| tree(child, depth + 1, each));
 }
 
 /// The JSON of `pool status --json`.

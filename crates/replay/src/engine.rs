@@ -210,7 +210,11 @@ impl Target for EngineTarget {
     }
 
     fn counters(&self) -> Result<Counters> {
-        let zil = self.datasets.values().map(Dataset::zil_stats).reduce(add_zil).unwrap_or_default();
+        let zil = self
+            .datasets
+            .values()
+            .map(Dataset::zil_stats)
+            .fold(ZilStats::default(), |sum, one| sum.plus(&one));
         Ok(Counters {
             vdev: self.engine.vdev_stats(),
             arc: self.engine.arc_stats(),
@@ -226,12 +230,6 @@ impl Target for EngineTarget {
     fn logical_bytes(&self) -> Result<u64> {
         self.datasets.values().map(|ds| Ok(ds.stats()?.logicalreferenced)).sum()
     }
-}
-
-fn add_zil(a: ZilStats, b: ZilStats) -> ZilStats {
-    // Adds by subtracting the negated `b`: `ZilStats` has a difference of all its counters but no sum.
-    let zero = ZilStats::default();
-    a.since(&zero.since(&b))
 }
 
 impl Drop for EngineTarget {

@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::kernel::DatasetChange;
 use crate::kernel::command::property::SourcedValue;
 use crate::kernel::command::quota::OwnerQuota;
+pub use crate::kernel::command::snapshot::SnapshotSummary;
 use poolwright_host::mountinfo::{self, MountEntry};
 
 pub use error::{Error, Result};
@@ -32,17 +33,6 @@ pub struct DatasetSummary {
     pub referenced: u64,
     /// The same before compression.
     pub logical_referenced: u64,
-}
-
-/// A snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotSummary {
-    /// `DATASET@SNAPSHOT`.
-    pub name: String,
-    /// The datasets that were cloned from it.
-    pub clones: Vec<String>,
-    /// The number of holds.
-    pub holds: u64,
 }
 
 /// Access to the datasets of pools. One conformance suite tests both implementations.

@@ -21,4 +21,4 @@ pub use change::DatasetChange;
 pub use command::{CommandError, CommandOptions, Transfer, ZfsCommands};
 pub use health::HealthState;
 pub use kstat::{KstatError, Kstats};
-pub use leaves::{LeafTotals, PoolLeaves};
+pub use leaves::PoolLeaves;

@@ -4,3 +4,4 @@
 pub mod datasets;
 pub mod kernel;
 pub mod user;
+mod walk;

@@ -6,8 +6,8 @@
 //! - sends a [`Request`] through the owner's private socket ([`Client`]), if a mount process owns the pool,
 //! - otherwise opens the pool, executes the same request itself ([`LocalPool`]), and exports the pool again.
 //!
-//! [`PoolConnection`] chooses between the two. Both use the same implementation: [`answer`] on a [`PoolApi`]. [`lifecycle`]
-//! creates, imports, exports and destroys pools, and keeps the registry up to date. [`vdevs`] changes their vdevs.
+//! [`PoolConnection`] chooses between the two. Both use the same implementation: [`LocalPool::answer`]. [`lifecycle`] creates,
+//! imports, exports and destroys pools, and keeps the registry up to date. [`vdevs`] changes their vdevs.
 //!
 //! The protocol is one JSON object per line in each direction. A connection carries any number of requests, which are
 //! answered in order:
@@ -38,7 +38,6 @@ mod lock_owner;
 mod message;
 pub mod name;
 mod nvlist;
-mod pool_api;
 mod pool_status;
 pub mod registry;
 pub mod scan_text;
@@ -59,7 +58,6 @@ pub use lock_owner::LockOwner;
 pub use message::{
     DatasetInfo, Kind, Mounted, NewVdevFile, PoolInfo, Reply, Request, Scrub, ScrubHow, Value, VdevChange,
 };
-pub use pool_api::{PoolApi, answer};
 pub use pool_status::{PoolStatus, layout};
 pub use server::{ENDING, Server};
 pub use settings::parse_settings;

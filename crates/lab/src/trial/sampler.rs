@@ -10,6 +10,7 @@ use poolwright_host::device::Device;
 use poolwright_host::memory;
 use poolwright_host::memory_limit::MemoryGroup;
 use poolwright_host::process::{CpuTicks, clock_ticks_per_second};
+use poolwright_openzfs::{VdevStats, ZilStats};
 
 use super::processes;
 use super::target::{Counters, DatasetServer, Target};
@@ -185,8 +186,7 @@ impl Delta<'_> {
     /// Differences of the pool's counters; the sizes of the ARC are those at the end.
     pub fn counters(&self) -> Option<Counters> {
         let (before, after) = (self.0.counters.as_ref()?, self.1.counters.as_ref()?);
-        let mut arc = after.arc.since(&before.arc);
-        (arc.size, arc.target) = (after.arc.size, after.arc.target);
+        let arc = after.arc.since(&before.arc);
         let vdevs = after.vdevs.iter().map(|(name, moved)| {
             (name.clone(), moved.since(&before.vdevs.get(name).copied().unwrap_or_default()))
         });
@@ -201,7 +201,7 @@ impl Delta<'_> {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     /// Sum over all vdevs.
-    pub vdevs: poolwright_openzfs::VdevStats,
+    pub vdevs: VdevStats,
     /// Number of commits of the intent logs.
     pub zil_commits: u64,
     /// Bytes of log blocks that were written.
@@ -213,23 +213,13 @@ pub struct Sums {
 impl Sums {
     /// Computes the sums of differences of counters.
     pub fn of(moved: &Counters) -> Sums {
-        let mut sums = Sums::default();
-        for vdev in moved.vdevs.values() {
-            sums.vdevs.read_bytes += vdev.read_bytes;
-            sums.vdevs.write_bytes += vdev.write_bytes;
-            sums.vdevs.read_ops += vdev.read_ops;
-            sums.vdevs.write_ops += vdev.write_ops;
-            sums.vdevs.flushes += vdev.flushes;
-            sums.vdevs.read_ns += vdev.read_ns;
-            sums.vdevs.write_ns += vdev.write_ns;
+        let zil = moved.zils.values().fold(ZilStats::default(), |sum, one| sum.plus(one));
+        Sums {
+            vdevs: moved.vdevs.values().fold(VdevStats::default(), |sum, one| sum.plus(one)),
+            zil_commits: zil.commits,
+            zil_bytes: zil.normal_write + zil.slog_write,
+            hit_ratio: moved.arc.hit_ratio(),
         }
-        for zil in moved.zils.values() {
-            sums.zil_commits += zil.commits;
-            sums.zil_bytes += zil.normal_write + zil.slog_write;
-        }
-        let arc = &moved.arc;
-        sums.hit_ratio = share(arc.hits, arc.hits + arc.iohits + arc.misses);
-        sums
     }
 }
 

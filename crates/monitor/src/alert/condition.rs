@@ -252,14 +252,7 @@ impl Expression {
                 right.visit(visit);
             }
             Expression::Recorded(recording) => recording.value.visit(visit),
-            Expression::Now(_)
-            | Expression::Increase(..)
-            | Expression::Rate(..)
-            | Expression::Change(..)
-            | Expression::Predicted(..)
-            | Expression::Earlier(..)
-            | Expression::Age(_)
-            | Expression::Quantile(..) => {}
+            read => debug_assert!(read.selector().is_some()),
         }
     }
 
@@ -294,14 +287,7 @@ impl Expression {
             | Expression::Plus(value, _)
             | Expression::Quotient(value, _) => value.labels(),
             Expression::Recorded(recording) => recording.value.labels(),
-            Expression::Now(selector)
-            | Expression::Increase(selector, _)
-            | Expression::Rate(selector, _)
-            | Expression::Change(selector, _)
-            | Expression::Predicted(selector, ..)
-            | Expression::Earlier(selector, _)
-            | Expression::Age(selector)
-            | Expression::Quantile(_, selector, _) => selector.family.resource.labels.to_vec(),
+            read => read.selector().map_or(&[][..], |(selector, _)| selector.family.resource.labels).to_vec(),
         }
     }
 }

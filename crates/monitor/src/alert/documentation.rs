@@ -52,7 +52,7 @@ fn section(text: &mut String, rule: &AlertRule) {
         0 => "at once".to_owned(),
         wait => format!("after {}", promql::duration(wait)),
     };
-    let _ = writeln!(text, "*{}*, {wait}: {}\n", rule.severity.name(), summary(rule));
+    let _ = writeln!(text, "*{}*, {wait}: {}\n", rule.severity.name(), template::to_names(rule.summary));
     let _ = writeln!(text, "**What it means.** {}\n", rule.meaning);
     let _ = writeln!(text, "**What to do.** {}\n", rule.action);
     let _ = writeln!(text, "**To silence it:** `{}`.{}\n", silence(rule), changeable(rule));
@@ -64,21 +64,6 @@ fn section(text: &mut String, rule: &AlertRule) {
     let _ = writeln!(text, "**`poolwright check` evaluates it:** {decision}\n");
     let expression = promql::condition(&rule.condition, &Thresholds::default());
     let _ = writeln!(text, "```promql\n{expression}\n```");
-}
-
-/// The summary with the names of labels in capitals.
-fn summary(rule: &AlertRule) -> String {
-    let mut text = rule.summary.replace("{value}", "VALUE");
-    for label in template::labels(rule.summary) {
-        text = text.replace(&format!("{{{label}}}"), &label.to_uppercase());
-    }
-    while let Some((before, (inside, after))) =
-        text.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
-    {
-        let (label, words) = inside.split_once('|').unwrap_or((inside, ""));
-        text = format!("{before}{words}{}{after}", label.to_uppercase());
-    }
-    text
 }
 
 /// The command that silences a rule for what one alert is about.

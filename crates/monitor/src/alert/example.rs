@@ -4,13 +4,88 @@ use crate::{MetricFamily, Readings};
 
 use crate::alert::condition::{AlertCondition, Expression, HOUR, MINUTE, Seconds};
 
-/// Data with which a rule fires, and data with which it does not.
+/// Data with which a rule fires once, and data with which it does not.
 #[derive(Clone, Copy, Debug)]
-pub struct Example {
-    /// The rule fires once.
-    pub fires: &'static [ExampleSeries],
-    /// The rule does not fire.
-    pub quiet: &'static [ExampleSeries],
+pub enum Example {
+    /// One series decides.
+    One {
+        /// The rule fires.
+        fires: ExampleSeries,
+        /// It does not.
+        quiet: ExampleSeries,
+        /// Further series in both cases.
+        others: &'static [ExampleSeries],
+    },
+    /// Any series.
+    Series {
+        /// The rule fires.
+        fires: &'static [ExampleSeries],
+        /// It does not.
+        quiet: &'static [ExampleSeries],
+    },
+}
+
+/// Values of the labels of an example, in the order of the type of the resource.
+type ExampleLabels = &'static [&'static str];
+
+impl Example {
+    /// A level at which a rule fires, and one at which it does not.
+    pub const fn levels(
+        family: &'static MetricFamily,
+        labels: ExampleLabels,
+        fires: f64,
+        quiet: f64,
+    ) -> Example {
+        Example::one(constant(family, labels, fires), constant(family, labels, quiet))
+    }
+
+    /// What a counter increases by each minute if a rule fires, and if it does not.
+    pub const fn rates(
+        family: &'static MetricFamily,
+        labels: ExampleLabels,
+        fires: f64,
+        quiet: f64,
+    ) -> Example {
+        Example::one(ramp(family, labels, 0.0, fires), ramp(family, labels, 0.0, quiet))
+    }
+
+    /// What a counter increases by each minute if a rule fires, and the value of one that does not increase.
+    pub const fn grows(
+        family: &'static MetricFamily,
+        labels: ExampleLabels,
+        step: f64,
+        quiet: f64,
+    ) -> Example {
+        Example::one(ramp(family, labels, 0.0, step), constant(family, labels, quiet))
+    }
+
+    const fn one(fires: ExampleSeries, quiet: ExampleSeries) -> Example {
+        Example::One { fires, quiet, others: &[] }
+    }
+
+    /// The same example with further series in both cases.
+    pub const fn with(self, others: &'static [ExampleSeries]) -> Example {
+        match self {
+            Example::One { fires, quiet, .. } => Example::One { fires, quiet, others },
+            several @ Example::Series { .. } => several,
+        }
+    }
+
+    /// The series with which the rule fires.
+    pub fn fires(&self) -> Vec<ExampleSeries> {
+        match self {
+            Example::One { fires, others, .. } => [&[*fires], *others].concat(),
+            Example::Series { fires, .. } => fires.to_vec(),
+        }
+    }
+
+    /// The series with which the rule does not fire.
+    pub fn quiet(&self) -> Vec<ExampleSeries> {
+        match self {
+            Example::One { quiet, others, .. } => [&[*quiet], *others].concat(),
+            Example::Series { quiet, .. } => quiet.to_vec(),
+        }
+    }
 }
 
 /// A series of a metric.
@@ -19,7 +94,7 @@ pub struct ExampleSeries {
     /// The metric.
     pub family: &'static MetricFamily,
     /// Values of its labels, in the order of its type.
-    pub labels: &'static [&'static str],
+    pub labels: ExampleLabels,
     /// Its values.
     pub shape: SeriesShape,
 }
@@ -37,18 +112,14 @@ pub enum SeriesShape {
 }
 
 /// A series that always has the same value.
-pub const fn constant(
-    family: &'static MetricFamily,
-    labels: &'static [&'static str],
-    value: f64,
-) -> ExampleSeries {
+pub const fn constant(family: &'static MetricFamily, labels: ExampleLabels, value: f64) -> ExampleSeries {
     ExampleSeries { family, labels, shape: SeriesShape::Constant(value) }
 }
 
 /// A series that starts with a value and increases by another each minute.
 pub const fn ramp(
     family: &'static MetricFamily,
-    labels: &'static [&'static str],
+    labels: ExampleLabels,
     first: f64,
     step: f64,
 ) -> ExampleSeries {
@@ -58,7 +129,7 @@ pub const fn ramp(
 /// A histogram to which these numbers of observations are added each minute.
 pub const fn buckets(
     family: &'static MetricFamily,
-    labels: &'static [&'static str],
+    labels: ExampleLabels,
     bounds: &'static [f64],
     step: &'static [f64],
 ) -> ExampleSeries {

@@ -24,8 +24,8 @@ pub fn decided(rule: &'static AlertRule, series: &[ExampleSeries]) -> Vec<ApiAle
 pub fn text(rule_file: &str) -> String {
     let mut text = format!("rule_files: [{}]\nevaluation_interval: 1m\ntests:\n", quoted(rule_file));
     for rule in table::rules() {
-        test(&mut text, rule, "fires", rule.example.fires);
-        test(&mut text, rule, "quiet", rule.example.quiet);
+        test(&mut text, rule, "fires", &rule.example.fires());
+        test(&mut text, rule, "quiet", &rule.example.quiet());
     }
     text
 }

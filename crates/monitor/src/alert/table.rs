@@ -61,5 +61,5 @@ const DEFAULT: AlertRule = AlertRule {
     action: "",
     decision: crate::alert::rule::Decision::Anywhere,
     is_figure: false,
-    example: crate::alert::example::Example { fires: &[], quiet: &[] },
+    example: crate::alert::example::Example::Series { fires: &[], quiet: &[] },
 };

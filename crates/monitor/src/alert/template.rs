@@ -62,6 +62,16 @@ pub fn render<'a>(
     text
 }
 
+/// The text for a reader of the rule, with the names of the value and of the labels in capitals.
+pub fn to_names(template: &str) -> String {
+    let name = |part| match part {
+        Part::Text(fixed) => fixed.to_owned(),
+        Part::Value => "VALUE".to_owned(),
+        Part::Label { name, before } => before.unwrap_or_default().to_owned() + &name.to_uppercase(),
+    };
+    parts(template).into_iter().map(name).collect()
+}
+
 /// The template in the language of Prometheus.
 pub fn to_prometheus(template: &str, format: ValueFormat) -> String {
     let (function, unit) = match format {

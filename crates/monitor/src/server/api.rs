@@ -187,20 +187,7 @@ impl From<&SourceReadings> for ApiSource {
 mod tests {
     use super::*;
     use crate::family::{DATASET, DATASET_READS, DATASET_USED, POOL, POOL_OPEN};
-    use crate::source::SourceName;
-
-    fn source(readings: Readings) -> SourceReadings {
-        SourceReadings {
-            name: SourceName { source: "test", pool: String::new() },
-            readings: Some(Arc::new(readings)),
-            age: None,
-            duration: None,
-            error: None,
-            overdue: None,
-            reads: 1,
-            failures: 0,
-        }
-    }
+    use crate::terminal::fixture::source;
 
     #[test]
     fn pieces_are_the_object_and_sources_are_merged() {
@@ -211,7 +198,7 @@ mod tests {
             one.add(&DATASET, ["kernel", "tank", &name]).count(&DATASET_USED, number);
             other.add(&DATASET, ["kernel", "tank", &name]).count(&DATASET_READS, number);
         }
-        let sources = [source(one), source(other)];
+        let sources = [source("test", "", one), source("test", "", other)];
         let pieces: Vec<String> = JsonPieces::new(&sources).collect();
         assert!(pieces.len() > 3);
         let value: serde_json::Value = serde_json::from_str(&pieces.concat()).unwrap();

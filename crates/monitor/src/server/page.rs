@@ -6,31 +6,11 @@ use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::routing::get;
 
-/// A file of the page.
-#[derive(Debug)]
-struct PageFile {
-    path: &'static str,
-    content_type: &'static str,
-    text: &'static str,
-}
-
-/// The files of the page.
-static FILES: [PageFile; 3] = [
-    PageFile {
-        path: "/",
-        content_type: "text/html; charset=utf-8",
-        text: include_str!("../../page/index.html"),
-    },
-    PageFile {
-        path: "/app.js",
-        content_type: "text/javascript; charset=utf-8",
-        text: include_str!("../../page/app.js"),
-    },
-    PageFile {
-        path: "/app.css",
-        content_type: "text/css; charset=utf-8",
-        text: include_str!("../../page/app.css"),
-    },
+/// The files of the page: path, type and text of each.
+static FILES: [(&str, &str, &str); 3] = [
+    ("/", "text/html; charset=utf-8", include_str!("../../page/index.html")),
+    ("/app.js", "text/javascript; charset=utf-8", include_str!("../../page/app.js")),
+    ("/app.css", "text/css; charset=utf-8", include_str!("../../page/app.css")),
 ];
 
 /// Browsers ask for this path whether or not a page names it.
@@ -38,15 +18,14 @@ const ICON: &str = "/favicon.ico";
 
 /// Whether the path is one of the page's files, which every client may load.
 pub fn is_public(path: &str) -> bool {
-    path == ICON || FILES.iter().any(|file| file.path == path)
+    path == ICON || FILES.iter().any(|(known, ..)| *known == path)
 }
 
 /// Adds the routes of the page's files.
 pub fn add_routes<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     let router = router.route(ICON, get(|| async { StatusCode::NO_CONTENT }));
-    FILES.iter().fold(router, |router, file| {
-        let answer = move || async move { ([(header::CONTENT_TYPE, file.content_type)], file.text) };
-        router.route(file.path, get(answer))
+    FILES.iter().fold(router, |router, (path, content_type, text)| {
+        router.route(path, get(move || async move { ([(header::CONTENT_TYPE, *content_type)], *text) }))
     })
 }
 
@@ -55,7 +34,7 @@ mod tests {
     use super::*;
 
     fn text(path: &str) -> &'static str {
-        FILES.iter().find(|file| file.path == path).unwrap().text
+        FILES.iter().find(|(known, ..)| *known == path).unwrap().2
     }
 
     #[test]

@@ -52,11 +52,8 @@ fn add(readings: &mut Readings, summary: &BackupSummary) {
         .count(&BACKUPS_NEWEST_SIZE, summary.newest_bytes)
         .count(&BACKUPS_NEWEST_GOOD, summary.newest_good_unix_s)
         .count(&BACKUPS_RESTORE, restore.map(|of| of.unix_s))
-        .set(&BACKUPS_RESTORE_PASSED, restore.map(|of| f64::from(u8::from(of.passed))))
+        .flag(&BACKUPS_RESTORE_PASSED, restore.map(|of| of.passed))
         .count(&BACKUPS_GOOD_RESTORE, summary.last_good_restore_unix_s)
-        .set(
-            &BACKUPS_UNTESTED,
-            (restore.is_some() || summary.is_untested).then(|| f64::from(u8::from(summary.is_untested))),
-        )
+        .flag(&BACKUPS_UNTESTED, (restore.is_some() || summary.is_untested).then_some(summary.is_untested))
         .count(&BACKUPS_LATEST, summary.latest_unix_s);
 }

@@ -21,17 +21,66 @@ mod pool_counters;
 mod pool_status;
 mod vdevs;
 
+use std::time::Duration;
+
 use poolwright_zfs::kernel::{CommandOptions, Kstats, ZfsCommands};
 
-use self::datasets::{PoolDatasets, PoolProperties, PoolSnapshots};
 use self::events::ModuleEvents;
 use self::module::ModuleCounters;
 use self::pool_counters::PoolCounters;
-use self::pool_status::KernelPoolStatus;
-use crate::source::{Discovery, Source};
+use crate::source::{Discovery, Source, SourceName};
+use crate::{Readings, Result};
 
 /// The value of the label `engine`.
 const ENGINE: &str = "kernel";
+
+/// What a source reads of one pool with commands.
+#[derive(Debug)]
+struct CommandKind {
+    /// The name of the source.
+    name: &'static str,
+    interval: Duration,
+    read: fn(&str, &ZfsCommands) -> Result<Readings>,
+}
+
+static COMMAND_KINDS: [CommandKind; 4] = [
+    CommandKind { name: "kernel-status", interval: Duration::ZERO, read: pool_status::read },
+    CommandKind { name: "kernel-datasets", interval: Duration::ZERO, read: datasets::read_space },
+    // Properties change rarely, and reading those of a thousand datasets takes longer than reading their space.
+    CommandKind {
+        name: "kernel-properties",
+        interval: Duration::from_secs(60),
+        read: datasets::read_properties,
+    },
+    // `zfs` reads each snapshot from the pool, which can be many.
+    CommandKind {
+        name: "kernel-snapshots",
+        interval: Duration::from_secs(300),
+        read: datasets::read_snapshots,
+    },
+];
+
+/// A source that runs commands for one pool.
+#[derive(Debug)]
+struct PoolCommands {
+    pool: String,
+    commands: ZfsCommands,
+    kind: &'static CommandKind,
+}
+
+impl Source for PoolCommands {
+    fn name(&self) -> SourceName {
+        SourceName { source: self.kind.name, pool: self.pool.clone() }
+    }
+
+    fn interval(&self) -> Duration {
+        self.kind.interval
+    }
+
+    fn read(&mut self) -> Result<Readings> {
+        (self.kind.read)(&self.pool, &self.commands)
+    }
+}
 
 /// Lists the sources of the kernel module and of its pools.
 #[derive(Debug)]
@@ -46,10 +95,6 @@ impl KernelPools {
     pub fn new(kstats: Kstats, options: CommandOptions) -> KernelPools {
         KernelPools { kstats, options: CommandOptions { max_stuck: 1, ..options } }
     }
-
-    fn commands(&self, pool: &str) -> ZfsCommands {
-        ZfsCommands::of_pool(self.options.clone(), pool)
-    }
 }
 
 impl Discovery for KernelPools {
@@ -62,11 +107,10 @@ impl Discovery for KernelPools {
         let mut sources: Vec<Box<dyn Source>> =
             vec![Box::new(ModuleCounters::new(self.kstats.clone())), Box::new(ModuleEvents::new(all))];
         for pool in self.kstats.pools().unwrap_or_default() {
-            let name = pool.name().to_owned();
-            sources.push(Box::new(KernelPoolStatus::new(name.clone(), self.commands(&name))));
-            sources.push(Box::new(PoolDatasets::new(name.clone(), self.commands(&name))));
-            sources.push(Box::new(PoolProperties::new(name.clone(), self.commands(&name))));
-            sources.push(Box::new(PoolSnapshots::new(name.clone(), self.commands(&name))));
+            for kind in &COMMAND_KINDS {
+                let commands = ZfsCommands::of_pool(self.options.clone(), pool.name());
+                sources.push(Box::new(PoolCommands { pool: pool.name().to_owned(), commands, kind }));
+            }
             sources.push(Box::new(PoolCounters::new(pool)));
         }
         sources

@@ -129,7 +129,7 @@ fn add_plan(readings: &mut Readings, file: &str, plan: &Plan, verification: Opti
         .add(&PLAN, [file])
         .count(&PLAN_CREATED, created(plan))
         .count(&PLAN_VERIFIED_AT, ended.and_then(poolwright_host::time::parse_rfc3339))
-        .set(&PLAN_BROKEN, is_broken.map(|broken| f64::from(u8::from(broken))));
+        .flag(&PLAN_BROKEN, is_broken);
     for promise in verified.iter().flat_map(|of| &of.promises) {
         let measured = promise.measured;
         readings

@@ -150,19 +150,17 @@ impl UserPool {
 
 /// What the labels say of each vdev, by GUID.
 fn vdevs_of_labels(found: &FoundPool, pool: &str) -> BTreeMap<String, LabelVdev> {
-    fn add(vdev: &Vdev, class: &'static str, parent: &str, to: &mut BTreeMap<String, LabelVdev>) {
+    let mut vdevs = BTreeMap::new();
+    // The names and classes of the pool and of the vdevs above the present one.
+    let mut above = vec![(pool.to_owned(), "normal")];
+    for (depth, vdev) in found.vdevs.iter().flat_map(Vdev::walk) {
+        above.truncate(1 + depth);
+        let (parent, class) = above[depth].clone();
         let class = if vdev.is_log { "log" } else { class };
         let path = vdev.path.as_ref().map(|path| path.to_string_lossy().into_owned());
         let name = path.unwrap_or_else(|| format!("{}-{}", vdev.kind, vdev.id));
-        let known = LabelVdev { name, class, kind: vdev.kind.clone(), parent: parent.to_owned() };
-        for child in &vdev.children {
-            add(child, class, &known.name, to);
-        }
-        to.insert(vdev.guid.to_string(), known);
-    }
-    let mut vdevs = BTreeMap::new();
-    for top in &found.vdevs {
-        add(top, "normal", pool, &mut vdevs);
+        above.push((name.clone(), class));
+        vdevs.insert(vdev.guid.to_string(), LabelVdev { name, class, kind: vdev.kind.clone(), parent });
     }
     let cache = found.cache.iter().map(|path| (path, "cache"));
     for (path, class) in cache.chain(found.spares.iter().map(|path| (path, "spare"))) {

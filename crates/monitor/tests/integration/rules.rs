@@ -56,18 +56,24 @@ fn changed_thresholds_are_in_the_rule_file() {
 fn each_rule_fires_with_one_example_and_stays_quiet_with_another() {
     for rule in table::rules() {
         let decided = |series: &[ExampleSeries]| promtool::decided(rule, series);
-        assert_eq!(decided(rule.example.fires).len(), 1, "{}", rule.name);
-        assert!(!rule.example.quiet.is_empty(), "{}", rule.name);
-        assert!(decided(rule.example.quiet).is_empty(), "{}: {:?}", rule.name, decided(rule.example.quiet));
+        assert_eq!(decided(&rule.example.fires()).len(), 1, "{}", rule.name);
+        assert!(!rule.example.quiet().is_empty(), "{}", rule.name);
+        assert!(
+            decided(&rule.example.quiet()).is_empty(),
+            "{}: {:?}",
+            rule.name,
+            decided(&rule.example.quiet())
+        );
     }
+}
+
+fn evaluator(names: &[&str]) -> Evaluator {
+    Evaluator::of(table::rules().filter(|rule| names.contains(&rule.name)).collect(), Thresholds::default())
 }
 
 #[test]
 fn an_alert_fires_after_its_delay() {
-    let evaluator = Evaluator::of(
-        table::rules().filter(|rule| rule.name == "PoolDegraded").collect(),
-        Thresholds::default(),
-    );
+    let evaluator = evaluator(&["PoolDegraded"]);
     let state = |state| {
         let mut readings = Readings::default();
         readings.add_states(&POOL_STATE_NOW, &["kernel", "tank"], &["ONLINE", "DEGRADED"], state);
@@ -86,10 +92,7 @@ fn an_alert_fires_after_its_delay() {
 
 #[test]
 fn the_clock_of_the_host_delays_no_alert() {
-    let evaluator = Evaluator::of(
-        table::rules().filter(|rule| ["PoolDegraded", "BackupInFuture"].contains(&rule.name)).collect(),
-        Thresholds::default(),
-    );
+    let evaluator = evaluator(&["PoolDegraded", "BackupInFuture"]);
     let firing = |time: f64, now: f64| {
         let mut readings = Readings::default();
         readings.add_states(&POOL_STATE_NOW, &["kernel", "tank"], &["ONLINE", "DEGRADED"], "DEGRADED");
@@ -105,10 +108,7 @@ fn the_clock_of_the_host_delays_no_alert() {
 
 #[test]
 fn a_rule_that_fires_everywhere_has_a_bounded_number_of_alerts() {
-    let evaluator = Evaluator::of(
-        table::rules().filter(|rule| rule.name == "PoolDegraded").collect(),
-        Thresholds::default(),
-    );
+    let evaluator = evaluator(&["PoolDegraded"]);
     let mut readings = Readings::default();
     for pool in 0..600 {
         readings.add_states(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_openzfs::{Import, Pool};
 use poolwright_zfs::user::{
-    ConnectOptions, LocalPool, Mounted, Mounts, Opened, PoolApi, Server, connection, find, name,
+    ConnectOptions, LocalPool, Mounted, Mounts, Opened, Server, connection, find, name,
 };
 
 use crate::server::file_watch::FileWatch;
@@ -126,7 +126,7 @@ fn serve(
 ) -> Result<FileWatch> {
     let mounted = pool.mount(&options.wanted).map_err(poolwright_zfs::user::Error::from)?;
     // Not earlier: if the first mount fails, the process ends, and further mounts could not be added to it.
-    server.serve(Arc::clone(pool) as Arc<dyn PoolApi>);
+    server.serve(Arc::clone(pool));
     frontend.mounted(&mounted, std::process::id(), true);
     if options.logs_mounts {
         table.start_logging();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use poolwright_host::cpu::kernel_ticks;
 use poolwright_host::process;
-use poolwright_openzfs::{ArcStats, VdevStats, ZilStats};
+use poolwright_openzfs::{ArcStats, ZilStats};
 use poolwright_zfs::kernel::kstat::NamedKstat;
 use poolwright_zfs::kernel::{Kstats, PoolLeaves, ZfsCommands};
 
@@ -36,17 +36,10 @@ impl PoolMeter {
 
     /// Reads all counters.
     pub fn read(&self, commands: &ZfsCommands) -> Result<Counters> {
-        let totals = self.leaves.totals(commands)?;
-        let totals = totals.ok_or_else(|| Error::NoVdevCounters { pool: self.pool.clone() })?;
+        let vdev = self.leaves.totals(commands)?;
         Ok(Counters {
-            vdev: VdevStats {
-                read_bytes: totals.read_bytes,
-                write_bytes: totals.write_bytes,
-                read_ops: totals.read_ops,
-                write_ops: totals.write_ops,
-                ..VdevStats::default()
-            },
-            arc: self.kstats.arcstats()?.map(|arc| arc_stats(&arc)).unwrap_or_default(),
+            vdev: vdev.ok_or_else(|| Error::NoVdevCounters { pool: self.pool.clone() })?,
+            arc: self.kstats.named("arcstats")?.map(|arc| arc_stats(&arc)).unwrap_or_default(),
             zil: self.zil()?,
             cpu_seconds: cpu_seconds(),
         })
@@ -123,33 +116,7 @@ fn add(sum: &mut ZilStats, values: [u64; ZIL.len()]) {
 /// The kernel's `arcstats`. A counter that the release of OpenZFS does not have is 0.
 fn arc_stats(kstat: &NamedKstat) -> ArcStats {
     let of = |name: &str| kstat.unsigned(name).unwrap_or(0);
-    ArcStats {
-        hits: of("hits"),
-        iohits: of("iohits"),
-        misses: of("misses"),
-        demand_data_hits: of("demand_data_hits"),
-        demand_data_iohits: of("demand_data_iohits"),
-        demand_data_misses: of("demand_data_misses"),
-        demand_metadata_hits: of("demand_metadata_hits"),
-        demand_metadata_iohits: of("demand_metadata_iohits"),
-        demand_metadata_misses: of("demand_metadata_misses"),
-        prefetch_data_hits: of("prefetch_data_hits"),
-        prefetch_data_misses: of("prefetch_data_misses"),
-        prefetch_metadata_hits: of("prefetch_metadata_hits"),
-        prefetch_metadata_misses: of("prefetch_metadata_misses"),
-        mru_hits: of("mru_hits"),
-        mru_ghost_hits: of("mru_ghost_hits"),
-        mfu_hits: of("mfu_hits"),
-        mfu_ghost_hits: of("mfu_ghost_hits"),
-        size: of("size"),
-        target: of("c"),
-        max: of("c_max"),
-        compressed_size: of("compressed_size"),
-        uncompressed_size: of("uncompressed_size"),
-        l2_hits: of("l2_hits"),
-        l2_misses: of("l2_misses"),
-        l2_size: of("l2_size"),
-    }
+    ArcStats { target: of("c"), max: of("c_max"), ..ArcStats::from_names(of) }
 }
 
 /// CPU time in seconds of this process, of the kernel's threads and of interrupts. Only differences have a meaning.

@@ -31,7 +31,7 @@ const PATIENCE: u32 = 3;
 /// I/Os in an interval below which their times say nothing.
 const MIN_IOS: u64 = 20;
 /// The columns of the histogram that count: the time that the devices take for an I/O.
-const COLUMNS: [&str; 2] = ["disk_wait_read", "disk_wait_write"];
+const COLUMNS: [&str; 2] = ["disk_read", "disk_write"];
 
 /// The load of a pool during a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -238,11 +238,8 @@ mod tests {
             name,
             counts: counts.to_vec(),
         };
-        let columns = vec![
-            column("total_wait_read", [100, 100]),
-            column("disk_wait_read", [1, 2]),
-            column("disk_wait_write", [4, 8]),
-        ];
+        let columns =
+            vec![column("total_read", [100, 100]), column("disk_read", [1, 2]), column("disk_write", [4, 8])];
         let histogram = VdevHistogram { pool: "tank".to_owned(), vdev: None, bounds: vec![1, 3], columns };
         let mut times = BTreeMap::new();
         add_times(&mut times, &histogram);

@@ -54,13 +54,7 @@ impl DatasetAdmin for KernelDatasets {
     }
 
     fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotSummary>> {
-        let snapshots = self.commands.snapshots_of(dataset)?;
-        let summary = |of: crate::kernel::command::snapshot::SnapshotSpace| SnapshotSummary {
-            name: of.name,
-            clones: of.clones,
-            holds: of.holds,
-        };
-        Ok(snapshots.into_iter().map(summary).collect())
+        Ok(self.commands.snapshots_of(dataset)?)
     }
 
     fn shows_snapshot(&self, name: &str, root: &Path) -> Result<bool> {

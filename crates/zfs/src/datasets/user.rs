@@ -116,13 +116,10 @@ impl DatasetAdmin for UserDatasets {
                 Err(Error::Refused(format!("the user-space engine cannot rename {dataset}")))
             }
             DatasetChange::Unmount { dataset } => self.unmount(dataset),
-            DatasetChange::DestroyDataset { dataset } => {
+            DatasetChange::DestroyDataset { dataset } | DatasetChange::DestroyLeaf { dataset } => {
                 check_is_below_root(dataset)?;
-                of(dataset, Request::Destroy { name: dataset.clone(), recursive: true })
-            }
-            DatasetChange::DestroyLeaf { dataset } => {
-                check_is_below_root(dataset)?;
-                of(dataset, Request::Destroy { name: dataset.clone(), recursive: false })
+                let recursive = matches!(change, DatasetChange::DestroyDataset { .. });
+                of(dataset, Request::Destroy { name: dataset.clone(), recursive })
             }
             DatasetChange::Snapshot { name } => {
                 of(name, Request::Snapshot { name: name.clone(), recursive: false })

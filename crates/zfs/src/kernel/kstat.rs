@@ -8,12 +8,12 @@ mod named;
 mod pool;
 mod txgs;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use error::{KstatError, MalformedKstat};
-pub use named::{KstatValue, NamedKstat, parse_named};
-pub use pool::{ObjsetKstat, PoolKstats, parse_objset};
-pub use txgs::{TxgRecord, TxgState, parse_txgs};
+pub use named::{NamedKstat, parse_named};
+pub use pool::PoolKstats;
+pub use txgs::{TxgRecord, parse_txgs};
 
 /// The directory that the kernel module fills.
 pub const DEFAULT_ROOT: &str = "/proc/spl/kstat/zfs";
@@ -40,94 +40,18 @@ impl Kstats {
         Kstats { root: root.into() }
     }
 
-    /// The directory.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// Whether the directory exists, that is, whether the kernel module is loaded.
     pub fn is_present(&self) -> bool {
         self.root.is_dir()
     }
 
-    /// Reads the named kstat in the file `name` of the directory, such as `arcstats`.
+    /// Reads the named kstat in the file `name` of the directory, such as `arcstats` (the ARC and the L2ARC), `dbufstats` (the cache of
+    /// decompressed blocks), `zfetchstats` (the prefetcher of files), `dmu_tx` (why transactions had to wait) or `fm` (fault management).
     ///
     /// # Errors
     /// If the file exists and cannot be read or parsed.
     pub fn named(&self, name: &str) -> Result<Option<NamedKstat>, KstatError> {
         error::read_with(&self.root.join(name), parse_named)
-    }
-
-    /// Reads `arcstats`: the ARC and the L2ARC.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn arcstats(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("arcstats")
-    }
-
-    /// Reads `dbufstats`: the cache of decompressed blocks.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn dbufstats(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("dbufstats")
-    }
-
-    /// Reads `zil`: the intent logs of all pools together.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn zil(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("zil")
-    }
-
-    /// Reads `abdstats`: the buffers of the ARC.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn abdstats(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("abdstats")
-    }
-
-    /// Reads `zfetchstats`: the prefetcher of files.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn zfetchstats(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("zfetchstats")
-    }
-
-    /// Reads `dmu_tx`: why transactions had to wait.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn dmu_tx(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("dmu_tx")
-    }
-
-    /// Reads `fm`: counters of fault management, such as dropped error events.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn fm(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("fm")
-    }
-
-    /// Reads `vdev_cache_stats` (2.1; later versions have no such cache).
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn vdev_cache_stats(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("vdev_cache_stats")
-    }
-
-    /// Reads `vdev_mirror_stats`: how mirrors chose the side to read from.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn vdev_mirror_stats(&self) -> Result<Option<NamedKstat>, KstatError> {
-        self.named("vdev_mirror_stats")
     }
 
     /// The imported pools, sorted by name: the subdirectories that have a file `state` or `guid`. Empty if the directory does

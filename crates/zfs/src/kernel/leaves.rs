@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use poolwright_openzfs::VdevStats;
+
 use crate::kernel::command::{CommandError, ZfsCommands};
 
 /// The leaf vdevs of a pool: files, disks and partitions, without cache devices and spares.
@@ -9,19 +11,6 @@ use crate::kernel::command::{CommandError, ZfsCommands};
 pub struct PoolLeaves {
     pool: String,
     guids: BTreeSet<u64>,
-}
-
-/// The I/O of the leaf vdevs since the pool was imported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeafTotals {
-    /// Reads.
-    pub read_ops: u64,
-    /// Writes.
-    pub write_ops: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub write_bytes: u64,
 }
 
 impl PoolLeaves {
@@ -40,19 +29,24 @@ impl PoolLeaves {
         Ok(Some(PoolLeaves { pool: pool.to_owned(), guids }))
     }
 
-    /// Reads the counters. `None` if the pool is not imported any more.
+    /// Reads the I/O of the leaf vdevs since the pool was imported, without flushes and times, which the kernel does not count. `None` if
+    /// the pool is not imported any more.
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time, or fails.
-    pub fn totals(&self, commands: &ZfsCommands) -> Result<Option<LeafTotals>, CommandError> {
+    pub fn totals(&self, commands: &ZfsCommands) -> Result<Option<VdevStats>, CommandError> {
         let Some(vdevs) = commands.vdev_counters(&self.pool)? else { return Ok(None) };
-        let mut totals = LeafTotals::default();
-        for vdev in vdevs.iter().filter(|vdev| vdev.guid.is_some_and(|guid| self.guids.contains(&guid))) {
-            totals.read_ops += vdev.read_ops.unwrap_or(0);
-            totals.write_ops += vdev.write_ops.unwrap_or(0);
-            totals.read_bytes += vdev.read_bytes.unwrap_or(0);
-            totals.write_bytes += vdev.write_bytes.unwrap_or(0);
-        }
-        Ok(Some(totals))
+        let leaves = vdevs.iter().filter(|vdev| vdev.guid.is_some_and(|guid| self.guids.contains(&guid)));
+        let totals = leaves.map(|leaf| {
+            let of = |property| leaf.get(property).unwrap_or(0);
+            VdevStats {
+                read_ops: of("read_ops"),
+                write_ops: of("write_ops"),
+                read_bytes: of("read_bytes"),
+                write_bytes: of("write_bytes"),
+                ..VdevStats::default()
+            }
+        });
+        Ok(Some(totals.fold(VdevStats::default(), |sum, leaf| sum.plus(&leaf))))
     }
 }

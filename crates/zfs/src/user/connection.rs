@@ -9,8 +9,8 @@ use poolwright_openzfs::{Config, Engine, Import, Pool};
 use serde::de::DeserializeOwned;
 
 use crate::user::{
-    Client, ENDING, Error, Fault, LocalPool, LockOwner, NoMounts, Reply, Request, Result, answer, find,
-    registry, runtime_dir,
+    Client, ENDING, Error, Fault, LocalPool, LockOwner, NoMounts, Reply, Request, Result, find, registry,
+    runtime_dir,
 };
 
 /// How long to retry while another process opens, closes or briefly uses the pool.
@@ -96,7 +96,7 @@ impl PoolConnection {
         loop {
             let (client, options) = match self {
                 PoolConnection::Here(pool) => {
-                    return match answer(&**pool, request) {
+                    return match pool.answer(request) {
                         Reply::Ok(value) => serde_json::from_value(value).map_err(|why| own_answer(&why)),
                         Reply::Error(fault) => Err(fault.into()),
                     };

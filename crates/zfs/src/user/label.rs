@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::user::Result;
 use crate::user::error::io;
 use crate::user::nvlist::{self, List};
+use crate::walk::walk;
 
 const LABEL_BYTES: u64 = 256 << 10;
 const LIST_OFFSET: u64 = 16 << 10;
@@ -166,13 +167,14 @@ impl Vdev {
         }
     }
 
+    /// The vdev and those below it with their depths: each before the vdevs below it.
+    pub fn walk(&self) -> impl Iterator<Item = (usize, &Vdev)> {
+        walk(std::slice::from_ref(self), |vdev| &vdev.children)
+    }
+
     /// All leaves below it, or itself if it is a leaf.
-    pub fn leaves(&self) -> Vec<&Vdev> {
-        if self.children.is_empty() {
-            vec![self]
-        } else {
-            self.children.iter().flat_map(Vdev::leaves).collect()
-        }
+    pub fn leaves(&self) -> impl Iterator<Item = &Vdev> {
+        self.walk().map(|(_, vdev)| vdev).filter(|vdev| vdev.children.is_empty())
     }
 
     /// Sets the current paths of the leaves, and adds the old path of each leaf that was not found to `missing`.

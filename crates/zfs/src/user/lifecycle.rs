@@ -8,10 +8,11 @@ use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Config, Engine, Pool, ScanState, Spec};
 
 use crate::user::connection::{OnWait, ask_owner, engine_error};
-use crate::user::error::{io, list};
+use crate::user::error::list;
 use crate::user::find;
 use crate::user::label::{FoundPool, Label, State};
 use crate::user::registry::{self, Entry};
+use crate::user::vdevs::new_file;
 use crate::user::{
     ConnectOptions, DatasetInfo, ENDING, Error, LockOwner, PoolConnection, PoolInfo, Request, Result, Scrub,
     ScrubHow,
@@ -62,8 +63,10 @@ fn check_new_files(spec: &Spec) -> Result<Vec<PathBuf>> {
     let mut files: Vec<(bool, PathBuf)> = Vec::new();
     for group in &spec.groups {
         for (path, _) in &group.files {
-            let path = std::path::absolute(path).map_err(io("resolving", path))?;
-            check_new_file(&path)?;
+            let path = new_file(path)?;
+            if std::fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
+                return Err(poolwright_openzfs::Error::Exists(path).into());
+            }
             if files.iter().any(|(_, other)| *other == path) {
                 return Err(Error::NamedTwice(path));
             }
@@ -72,19 +75,6 @@ fn check_new_files(spec: &Spec) -> Result<Vec<PathBuf>> {
     }
     files.sort_by_key(|(is_auxiliary, _)| *is_auxiliary);
     Ok(files.into_iter().map(|(_, path)| path).collect())
-}
-
-fn check_new_file(path: &Path) -> Result<()> {
-    match std::fs::metadata(path) {
-        Ok(meta) if !meta.is_file() => Err(Error::NotAFile(path.to_owned())),
-        Ok(meta) if meta.len() > 0 => Err(poolwright_openzfs::Error::Exists(path.to_owned()).into()),
-        Ok(_) => Ok(()),
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => match path.parent() {
-            Some(dir) if dir.is_dir() => Ok(()),
-            _ => Err(Error::NoDirectory(path.to_owned())),
-        },
-        Err(why) => Err(io("stat of", path)(why)),
-    }
 }
 
 /// An imported pool.

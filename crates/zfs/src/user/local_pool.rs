@@ -1,6 +1,7 @@
 //! An open pool of the engine that executes requests: a single one for a command, or any number while it is mounted.
 
 mod clones;
+mod dispatch;
 mod files;
 mod mounts;
 mod properties;
@@ -8,18 +9,18 @@ mod snapshots;
 mod vdevs;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use poolwright_host::quoted;
 use poolwright_openzfs::property::Settings;
-use poolwright_openzfs::{Access, Dataset, Engine, Pool, ScanState, VdevGroup};
+use poolwright_openzfs::{Access, Dataset, Engine, Pool, ScanState};
 
 use crate::user::{
     Counters, DatasetCounters, DatasetInfo, Fault, FaultKind, FileCounters, FileFault, Kind, MountCounters,
-    Mounted, NewVdevFile, PoolApi, PoolInfo, Scrub, ScrubHow, Value, VdevChange, name,
+    Mounted, PoolInfo, Scrub, ScrubHow, Value, name,
 };
 
 pub use mounts::{Mounts, NoMounts};
@@ -189,6 +190,12 @@ impl LocalPool {
         Ok(true)
     }
 
+    /// A dataset and, if `recursive`, the datasets below it.
+    fn subtree(&self, root: &str, recursive: bool) -> Answer<Vec<String>> {
+        let is_in = |n: &String| !n.contains('@') && (n == root || recursive && name::is_below(n, root));
+        Ok(self.names()?.into_iter().filter(is_in).collect())
+    }
+
     /// The datasets and snapshots below a dataset, deepest first: an order in which they can be destroyed.
     fn below(&self, root: &str) -> Answer<Vec<String>> {
         let mut names: Vec<String> =
@@ -213,7 +220,8 @@ impl LocalPool {
         done.map_err(|why| words(why.into()))
     }
 
-    fn scrub_as_asked(&self, how: ScrubHow) -> Answer<Scrub> {
+    fn scrub(&self, how: ScrubHow) -> Answer<Scrub> {
+        self.refuse_unwritable()?;
         // A command that exports the pool after the request must wait for the end of the scrub.
         let how = if how == ScrubHow::Start && !self.mounts.owns() { ScrubHow::Wait } else { how };
         self.pool.sync()?;
@@ -246,8 +254,12 @@ fn refuse_dependents(dataset: &str, below: &[String]) -> Answer<()> {
     Err(Fault::new(libc::EBUSY, message).of_kind(FaultKind::HasDependents { count: below.len() }))
 }
 
-impl PoolApi for LocalPool {
-    fn status(&self) -> Answer<PoolInfo> {
+impl LocalPool {
+    /// Space, errors and mounts.
+    ///
+    /// # Errors
+    /// If the engine cannot read the space, the vdevs or the scan of the pool.
+    pub fn status(&self) -> Result<PoolInfo, Fault> {
         // Must come first, because it may change the states of vdevs.
         let file_faults = self.file_faults();
         Ok(PoolInfo {
@@ -331,14 +343,6 @@ impl PoolApi for LocalPool {
         Self::set_all(&self.open(dataset)?, settings)
     }
 
-    fn inherit(&self, dataset: &str, property: &str, recursive: bool) -> Answer<Vec<String>> {
-        let _tree = self.lock();
-        self.check_mine(dataset)?;
-        self.must_exist(dataset)?;
-        self.refuse_unwritable()?;
-        self.inherit_property(dataset, property, recursive)
-    }
-
     fn create(&self, dataset: &str, settings: &BTreeMap<String, String>, parents: bool) -> Answer<()> {
         let _tree = self.lock();
         self.check_mine(dataset)?;
@@ -350,30 +354,12 @@ impl PoolApi for LocalPool {
         self.create_one(dataset, settings)
     }
 
-    fn clone_snapshot(
-        &self,
-        snapshot: &str,
-        dataset: &str,
-        settings: &BTreeMap<String, String>,
-        parents: bool,
-    ) -> Answer<()> {
-        self.make_clone(snapshot, dataset, settings, parents)
-    }
-
-    fn promote(&self, dataset: &str) -> Answer<()> {
-        self.promote_clone(dataset)
-    }
-
     fn snapshot(&self, full: &str, recursive: bool) -> Answer<Vec<String>> {
         let _tree = self.lock();
         let (dataset, snapshot) = name::check_snapshot(full)?;
         self.check_mine(dataset)?;
         self.must_exist(dataset)?;
-        let names = self.names()?.into_iter();
-        let wanted: Vec<String> = names
-            .filter(|n| !n.contains('@') && (n == dataset || recursive && name::is_below(n, dataset)))
-            .collect();
-        self.take_snapshots(&wanted, snapshot)
+        self.take_snapshots(&self.subtree(dataset, recursive)?, snapshot)
     }
 
     fn snapshot_all(&self, names: &[String]) -> Answer<Vec<String>> {
@@ -441,37 +427,16 @@ impl PoolApi for LocalPool {
         Ok(all)
     }
 
-    fn scrub(&self, how: ScrubHow) -> Answer<Scrub> {
-        self.refuse_unwritable()?;
-        self.scrub_as_asked(how)
-    }
-
-    fn add(&self, groups: &[VdevGroup]) -> Answer<VdevChange> {
-        self.add_groups(groups)
-    }
-
-    fn attach(&self, device: &Path, new: &NewVdevFile, wait: bool) -> Answer<VdevChange> {
-        self.attach_file(device, new, wait)
-    }
-
-    fn detach(&self, device: &Path) -> Answer<VdevChange> {
-        self.detach_file(device)
-    }
-
-    fn remove(&self, device: &Path) -> Answer<VdevChange> {
-        self.remove_file(device)
-    }
-
-    fn replace(&self, device: &Path, new: Option<&NewVdevFile>, wait: bool) -> Answer<VdevChange> {
-        self.replace_file(device, new, wait)
-    }
-
     fn sync(&self) -> Answer<()> {
         self.refuse_lost()?;
         Ok(self.pool.sync()?)
     }
 
-    fn mount(&self, wanted: &Mounted) -> Answer<Mounted> {
+    /// Adds a mount.
+    ///
+    /// # Errors
+    /// As [`crate::user::Request::Mount`].
+    pub fn mount(&self, wanted: &Mounted) -> Result<Mounted, Fault> {
         self.mounts.settle(&wanted.dataset)?;
         let _tree = self.lock();
         self.check_mine(&wanted.dataset)?;

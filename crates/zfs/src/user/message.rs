@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::user::{Fault, FileFault};
 
 /// A request to the owner of a pool. Names of datasets and snapshots are full names, which include the pool's.
+///
+/// A request that changes something fails with `EROFS` if the pool is read-only, and with `EIO` if a file of the pool is lost. The
+/// engine's own errors are possible too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case")]
 pub enum Request {
@@ -19,7 +22,8 @@ pub enum Request {
     Counters,
     /// Returns all datasets and snapshots as a list of [`DatasetInfo`].
     List,
-    /// Returns properties of a dataset, all if none is named, as a list of [`Value`].
+    /// Returns properties of a dataset, all if none is named, as a list of [`Value`]. `ENOENT` if the dataset or snapshot does not exist;
+    /// `EINVAL` for a malformed name or an unknown property.
     Get {
         /// Dataset.
         dataset: String,
@@ -27,14 +31,15 @@ pub enum Request {
         #[serde(default)]
         properties: Vec<String>,
     },
-    /// Sets properties. On a mounted dataset, they take effect at once.
+    /// Sets properties; if one of them is invalid, none. On a mounted dataset, they take effect at once. `ENOENT` if the dataset does not
+    /// exist; `EINVAL` for an unknown property or an invalid value.
     Set {
         /// Dataset.
         dataset: String,
         /// Values by property, as for `zfs set`.
         settings: BTreeMap<String, String>,
     },
-    /// Removes a dataset's own value of a property. Returns the list of changed datasets.
+    /// Removes a dataset's own value of a property. Returns the list of changed datasets. Errors as for `Set`.
     Inherit {
         /// Dataset.
         dataset: String,
@@ -44,7 +49,8 @@ pub enum Request {
         #[serde(default)]
         recursive: bool,
     },
-    /// Creates a dataset.
+    /// Creates a dataset. `EEXIST` if it exists and `parents` is not set; `ENOENT` if its parent does not exist and `parents` is not set;
+    /// otherwise as for `Set`.
     Create {
         /// Dataset.
         dataset: String,
@@ -55,7 +61,8 @@ pub enum Request {
         #[serde(default)]
         parents: bool,
     },
-    /// Creates a dataset with the content of a snapshot, whose blocks it shares.
+    /// Creates a dataset with the content of a snapshot, whose blocks it shares. `ENOENT` if the snapshot does not exist; `EEXIST` if the
+    /// dataset exists; otherwise as for `Create`.
     Clone {
         /// `DATASET@SNAPSHOT`.
         snapshot: String,
@@ -68,12 +75,15 @@ pub enum Request {
         #[serde(default)]
         parents: bool,
     },
-    /// Makes a clone the owner of the snapshots up to its origin, so that the dataset that has them can be destroyed.
+    /// Makes a clone the owner of the snapshots up to its origin, so that the dataset that has them can be destroyed. `ENOENT` if it does
+    /// not exist; `EINVAL` if it is not a clone or has a snapshot of the same name as one that it would get; `EBUSY` if a program uses
+    /// such a snapshot.
     Promote {
         /// The clone.
         dataset: String,
     },
-    /// Takes a snapshot.
+    /// Takes a snapshot. Returns the names. `ENOENT` if the dataset does not exist; `EEXIST` if one of the snapshots exists, and then none
+    /// is taken; `EINVAL` for a malformed name.
     Snapshot {
         /// `DATASET@SNAPSHOT`.
         name: String,
@@ -81,12 +91,14 @@ pub enum Request {
         #[serde(default)]
         recursive: bool,
     },
-    /// Takes snapshots of several datasets in one transaction group: all of them, or none. Returns the names.
+    /// Takes snapshots of several datasets in one transaction group: all of them, or none. Returns the names. As `Snapshot`; `EINVAL` if
+    /// there is no name, a dataset is named twice, or the names of the snapshots differ.
     SnapshotAll {
         /// `DATASET@SNAPSHOT` for each dataset; all have the same name of the snapshot.
         names: Vec<String>,
     },
-    /// Rolls a dataset back to a snapshot.
+    /// Rolls a dataset back to a snapshot. `ENOENT` if the snapshot does not exist; `EBUSY` if the dataset is being recorded or its mount
+    /// cannot be rolled back; `EEXIST` if there are newer snapshots and `recursive` is not set.
     Rollback {
         /// `DATASET@SNAPSHOT`.
         name: String,
@@ -94,7 +106,8 @@ pub enum Request {
         #[serde(default)]
         recursive: bool,
     },
-    /// Destroys a dataset or a snapshot.
+    /// Destroys a dataset or a snapshot. Returns the destroyed names. `ENOENT` if it does not exist; `EBUSY` if it or a dataset below it is
+    /// mounted, or if there is something below it and `recursive` is not set; `EINVAL` for the root dataset of the pool.
     Destroy {
         /// Dataset or `DATASET@SNAPSHOT`.
         name: String,
@@ -102,18 +115,21 @@ pub enum Request {
         #[serde(default)]
         recursive: bool,
     },
-    /// Scrubs the pool: reads and checks every block. Returns [`Scrub`].
+    /// Scrubs the pool: reads and checks every block. Returns [`Scrub`]. `EBUSY` if a scrub is running that `how` does not wait for or
+    /// stop; `ENOENT` if there is none to stop.
     Scrub {
         /// Whether to wait, start or stop.
         #[serde(default)]
         how: ScrubHow,
     },
-    /// Adds vdevs to the pool. Returns [`VdevChange`].
+    /// Adds vdevs to the pool. Returns [`VdevChange`]. The pool is unchanged after an error: `EPERM` if their redundancy differs from that
+    /// of the pool's data; `EBUSY` if a file belongs to the pool; `ENOTEMPTY` if a file is not empty; `EINVAL` for invalid groups.
     Add {
         /// The new vdevs, with absolute paths.
         groups: Vec<VdevGroup>,
     },
-    /// Adds a new file to a vdev's mirror. Returns [`VdevChange`].
+    /// Adds a new file to a vdev's mirror. Returns [`VdevChange`]. `ENODEV` if the pool has no such device; `ENOTSUP` if it cannot be
+    /// mirrored; `EOVERFLOW` if the file is too small; otherwise as for `Add`.
     Attach {
         /// A file of the pool, or a GUID.
         device: PathBuf,
@@ -124,17 +140,20 @@ pub enum Request {
         #[serde(default)]
         wait: bool,
     },
-    /// Removes a file from its mirror, or ends the use of a spare; the file stays. Returns [`VdevChange`].
+    /// Removes a file from its mirror, or ends the use of a spare; the file stays. Returns [`VdevChange`]. `ENODEV` if the pool has no such
+    /// device; `ENOTSUP` if it is not part of a mirror; `EBUSY` if no other vdev has all of its data.
     Detach {
         /// A file of the pool, or a GUID.
         device: PathBuf,
     },
-    /// Removes an available spare, a cache vdev, or a log; the files stay. Returns [`VdevChange`].
+    /// Removes an available spare, a cache vdev, or a log; the files stay. Returns [`VdevChange`]. `ENODEV` if the pool has no such device;
+    /// `ENOTSUP` if it is a vdev of another kind; `EBUSY` if a log has changes that were not replayed, or those of an encrypted dataset.
     Remove {
         /// A file of the pool, or a GUID.
         device: PathBuf,
     },
-    /// Replaces a vdev by a new file. Returns [`VdevChange`].
+    /// Replaces a vdev by a new file. Returns [`VdevChange`]. Errors as for `Attach`; `EIO` if the resilver, for which the caller waits, has
+    /// failed.
     Replace {
         /// A file of the pool, or a GUID.
         device: PathBuf,
@@ -147,9 +166,10 @@ pub enum Request {
     },
     /// Waits until a transaction group with all earlier writes is on disk.
     Sync,
-    /// Adds a mount to the owner's. Returns the actual [`Mounted`].
+    /// Adds a mount to the owner's. Returns the actual [`Mounted`]. `ENOENT` if the dataset does not exist; `EBUSY` if it is mounted; the
+    /// refusals of a mount point.
     Mount(Mounted),
-    /// Ends all mounts; the owner then exports the pool and ends. Refused if one of them is in use.
+    /// Ends all mounts; the owner then exports the pool and ends. `EBUSY` if a program uses one of them, and then all of them stay.
     Release,
 }
 
@@ -211,7 +231,7 @@ pub enum Reply {
 }
 
 /// A mounted dataset with its mount options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mounted {
     /// Dataset.
     pub dataset: String,
@@ -243,17 +263,7 @@ pub struct Mounted {
 impl Mounted {
     /// A writable mount of a dataset on a directory, with the defaults of everything else.
     pub fn new(dataset: impl Into<String>, dir: impl Into<PathBuf>) -> Mounted {
-        Mounted {
-            dataset: dataset.into(),
-            dir: dir.into(),
-            readonly: false,
-            ignore_acls: false,
-            caching: None,
-            threads: None,
-            record: None,
-            overlay: false,
-            caller: None,
-        }
+        Mounted { dataset: dataset.into(), dir: dir.into(), ..Mounted::default() }
     }
 }
 

@@ -16,9 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::user::dirs::private_dir;
 use crate::user::error::io;
-use crate::user::{
-    Client, Error, Fault, PoolApi, Reply, Request, Result, answer, dirs, runtime_dir, socket_path,
-};
+use crate::user::{Client, Error, Fault, LocalPool, Reply, Request, Result, dirs, runtime_dir, socket_path};
 
 /// How long to wait for an owner that is ending: it may have to write a full ARC of changes.
 pub const ENDING: Duration = Duration::from_secs(120);
@@ -56,7 +54,7 @@ struct State {
 
 enum Answering {
     Starting,
-    By(Arc<dyn PoolApi>),
+    By(Arc<LocalPool>),
     Ending,
 }
 
@@ -69,7 +67,7 @@ impl std::fmt::Debug for State {
 /// A reference to the owner for one request.
 struct Turn<'a> {
     shared: &'a Shared,
-    owner: Option<Arc<dyn PoolApi>>,
+    owner: Option<Arc<LocalPool>>,
 }
 
 impl Drop for Turn<'_> {
@@ -110,26 +108,6 @@ impl Shared {
 }
 
 impl Server {
-    /// Listens on the pool's socket, and lets `owner` answer. See [`Server::reserve`].
-    ///
-    /// # Errors
-    /// As [`Server::reserve`].
-    pub fn start(pool: &str, owner: Arc<dyn PoolApi>) -> Result<Server> {
-        let server = Server::reserve(pool)?;
-        server.serve(owner);
-        Ok(server)
-    }
-
-    /// Like [`Server::start`] on another path, in a directory that only this user can access.
-    ///
-    /// # Errors
-    /// As [`Server::reserve`].
-    pub fn start_at(path: &Path, pool: &str, owner: Arc<dyn PoolApi>) -> Result<Server> {
-        let server = Server::reserve_at(path, pool)?;
-        server.serve(owner);
-        Ok(server)
-    }
-
     /// Listens on the pool's socket; requests wait until [`Server::serve`]. Because the caller has the pool open, a socket on
     /// which no process listens belonged to a dead owner and is replaced.
     ///
@@ -167,7 +145,7 @@ impl Server {
     }
 
     /// Lets `owner` answer all requests from now on.
-    pub fn serve(&self, owner: Arc<dyn PoolApi>) {
+    pub fn serve(&self, owner: Arc<LocalPool>) {
         self.shared.set(Answering::By(owner));
     }
 
@@ -305,7 +283,7 @@ fn reply(shared: &Shared, mut request: Request, caller: Option<i32>) -> Reply {
     }
     let turn = shared.turn();
     match &turn.owner {
-        Some(owner) => answer(&**owner, &request),
+        Some(owner) => owner.answer(&request),
         None => Reply::Error(Fault::ending(&shared.pool, std::process::id())),
     }
 }

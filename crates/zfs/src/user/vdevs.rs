@@ -11,7 +11,7 @@ use crate::user::{ConnectOptions, Error, NewVdevFile, PoolConnection, Request, R
 ///
 /// # Errors
 /// [`Error::NamedTwice`], [`Error::NotAFile`] or [`Error::NoDirectory`] for an unusable file; as [`PoolConnection::once`], with
-/// the faults of [`crate::user::PoolApi::add`].
+/// the faults of [`Request::Add`].
 pub fn add(pool: &str, mut groups: Vec<VdevGroup>, options: impl Into<ConnectOptions>) -> Result<VdevChange> {
     let mut seen: Vec<PathBuf> = Vec::new();
     for (path, _) in groups.iter_mut().flat_map(|group| &mut group.files) {
@@ -28,7 +28,7 @@ pub fn add(pool: &str, mut groups: Vec<VdevGroup>, options: impl Into<ConnectOpt
 /// open, waits for the end of the resilver.
 ///
 /// # Errors
-/// As [`add`], with the faults of [`crate::user::PoolApi::attach`].
+/// As [`add`], with the faults of [`Request::Attach`].
 pub fn attach(
     pool: &str,
     device: &Path,
@@ -43,7 +43,7 @@ pub fn attach(
 /// Removes a device from its mirror, or ends the use of a spare.
 ///
 /// # Errors
-/// As [`PoolConnection::once`], with the faults of [`crate::user::PoolApi::detach`].
+/// As [`PoolConnection::once`], with the faults of [`Request::Detach`].
 pub fn detach(pool: &str, device: &Path, options: impl Into<ConnectOptions>) -> Result<VdevChange> {
     PoolConnection::once(pool, options, &Request::Detach { device: absolute(device)? })
 }
@@ -51,7 +51,7 @@ pub fn detach(pool: &str, device: &Path, options: impl Into<ConnectOptions>) -> 
 /// Removes an available spare, a cache vdev, or a log with all files of its mirror.
 ///
 /// # Errors
-/// As [`PoolConnection::once`], with the faults of [`crate::user::PoolApi::remove`].
+/// As [`PoolConnection::once`], with the faults of [`Request::Remove`].
 pub fn remove(pool: &str, device: &Path, options: impl Into<ConnectOptions>) -> Result<VdevChange> {
     PoolConnection::once(pool, options, &Request::Remove { device: absolute(device)? })
 }
@@ -59,7 +59,7 @@ pub fn remove(pool: &str, device: &Path, options: impl Into<ConnectOptions>) -> 
 /// Replaces a device by a new file, or by a spare of the pool; without `new`, by a file in its place. Waits as [`attach`].
 ///
 /// # Errors
-/// As [`add`], with the faults of [`crate::user::PoolApi::replace`].
+/// As [`add`], with the faults of [`Request::Replace`].
 pub fn replace(
     pool: &str,
     device: &Path,
@@ -83,8 +83,8 @@ fn absolute(device: &Path) -> Result<PathBuf> {
     std::path::absolute(device).map_err(io("resolving", device))
 }
 
-/// The absolute path of a file that can be created. The engine refuses a file that is not empty, unless it is a spare.
-fn new_file(path: &Path) -> Result<PathBuf> {
+/// The absolute path of a file that exists or can be created. The engine refuses a file that is not empty, unless it is a spare.
+pub(crate) fn new_file(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path).map_err(io("resolving", path))?;
     match std::fs::metadata(&path) {
         Ok(meta) if !meta.is_file() => Err(Error::NotAFile(path)),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::{capture, captures, text};
-use poolwright_zfs::kernel::command::dataset::{DatasetSpace, DatasetType, parse_datasets};
+use poolwright_zfs::kernel::command::dataset::{DatasetSpace, parse_datasets};
 use poolwright_zfs::kernel::command::event::{PoolEvent, parse_events};
 use poolwright_zfs::kernel::command::histogram::{HistogramKind, VdevHistogram, parse_histograms};
 use poolwright_zfs::kernel::command::property::{PropertySource, parse_properties};
@@ -11,7 +11,7 @@ use poolwright_zfs::kernel::command::snapshot::{SnapshotCounter, SnapshotTotals}
 use poolwright_zfs::kernel::command::space::{PoolSpace, parse_space};
 use poolwright_zfs::kernel::command::vdev_counters::parse_vdev_counters;
 use poolwright_zfs::kernel::command::version::parse_version;
-use poolwright_zfs::kernel::kstat::TxgState;
+use poolwright_zfs::kernel::kstat::PoolKstats;
 use poolwright_zfs::kernel::{HealthState, Kstats};
 
 const VERSION: &str = "openzfs-2.3.2";
@@ -33,8 +33,7 @@ fn every_capture_can_be_parsed() {
         let pools = parse_space(&text(&capture, "zpool-list")).unwrap();
         for pool in &pools {
             let vdevs = parse_vdev_counters(&text(&capture, &format!("zpool-get.{}", pool.name))).unwrap();
-            assert_eq!(vdevs[0].guid, pool.guid, "{name}");
-            assert!(vdevs.iter().all(|vdev| vdev.read_ops.is_some()), "{name}");
+            assert!(vdevs.iter().all(|vdev| vdev.get("read_ops").is_some()), "{name}");
         }
         for kind in [HistogramKind::Latency, HistogramKind::RequestSize] {
             assert_eq!(
@@ -69,31 +68,29 @@ fn histograms(capture: &Path, kind: HistogramKind) -> Vec<VdevHistogram> {
 fn kstats(capture: &Path) {
     let kstats = Kstats::new(capture.join("kstat"));
     assert!(kstats.is_present());
-    let arc = kstats.arcstats().unwrap().unwrap();
-    assert!(arc.unsigned("size").unwrap() > 0 && arc.signed("memory_available_bytes").is_some());
-    for stats in [kstats.dbufstats(), kstats.zil(), kstats.abdstats(), kstats.zfetchstats(), kstats.dmu_tx()]
-    {
-        assert!(!stats.unwrap().unwrap().counters().is_empty());
+    let arc = kstats.named("arcstats").unwrap().unwrap();
+    assert!(arc.unsigned("size").unwrap() > 0);
+    for name in ["dbufstats", "zil", "abdstats", "zfetchstats", "dmu_tx", "vdev_mirror_stats"] {
+        assert!(!kstats.named(name).unwrap().unwrap().values.is_empty());
     }
-    assert!(kstats.fm().unwrap().unwrap().unsigned("erpt-dropped").is_some());
-    assert!(kstats.vdev_mirror_stats().unwrap().is_some());
-    assert_eq!(kstats.vdev_cache_stats().unwrap(), None, "removed in 2.2");
+    assert!(kstats.named("fm").unwrap().unwrap().unsigned("erpt-dropped").is_some());
+    assert_eq!(kstats.named("vdev_cache_stats").unwrap(), None, "removed in 2.2");
     for pool in kstats.pools().unwrap() {
-        assert!(pool.state().unwrap().is_some() && pool.guid().unwrap().is_some());
-        assert!(pool.iostats().unwrap().unwrap().unsigned("arc_read_count").is_some());
+        assert!(pool.state().unwrap().is_some());
         let txgs = pool.txgs().unwrap().unwrap();
         assert!(txgs.windows(2).all(|pair| pair[0].txg < pair[1].txg));
-        for objset in pool.objsets().unwrap() {
-            assert!(objset.dataset.starts_with(pool.name()));
-            assert!(objset.stats.unsigned("zil_commit_count").is_some(), "since 2.2");
-        }
+        let unusable = pool.for_each_objset(["zil_commit_count"], |dataset, [commits]| {
+            assert!(dataset.starts_with(pool.name()));
+            assert!(commits.is_some(), "since 2.2");
+        });
+        assert!(unusable.unwrap().is_empty());
     }
 }
 
 #[test]
 fn versions() {
     let version = parse_version(&text(&capture(VERSION).join("none"), "zfs-version")).unwrap();
-    assert_eq!((version.userland.major, version.userland.minor, version.userland.patch), (2, 3, 2));
+    assert_eq!((version.userland.major, version.userland.minor), (2, 3));
     assert_eq!(version.kernel.unwrap().text, "2.3.2-2~bpo12+2");
 }
 
@@ -106,9 +103,10 @@ fn only_pool(state: &str) -> PoolSpace {
 #[test]
 fn space() {
     let tank = only_pool("healthy");
-    assert_eq!((tank.size, tank.allocated, tank.capacity), (Some(754_974_720), Some(63_283_200), Some(8)));
+    assert_eq!((tank.size, tank.allocated), (Some(754_974_720), Some(63_283_200)));
     assert_eq!((tank.dedup_ratio, tank.checkpoint, tank.is_readonly), (Some(1.0), None, false));
-    assert_eq!(only_pool("full").capacity, Some(96));
+    let full = only_pool("full");
+    assert_eq!(full.allocated.unwrap() * 100 / full.size.unwrap(), 96);
     assert_eq!(only_pool("suspended").health, HealthState::Suspended);
 }
 
@@ -116,11 +114,8 @@ fn space() {
 fn counters_and_histograms_are_joined_by_guid() {
     let healthy = capture(VERSION).join("healthy");
     let vdevs = parse_vdev_counters(&text(&healthy, "zpool-get.tank")).unwrap();
-    let mirror = vdevs.iter().find(|vdev| vdev.name == "mirror-0").unwrap();
-    assert_eq!(
-        (mirror.read_ops, mirror.write_bytes, mirror.ashift),
-        (Some(1608), Some(125_026_304), Some(12))
-    );
+    let mirror = vdevs.iter().find(|vdev| vdev.get("read_ops") == Some(1608)).unwrap();
+    assert_eq!((mirror.get("write_bytes"), mirror.get("ashift")), (Some(125_026_304), Some(12)));
     let latencies = histograms(&healthy, HistogramKind::Latency);
     let of_mirror = latencies.iter().find(|histogram| histogram.vdev == mirror.guid).unwrap();
     assert_eq!((of_mirror.pool.as_str(), of_mirror.bounds.len(), of_mirror.columns.len()), ("tank", 37, 11));
@@ -139,14 +134,9 @@ fn datasets_properties_and_snapshots() {
     let datasets = parse_datasets(&text(&healthy, "zfs-list")).unwrap();
     let dataset = |name: &str| datasets.iter().find(|dataset| dataset.name == name).unwrap();
     let wal = dataset("tank/pg/wal");
-    assert_eq!((wal.quota, wal.used, wal.is_mounted), (Some(128 << 20), Some(16_891_904), Some(true)));
-    assert_eq!(dataset("tank/clone").origin.as_deref(), Some("tank/pg@hourly-3"));
+    assert_eq!((wal.quota, wal.used), (Some(128 << 20), Some(16_891_904)));
     assert_eq!(dataset("tank/pg").used_by_snapshots, Some(2_392_064));
-    let volume = dataset("tank/volume");
-    assert_eq!(
-        (volume.kind, volume.volume_size, volume.is_mounted),
-        (DatasetType::Volume, Some(64 << 20), None)
-    );
+    assert_eq!(dataset("tank/volume").quota, None);
     assert_eq!(dataset("tank/with space").compress_ratio, Some(1.0));
 
     let properties = parse_properties(&text(&healthy, "zfs-get")).unwrap();
@@ -169,16 +159,26 @@ fn datasets_properties_and_snapshots() {
 }
 
 #[test]
-fn events_name_pools_and_vdevs() {
+fn events_name_pools() {
     let damaged = events(&capture(VERSION).join("data-errors"));
     let checksum = damaged.iter().find(|event| event.class == "ereport.fs.zfs.checksum").unwrap();
-    assert_eq!((checksum.pool.as_deref(), checksum.vdev_path.as_deref()), (Some("bad"), Some("/disk/bad0")));
-    assert_eq!((checksum.eid, checksum.vdev_guid), (0xee, Some(0xdc65_9370_6f40_463d)));
-    assert_eq!(checksum.time_ns, 1_795_583_035_474_749_638);
+    assert_eq!((checksum.pool.as_deref(), checksum.eid), (Some("bad"), 0xee));
     assert!(damaged.is_sorted_by_key(|event| event.eid));
     let suspended = events(&capture(VERSION).join("suspended"));
     assert!(suspended.iter().any(|event| event.class == "ereport.fs.zfs.io_failure"));
     assert_eq!(events(&capture(VERSION).join("none")), []);
+}
+
+/// The bytes that were written to a dataset.
+fn written(pool: &PoolKstats, wanted: &str) -> Option<u64> {
+    let mut written = None;
+    pool.for_each_objset(["nwritten"], |dataset, [bytes]| {
+        if dataset == wanted {
+            written = bytes;
+        }
+    })
+    .unwrap();
+    written
 }
 
 #[test]
@@ -186,16 +186,12 @@ fn counters_of_pools() {
     let kstats = Kstats::new(capture(VERSION).join("healthy/kstat"));
     let pools = kstats.pools().unwrap();
     assert_eq!((pools.len(), pools[0].name()), (1, "tank"));
-    assert_eq!(pools[0].guid().unwrap(), Some(14_416_960_064_429_772_497));
     assert_eq!(pools[0].state().unwrap(), Some(HealthState::Online));
     let txgs = pools[0].txgs().unwrap().unwrap();
-    let first = &txgs[0];
-    assert_eq!((first.txg, first.state, first.written_bytes), (33, TxgState::Committed, 5_505_024));
-    assert_eq!(txgs.last().unwrap().state, TxgState::Open);
-    let objsets = pools[0].objsets().unwrap();
-    let wal = objsets.iter().find(|objset| objset.dataset == "tank/pg/wal").unwrap();
-    assert_eq!(wal.stats.unsigned("nwritten"), Some(16 << 20));
-    assert!(objsets.iter().any(|objset| objset.dataset == "tank/with space"));
+    assert_eq!((txgs[0].txg, txgs[0].is_committed), (33, true));
+    assert!(!txgs.last().unwrap().is_committed);
+    assert_eq!(written(&pools[0], "tank/pg/wal"), Some(16 << 20));
+    assert!(written(&pools[0], "tank/with space").is_some());
 
     let suspended = Kstats::new(capture(VERSION).join("suspended/kstat")).pools().unwrap();
     assert_eq!(suspended[0].state().unwrap(), Some(HealthState::Suspended));

@@ -41,7 +41,7 @@ fn the_whole_layout_is_in_the_labels() {
     assert_eq!(titles, ["raidz2-0", "mirror-1"]);
     assert_eq!((found.vdevs[0].parity, found.vdevs[0].ashift), (2, 13));
     assert!(found.vdevs[1].is_log && !found.vdevs[0].is_log);
-    assert_eq!(found.vdevs[0].leaves().len(), 4);
+    assert_eq!(found.vdevs[0].leaves().count(), 4);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn files_that_moved_or_are_gone() {
     std::fs::rename(at("a"), at("elsewhere")).unwrap();
     let found = label::scan(dir.path()).unwrap().remove(0);
     assert!(found.missing.is_empty());
-    let leaves: Vec<PathBuf> = found.vdevs[0].leaves().iter().filter_map(|l| l.path.clone()).collect();
+    let leaves: Vec<PathBuf> = found.vdevs[0].leaves().filter_map(|l| l.path.clone()).collect();
     assert_eq!(leaves, [at("elsewhere"), at("b")], "the current paths, not those in the labels");
     std::fs::remove_file(at("b")).unwrap();
     let found = label::scan(dir.path()).unwrap().remove(0);

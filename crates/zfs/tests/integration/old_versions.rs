@@ -28,14 +28,9 @@ fn a_degraded_pool_of_2_1() {
         (pool.name.as_str(), &pool.state, pool.data_errors),
         ("tank", &HealthState::Degraded, Some(0))
     );
-    let status = "What the problem is, in a sentence that zpool wraps over two lines.";
-    assert_eq!(
-        (pool.status.as_deref(), pool.action.as_deref()),
-        (Some(status), Some("What to do about it."))
-    );
 
     let faulted = find(pool, "sdb");
-    assert_eq!((&faulted.state, faulted.note.as_deref()), (&HealthState::Faulted, Some("too many errors")));
+    assert_eq!(faulted.state, HealthState::Faulted);
     assert_eq!((faulted.read_errors, faulted.write_errors), (Some(3), Some(214)));
     assert_eq!(find(pool, "sda").slow_ios, Some(3));
     let replacement = find(pool, "sdf");
@@ -51,18 +46,12 @@ fn a_degraded_pool_of_2_1() {
         ]
     );
     let spares: Vec<_> = pool.vdevs.iter().filter(|vdev| vdev.class == VdevClass::Spare).collect();
-    assert_eq!(
-        (&spares[0].state, spares[0].note.as_deref()),
-        (&HealthState::InUse, Some("currently in use"))
-    );
+    assert_eq!(spares[0].state, HealthState::InUse);
     assert_eq!((&spares[1].state, spares[1].read_errors), (&HealthState::Available, None));
     assert_eq!(find(pool, "raidz1-0").guid, Some(11_001 * 1_000_003));
 
     let scan = pool.scan.as_ref().unwrap();
-    assert_eq!(
-        (scan.function, scan.phase, scan.is_rounded),
-        (ScanFunction::Resilver, ScanPhase::Scanning, true)
-    );
+    assert_eq!((scan.function, scan.phase), (ScanFunction::Resilver, ScanPhase::Scanning));
     assert_eq!((scan.issued, scan.repaired), (Some(788 << 30), Some(196 << 30)));
     assert_eq!(scan.start_time, Some(1_707_128_430));
 }
@@ -71,10 +60,10 @@ fn a_degraded_pool_of_2_1() {
 fn several_pools_of_2_1() {
     let pools = pools("openzfs-2.1/damaged");
     assert_eq!(pools.iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>(), ["old", "tank"]);
-    assert_eq!((&pools[0].scan, &pools[0].msgid), (&None, &None));
-    assert_eq!((pools[1].data_errors, pools[1].msgid.as_deref()), (Some(9), Some("ZFS-8000-8A")));
+    assert_eq!((&pools[0].scan, pools[1].data_errors), (&None, Some(9)));
     let scan = pools[1].scan.as_ref().unwrap();
-    assert_eq!((scan.errors, scan.duration), (Some(9), Some(2 * 86_400 + 13 * 3600 + 5 * 60 + 17)));
+    let duration = scan.end_time.unwrap() - scan.start_time.unwrap();
+    assert_eq!((scan.errors, duration), (Some(9), 2 * 86_400 + 13 * 3600 + 5 * 60 + 17));
     assert_eq!(find(&pools[1], "wwn-0x5000c500a1b2c3d5").slow_ios, Some(12));
 }
 
@@ -83,22 +72,24 @@ fn a_paused_scrub_of_2_1() {
     let pools = pools("openzfs-2.1/paused");
     let scan = pools[0].scan.as_ref().unwrap();
     assert_eq!((scan.phase, scan.start_time), (ScanPhase::Paused, Some(1_710_072_000)));
-    assert_eq!((scan.scanned, scan.issued), (Some(310 << 30), Some(120 << 30)));
+    assert_eq!(scan.issued, Some(120 << 30));
 }
 
 #[test]
 fn a_scrub_of_2_2() {
     let pools = pools("openzfs-2.2/scrub");
     let scan = pools[0].scan.as_ref().unwrap();
-    assert_eq!((scan.scanned, scan.issued), (Some(310 << 30), Some(120 << 30)));
+    assert_eq!(scan.issued, Some(120 << 30));
     assert_eq!(scan.total, Some((1.10 * 2_f64.powi(40)).round() as u64));
     assert_eq!(find(&pools[0], "draid1:4d:7c:1s-0").kind, "draid");
     assert_eq!(pools[1].scan.as_ref().unwrap().function, ScanFunction::ErrorScrub);
-    assert_eq!(find(&pools[1], "sdb").note.as_deref(), Some("too many slow I/Os"));
 
     let vdevs = parse_vdev_counters(&text(&capture("openzfs-2.2/scrub"), "zpool-get.tank")).unwrap();
     assert_eq!(vdevs.len(), 3);
-    assert_eq!((vdevs[1].guid, vdevs[1].read_ops, vdevs[2].size), (Some(1_540_002), Some(101), None));
+    assert_eq!(
+        (vdevs[1].guid, vdevs[1].get("read_ops"), vdevs[2].get("size")),
+        (Some(1_540_002), Some(101), None)
+    );
     let version = parse_version(&text(&capture("openzfs-2.2/scrub"), "zfs-version")).unwrap();
     assert!(version.userland.is_at_least(2, 2) && !version.userland.is_at_least(2, 3));
 }
@@ -106,7 +97,8 @@ fn a_scrub_of_2_2() {
 #[test]
 fn other_output_and_counters_of_2_1() {
     let capture = capture("openzfs-2.1/degraded");
-    assert_eq!(parse_space(&text(&capture, "zpool-list")).unwrap()[0].capacity, Some(33));
+    let pool = &parse_space(&text(&capture, "zpool-list")).unwrap()[0];
+    assert_eq!(pool.allocated.unwrap() * 100 / pool.size.unwrap(), 33);
     for (kind, file, columns, buckets) in [
         (HistogramKind::Latency, "zpool-iostat-latency", 10, 37),
         (HistogramKind::RequestSize, "zpool-iostat-request-size", 12, 16),
@@ -116,10 +108,10 @@ fn other_output_and_counters_of_2_1() {
         assert!(histograms.iter().all(|h| (h.columns.len(), h.bounds.len()) == (columns, buckets)));
     }
     let kstats = Kstats::new(capture.join("kstat"));
-    assert_eq!(kstats.vdev_cache_stats().unwrap().unwrap().unsigned("misses"), Some(34));
+    assert_eq!(kstats.named("vdev_cache_stats").unwrap().unwrap().unsigned("misses"), Some(34));
     let pool = &kstats.pools().unwrap()[0];
-    assert_eq!((pool.guid().unwrap(), pool.txgs().unwrap()), (None, Some(Vec::new())));
-    let objsets = pool.objsets().unwrap();
-    assert_eq!((objsets[0].dataset.as_str(), objsets[0].objset), ("tank/pg data", 0x103));
-    assert_eq!(objsets[0].stats.unsigned("nread"), Some(3007));
+    assert_eq!(pool.txgs().unwrap(), Some(Vec::new()));
+    let mut read = Vec::new();
+    pool.for_each_objset(["nread"], |dataset, [bytes]| read.push((dataset.to_owned(), bytes))).unwrap();
+    assert_eq!(read[0], ("tank/pg data".to_owned(), Some(3007)));
 }

@@ -13,7 +13,7 @@ use poolwright_zfs::kernel::command::space::parse_space;
 use poolwright_zfs::kernel::command::status::{assign_guids, parse_status_json, parse_status_text};
 use poolwright_zfs::kernel::command::vdev_counters::parse_vdev_counters;
 use poolwright_zfs::kernel::command::version::parse_version;
-use poolwright_zfs::kernel::kstat::{parse_named, parse_objset, parse_txgs};
+use poolwright_zfs::kernel::kstat::{parse_named, parse_txgs};
 use proptest::prelude::*;
 
 /// The contents of all files of all captures.
@@ -38,7 +38,6 @@ fn files() -> &'static [Vec<u8>] {
 fn parse(bytes: &[u8]) {
     let text = &String::from_utf8_lossy(bytes);
     let _ = parse_named(text);
-    let _ = parse_objset(text, 1);
     let _ = parse_txgs(text);
     let _ = parse_version(text);
     let _ = parse_status_json(text);

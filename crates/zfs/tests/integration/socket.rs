@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use poolwright_openzfs::{Config, Engine, Pool, ScanKind, ScanState, Spec};
 use poolwright_zfs::user::{
-    Client, Counters, DatasetInfo, Error, LocalPool, NoMounts, PoolApi, PoolInfo, Request, Scrub, ScrubHow,
-    Server, Value,
+    Client, Counters, DatasetInfo, Error, LocalPool, NoMounts, PoolInfo, Request, Scrub, ScrubHow, Server,
+    Value,
 };
 
 struct Served {
@@ -36,7 +36,9 @@ impl Served {
     }
 
     fn serve(&self) -> Result<Server, Error> {
-        Server::start_at(&self.socket(), &self.pool, Arc::clone(&self.host) as Arc<dyn PoolApi>)
+        let server = Server::reserve_at(&self.socket(), &self.pool)?;
+        server.serve(Arc::clone(&self.host));
+        Ok(server)
     }
 
     fn client(&self) -> Client {
@@ -289,7 +291,7 @@ fn requests_wait_for_an_owner_that_is_starting() {
     });
     // The request should arrive before the owner serves; a test cannot be sure without sleeping.
     std::thread::yield_now();
-    server.serve(Arc::clone(&served.host) as Arc<dyn PoolApi>);
+    server.serve(Arc::clone(&served.host));
     assert_eq!(asking.join().unwrap().unwrap(), "starting");
     drop(server);
 
@@ -318,7 +320,8 @@ fn the_socket_of_the_next_owner_stays() {
     served.client().ask::<PoolInfo>(&Request::Status).unwrap();
 
     let (path, other) = (served.socket(), served.dir.path().join("other.sock"));
-    let third = Server::start_at(&other, "next", Arc::clone(&served.host) as Arc<dyn PoolApi>).unwrap();
+    let third = Server::reserve_at(&other, "next").unwrap();
+    third.serve(Arc::clone(&served.host));
     std::fs::rename(&other, &path).unwrap();
     drop(next);
     assert!(path.exists(), "the socket belongs to another owner");

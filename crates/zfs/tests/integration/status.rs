@@ -24,8 +24,8 @@ fn find<'a>(pool: &'a KernelPool, name: &str) -> &'a VdevNode {
 fn a_healthy_pool_with_vdevs_of_all_classes() {
     let pool = pool("healthy");
     assert_eq!((pool.name.as_str(), &pool.state), ("tank", &HealthState::Online));
-    assert_eq!((&pool.status, &pool.msgid, &pool.scan), (&None, &None, &None));
-    assert_eq!((pool.guid, pool.data_errors), (Some(14_416_960_064_429_772_497), Some(0)));
+    assert_eq!((&pool.scan, pool.data_errors), (&None, Some(0)));
+    assert_eq!(find(&pool, "tank").guid, Some(14_416_960_064_429_772_497));
     let rows: Vec<_> = pool
         .walk()
         .map(|(depth, vdev)| (depth, vdev.name.as_str(), vdev.kind.as_str(), vdev.class))
@@ -47,10 +47,7 @@ fn a_healthy_pool_with_vdevs_of_all_classes() {
     let spare = find(&pool, "/disk/spare0");
     assert_eq!((&spare.state, spare.read_errors), (&HealthState::Available, None));
     let leaf = find(&pool, "/disk/side0");
-    assert_eq!(
-        (leaf.read_errors, leaf.slow_ios, leaf.path.as_deref()),
-        (Some(0), Some(0), Some("/disk/side0"))
-    );
+    assert_eq!((leaf.read_errors, leaf.slow_ios), (Some(0), Some(0)));
     assert_eq!(find(&pool, "mirror-0").slow_ios, None);
 }
 
@@ -59,43 +56,34 @@ fn devices_that_are_offline_faulted_missing_or_without_a_label() {
     let offline = pool("degraded");
     assert_eq!(offline.state, HealthState::Degraded);
     assert_eq!(find(&offline, "/disk/side1").state, HealthState::Offline);
-    assert!(
-        offline.status.as_ref().unwrap().starts_with("One or more devices has been taken offline by the ")
-    );
 
     let faulted = pool("faulted");
-    let side = find(&faulted, "/disk/side1");
-    assert_eq!((&side.state, side.note.as_deref()), (&HealthState::Faulted, Some("external device fault")));
+    assert_eq!(find(&faulted, "/disk/side1").state, HealthState::Faulted);
 
     let missing = pool("unavailable");
-    assert_eq!(missing.msgid.as_deref(), Some("ZFS-8000-2Q"));
     let side = find(&missing, "17949727606263640446");
-    assert_eq!((&side.state, side.note.as_deref()), (&HealthState::Unavailable, Some("was /disk/side1")));
-    assert_eq!((side.guid, side.path.as_deref()), (Some(17_949_727_606_263_640_446), Some("/disk/side1")));
+    assert_eq!((&side.state, side.kind.as_str()), (&HealthState::Unavailable, "file"));
+    assert_eq!(side.guid, Some(17_949_727_606_263_640_446));
 
     let unlabeled = pool("label-lost");
-    assert_eq!(unlabeled.msgid.as_deref(), Some("ZFS-8000-4J"));
     assert_eq!(find(&unlabeled, "/disk/short1").state, HealthState::Unavailable);
 }
 
 #[test]
 fn errors_of_data_and_devices() {
     let damaged = pool("data-errors");
-    assert_eq!((damaged.data_errors, damaged.msgid.as_deref()), (Some(17), Some("ZFS-8000-8A")));
+    assert_eq!(damaged.data_errors, Some(17));
     assert_eq!(damaged.scan.as_ref().unwrap().errors, Some(17));
     assert_eq!(find(&damaged, "/disk/bad0").checksum_errors, Some(51));
 
     let failing = pool("read-errors");
-    assert_eq!((failing.data_errors, failing.msgid.as_deref()), (Some(0), Some("ZFS-8000-9P")));
+    assert_eq!(failing.data_errors, Some(0));
     let side = find(&failing, "/disk/fails1");
     assert_eq!((side.read_errors, side.slow_ios), (Some(130), Some(177)));
     assert_eq!(failing.scan.as_ref().unwrap().repaired, Some(14_581_760));
 
     let suspended = pool("suspended");
-    assert_eq!(
-        (&suspended.state, suspended.msgid.as_deref()),
-        (&HealthState::Suspended, Some("ZFS-8000-HC"))
-    );
+    assert_eq!(suspended.state, HealthState::Suspended);
     assert_eq!(find(&suspended, "/mnt/small/lost0").write_errors, Some(26));
     assert_eq!(suspended.data_errors, Some(16));
 }
@@ -103,17 +91,17 @@ fn errors_of_data_and_devices() {
 #[test]
 fn scans_in_every_phase() {
     let scan = |state: &str| pool(state).scan.unwrap();
-    let numbers = |scan: &PoolScan| (scan.scanned, scan.issued, scan.total, scan.repaired);
+    let numbers = |scan: &PoolScan| (scan.issued, scan.total, scan.repaired);
 
     let running = scan("scrubbing");
     assert_eq!((running.function, running.phase), (ScanFunction::Scrub, ScanPhase::Scanning));
-    assert_eq!((running.start_time, running.end_time, running.duration), (Some(1_795_582_917), None, None));
-    assert_eq!(numbers(&running), (Some(62_820_352), Some(62_820_352), Some(63_266_816 - 159_744), Some(0)));
+    assert_eq!((running.start_time, running.end_time), (Some(1_795_582_917), None));
+    assert_eq!(numbers(&running), (Some(62_820_352), Some(63_266_816 - 159_744), Some(0)));
     assert_eq!(scan("scrub-paused").phase, ScanPhase::Paused);
 
     let finished = scan("scrubbed");
     assert_eq!((finished.phase, finished.errors), (ScanPhase::Finished, Some(0)));
-    assert_eq!((finished.end_time, finished.duration), (Some(1_795_582_940), Some(23)));
+    assert_eq!((finished.start_time, finished.end_time), (Some(1_795_582_917), Some(1_795_582_940)));
     assert_eq!(scan("scrub-canceled").phase, ScanPhase::Canceled);
 
     let resilvered = scan("resilvered");
@@ -125,7 +113,7 @@ fn scans_in_every_phase() {
 
     let rebuilt = pool("rebuilt").rebuild.unwrap();
     assert_eq!((rebuilt.function, rebuilt.phase), (ScanFunction::Rebuild, ScanPhase::Finished));
-    assert_eq!((rebuilt.repaired, rebuilt.duration), (Some(31_642_112), Some(5)));
+    assert_eq!(rebuilt.repaired, Some(31_642_112));
     assert_eq!(scan("rebuilt").function, ScanFunction::Scrub);
 }
 
@@ -156,15 +144,8 @@ fn text_and_json_agree() {
 
 /// Leaves out what the text does not have.
 fn comparable(mut pool: KernelPool) -> KernelPool {
-    fn strip(vdev: &mut VdevNode) {
-        // The text prints the same words for several causes.
-        vdev.note = vdev.note.take().filter(|note| note != "too small" && note != "corrupted data");
-        vdev.children.iter_mut().for_each(strip);
-    }
     (pool.scan, pool.rebuild) = (None, None);
-    pool.vdevs.iter_mut().for_each(strip);
-    // The GUID of the root is that of the pool.
-    pool.guid = None;
+    // The GUID of the root is that of the pool, which `zpool status -g` does not print.
     pool.vdevs.iter_mut().filter(|vdev| vdev.kind == "root").for_each(|root| root.guid = None);
     pool
 }
@@ -179,9 +160,8 @@ fn compare_scans(from_text: &Option<PoolScan>, from_json: &Option<PoolScan>) {
     if text.phase != ScanPhase::Canceled {
         // A rebuild's duration leaves out pauses, so its start cannot be computed exactly.
         assert!(text.start_time.unwrap().abs_diff(json.start_time.unwrap()) <= 1);
-        assert_eq!(text.duration, json.duration);
     }
-    let numbers = |scan: &PoolScan| [scan.scanned, scan.issued, scan.total, scan.repaired, scan.errors];
+    let numbers = |scan: &PoolScan| [scan.issued, scan.total, scan.repaired, scan.errors];
     for (text, json) in numbers(text).into_iter().zip(numbers(json)) {
         let Some((text, json)) = text.zip(json) else { continue };
         assert!(text.abs_diff(json) * 100 <= json, "{text} and {json}");

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use poolwright_openzfs::{Config, Dataset, Engine, Pool, ScanKind, Spec};
+use poolwright_openzfs::{Config, Engine, Pool, ScanKind, Spec};
 use poolwright_zfs::user::label::Label;
 use poolwright_zfs::user::{
-    Fault, LocalPool, MountCounters, Mounted, Mounts, NewVdevFile, PoolApi, PoolInfo, Reply, Request,
-    VdevChange, answer, find,
+    Fault, LocalPool, Mounts, NewVdevFile, PoolInfo, Reply, Request, Value, VdevChange, find,
 };
 
 /// Time limit of waits, long enough for a busy machine.
@@ -19,26 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Owner;
 
 impl Mounts for Owner {
-    fn list(&self) -> Vec<(Mounted, MountCounters)> {
-        Vec::new()
-    }
-
-    fn dataset(&self, _: &str) -> Option<Dataset> {
-        None
-    }
-
-    fn mount(&self, _: &Pool, _: &Mounted) -> Result<Mounted, Fault> {
-        unreachable!("the tests mount nothing")
-    }
-
-    fn roll_back(&self, _: &str, _: &str) -> Option<Result<(), Fault>> {
-        None
-    }
-
-    fn release(&self) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn owns(&self) -> bool {
         true
     }
@@ -72,7 +51,7 @@ impl Open {
     }
 
     fn ask<T: serde::de::DeserializeOwned>(&self, request: &Request) -> Result<T, Fault> {
-        match answer(&self.pool, request) {
+        match self.pool.answer(request) {
             Reply::Ok(value) => Ok(serde_json::from_value(value).unwrap()),
             Reply::Error(fault) => Err(fault),
         }
@@ -266,8 +245,8 @@ fn a_snapshot_with_a_clone_stays() {
     assert!(!open.pool.pool().list().unwrap().contains(&"cloning/bad".to_owned()), "nothing is left of it");
 
     let value = |dataset: &str, property: &str| {
-        let values = open.pool.get(dataset, &[property.to_owned()]).unwrap();
-        values[0].value.clone()
+        let get = Request::Get { dataset: dataset.to_owned(), properties: vec![property.to_owned()] };
+        open.ask::<Vec<Value>>(&get).unwrap()[0].value.clone()
     };
     assert_eq!(value("cloning/x/copy", "origin"), "cloning/d@s");
     assert_eq!(

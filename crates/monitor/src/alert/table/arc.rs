@@ -27,6 +27,12 @@ const fn accesses(hits: f64, misses: f64) -> [ExampleSeries; 2] {
     [ramp(&ARC_ACCESSES, HIT, 0.0, hits), ramp(&ARC_ACCESSES, MISS, 0.0, misses)]
 }
 
+/// An ARC that is a quarter full: so many misses per minute.
+const fn below_target(misses: f64) -> [ExampleSeries; 4] {
+    let [hits, misses] = accesses(60_000.0, misses);
+    [constant(&ARC_SIZE, ARC_LABELS, 2.0 * GIB), constant(&ARC_TARGET, ARC_LABELS, 8.0 * GIB), hits, misses]
+}
+
 pub static RULES: &[AlertRule] = &[
     rule! {
         name: "ArcBelowTarget",
@@ -39,20 +45,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the ARC{pool| of pool } has only {value} of its target size",
         meaning: "Programs miss blocks in the ARC, which nevertheless does not fill to its target: evictions are faster than insertions, or the blocks that are read are not cached.",
         action: "Check `primarycache` and `arc_no_grow`; watch `arcstat 1`. docs/arc.md explains the sizes.",
-        example: Example {
-            fires: &[
-                constant(&ARC_SIZE, ARC_LABELS, 2.0 * GIB),
-                constant(&ARC_TARGET, ARC_LABELS, 8.0 * GIB),
-                accesses(60_000.0, 120_000.0)[0],
-                accesses(60_000.0, 120_000.0)[1],
-            ],
-            quiet: &[
-                constant(&ARC_SIZE, ARC_LABELS, 2.0 * GIB),
-                constant(&ARC_TARGET, ARC_LABELS, 8.0 * GIB),
-                accesses(60_000.0, 120.0)[0],
-                accesses(60_000.0, 120.0)[1],
-            ],
-        },
+        example: Example::Series { fires: &below_target(120_000.0), quiet: &below_target(120.0) },
     },
     rule! {
         name: "ArcShrunk",
@@ -71,20 +64,8 @@ pub static RULES: &[AlertRule] = &[
         summary: "the ARC's target is only {value} of its maximum",
         meaning: "Other programs took the memory, and programs now miss blocks.",
         action: "Give the database less memory or the host more, or lower `zfs_arc_max` to what is really free. `poolwright mrc` shows what each size would give.",
-        example: Example {
-            fires: &[
-                constant(&ARC_TARGET, ARC_LABELS, 2.0 * GIB),
-                constant(&ARC_MAX, ARC_LABELS, 8.0 * GIB),
-                accesses(60_000.0, 120_000.0)[0],
-                accesses(60_000.0, 120_000.0)[1],
-            ],
-            quiet: &[
-                constant(&ARC_TARGET, ARC_LABELS, 7.0 * GIB),
-                constant(&ARC_MAX, ARC_LABELS, 8.0 * GIB),
-                accesses(60_000.0, 120_000.0)[0],
-                accesses(60_000.0, 120_000.0)[1],
-            ],
-        },
+        example: Example::levels(&ARC_TARGET, ARC_LABELS, 2.0 * GIB, 7.0 * GIB)
+            .with(&[constant(&ARC_MAX, ARC_LABELS, 8.0 * GIB), accesses(60_000.0, 120_000.0)[0], accesses(60_000.0, 120_000.0)[1]]),
     },
     rule! {
         name: "ArcCannotGrow",
@@ -93,10 +74,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the ARC is not allowed to grow",
         meaning: "The host is short of memory (`arc_no_grow`), so that the ARC only shrinks.",
         action: "Find the program that uses the memory. Lower the buffer pool of the database or `zfs_arc_max`, so that both fit.",
-        example: Example {
-            fires: &[constant(&ARC_NO_GROW, ARC_LABELS, 1.0)],
-            quiet: &[constant(&ARC_NO_GROW, ARC_LABELS, 0.0)],
-        },
+        example: Example::levels(&ARC_NO_GROW, ARC_LABELS, 1.0, 0.0),
     },
     rule! {
         name: "ArcMemoryShort",
@@ -119,18 +97,8 @@ pub static RULES: &[AlertRule] = &[
         meaning: "The database and other programs hold nearly all memory. The ARC cannot serve reads, and the kernel may kill a program.",
         action: "Lower the buffer pool or the number of connections of the database, or add memory.",
         is_figure: true,
-        example: Example {
-            fires: &[
-                constant(&ARC_SIZE, ARC_LABELS, GIB),
-                constant(&HOST_MEMORY_AVAILABLE, &[], GIB),
-                constant(&HOST_MEMORY, &[], 64.0 * GIB),
-            ],
-            quiet: &[
-                constant(&ARC_SIZE, ARC_LABELS, 8.0 * GIB),
-                constant(&HOST_MEMORY_AVAILABLE, &[], GIB),
-                constant(&HOST_MEMORY, &[], 64.0 * GIB),
-            ],
-        },
+        example: Example::levels(&ARC_SIZE, ARC_LABELS, GIB, 8.0 * GIB)
+            .with(&[constant(&HOST_MEMORY_AVAILABLE, &[], GIB), constant(&HOST_MEMORY, &[], 64.0 * GIB)]),
     },
     rule! {
         name: "ArcReclaimed",
@@ -139,10 +107,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the kernel takes memory from the ARC {value} times per second",
         meaning: "Programs wait for memory that the ARC must give back at once (direct reclaim).",
         action: "Lower `zfs_arc_max`, so that the memory is free before programs ask for it.",
-        example: Example {
-            fires: &[ramp(&ARC_DIRECT_RECLAIMS, ARC_LABELS, 0.0, 600.0)],
-            quiet: &[ramp(&ARC_DIRECT_RECLAIMS, ARC_LABELS, 0.0, 6.0)],
-        },
+        example: Example::rates(&ARC_DIRECT_RECLAIMS, ARC_LABELS, 600.0, 6.0),
     },
     rule! {
         name: "ArcThrottlesWriters",
@@ -150,10 +115,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "writers had to wait for memory {value} times within 15 minutes",
         meaning: "Memory was so short that OpenZFS delayed writes (`memory_throttle_count`).",
         action: "See ArcMemoryShort.",
-        example: Example {
-            fires: &[ramp(&ARC_THROTTLED, ARC_LABELS, 0.0, 1.0)],
-            quiet: &[constant(&ARC_THROTTLED, ARC_LABELS, 17.0)],
-        },
+        example: Example::grows(&ARC_THROTTLED, ARC_LABELS, 1.0, 17.0),
     },
     rule! {
         name: "ArcHitsLow",
@@ -167,7 +129,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "The working set does not fit, or a scan replaces it.",
         action: "Compare with earlier weeks. `poolwright mrc` on a recording shows how much memory would help, and which datasets should not be cached.",
         is_figure: true,
-        example: Example {
+        example: Example::Series {
             fires: &accesses(60_000.0, 120_000.0),
             quiet: &accesses(120_000.0, 6_000.0),
         },
@@ -180,7 +142,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "Each demand miss is a read from a vdev that a program waits for.",
         action: "If the vdevs cannot answer so many, give the ARC more memory (`poolwright mrc` says how much helps), or reduce the load.",
         is_figure: true,
-        example: Example {
+        example: Example::Series {
             fires: &accesses(6_000_000.0, 600_000.0),
             quiet: &accesses(6_000_000.0, 60_000.0),
         },
@@ -205,7 +167,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the L2ARC answers only {value} of the reads that reach it",
         meaning: "The cache vdevs hardly help, and their headers take memory from the ARC, which would.",
         action: "`zpool remove POOL DEVICE`. The memory of the headers returns to the ARC.",
-        example: Example {
+        example: Example::Series {
             fires: &[
                 ramp(&family::L2ARC_HITS, ARC_LABELS, 0.0, 60.0),
                 ramp(&L2ARC_MISSES, ARC_LABELS, 0.0, 6_000.0),
@@ -226,9 +188,6 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} reads from cache vdevs failed within an hour",
         meaning: "A cache vdev returns errors or damaged blocks. The data was read from the pool instead.",
         action: "`zpool status` shows the device. Remove or replace it.",
-        example: Example {
-            fires: &[ramp(&L2ARC_ERRORS, ARC_LABELS, 0.0, 1.0)],
-            quiet: &[constant(&L2ARC_ERRORS, ARC_LABELS, 4.0)],
-        },
+        example: Example::grows(&L2ARC_ERRORS, ARC_LABELS, 1.0, 4.0),
     },
 ];

@@ -38,10 +38,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "source {source}{pool| of pool } does not answer",
         meaning: "The exporter cannot read the source; its metrics are the last ones. The pool or its owner may hang, and other alerts on it do not fire.",
         action: "`/api/v1/readings` and `poolwright check` say why. Look at the pool with `zpool status`, or at the process that has it open.",
-        example: Example {
-            fires: &[constant(&SOURCE_UP, STATUS, 0.0)],
-            quiet: &[constant(&SOURCE_UP, STATUS, 1.0)],
-        },
+        example: Example::levels(&SOURCE_UP, STATUS, 0.0, 1.0),
     },
     rule! {
         name: "SourceStuck",
@@ -58,7 +55,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "no read of source {source}{pool| of pool } has ended within 10 minutes",
         meaning: "A command or a system call does not return: usually a suspended pool, or a device that does not answer.",
         action: "Look for processes in state D (`ps -eo pid,stat,wchan:32,cmd`), and at the kernel's log.",
-        example: Example {
+        example: Example::Series {
             fires: &[constant(&SOURCE_UP, STATUS, 0.0), constant(&SOURCE_READS, STATUS, 7.0)],
             quiet: &[constant(&SOURCE_UP, STATUS, 0.0), ramp(&SOURCE_READS, STATUS, 7.0, 1.0)],
         },
@@ -71,10 +68,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the readings of source {source}{pool| of pool } are {value} old",
         meaning: "Alerts and graphs of this source show the past.",
         action: "As for SourceDown.",
-        example: Example {
-            fires: &[constant(&SOURCE_AGE, STATUS, 2000.0)],
-            quiet: &[constant(&SOURCE_AGE, STATUS, 300.0)],
-        },
+        example: Example::levels(&SOURCE_AGE, STATUS, 2000.0, 300.0),
     },
     rule! {
         name: "ExporterRejectsConnections",
@@ -82,10 +76,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the exporter closed {value} connections within 15 minutes, because too many were open",
         meaning: "More clients than the exporter serves: a client that does not close connections, or an attack.",
         action: "`ss -tnp` shows the clients.",
-        example: Example {
-            fires: &[ramp(&EXPORTER_REJECTED, &[], 0.0, 1.0)],
-            quiet: &[constant(&EXPORTER_REJECTED, &[], 4.0)],
-        },
+        example: Example::grows(&EXPORTER_REJECTED, &[], 1.0, 4.0),
     },
     rule! {
         name: "ExporterMemory",
@@ -95,10 +86,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the exporter uses {value} of memory",
         meaning: "It should need far less; a host with very many datasets may need more.",
         action: "Restart it, and report a defect if the memory grows again.",
-        example: Example {
-            fires: &[constant(&EXPORTER_MEMORY, &[], 4e8)],
-            quiet: &[constant(&EXPORTER_MEMORY, &[], 4e7)],
-        },
+        example: Example::levels(&EXPORTER_MEMORY, &[], 4e8, 4e7),
     },
     rule! {
         name: "ExporterDown",
@@ -112,7 +100,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "The exporter or its host does not answer. No other alert on the host can fire.",
         action: "`systemctl status poolwright` on the host; `curl` the address from Prometheus's host.",
         decision: Decision::Prometheus("only Prometheus knows its targets"),
-        example: Example {
+        example: Example::Series {
             fires: &[constant(&UP, &["poolwright", "db1:9968"], 0.0)],
             quiet: &[constant(&UP, &["poolwright", "db1:9968"], 1.0), constant(&UP, &["node", "db1:9100"], 0.0)],
         },
@@ -126,7 +114,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "No target is configured, or none answers.",
         action: "Check `scrape_configs`, and the page \"Targets\" of Prometheus.",
         decision: Decision::Prometheus("only Prometheus knows its targets"),
-        example: Example {
+        example: Example::Series {
             fires: &[constant(&UP, &["node", "db1:9100"], 1.0)],
             quiet: &[constant(&EXPORTER_INFO, &["0.1.0"], 1.0)],
         },

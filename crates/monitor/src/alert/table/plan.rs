@@ -41,10 +41,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{property} of dataset {dataset} is {present} instead of {planned}",
         meaning: "The property was changed after the plan was applied, or the plan was not applied.",
         action: "Set the planned value again, or make a new plan with `poolwright tune`.",
-        example: Example {
-            fires: &[constant(&PLAN_PROPERTY_KEPT, RECORDSIZE, 0.0)],
-            quiet: &[constant(&PLAN_PROPERTY_KEPT, RECORDSIZE, 1.0)],
-        },
+        example: Example::levels(&PLAN_PROPERTY_KEPT, RECORDSIZE, 0.0, 1.0),
     },
     rule! {
         name: "PlanBroken",
@@ -52,10 +49,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "plan {plan} does not keep what it promised",
         meaning: "`poolwright verify` has measured the database in operation: a figure of the plan's goal is not better beyond noise, or worse than promised.",
         action: "`poolwright verify` shows the figures; `poolwright undo` restores the previous state.",
-        example: Example {
-            fires: &[constant(&PLAN_BROKEN, &["plan.json"], 1.0)],
-            quiet: &[constant(&PLAN_BROKEN, &["plan.json"], 0.0)],
-        },
+        example: Example::levels(&PLAN_BROKEN, &["plan.json"], 1.0, 0.0),
     },
     rule! {
         name: "PlanSpaceNotKept",
@@ -71,10 +65,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the {role} files in {path} have {value} bytes per allocated byte, less than the plan's interval allows",
         meaning: "The files take more space than the plan promised: the data has changed, or files were not written again since the properties were set.",
         action: "See PlanFilesOfOtherBlockSize first. Then `poolwright estimate` on the present files.",
-        example: Example {
-            fires: &[constant(&PROMISE_PRESENT, SPACE, 1.5), constant(&PROMISE_LOW, SPACE, 1.9)],
-            quiet: &[constant(&PROMISE_PRESENT, SPACE, 2.5), constant(&PROMISE_LOW, SPACE, 1.9)],
-        },
+        example: Example::levels(&PROMISE_PRESENT, SPACE, 1.5, 2.5).with(&[constant(&PROMISE_LOW, SPACE, 1.9)]),
     },
     rule! {
         name: "PlanRequestsLarger",
@@ -83,10 +74,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "requests to the {role} files in {path} are {value} times as large as in the recording ({metric})",
         meaning: "The load differs from the one for which the plan was made.",
         action: "Record and tune again: `poolwright tune`.",
-        example: Example {
-            fires: &[constant(&PROMISE_PRESENT, WRITES, 65536.0), constant(&PROMISE_VALUE, WRITES, 16384.0)],
-            quiet: &[constant(&PROMISE_PRESENT, WRITES, 17000.0), constant(&PROMISE_VALUE, WRITES, 16384.0)],
-        },
+        example: Example::levels(&PROMISE_PRESENT, WRITES, 65536.0, 17000.0).with(&[constant(&PROMISE_VALUE, WRITES, 16384.0)]),
     },
     rule! {
         name: "PlanRequestsSmaller",
@@ -96,10 +84,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "requests to the {role} files in {path} are {value} of the size in the recording ({metric})",
         meaning: "The load differs from the one for which the plan was made. Smaller writes than the record are expensive.",
         action: "Record and tune again: `poolwright tune`.",
-        example: Example {
-            fires: &[constant(&PROMISE_PRESENT, WRITES, 4096.0), constant(&PROMISE_VALUE, WRITES, 16384.0)],
-            quiet: &[constant(&PROMISE_PRESENT, WRITES, 0.0), constant(&PROMISE_VALUE, WRITES, 16384.0)],
-        },
+        example: Example::levels(&PROMISE_PRESENT, WRITES, 4096.0, 0.0).with(&[constant(&PROMISE_VALUE, WRITES, 16384.0)]),
     },
     rule! {
         name: "PlanFilesOfOtherBlockSize",
@@ -115,10 +100,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} of the {role} files in {path} do not have the block size of dataset {dataset}",
         meaning: "A file keeps the block size with which it was first written. These files do not have what the plan measured.",
         action: "Write them again: dump and restore, `OPTIMIZE TABLE`, or copy them while the database is stopped.",
-        example: Example {
-            fires: &[constant(&PLAN_FILES_OTHER_SIZE, ROLE, 5.0), constant(&PLAN_FILES, ROLE, 10.0)],
-            quiet: &[constant(&PLAN_FILES_OTHER_SIZE, ROLE, 0.0), constant(&PLAN_FILES, ROLE, 10.0)],
-        },
+        example: Example::levels(&PLAN_FILES_OTHER_SIZE, ROLE, 5.0, 0.0).with(&[constant(&PLAN_FILES, ROLE, 10.0)]),
     },
     rule! {
         name: "PlanOld",
@@ -127,9 +109,6 @@ pub static RULES: &[AlertRule] = &[
         summary: "plan {plan} is {value} old",
         meaning: "Data and load change; the plan's measurements may no longer hold.",
         action: "Repeat the run of `poolwright tune`; it says whether it still recommends the same.",
-        example: Example {
-            fires: &[constant(&PLAN_CREATED, &["plan.json"], -20_000_000.0)],
-            quiet: &[constant(&PLAN_CREATED, &["plan.json"], -2_000_000.0)],
-        },
+        example: Example::levels(&PLAN_CREATED, &["plan.json"], -20_000_000.0, -2_000_000.0),
     },
 ];

@@ -30,10 +30,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "pool {pool} is degraded",
         meaning: "A vdev of the pool is missing or faulted. The pool works, with less redundancy.",
         action: "`zpool status` (`poolwright pool status`) names the vdev. Replace it, or bring it back with `zpool online`.",
-        example: Example {
-            fires: &[constant(&POOL_STATE_NOW, DEGRADED, 1.0)],
-            quiet: &[constant(&POOL_STATE_NOW, DEGRADED, 0.0)],
-        },
+        example: Example::levels(&POOL_STATE_NOW, DEGRADED, 1.0, 0.0),
     },
     rule! {
         name: "PoolFaulted",
@@ -42,10 +39,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "pool {pool} is faulted",
         meaning: "Too many vdevs are missing or faulted. The pool does not work.",
         action: "Reconnect the devices, then `zpool clear`. If they are lost, restore a backup.",
-        example: Example {
-            fires: &[constant(&POOL_STATE_NOW, FAULTED, 1.0)],
-            quiet: &[constant(&POOL_STATE_NOW, FAULTED, 0.0)],
-        },
+        example: Example::levels(&POOL_STATE_NOW, FAULTED, 1.0, 0.0),
     },
     rule! {
         name: "PoolSuspended",
@@ -54,10 +48,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "pool {pool} is suspended",
         meaning: "I/O to the pool failed, and with `failmode=wait` every program that uses it waits.",
         action: "Reconnect the devices, then `zpool clear`. The writes that wait are then done.",
-        example: Example {
-            fires: &[constant(&POOL_STATE_NOW, SUSPENDED, 1.0)],
-            quiet: &[constant(&POOL_STATE_NOW, SUSPENDED, 0.0)],
-        },
+        example: Example::levels(&POOL_STATE_NOW, SUSPENDED, 1.0, 0.0),
     },
     rule! {
         name: "PoolUnavailable",
@@ -66,10 +57,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "pool {pool} is unavailable",
         meaning: "The pool cannot be opened: devices are missing, or its metadata is damaged.",
         action: "`zpool status` says which. Reconnect the devices. Read zpool-import(8) on `-F` before you use it: it discards the last transactions.",
-        example: Example {
-            fires: &[constant(&POOL_STATE_NOW, UNAVAIL, 1.0)],
-            quiet: &[constant(&POOL_STATE_NOW, UNAVAIL, 0.0)],
-        },
+        example: Example::levels(&POOL_STATE_NOW, UNAVAIL, 1.0, 0.0),
     },
     rule! {
         name: "PoolDataErrors",
@@ -79,10 +67,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "Data is lost: no copy of these blocks is intact.",
         action: "`zpool status -v` names the files. Restore them from a backup, scrub, and find the cause (memory, cables, controller).",
         is_figure: true,
-        example: Example {
-            fires: &[constant(&POOL_DATA_ERRORS, TANK, 3.0)],
-            quiet: &[constant(&POOL_DATA_ERRORS, TANK, 0.0)],
-        },
+        example: Example::levels(&POOL_DATA_ERRORS, TANK, 3.0, 0.0),
     },
     rule! {
         name: "PoolFileFault",
@@ -91,10 +76,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} files of pool {pool} were removed, replaced or truncated",
         meaning: "The file of a vdev of a user-space pool was removed, replaced, truncated or moved while the pool has it open.",
         action: "`poolwright pool status` says what happened to which file. Do not stop the process that has the pool open before the data is copied.",
-        example: Example {
-            fires: &[constant(&POOL_FILE_FAULTS, &["user", "tank"], 1.0)],
-            quiet: &[constant(&POOL_FILE_FAULTS, &["user", "tank"], 0.0)],
-        },
+        example: Example::levels(&POOL_FILE_FAULTS, &["user", "tank"], 1.0, 0.0),
     },
     rule! {
         name: "PoolSpaceLeaked",
@@ -104,10 +86,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "pool {pool} has lost {value} because of damaged metadata",
         meaning: "The pool could not free blocks of a destroyed dataset. The space is lost for good; the data is not affected.",
         action: "Look for earlier checksum errors. Only making the pool again regains the space; silence the alert if the loss is small.",
-        example: Example {
-            fires: &[constant(&POOL_LEAKED, TANK, 1048576.0)],
-            quiet: &[constant(&POOL_LEAKED, TANK, 0.0)],
-        },
+        example: Example::levels(&POOL_LEAKED, TANK, 1048576.0, 0.0),
     },
     rule! {
         name: "PoolExpandable",
@@ -117,7 +96,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "pool {pool} could grow by {value}",
         meaning: "A device is larger than the part of it that the pool uses. This is a remark, not a problem.",
         action: "`zpool online -e POOL DEVICE` uses the space. Silence the alert if the rest is kept on purpose.",
-        example: Example {
+        example: Example::Series {
             fires: &[constant(&POOL_EXPANDABLE, TANK, 1073741824.0)],
             quiet: &[ramp(&POOL_ALLOCATED, TANK, 0.0, 1.0)],
         },
@@ -133,7 +112,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "Damage to data that no program reads stays undetected, and may affect the second copy too before it is noticed.",
         action: "`zpool scrub POOL` (`poolwright pool scrub`). Debian's package does this monthly (/etc/cron.d/zfsutils-linux).",
         is_figure: true,
-        example: Example {
+        example: Example::Series {
             fires: &[constant(&SCRUB_END, TANK, -4_000_000.0), constant(&SCRUB_RUNNING, TANK, 0.0)],
             quiet: &[constant(&SCRUB_END, TANK, -4_000_000.0), constant(&SCRUB_RUNNING, TANK, 1.0)],
         },
@@ -145,10 +124,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the last scrub or resilver of pool {pool} found {value} errors that it could not repair",
         meaning: "Blocks are damaged in all copies.",
         action: "`zpool status -v` names the files. Restore them, and scrub again.",
-        example: Example {
-            fires: &[constant(&SCAN_ERRORS, TANK, 1.0)],
-            quiet: &[constant(&SCAN_ERRORS, TANK, 0.0)],
-        },
+        example: Example::levels(&SCAN_ERRORS, TANK, 1.0, 0.0),
     },
     rule! {
         name: "ScrubCanceled",
@@ -157,10 +133,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the last scrub of pool {pool} was canceled",
         meaning: "The scrub did not examine the whole pool. ZFS keeps only the last scrub, so the time of the last complete one is unknown.",
         action: "Scrub again, at a time with less load.",
-        example: Example {
-            fires: &[constant(&SCRUB_CANCELED, TANK, 1.0)],
-            quiet: &[constant(&SCRUB_CANCELED, TANK, 0.0)],
-        },
+        example: Example::levels(&SCRUB_CANCELED, TANK, 1.0, 0.0),
     },
     rule! {
         name: "ScrubPaused",
@@ -169,10 +142,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the scrub of pool {pool} has been paused for a day",
         meaning: "A paused scrub finds nothing, and `zpool status` does not count it as overdue.",
         action: "`zpool scrub POOL` continues it.",
-        example: Example {
-            fires: &[constant(&SCAN_PAUSED, TANK, 1.0)],
-            quiet: &[constant(&SCAN_PAUSED, TANK, 0.0)],
-        },
+        example: Example::levels(&SCAN_PAUSED, TANK, 1.0, 0.0),
     },
     rule! {
         name: "ScanStalled",
@@ -185,7 +155,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the scrub or resilver of pool {pool} makes no progress",
         meaning: "A scan is running, and has examined nothing for half an hour. A device may hang, or the scan starts again and again.",
         action: "Look at `zpool iostat -v 5` and the kernel's log for a device that does not answer; `zpool events` shows restarts of resilvers.",
-        example: Example {
+        example: Example::Series {
             fires: &[
                 constant(&SCAN_EXAMINED, TANK, 1e9),
                 constant(&SCRUB_RUNNING, TANK, 0.0),

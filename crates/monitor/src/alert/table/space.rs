@@ -31,10 +31,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "As a pool fills, free space is in small pieces, and random writes become slower: our campaign measured 4.4k writes per second half full, 2.6k at 80 % (1.71 times fewer, 1.38 to 2.11) and 1.2k at 95 % (3.7 times fewer).",
         action: "Destroy old snapshots or data, or add a vdev. `zfs list -o space` shows what uses the space.",
         is_figure: true,
-        example: Example {
-            fires: &[constant(&POOL_ALLOCATED, TANK, 85.0 * GIB), constant(&POOL_SIZE, TANK, 100.0 * GIB)],
-            quiet: &[constant(&POOL_ALLOCATED, TANK, 79.0 * GIB), constant(&POOL_SIZE, TANK, 100.0 * GIB)],
-        },
+        example: Example::levels(&POOL_ALLOCATED, TANK, 85.0 * GIB, 79.0 * GIB).with(&[constant(&POOL_SIZE, TANK, 100.0 * GIB)]),
     },
     rule! {
         name: "PoolFull",
@@ -45,10 +42,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "pool {pool} is {value} full",
         meaning: "Writes are several times slower (see PoolNearlyFull) and will soon fail. OpenZFS keeps a small reserve (`spa_slop_shift`) so that data can still be destroyed.",
         action: "Destroy snapshots first: removing files that snapshots hold frees nothing. Then add a vdev.",
-        example: Example {
-            fires: &[constant(&POOL_ALLOCATED, TANK, 96.0 * GIB), constant(&POOL_SIZE, TANK, 100.0 * GIB)],
-            quiet: &[constant(&POOL_ALLOCATED, TANK, 85.0 * GIB), constant(&POOL_SIZE, TANK, 100.0 * GIB)],
-        },
+        example: Example::levels(&POOL_ALLOCATED, TANK, 96.0 * GIB, 85.0 * GIB).with(&[constant(&POOL_SIZE, TANK, 100.0 * GIB)]),
     },
     rule! {
         name: "PoolFillingUp",
@@ -71,7 +65,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "If the pool goes on growing as in the last 7 days (of which at least one is known), it exceeds the limit of PoolNearlyFull within 14 days. That alert says what the fullness costs.",
         action: "Plan for space now: destroy, move, or add vdevs.",
         decision: Decision::Prometheus("a trend needs days of history"),
-        example: Example {
+        example: Example::Series {
             fires: &[
                 ramp(&POOL_ALLOCATED, TANK, 40.02 * GIB, 0.005 * GIB),
                 constant(&POOL_SIZE, TANK, 100.0 * GIB),
@@ -91,10 +85,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "Free space is in small segments, so that OpenZFS searches longer and writes in smaller pieces. It says nothing of how files are fragmented.",
         action: "Free space. Only copying the data to another pool (`zfs send`) defragments.",
         is_figure: true,
-        example: Example {
-            fires: &[constant(&POOL_FRAGMENTATION, TANK, 0.7)],
-            quiet: &[constant(&POOL_FRAGMENTATION, TANK, 0.3)],
-        },
+        example: Example::levels(&POOL_FRAGMENTATION, TANK, 0.7, 0.3),
     },
     rule! {
         name: "QuotaNearlyReached",
@@ -110,10 +101,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "dataset {dataset} uses {value} of its quota",
         meaning: "Writes fail with \"disk quota exceeded\" when the quota is reached. A database may stop.",
         action: "Raise `quota`, or free space. Snapshots count in `quota`, not in `refquota`.",
-        example: Example {
-            fires: &[constant(&DATASET_USED, DB, 95.0 * GIB), constant(&DATASET_QUOTA, DB, 100.0 * GIB)],
-            quiet: &[constant(&DATASET_USED, DB, 50.0 * GIB), constant(&DATASET_QUOTA, DB, 100.0 * GIB)],
-        },
+        example: Example::levels(&DATASET_USED, DB, 95.0 * GIB, 50.0 * GIB).with(&[constant(&DATASET_QUOTA, DB, 100.0 * GIB)]),
     },
     rule! {
         name: "SnapshotsLarge",
@@ -132,7 +120,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "snapshots hold {value} of the space of dataset {dataset}",
         meaning: "Most of the dataset's space is data that was overwritten or removed since.",
         action: "`zfs list -t snapshot -o name,used,creation DATASET` shows the snapshots. Destroy old ones, or keep fewer.",
-        example: Example {
+        example: Example::Series {
             fires: &[
                 constant(&DATASET_USED_BY_SNAPSHOTS, DB, 60.0 * GIB),
                 constant(&DATASET_USED, DB, 100.0 * GIB),
@@ -150,10 +138,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the oldest snapshot of dataset {dataset} is {value} old",
         meaning: "A forgotten snapshot holds all data that has changed since.",
         action: "Destroy it, or silence the alert if it is kept on purpose.",
-        example: Example {
-            fires: &[constant(&DATASET_OLDEST_SNAPSHOT, DB, -40_000_000.0)],
-            quiet: &[constant(&DATASET_OLDEST_SNAPSHOT, DB, -3_000_000.0)],
-        },
+        example: Example::levels(&DATASET_OLDEST_SNAPSHOT, DB, -40_000_000.0, -3_000_000.0),
     },
     rule! {
         name: "SnapshotsStopped",
@@ -165,7 +150,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "the newest snapshot of dataset {dataset} is {value} old",
         meaning: "The dataset has so many snapshots that something takes them regularly, and it has stopped.",
         action: "Check the timer or the job that takes snapshots, and its log.",
-        example: Example {
+        example: Example::Series {
             fires: &[
                 constant(&DATASET_NEWEST_SNAPSHOT, DB, -259_200.0),
                 constant(&DATASET_SNAPSHOTS, DB, 30.0),

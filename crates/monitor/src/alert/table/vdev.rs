@@ -8,7 +8,7 @@ use crate::alert::condition::RuleGuard::And;
 use crate::alert::condition::{
     Expression, HOUR, MINUTE, Match, above, all, holds, is, is_not, is_positive, only,
 };
-use crate::alert::example::{Example, buckets, constant, ramp};
+use crate::alert::example::{Example, ExampleSeries, buckets, constant, ramp};
 use crate::alert::recording::DEVICE_P50;
 use crate::alert::rule::AlertRule;
 use crate::alert::rule::AlertSeverity::Critical;
@@ -42,6 +42,20 @@ const BOUNDS: &[f64] = &[0.004194304, 0.016777216, 0.067108864, 0.268435456];
 const FAST: &[f64] = &[600.0, 0.0, 0.0, 0.0, 0.0];
 const SLOW: &[f64] = &[0.0, 0.0, 0.0, 600.0, 0.0];
 
+/// Two files with as many requests, which take so many seconds per minute.
+const fn files(seconds_a: f64, seconds_b: f64) -> [ExampleSeries; 8] {
+    [
+        ramp(&VDEV_READ_TIME, FILE_A, 0.0, seconds_a),
+        ramp(&VDEV_WRITE_TIME, FILE_A, 0.0, seconds_a),
+        ramp(&VDEV_READS, FILE_A, 0.0, 600.0),
+        ramp(&VDEV_WRITES, FILE_A, 0.0, 600.0),
+        ramp(&VDEV_READ_TIME, FILE_B, 0.0, seconds_b),
+        ramp(&VDEV_WRITE_TIME, FILE_B, 0.0, seconds_b),
+        ramp(&VDEV_READS, FILE_B, 0.0, 600.0),
+        ramp(&VDEV_WRITES, FILE_B, 0.0, 600.0),
+    ]
+}
+
 pub static RULES: &[AlertRule] = &[
     rule! {
         name: "VdevFault",
@@ -51,7 +65,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "vdev {vdev} of pool {pool} is {state}",
         meaning: "The pool does not use the vdev. Data that was written since is not on it.",
         action: "Check the device (cable, `smartctl -a`). `zpool replace`, or `zpool online` and `zpool clear` if it is well again.",
-        example: Example {
+        example: Example::Series {
             fires: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "sda", "normal", "FAULTED"], 1.0)],
             quiet: &[
                 constant(&VDEV_STATE_NOW, &["kernel", "tank", "sda", "normal", "FAULTED"], 0.0),
@@ -66,10 +80,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "vdev {vdev} of pool {pool} is degraded",
         meaning: "A group has lost a member, or a device has had so many checksum errors that ZFS reads it only if it has no other copy.",
         action: "`zpool status` shows the member. Replace it.",
-        example: Example {
-            fires: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "mirror-0", "normal", "DEGRADED"], 1.0)],
-            quiet: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "mirror-0", "normal", "DEGRADED"], 0.0)],
-        },
+        example: Example::levels(&VDEV_STATE_NOW, &["kernel", "tank", "mirror-0", "normal", "DEGRADED"], 1.0, 0.0),
     },
     rule! {
         name: "VdevOffline",
@@ -78,10 +89,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "vdev {vdev} of pool {pool} has been offline for an hour",
         meaning: "An administrator took the device offline, and it was not brought back.",
         action: "`zpool online POOL DEVICE`. It is then resilvered.",
-        example: Example {
-            fires: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "sda", "normal", "OFFLINE"], 1.0)],
-            quiet: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "sda", "normal", "OFFLINE"], 0.0)],
-        },
+        example: Example::levels(&VDEV_STATE_NOW, &["kernel", "tank", "sda", "normal", "OFFLINE"], 1.0, 0.0),
     },
     rule! {
         name: "SlogFault",
@@ -97,10 +105,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "log vdev {vdev} of pool {pool} is {state}",
         meaning: "Synchronous writes go to the main pool, and are slower. Without a second log device, a crash now may lose acknowledged writes of the last seconds that are only on this device.",
         action: "Replace the device, or `zpool remove` it.",
-        example: Example {
-            fires: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "nvme0n1", "log", "REMOVED"], 1.0)],
-            quiet: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "nvme0n1", "log", "REMOVED"], 0.0)],
-        },
+        example: Example::levels(&VDEV_STATE_NOW, &["kernel", "tank", "nvme0n1", "log", "REMOVED"], 1.0, 0.0),
     },
     rule! {
         name: "CacheVdevFault",
@@ -109,10 +114,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "cache vdev {vdev} of pool {pool} is {state}",
         meaning: "The L2ARC lacks the device. No data is lost; reads come from the pool.",
         action: "Replace the device, or `zpool remove` it.",
-        example: Example {
-            fires: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "sdc", "cache", "UNAVAIL"], 1.0)],
-            quiet: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "sdc", "cache", "UNAVAIL"], 0.0)],
-        },
+        example: Example::levels(&VDEV_STATE_NOW, &["kernel", "tank", "sdc", "cache", "UNAVAIL"], 1.0, 0.0),
     },
     rule! {
         name: "SpareUnavailable",
@@ -121,7 +123,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "spare {vdev} of pool {pool} is {state}",
         meaning: "The spare could not replace a device that fails.",
         action: "Replace the spare: `zpool remove`, `zpool add POOL spare DEVICE`.",
-        example: Example {
+        example: Example::Series {
             fires: &[constant(&VDEV_STATE_NOW, &["kernel", "tank", "sdd", "spare", "UNAVAIL"], 1.0)],
             quiet: &[
                 constant(&VDEV_STATE_NOW, &["kernel", "tank", "sdd", "spare", "UNAVAIL"], 0.0),
@@ -135,7 +137,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} reads from vdev {vdev} of pool {pool} failed within an hour",
         meaning: "The device reported errors. With redundancy, the data was read from elsewhere and repaired.",
         action: "Check the device (`smartctl -a`, the kernel's log). Replace it if errors continue.",
-        example: Example {
+        example: Example::Series {
             fires: &[ramp(&VDEV_READ_ERRORS, SDA, 7.0, 1.0)],
             quiet: &[constant(&VDEV_READ_ERRORS, SDA, 7.0), ramp(&VDEV_READ_ERRORS, ROOT, 7.0, 1.0)],
         },
@@ -146,10 +148,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} writes to vdev {vdev} of pool {pool} failed within an hour",
         meaning: "The device did not accept data. OpenZFS faults a device whose errors continue.",
         action: "Check the device and its connection. Replace it if errors continue.",
-        example: Example {
-            fires: &[ramp(&VDEV_WRITE_ERRORS, SDA, 0.0, 1.0)],
-            quiet: &[constant(&VDEV_WRITE_ERRORS, SDA, 2.0)],
-        },
+        example: Example::grows(&VDEV_WRITE_ERRORS, SDA, 1.0, 2.0),
     },
     rule! {
         name: "VdevChecksumErrors",
@@ -157,10 +156,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} blocks with a wrong checksum on vdev {vdev} of pool {pool} within an hour",
         meaning: "The device returned other data than was written, without an error. With redundancy, it was repaired.",
         action: "Suspect cables, controller and memory, above all if several devices are affected. Scrub, and see whether the count grows.",
-        example: Example {
-            fires: &[ramp(&VDEV_CHECKSUM_ERRORS, SDA, 0.0, 2.0)],
-            quiet: &[constant(&VDEV_CHECKSUM_ERRORS, SDA, 12.0)],
-        },
+        example: Example::grows(&VDEV_CHECKSUM_ERRORS, SDA, 2.0, 12.0),
     },
     rule! {
         name: "VdevSlowRequests",
@@ -168,10 +164,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} requests to vdev {vdev} of pool {pool} took longer than 30 s within an hour",
         meaning: "The device exceeded `zio_slow_io_ms`. It may retry reads internally, or hang.",
         action: "Check the device (`smartctl -a`), and whether a controller resets it (the kernel's log).",
-        example: Example {
-            fires: &[ramp(&VDEV_SLOW_IOS, SDA, 0.0, 1.0)],
-            quiet: &[constant(&VDEV_SLOW_IOS, SDA, 5.0)],
-        },
+        example: Example::grows(&VDEV_SLOW_IOS, SDA, 1.0, 5.0),
     },
     rule! {
         name: "VdevSlowAmongPeers",
@@ -183,7 +176,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "vdev {vdev} of pool {pool} takes {value} times the time of its peers ({queue})",
         meaning: "The median time of its requests is far above the mean of the other vdevs of its class in the pool. A group is as slow as its slowest member.",
         action: "Check the device (`smartctl -a`, temperature, firmware), its place in the enclosure, and its load by others. Replace it if nothing helps.",
-        example: Example {
+        example: Example::Series {
             fires: &[
                 buckets(&VDEV_LATENCY, QUEUE_A, BOUNDS, SLOW),
                 buckets(&VDEV_LATENCY, QUEUE_B, BOUNDS, FAST),
@@ -206,27 +199,9 @@ pub static RULES: &[AlertRule] = &[
         summary: "file {vdev} of pool {pool} takes {value} times the time of its peers",
         meaning: "The mean time of its requests is far above that of the other files of the user-space pool. A group is as slow as its slowest member.",
         action: "Look at the device that holds the file (`iostat -x`), and what else uses it. Move the file: `poolwright pool status` shows its path.",
-        example: Example {
-            fires: &[
-                ramp(&VDEV_READ_TIME, FILE_A, 0.0, 60.0),
-                ramp(&VDEV_WRITE_TIME, FILE_A, 0.0, 60.0),
-                ramp(&VDEV_READS, FILE_A, 0.0, 600.0),
-                ramp(&VDEV_WRITES, FILE_A, 0.0, 600.0),
-                ramp(&VDEV_READ_TIME, FILE_B, 0.0, 3.0),
-                ramp(&VDEV_WRITE_TIME, FILE_B, 0.0, 3.0),
-                ramp(&VDEV_READS, FILE_B, 0.0, 600.0),
-                ramp(&VDEV_WRITES, FILE_B, 0.0, 600.0),
-            ],
-            quiet: &[
-                ramp(&VDEV_READ_TIME, FILE_A, 0.0, 3.0),
-                ramp(&VDEV_WRITE_TIME, FILE_A, 0.0, 3.0),
-                ramp(&VDEV_READS, FILE_A, 0.0, 600.0),
-                ramp(&VDEV_WRITES, FILE_A, 0.0, 600.0),
-                ramp(&VDEV_READ_TIME, FILE_B, 0.0, 0.3),
-                ramp(&VDEV_WRITE_TIME, FILE_B, 0.0, 0.3),
-                ramp(&VDEV_READS, FILE_B, 0.0, 600.0),
-                ramp(&VDEV_WRITES, FILE_B, 0.0, 600.0),
-            ],
+        example: Example::Series {
+            fires: &files(60.0, 3.0),
+            quiet: &files(3.0, 0.3),
         },
     },
     rule! {
@@ -235,9 +210,6 @@ pub static RULES: &[AlertRule] = &[
         summary: "the kernel module dropped {value} error reports within an hour",
         meaning: "More errors happened than the module's log holds (`zfs_zevent_len_max`), so that the event daemon may not have seen some.",
         action: "Find the vdev whose errors increase. Raise `zfs_zevent_len_max` if this happens often.",
-        example: Example {
-            fires: &[ramp(&EVENTS_DROPPED, &["kernel"], 0.0, 1.0)],
-            quiet: &[constant(&EVENTS_DROPPED, &["kernel"], 3.0)],
-        },
+        example: Example::grows(&EVENTS_DROPPED, &["kernel"], 1.0, 3.0),
     },
 ];

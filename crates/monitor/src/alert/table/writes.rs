@@ -33,10 +33,7 @@ pub static RULES: &[AlertRule] = &[
         meaning: "The vdevs do not keep up with the writes. Programs that write or call fsync may wait as long.",
         action: "Look for a slow vdev (VdevSlowAmongPeers), a scrub, or `zfs destroy` of much data. Lower `zfs_dirty_data_max` if the groups are too large for the vdevs.",
         is_figure: true,
-        example: Example {
-            fires: &[constant(&TXG_SYNC_LONGEST, TANK, 40.0)],
-            quiet: &[constant(&TXG_SYNC_LONGEST, TANK, 4.0)],
-        },
+        example: Example::levels(&TXG_SYNC_LONGEST, TANK, 40.0, 4.0),
     },
     rule! {
         name: "WritesDelayed",
@@ -55,16 +52,8 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} of the transactions are delayed because of dirty data",
         meaning: "Programs write faster than the vdevs accept, so that OpenZFS slows each write a little.",
         action: "Short bursts are normal. If it lasts, the vdevs are too slow for the load: find the pool with TxgSyncSlow or `zpool iostat 5`.",
-        example: Example {
-            fires: &[
-                ramp(&TX_WAITS, &["kernel", "dirty_delay"], 0.0, 6_000.0),
-                ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0),
-            ],
-            quiet: &[
-                ramp(&TX_WAITS, &["kernel", "dirty_delay"], 0.0, 60.0),
-                ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0),
-            ],
-        },
+        example: Example::rates(&TX_WAITS, &["kernel", "dirty_delay"], 6_000.0, 60.0)
+            .with(&[ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0)]),
     },
     rule! {
         name: "WritesStopped",
@@ -83,16 +72,8 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} of the transactions waited for a whole transaction group",
         meaning: "Dirty data reached its maximum (`zfs_dirty_data_max`): writers stand still until data is on the vdevs.",
         action: "As for WritesDelayed. A larger `zfs_dirty_data_max` helps only against bursts.",
-        example: Example {
-            fires: &[
-                ramp(&TX_WAITS, &["kernel", "dirty_over_max"], 0.0, 600.0),
-                ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0),
-            ],
-            quiet: &[
-                ramp(&TX_WAITS, &["kernel", "dirty_over_max"], 0.0, 0.0),
-                ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0),
-            ],
-        },
+        example: Example::rates(&TX_WAITS, &["kernel", "dirty_over_max"], 600.0, 0.0)
+            .with(&[ramp(&TX_ASSIGNED, &["kernel"], 0.0, 12_000.0)]),
     },
     rule! {
         name: "ZilCommitErrors",
@@ -100,10 +81,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} commits of the intent log of dataset {dataset} failed within 15 minutes",
         meaning: "The log could not be written, so that fsync waited for the transaction group instead. No data is lost, and fsync is slow.",
         action: "Check the log device, or the vdevs if there is none.",
-        example: Example {
-            fires: &[ramp(&ZIL_ERRORS, DB, 0.0, 1.0)],
-            quiet: &[constant(&ZIL_ERRORS, DB, 2.0)],
-        },
+        example: Example::grows(&ZIL_ERRORS, DB, 1.0, 2.0),
     },
     rule! {
         name: "ZilCommitStalls",
@@ -111,10 +89,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} commits of the intent log of dataset {dataset} waited for a transaction group within 15 minutes",
         meaning: "No block for the log could be allocated: the log device or the pool is full or very fragmented.",
         action: "Free space in the pool, or use a larger log device.",
-        example: Example {
-            fires: &[ramp(&ZIL_STALLS, DB, 0.0, 1.0)],
-            quiet: &[constant(&ZIL_STALLS, DB, 2.0)],
-        },
+        example: Example::grows(&ZIL_STALLS, DB, 1.0, 2.0),
     },
     rule! {
         name: "SyncWritesQueued",
@@ -134,7 +109,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "1 % of the synchronous writes wait longer than {value} for vdev {vdev} of pool {pool}",
         meaning: "Commits of databases wait in OpenZFS's queue, because the vdev is busy.",
         action: "Use a log device, move other load away, or raise `zfs_vdev_sync_write_min_active` if the device can do more at once.",
-        example: Example {
+        example: Example::Series {
             fires: &[buckets(&VDEV_LATENCY, SYNC_QUEUE_OF_SDA, BOUNDS, SLOW)],
             quiet: &[buckets(&VDEV_LATENCY, SYNC_QUEUE_OF_SDA, BOUNDS, FAST)],
         },
@@ -157,7 +132,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "1 % of the writes to log vdev {vdev} of pool {pool} take longer than {value}",
         meaning: "The device that should make commits fast is slow: it may lack a write cache with power-loss protection, or be worn.",
         action: "Measure it (`poolwright tune` with `logbias` tries the database without it). Replace or remove it.",
-        example: Example {
+        example: Example::Series {
             fires: &[buckets(&VDEV_LATENCY, SLOG_WRITES, BOUNDS, SLOW)],
             quiet: &[buckets(&VDEV_LATENCY, SLOG_WRITES, BOUNDS, FAST)],
         },
@@ -175,7 +150,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "{value} log records of dataset {dataset} were replayed",
         meaning: "The process that had the pool open ended without exporting it. The intent log has restored the acknowledged writes. The alert ends an hour after the import.",
         action: "Find out why it ended: `~/.local/state/poolwright/log` and the kernel's log (out of memory). Check that the database has recovered.",
-        example: Example {
+        example: Example::Series {
             fires: &[
                 constant(&ZIL_REPLAYED, &["user", "tank", "tank/db"], 12.0),
                 constant(&POOL_IMPORTED, &["user", "tank"], 0.0),
@@ -206,7 +181,7 @@ pub static RULES: &[AlertRule] = &[
         summary: "writes to dataset {dataset} are {value} of its recordsize",
         meaning: "A random write that is smaller than the record makes OpenZFS read and write the whole record. Appending writes, which OpenZFS gathers, are not affected.",
         action: "`poolwright tune` says whether a smaller recordsize is better; only new files get it.",
-        example: Example {
+        example: Example::Series {
             fires: &[
                 ramp(&DATASET_WRITE_BYTES, DB, 0.0, 12_000.0 * 8192.0),
                 ramp(&DATASET_WRITES, DB, 0.0, 12_000.0),

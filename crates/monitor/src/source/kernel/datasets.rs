@@ -1,7 +1,5 @@
 //! Datasets of one pool: their space, their properties and their snapshots.
 
-use std::time::Duration;
-
 use poolwright_trace::format_size;
 use poolwright_zfs::kernel::ZfsCommands;
 use poolwright_zfs::kernel::command::dataset::DatasetSpace;
@@ -9,39 +7,16 @@ use poolwright_zfs::kernel::command::property::{DatasetProperties, PropertySourc
 
 use super::ENGINE;
 use crate::family::*;
-use crate::source::SourceName;
-use crate::{Readings, Result, Source};
+use crate::{Readings, Result};
 
-/// Properties change rarely, and reading those of a thousand datasets takes longer than reading their space.
-const PROPERTIES_INTERVAL: Duration = Duration::from_secs(60);
-/// `zfs` reads each snapshot from the pool, which can be many.
-const SNAPSHOTS_INTERVAL: Duration = Duration::from_secs(300);
 /// Properties whose values are sizes.
 const SIZES: [&str; 3] = ["recordsize", "volblocksize", "special_small_blocks"];
 
 /// The space of the datasets of a pool.
-#[derive(Debug)]
-pub struct PoolDatasets {
-    pool: String,
-    commands: ZfsCommands,
-}
-
-impl PoolDatasets {
-    pub fn new(pool: String, commands: ZfsCommands) -> PoolDatasets {
-        PoolDatasets { pool, commands }
-    }
-}
-
-impl Source for PoolDatasets {
-    fn name(&self) -> SourceName {
-        SourceName { source: "kernel-datasets", pool: self.pool.clone() }
-    }
-
-    fn read(&mut self) -> Result<Readings> {
-        let mut readings = Readings::default();
-        self.commands.for_each_dataset(|space| add_space(&mut readings, &self.pool, &space))?;
-        Ok(readings)
-    }
+pub fn read_space(pool: &str, commands: &ZfsCommands) -> Result<Readings> {
+    let mut readings = Readings::default();
+    commands.for_each_dataset(|space| add_space(&mut readings, pool, &space))?;
+    Ok(readings)
 }
 
 fn add_space(readings: &mut Readings, pool: &str, space: &DatasetSpace) {
@@ -63,32 +38,10 @@ fn add_space(readings: &mut Readings, pool: &str, space: &DatasetSpace) {
 }
 
 /// The properties of the datasets of a pool.
-#[derive(Debug)]
-pub struct PoolProperties {
-    pool: String,
-    commands: ZfsCommands,
-}
-
-impl PoolProperties {
-    pub fn new(pool: String, commands: ZfsCommands) -> PoolProperties {
-        PoolProperties { pool, commands }
-    }
-}
-
-impl Source for PoolProperties {
-    fn name(&self) -> SourceName {
-        SourceName { source: "kernel-properties", pool: self.pool.clone() }
-    }
-
-    fn interval(&self) -> Duration {
-        PROPERTIES_INTERVAL
-    }
-
-    fn read(&mut self) -> Result<Readings> {
-        let mut readings = Readings::default();
-        self.commands.for_each_properties(|dataset| add_properties(&mut readings, &self.pool, &dataset))?;
-        Ok(readings)
-    }
+pub fn read_properties(pool: &str, commands: &ZfsCommands) -> Result<Readings> {
+    let mut readings = Readings::default();
+    commands.for_each_properties(|dataset| add_properties(&mut readings, pool, &dataset))?;
+    Ok(readings)
 }
 
 fn add_properties(readings: &mut Readings, pool: &str, dataset: &DatasetProperties) {
@@ -112,38 +65,16 @@ fn spelled(property: &str, value: &str) -> String {
 }
 
 /// The number and the ages of the snapshots of a pool's datasets.
-#[derive(Debug)]
-pub struct PoolSnapshots {
-    pool: String,
-    commands: ZfsCommands,
-}
-
-impl PoolSnapshots {
-    pub fn new(pool: String, commands: ZfsCommands) -> PoolSnapshots {
-        PoolSnapshots { pool, commands }
+pub fn read_snapshots(pool: &str, commands: &ZfsCommands) -> Result<Readings> {
+    let mut readings = Readings::default();
+    for totals in commands.snapshots()? {
+        readings
+            .add(&DATASET, [ENGINE, pool, &totals.dataset])
+            .count(&DATASET_SNAPSHOTS, totals.count)
+            .count(&DATASET_OLDEST_SNAPSHOT, totals.oldest)
+            .count(&DATASET_NEWEST_SNAPSHOT, totals.newest);
     }
-}
-
-impl Source for PoolSnapshots {
-    fn name(&self) -> SourceName {
-        SourceName { source: "kernel-snapshots", pool: self.pool.clone() }
-    }
-
-    fn interval(&self) -> Duration {
-        SNAPSHOTS_INTERVAL
-    }
-
-    fn read(&mut self) -> Result<Readings> {
-        let mut readings = Readings::default();
-        for totals in self.commands.snapshots()? {
-            readings
-                .add(&DATASET, [ENGINE, &self.pool, &totals.dataset])
-                .count(&DATASET_SNAPSHOTS, totals.count)
-                .count(&DATASET_OLDEST_SNAPSHOT, totals.oldest)
-                .count(&DATASET_NEWEST_SNAPSHOT, totals.newest);
-        }
-        Ok(readings)
-    }
+    Ok(readings)
 }
 
 #[cfg(test)]

@@ -59,11 +59,11 @@ impl Source for ModuleCounters {
 
     fn read(&mut self) -> Result<Readings> {
         let mut readings = Readings::default();
-        if let Some(arc) = self.kstats.arcstats()? {
+        if let Some(arc) = self.kstats.named("arcstats")? {
             add_arc(&mut readings, &arc);
         }
-        let (dbufs, transactions, events) =
-            (self.kstats.dbufstats()?, self.kstats.dmu_tx()?, self.kstats.fm()?);
+        let named = |name| self.kstats.named(name);
+        let (dbufs, transactions, events) = (named("dbufstats")?, named("dmu_tx")?, named("fm")?);
         let value = |stats: &Option<NamedKstat>, name: &str| stats.as_ref()?.unsigned(name);
         readings
             .add(&MODULE, [ENGINE])
@@ -71,13 +71,13 @@ impl Source for ModuleCounters {
             .count(&DBUF_CACHE_TARGET, value(&dbufs, "cache_target_bytes"))
             .count(&TX_ASSIGNED, value(&transactions, "dmu_tx_assigned"))
             .count(&EVENTS_DROPPED, value(&events, "erpt-dropped"));
-        for (name, count) in transactions.iter().flat_map(NamedKstat::counters) {
+        for (name, count) in transactions.iter().flat_map(|stats| &stats.values) {
             let reason = name.strip_prefix("dmu_tx_").filter(|reason| *reason != "assigned");
             if let Some(reason) = reason {
-                readings.add(&TX_WAIT, [ENGINE, reason]).count(&TX_WAITS, count);
+                readings.add(&TX_WAIT, [ENGINE, reason]).count(&TX_WAITS, *count);
             }
         }
-        let prefetches = self.kstats.zfetchstats()?;
+        let prefetches = named("zfetchstats")?;
         for (result, name) in [("hit", "hits"), ("miss", "misses")] {
             if let Some(count) = value(&prefetches, name) {
                 readings.add(&PREFETCH, [ENGINE, result]).count(&PREFETCH_ACCESSES, count);

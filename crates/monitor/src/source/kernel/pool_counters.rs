@@ -1,7 +1,7 @@
 //! The kstats of one pool. Reading them takes no lock of the pool.
 
 use poolwright_zfs::kernel::KstatError;
-use poolwright_zfs::kernel::kstat::{PoolKstats, TxgRecord, TxgState};
+use poolwright_zfs::kernel::kstat::{PoolKstats, TxgRecord};
 
 use super::ENGINE;
 use crate::family::*;
@@ -68,7 +68,7 @@ impl Source for PoolCounters {
 }
 
 fn set_txgs(pool: &mut Resource, txgs: &[TxgRecord]) {
-    let committed = || txgs.iter().filter(|txg| txg.state == TxgState::Committed);
+    let committed = || txgs.iter().filter(|txg| txg.is_committed);
     let Some(last) = committed().max_by_key(|txg| txg.txg) else { return };
     let longest = committed().map(|txg| txg.sync_ns).max();
     pool.count(&POOL_TXG, last.txg)

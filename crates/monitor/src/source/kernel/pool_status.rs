@@ -7,47 +7,27 @@ use poolwright_zfs::kernel::command::status::{KernelPool, PoolScan, ScanFunction
 
 use super::{ENGINE, vdevs};
 use crate::family::*;
-use crate::source::SourceName;
-use crate::{Error, Readings, Resource, Result, Source};
+use crate::{Error, Readings, Resource, Result};
 
 /// What `zpool` knows of a pool.
-#[derive(Debug)]
-pub struct KernelPoolStatus {
-    pool: String,
-    commands: ZfsCommands,
-}
-
-impl KernelPoolStatus {
-    pub fn new(pool: String, commands: ZfsCommands) -> KernelPoolStatus {
-        KernelPoolStatus { pool, commands }
+pub fn read(pool: &str, commands: &ZfsCommands) -> Result<Readings> {
+    let missing = || Error::NoSuchPool { pool: pool.to_owned() };
+    let status = commands.status()?.into_iter().find(|status| status.name == pool).ok_or_else(missing)?;
+    let spaces = commands.list()?;
+    let mut readings = Readings::default();
+    let resource = readings.add(&POOL, [ENGINE, pool]);
+    if let Some(space) = spaces.iter().find(|space| space.name == pool) {
+        set_space(resource, space);
     }
-}
-
-impl Source for KernelPoolStatus {
-    fn name(&self) -> SourceName {
-        SourceName { source: "kernel-status", pool: self.pool.clone() }
-    }
-
-    fn read(&mut self) -> Result<Readings> {
-        let missing = || Error::NoSuchPool { pool: self.pool.clone() };
-        let status = self.commands.status()?;
-        let status = status.into_iter().find(|pool| pool.name == self.pool).ok_or_else(missing)?;
-        let spaces = self.commands.list()?;
-        let mut readings = Readings::default();
-        let resource = readings.add(&POOL, [ENGINE, &self.pool]);
-        if let Some(space) = spaces.iter().find(|space| space.name == self.pool) {
-            set_space(resource, space);
-        }
-        resource.count(&POOL_DATA_ERRORS, status.data_errors);
-        set_scan(resource, &status);
-        let counters = self.commands.vdev_counters(&self.pool)?.unwrap_or_default();
-        let names = vdevs::add(&mut readings, &status, &counters);
-        let latencies = self.commands.histograms(HistogramKind::Latency)?;
-        vdevs::add_latencies(&mut readings, &self.pool, &names, &latencies);
-        let sizes = self.commands.histograms(HistogramKind::RequestSize)?;
-        vdevs::add_request_sizes(&mut readings, &self.pool, &names, &sizes);
-        Ok(readings)
-    }
+    resource.count(&POOL_DATA_ERRORS, status.data_errors);
+    set_scan(resource, &status);
+    let counters = commands.vdev_counters(pool)?.unwrap_or_default();
+    let names = vdevs::add(&mut readings, &status, &counters);
+    let latencies = commands.histograms(HistogramKind::Latency)?;
+    vdevs::add_latencies(&mut readings, pool, &names, &latencies);
+    let sizes = commands.histograms(HistogramKind::RequestSize)?;
+    vdevs::add_request_sizes(&mut readings, pool, &names, &sizes);
+    Ok(readings)
 }
 
 fn set_space(pool: &mut Resource, space: &PoolSpace) {

@@ -7,9 +7,9 @@ use poolwright_zfs::kernel::command::status::{KernelPool, VdevClass, VdevNode};
 use poolwright_zfs::kernel::command::vdev_counters::VdevCounters;
 
 use super::ENGINE;
-use crate::Readings;
 use crate::family::*;
 use crate::source::user_pool::VDEV_STATES;
+use crate::{MetricFamily, Readings};
 
 /// Bounds of the buckets of [`VDEV_LATENCY`] in seconds: powers of 4 from 1 µs (2^10 ns) to 17 s (2^34 ns). `zpool iostat` has
 /// powers of 2 from 1 ns to 137 s, which would be three times as many.
@@ -36,19 +36,14 @@ pub const SIZE_BOUNDS: [f64; 16] = [
     2097151.0, 4194303.0, 8388607.0, 16777215.0, 33554431.0,
 ];
 
-/// Columns of the latencies, and the label `queue`.
-const QUEUES: [(&str, &str); 11] = [
-    ("total_wait_read", "total_read"),
-    ("total_wait_write", "total_write"),
-    ("disk_wait_read", "disk_read"),
-    ("disk_wait_write", "disk_write"),
-    ("syncq_wait_read", "sync_read"),
-    ("syncq_wait_write", "sync_write"),
-    ("asyncq_wait_read", "async_read"),
-    ("asyncq_wait_write", "async_write"),
-    ("scrub", "scrub"),
-    ("trim", "trim"),
-    ("rebuild", "rebuild"),
+/// Properties of vdevs that count I/O.
+const IO_COUNTERS: [(&str, &MetricFamily); 6] = [
+    ("read_bytes", &VDEV_READ_BYTES),
+    ("write_bytes", &VDEV_WRITE_BYTES),
+    ("read_ops", &VDEV_READS),
+    ("write_ops", &VDEV_WRITES),
+    ("trim_bytes", &VDEV_TRIM_BYTES),
+    ("trim_ops", &VDEV_TRIMS),
 ];
 
 /// Label values of the vdevs whose histograms are reported (the root and the leaves) by GUID.
@@ -86,17 +81,15 @@ pub fn add(readings: &mut Readings, pool: &KernelPool, counters: &[VdevCounters]
             .count(&VDEV_CHECKSUM_ERRORS, vdev.checksum_errors)
             .count(&VDEV_SLOW_IOS, vdev.slow_ios);
         if let Some(io) = vdev.guid.and_then(|guid| counters.get(&guid)).filter(|_| class != "root") {
-            let sector = io.ashift.filter(|ashift| (1..64).contains(ashift)).map(|ashift| 1 << ashift);
+            let sector = io.get("ashift").filter(|ashift| (1..64).contains(ashift)).map(|ashift| 1 << ashift);
+            let size = io.get("size").filter(|size| *size > 0);
             resource
-                .count(&VDEV_SIZE, io.size.filter(|size| *size > 0))
-                .count(&VDEV_ALLOCATED, io.allocated.filter(|_| io.size.is_some_and(|size| size > 0)))
-                .count(&VDEV_SECTOR, sector)
-                .count(&VDEV_READ_BYTES, io.read_bytes)
-                .count(&VDEV_WRITE_BYTES, io.write_bytes)
-                .count(&VDEV_READS, io.read_ops)
-                .count(&VDEV_WRITES, io.write_ops)
-                .count(&VDEV_TRIM_BYTES, io.trim_bytes)
-                .count(&VDEV_TRIMS, io.trim_ops);
+                .count(&VDEV_SIZE, size)
+                .count(&VDEV_ALLOCATED, io.get("allocated").filter(|_| size.is_some()))
+                .count(&VDEV_SECTOR, sector);
+            for (property, family) in IO_COUNTERS {
+                resource.count(family, io.get(property));
+            }
         }
         parents.push(name);
     }
@@ -114,14 +107,13 @@ fn class_name(vdev: &VdevNode) -> &'static str {
 /// Adds the latencies of the vdevs in `names`. A queue without a request is omitted.
 pub fn add_latencies(readings: &mut Readings, pool: &str, names: &VdevNames, from: &[VdevHistogram]) {
     for (histogram, vdev, class) in of_pool(pool, names, from) {
-        for (column, queue) in QUEUES {
-            let Some(column) = histogram.columns.iter().find(|has| has.name == column) else { continue };
+        for column in &histogram.columns {
             // `bound` is the longest time in the bucket, in nanoseconds.
             let counts = merged(histogram, &[column], &LATENCY_BOUNDS, |bound| bound as f64 / 1e9);
             if counts.iter().all(|count| *count == 0) {
                 continue;
             }
-            let labels = [ENGINE, pool, vdev, class, queue];
+            let labels = [ENGINE, pool, vdev, class, column.name];
             readings.add(&VDEV_QUEUE, labels).histogram(&VDEV_LATENCY, &LATENCY_BOUNDS, counts);
         }
     }

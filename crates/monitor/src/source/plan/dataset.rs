@@ -4,16 +4,12 @@ use std::collections::BTreeMap;
 
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_plan::Settings;
+use poolwright_zfs::datasets;
 use poolwright_zfs::kernel::{Kstats, ZfsCommands};
 use poolwright_zfs::user::{Client, Counters, Request, Value};
 
 use crate::Result;
 use crate::source::user_pool::{ANSWER_LIMIT, PROPERTIES};
-
-/// The type of a kernel dataset's file system in the table of mounts.
-const KERNEL: &str = "zfs";
-/// The type of a mount of the user-space engine.
-const USER: &str = "fuse.poolwright";
 
 /// A dataset as it is now.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,10 +45,10 @@ impl IoCounters {
 /// Reads the dataset of a mount. `None` if the mount is of another file system.
 pub fn read(mount: &MountEntry, commands: &ZfsCommands) -> Result<Option<PresentDataset>> {
     let name = mount.source.to_string_lossy().into_owned();
-    match mount.file_system.as_str() {
-        KERNEL => kernel(name, commands).map(Some),
-        USER => user(name, mount),
-        _ => Ok(None),
+    match (datasets::is_dataset(mount), datasets::is_kernel(mount)) {
+        (true, true) => kernel(name, commands).map(Some),
+        (true, false) => user(name, mount),
+        (false, _) => Ok(None),
     }
 }
 

@@ -56,7 +56,7 @@ impl MonitorSampler {
         self.remember(read, now);
         let mut merged = Merged::default();
         for state in &sources {
-            if let Some(reads) = self.reads.get(&state.name) {
+            if let Some(reads) = self.reads.get(&state.last.name) {
                 merged.add(reads, state.is_down(now));
             }
         }

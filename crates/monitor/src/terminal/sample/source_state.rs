@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use crate::SourceReadings;
-use crate::source::SourceName;
 use poolwright_report::text::age;
 
 /// Time after which a source that has not answered counts as down, as a scrape of the exporter sees it.
@@ -12,20 +11,10 @@ pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// A source, and how its last read went.
 #[derive(Clone, Debug)]
 pub struct SourceState {
-    /// The source.
-    pub name: SourceName,
-    /// When its last readings were read.
-    pub read_at: Option<Instant>,
-    /// When the present read began, if one was running.
-    pub reading_since: Option<Instant>,
-    /// Duration of the last finished read.
-    pub duration: Option<Duration>,
-    /// The error of the last finished read, if it failed.
-    pub error: Option<String>,
-    /// Number of finished reads.
-    pub reads: u64,
-    /// Number of reads that failed.
-    pub failures: u64,
+    /// The source as the poller returned it.
+    pub last: SourceReadings,
+    /// When the poller returned it.
+    taken: Instant,
 }
 
 /// Whether a source works.
@@ -42,27 +31,18 @@ pub enum Condition {
 }
 
 impl SourceState {
-    /// The state of a source at the time `now`.
-    pub fn new(source: &SourceReadings, now: Instant) -> SourceState {
-        let before = |time: Duration| now.checked_sub(time);
-        SourceState {
-            name: source.name.clone(),
-            read_at: source.age.and_then(before),
-            reading_since: source.overdue.and_then(before),
-            duration: source.duration,
-            error: source.error.clone(),
-            reads: source.reads,
-            failures: source.failures,
-        }
+    /// The state of a source that the poller returned at the time `taken`.
+    pub fn new(source: &SourceReadings, taken: Instant) -> SourceState {
+        SourceState { last: source.clone(), taken }
     }
 
     /// Whether it works at the time `now`.
     pub fn condition(&self, now: Instant) -> Condition {
-        let running = self.reading_since.map(|since| now.saturating_duration_since(since));
+        let running = self.last.overdue.map(|overdue| overdue + now.saturating_duration_since(self.taken));
         match running.filter(|running| *running >= ANSWER_LIMIT) {
             Some(running) => Condition::NoAnswer(running),
-            None if self.error.is_some() => Condition::Failed,
-            None if self.read_at.is_none() => Condition::Starting,
+            None if self.last.error.is_some() => Condition::Failed,
+            None if self.last.age.is_none() => Condition::Starting,
             None => Condition::Up,
         }
     }
@@ -74,12 +54,12 @@ impl SourceState {
 
     /// The age of its readings.
     pub fn age(&self, now: Instant) -> Option<Duration> {
-        self.read_at.map(|at| now.saturating_duration_since(at))
+        self.last.age.map(|age| age + now.saturating_duration_since(self.taken))
     }
 
     /// The source's name, followed by its pool.
     pub fn title(&self) -> String {
-        format!("{} {}", self.name.source, self.name.pool).trim_end().to_owned()
+        format!("{} {}", self.last.name.source, self.last.name.pool).trim_end().to_owned()
     }
 }
 

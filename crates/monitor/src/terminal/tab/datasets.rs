@@ -51,34 +51,26 @@ pub enum DatasetOrder {
 }
 
 impl DatasetOrder {
-    const ALL: [DatasetOrder; 8] = [
-        DatasetOrder::Name,
-        DatasetOrder::Used,
-        DatasetOrder::Available,
-        DatasetOrder::Referenced,
-        DatasetOrder::Ratio,
-        DatasetOrder::Snapshots,
-        DatasetOrder::Read,
-        DatasetOrder::Written,
+    /// The orders, each with the title of its column.
+    const ALL: [(DatasetOrder, &'static str); 8] = [
+        (DatasetOrder::Name, "dataset"),
+        (DatasetOrder::Used, "used"),
+        (DatasetOrder::Available, "avail"),
+        (DatasetOrder::Referenced, "refer"),
+        (DatasetOrder::Ratio, "ratio"),
+        (DatasetOrder::Snapshots, "snapshots"),
+        (DatasetOrder::Read, "read/s"),
+        (DatasetOrder::Written, "write/s"),
     ];
 
     /// The next order, after the last one again the first.
     pub fn next(self) -> DatasetOrder {
-        DatasetOrder::ALL[(self as usize + 1) % DatasetOrder::ALL.len()]
+        DatasetOrder::ALL[(self as usize + 1) % DatasetOrder::ALL.len()].0
     }
 
     /// The title of the column.
     pub fn title(self) -> &'static str {
-        match self {
-            DatasetOrder::Name => "dataset",
-            DatasetOrder::Used => "used",
-            DatasetOrder::Available => "avail",
-            DatasetOrder::Referenced => "refer",
-            DatasetOrder::Ratio => "ratio",
-            DatasetOrder::Snapshots => "snapshots",
-            DatasetOrder::Read => "read/s",
-            DatasetOrder::Written => "write/s",
-        }
+        DatasetOrder::ALL[self as usize].1
     }
 }
 
@@ -123,8 +115,8 @@ fn order(all: &[SampledResource], io: &MountIo, choice: &DatasetChoice) -> Vec<u
         DatasetOrder::Referenced => dataset.value(&DATASET_REFERENCED),
         DatasetOrder::Ratio => dataset.value(&DATASET_COMPRESSION),
         DatasetOrder::Snapshots => dataset.value(&DATASET_SNAPSHOTS),
-        DatasetOrder::Read => io.of(dataset, &DATASET_READ_BYTES, |mount| mount.read_bytes),
-        DatasetOrder::Written => io.of(dataset, &DATASET_WRITE_BYTES, |mount| mount.written_bytes),
+        DatasetOrder::Read => io.rate(dataset, &DATASET_READ_BYTES),
+        DatasetOrder::Written => io.rate(dataset, &DATASET_WRITE_BYTES),
     };
     if choice.order != DatasetOrder::Name {
         let keys: Vec<f64> = all.iter().map(|dataset| key(dataset).unwrap_or(f64::NEG_INFINITY)).collect();
@@ -146,56 +138,44 @@ fn row(dataset: &SampledResource, io: &MountIo) -> Vec<RowField> {
         rows::size(dataset.value(&DATASET_QUOTA)),
         rows::size(dataset.value(&DATASET_RECORDSIZE)),
         rows::count(dataset.value(&DATASET_SNAPSHOTS)),
-        rows::per_second(io.of(dataset, &DATASET_READS, |mount| mount.reads)),
-        rows::per_second(io.of(dataset, &DATASET_WRITES, |mount| mount.writes)),
-        rows::size(io.of(dataset, &DATASET_READ_BYTES, |mount| mount.read_bytes)),
-        rows::size(io.of(dataset, &DATASET_WRITE_BYTES, |mount| mount.written_bytes)),
+        rows::per_second(io.rate(dataset, &DATASET_READS)),
+        rows::per_second(io.rate(dataset, &DATASET_WRITES)),
+        rows::size(io.rate(dataset, &DATASET_READ_BYTES)),
+        rows::size(io.rate(dataset, &DATASET_WRITE_BYTES)),
         RowField::text(dataset.label("engine")),
     ]
 }
 
-/// Rates of the mounts of one dataset.
-#[derive(Clone, Copy, Debug, Default)]
-struct MountRates {
-    reads: Option<f64>,
-    writes: Option<f64>,
-    read_bytes: Option<f64>,
-    written_bytes: Option<f64>,
-}
-
-/// The I/O of programs through mounts of the user-space engine, by pool and dataset.
-struct MountIo<'a>(HashMap<(&'a str, &'a str), MountRates>);
+/// The I/O of programs through mounts of the user-space engine: rates by pool, dataset and the dataset's counter.
+struct MountIo<'a>(HashMap<(&'a str, &'a str, &'static str), f64>);
 
 impl<'a> MountIo<'a> {
     fn new(sample: &'a MonitorSample) -> MountIo<'a> {
-        let mut rates: HashMap<_, MountRates> = HashMap::new();
+        let mut rates = HashMap::new();
+        let mut add = |mount: &'a SampledResource, figure: &MetricFamily, counter: &MetricFamily| {
+            if let Some(rate) = mount.rate(figure) {
+                *rates.entry((mount.label("pool"), mount.label("dataset"), counter.name)).or_default() +=
+                    rate;
+            }
+        };
         for mount in sample.of(&MOUNT) {
-            let of = rates.entry((mount.label("pool"), mount.label("dataset"))).or_default();
-            of.read_bytes = rows::sum([of.read_bytes, mount.rate(&MOUNT_READ_BYTES)]);
-            of.written_bytes = rows::sum([of.written_bytes, mount.rate(&MOUNT_WRITE_BYTES)]);
+            add(mount, &MOUNT_READ_BYTES, &DATASET_READ_BYTES);
+            add(mount, &MOUNT_WRITE_BYTES, &DATASET_WRITE_BYTES);
         }
         for op in sample.of(&MOUNT_OP) {
-            let of = rates.entry((op.label("pool"), op.label("dataset"))).or_default();
-            let sum = match op.label("op") {
-                "read" => &mut of.reads,
-                "write" => &mut of.writes,
-                _ => continue,
-            };
-            *sum = rows::sum([*sum, op.rate(&MOUNT_REQUESTS)]);
+            match op.label("op") {
+                "read" => add(op, &MOUNT_REQUESTS, &DATASET_READS),
+                "write" => add(op, &MOUNT_REQUESTS, &DATASET_WRITES),
+                _ => {}
+            }
         }
         MountIo(rates)
     }
 
     /// The rate of a dataset's counter, or that of its mounts.
-    fn of(
-        &self,
-        dataset: &SampledResource,
-        counter: &MetricFamily,
-        mount: impl Fn(&MountRates) -> Option<f64>,
-    ) -> Option<f64> {
-        dataset.rate(counter).or_else(|| {
-            mount(self.0.get(&(dataset.label("pool"), dataset.label("dataset")))?)
-                .filter(|_| dataset.label("engine") == "user")
-        })
+    fn rate(&self, dataset: &SampledResource, counter: &MetricFamily) -> Option<f64> {
+        let mounts = (dataset.label("pool"), dataset.label("dataset"), counter.name);
+        let of_mounts = || self.0.get(&mounts).copied().filter(|_| dataset.label("engine") == "user");
+        dataset.rate(counter).or_else(of_mounts)
     }
 }

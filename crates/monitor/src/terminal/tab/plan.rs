@@ -41,19 +41,13 @@ pub fn rows(sample: &MonitorSample) -> Rows<'_> {
 
 fn plan_row(plan: &SampledResource, sample: &MonitorSample) -> Vec<RowField> {
     let created = plan.value(&PLAN_CREATED).map(|at| Duration::from_secs_f64((sample.unix_s - at).max(0.0)));
-    let mut row = vec![
-        RowField::text(plan.label("plan")),
-        RowField::text(""),
-        RowField::text("age"),
-        RowField::text(""),
-    ];
-    row.extend([rows::age(created), RowField::text("")]);
-    row
+    let text = RowField::text;
+    vec![text(plan.label("plan")), text(""), text("age"), text(""), rows::age(created), text("")]
 }
 
-fn role_fields(row: &SampledResource, what: &str) -> Vec<RowField> {
-    let role = format!("  {}", row.label("role"));
-    vec![RowField::text(&role), RowField::text(row.label("dataset")), RowField::text(what)]
+fn role_row(of: &SampledResource, what: &str, [planned, present, verdict]: [RowField; 3]) -> Vec<RowField> {
+    let role = RowField::text(&format!("  {}", of.label("role")));
+    vec![role, RowField::text(of.label("dataset")), RowField::text(what), planned, present, verdict]
 }
 
 fn property_row(property: &SampledResource) -> Vec<RowField> {
@@ -62,13 +56,8 @@ fn property_row(property: &SampledResource) -> Vec<RowField> {
         Some(_) => RowField::text("differs").bad_if(true),
         None => RowField::figure(None),
     };
-    let mut row = role_fields(property, property.label("property"));
-    row.extend([
-        RowField::text(property.label("planned")),
-        RowField::text(property.label("present")),
-        verdict,
-    ]);
-    row
+    let [planned, present] = ["planned", "present"].map(|label| RowField::text(property.label(label)));
+    role_row(property, property.label("property"), [planned, present, verdict])
 }
 
 /// The block sizes of a role's files; `None` if none were examined.
@@ -76,15 +65,9 @@ fn files_row(role: &SampledResource) -> Option<Vec<RowField>> {
     let examined = role.value(&PLAN_FILES)?;
     let other = role.value(&PLAN_FILES_OTHER_SIZE)?;
     let number = |value| Unit::Count.format(value);
-    let verdict = if other > 0.0 { "other sizes" } else { "kept" };
-    let mut row = role_fields(role, "other block sizes");
-    let planned = format!("0 of {}", number(examined));
-    row.extend([
-        RowField::text(&planned),
-        RowField::text(&number(other)),
-        RowField::text(verdict).bad_if(other > 0.0),
-    ]);
-    Some(row)
+    let verdict = RowField::text(if other > 0.0 { "other sizes" } else { "kept" }).bad_if(other > 0.0);
+    let planned = RowField::text(&format!("0 of {}", number(examined)));
+    Some(role_row(role, "other block sizes", [planned, RowField::text(&number(other)), verdict]))
 }
 
 fn promise_row(promise: &SampledResource) -> Vec<RowField> {
@@ -94,14 +77,13 @@ fn promise_row(promise: &SampledResource) -> Vec<RowField> {
         (Some(low), Some(high)) => format!(" ({low} to {high})"),
         _ => String::new(),
     };
-    let planned = number(&PROMISE_VALUE).map(|value| value + &interval);
+    let planned = RowField::figure(number(&PROMISE_VALUE).map(|value| value + &interval));
     let verdict = match (promise.value(&PROMISE_PRESENT), low, high) {
         (Some(present), Some(low), _) if present < low => RowField::text("below"),
         (Some(present), _, Some(high)) if present > high => RowField::text("above"),
         (Some(_), Some(_), Some(_)) => RowField::text("as promised"),
         _ => RowField::figure(None),
     };
-    let mut row = role_fields(promise, promise.label("metric"));
-    row.extend([RowField::figure(planned), RowField::figure(number(&PROMISE_PRESENT)), verdict]);
-    row
+    let present = RowField::figure(number(&PROMISE_PRESENT));
+    role_row(promise, promise.label("metric"), [planned, present, verdict])
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use crate::MetricFamily;
 use crate::family::{
     POOL, POOL_ALLOCATED, POOL_DATA_ERRORS, POOL_FILE_FAULTS, POOL_FRAGMENTATION, POOL_OPEN, POOL_SIZE,
     POOL_STATE, POOL_STATE_NOW, RESILVER_RUNNING, SCAN_ERRORS, SCAN_EXAMINED, SCAN_PAUSED, SCAN_TO_EXAMINE,
@@ -67,56 +68,39 @@ struct VdevLine<'a> {
     io: Io,
 }
 
-/// I/O per second.
+/// The counters of a vdev's I/O: requests, bytes, and seconds in requests.
+static IO_COUNTERS: [&MetricFamily; 6] =
+    [&VDEV_READS, &VDEV_WRITES, &VDEV_READ_BYTES, &VDEV_WRITE_BYTES, &VDEV_READ_TIME, &VDEV_WRITE_TIME];
+
+/// The rates of [`IO_COUNTERS`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Io {
-    reads: Option<f64>,
-    writes: Option<f64>,
-    read_bytes: Option<f64>,
-    written_bytes: Option<f64>,
-    /// Seconds in requests.
-    read_time: Option<f64>,
-    write_time: Option<f64>,
-}
+struct Io([Option<f64>; 6]);
 
 impl Io {
     fn of(vdev: &SampledResource) -> Io {
-        Io {
-            reads: vdev.rate(&VDEV_READS),
-            writes: vdev.rate(&VDEV_WRITES),
-            read_bytes: vdev.rate(&VDEV_READ_BYTES),
-            written_bytes: vdev.rate(&VDEV_WRITE_BYTES),
-            read_time: vdev.rate(&VDEV_READ_TIME),
-            write_time: vdev.rate(&VDEV_WRITE_TIME),
-        }
+        Io(IO_COUNTERS.map(|counter| vdev.rate(counter)))
     }
 
     fn is_known(&self) -> bool {
-        self.reads.is_some()
+        self.0[0].is_some()
     }
 
     fn sum<'a>(all: impl Iterator<Item = &'a Io>) -> Io {
-        all.fold(Io::default(), |a, b| Io {
-            reads: rows::sum([a.reads, b.reads]),
-            writes: rows::sum([a.writes, b.writes]),
-            read_bytes: rows::sum([a.read_bytes, b.read_bytes]),
-            written_bytes: rows::sum([a.written_bytes, b.written_bytes]),
-            read_time: rows::sum([a.read_time, b.read_time]),
-            write_time: rows::sum([a.write_time, b.write_time]),
-        })
+        all.fold(Io::default(), |a, b| Io(std::array::from_fn(|at| rows::sum([a.0[at], b.0[at]]))))
     }
 
     /// Requests, bytes and mean times.
     fn fields(&self) -> Vec<RowField> {
-        let waits = [(self.read_time, self.reads), (self.write_time, self.writes)];
+        let [reads, writes, read_bytes, written_bytes, read_time, write_time] = self.0;
+        let waits = [(read_time, reads), (write_time, writes)];
         let waits = waits.map(|(time, requests)| rows::ratio(time, requests));
         let [read, write] = waits.map(|seconds| rows::wait(seconds).text);
         let has_waits = waits.iter().any(Option::is_some);
         vec![
-            rows::per_second(self.reads),
-            rows::per_second(self.writes),
-            rows::size(self.read_bytes),
-            rows::size(self.written_bytes),
+            rows::per_second(reads),
+            rows::per_second(writes),
+            rows::size(read_bytes),
+            rows::size(written_bytes),
             RowField::figure(has_waits.then(|| format!("{read}/{write}"))),
         ]
     }
@@ -233,8 +217,8 @@ fn state_field(state: Option<&str>) -> RowField {
 /// Whether a source of this pool fails or does not answer.
 fn sources_down(sample: &MonitorSample, pool: &SampledResource, now: Instant) -> bool {
     let is_kernel = pool.label("engine") == "kernel";
-    let mut sources = sample.sources.iter().filter(|source| source.name.pool == pool.label("pool"));
-    sources.any(|source| source.name.source.starts_with("kernel") == is_kernel && source.is_down(now))
+    let mut sources = sample.sources.iter().filter(|source| source.last.name.pool == pool.label("pool"));
+    sources.any(|source| source.last.name.source.starts_with("kernel") == is_kernel && source.is_down(now))
 }
 
 /// What the figures of a pool do not say: damage, and the scrub or resilver.

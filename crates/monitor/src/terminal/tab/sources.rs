@@ -33,10 +33,12 @@ fn row(source: &SourceState, now: Instant) -> Vec<RowField> {
         RowField::text(&source.title()),
         RowField::text(&condition.text()).bad_if(is_down),
         rows::age(source.age(now)).bad_if(is_down),
-        rows::wait(source.duration.map(|duration| duration.as_secs_f64())),
-        rows::count(Some(source.reads as f64)),
-        rows::count(Some(source.failures as f64)),
-        RowField::text(source.error.as_deref().filter(|_| condition != Condition::Up).unwrap_or_default()),
+        rows::wait(source.last.duration.map(|duration| duration.as_secs_f64())),
+        rows::count(Some(source.last.reads as f64)),
+        rows::count(Some(source.last.failures as f64)),
+        RowField::text(
+            source.last.error.as_deref().filter(|_| condition != Condition::Up).unwrap_or_default(),
+        ),
     ]
 }
 
@@ -44,7 +46,7 @@ fn row(source: &SourceState, now: Instant) -> Vec<RowField> {
 pub fn notice(sample: &MonitorSample, now: Instant) -> Option<String> {
     let down: Vec<&SourceState> = sample.sources.iter().filter(|source| source.is_down(now)).collect();
     let first = down.first()?;
-    let cause = match (first.condition(now), &first.error) {
+    let cause = match (first.condition(now), &first.last.error) {
         (Condition::Failed, Some(error)) => error.clone(),
         (condition, _) => condition.text(),
     };

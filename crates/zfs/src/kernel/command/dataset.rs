@@ -1,31 +1,18 @@
 //! The space of datasets: `zfs list`.
 
 use super::error::MalformedOutput;
-use super::number::{Row, is_absent};
+use super::number::Row;
 
-/// The columns, in the order of [`DatasetSpace`]'s fields.
+/// The columns.
 pub const COLUMNS: &str = "name,type,guid,used,available,referenced,usedbydataset,usedbysnapshots,usedbychildren,\
                            usedbyrefreservation,logicalused,logicalreferenced,compressratio,refcompressratio,written,quota,\
                            refquota,reservation,refreservation,volsize,mounted,origin";
-
-/// Which kind of dataset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DatasetType {
-    /// A file system.
-    FileSystem,
-    /// A block device.
-    Volume,
-}
 
 /// The space of a file system or volume. Numbers are bytes, and `None` if the dataset has no such property.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DatasetSpace {
     /// The dataset's name.
     pub name: String,
-    /// Which kind of dataset.
-    pub kind: DatasetType,
-    /// The dataset's GUID.
-    pub guid: Option<u64>,
     /// The space used by the dataset, its snapshots and its descendants.
     pub used: Option<u64>,
     /// The space that the dataset can still use.
@@ -46,24 +33,10 @@ pub struct DatasetSpace {
     pub logical_referenced: Option<u64>,
     /// The compression ratio of `used`, for example 1.8.
     pub compress_ratio: Option<f64>,
-    /// The compression ratio of `referenced`.
-    pub ref_compress_ratio: Option<f64>,
     /// The space written since the last snapshot.
     pub written: Option<u64>,
-    /// The limit for the dataset and its descendants. As for the other limits, 0 means none.
+    /// The limit for the dataset and its descendants; 0 means none.
     pub quota: Option<u64>,
-    /// The limit for the dataset.
-    pub ref_quota: Option<u64>,
-    /// The space guaranteed to the dataset and its descendants.
-    pub reservation: Option<u64>,
-    /// The space guaranteed to the dataset.
-    pub ref_reservation: Option<u64>,
-    /// The size of a volume.
-    pub volume_size: Option<u64>,
-    /// Whether a file system is mounted. `None` for a volume.
-    pub is_mounted: Option<bool>,
-    /// The snapshot from which the dataset was cloned.
-    pub origin: Option<String>,
 }
 
 /// Parses the output of `zfs list -Hp -t filesystem,volume -o` [`COLUMNS`].
@@ -88,15 +61,8 @@ pub fn parse_each(text: &str, mut each: impl FnMut(DatasetSpace)) -> Result<(), 
 }
 
 fn parse_dataset(row: &Row<'_>) -> Result<DatasetSpace, MalformedOutput> {
-    let kind = match row.text(1) {
-        "filesystem" => DatasetType::FileSystem,
-        "volume" => DatasetType::Volume,
-        other => return Err(row.malformed(format!("{other:?} is not a type of datasets"))),
-    };
     Ok(DatasetSpace {
         name: row.text(0).to_owned(),
-        kind,
-        guid: row.number(2)?,
         used: row.number(3)?,
         available: row.number(4)?,
         referenced: row.number(5)?,
@@ -107,14 +73,7 @@ fn parse_dataset(row: &Row<'_>) -> Result<DatasetSpace, MalformedOutput> {
         logical_used: row.number(10)?,
         logical_referenced: row.number(11)?,
         compress_ratio: row.ratio(12)?,
-        ref_compress_ratio: row.ratio(13)?,
         written: row.number(14)?,
         quota: row.number(15)?,
-        ref_quota: row.number(16)?,
-        reservation: row.number(17)?,
-        ref_reservation: row.number(18)?,
-        volume_size: row.number(19)?,
-        is_mounted: (!is_absent(row.text(20))).then(|| row.text(20) == "yes"),
-        origin: Some(row.text(21)).filter(|origin| !is_absent(origin)).map(str::to_owned),
     })
 }

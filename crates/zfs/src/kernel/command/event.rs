@@ -9,16 +9,8 @@ pub struct PoolEvent {
     pub class: String,
     /// The number of the event since the module was loaded.
     pub eid: u64,
-    /// When it happened, in nanoseconds since 1970.
-    pub time_ns: u64,
     /// The pool's name. `None` if the event concerns no pool.
     pub pool: Option<String>,
-    /// The pool's GUID.
-    pub pool_guid: Option<u64>,
-    /// The vdev's GUID. `None` if the event concerns the whole pool.
-    pub vdev_guid: Option<u64>,
-    /// The path of the vdev's device or file.
-    pub vdev_path: Option<String>,
 }
 
 /// The limit for the number of events, far above the module's limit for its log.
@@ -28,7 +20,7 @@ const MAX_EVENTS: usize = 100_000;
 /// indented line for each value. Values of nested lists, which are indented further, are skipped.
 ///
 /// # Errors
-/// If an event has no number or time, or there are more than 100,000 events.
+/// If an event has no number, or there are more than 100,000 events.
 pub fn parse_events(text: &str) -> Result<Vec<PoolEvent>, MalformedOutput> {
     let mut events: Vec<PoolEvent> = Vec::new();
     let mut open: Option<OpenEvent> = None;
@@ -55,56 +47,33 @@ const INDENT: &str = "        ";
 /// An event whose values are being read.
 struct OpenEvent {
     line: usize,
+    class: String,
     eid: Option<u64>,
-    time_ns: Option<u64>,
-    event: PoolEvent,
+    pool: Option<String>,
 }
 
 impl OpenEvent {
     fn new(line: usize, class: &str) -> OpenEvent {
-        let event = PoolEvent {
-            class: class.trim().to_owned(),
-            eid: 0,
-            time_ns: 0,
-            pool: None,
-            pool_guid: None,
-            vdev_guid: None,
-            vdev_path: None,
-        };
-        OpenEvent { line, eid: None, time_ns: None, event }
+        OpenEvent { line, class: class.trim().to_owned(), eid: None, pool: None }
     }
 
     /// Takes a line `NAME = VALUE`. A nested line has more spaces before its name and matches none.
     fn set(&mut self, line: &str) {
-        let Some((name, value)) = line.split_once(" = ") else { return };
-        match name {
-            "eid" => self.eid = parse_hex(value),
-            "time" => self.time_ns = parse_time(value),
-            "pool" => self.event.pool = parse_string(value),
-            "pool_guid" => self.event.pool_guid = parse_hex(value),
-            "vdev_guid" => self.event.vdev_guid = parse_hex(value).filter(|guid| *guid != 0),
-            "vdev_path" => self.event.vdev_path = parse_string(value),
+        match line.split_once(" = ") {
+            Some(("eid", value)) => self.eid = parse_hex(value),
+            Some(("pool", value)) => self.pool = parse_string(value),
             _ => {}
         }
     }
 
     fn finish(self) -> Result<PoolEvent, MalformedOutput> {
-        let missing = |what: &str| MalformedOutput::new(self.line, format!("the event has no {what}"));
-        let eid = self.eid.ok_or_else(|| missing("eid"))?;
-        let time_ns = self.time_ns.ok_or_else(|| missing("time"))?;
-        Ok(PoolEvent { eid, time_ns, ..self.event })
+        let eid = self.eid.ok_or_else(|| MalformedOutput::new(self.line, "the event has no eid"))?;
+        Ok(PoolEvent { class: self.class, eid, pool: self.pool })
     }
 }
 
 fn parse_hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
-}
-
-/// Parses seconds and nanoseconds.
-fn parse_time(text: &str) -> Option<u64> {
-    let mut parts = text.split_whitespace().map(parse_hex);
-    let (seconds, nanoseconds) = (parts.next()??, parts.next()??);
-    seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
 }
 
 fn parse_string(text: &str) -> Option<String> {
@@ -136,21 +105,14 @@ mod tests {
     fn events() {
         let events = parse_events(TEXT).unwrap();
         assert_eq!(events.len(), 2);
-        let first = &events[0];
-        assert_eq!(
-            (first.class.as_str(), first.eid, first.time_ns),
-            ("ereport.fs.zfs.checksum", 31, 2_000_000_007)
-        );
-        assert_eq!((first.pool.as_deref(), first.pool_guid), (Some("tank"), Some(17)));
-        assert_eq!((first.vdev_guid, first.vdev_path.as_deref()), (Some(u64::MAX), Some("/disk/a = b")));
-        assert_eq!((events[1].pool.as_deref(), events[1].time_ns), (None, 3_000_000_000));
+        let first =
+            PoolEvent { class: "ereport.fs.zfs.checksum".to_owned(), eid: 31, pool: Some("tank".to_owned()) };
+        assert_eq!((&events[0], events[1].pool.as_deref()), (&first, None));
         assert_eq!(parse_events(""), Ok(Vec::new()));
     }
 
     #[test]
-    fn events_without_a_time_or_number() {
+    fn events_without_a_number() {
         assert_eq!(parse_events("x\ty\n").unwrap_err().to_string(), "line 1: the event has no eid");
-        let without = TEXT.replace("time = 0x2 0x7", "time = 0xffffffffffffffff 0x7");
-        assert_eq!(parse_events(&without).unwrap_err().to_string(), "line 1: the event has no time");
     }
 }

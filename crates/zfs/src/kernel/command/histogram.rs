@@ -11,16 +11,17 @@ pub enum HistogramKind {
     RequestSize,
 }
 
-/// The columns of [`HistogramKind::Latency`], by their number: 10 columns until 2.2, and `rebuild` since 2.3.
+/// The columns of [`HistogramKind::Latency`], by their number: 10 columns until 2.2, and `rebuild` since 2.3. `total` is the time from
+/// the request to its end, `disk` that at the device, and the others that in a queue.
 pub const LATENCY_COLUMNS: [&str; 11] = [
-    "total_wait_read",
-    "total_wait_write",
-    "disk_wait_read",
-    "disk_wait_write",
-    "syncq_wait_read",
-    "syncq_wait_write",
-    "asyncq_wait_read",
-    "asyncq_wait_write",
+    "total_read",
+    "total_write",
+    "disk_read",
+    "disk_write",
+    "sync_read",
+    "sync_write",
+    "async_read",
+    "async_write",
     "scrub",
     "trim",
     "rebuild",

@@ -4,23 +4,14 @@ use std::sync::PoisonError;
 
 use super::error::CommandError;
 use super::property::{DatasetProperties, TUNED, parse_each, parse_properties, placed, unknown_property};
-use super::runner::{ZFS, ZPOOL, ZfsCommands, check_name};
+use super::runner::{ZFS, ZPOOL, ZfsCommands, check_name, none_if_missing};
 
 impl ZfsCommands {
-    /// The properties that Poolwright tunes, of the file systems and volumes.
+    /// The properties that Poolwright tunes, of the file systems and volumes: calls `each` with one dataset after the other, because
+    /// those of thousands need much memory.
     ///
     /// # Errors
-    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
-    pub fn properties(&self) -> Result<Vec<DatasetProperties>, CommandError> {
-        let mut datasets = Vec::new();
-        self.for_each_properties(|dataset| datasets.push(dataset))?;
-        Ok(datasets)
-    }
-
-    /// As [`ZfsCommands::properties`], with one dataset after the other, because those of thousands need much memory.
-    ///
-    /// # Errors
-    /// As [`ZfsCommands::properties`]. `each` may have been called before.
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected. `each` may have been called before.
     pub fn for_each_properties(&self, mut each: impl FnMut(DatasetProperties)) -> Result<(), CommandError> {
         self.with_known(TUNED, |names| {
             let arguments =
@@ -40,16 +31,14 @@ impl ZfsCommands {
             let unknown = lock().clone();
             let is_known = |name: &&str| !unknown.iter().any(|other| other == name);
             let names: Vec<&str> = list.split(',').filter(is_known).collect();
-            let failure = match get(&names.join(",")) {
-                Err(CommandError::Failed { command, code, message }) => (command, code, message),
-                result => return result,
+            let result = get(&names.join(","));
+            let refused = match &result {
+                Err(CommandError::Failed { message, .. }) => unknown_property(message),
+                _ => None,
             };
-            match unknown_property(&failure.2).filter(|name| names.contains(name)) {
+            match refused.filter(|name| names.contains(name)) {
                 Some(name) => lock().push(name.to_owned()),
-                None => {
-                    let (command, code, message) = failure;
-                    return Err(CommandError::Failed { command, code, message });
-                }
+                None => return result,
             }
         }
     }
@@ -82,11 +71,7 @@ impl ZfsCommands {
             let arguments = ["get", "-Hp", "-o", "name,property,value,source", names, dataset];
             self.parsed(&self.invocation(ZFS, &arguments)?, parse_properties)
         });
-        match found {
-            Ok(datasets) => Ok(datasets.into_iter().find(|found| found.dataset == dataset)),
-            Err(CommandError::NoSuchPool { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(none_if_missing(found)?.into_iter().find(|found| found.dataset == dataset))
     }
 
     /// The value of a property that a dataset has itself, also of a user property. `None` if it inherits it, or has none.

@@ -7,18 +7,8 @@ use std::path::PathBuf;
 
 /// The program of the remote shell. It never asks for a password: the commands have no terminal. A host that does not answer ends it after
 /// a minute.
-const SSH: [&str; 10] = [
-    "ssh",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=60",
-    "-o",
-    "ServerAliveInterval=15",
-    "-o",
-    "ServerAliveCountMax=4",
-    "--",
-];
+const SSH: &str =
+    "ssh -o BatchMode=yes -o ConnectTimeout=60 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 --";
 
 /// A host, and the program that runs commands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +34,7 @@ impl RemoteHost {
     /// If the name cannot be that of a host.
     pub fn new(host: &str, shell: Option<Vec<String>>) -> Result<RemoteHost, InvalidHost> {
         let shell = shell.filter(|words| !words.is_empty());
-        let shell = shell.unwrap_or_else(|| SSH.map(str::to_owned).to_vec());
+        let shell = shell.unwrap_or_else(|| SSH.split(' ').map(str::to_owned).collect());
         let is_odd = |c: char| c.is_whitespace() || c.is_control();
         let is_invalid =
             host.split('@').any(|part| part.is_empty() || part.starts_with('-')) || host.contains(is_odd);

@@ -11,7 +11,7 @@ use super::histogram::{HistogramKind, VdevHistogram, parse_histograms};
 use super::process::{self, ProcessEnd, ProcessError, Program, StuckCounter};
 use super::property;
 use super::remote::RemoteHost;
-use super::snapshot::{self, SnapshotSpace, SnapshotTotals};
+use super::snapshot::{self, SnapshotSummary, SnapshotTotals};
 use super::space::{self, PoolSpace};
 use super::status::{self, KernelPool};
 use super::vdev_counters::{self, VdevCounters};
@@ -172,20 +172,10 @@ impl ZfsCommands {
         }
     }
 
-    /// The space of the file systems and volumes.
+    /// The space of the file systems and volumes: calls `each` with one after the other, because thousands need much memory.
     ///
     /// # Errors
-    /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
-    pub fn datasets(&self) -> Result<Vec<DatasetSpace>, CommandError> {
-        let mut datasets = Vec::new();
-        self.for_each_dataset(|dataset| datasets.push(dataset))?;
-        Ok(datasets)
-    }
-
-    /// As [`ZfsCommands::datasets`], with one dataset after the other, because thousands need much memory.
-    ///
-    /// # Errors
-    /// As [`ZfsCommands::datasets`]. `each` may have been called before.
+    /// If the command cannot be run, does not end in time, fails, or prints something unexpected. `each` may have been called before.
     pub fn for_each_dataset(&self, each: impl FnMut(DatasetSpace)) -> Result<(), CommandError> {
         let arguments = ["list", "-Hp", "-t", "filesystem,volume", "-o", dataset::COLUMNS];
         self.zfs(&arguments, |text| dataset::parse_each(text, each))
@@ -223,14 +213,11 @@ impl ZfsCommands {
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.
-    pub fn snapshots_of(&self, dataset: &str) -> Result<Vec<SnapshotSpace>, CommandError> {
+    pub fn snapshots_of(&self, dataset: &str) -> Result<Vec<SnapshotSummary>, CommandError> {
         check_name(dataset)?;
         let arguments =
             ["list", "-Hp", "-d", "1", "-t", "snapshot", "-o", snapshot::COLUMNS, "-s", "createtxg", dataset];
-        match self.parsed(&self.invocation(ZFS, &arguments)?, snapshot::parse_snapshots) {
-            Err(CommandError::NoSuchPool { .. }) => Ok(Vec::new()),
-            result => result,
-        }
+        none_if_missing(self.parsed(&self.invocation(ZFS, &arguments)?, snapshot::parse_snapshots))
     }
 
     /// The project IDs of a dataset's files other than 0, which is that of files without a project. None if the pool has no projects.
@@ -255,10 +242,7 @@ impl ZfsCommands {
         check_name(dataset)?;
         let arguments =
             ["list", "-Hp", "-r", "-t", "filesystem,volume", "-o", dataset::COLUMNS, "-s", "name", dataset];
-        match self.parsed(&self.invocation(ZFS, &arguments)?, dataset::parse_datasets) {
-            Err(CommandError::NoSuchPool { .. }) => Ok(Vec::new()),
-            result => result,
-        }
+        none_if_missing(self.parsed(&self.invocation(ZFS, &arguments)?, dataset::parse_datasets))
     }
 
     /// Runs a command that changes something, and ignores its output.
@@ -333,18 +317,21 @@ impl ZfsCommands {
         invocation: &Invocation,
         parse: impl FnOnce(&str) -> Result<T, MalformedOutput>,
     ) -> Result<T, CommandError> {
+        let (output, end) = self.output(invocation)?;
+        check(invocation, &end)?;
+        parse(&output).map_err(|cause| CommandError::Malformed { command: invocation.text.clone(), cause })
+    }
+
+    /// Runs a command, and returns its whole output. Names need not be UTF-8; other bytes are replaced.
+    pub(super) fn output(&self, invocation: &Invocation) -> Result<(String, ProcessEnd), CommandError> {
         let limit = self.options.max_output;
         let mut output = Vec::new();
         let outcome = self.run(invocation, |piece| {
             output.extend_from_slice(piece);
             if output.len() > limit { Err(()) } else { Ok(()) }
         })?;
-        let command = || invocation.text.clone();
-        let end = outcome.map_err(|()| CommandError::TooLarge { command: command(), limit })?;
-        check(invocation, &end)?;
-        // Names need not be UTF-8.
-        parse(&String::from_utf8_lossy(&output))
-            .map_err(|cause| CommandError::Malformed { command: command(), cause })
+        let end = outcome.map_err(|()| CommandError::TooLarge { command: invocation.text.clone(), limit })?;
+        Ok((String::from_utf8_lossy(&output).into_owned(), end))
     }
 
     /// Runs a command. The inner error is that of `consume`.
@@ -366,6 +353,14 @@ impl ZfsCommands {
             Err(ProcessError::TimedOut) => Err(CommandError::TimedOut { command: command(), deadline }),
             Err(ProcessError::Start(cause)) => Err(start_error(invocation, cause)),
         }
+    }
+}
+
+/// Nothing, if the pool or dataset does not exist.
+pub(super) fn none_if_missing<T: Default>(result: Result<T, CommandError>) -> Result<T, CommandError> {
+    match result {
+        Err(CommandError::NoSuchPool { .. }) => Ok(T::default()),
+        result => result,
     }
 }
 

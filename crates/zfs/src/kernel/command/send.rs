@@ -3,7 +3,7 @@
 use super::error::{CommandError, MalformedOutput};
 use super::property;
 use super::remote::command_line;
-use super::runner::{Invocation, ZFS, ZfsCommands, check, check_name};
+use super::runner::{Invocation, ZFS, ZfsCommands, check, check_name, none_if_missing};
 use super::snapshot::{self, HistoryPoint};
 
 /// How the blocks of a stream are written.
@@ -94,8 +94,6 @@ pub struct ResumeToken {
     pub to_guid: u64,
     /// Its name when it was sent.
     pub to_name: String,
-    /// The GUID of the snapshot from which the stream is incremental.
-    pub from_guid: Option<u64>,
     /// Whether the stream is raw.
     pub is_raw: bool,
     /// The bytes that are left to send, about.
@@ -129,7 +127,6 @@ pub fn parse_resume_token(text: &str) -> Result<ResumeToken, MalformedOutput> {
         };
         match name {
             "toguid" => (token.to_guid, has_guid) = (guid()?, true),
-            "fromguid" => token.from_guid = Some(guid()?),
             "toname" => value.clone_into(&mut token.to_name),
             "rawok" => token.is_raw = true,
             _ => {}
@@ -156,10 +153,8 @@ impl ZfsCommands {
         check_name(dataset)?;
         let columns = snapshot::HISTORY_COLUMNS;
         let arguments = ["list", "-Hp", "-d", "1", "-t", "snapshot,bookmark", "-o", columns, dataset];
-        let mut points = match self.parsed(&self.invocation(ZFS, &arguments)?, snapshot::parse_history) {
-            Err(CommandError::NoSuchPool { .. }) => Vec::new(),
-            points => points?,
-        };
+        let points = self.parsed(&self.invocation(ZFS, &arguments)?, snapshot::parse_history);
+        let mut points = none_if_missing(points)?;
         points.sort_by_key(|of| (of.created_txg, of.is_bookmark()));
         Ok(points)
     }
@@ -205,15 +200,9 @@ impl ZfsCommands {
             let cause = MalformedOutput::new(1, "it is not a resume token");
             return Err(CommandError::Malformed { command: command(), cause });
         }
-        let (mut output, limit) = (Vec::new(), self.options().max_output);
-        let outcome = self.run(&invocation, |piece| {
-            output.extend_from_slice(piece);
-            if output.len() > limit { Err(()) } else { Ok(()) }
-        })?;
-        let end = outcome.map_err(|()| CommandError::TooLarge { command: command(), limit })?;
+        let (output, end) = self.output(&invocation)?;
         // `zfs` prints the contents before it looks for the snapshots.
-        let contents = parse_resume_token(&String::from_utf8_lossy(&output));
-        match contents {
+        match parse_resume_token(&output) {
             Ok(contents) if end.status.success() => Ok(contents),
             Ok(contents) => Ok(ResumeToken { problem: Some(end.message), ..contents }),
             Err(cause) => {
@@ -293,7 +282,6 @@ mod tests {
         let expected = ResumeToken {
             to_guid: 0xcfae_0ae6_7172_3c16,
             to_name: "tank/my backup@2".to_owned(),
-            from_guid: Some(0x52f9_c212_c71e_60cd),
             is_raw: true,
             rest_bytes: Some(5_383_936),
             problem: None,
@@ -301,7 +289,7 @@ mod tests {
         assert_eq!(token, expected);
         let full = "resume token contents:\nnvlist version: 0\n\tobject = 0x1\n\ttoguid = 0x1\n\ttoname = tank/a@1\n";
         let token = parse_resume_token(full).unwrap();
-        assert_eq!((token.from_guid, token.is_raw, token.rest_bytes), (None, false, None));
+        assert_eq!((token.is_raw, token.rest_bytes), (false, None));
         for wrong in ["", "\ttoguid = 0x1\n", "\ttoname = a@1\n", "\ttoguid = 17\n\ttoname = a@1\n"] {
             assert!(parse_resume_token(wrong).is_err(), "{wrong}");
         }

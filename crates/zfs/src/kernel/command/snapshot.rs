@@ -18,20 +18,14 @@ pub struct SnapshotTotals {
     pub newest: u64,
 }
 
-/// The columns, in the order of [`SnapshotSpace`]'s fields.
-pub const COLUMNS: &str = "name,used,referenced,creation,clones,userrefs";
+/// The columns, in the order of [`SnapshotSummary`]'s fields.
+pub const COLUMNS: &str = "name,clones,userrefs";
 
-/// One snapshot. Numbers are bytes, unless stated otherwise.
+/// One snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotSpace {
+pub struct SnapshotSummary {
     /// `DATASET@SNAPSHOT`.
     pub name: String,
-    /// The space that destroying this snapshot alone would free.
-    pub used: u64,
-    /// The space that the snapshot refers to.
-    pub referenced: u64,
-    /// When it was taken, in seconds since 1970.
-    pub created: u64,
     /// The datasets that were cloned from it.
     pub clones: Vec<String>,
     /// The number of holds.
@@ -42,18 +36,15 @@ pub struct SnapshotSpace {
 ///
 /// # Errors
 /// If a line has another number of columns, or a value is malformed.
-pub fn parse_snapshots(text: &str) -> Result<Vec<SnapshotSpace>, MalformedOutput> {
+pub fn parse_snapshots(text: &str) -> Result<Vec<SnapshotSummary>, MalformedOutput> {
     let rows = Row::all(text, COLUMNS.split(',').count());
     rows.map(|row| {
         let row = row?;
-        let clones = row.text(4).split(',').filter(|clone| !is_absent(clone));
-        Ok(SnapshotSpace {
+        let clones = row.text(1).split(',').filter(|clone| !is_absent(clone));
+        Ok(SnapshotSummary {
             name: row.text(0).to_owned(),
-            used: row.number(1)?.unwrap_or(0),
-            referenced: row.number(2)?.unwrap_or(0),
-            created: row.number(3)?.unwrap_or(0),
             clones: clones.map(str::to_owned).collect(),
-            holds: row.number(5)?.unwrap_or(0),
+            holds: row.number(2)?.unwrap_or(0),
         })
     })
     .collect()
@@ -188,12 +179,12 @@ mod tests {
 
     #[test]
     fn snapshots_with_clones_and_holds() {
-        let text = "tank/a@1\t512\t1000\t300\ttank/b,tank/c\t0\ntank/a@2\t0\t1000\t400\t-\t2\n";
+        let text = "tank/a@1\ttank/b,tank/c\t0\ntank/a@2\t-\t2\n";
         let snapshots = parse_snapshots(text).unwrap();
         assert_eq!(snapshots[0].clones, ["tank/b", "tank/c"]);
-        assert_eq!((snapshots[0].used, snapshots[0].referenced, snapshots[0].created), (512, 1000, 300));
+        assert_eq!(snapshots[0].name, "tank/a@1");
         assert_eq!((snapshots[1].clones.len(), snapshots[1].holds), (0, 2));
-        assert!(parse_snapshots("tank/a@1\t512\n").is_err());
+        assert!(parse_snapshots("tank/a@1\t-\n").is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::error::MalformedOutput;
 use super::number::Row;
 use crate::kernel::HealthState;
 
-/// The columns, in the order of [`PoolSpace`]'s fields.
+/// The columns.
 pub const COLUMNS: &str = "name,guid,size,allocated,free,fragmentation,capacity,dedupratio,freeing,leaked,checkpoint,expandsize,\
                            health,readonly";
 
@@ -13,8 +13,6 @@ pub const COLUMNS: &str = "name,guid,size,allocated,free,fragmentation,capacity,
 pub struct PoolSpace {
     /// The pool's name.
     pub name: String,
-    /// The pool's GUID.
-    pub guid: Option<u64>,
     /// The size in bytes, without L2ARC and log devices. As the others, `None` if the pool cannot say (it is faulted).
     pub size: Option<u64>,
     /// Allocated bytes, redundancy included.
@@ -23,8 +21,6 @@ pub struct PoolSpace {
     pub free: Option<u64>,
     /// Fragmentation of the free space, in percent. `None` if the feature `spacemap_histogram` is off.
     pub fragmentation: Option<u64>,
-    /// Allocated space, in percent of the size.
-    pub capacity: Option<u64>,
     /// The ratio by which deduplication reduces the space; 1 without deduplication.
     pub dedup_ratio: Option<f64>,
     /// Bytes that wait to be freed after a file system or snapshot was destroyed.
@@ -52,12 +48,10 @@ pub fn parse_space(text: &str) -> Result<Vec<PoolSpace>, MalformedOutput> {
 fn parse_pool(row: &Row<'_>) -> Result<PoolSpace, MalformedOutput> {
     Ok(PoolSpace {
         name: row.text(0).to_owned(),
-        guid: row.number(1)?,
         size: row.number(2)?,
         allocated: row.number(3)?,
         free: row.number(4)?,
         fragmentation: row.number(5)?,
-        capacity: row.number(6)?,
         dedup_ratio: row.ratio(7)?,
         freeing: row.number(8)?,
         leaked: row.number(9)?,
@@ -77,10 +71,7 @@ mod tests {
         let text = "tank\t17\t100\t60\t40\t3\t60\t1.25\t0\t0\t-\t-\tONLINE\toff\n\
                     gone\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\tFAULTED\t-\n";
         let pools = parse_space(text).unwrap();
-        assert_eq!(
-            (pools[0].allocated, pools[0].capacity, pools[0].dedup_ratio),
-            (Some(60), Some(60), Some(1.25))
-        );
+        assert_eq!((pools[0].allocated, pools[0].dedup_ratio), (Some(60), Some(1.25)));
         assert_eq!((pools[0].expand_size, pools[0].is_readonly), (None, false));
         assert_eq!((pools[1].size, &pools[1].health), (None, &HealthState::Faulted));
         assert!(parse_space("tank\t1\n").is_err());

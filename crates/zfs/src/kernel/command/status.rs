@@ -9,23 +9,15 @@ pub use json::parse_status_json;
 pub use text::{assign_guids, parse_status_text};
 
 use crate::kernel::HealthState;
+use crate::walk::walk;
 
 /// A pool as `zpool status` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelPool {
     /// The pool's name.
     pub name: String,
-    /// The pool's GUID; only in the JSON output (2.3).
-    pub guid: Option<u64>,
     /// The pool's state.
     pub state: HealthState,
-    /// The sentences of the field `status`, which describe the problem.
-    pub status: Option<String>,
-    /// The sentences of the field `action`, which say what to do.
-    pub action: Option<String>,
-    /// The identifier of the problem's message, such as `ZFS-8000-2Q`. `None` if the pool has no problem, or one without a
-    /// message.
-    pub msgid: Option<String>,
     /// The last scrub or resilver. `None` if there was none.
     pub scan: Option<PoolScan>,
     /// The last sequential resilver of a vdev. `None` if there was none.
@@ -79,12 +71,8 @@ pub struct VdevNode {
     pub class: VdevClass,
     /// The vdev's GUID. `None` if the output has none.
     pub guid: Option<u64>,
-    /// The path of a leaf's device or file. `None` for other vdevs.
-    pub path: Option<String>,
     /// The state.
     pub state: HealthState,
-    /// What is wrong: `too many errors`, `cannot open`, `was /dev/sdb1`, …
-    pub note: Option<String>,
     /// Failed reads. As the two following, `None` for spares, which have no counters.
     pub read_errors: Option<u64>,
     /// Failed writes.
@@ -134,11 +122,8 @@ pub struct PoolScan {
     pub start_time: Option<u64>,
     /// When it ended, in seconds since 1970. `None` while it runs.
     pub end_time: Option<u64>,
-    /// How long it ran until its end, in seconds. `None` while it runs, and if it was canceled in the text output.
-    pub duration: Option<u64>,
-    /// The bytes found by walking the pool. As the two following, `None` in the text output of a scan that has ended.
-    pub scanned: Option<u64>,
-    /// The bytes read.
+    /// The bytes read. As the following number, `None` in the text output of a scan that has ended, and rounded to three digits
+    /// in the text output of another one.
     pub issued: Option<u64>,
     /// The bytes to read.
     pub total: Option<u64>,
@@ -146,8 +131,6 @@ pub struct PoolScan {
     pub repaired: Option<u64>,
     /// Blocks that could not be repaired. `None` in the text output of a scan that has not ended.
     pub errors: Option<u64>,
-    /// Whether the numbers of bytes are rounded to three digits, as the text output (before 2.3) prints them.
-    pub is_rounded: bool,
 }
 
 impl PoolScan {
@@ -158,13 +141,10 @@ impl PoolScan {
             phase,
             start_time: None,
             end_time: None,
-            duration: None,
-            scanned: None,
             issued: None,
             total: None,
             repaired: None,
             errors: None,
-            is_rounded: false,
         }
     }
 }
@@ -172,11 +152,6 @@ impl PoolScan {
 impl KernelPool {
     /// All vdevs with their depths: each before the vdevs below it.
     pub fn walk(&self) -> impl Iterator<Item = (usize, &VdevNode)> {
-        let mut rest: Vec<(usize, &VdevNode)> = self.vdevs.iter().rev().map(|vdev| (0, vdev)).collect();
-        std::iter::from_fn(move || {
-            let (depth, vdev) = rest.pop()?;
-            rest.extend(vdev.children.iter().rev().map(|child| (depth + 1, child)));
-            Some((depth, vdev))
-        })
+        walk(&self.vdevs, |vdev| &vdev.children)
     }
 }

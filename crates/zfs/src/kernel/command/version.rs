@@ -9,8 +9,6 @@ pub struct Release {
     pub major: u32,
     /// The second number: 3 of 2.3.4.
     pub minor: u32,
-    /// The third number; 0 if there is none.
-    pub patch: u32,
     /// The version as printed, with the packager's suffix: `2.3.2-2~bpo12+2`.
     pub text: String,
 }
@@ -47,8 +45,7 @@ fn parse_release(text: &str) -> Option<Release> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let mut numbers = text[..end].split('.').map(str::parse);
     let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    let patch = numbers.next().and_then(Result::ok).unwrap_or(0);
-    Some(Release { major, minor, patch, text: text.to_owned() })
+    Some(Release { major, minor, text: text.to_owned() })
 }
 
 #[cfg(test)]
@@ -59,14 +56,14 @@ mod tests {
     fn versions_of_distributions() {
         let version = |text: &str| {
             let version = parse_version(text).unwrap();
-            let numbers = |release: Release| (release.major, release.minor, release.patch);
+            let numbers = |release: Release| (release.major, release.minor);
             (numbers(version.userland), version.kernel.map(numbers))
         };
-        assert_eq!(version("zfs-2.1.11-1\nzfs-kmod-2.1.11-1\n"), ((2, 1, 11), Some((2, 1, 11))));
-        assert_eq!(version("zfs-2.2.2-0ubuntu9.1\nzfs-kmod-2.2.2-0ubuntu9\n"), ((2, 2, 2), Some((2, 2, 2))));
-        assert_eq!(version("zfs-2.3.2-2~bpo12+2\nzfs-kmod-2.3.4-1\n"), ((2, 3, 2), Some((2, 3, 4))));
-        assert_eq!(version("zfs-2.4.99-123_gabcdef\n"), ((2, 4, 99), None));
-        assert_eq!(version("zfs-2.4-rc1\n"), ((2, 4, 0), None));
+        assert_eq!(version("zfs-2.1.11-1\nzfs-kmod-2.1.11-1\n"), ((2, 1), Some((2, 1))));
+        assert_eq!(version("zfs-2.2.2-0ubuntu9.1\nzfs-kmod-2.2.2-0ubuntu9\n"), ((2, 2), Some((2, 2))));
+        assert_eq!(version("zfs-2.3.2-2~bpo12+2\nzfs-kmod-2.3.4-1\n"), ((2, 3), Some((2, 3))));
+        assert_eq!(version("zfs-2.4.99-123_gabcdef\n"), ((2, 4), None));
+        assert_eq!(version("zfs-2.4-rc1\n"), ((2, 4), None));
         for text in ["", "zfs-", "zfs-kmod-2.3.2-1", "zfs-2", "zfs-2.x", "other"] {
             assert!(parse_version(text).is_err(), "{text}");
         }

@@ -4,62 +4,28 @@ use std::collections::BTreeMap;
 
 use super::error::MalformedKstat;
 
+/// A named kstat: numbers by their names. Which names there are depends on the version of the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedKstat {
+    /// The integers that are not negative.
+    pub values: BTreeMap<String, u64>,
+}
+
+impl NamedKstat {
+    /// An integer. Returns `None` if the kstat has no such value, or it is negative.
+    pub fn unsigned(&self, name: &str) -> Option<u64> {
+        self.values.get(name).copied()
+    }
+}
+
 /// One value of a named kstat.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KstatValue {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KstatValue<'a> {
     /// Types 1, 3 and 5: signed integers.
     Signed(i64),
     /// Types 2, 4 and 6: unsigned integers.
     Unsigned(u64),
     /// Types 0 and 7: text.
-    Text(String),
-}
-
-/// A named kstat: values by their names. Which names there are depends on the version of the module.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamedKstat {
-    /// The values.
-    pub values: BTreeMap<String, KstatValue>,
-}
-
-impl NamedKstat {
-    /// An integer that is not negative. Returns `None` if the kstat has no such value.
-    pub fn unsigned(&self, name: &str) -> Option<u64> {
-        match self.values.get(name)? {
-            KstatValue::Unsigned(value) => Some(*value),
-            KstatValue::Signed(value) => u64::try_from(*value).ok(),
-            KstatValue::Text(_) => None,
-        }
-    }
-
-    /// An integer that fits. Returns `None` if the kstat has no such value.
-    pub fn signed(&self, name: &str) -> Option<i64> {
-        match self.values.get(name)? {
-            KstatValue::Unsigned(value) => i64::try_from(*value).ok(),
-            KstatValue::Signed(value) => Some(*value),
-            KstatValue::Text(_) => None,
-        }
-    }
-
-    /// A text. Returns `None` if the kstat has no such value.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        match self.values.get(name)? {
-            KstatValue::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// The integers that are not negative, by name.
-    pub fn counters(&self) -> BTreeMap<String, u64> {
-        self.values.keys().filter_map(|name| Some((name.clone(), self.unsigned(name)?))).collect()
-    }
-}
-
-/// A value whose text is part of the kstat's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KstatText<'a> {
-    Signed(i64),
-    Unsigned(u64),
     Text(&'a str),
 }
 
@@ -71,12 +37,12 @@ pub(super) enum KstatText<'a> {
 pub fn parse_named(text: &str) -> Result<NamedKstat, MalformedKstat> {
     let mut values = BTreeMap::new();
     each_value(text, |name, value| {
-        let value = match value {
-            KstatText::Signed(value) => KstatValue::Signed(value),
-            KstatText::Unsigned(value) => KstatValue::Unsigned(value),
-            KstatText::Text(value) => KstatValue::Text(value.to_owned()),
+        let number = match value {
+            KstatValue::Signed(value) => u64::try_from(value).ok(),
+            KstatValue::Unsigned(value) => Some(value),
+            KstatValue::Text(_) => None,
         };
-        values.insert(name.to_owned(), value);
+        values.extend(number.map(|number| (name.to_owned(), number)));
     })?;
     Ok(NamedKstat { values })
 }
@@ -84,7 +50,7 @@ pub fn parse_named(text: &str) -> Result<NamedKstat, MalformedKstat> {
 /// Parses as [`parse_named`], and calls `each` with the name and the value of each line.
 pub(super) fn each_value<'a>(
     text: &'a str,
-    mut each: impl FnMut(&'a str, KstatText<'a>),
+    mut each: impl FnMut(&'a str, KstatValue<'a>),
 ) -> Result<(), MalformedKstat> {
     let mut lines =
         text.lines().enumerate().map(|(at, line)| (at + 1, line)).skip_while(|(_, line)| !is_head(line));
@@ -103,15 +69,15 @@ fn is_head(line: &str) -> bool {
 
 /// Parses `NAME TYPE DATA`. A name can contain spaces (`1024 ns` in a histogram), but no word of one digit, so the first such
 /// word is the type. Returns `None` for an unknown type.
-fn parse_value(line: &str) -> Result<Option<(&str, KstatText<'_>)>, String> {
+fn parse_value(line: &str) -> Result<Option<(&str, KstatValue<'_>)>, String> {
     let (name, kind, data) = split(line).ok_or("not a name, a type and a value")?;
     let malformed = || format!("{data:?} is not a value of type {kind}");
     let value = match kind {
-        '0' => KstatText::Text(data.trim_end()),
-        '1' | '3' | '5' => KstatText::Signed(data.trim_end().parse().map_err(|_| malformed())?),
-        '2' | '4' | '6' => KstatText::Unsigned(data.trim_end().parse().map_err(|_| malformed())?),
+        '0' => KstatValue::Text(data.trim_end()),
+        '1' | '3' | '5' => KstatValue::Signed(data.trim_end().parse().map_err(|_| malformed())?),
+        '2' | '4' | '6' => KstatValue::Unsigned(data.trim_end().parse().map_err(|_| malformed())?),
         // A dataset's name can end with a space.
-        '7' => KstatText::Text(data),
+        '7' => KstatValue::Text(data),
         _ => return Ok(None),
     };
     Ok(Some((name, value)))
@@ -158,18 +124,17 @@ mod tests {
         )
         .unwrap();
         assert_eq!(stats.unsigned("hits"), Some(u64::MAX));
-        assert_eq!(stats.signed("hits"), None);
-        assert_eq!(
-            (stats.signed("memory_available_bytes"), stats.unsigned("memory_available_bytes")),
-            (Some(-5), None)
-        );
+        assert_eq!(stats.unsigned("memory_available_bytes"), None, "it is negative");
         assert_eq!(stats.unsigned("1024 ns"), Some(7));
-        assert_eq!(stats.text("dataset_name"), Some("tank/4 7 with space "));
         assert_eq!(stats.unsigned("a_name_of_more_than_31_characters_00"), Some(1));
-        assert_eq!(stats.text("letters"), Some("abc"));
-        assert_eq!(stats.text("hits"), None);
-        assert_eq!(stats.values.len(), 6);
-        assert_eq!(stats.counters().len(), 3);
+        assert_eq!(stats.unsigned("letters"), None);
+        assert_eq!(stats.values.len(), 3);
+        let spaces = parse_value("dataset_name                    7    tank/4 7 with space ");
+        assert_eq!(spaces, Ok(Some(("dataset_name", KstatValue::Text("tank/4 7 with space ")))));
+        assert_eq!(
+            parse_value("letters                         0    abc             "),
+            Ok(Some(("letters", KstatValue::Text("abc"))))
+        );
     }
 
     #[test]

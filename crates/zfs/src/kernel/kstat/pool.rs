@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use poolwright_host::cannot;
 
 use super::error::{KstatError, MalformedKstat, is_gone, read_with};
-use super::named::{KstatText, NamedKstat, each_value, parse_named};
+use super::named::{KstatValue, each_value};
 use super::txgs::{TxgRecord, parse_txgs};
 use crate::kernel::HealthState;
 
@@ -14,18 +14,6 @@ use crate::kernel::HealthState;
 pub struct PoolKstats {
     name: String,
     dir: PathBuf,
-}
-
-/// The counters of one mounted dataset (`objset-0x…`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjsetKstat {
-    /// The dataset's name.
-    pub dataset: String,
-    /// The number of the object set in its pool.
-    pub objset: u64,
-    /// The counters: `writes`, `nwritten` (bytes), `reads`, `nread` (bytes), `nunlinks`, `nunlinked`, and since 2.2 those of
-    /// the dataset's intent log (`zil_…`).
-    pub stats: NamedKstat,
 }
 
 impl PoolKstats {
@@ -45,24 +33,6 @@ impl PoolKstats {
         })
     }
 
-    /// Reads `guid` (since 2.2).
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn guid(&self) -> Result<Option<u64>, KstatError> {
-        read_with(&self.dir.join("guid"), |text| {
-            text.trim().parse().map_err(|_| MalformedKstat::new(1, "the GUID is not a number"))
-        })
-    }
-
-    /// Reads `iostats`: trims, and in later versions reads and writes by kind.
-    ///
-    /// # Errors
-    /// If the file exists and cannot be read or parsed.
-    pub fn iostats(&self) -> Result<Option<NamedKstat>, KstatError> {
-        read_with(&self.dir.join("iostats"), parse_named)
-    }
-
     /// Reads `txgs`: the last transaction groups, oldest first. The table is empty if the module's parameter
     /// `zfs_txg_history` is 0.
     ///
@@ -72,24 +42,10 @@ impl PoolKstats {
         read_with(&self.dir.join("txgs"), parse_txgs)
     }
 
-    /// Reads the counters of all mounted datasets, sorted by the file names.
-    ///
-    /// # Errors
-    /// If a file exists and cannot be read or parsed.
-    pub fn objsets(&self) -> Result<Vec<ObjsetKstat>, KstatError> {
-        let mut objsets = Vec::new();
-        for file in entries(&self.dir)? {
-            let Some(objset) = objset_number(&file) else { continue };
-            objsets.extend(read_with(&self.dir.join(&file), |text| parse_objset(text, objset))?);
-        }
-        Ok(objsets)
-    }
-}
-
-impl PoolKstats {
     /// Reads the counters with these names of all mounted datasets, and calls `each` with the name of each dataset. A counter
-    /// that the module does not have is `None`. This needs a tenth of the time and memory of [`PoolKstats::objsets`], which
-    /// matters for thousands of datasets.
+    /// that the module does not have is `None`. Files are read in the order of their names.
+    ///
+    /// `nread` and `nwritten` are bytes, `reads` and `writes` requests, and `zil_…` those of the dataset's intent log (since 2.2).
     ///
     /// Datasets come and go, so a file that cannot be read or parsed does not hide the others: the result has its error. An
     /// empty file is one of a dataset that has just gone.
@@ -123,8 +79,8 @@ fn objset_counters<'a, const N: usize>(
 ) -> Result<(&'a str, [Option<u64>; N]), MalformedKstat> {
     let (mut dataset, mut counters) = (None, [None; N]);
     each_value(text, |name, value| match value {
-        KstatText::Text(value) if name == "dataset_name" => dataset = Some(value),
-        KstatText::Unsigned(value) => {
+        KstatValue::Text(value) if name == "dataset_name" => dataset = Some(value),
+        KstatValue::Unsigned(value) => {
             if let Some(at) = names.iter().position(|wanted| *wanted == name) {
                 counters[at] = Some(value);
             }
@@ -169,18 +125,6 @@ fn objset_number(file: &str) -> Option<u64> {
     u64::from_str_radix(file.strip_prefix("objset-0x")?, 16).ok()
 }
 
-/// Parses the content of the file `objset-0xNUMBER`.
-///
-/// # Errors
-/// If the text is not a named kstat with a `dataset_name`.
-pub fn parse_objset(text: &str, objset: u64) -> Result<ObjsetKstat, MalformedKstat> {
-    let mut stats = parse_named(text)?;
-    let dataset = stats.text("dataset_name").map(str::to_owned);
-    let dataset = dataset.ok_or_else(|| MalformedKstat::new(1, "no dataset_name"))?;
-    stats.values.remove("dataset_name");
-    Ok(ObjsetKstat { dataset, objset, stats })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,12 +148,7 @@ mod tests {
         let pools = kstats.pools().unwrap();
         assert_eq!(pools.iter().map(PoolKstats::name).collect::<Vec<_>>(), ["other", "tank"]);
         assert_eq!(pools[1].state().unwrap(), Some(HealthState::Degraded));
-        assert_eq!(pools[1].guid().unwrap(), Some(17));
-        assert_eq!(pools[1].iostats().unwrap(), None);
         assert_eq!(pools[1].txgs().unwrap(), None);
-        let objsets = pools[1].objsets().unwrap();
-        assert_eq!((objsets[0].dataset.as_str(), objsets[0].objset), ("tank/a", 0x36));
-        assert_eq!(objsets[0].stats.counters(), [("reads".to_owned(), 5)].into());
         let mut found = Vec::new();
         pools[1].for_each_objset(["writes", "reads"], |name, of| found.push((name.to_owned(), of))).unwrap();
         assert_eq!(found, [("tank/a".to_owned(), [None, Some(5)])]);
@@ -226,8 +165,8 @@ mod tests {
         assert_eq!(unusable.len(), 2, "an empty file is one of a dataset that has gone: {unusable:?}");
         let message = pools[0].state().unwrap_err().to_string();
         assert!(message.ends_with("other/state, line 1: the state is empty"), "{message}");
-        assert!(matches!(kstats.arcstats(), Err(KstatError::Malformed { line: 1, .. })));
-        assert_eq!(kstats.zil().unwrap(), None);
+        assert!(matches!(kstats.named("arcstats"), Err(KstatError::Malformed { line: 1, .. })));
+        assert_eq!(kstats.named("zil").unwrap(), None);
     }
 
     #[test]
@@ -235,7 +174,7 @@ mod tests {
         let kstats = Kstats::new("/missing/kstat");
         assert!(!kstats.is_present());
         assert_eq!(kstats.pools().unwrap(), []);
-        assert_eq!(kstats.arcstats().unwrap(), None);
+        assert_eq!(kstats.named("arcstats").unwrap(), None);
     }
 
     #[test]
@@ -243,6 +182,6 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(root.path().join("zil")).unwrap();
         file.set_len(crate::kernel::kstat::MAX_FILE + 1).unwrap();
-        assert!(matches!(Kstats::new(root.path()).zil(), Err(KstatError::TooLarge { .. })));
+        assert!(matches!(Kstats::new(root.path()).named("zil"), Err(KstatError::TooLarge { .. })));
     }
 }

@@ -7,7 +7,7 @@ use crate::user::{Fault, FaultKind, name};
 
 impl LocalPool {
     /// Creates a clone, and its missing parents if `parents`.
-    pub(super) fn make_clone(
+    pub(super) fn clone_snapshot(
         &self,
         snapshot: &str,
         dataset: &str,
@@ -34,7 +34,7 @@ impl LocalPool {
     }
 
     /// Makes a clone the owner of the snapshots up to its origin.
-    pub(super) fn promote_clone(&self, dataset: &str) -> Answer<()> {
+    pub(super) fn promote(&self, dataset: &str) -> Answer<()> {
         let _tree = self.lock();
         self.check_mine(dataset)?;
         self.must_exist(dataset)?;

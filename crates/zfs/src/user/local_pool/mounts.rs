@@ -5,12 +5,19 @@ use poolwright_openzfs::{Dataset, Pool};
 use super::Answer;
 use crate::user::{Fault, MountCounters, Mounted};
 
-/// The owner's mounts. A mounted dataset is open, and cannot be opened a second time.
+/// The owner's mounts. A mounted dataset is open, and cannot be opened a second time. The defaults are those of an owner that mounts
+/// nothing.
 pub trait Mounts: Send + Sync {
+    /// Whether this process keeps the pool open after the request.
+    fn owns(&self) -> bool;
     /// All mounts, with their counters.
-    fn list(&self) -> Vec<(Mounted, MountCounters)>;
+    fn list(&self) -> Vec<(Mounted, MountCounters)> {
+        Vec::new()
+    }
     /// The open handle of a mounted dataset.
-    fn dataset(&self, name: &str) -> Option<Dataset>;
+    fn dataset(&self, _name: &str) -> Option<Dataset> {
+        None
+    }
     /// Waits for a mount of this dataset that was unmounted and is still writing.
     ///
     /// # Errors
@@ -22,9 +29,14 @@ pub trait Mounts: Send + Sync {
     ///
     /// # Errors
     /// If the mount is refused or fails.
-    fn mount(&self, pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault>;
+    fn mount(&self, _pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault> {
+        let why = "this process opens the pool for one request only";
+        Err(Fault::new(libc::ENOTSUP, format!("cannot mount {}: {why}", wanted.dataset)))
+    }
     /// Rolls a mounted dataset back to its latest snapshot; `None` if it is not mounted.
-    fn roll_back(&self, dataset: &str, snapshot: &str) -> Option<Result<(), Fault>>;
+    fn roll_back(&self, _dataset: &str, _snapshot: &str) -> Option<Result<(), Fault>> {
+        None
+    }
     /// Calls `look` with a snapshot of a mounted dataset, which the mount may have open; `None` if the dataset is not
     /// mounted.
     fn with_snapshot(
@@ -51,9 +63,9 @@ pub trait Mounts: Send + Sync {
     ///
     /// # Errors
     /// `EBUSY`, which names the mount in use.
-    fn release(&self) -> Result<(), Fault>;
-    /// Whether this process keeps the pool open after the request.
-    fn owns(&self) -> bool;
+    fn release(&self) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 /// No mounts: for a command that opens the pool for one request.
@@ -61,27 +73,6 @@ pub trait Mounts: Send + Sync {
 pub struct NoMounts;
 
 impl Mounts for NoMounts {
-    fn list(&self) -> Vec<(Mounted, MountCounters)> {
-        Vec::new()
-    }
-
-    fn dataset(&self, _name: &str) -> Option<Dataset> {
-        None
-    }
-
-    fn mount(&self, _pool: &Pool, wanted: &Mounted) -> Result<Mounted, Fault> {
-        let why = "this process opens the pool for one request only";
-        Err(Fault::new(libc::ENOTSUP, format!("cannot mount {}: {why}", wanted.dataset)))
-    }
-
-    fn roll_back(&self, _dataset: &str, _snapshot: &str) -> Option<Result<(), Fault>> {
-        None
-    }
-
-    fn release(&self) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn owns(&self) -> bool {
         false
     }

@@ -67,20 +67,18 @@ impl LocalPool {
     }
 
     /// Makes a dataset, and with `recursive` all datasets below it, inherit a property. Returns the changed datasets.
-    pub(super) fn inherit_property(
-        &self,
-        root: &str,
-        property: &str,
-        recursive: bool,
-    ) -> Answer<Vec<String>> {
+    pub(super) fn inherit(&self, root: &str, property: &str, recursive: bool) -> Answer<Vec<String>> {
+        let _tree = self.lock();
+        self.check_mine(root)?;
+        self.must_exist(root)?;
+        self.refuse_unwritable()?;
         let known = property::find_settable(property)?;
         if property::is_limit(known) {
             let message = format!("{property} cannot be inherited: it belongs to one dataset");
             let kind = FaultKind::NotInheritable { property: property.to_owned(), dataset: root.to_owned() };
             return Err(Fault::invalid(message).of_kind(kind));
         }
-        let wanted = |n: &String| !n.contains('@') && (n == root || recursive && name::is_below(n, root));
-        let all: Vec<String> = self.names()?.into_iter().filter(wanted).collect();
+        let all = self.subtree(root, recursive)?;
         all.iter().try_for_each(|name| Ok::<_, Fault>(self.open(name)?.inherit(known.name)?))?;
         Ok(all)
     }

@@ -10,33 +10,28 @@ use super::{Answer, LocalPool};
 use crate::user::{Error, Fault, NewVdevFile, VdevChange, registry};
 
 impl LocalPool {
-    pub(super) fn add_groups(&self, groups: &[VdevGroup]) -> Answer<VdevChange> {
+    pub(super) fn add(&self, groups: &[VdevGroup]) -> Answer<VdevChange> {
         self.change(|| self.pool.add_vdevs(groups, |files| self.register(files)))?;
         self.changed(false)
     }
 
-    pub(super) fn attach_file(&self, device: &Path, new: &NewVdevFile, wait: bool) -> Answer<VdevChange> {
+    pub(super) fn attach(&self, device: &Path, new: &NewVdevFile, wait: bool) -> Answer<VdevChange> {
         let file = (new.file.as_path(), new.bytes);
         self.change(|| self.pool.attach(device, file, |files| self.register(files)))?;
         self.resilvered(wait)
     }
 
-    pub(super) fn detach_file(&self, device: &Path) -> Answer<VdevChange> {
+    pub(super) fn detach(&self, device: &Path) -> Answer<VdevChange> {
         self.change(|| Ok(self.pool.detach(device)?))?;
         self.changed(false)
     }
 
-    pub(super) fn remove_file(&self, device: &Path) -> Answer<VdevChange> {
+    pub(super) fn remove(&self, device: &Path) -> Answer<VdevChange> {
         self.change(|| Ok(self.pool.remove_vdev(device)?))?;
         self.changed(false)
     }
 
-    pub(super) fn replace_file(
-        &self,
-        device: &Path,
-        new: Option<&NewVdevFile>,
-        wait: bool,
-    ) -> Answer<VdevChange> {
+    pub(super) fn replace(&self, device: &Path, new: Option<&NewVdevFile>, wait: bool) -> Answer<VdevChange> {
         let file = (new.map(|new| new.file.as_path()), new.and_then(|new| new.bytes));
         self.change(|| self.pool.replace(device, file, |files| self.register(files)))?;
         self.resilvered(wait)

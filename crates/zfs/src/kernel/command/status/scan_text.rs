@@ -13,7 +13,7 @@ pub(super) fn parse_scan(lines: &[&str]) -> Result<Option<PoolScan>, String> {
     let Some((phase, rest)) = split_phase(rest) else {
         return Err(format!("{first:?} is not the description of a scan"));
     };
-    let mut scan = PoolScan { is_rounded: true, ..PoolScan::new(function, phase) };
+    let mut scan = PoolScan::new(function, phase);
     match phase {
         ScanPhase::Scanning => scan.start_time = Some(parse_date(rest)?),
         ScanPhase::Paused => {}
@@ -85,11 +85,11 @@ fn set_end(scan: &mut PoolScan, text: &str) -> Result<(), String> {
     let (duration, rest) = rest.split_once(" with ").ok_or_else(malformed)?;
     let (errors, date) = rest.split_once(" errors on ").ok_or_else(malformed)?;
     scan.repaired = Some(parse_rounded(bytes).ok_or_else(malformed)?);
-    scan.duration = Some(parse_duration(duration).ok_or_else(malformed)?);
+    let duration = parse_duration(duration).ok_or_else(malformed)?;
     scan.errors = Some(errors.parse().map_err(|_| malformed())?);
     let end = parse_date(date)?;
     scan.end_time = Some(end);
-    scan.start_time = scan.duration.and_then(|duration| end.checked_sub(duration));
+    scan.start_time = end.checked_sub(duration);
     Ok(())
 }
 
@@ -105,11 +105,10 @@ fn set_progress(scan: &mut PoolScan, line: &str) -> Result<(), String> {
         let Some(bytes) = words.next().and_then(parse_rounded) else { continue };
         let total = words.next_if_eq(&"/").and_then(|_| words.next()).and_then(parse_rounded);
         match words.next() {
-            Some("scanned") => scan.scanned = Some(bytes),
             Some("issued") => (scan.issued, scan.total) = (Some(bytes), total.or(scan.total)),
             Some("total") => scan.total = Some(bytes),
             Some("repaired" | "resilvered") => scan.repaired = Some(bytes),
-            // 2.1 has no word between the bytes and the rate of a rebuild's `issued`.
+            // What walking the pool has found (`scanned`); and 2.1 has no word between the bytes and the rate of a rebuild's `issued`.
             _ => {}
         }
     }
@@ -174,8 +173,8 @@ mod tests {
 
     #[test]
     fn progress_of_2_1_and_2_2() {
-        let expected = (Some(3 << 30), Some(1 << 30), Some(10 << 30), Some(512));
-        let numbers = |scan: &PoolScan| (scan.scanned, scan.issued, scan.total, scan.repaired);
+        let expected = (Some(1 << 30), Some(10 << 30), Some(512));
+        let numbers = |scan: &PoolScan| (scan.issued, scan.total, scan.repaired);
         let old = parse(
             "scrub in progress since Wed Nov 25 05:01:12 2026\n\
              \t3G scanned at 100M/s, 1G issued at 30M/s, 10G total\n\
@@ -204,7 +203,7 @@ mod tests {
         let parse = |text: &str| parse_error_scrub(&text.lines().collect::<Vec<_>>()).unwrap().unwrap();
         let finished = parse("scrubbed 3 error blocks in 0 days 00:00:01 on Wed Nov 25 05:01:12 2026");
         assert_eq!((finished.function, finished.phase), (ScanFunction::ErrorScrub, ScanPhase::Finished));
-        assert_eq!((finished.end_time, finished.scanned), (Some(1_795_582_872), None));
+        assert_eq!((finished.end_time, finished.issued), (Some(1_795_582_872), None));
         let running = parse(
             "error scrub in progress since Wed Nov 25 05:01:12 2026\n\t50.00% done, issued I/O for 3 error blocks",
         );
@@ -220,7 +219,7 @@ mod tests {
     fn scans_that_have_ended() {
         let scrub = parse("scrub repaired 64K in 00:00:02 with 3 errors on Wed Nov 25 05:01:12 2026");
         assert_eq!((scrub.function, scrub.phase), (ScanFunction::Scrub, ScanPhase::Finished));
-        assert_eq!((scrub.repaired, scrub.errors, scrub.duration), (Some(65_536), Some(3), Some(2)));
+        assert_eq!((scrub.repaired, scrub.errors), (Some(65_536), Some(3)));
         assert_eq!((scrub.start_time, scrub.end_time), (Some(1_795_582_870), Some(1_795_582_872)));
         let resilver = parse("resilvered 1.50M in 1 days 00:00:02 with 0 errors on Wed Nov 25 05:01:12 2026");
         assert_eq!((resilver.function, resilver.repaired), (ScanFunction::Resilver, Some(3 << 19)));

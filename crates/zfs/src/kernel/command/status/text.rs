@@ -59,11 +59,7 @@ fn field(line: &str) -> Option<(&str, &str)> {
 fn new_pool(name: &str) -> KernelPool {
     KernelPool {
         name: name.to_owned(),
-        guid: None,
         state: HealthState::Other("UNKNOWN".to_owned()),
-        status: None,
-        action: None,
-        msgid: None,
         scan: None,
         rebuild: None,
         vdevs: Vec::new(),
@@ -75,9 +71,6 @@ fn set(pool: &mut KernelPool, name: &str, block: &[&str]) -> Result<(), String> 
     let first = block.first().copied().unwrap_or_default().trim();
     match name {
         "state" => pool.state = HealthState::parse(first),
-        "status" => pool.status = Some(sentences(block)),
-        "action" => pool.action = Some(sentences(block)),
-        "see" => pool.msgid = first.rsplit('/').next().filter(|msgid| !msgid.is_empty()).map(str::to_owned),
         "scan" => match parse_scan(block)? {
             Some(scan) if scan.function == ScanFunction::Rebuild => pool.rebuild = Some(scan),
             Some(scan) => pool.scan = Some(scan),
@@ -90,11 +83,6 @@ fn set(pool: &mut KernelPool, name: &str, block: &[&str]) -> Result<(), String> 
         _ => {}
     }
     Ok(())
-}
-
-/// Joins the lines of a text that `zpool` wrapped for a terminal.
-fn sentences(block: &[&str]) -> String {
-    block.iter().flat_map(|line| line.split_whitespace()).collect::<Vec<_>>().join(" ")
 }
 
 /// `No known data errors`, `3 data errors, use '-v' for a list`, or the names of the damaged files.

@@ -74,6 +74,7 @@ fn parse_class(heading: &str) -> Option<VdevClass> {
 }
 
 fn parse_vdev(row: &Row<'_>, class: VdevClass, has_slow: bool) -> Result<VdevNode, String> {
+    // A note follows: `too many errors`, `was /dev/sdb1`, …
     let (state, mut rest) = word(row.rest);
     let mut numbers = [None; 4];
     // Spares have no counters; a note such as `currently in use` can follow their state.
@@ -93,14 +94,15 @@ fn parse_vdev(row: &Row<'_>, class: VdevClass, has_slow: bool) -> Result<VdevNod
         }
     }
     let [read_errors, write_errors, checksum_errors, slow_ios] = numbers;
+    // A missing leaf has its GUID for a name.
+    let path = rest.strip_prefix("was ").unwrap_or(row.name);
+    let is_file = path.starts_with('/') && !path.starts_with("/dev/");
     Ok(VdevNode {
         name: row.name.to_owned(),
-        kind: String::new(),
+        kind: if is_file { "file" } else { "disk" }.to_owned(),
         class,
         guid: None,
-        path: None,
         state: HealthState::parse(state),
-        note: Some(rest).filter(|note| !note.is_empty()).map(str::to_owned),
         read_errors,
         write_errors,
         checksum_errors,
@@ -126,31 +128,17 @@ fn attach(vdevs: &mut Vec<VdevNode>, vdev: VdevNode, depth: usize) {
 
 /// Sets what follows from the position of a vdev.
 fn complete(vdev: &mut VdevNode) {
-    complete_children(vdev);
+    complete_groups(vdev);
     if vdev.class == VdevClass::Data {
         vdev.kind = "root".to_owned();
     }
 }
 
-fn complete_children(vdev: &mut VdevNode) {
-    let is_leaf = vdev.children.is_empty();
-    let was = vdev.note.as_deref().and_then(|note| note.strip_prefix("was "));
-    let path =
-        was.or_else(|| Some(vdev.name.as_str()).filter(|name| name.starts_with('/'))).filter(|_| is_leaf);
-    vdev.kind = kind(&vdev.name, path, is_leaf).to_owned();
-    vdev.path = path.map(str::to_owned);
-    if !is_leaf {
+/// The type of a group follows from its name: `raidz2-0`, `mirror-1`.
+fn complete_groups(vdev: &mut VdevNode) {
+    if !vdev.children.is_empty() {
+        vdev.kind = vdev.name.chars().take_while(char::is_ascii_lowercase).collect();
         vdev.slow_ios = None;
     }
-    vdev.children.iter_mut().for_each(complete_children);
-}
-
-/// The type of a vdev by its name: `raidz2-0`, `mirror-1`, `sda`, `/srv/file`.
-fn kind<'a>(name: &'a str, path: Option<&str>, is_leaf: bool) -> &'a str {
-    if is_leaf {
-        let is_file = path.is_some_and(|path| !path.starts_with("/dev/"));
-        return if is_file { "file" } else { "disk" };
-    }
-    let end = name.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(name.len());
-    &name[..end]
+    vdev.children.iter_mut().for_each(complete_groups);
 }
