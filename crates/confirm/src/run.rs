@@ -11,7 +11,7 @@ use poolwright_lab::run::child;
 use poolwright_lab::run::scratch_dir::ScratchDir;
 use poolwright_lab::{PoolWrites, RunTarget, TrialKey, TrialSpec};
 use poolwright_plan::{
-    Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Measurement as _, Plan, VERSION, WorkUnit,
+    BesidePlan as _, Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Plan, VERSION, WorkUnit,
 };
 use poolwright_tune::objective::Metrics;
 

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::beside::BesidePlan;
 use super::{GainVerdict, Gains, Measured, OBJECTIVE, Role, Settings};
 
 /// The result of running the database on pools with the plan's settings, compared with the predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Confirmation {
     /// Always `poolwright-confirmation`.
-    #[schemars(extend("const" = <Confirmation as super::Measurement>::FORMAT))]
+    #[schemars(extend("const" = Confirmation::FORMAT))]
     pub format: String,
     /// Version of the format, at present 1.
     pub version: u32,
@@ -46,6 +47,15 @@ pub struct Confirmation {
     /// Limits of these figures' validity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+impl BesidePlan for Confirmation {
+    const FORMAT: &str = "poolwright-confirmation";
+    const EXTENSION: &str = "confirmation.json";
+
+    fn plan(&self) -> &str {
+        &self.plan
+    }
 }
 
 impl Confirmation {

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 mod advice;
 mod alternative;
+mod beside;
 mod confirmation;
 mod contribution;
 mod evidence;
@@ -31,6 +32,7 @@ mod track_record;
 mod verification;
 pub use advice::{AdviceSource, AdviceStatus, CheckedAdvice};
 pub use alternative::{AlternativeKind, AlternativeSetting};
+pub use beside::BesidePlan;
 pub use confirmation::{
     Confirmation, ConfirmationCommands, ConfirmationVerdict, ConfirmedDataset, ConfirmedSetting, Contender,
     PredictedChange, WorkUnit,
@@ -38,7 +40,7 @@ pub use confirmation::{
 pub use contribution::{Contributions, MeasuredChange, PropertyEffect};
 pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Outcome, Spread};
 pub use file::{PlanFileError, RiskyValues};
-pub use measurements::{Measurement, Measurements};
+pub use measurements::Measurements;
 pub use memory::Memory;
 pub use pareto::{Pareto, ParetoSetting};
 pub use problems::{PlanRisk, RISKY_PROPERTIES};

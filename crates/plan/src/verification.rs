@@ -6,12 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PredictedChange;
+use super::beside::BesidePlan;
 
 /// The database in operation before and after the plan was applied, compared with what the plan promises.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
     /// Always `poolwright-verification`.
-    #[schemars(extend("const" = <Verification as super::Measurement>::FORMAT))]
+    #[schemars(extend("const" = Verification::FORMAT))]
     pub format: String,
     /// Version of the format, at present 1.
     pub version: u32,
@@ -33,6 +34,15 @@ pub struct Verification {
     /// Limits of these figures' validity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+impl BesidePlan for Verification {
+    const FORMAT: &str = "poolwright-verification";
+    const EXTENSION: &str = "verification.json";
+
+    fn plan(&self) -> &str {
+        &self.plan
+    }
 }
 
 /// The database in operation during one recording, which is divided into blocks of equal length.

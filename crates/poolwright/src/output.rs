@@ -3,7 +3,7 @@
 pub use poolwright_host::Output;
 use poolwright_host::output::{Format, Overwrite};
 use poolwright_host::private;
-use poolwright_plan::{Confirmation, Measurement as _, Verification};
+use poolwright_plan::{BesidePlan as _, Confirmation, Verification};
 
 /// The format of an output file, by which Poolwright recognizes files that it made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use poolwright_host::time;
 use poolwright_plan::metric;
 use poolwright_plan::{
-    CheckedPromise, Confirmation, Contender, LiveMeasurement, MeasuredPromise, Measurement as _, Plan,
+    BesidePlan as _, CheckedPromise, Confirmation, Contender, LiveMeasurement, MeasuredPromise, Plan,
     PredictedChange, PromiseVerdict, RateUnit, VERSION, Verification, VerificationVerdict,
 };
 use poolwright_report::Better;

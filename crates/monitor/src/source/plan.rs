@@ -13,7 +13,7 @@ use poolwright_host::file_sample::FileSample;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
 use poolwright_plan::{
-    CurrentSource, Measured, Measurement as _, Outcome, Plan, RiskyValues, RoleIo, RolePlan, Settings,
+    BesidePlan as _, CurrentSource, Measured, Outcome, Plan, RiskyValues, RoleIo, RolePlan, Settings,
     Verification, VerificationVerdict,
 };
 use poolwright_zfs::kernel::{CommandOptions, ZfsCommands};

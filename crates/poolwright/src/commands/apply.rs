@@ -7,7 +7,7 @@ use poolwright_apply::journal::interrupted;
 use poolwright_apply::run::{ApplyReport, Outcome, Run};
 use poolwright_apply::{Assessment, Assessor, Journal};
 use poolwright_host::Exit;
-use poolwright_plan::{Confirmation, Measurement as _, Plan, Verdict};
+use poolwright_plan::{BesidePlan as _, Confirmation, Plan, Verdict};
 use poolwright_render::assessment_text;
 
 use super::conversion::{ConversionArgs, RUNNING, Reporter, journals};

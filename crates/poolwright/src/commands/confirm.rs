@@ -12,7 +12,7 @@ use poolwright_host::{Exit, process, quoted};
 use poolwright_lab::RunTarget;
 use poolwright_openzfs::limits;
 use poolwright_plan::{
-    Confirmation, ConfirmationCommands, Measurement as _, Measurements, Plan, RiskyValues, Verification,
+    BesidePlan as _, Confirmation, ConfirmationCommands, Measurements, Plan, RiskyValues, Verification,
 };
 use poolwright_render::{plan_page, plan_text};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use poolwright_host::{Exit, quoted};
 use poolwright_plan::{
-    LiveMeasurement, Measurement as _, Measurements, Plan, RiskyValues, Verdict, Verification,
+    BesidePlan as _, LiveMeasurement, Measurements, Plan, RiskyValues, Verdict, Verification,
     VerificationVerdict,
 };
 use poolwright_render::{plan_page, plan_text};

@@ -1,0 +1,39 @@
+//! Files beside a plan: `confirm` and `verify` write what they measured to a file of their own, which names the plan by its identifier
+//! ([`Plan::id`]); the plan's file does not change.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use super::file::read_json;
+use super::{Plan, PlanFileError};
+
+/// The content of a file beside a plan.
+pub trait BesidePlan: DeserializeOwned {
+    /// The value of the field `format`.
+    const FORMAT: &str;
+    /// What replaces the plan's extension in the name of the file: `confirmation.json`.
+    const EXTENSION: &str;
+
+    /// The identifier of the plan whose settings were measured.
+    fn plan(&self) -> &str;
+
+    /// Returns the path of the file beside the plan at `plan`: `plan.confirmation.json` for `plan.json`.
+    fn path_beside(plan: &Path) -> PathBuf {
+        plan.with_extension(Self::EXTENSION)
+    }
+
+    /// Reads the file beside the plan at `path`. Returns `None` if there is none, or if it is about another plan, which was at this path
+    /// before.
+    ///
+    /// # Errors
+    /// As [`Plan::read_unchecked`].
+    fn beside(path: &Path, plan: &Plan) -> Result<Option<Self>, PlanFileError> {
+        match read_json::<Self>(&Self::path_beside(path), Self::FORMAT) {
+            Ok(found) => Ok(Some(found).filter(|found| found.plan() == plan.id())),
+            Err(PlanFileError::Read(failed)) if failed.cause.kind() == ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+}
