@@ -9,20 +9,20 @@ mod space;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::service;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
 use poolwright_plan::{Plan, Role};
+use poolwright_zfs::datasets::DatasetAdmin;
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::refused;
 use crate::rewrite::FileScan;
-use crate::service;
 use crate::work::{DatasetWork, Direction, PlanWork, PropertyChange, is_same};
 use crate::{Error, Result};
-use poolwright_zfs::datasets::DatasetAdmin;
 
 pub use mount::{admin_of, check_mounted_once, open_mount};
 use pins::{drop_pins, is_above, pinned, properties_below};

@@ -48,14 +48,9 @@ pub enum Error {
         /// Where or in what they differ: `at byte 7`, `in its mode`.
         what: String,
     },
-    /// A command that stops or starts the database failed.
-    #[error("{command} failed: {why}")]
-    Service {
-        /// The command line.
-        command: String,
-        /// Its status and the end of its output.
-        why: String,
-    },
+    /// The database could not be stopped, started or asked.
+    #[error(transparent)]
+    Database(poolwright_dbms::Error),
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
@@ -79,6 +74,7 @@ impl Error {
             Error::Refused(_) => true,
             Error::Plan(cause) => cause.is_refusal(),
             Error::Datasets(cause) => cause.is_refusal(),
+            Error::Database(cause) => cause.is_refusal(),
             Error::WithOutcome { cause, .. } => cause.is_refusal(),
             Error::Several(causes) => causes.iter().all(Error::is_refusal),
             _ => false,
@@ -100,6 +96,15 @@ impl Error {
     /// Adds the state in which the run left the database.
     pub(crate) fn with_outcome(self, outcome: impl Into<String>) -> Error {
         Error::WithOutcome { cause: Box::new(self), outcome: outcome.into() }
+    }
+}
+
+impl From<poolwright_dbms::Error> for Error {
+    fn from(cause: poolwright_dbms::Error) -> Error {
+        match cause {
+            poolwright_dbms::Error::Interrupted => Error::Interrupted,
+            cause => Error::Database(cause),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::service::Downtime;
 use poolwright_host::private::{self, OwnDir};
 use poolwright_host::quoted;
 use poolwright_plan::Plan;
@@ -20,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::refused;
-use crate::service::Downtime;
 use crate::work::{Direction, PlanWork};
 use crate::{Error, Result};
 use entry::{Entry, add, parse};

@@ -8,9 +8,11 @@ mod way_back;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use poolwright_dbms::service::{Downtime, Service, check_namespace};
 use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
+use poolwright_zfs::datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,10 +22,8 @@ use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState};
 use crate::observer::RunObserver;
 use crate::rewrite::{Copies, HiddenDir};
-use crate::service::{Downtime, Service, check_namespace};
 use crate::work::{DatasetWork, Direction, PlanWork};
 use crate::{Error, Result};
-use poolwright_zfs::datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 
 /// How to apply or undo a plan.
 #[derive(Clone, Debug, Default)]
@@ -318,5 +318,5 @@ impl<'a> Run<'a> {
 
 /// Refuses to replace files, or to roll them back, where processes that write them may not be visible.
 fn check_writers_visible(work: &PlanWork) -> Result<()> {
-    if work.datasets.iter().any(DatasetWork::rewrites) { check_namespace() } else { Ok(()) }
+    if work.datasets.iter().any(DatasetWork::rewrites) { Ok(check_namespace()?) } else { Ok(()) }
 }

@@ -6,6 +6,8 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::database::{DatabaseKind, joined};
+use poolwright_dbms::directories::{DatabaseDirs, SNAPSHOTS};
 use poolwright_host::{mountinfo, quoted, time};
 use poolwright_zfs::datasets::{DatasetAdmin, of_pool, pool_of};
 use poolwright_zfs::user::LockOwner;
@@ -13,13 +15,11 @@ use rustix::fs::{FlockOperation, flock};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::database::{DatabaseKind, joined};
 use crate::error::refused;
 use crate::manifest::{
     self, BackupManifest, DestinationIdentity, FILES, IDENTITY, RestoreResult, StorageTier, VERIFIED, age,
     order_of,
 };
-use crate::sources::{BackupSources, SNAPSHOTS};
 use crate::{Error, Result};
 
 /// The reason why a snapshot without a manifest is not listed as a backup.
@@ -223,7 +223,7 @@ impl BackupDestination {
     /// A refusal; or if the dataset cannot be read.
     pub fn check(
         &self,
-        sources: &BackupSources,
+        sources: &DatabaseDirs,
         database: DatabaseKind,
     ) -> Result<Option<DestinationIdentity>> {
         if sources.datasets().contains(&self.dataset) || sources.contain(&self.mountpoint) {
@@ -251,7 +251,7 @@ impl BackupDestination {
     ///
     /// # Errors
     /// The host's errors.
-    pub fn claim(&self, sources: &BackupSources, database: DatabaseKind) -> Result<DestinationIdentity> {
+    pub fn claim(&self, sources: &DatabaseDirs, database: DatabaseKind) -> Result<DestinationIdentity> {
         self.claim_as(database, sources.paths(), None)
     }
 

@@ -49,26 +49,13 @@ pub enum Error {
         /// The defect.
         why: String,
     },
-    /// The database could not be quiesced or released.
-    #[error("cannot {what} the database: {why}")]
-    Quiesce {
-        /// `quiesce` or `release`.
-        what: &'static str,
-        /// The message of the database's client or of the hook.
-        why: String,
-    },
+    /// The database could not be found, quiesced, released, started or asked.
+    #[error(transparent)]
+    Database(poolwright_dbms::Error),
     /// A backup could not be restored.
     #[error("{why}")]
     Restore {
         /// The operation that failed, and its cause.
-        why: String,
-    },
-    /// A program that checks a restored database failed to run.
-    #[error("cannot run {program}: {why}")]
-    Program {
-        /// The program.
-        program: String,
-        /// The cause.
         why: String,
     },
     /// A snapshot was sent, and the target does not have it.
@@ -100,6 +87,7 @@ impl Error {
             Error::Datasets(cause) => cause.is_refusal(),
             Error::Plan(cause) => cause.is_refusal(),
             Error::Copy(cause) => cause.is_refusal(),
+            Error::Database(cause) => cause.is_refusal(),
             Error::WithOutcome { cause, .. } => cause.is_refusal(),
             _ => false,
         }
@@ -139,6 +127,15 @@ impl From<poolwright_apply::Error> for Error {
         match cause {
             poolwright_apply::Error::Interrupted => Error::Interrupted,
             cause => Error::Copy(cause),
+        }
+    }
+}
+
+impl From<poolwright_dbms::Error> for Error {
+    fn from(cause: poolwright_dbms::Error) -> Error {
+        match cause {
+            poolwright_dbms::Error::Interrupted => Error::Interrupted,
+            cause => Error::Database(cause),
         }
     }
 }

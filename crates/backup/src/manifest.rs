@@ -5,12 +5,13 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::database::DatabaseKind;
+use poolwright_dbms::quiesce::ConsistencyMeans;
 use poolwright_host::{private, time};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::database::DatabaseKind;
 use crate::{Error, Result};
 
 /// The file that marks a dataset as one of backups.
@@ -129,20 +130,6 @@ pub struct DatabaseRecord {
     /// the online backup, and PostgreSQL recovers the snapshot as after a crash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_label: Option<String>,
-}
-
-/// What makes the snapshot of a backup consistent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ConsistencyMeans {
-    /// A session of the database's client kept it quiesced.
-    Session,
-    /// Commands of the user kept it quiesced.
-    Hook,
-    /// The snapshot alone, which is atomic over all datasets.
-    Snapshot,
-    /// The database was not running.
-    Stopped,
 }
 
 /// A directory of the database.

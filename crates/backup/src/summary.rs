@@ -8,11 +8,11 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use poolwright_dbms::database::DatabaseKind;
 use poolwright_host::{Part, private};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::database::DatabaseKind;
 use crate::destination::{BackupDestination, BackupEntry};
 use crate::error::refused;
 use crate::manifest::{self, RestoreResult, StorageTier};

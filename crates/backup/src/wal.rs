@@ -6,7 +6,6 @@
 
 mod coverage;
 mod creation;
-mod header;
 mod name;
 mod push;
 mod removal;
@@ -14,12 +13,14 @@ mod removal;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::database;
+use poolwright_dbms::postgresql::headers::ControlFile;
 use poolwright_host::{quoted, regular};
 use serde::{Deserialize, Serialize};
 
 use crate::error::refused;
 use crate::manifest::{BackupManifest, DestinationIdentity};
-use crate::{BackupDestination, Error, Result, database};
+use crate::{BackupDestination, Error, Result};
 
 pub use coverage::WalCoverage;
 pub use creation::{WalArchiveOptions, WalArchiveReport, create};
@@ -27,8 +28,6 @@ pub(crate) use creation::{history_command, restore_command};
 pub use name::{SegmentPlace, WalFile};
 pub use push::PushOutcome;
 pub use removal::WalRemoval;
-
-use header::ControlFile;
 
 /// The file that marks a directory as a WAL archive.
 const IDENTITY: &str = "poolwright-wal.json";

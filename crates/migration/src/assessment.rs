@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::assessment::{RESERVE, RunningDatabase, check_mounted_once, check_projects};
-use poolwright_backup::database::{DatabaseKind, LocatedDatabase};
-use poolwright_backup::sources::BackupSources;
+use poolwright_dbms::database::{DatabaseKind, LocatedDatabase};
+use poolwright_dbms::directories::DatabaseDirs;
 use poolwright_host::mountinfo::MountEntry;
 use poolwright_host::quoted;
 use poolwright_openzfs::property::{self, Settings, canonical};
@@ -311,7 +311,7 @@ fn mounts_of(directory: &Path) -> Result<Vec<MountEntry>> {
     // Its links are in its own directory, which may be below the plan's.
     let root = layout::locate(directory).map_or_else(|| directory.to_owned(), |found| found.root);
     let database = LocatedDatabase { kind: DatabaseKind::None, root };
-    let sources = BackupSources::find(&[directory.to_owned()], &database)?;
+    let sources = DatabaseDirs::find(&[directory.to_owned()], &database)?;
     sources.check_mounts()?;
     let mut mounts: BTreeMap<PathBuf, MountEntry> = BTreeMap::new();
     for source in sources.all {

@@ -70,6 +70,12 @@ impl Error {
     }
 }
 
+impl From<poolwright_dbms::Error> for Error {
+    fn from(cause: poolwright_dbms::Error) -> Error {
+        Error::Apply(cause.into())
+    }
+}
+
 /// A refusal.
 pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T> {
     Err(Error::Refused(why.into()))

@@ -12,7 +12,7 @@ use std::time::Instant;
 use poolwright_apply::RunObserver;
 use poolwright_apply::rewrite::{FileScan, open_trusted};
 use poolwright_apply::run::Options;
-use poolwright_apply::service::{Downtime, check_namespace};
+use poolwright_dbms::service::{Downtime, check_namespace};
 use poolwright_host::quoted;
 use poolwright_zfs::datasets::pool_of;
 use poolwright_zfs::kernel::DatasetChange;

@@ -9,7 +9,6 @@
 //!
 //! The primary is not changed: no setting, role or permanent replication slot is created.
 
-mod control;
 mod namespace;
 mod primary;
 mod scratch;
@@ -25,10 +24,12 @@ use std::time::{Duration, Instant};
 
 use poolwright_apply::assessment::RESERVE;
 use poolwright_apply::{RunObserver, Stage};
-use poolwright_backup::client::ClientSession;
-use poolwright_backup::database::{DatabaseKind, locate};
-use poolwright_backup::program::{ProgramOutput, command_as, run_program};
-use poolwright_backup::server::ChildServer;
+use poolwright_dbms::client::ClientSession;
+use poolwright_dbms::database::{DatabaseKind, locate};
+use poolwright_dbms::postgresql::control::{ControlData, Lsn};
+use poolwright_dbms::postgresql::private;
+use poolwright_dbms::program::{ProgramOutput, command_as, run_program};
+use poolwright_dbms::server::ChildServer;
 use poolwright_host::directory::Directory;
 use poolwright_host::{Scratch, quoted, room};
 use rustix::process::Signal;
@@ -36,7 +37,6 @@ use rustix::process::Signal;
 use crate::error::refused;
 use crate::work::MigrationWork;
 use crate::{Error, Result};
-use control::{ControlData, Lsn};
 use namespace::Namespace;
 use primary::Primary;
 use server_dirs::ServerDirs;
@@ -227,7 +227,7 @@ impl Standby {
             observer.is_interrupted() || self.shortage().is_some()
         };
         let end =
-            self.unless_short(run_program(command, ProgramOutput::Kept, &watch).map_err(interruption))?;
+            self.unless_short(run_program(command, ProgramOutput::Kept, &watch).map_err(Error::from))?;
         match end.status.success() {
             true => Ok(()),
             false => self.unless_short(refused(format!(
@@ -248,7 +248,7 @@ impl Standby {
         for setting in settings {
             command.args(["-c", &setting]);
         }
-        let mut server = ChildServer::spawn(command, scratch::create_log(&self.scratch)?)?;
+        let mut server = ChildServer::start(command, scratch::create_log(&self.scratch)?)?;
         let mut kept_log = self.kept_log.take();
         let answers = || {
             // Its receiver keeps the log from here on, by a temporary slot.
@@ -260,7 +260,7 @@ impl Standby {
         };
         server.start_time = START_TIME;
         let halt = || is_interrupted() || self.shortage().is_some();
-        let started = server.wait_until(answers, &halt).map_err(interruption);
+        let started = server.wait_until(answers, &halt).map_err(Error::from);
         self.kept_log = kept_log;
         self.server = Some(server);
         let started = self.unless_short(started)?;
@@ -268,14 +268,14 @@ impl Standby {
     }
 
     fn socket_dir(&self) -> PathBuf {
-        self.scratch.path().join(scratch::SOCKET)
+        self.scratch.path().join(private::SOCKET)
     }
 
     /// The client of the standby.
     fn psql(&self) -> Command {
         let mut server = self.primary.server.clone();
         server.socket_dir = self.socket_dir().display().to_string();
-        server.port = settings::PORT.to_owned();
+        server.port = private::PORT.to_owned();
         let mut psql = server.psql(None);
         psql.env("PGUSER", &self.primary.user);
         psql
@@ -470,11 +470,4 @@ fn room_of<'p>(dirs: impl Iterator<Item = &'p PathBuf>) -> u64 {
 /// The bytes that the file systems of these directories have in use.
 fn used<'p>(dirs: impl Iterator<Item = &'p PathBuf>) -> u64 {
     dirs.filter_map(|dir| room::used(Path::new(dir)).ok()).sum()
-}
-
-fn interruption(error: poolwright_backup::Error) -> Error {
-    match error {
-        poolwright_backup::Error::Interrupted => poolwright_apply::Error::Interrupted.into(),
-        other => other.into(),
-    }
 }

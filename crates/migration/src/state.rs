@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::service::Downtime;
 use poolwright_backup::manifest;
+use poolwright_dbms::service::Downtime;
 use poolwright_host::private::OwnDir;
 use serde::{Deserialize, Serialize};
 

@@ -3,10 +3,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use poolwright_dbms::owner::{self, UserAndGroup};
+use poolwright_dbms::quiesce::ConsistencyMeans;
+
 use super::*;
-use crate::manifest::{ConsistencyMeans, DatabaseRecord, FORMAT, SourceRecord, VERSION};
-use crate::owner::{self, UserAndGroup};
-use crate::program::find_program;
+use crate::manifest::{DatabaseRecord, FORMAT, SourceRecord, VERSION};
 use crate::test_users::{
     Canary, LoggedPrograms, NOBODY, give, is_root, passable_dir, succeeds, while_another_user,
 };
@@ -116,16 +117,26 @@ fn assert_passed(checks: &[RestoreCheck], names: &[&str]) {
     }
 }
 
+/// Logged programs of those in a directory, or where programs are.
+fn logged(dir: Option<&Path>, names: &[&str]) -> LoggedPrograms {
+    LoggedPrograms::new(|name| Programs::default().after(dir).find(name), names)
+}
+
+/// These programs before all others.
+fn before_others(programs: &LoggedPrograms) -> Programs {
+    Programs::default().after(Some(programs.dir()))
+}
+
 /// The options with a command that logs who runs it.
 fn options(programs: &LoggedPrograms) -> RestoreOptions {
     let log = programs.dir().join("log");
     let check = Some(format!("echo check $(id -u) >>{}", log.display()));
-    RestoreOptions { check, ..RestoreOptions::default() }
+    RestoreOptions { check, programs: before_others(programs), ..RestoreOptions::default() }
 }
 
 #[test]
 fn programs_of_sqlite_and_lmdb_run_as_the_owner_of_the_directory() {
-    if !is_root() || ["sqlite3", "mdb_dump"].iter().any(|name| find_program(None, name).is_none()) {
+    if !is_root() || logged(None, &["sqlite3", "mdb_dump"]).lacks(&["sqlite3", "mdb_dump"]) {
         eprintln!("skipped: needs root, sqlite3 and lmdb-utils");
         return;
     }
@@ -139,7 +150,7 @@ fn programs_of_sqlite_and_lmdb_run_as_the_owner_of_the_directory() {
     succeeds(Command::new("mdb_load").arg("-f").arg(&dump).arg(lmdb.db()));
     for (backup, name, check) in [(&sqlite, "sqlite3", "PRAGMA"), (&lmdb, "mdb_dump", "mdb_dump")] {
         give(&backup.db(), NOBODY);
-        let programs = LoggedPrograms::new(None, &[name]);
+        let programs = logged(None, &[name]);
         let plant = |scratch: &Path| plant(scratch, &canary.file());
         let checks = backup.verify(&options(&programs), NOBODY, plant);
         assert_passed(&checks, &[check, "echo"]);
@@ -150,8 +161,8 @@ fn programs_of_sqlite_and_lmdb_run_as_the_owner_of_the_directory() {
 
 #[test]
 fn mariadb_runs_as_the_owner_of_its_directory() {
-    let is_installed = |name: &&str| find_program(None, name).is_some();
-    if !is_root() || !["mariadbd", "mariadb-check", "mariadb-install-db"].iter().all(is_installed) {
+    let names = ["mariadbd", "mariadb-check", "mariadb-install-db"];
+    if !is_root() || logged(None, &names).lacks(&names) {
         eprintln!("skipped: needs root and MariaDB");
         return;
     }
@@ -162,7 +173,7 @@ fn mariadb_runs_as_the_owner_of_its_directory() {
     install.arg(format!("--datadir={}", backup.db().display())).arg("--user=nobody");
     succeeds(install.stdin(Stdio::null()));
     let canary = Canary::new();
-    let programs = LoggedPrograms::new(None, &["mariadbd", "mariadb-check"]);
+    let programs = logged(None, &["mariadbd", "mariadb-check"]);
     let checks = backup.verify(&options(&programs), NOBODY, |scratch| plant(scratch, &canary.file()));
     assert_passed(&checks, &[START_OF_SERVER, "CHECK TABLE", "echo", "shutdown"]);
     programs.check(NOBODY, &["setpriv", "mariadbd", "mariadb-check", "check"]);
@@ -190,7 +201,7 @@ fn postgresql_runs_as_the_owner_of_its_directory() {
     for name in ["postmaster.pid", "standby.signal"] {
         symlink(canary.file(), backup.db().join(name)).unwrap();
     }
-    let programs = LoggedPrograms::new(Some(&bindir), &names);
+    let programs = logged(Some(&bindir), &names);
     let options = RestoreOptions { bindir: Some(programs.dir().to_owned()), ..options(&programs) };
     let checks = backup.verify(&options, NOBODY, |scratch| plant(scratch, &canary.file()));
     assert_passed(&checks, &[START_OF_SERVER, "pg_dumpall", "echo", "shutdown", "pg_checksums"]);
@@ -200,15 +211,14 @@ fn postgresql_runs_as_the_owner_of_its_directory() {
 
 #[test]
 fn files_of_root_are_checked_by_root() {
-    if !is_root() || find_program(None, "sqlite3").is_none() {
+    if !is_root() || Programs::default().find("sqlite3").is_none() {
         return;
     }
     let backup = Backup::new(DatabaseKind::Sqlite);
     succeeds(Command::new("sqlite3").arg(backup.db().join("a.db")).arg("CREATE TABLE t (x);"));
-    let programs = LoggedPrograms::new(None, &["sqlite3"]);
-    let checks = backup.verify(&RestoreOptions::default(), (0, 0), |_| {
-        std::thread::sleep(std::time::Duration::from_millis(1))
-    });
+    let programs = logged(None, &["sqlite3"]);
+    let options = RestoreOptions { programs: before_others(&programs), ..RestoreOptions::default() };
+    let checks = backup.verify(&options, (0, 0), |_| std::thread::sleep(std::time::Duration::from_millis(1)));
     assert_passed(&checks, &["PRAGMA"]);
     programs.check((0, 0), &["sqlite3"]);
 }

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::database::{self, DatabaseKind};
+use poolwright_dbms::owner::{self, UserAndGroup};
+use poolwright_dbms::postgresql::headers::{ControlFile, SegmentHeader};
 use poolwright_host::directory::Directory;
 use poolwright_host::{private, quoted};
 use poolwright_plan::Settings;
@@ -10,13 +13,10 @@ use poolwright_zfs::kernel::command::remote::command_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::header::{ControlFile, SegmentHeader};
 use super::{IDENTITY, VERSION, WalArchive, WalIdentity};
-use crate::database::{self, DatabaseKind};
 use crate::error::refused;
 use crate::manifest::{self, DestinationIdentity, StorageTier};
 use crate::observer::BackupObserver;
-use crate::owner::{self, UserAndGroup};
 use crate::{BackupDestination, Error, Result, creation};
 
 /// The directory of the log in a data directory.

@@ -6,10 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use poolwright_apply::rewrite::{Buffers, first_difference};
+use poolwright_dbms::postgresql::headers::SegmentHeader;
 use poolwright_host::quoted;
 use rustix::fs::{FlockOperation, flock};
 
-use super::header::SegmentHeader;
 use super::{IDENTITY, WalArchive, WalFile};
 use crate::error::refused;
 use crate::{Error, Result};

@@ -10,7 +10,7 @@ use poolwright_apply::relocation::PLAN_PROPERTY;
 use poolwright_apply::rewrite::{
     CopiedSnapshot, Rate, TreeContents, TreeCopier, copy_directory_attributes, open_trusted,
 };
-use poolwright_backup::sources::SNAPSHOTS;
+use poolwright_dbms::directories::SNAPSHOTS;
 use poolwright_host::directory::Directory;
 use poolwright_host::{quoted, room, time};
 use poolwright_zfs::datasets::{DatasetAdmin as _, KernelDatasets, pool_of};

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use poolwright_apply::service::{self, Service};
+use poolwright_apply::Stage;
+use poolwright_dbms::service::{self, Service};
 use poolwright_host::mountinfo;
 use poolwright_host::writers::{Writer, find_writers, find_writers_of_mounts};
 
@@ -33,6 +34,7 @@ impl MigrationRun<'_> {
             self.keep_stopped()?;
             return Ok(None);
         }
+        self.observer.stage(Stage::Stop);
         let masked = self.downtime.stop_and_mask(&self.options.service, self.observer)?;
         self.add_masked(masked)?;
         self.downtime.wait_until_unused(&self.options.service, self.observer, &roots)?;
@@ -89,10 +91,13 @@ impl MigrationRun<'_> {
         // The start of a unit unmasks it.
         let others = masked_units.iter().filter(|unit| !(is_stopped && self.is_of_service(unit)));
         others.for_each(|unit| self.downtime.release(unit));
-        if !is_stopped {
+        if is_stopped {
+            self.observer.stage(Stage::Start);
+            if self.downtime.start(&self.options.service, self.observer, &|| writers(&work))? {
+                self.enter(|state| MigrationState { is_stopped: false, ..state })?;
+            }
+        } else {
             self.downtime.leave_stopped();
-        } else if self.downtime.start(&self.options.service, self.observer, &|| writers(&work))? {
-            self.enter(|state| MigrationState { is_stopped: false, ..state })?;
         }
         if masked_units.is_empty() {
             return Ok(());

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use poolwright_backup::owner::UserAndGroup;
-use poolwright_backup::program::{command_as, find_program};
-use poolwright_backup::server::{TIED, tie_to_parent};
+use poolwright_dbms::owner::UserAndGroup;
+use poolwright_dbms::program::{Programs, command_as};
+use poolwright_dbms::server::{TIED, tie_to_parent};
 use poolwright_host::{mountinfo, process};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -141,7 +141,7 @@ impl Namespace {
     }
 
     fn command_with(&self, program: &Path, read_only: &[PathBuf]) -> Result<Command> {
-        let setpriv = tie_to_parent(self.owner)?;
+        let setpriv = tie_to_parent(&Programs::default(), self.owner)?;
         // Root makes the mounts. Once more before the program, because another user's processes lose it.
         let mut command = command_as(ROOT, &setpriv);
         command.args(TIED).arg(unshare()?).args([
@@ -176,7 +176,7 @@ impl Namespace {
 }
 
 fn unshare() -> Result<PathBuf> {
-    match find_program(None, "unshare") {
+    match Programs::default().find("unshare") {
         Some(program) => Ok(program),
         None => refused("unshare of util-linux is not installed\nhint: install it"),
     }

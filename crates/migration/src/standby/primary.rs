@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use poolwright_backup::client::{ClientFailure, ClientSession};
-use poolwright_backup::postgresql::{PRINT, PostgresqlServer};
-use poolwright_backup::program::is_trusted_by;
+use poolwright_dbms::client::{ClientFailure, ClientSession};
+use poolwright_dbms::postgresql::control::Lsn;
+use poolwright_dbms::postgresql::{PRINT, PostgresqlServer};
+use poolwright_dbms::program::is_trusted_by;
 use poolwright_host::{mountinfo, process, quoted};
 use serde::Deserialize;
 
-use super::control::Lsn;
 use super::server_dirs::ServerDirs;
 use crate::error::refused;
 use crate::mounting::table_of_mounts;
@@ -232,7 +232,7 @@ pub(super) fn position(text: &str) -> Result<Lsn> {
 
 fn unanswered(failure: ClientFailure) -> Error {
     match failure {
-        ClientFailure::Interrupted => poolwright_apply::Error::Interrupted.into(),
+        ClientFailure::Interrupted => poolwright_dbms::Error::Interrupted.into(),
         failure => Error::Refused(format!("the server cannot be asked: {}", failure.describe())),
     }
 }

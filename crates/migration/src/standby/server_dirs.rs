@@ -7,8 +7,10 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{EntryAt, copy_directory_attributes, open_trusted};
-use poolwright_backup::owner::UserAndGroup;
-use poolwright_backup::placement::{Existing, create_empty};
+use poolwright_dbms::owner::UserAndGroup;
+use poolwright_dbms::postgresql::data_dir::{
+    BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, STANDBY_SIGNAL, create_empty,
+};
 use poolwright_host::directory::{Access, Directory};
 use poolwright_host::quoted;
 
@@ -38,7 +40,7 @@ const OF_THE_SERVER: [&str; 15] = [
 /// Those that a server has while it runs, or a standby until it is made equal to its primary.
 const WHILE_RUNNING: [&str; 13] = [
     STANDBY_SIGNAL,
-    "backup_label",
+    BACKUP_LABEL,
     "backup_label.old",
     "backup_manifest",
     "current_logfiles",
@@ -46,13 +48,11 @@ const WHILE_RUNNING: [&str; 13] = [
     "pg_replslot",
     "pg_stat",
     "pg_stat_tmp",
-    "postmaster.opts",
-    "postmaster.pid",
+    OPTIONS_FILE,
+    PID_FILE,
     "tablespace_map",
     "tablespace_map.old",
 ];
-/// Makes a server a standby when it starts.
-const STANDBY_SIGNAL: &str = "standby.signal";
 /// The directory with the marks of segments that are to be archived (`.ready`), or were (`.done`).
 const ARCHIVE_STATUS: &str = "archive_status";
 /// The end of the name of a mark of a segment that is to be archived.

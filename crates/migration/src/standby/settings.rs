@@ -2,23 +2,15 @@
 
 use std::path::Path;
 
+use poolwright_dbms::postgresql::private;
+
 use super::primary::Primary;
-use super::scratch::SOCKET;
 
-/// The standby's port, which only names its socket.
-pub(super) const PORT: &str = "5432";
-
-/// Settings of the standby, which override those of the primary's configuration: it is reached by its socket only, archives nothing, and
-/// needs little memory beside the primary.
-const SETTINGS: [&str; 28] = [
-    "listen_addresses=",
+/// Further settings of the standby, which override those of the primary's configuration.
+const SETTINGS: [&str; 18] = [
     "unix_socket_group=",
-    "unix_socket_permissions=0700",
-    "ssl=off",
     "hot_standby=on",
     "max_standby_streaming_delay=0",
-    "archive_mode=off",
-    "restore_command=",
     "archive_cleanup_command=",
     "recovery_end_command=",
     "recovery_min_apply_delay=0",
@@ -32,12 +24,7 @@ const SETTINGS: [&str; 28] = [
     "wal_receiver_create_temp_slot=on",
     "synchronous_standby_names=",
     "fsync=on",
-    "shared_buffers=128MB",
-    "huge_pages=off",
     "dynamic_shared_memory_type=posix",
-    "logging_collector=off",
-    "log_destination=stderr",
-    "external_pid_file=",
     // It writes a file into the data directory.
     "pg_prewarm.autoprewarm=off",
 ];
@@ -49,19 +36,16 @@ const LATER: [(u32, &str); 2] = [(140_000, "min_dynamic_shared_memory=0"), (170_
 
 /// All settings of a standby of this primary, whose data directory is `root`.
 pub(super) fn of(primary: &Primary, root: &Path, scratch: &Path) -> Vec<String> {
-    let path = |name: &str| scratch.join(name).display().to_string();
-    let mut settings: Vec<String> = SETTINGS.map(str::to_owned).to_vec();
+    let mut settings: Vec<String> =
+        private::SETTINGS.iter().chain(&SETTINGS).map(|setting| (*setting).to_owned()).collect();
     settings.extend(FORMER.iter().filter(|(end, _)| primary.version < *end).map(|(_, of)| (*of).to_owned()));
     settings
         .extend(LATER.iter().filter(|(first, _)| primary.version >= *first).map(|(_, of)| (*of).to_owned()));
     settings.extend(primary.settings.iter().map(|(name, value)| format!("{name}={value}")));
+    settings.extend(private::path_settings(scratch));
     settings.extend([
-        format!("port={PORT}"),
         format!("config_file={}", primary.config_file.display()),
         format!("data_directory={}", root.display()),
-        format!("hba_file={}", path("pg_hba.conf")),
-        format!("ident_file={}", path("pg_ident.conf")),
-        format!("unix_socket_directories={}", scratch.join(SOCKET).display()),
         format!("primary_conninfo={}", primary_conninfo(primary)),
     ]);
     settings

@@ -1,22 +1,31 @@
-//! The running PostgreSQL server of a data directory.
+//! PostgreSQL: the running server of a data directory, its files and programs, and private servers.
+
+pub mod control;
+pub mod data_dir;
+pub mod headers;
+pub mod private;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use poolwright_host::directory::{Access, Directory};
 
 use crate::Result;
+use crate::client::{ClientFailure, ClientSession};
 use crate::owner::{self, UserAndGroup};
-use crate::program::{command_as, find_program, is_trusted_by};
+use crate::program::{ProgramOutput, Programs, command_as, is_trusted_by, run_program};
 
 /// The statement of `psql` that prints the mark that ends an answer ([`ClientSession::ask`](crate::client::ClientSession::ask)).
 pub const PRINT: &str = "\\echo MARK";
 
 /// The name of the client.
 const CLIENT: &str = "psql";
-/// The file that describes the running server, and its most bytes that are read.
-const PID_FILE: (&str, u64) = ("postmaster.pid", 4096);
+/// The bytes of the file that describes the running server that are read at most.
+const MAX_PID_FILE: u64 = 4096;
+/// The arguments of the client: no file of the user, plain lines, no password, and an end at the first error.
+const CLIENT_ARGUMENTS: [&str; 7] = ["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1"];
 
 /// The server that a file `postmaster.pid` describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +70,7 @@ impl PostgresqlServer {
         // The number is negative if the server runs for a single user.
         let pid = pid.parse::<i32>().ok()?.checked_abs()?;
         let (root, port, socket_dir) = (root.to_owned(), port.to_owned(), socket_dir.to_owned());
-        let client = find_program(None, CLIENT).unwrap_or_else(|| Path::new("/usr/bin").join(CLIENT));
+        let client = Programs::default().find(CLIENT).unwrap_or_else(|| Path::new("/usr/bin").join(CLIENT));
         Some(PostgresqlServer { root, pid, port, socket_dir, owner, client })
     }
 
@@ -73,8 +82,7 @@ impl PostgresqlServer {
     /// The client: as the owner of the data directory, whom a server usually lets in through its socket. `connect` is a connection string
     /// in place of that.
     pub fn psql(&self, connect: Option<&str>) -> Command {
-        let mut command = command_as(self.owner, &self.client);
-        command.args(["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1"]);
+        let mut command = psql(self.owner, &self.client);
         command.env("PGAPPNAME", "poolwright").env_remove("PGOPTIONS");
         match connect {
             Some(connect) => command.args(["-d", connect]),
@@ -89,12 +97,51 @@ impl PostgresqlServer {
     }
 }
 
+/// A client that runs as a user, and prints its answers as plain lines.
+pub fn psql(owner: UserAndGroup, client: &Path) -> Command {
+    let mut command = command_as(owner, client);
+    command.args(CLIENT_ARGUMENTS);
+    command
+}
+
+/// The first line of the answer to a statement; empty if there is none.
+///
+/// # Errors
+/// [`ClientFailure`].
+pub fn ask(
+    psql: Command,
+    statement: &str,
+    limit: Duration,
+    is_interrupted: &dyn Fn() -> bool,
+) -> std::result::Result<String, ClientFailure> {
+    let lines = ClientSession::start(psql)?.ask(statement, PRINT, limit, is_interrupted)?;
+    Ok(lines.into_iter().next().unwrap_or_default())
+}
+
+/// The directory of the installed programs of a version, which is found as a user; `None` if it is not installed.
+///
+/// # Errors
+/// [`Error::Program`](crate::Error::Program) if a program cannot be started.
+pub fn installed(programs: &Programs, version: &str, user: UserAndGroup) -> Result<Option<PathBuf>> {
+    let usual = [format!("/usr/lib/postgresql/{version}/bin"), format!("/usr/pgsql-{version}/bin")];
+    let usual = usual.into_iter().map(PathBuf::from).find(|dir| dir.join("postgres").is_file());
+    let found = usual.or_else(|| programs.find("postgres")?.parent().map(Path::to_owned));
+    let Some(dir) = found else { return Ok(None) };
+    let mut command = command_as(user, &dir.join("postgres"));
+    command.arg("--version");
+    let end = run_program(command, ProgramOutput::Kept, &|| false)?;
+    let is_it = end.said.split_whitespace().any(|word| {
+        word.strip_prefix(version)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', 'b', 'r', 'd']))
+    });
+    Ok(is_it.then_some(dir))
+}
+
 /// The text of the file that describes the running server; `None` if there is none.
 fn pid_file(root: &Path) -> Option<String> {
-    let (name, most) = PID_FILE;
-    let file = Directory::open(root).and_then(|dir| dir.file(name, Access::Read)).ok()?;
+    let file = Directory::open(root).and_then(|dir| dir.file(data_dir::PID_FILE, Access::Read)).ok()?;
     let mut text = String::new();
-    file.take(most).read_to_string(&mut text).ok()?;
+    file.take(MAX_PID_FILE).read_to_string(&mut text).ok()?;
     Some(text)
 }
 

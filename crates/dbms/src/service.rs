@@ -36,6 +36,16 @@ pub enum Service {
 /// How long `systemctl` may take to say or to mark something.
 const SYSTEMD_TIME: Duration = Duration::from_secs(30);
 
+/// Receives what happens while a database is stopped or started.
+pub trait ServiceObserver {
+    /// A command that changes a service or a dataset is about to run.
+    fn command(&mut self, command: &str);
+    /// A remark for the user.
+    fn note(&mut self, text: &str);
+    /// Whether the user wants to stop. Asked often.
+    fn is_interrupted(&self) -> bool;
+}
+
 impl Service {
     /// Whether a running database can be stopped.
     pub fn is_known(&self) -> bool {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::{QuiesceFacts, QuiesceOptions, QuiesceSession};
 use crate::client::{ClientFailure, ClientSession};
 use crate::database::sqlite_files;
+use crate::directories::DatabaseDirs;
 use crate::owner;
-use crate::program::{command_as, find_program};
-use crate::sources::BackupSources;
+use crate::program::command_as;
 
 /// Prints the mark that ends an answer.
 const PRINT: &str = ".print MARK";
@@ -26,7 +26,7 @@ pub(super) struct LockedFiles {
 
 /// Keeps writers out of all files.
 pub(super) fn begin(
-    sources: &BackupSources,
+    sources: &DatabaseDirs,
     options: &QuiesceOptions,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<LockedFiles, ClientFailure> {
@@ -39,7 +39,7 @@ pub(super) fn begin(
     }
     let mut locked = LockedFiles { sessions: Vec::new(), version: None };
     for file in &files {
-        let (session, version) = lock(file, options.limit, is_interrupted)?;
+        let (session, version) = lock(file, options, is_interrupted)?;
         locked.sessions.push(session);
         locked.version = version;
     }
@@ -48,11 +48,11 @@ pub(super) fn begin(
 
 fn lock(
     file: &Path,
-    limit: Duration,
+    options: &QuiesceOptions,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(ClientSession, Option<String>), ClientFailure> {
     let failed = |why: String| ClientFailure::Ended(why);
-    let program = find_program(None, "sqlite3");
+    let (limit, program) = (options.limit, options.programs.find("sqlite3"));
     let program = program.ok_or_else(|| failed("sqlite3 is not installed".to_owned()))?;
     let owner = owner::of_file(file).map_err(|why| failed(why.to_string()))?;
     let mut command = command_as(owner, &program);
@@ -83,7 +83,9 @@ mod tests {
     use poolwright_host::mountinfo;
 
     use super::*;
-    use crate::sources::BackupSource;
+    use crate::directories::DatabaseDir;
+    use crate::program::Programs;
+    use crate::quiesce::tests::options;
     use crate::test_users::{Canary, LoggedPrograms, NOBODY, give, is_root, passable_dir, succeeds};
 
     /// A journal that makes SQLite remove a file: the next process that opens the database finishes the transaction, and removes the file
@@ -105,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_journal_of_another_user_removes_no_file_of_root() {
-        if !is_root() || find_program(None, "sqlite3").is_none() {
+        let programs = LoggedPrograms::new(|name| Programs::default().find(name), &["sqlite3"]);
+        if !is_root() || programs.lacks(&["sqlite3"]) {
             eprintln!("skipped: needs root and sqlite3");
             return;
         }
@@ -116,10 +119,10 @@ mod tests {
         plant_journal(&database, &canary.file());
         give(&home, NOBODY);
         let mount = mountinfo::parse(b"36 35 0:40 / / rw - zfs tank rw").remove(0);
-        let source = BackupSource { path: home, mount, dataset: "tank".to_owned() };
-        let sources = BackupSources { all: vec![source] };
-        let options = QuiesceOptions { connect: None, hook: None, limit: Duration::from_secs(60) };
-        let programs = LoggedPrograms::new(None, &["sqlite3"]);
+        let source = DatabaseDir { path: home, mount, dataset: "tank".to_owned() };
+        let sources = DatabaseDirs { all: vec![source] };
+        let options =
+            QuiesceOptions { programs: Programs::default().after(Some(programs.dir())), ..options() };
         // The file cannot be removed, and the database may be used or not.
         let begun = begin(&sources, &options, &|| false);
         let _ = begun.map(|locked| Box::new(locked).release(Duration::from_secs(60)));

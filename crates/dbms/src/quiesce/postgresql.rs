@@ -84,11 +84,12 @@ impl QuiesceSession for OnlineBackup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quiesce::tests::options;
 
     #[test]
     fn a_directory_without_a_server_has_no_session() {
         let dir = tempfile::tempdir().unwrap();
-        let options = QuiesceOptions { connect: None, hook: None, limit: Duration::from_secs(1) };
+        let options = options();
         assert!(begin(dir.path(), &options, &|| false).is_ok_and(|begun| begun.is_none()));
         let options = QuiesceOptions { connect: Some("host=/none".to_owned()), ..options };
         let none = begin(dir.path(), &options, &|| false).err().unwrap();

@@ -2,7 +2,7 @@
 
 /// The part of the file `global/pg_control` that tells whether two directories have the same database in the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ControlData {
+pub struct ControlData {
     /// Identifies the database. A standby has that of its primary.
     pub system: String,
     /// The state in which the server left it.
@@ -36,9 +36,10 @@ impl ControlData {
 
 /// A position in the write-ahead log, in bytes. PostgreSQL writes it as two hexadecimal numbers of 32 bits: `16/B374D848`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Lsn(pub u64);
+pub struct Lsn(pub u64);
 
 impl Lsn {
+    /// Parses a position; `None` if the text is none.
     pub fn parse(text: &str) -> Option<Lsn> {
         let (high, low) = text.trim().split_once('/')?;
         let part = |digits: &str| u32::from_str_radix(digits, 16).ok().map(u64::from);

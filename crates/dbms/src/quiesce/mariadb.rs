@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::{QuiesceFacts, QuiesceOptions, QuiesceSession, START_TIME};
 use crate::client::{ClientFailure, ClientSession};
+use crate::directories::DatabaseDirs;
 use crate::owner;
-use crate::program::{command_as, find_program};
-use crate::sources::BackupSources;
+use crate::program::command_as;
 
 /// Prints the mark that ends an answer.
 const PRINT: &str = "SELECT 'MARK';";
@@ -24,9 +24,10 @@ const QUESTION: &str = "SELECT JSON_OBJECT('version', @@version, 'datadir', @@da
      'innodb_page_size', @@innodb_page_size, 'innodb_undo_tablespaces', @@innodb_undo_tablespaces, \
      'lower_case_table_names', @@lower_case_table_names);";
 /// The variables that name directories.
-const DIRECTORIES: [&str; 3] = ["innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory"];
-/// The facts that a server on the restored directory needs.
-const LAYOUT: [&str; 4] =
+pub const DIRECTORIES: [&str; 3] =
+    ["innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory"];
+/// The facts that a server on a restored directory needs.
+pub const LAYOUT: [&str; 4] =
     ["innodb_data_file_path", "innodb_page_size", "innodb_undo_tablespaces", "lower_case_table_names"];
 
 /// A session that blocks commits.
@@ -38,11 +39,11 @@ pub(super) struct BlockedCommits {
 /// Blocks commits.
 pub(super) fn begin(
     root: &Path,
-    sources: &BackupSources,
+    sources: &DatabaseDirs,
     options: &QuiesceOptions,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<BlockedCommits, ClientFailure> {
-    let mut session = ClientSession::start(client(root, options.connect.as_deref().unwrap_or_default())?)?;
+    let mut session = ClientSession::start(client(root, options)?)?;
     let answer = session.ask(QUESTION, PRINT, QUESTION_TIME, is_interrupted)?;
     let found: Value = answer.first().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     let directories = check_directories(&found, root, sources)?;
@@ -64,18 +65,18 @@ pub(super) fn begin(
 }
 
 /// The client, as the owner of the data directory: a server can ask for any file that its client can read.
-fn client(root: &Path, connect: &str) -> Result<Command, ClientFailure> {
+fn client(root: &Path, options: &QuiesceOptions) -> Result<Command, ClientFailure> {
     let failed = |why: String| ClientFailure::Ended(why);
-    let program = ["mariadb", "mysql"].iter().find_map(|name| find_program(None, name));
+    let program = options.programs.find_one_of(&["mariadb", "mysql"]);
     let program = program.ok_or_else(|| failed("mariadb is not installed".to_owned()))?;
     let owner = owner::of_directory(root).map_err(|why| failed(why.to_string()))?;
     let mut command = command_as(owner, &program);
-    let options: Vec<&str> = connect.split_whitespace().collect();
-    command.args(&options);
+    let connect: Vec<&str> = options.connect.as_deref().unwrap_or_default().split_whitespace().collect();
+    command.args(&connect);
     // The client would take the user who has logged in, before `sudo`.
     let names_user =
         |option: &&str| ["--user", "-u", "--defaults"].iter().any(|beginning| option.starts_with(beginning));
-    if let Some(user) = owner::name_of(owner.0).filter(|_| !options.iter().any(names_user)) {
+    if let Some(user) = owner::name_of(owner.0).filter(|_| !connect.iter().any(names_user)) {
         command.arg(format!("--user={user}"));
     }
     command.args(["--batch", "--raw", "--skip-column-names", "--unbuffered", "--skip-reconnect"]);
@@ -86,7 +87,7 @@ fn client(root: &Path, connect: &str) -> Result<Command, ClientFailure> {
 fn check_directories(
     found: &Value,
     root: &Path,
-    sources: &BackupSources,
+    sources: &DatabaseDirs,
 ) -> Result<Vec<(String, String)>, ClientFailure> {
     let datadir = PathBuf::from(found["datadir"].as_str().unwrap_or_default());
     if datadir.canonicalize().ok().as_deref() != Some(root) {

@@ -11,19 +11,22 @@
 //! A quiesced database is released when [`Quiesced`] is dropped or this process is killed.
 
 mod hook;
-mod mariadb;
+pub mod mariadb;
 mod postgresql;
 mod sqlite;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 pub use hook::Hook;
 
 use crate::client::ClientFailure;
 use crate::database::{DatabaseKind, LocatedDatabase};
-use crate::manifest::ConsistencyMeans;
-use crate::sources::BackupSources;
+use crate::directories::DatabaseDirs;
+use crate::program::Programs;
 use crate::{Error, Result};
 
 /// How long a database may take until it is quiesced: a checkpoint, or running transactions, come first.
@@ -38,6 +41,22 @@ pub struct QuiesceOptions {
     pub hook: Option<Hook>,
     /// The longest time for which the database may be quiesced.
     pub limit: Duration,
+    /// Where its client is.
+    pub programs: Programs,
+}
+
+/// What makes a snapshot of a database consistent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ConsistencyMeans {
+    /// A session of the database's client kept it quiesced.
+    Session,
+    /// Commands of the user kept it quiesced.
+    Hook,
+    /// The snapshot alone, which is atomic over all datasets.
+    Snapshot,
+    /// The database was not running.
+    Stopped,
 }
 
 /// What is known of the database when it has been released.
@@ -71,7 +90,7 @@ impl Quiesced {
     /// [`Error::Quiesce`] if the database refuses or is another one; [`Error::Interrupted`].
     pub fn begin(
         database: &LocatedDatabase,
-        sources: &BackupSources,
+        sources: &DatabaseDirs,
         options: &QuiesceOptions,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Quiesced> {

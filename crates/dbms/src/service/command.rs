@@ -1,17 +1,16 @@
 //! The commands that stop and start a database.
 
 use std::fmt;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::io;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use poolwright_host::{end_of, memory_file};
 use poolwright_zfs::kernel::command::remote::command_line;
 
+use crate::program::{ProgramOutput, run_until};
 use crate::{Error, Result};
 
-/// How often a command is checked.
-const POLL: Duration = Duration::from_millis(100);
 /// Bytes of a command's output that an error shows, or that are read.
 const SHOWN: u64 = 500;
 
@@ -61,30 +60,22 @@ impl ServiceCommand {
         mut wait: impl FnMut(),
     ) -> Result<String> {
         let failed = |why: String| Error::Service { command: self.to_string(), why };
-        let host = |why: std::io::Error| failed(why.to_string());
-        // A started database inherits the output, so it must not be a pipe that this process waits for.
-        let output = memory_file().map_err(host)?;
         let words = self.words();
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).stdin(Stdio::null());
-        command.stdout(output.try_clone().map_err(host)?).stderr(output.try_clone().map_err(host)?);
-        // Ctrl-C at the terminal must not reach a database that the command started, nor end a command that stops one.
-        let mut child = command.process_group(0).spawn().map_err(host)?;
-        started(child.id());
+        command.args(&words[1..]);
         let end = Instant::now() + limit;
-        let status = loop {
-            if let Some(status) = child.try_wait().map_err(host)? {
-                break status;
+        let is_late = || {
+            let is_late = Instant::now() >= end;
+            if !is_late {
+                wait();
             }
-            if Instant::now() >= end {
-                if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
-                    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
-                }
-                child.wait().map_err(host)?;
-                return Err(failed(format!("it did not end within {} s", limit.as_secs())));
-            }
-            wait();
-            std::thread::sleep(POLL);
+            is_late
+        };
+        let host = |why: io::Error| failed(why.to_string());
+        let output = memory_file().map_err(host)?;
+        let status = run_until(command, ProgramOutput::Kept, &output, started, is_late).map_err(host)?;
+        let Some(status) = status else {
+            return Err(failed(format!("it did not end within {} s", limit.as_secs())));
         };
         let said = end_of(&output, SHOWN);
         if status.success() {

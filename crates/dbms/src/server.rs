@@ -1,6 +1,5 @@
 //! A database server as a child process.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::owner::UserAndGroup;
-use crate::program::{command_as, find_program};
+use crate::program::{Programs, command_as};
 use crate::{Error, Result};
 
 /// How often the server is asked.
@@ -36,26 +35,11 @@ pub struct ChildServer {
 }
 
 impl ChildServer {
-    /// Starts a server as a user, with its output in a log, which is open for reading and writing.
+    /// Starts a server by a command that ends with it ([`tied_command`]), with its output in a log, which is open for reading and writing.
     ///
     /// # Errors
-    /// [`Error::Program`] if it cannot be started; the host's errors.
-    pub fn start(
-        program: &Path,
-        arguments: &[OsString],
-        owner: UserAndGroup,
-        log: File,
-    ) -> Result<ChildServer> {
-        let mut command = command_as(owner, &tie_to_parent(owner)?);
-        command.args(TIED).arg(program).args(arguments);
-        ChildServer::spawn(command, log)
-    }
-
-    /// Starts a server by a command that ends with it ([`tie_to_parent`]), with its output in a log, which is open for reading and writing.
-    ///
-    /// # Errors
-    /// As [`ChildServer::start`].
-    pub fn spawn(mut command: Command, log: File) -> Result<ChildServer> {
+    /// [`Error::Program`] if it cannot be started.
+    pub fn start(mut command: Command, log: File) -> Result<ChildServer> {
         let program = command.get_program().to_string_lossy().into_owned();
         let failed = |why: std::io::Error| Error::Program { program: program.clone(), why: why.to_string() };
         let (output, messages) = (log.try_clone().map_err(failed)?, log.try_clone().map_err(failed)?);
@@ -169,12 +153,22 @@ fn last_words(log: &str) -> String {
 /// The arguments of `setpriv` before the program that is to end with its parent.
 pub const TIED: [&str; 3] = ["--pdeathsig", "KILL", "--"];
 
+/// A command that runs a program as a user. The kernel kills it if this process ends.
+///
+/// # Errors
+/// As [`tie_to_parent`].
+pub fn tied_command(programs: &Programs, owner: UserAndGroup, program: &Path) -> Result<Command> {
+    let mut command = command_as(owner, &tie_to_parent(programs, owner)?);
+    command.args(TIED).arg(program);
+    Ok(command)
+}
+
 /// The `setpriv` that makes the kernel send `SIGKILL` to its program if this process ends.
 ///
 /// # Errors
 /// [`Error::Program`] if it is not installed. That of BusyBox has no such option, and its message must not be taken for one of the server.
-pub fn tie_to_parent(owner: UserAndGroup) -> Result<PathBuf> {
-    let found = find_program(None, "setpriv").filter(|setpriv| ties_to_parent(owner, setpriv));
+pub fn tie_to_parent(programs: &Programs, owner: UserAndGroup) -> Result<PathBuf> {
+    let found = programs.find("setpriv").filter(|setpriv| ties_to_parent(owner, setpriv));
     found.ok_or_else(|| Error::Program {
         program: "setpriv".to_owned(),
         why: "setpriv of util-linux, with the option --pdeathsig, is not installed".to_owned(),
@@ -224,6 +218,6 @@ mod tests {
         std::fs::set_permissions(&busybox, std::fs::Permissions::from_mode(0o755)).unwrap();
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         assert!(!ties_to_parent(user, &busybox));
-        assert_eq!(find_program(None, "setpriv").map(|found| ties_to_parent(user, &found)), Some(true));
+        assert_eq!(Programs::default().find("setpriv").map(|found| ties_to_parent(user, &found)), Some(true));
     }
 }

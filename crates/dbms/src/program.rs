@@ -1,5 +1,7 @@
 //! Finding a program, and running it to its end as the owner of the files that it works on ([`owner`](crate::owner)).
 
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -43,39 +45,56 @@ pub enum ProgramOutput {
 /// # Errors
 /// [`Error::Program`] if it cannot be started; [`Error::Interrupted`].
 pub fn run_program(
-    mut command: Command,
+    command: Command,
     output: ProgramOutput,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<ProgramEnd> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let host = |why: std::io::Error| Error::Program { program: program.clone(), why: why.to_string() };
-    let messages = memory_file().map_err(host)?;
-    let clone = || messages.try_clone().map(Stdio::from).map_err(host);
-    let stdout = if output == ProgramOutput::Kept { clone()? } else { Stdio::null() };
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(stdout)
-        .stderr(clone()?)
-        .process_group(0)
-        .spawn()
-        .map_err(host)?;
+    let run = || {
+        let messages = memory_file()?;
+        let status = run_until(command, output, &messages, |_| {}, is_interrupted)?;
+        Ok(status.map(|status| ProgramEnd { status, said: read_end(&messages) }))
+    };
+    let end = run().map_err(|why: io::Error| Error::Program { program, why: why.to_string() })?;
+    end.ok_or(Error::Interrupted)
+}
+
+/// Runs a program in a process group of its own, so that Ctrl-C at the terminal reaches neither it nor what it has started. `started` is told
+/// the ID of its process. As soon as `is_over`, which is called often, the group is ended; the status is `None` then.
+///
+/// The output goes to a file: a pipe would stay open as long as a server that the program has started.
+///
+/// # Errors
+/// The host's errors.
+pub(crate) fn run_until(
+    mut command: Command,
+    output: ProgramOutput,
+    messages: &File,
+    started: impl FnOnce(u32),
+    mut is_over: impl FnMut() -> bool,
+) -> io::Result<Option<ExitStatus>> {
+    let stdout = if output == ProgramOutput::Kept { messages.try_clone()?.into() } else { Stdio::null() };
+    command.stdin(Stdio::null()).stdout(stdout).stderr(messages.try_clone()?);
+    let mut child = command.process_group(0).spawn()?;
+    started(child.id());
     loop {
-        if let Some(status) = child.try_wait().map_err(host)? {
-            return Ok(ProgramEnd { status, said: read_end(&messages) });
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
         }
-        if is_interrupted() {
-            if let Some(group) = Pid::from_raw(child.id() as i32) {
-                let _ = kill_process_group(group, Signal::TERM);
-            }
-            child.wait().map_err(host)?;
-            return Err(Error::Interrupted);
+        if is_over() {
+            let _ = kill_process_group(Pid::from_child(&child), Signal::TERM);
+            child.wait()?;
+            return Ok(None);
         }
         std::thread::sleep(POLL);
     }
 }
 
 /// Runs a command of the shell as a user, with these variables.
-pub(crate) fn run_shell(
+///
+/// # Errors
+/// As [`run_program`].
+pub fn run_shell(
     command: &str,
     owner: UserAndGroup,
     variables: &[(&str, &Path)],
@@ -100,20 +119,36 @@ pub fn command_as(owner: UserAndGroup, program: &Path) -> Command {
     command
 }
 
-/// Finds a program in this directory, which the administrator has named, or else in directories that only root can change; users other than
-/// root also have those of `PATH`.
-pub fn find_program(dir: Option<&Path>, name: &str) -> Option<PathBuf> {
-    #[cfg(test)]
-    if let Some(path) = redirection::program(name) {
-        return Some(path);
+/// Where programs are looked for: in directories that only root can change; for users other than root, also in those of `PATH`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// Directories that the administrator has named, which come before.
+    named: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// The same after a directory that the administrator has named, if there is one.
+    #[must_use]
+    pub fn after(self, dir: Option<&Path>) -> Programs {
+        Programs { named: dir.map(Path::to_owned).into_iter().chain(self.named).collect() }
     }
-    let named = dir.map(|dir| dir.join(name)).filter(|path| path.is_file());
-    named.or_else(|| {
-        let is_root = rustix::process::geteuid().is_root();
-        let search = std::env::var_os("PATH").filter(|_| !is_root).unwrap_or_default();
-        let dirs = DIRECTORIES.iter().map(PathBuf::from).chain(std::env::split_paths(&search));
-        dirs.map(|dir| dir.join(name)).find(|path| if is_root { is_of_root(path) } else { path.is_file() })
-    })
+
+    /// Finds a program.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
+        let named = self.named.iter().map(|dir| dir.join(name)).find(|path| path.is_file());
+        named.or_else(|| {
+            let is_root = rustix::process::geteuid().is_root();
+            let search = std::env::var_os("PATH").filter(|_| !is_root).unwrap_or_default();
+            let dirs = DIRECTORIES.iter().map(PathBuf::from).chain(std::env::split_paths(&search));
+            dirs.map(|dir| dir.join(name))
+                .find(|path| if is_root { is_of_root(path) } else { path.is_file() })
+        })
+    }
+
+    /// Finds the first of these programs that there is: one of them replaces the others in newer releases.
+    pub fn find_one_of(&self, names: &[&str]) -> Option<PathBuf> {
+        names.iter().find_map(|name| self.find(name))
+    }
 }
 
 /// Whether only root can change a program.
@@ -130,35 +165,6 @@ pub fn is_trusted_by(owner: UserAndGroup, dir: &Path) -> bool {
     dir.is_absolute() && dir.ancestors().all(is_safe)
 }
 
-/// Lets a test of this thread put programs of its own in the place of others.
-#[cfg(test)]
-pub(crate) mod redirection {
-    use std::cell::RefCell;
-    use std::path::{Path, PathBuf};
-
-    thread_local!(static DIRECTORY: RefCell<Option<PathBuf>> = const { RefCell::new(None) });
-
-    /// The programs in a directory come first until this is dropped.
-    pub struct Redirection;
-
-    impl Redirection {
-        pub fn to(dir: &Path) -> Redirection {
-            DIRECTORY.with_borrow_mut(|of| *of = Some(dir.to_owned()));
-            Redirection
-        }
-    }
-
-    impl Drop for Redirection {
-        fn drop(&mut self) {
-            DIRECTORY.with_borrow_mut(|of| *of = None);
-        }
-    }
-
-    pub fn program(name: &str) -> Option<PathBuf> {
-        DIRECTORY.with_borrow(|of| Some(of.as_ref()?.join(name)).filter(|path| path.is_file()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
@@ -168,13 +174,14 @@ mod tests {
 
     #[test]
     fn programs_come_from_directories_of_root() {
-        assert!(find_program(None, "sh").is_some_and(|path| path.is_absolute()));
-        assert_eq!(find_program(None, "no-such-program"), None);
+        let programs = Programs::default();
+        assert!(programs.find("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(programs.find("no-such-program"), None);
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("sh");
         fs::write(&program, "").unwrap();
         assert_eq!(
-            find_program(Some(dir.path()), "sh").as_ref(),
+            programs.after(Some(dir.path())).find_one_of(&["no-such-program", "sh"]).as_ref(),
             Some(&program),
             "the administrator names it"
         );

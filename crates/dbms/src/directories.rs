@@ -20,7 +20,7 @@ pub const SNAPSHOTS: &str = ".zfs/snapshot";
 
 /// A directory of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackupSource {
+pub struct DatabaseDir {
     /// Its path, absolute and without symbolic links.
     pub path: PathBuf,
     /// The mount of its dataset.
@@ -29,7 +29,7 @@ pub struct BackupSource {
     pub dataset: String,
 }
 
-impl BackupSource {
+impl DatabaseDir {
     /// The directory as it is in a snapshot of its dataset.
     pub fn in_snapshot(&self, snapshot: &str) -> PathBuf {
         let relative = self.path.strip_prefix(&self.mount.point).unwrap_or(Path::new(""));
@@ -79,18 +79,18 @@ fn has_file(dir: &Path) -> Result<bool> {
 
 /// All directories of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackupSources {
+pub struct DatabaseDirs {
     /// Sorted by path, so that a directory comes before those in it.
-    pub all: Vec<BackupSource>,
+    pub all: Vec<DatabaseDir>,
 }
 
-impl BackupSources {
+impl DatabaseDirs {
     /// Finds the directories: those that the user names, those to which the database's links lead, and the datasets that are mounted
     /// in them.
     ///
     /// # Errors
     /// A refusal if one is not on a dataset, or the datasets are of several pools: no snapshot is atomic over several pools.
-    pub fn find(paths: &[PathBuf], database: &LocatedDatabase) -> Result<BackupSources> {
+    pub fn find(paths: &[PathBuf], database: &LocatedDatabase) -> Result<DatabaseDirs> {
         let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
         let mut wanted: BTreeSet<PathBuf> = paths.iter().cloned().collect();
         for link in linked_directories(&database.root) {
@@ -101,15 +101,15 @@ impl BackupSources {
                 wanted.insert(mount.point.clone());
             }
         }
-        let all: Vec<BackupSource> =
+        let all: Vec<DatabaseDir> =
             wanted.into_iter().map(|path| source(path, &mounts)).collect::<Result<_>>()?;
-        let is_covered = |of: &BackupSource| {
+        let is_covered = |of: &DatabaseDir| {
             all.iter().any(|other| {
                 other.path != of.path && of.path.starts_with(&other.path) && other.mount == of.mount
             })
         };
-        let kept: Vec<BackupSource> = all.iter().filter(|of| !is_covered(of)).cloned().collect();
-        let sources = BackupSources { all: kept };
+        let kept: Vec<DatabaseDir> = all.iter().filter(|of| !is_covered(of)).cloned().collect();
+        let sources = DatabaseDirs { all: kept };
         sources.check_pool()?;
         Ok(sources)
     }
@@ -135,7 +135,7 @@ impl BackupSources {
 
     fn check_pool(&self) -> Result<()> {
         let Some(first) = self.all.first() else { return refused("no directory is named") };
-        let is_other = |of: &&BackupSource| {
+        let is_other = |of: &&DatabaseDir| {
             pool_of(&of.dataset) != pool_of(&first.dataset) || of.mount.file_system != first.mount.file_system
         };
         match self.all.iter().find(is_other) {
@@ -206,7 +206,7 @@ fn is_snapshot(mount: &MountEntry) -> bool {
     is_dataset(mount) && mount.source.to_string_lossy().contains('@')
 }
 
-fn source(path: PathBuf, mounts: &[MountEntry]) -> Result<BackupSource> {
+fn source(path: PathBuf, mounts: &[MountEntry]) -> Result<DatabaseDir> {
     let mount = mountinfo::containing(mounts, &path).filter(|mount| is_dataset(mount));
     let Some(mount) = mount else {
         let found = mountinfo::containing(mounts, &path).map_or_else(String::new, MountEntry::describe);
@@ -216,7 +216,7 @@ fn source(path: PathBuf, mounts: &[MountEntry]) -> Result<BackupSource> {
         return refused(format!("{} is not on the mount of a whole dataset", quoted(&path)));
     }
     let dataset = mount.source.to_string_lossy().into_owned();
-    Ok(BackupSource { path, mount: mount.clone(), dataset })
+    Ok(DatabaseDir { path, mount: mount.clone(), dataset })
 }
 
 #[cfg(test)]
@@ -229,7 +229,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = canonical(dir.path()).unwrap();
         let database = LocatedDatabase { kind: DatabaseKind::None, root: path.clone() };
-        let refusal = BackupSources::find(std::slice::from_ref(&path), &database).unwrap_err();
+        let refusal = DatabaseDirs::find(std::slice::from_ref(&path), &database).unwrap_err();
         assert!(refusal.is_refusal() && refusal.to_string().contains("is not on a dataset"), "{refusal}");
         std::fs::write(path.join("file"), "").unwrap();
         assert!(canonical(&path.join("file")).unwrap_err().is_refusal());
@@ -242,7 +242,7 @@ mod tests {
         let point = canonical(dir.path()).unwrap();
         let table = format!("36 35 0:40 / {} rw - ext4 disk rw", point.display());
         let mount = mountinfo::parse(table.as_bytes()).remove(0);
-        let source = BackupSource { path: point.join("db"), mount, dataset: "tank/db".to_owned() };
+        let source = DatabaseDir { path: point.join("db"), mount, dataset: "tank/db".to_owned() };
         let planted = source.in_snapshot("s");
         std::fs::create_dir_all(planted.parent().unwrap()).unwrap();
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
@@ -253,20 +253,20 @@ mod tests {
 
     #[test]
     fn datasets_of_two_pools_are_refused_by_name() {
-        let source = |path: &str, dataset: &str| BackupSource {
+        let source = |path: &str, dataset: &str| DatabaseDir {
             path: path.into(),
             mount: mountinfo::parse(format!("36 35 0:40 / {path} rw - zfs {dataset} rw").as_bytes())
                 .remove(0),
             dataset: dataset.to_owned(),
         };
-        let of = |all: Vec<BackupSource>| BackupSources { all };
+        let of = |all: Vec<DatabaseDir>| DatabaseDirs { all };
         let one = of(vec![source("/db", "tank/db"), source("/db/wal", "tank/wal")]);
         one.check_pool().unwrap();
         assert_eq!(one.datasets(), ["tank/db", "tank/wal"]);
         assert_eq!(one.all[1].in_snapshot("s"), Path::new("/db/wal/.zfs/snapshot/s"));
         let two = of(vec![source("/db", "tank/db"), source("/wal", "log/wal")]).check_pool().unwrap_err();
         assert!(two.is_refusal() && two.to_string().contains("/wal on log/wal"), "{two}");
-        let sub = BackupSource { path: "/db/15/main".into(), ..source("/db", "tank/db") };
+        let sub = DatabaseDir { path: "/db/15/main".into(), ..source("/db", "tank/db") };
         assert_eq!(sub.in_snapshot("s"), Path::new("/db/.zfs/snapshot/s/15/main"));
     }
 }

@@ -1,4 +1,4 @@
-//! For tests: other users, what they do meanwhile, and as whom programs run.
+//! For tests of this crate and of `backup`: other users, what they do meanwhile, and as whom programs run.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Gid, Uid};
 use tempfile::TempDir;
 
-use crate::owner::UserAndGroup;
-use crate::program::find_program;
-use crate::program::redirection::Redirection;
+/// A user and a group.
+type UserAndGroup = (u32, u32);
 
 /// The user and the group `nobody`.
 pub const NOBODY: UserAndGroup = (65_534, 65_534);
@@ -112,18 +111,17 @@ pub fn while_another_user<T>(user: UserAndGroup, act: impl Fn() + Sync, work: im
 /// Programs that log who runs them, and then become the real ones.
 pub struct LoggedPrograms {
     dir: TempDir,
-    _redirection: Redirection,
 }
 
 impl LoggedPrograms {
-    /// Puts them in the place of those of these names that are installed, in a directory of programs or where programs are looked for.
-    pub fn new(of: Option<&Path>, names: &[&str]) -> LoggedPrograms {
+    /// Programs in a directory of their own, one for each of these names that is installed, and `setpriv`.
+    pub fn new(find: impl Fn(&str) -> Option<PathBuf>, names: &[&str]) -> LoggedPrograms {
         let dir = passable_dir();
         let log = dir.path().join("log");
         fs::write(&log, "").unwrap();
         fs::set_permissions(&log, Permissions::from_mode(0o666)).unwrap();
         for name in names.iter().chain(&["setpriv"]) {
-            let Some(program) = find_program(of, name) else { continue };
+            let Some(program) = find(name) else { continue };
             let script = format!(
                 "#!/bin/sh\necho \"{name} $(id -u)\" >>{}\nexec {} \"$@\"\n",
                 log.display(),
@@ -132,10 +130,15 @@ impl LoggedPrograms {
             fs::write(dir.path().join(name), script).unwrap();
             fs::set_permissions(dir.path().join(name), Permissions::from_mode(0o755)).unwrap();
         }
-        let _redirection = Redirection::to(dir.path());
-        LoggedPrograms { dir, _redirection }
+        LoggedPrograms { dir }
     }
 
+    /// Whether one of these is not installed.
+    pub fn lacks(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| !self.dir.path().join(name).exists())
+    }
+
+    /// The directory.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }

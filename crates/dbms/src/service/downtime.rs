@@ -10,9 +10,8 @@ use poolwright_host::Guardian;
 use poolwright_host::writers::Writer;
 
 use super::users::FileUsers;
-use super::{SYSTEMD_TIME, Service, ServiceCommand, UnitState};
+use super::{SYSTEMD_TIME, Service, ServiceCommand, ServiceObserver, UnitState};
 use crate::error::refused;
-use crate::observer::{RunObserver, Stage};
 use crate::{Error, Result};
 
 /// How long processes may have files open after the database was stopped.
@@ -97,7 +96,7 @@ impl Downtime {
     pub fn stop(
         &mut self,
         service: &Service,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn ServiceObserver,
         roots: &[PathBuf],
     ) -> Result<()> {
         self.stop_and_mask(service, observer)?;
@@ -112,9 +111,8 @@ impl Downtime {
     pub fn stop_and_mask(
         &mut self,
         service: &Service,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn ServiceObserver,
     ) -> Result<Option<String>> {
-        observer.stage(Stage::Stop);
         let Some(command) = service.stop_command() else { return Ok(None) };
         observer.command(&command.to_string());
         self.guard(service)?;
@@ -134,7 +132,7 @@ impl Downtime {
     pub fn wait_until_unused(
         &self,
         service: &Service,
-        observer: &dyn RunObserver,
+        observer: &dyn ServiceObserver,
         roots: &[PathBuf],
     ) -> Result<()> {
         if !service.is_known() {
@@ -182,7 +180,7 @@ impl Downtime {
     pub fn keep_stopped(
         &mut self,
         service: &Service,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn ServiceObserver,
     ) -> Result<Option<String>> {
         let Service::Unit(unit) = service else { return Ok(None) };
         if UnitState::of(unit)?.is_masked() {
@@ -197,7 +195,7 @@ impl Downtime {
         unmask(unit);
     }
 
-    fn run_stop(&mut self, command: &ServiceCommand, observer: &mut dyn RunObserver) -> Result<()> {
+    fn run_stop(&mut self, command: &ServiceCommand, observer: &mut dyn ServiceObserver) -> Result<()> {
         let mut guardian = self.guardian.as_mut();
         // If this fails, the guardian has ended, and the run continues without one.
         let mut tell = |process| drop(guardian.as_mut().map(|guardian| guardian.wait_for(process)));
@@ -231,10 +229,9 @@ impl Downtime {
     pub fn start(
         &mut self,
         service: &Service,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn ServiceObserver,
         writers: &dyn Fn() -> Vec<Writer>,
     ) -> Result<bool> {
-        observer.stage(Stage::Start);
         // If this process is killed before systemd has started the unit, the guardian does it: a second start of a unit does no harm. The
         // command of a user may start a second server, so the guardian ends before it.
         if !matches!(service, Service::Unit(_)) {
@@ -248,7 +245,7 @@ impl Downtime {
     fn start_now(
         &mut self,
         service: &Service,
-        observer: &mut dyn RunObserver,
+        observer: &mut dyn ServiceObserver,
         writers: &dyn Fn() -> Vec<Writer>,
     ) -> Result<bool> {
         let Some(command) = service.start_command() else {
@@ -337,7 +334,7 @@ fn restart_triggers(unit: &str) {
 
 /// Keeps a timer, a socket or another unit from starting the database meanwhile. Whatever starts it nevertheless is found before files are
 /// replaced. Returns the unit, also if the mask has no effect: it is removed at the end.
-fn mask(service: &Service, observer: &mut dyn RunObserver) -> Option<String> {
+fn mask(service: &Service, observer: &mut dyn ServiceObserver) -> Option<String> {
     let Service::Unit(unit) = service else { return None };
     let command = ServiceCommand::systemctl(&["mask", "--runtime"], unit);
     observer.command(&command.to_string());

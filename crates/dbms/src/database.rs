@@ -105,7 +105,7 @@ pub fn locate(paths: &[PathBuf], wanted: Option<DatabaseKind>, has_hook: bool) -
 }
 
 /// Paths for messages.
-pub(crate) fn joined(paths: &[PathBuf]) -> String {
+pub fn joined(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| poolwright_host::quoted(path).to_string()).collect::<Vec<_>>().join(", ")
 }
 
@@ -118,7 +118,7 @@ pub fn sqlite_files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// The files below a directory that are wanted, sorted. Symbolic links are not followed; what cannot be read is left out.
-pub(crate) fn found_below(dir: &Path, is_wanted: impl Fn(&Directory, &OsStr) -> bool) -> Vec<PathBuf> {
+pub fn found_below(dir: &Path, is_wanted: impl Fn(&Directory, &OsStr) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if let Ok(dir) = Directory::open(dir) {
         collect(&dir, &is_wanted, &mut found);

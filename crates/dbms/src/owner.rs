@@ -61,7 +61,10 @@ pub fn of_file(file: &Path) -> Result<UserAndGroup> {
 }
 
 /// The owner of the directory that has a file, or else of the file; `None` if both are root's.
-pub(crate) fn of_file_itself(file: &Path) -> Result<Option<UserAndGroup>> {
+///
+/// # Errors
+/// The host's errors.
+pub fn of_file_itself(file: &Path) -> Result<Option<UserAndGroup>> {
     for path in [file.parent().unwrap_or(file), file] {
         let meta = symlink_metadata(path).map_err(Error::host("inspect", path))?;
         if meta.uid() != ROOT {
@@ -75,7 +78,7 @@ pub(crate) fn of_file_itself(file: &Path) -> Result<Option<UserAndGroup>> {
 ///
 /// # Errors
 /// The host's errors.
-pub(crate) fn of_restored(dir: &Directory, top: &Directory) -> std::io::Result<UserAndGroup> {
+pub fn of_restored(dir: &Directory, top: &Directory) -> std::io::Result<UserAndGroup> {
     let meta = dir.metadata()?;
     if meta.uid() != ROOT {
         return Ok(user_and_group(&meta));

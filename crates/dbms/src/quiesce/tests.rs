@@ -1,4 +1,3 @@
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,12 +6,17 @@ use poolwright_host::mountinfo;
 use rustix::process::Signal;
 
 use super::*;
-use crate::program::{command_as, find_program};
-use crate::server::ChildServer;
-use crate::sources::BackupSource;
+use crate::directories::DatabaseDir;
+use crate::program::{Programs, command_as};
+use crate::server::{ChildServer, tied_command};
 use crate::test_users::{LoggedPrograms, NOBODY, give, is_root, passable_dir, succeeds};
 
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// The options without anything of the user.
+pub(super) fn options() -> QuiesceOptions {
+    QuiesceOptions { connect: None, hook: None, limit: LIMIT, programs: Programs::default() }
+}
 
 /// A directory that root names, with the database of another user in `db`, and a directory for its socket.
 struct Database {
@@ -35,18 +39,18 @@ impl Database {
 
     fn start(&self, program: &Path, arguments: &[String]) -> ChildServer {
         let log = fs::File::options().read(true).write(true).create_new(true).open(self.at("log")).unwrap();
-        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-        ChildServer::start(program, &arguments, NOBODY, log).unwrap()
+        let mut command = tied_command(&Programs::default(), NOBODY, program).unwrap();
+        command.args(arguments);
+        ChildServer::start(command, log).unwrap()
     }
 
     /// Quiesces it, and releases it.
-    fn quiesce(&self, kind: DatabaseKind, connect: Option<String>) -> Result<ConsistencyMeans> {
+    fn quiesce(&self, kind: DatabaseKind, options: &QuiesceOptions) -> Result<ConsistencyMeans> {
         let mount = mountinfo::parse(b"36 35 0:40 / / rw - zfs tank rw").remove(0);
-        let source = BackupSource { path: self.at(""), mount, dataset: "tank".to_owned() };
-        let sources = BackupSources { all: vec![source] };
-        let options = QuiesceOptions { connect, hook: None, limit: LIMIT };
+        let source = DatabaseDir { path: self.at(""), mount, dataset: "tank".to_owned() };
+        let sources = DatabaseDirs { all: vec![source] };
         let database = LocatedDatabase { kind, root: self.at("db") };
-        let quiesced = Quiesced::begin(&database, &sources, &options, &|| false)?;
+        let quiesced = Quiesced::begin(&database, &sources, options, &|| false)?;
         let means = quiesced.means();
         quiesced.release(LIMIT)?;
         Ok(means)
@@ -55,7 +59,7 @@ impl Database {
 
 #[test]
 fn the_client_of_mariadb_runs_as_the_owner_of_the_data_directory() {
-    let find = |name: &str| find_program(None, name).filter(|_| is_root());
+    let find = |name: &str| Programs::default().find(name).filter(|_| is_root());
     let (Some(server), Some(_), Some(_)) = (find("mariadbd"), find("mariadb"), find("mariadb-install-db"))
     else {
         eprintln!("skipped: needs root and MariaDB");
@@ -77,9 +81,13 @@ fn the_client_of_mariadb_runs_as_the_owner_of_the_data_directory() {
     let mut server = database.start(&server, &arguments);
     let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
     server.wait_until(answers, &|| false).unwrap().unwrap();
-    let programs = LoggedPrograms::new(None, &["mariadb"]);
-    let connect = format!("--no-defaults --user=root --socket={}", socket.display());
-    let means = database.quiesce(DatabaseKind::Mariadb, Some(connect)).unwrap();
+    let programs = LoggedPrograms::new(find, &["mariadb"]);
+    let options = QuiesceOptions {
+        connect: Some(format!("--no-defaults --user=root --socket={}", socket.display())),
+        programs: Programs::default().after(Some(programs.dir())),
+        ..options()
+    };
+    let means = database.quiesce(DatabaseKind::Mariadb, &options).unwrap();
     assert_eq!(means, ConsistencyMeans::Session);
     programs.check(NOBODY, &["mariadb"]);
     server.stop(Signal::TERM).unwrap().unwrap();
@@ -107,6 +115,6 @@ fn the_client_of_postgresql_runs_as_the_owner_of_the_data_directory() {
         psql.args(["-h", &socket_dir, "-c", "SELECT 1", "postgres"]).output().unwrap().status.success()
     };
     server.wait_until(answers, &|| false).unwrap().unwrap();
-    assert_eq!(database.quiesce(DatabaseKind::Postgresql, None).unwrap(), ConsistencyMeans::Session);
+    assert_eq!(database.quiesce(DatabaseKind::Postgresql, &options()).unwrap(), ConsistencyMeans::Session);
     server.stop(Signal::INT).unwrap().unwrap();
 }

@@ -23,7 +23,7 @@ const CONTROL: &str = "global/pg_control";
 
 /// The beginning of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SegmentHeader {
+pub struct SegmentHeader {
     /// The byte of the log with which the segment begins.
     pub first_byte: u64,
     /// The identifier of the database.
@@ -56,7 +56,7 @@ impl SegmentHeader {
 
 /// The control file of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ControlFile {
+pub struct ControlFile {
     /// The identifier of the database.
     pub system_identifier: u64,
     /// The byte of the log from which a recovery begins.

@@ -1,0 +1,81 @@
+//! The errors of finding, stopping, starting, quiescing and asking a database.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use poolwright_host::quoted;
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The reason why a database was not found, stopped, started, quiesced or asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A pool could not be read.
+    #[error(transparent)]
+    Datasets(#[from] poolwright_zfs::datasets::Error),
+    /// Going on could lose data, or use another database. The text can end with a line `hint: …`.
+    #[error("{0}")]
+    Refused(String),
+    /// The host failed.
+    #[error("cannot {what} {}: {cause}", quoted(path))]
+    Host {
+        /// The operation, a verb.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The host's error.
+        #[source]
+        cause: io::Error,
+    },
+    /// The database could not be quiesced or released.
+    #[error("cannot {what} the database: {why}")]
+    Quiesce {
+        /// `quiesce` or `release`.
+        what: &'static str,
+        /// The message of the database's client or of the hook.
+        why: String,
+    },
+    /// A program failed to run.
+    #[error("cannot run {program}: {why}")]
+    Program {
+        /// The program.
+        program: String,
+        /// The cause.
+        why: String,
+    },
+    /// A command that stops or starts the database failed.
+    #[error("{command} failed: {why}")]
+    Service {
+        /// The command line.
+        command: String,
+        /// Its status and the end of its output.
+        why: String,
+    },
+    /// The user interrupted the run.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// Whether this is a refusal for safety.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Error::Refused(_) => true,
+            Error::Datasets(cause) => cause.is_refusal(),
+            _ => false,
+        }
+    }
+
+    /// Makes an error of the host from its cause.
+    pub(crate) fn host(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |cause| Error::Host { what, path, cause }
+    }
+}
+
+/// A refusal.
+pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T> {
+    Err(Error::Refused(why.into()))
+}
