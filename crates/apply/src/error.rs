@@ -40,6 +40,14 @@ pub enum Error {
         /// The defect.
         why: String,
     },
+    /// A file with a state cannot be understood.
+    #[error("{} is damaged: {why}", quoted(path))]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The defect.
+        why: String,
+    },
     /// A copy differs from its original after it was written.
     #[error("the copy of {} differs {what}", quoted(path))]
     Different {

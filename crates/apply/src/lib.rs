@@ -7,12 +7,15 @@
 //! - [`journal`] makes both resumable: a crash at any point loses nothing, and the same command continues.
 //! - [`rewrite`] copies files and renames the copies over them.
 //! - [`relocation`] moves a directory into a dataset of its own.
+//! - [`migration`] moves all datasets of a database to another pool instead, and back.
 //!
 //! A snapshot keeps the files as they were, until the plan is undone or the snapshot is discarded.
 
 pub mod assessment;
 mod error;
 pub mod journal;
+pub mod json_file;
+pub mod migration;
 mod observer;
 pub mod relocation;
 pub mod rewrite;

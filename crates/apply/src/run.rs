@@ -17,7 +17,9 @@ use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::assessment::{Assessment, admin_of, check_mounted_once, open_mount};
+use crate::assessment::{
+    Assessment, admin_of, check_healthy, check_mounted_once, open_mount, table_of_mounts,
+};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState};
 use crate::observer::RunObserver;
@@ -260,7 +262,7 @@ impl<'a> Run<'a> {
     /// As [`Run::open`], also if some of them cannot be opened.
     fn open_each(&self, direction: Direction) -> Result<Vec<Result<OpenDataset>>> {
         let Some(state) = self.journal.state() else { return Ok(Vec::new()) };
-        let mounts = mountinfo::read().map_err(Error::host("read", std::path::Path::new(mountinfo::PATH)))?;
+        let mounts = table_of_mounts()?;
         let open = |(at, work): (usize, &DatasetWork)| {
             let mount = mountinfo::on(&mounts, &work.mountpoint);
             let Some(mount) = mount.filter(|mount| mount.source.to_string_lossy() == work.dataset.as_str())
@@ -283,12 +285,7 @@ impl<'a> Run<'a> {
     }
 
     fn check_pools(&self, datasets: &[OpenDataset]) -> Result<()> {
-        for of in datasets {
-            if let Some(problem) = of.admin.pool_problem(&of.work.dataset)? {
-                return refused(format!("{problem}\nhint: repair the pool first"));
-            }
-        }
-        Ok(())
+        datasets.iter().try_for_each(|of| check_healthy(&*of.admin, &of.work.dataset))
     }
 
     /// Makes a change and reports it.

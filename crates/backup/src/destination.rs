@@ -6,6 +6,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_apply::json_file;
 use poolwright_dbms::database::{DatabaseKind, joined};
 use poolwright_dbms::directories::{DatabaseDirs, SNAPSHOTS};
 use poolwright_host::{mountinfo, quoted, time};
@@ -185,7 +186,7 @@ impl BackupDestination {
     /// # Errors
     /// If the file cannot be read.
     pub fn identity(&self) -> Result<Option<DestinationIdentity>> {
-        manifest::read(&self.mountpoint.join(IDENTITY))
+        Ok(json_file::read(&self.mountpoint.join(IDENTITY))?)
     }
 
     /// Refuses the root dataset of a pool, one that has another dataset in its mount, and one that has files and is not a dataset of
@@ -281,7 +282,7 @@ impl BackupDestination {
             archive_of,
             wal_archive: None,
         };
-        manifest::write(&self.mountpoint.join(IDENTITY), &identity)?;
+        json_file::write(&self.mountpoint.join(IDENTITY), &identity)?;
         Ok(identity)
     }
 
@@ -340,7 +341,7 @@ impl BackupDestination {
     /// # Errors
     /// If the file cannot be read.
     pub fn restore_results(&self) -> Result<Vec<RestoreResult>> {
-        Ok(manifest::read(&self.mountpoint.join(VERIFIED))?.unwrap_or_default())
+        Ok(json_file::read(&self.mountpoint.join(VERIFIED))?.unwrap_or_default())
     }
 
     /// Adds a result, in place of the earlier one of the same backup, and removes those of backups that do not exist any more. One that could
@@ -361,7 +362,7 @@ impl BackupDestination {
         let last_good = results.iter().rfind(|of| of.passed).map(|of| of.id.clone());
         // The age of the last good restore is known also after its backup was removed.
         results.retain(|of| existing.contains(&of.id) || Some(&of.id) == last_good.as_ref());
-        manifest::write(&self.mountpoint.join(VERIFIED), &results)
+        Ok(json_file::write(&self.mountpoint.join(VERIFIED), &results)?)
     }
 }
 

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use poolwright_apply::json_file;
 use poolwright_dbms::database::DatabaseKind;
 use poolwright_host::{Part, private};
 use serde::de::DeserializeOwned;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::destination::{BackupDestination, BackupEntry};
 use crate::error::refused;
-use crate::manifest::{self, RestoreResult, StorageTier};
+use crate::manifest::{RestoreResult, StorageTier};
 use crate::{Error, Result};
 
 /// The version of the format that this release writes, and the highest that it reads.
@@ -153,7 +154,7 @@ pub(crate) fn read_all<T: DeserializeOwned>(dir: &Path, extension: &str, version
 
 /// `None` if the file was removed meanwhile.
 fn read_one<T: DeserializeOwned>(path: &Path, newest: u32) -> Result<Option<T>> {
-    let Some(value) = manifest::read::<serde_json::Value>(path)? else { return Ok(None) };
+    let Some(value) = json_file::read::<serde_json::Value>(path)? else { return Ok(None) };
     let damaged = |why: String| Error::Damaged { path: path.to_owned(), why };
     match value["version"].as_u64() {
         Some(version) if version > u64::from(newest) => {

@@ -172,7 +172,6 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::manifest;
 
     /// The length of the test's segments.
     pub(super) const SIZE: u32 = 1 << 20;
@@ -190,7 +189,7 @@ mod tests {
             backups: "b".to_owned(),
             dataset: "tank/backup".to_owned(),
         };
-        manifest::write(&archive.join(IDENTITY), &identity).unwrap();
+        poolwright_apply::json_file::write(&archive.join(IDENTITY), &identity).unwrap();
         let archive = WalArchive::open(&archive).unwrap();
         (dir, archive)
     }

@@ -83,7 +83,6 @@ fn is_pool_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
         poolwright_mount::server::Error,
         poolwright_apply::Error,
         poolwright_backup::Error,
-        poolwright_migration::Error,
         poolwright_verify::Error
     )
 }

@@ -3,16 +3,15 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use poolwright_apply::Stage;
 use poolwright_trace::format_size;
 
 use super::MigrationRun;
-use crate::Result;
 use crate::error::refused;
-use crate::mounting::PlacedDataset;
-use crate::standby::Standby;
-use crate::state::MigrationState;
-use crate::work::Direction;
+use crate::migration::mounting::PlacedDataset;
+use crate::migration::standby::Standby;
+use crate::migration::state::MigrationState;
+use crate::migration::work::Direction;
+use crate::{Result, Stage};
 
 /// Bytes of the log that are copied while the server is stopped, because it has not archived them.
 const MAX_UNARCHIVED: u64 = 1 << 30;

@@ -6,17 +6,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use poolwright_apply::RunObserver;
 use poolwright_host::directory::Directory;
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_host::mountinfo;
 use poolwright_host::quoted;
 use poolwright_zfs::datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 
+use crate::assessment::table_of_mounts;
 use crate::error::refused;
-use crate::work::{DatasetMove, PoolEngine};
-use crate::{Error, Result};
+use crate::migration::work::{DatasetMove, PoolEngine};
+use crate::{Error, Result, RunObserver};
 
 /// The property with the directory on which a dataset is mounted.
 pub(crate) const MOUNTPOINT: &str = "mountpoint";
@@ -185,11 +185,6 @@ impl<'a> PlacedDataset<'a> {
     pub fn guid(&self) -> Result<Option<String>> {
         Ok(self.admin.placed_properties(self.name)?.remove("guid").map(|of| of.value))
     }
-}
-
-/// The mounts that this process sees.
-pub(crate) fn table_of_mounts() -> Result<Vec<MountEntry>> {
-    mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))
 }
 
 /// Creates a directory for a mount, private until something is mounted on it. The directory above can belong to the database's user.

@@ -4,12 +4,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use poolwright_apply::Stage;
-use poolwright_apply::assessment::RESERVE;
-use poolwright_apply::relocation::PLAN_PROPERTY;
-use poolwright_apply::rewrite::{
-    CopiedSnapshot, Rate, TreeContents, TreeCopier, copy_directory_attributes, open_trusted,
-};
 use poolwright_dbms::directories::SNAPSHOTS;
 use poolwright_host::directory::Directory;
 use poolwright_host::{quoted, room, time};
@@ -17,12 +11,17 @@ use poolwright_zfs::datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 
 use super::{MigrationRun, not_copied};
+use crate::assessment::RESERVE;
 use crate::error::refused;
-use crate::mounting::{CANMOUNT, MOUNTPOINT, PlacedDataset, make_dir};
-use crate::standby::SpaceReserve;
-use crate::state::{CopiedRound, MigrationState, SideDigests};
-use crate::work::{DatasetMove, Direction, MigrationWork, PoolEngine, SnapshotSlot};
-use crate::{Error, Result};
+use crate::migration::mounting::{CANMOUNT, MOUNTPOINT, PlacedDataset, make_dir};
+use crate::migration::standby::SpaceReserve;
+use crate::migration::state::{CopiedRound, MigrationState, SideDigests};
+use crate::migration::work::{DatasetMove, Direction, MigrationWork, PoolEngine, SnapshotSlot};
+use crate::relocation::PLAN_PROPERTY;
+use crate::rewrite::{
+    CopiedSnapshot, Rate, TreeContents, TreeCopier, copy_directory_attributes, open_trusted,
+};
+use crate::{Error, Result, Stage};
 
 /// The rounds of copying while the database runs.
 const ROUNDS: usize = 4;
@@ -199,7 +198,7 @@ impl MigrationRun<'_> {
         self.copy_round(direction, Stage::Copy, None)?;
         let expected = start.elapsed();
         self.outcome.expected_downtime_s = Some(expected.as_secs_f64());
-        Ok(self.options.announce_downtime(expected, self.observer)?)
+        self.options.announce_downtime(expected, self.observer)
     }
 
     /// Copies what has changed since the last round, while the database is stopped.
@@ -393,7 +392,7 @@ impl Copying<'_, '_> {
         let target = to.to_owned();
         let copier = TreeCopier::new(move |bytes| {
             if observer.is_interrupted() {
-                return Err(poolwright_apply::Error::Interrupted);
+                return Err(Error::Interrupted);
             }
             *done += bytes;
             observer.progress(*done, total);
@@ -401,7 +400,7 @@ impl Copying<'_, '_> {
             if reserve_checked.elapsed() >= RESERVE_EVERY {
                 reserve_checked = Instant::now();
                 if let Some(why) = reserve.as_ref().and_then(SpaceReserve::shortage) {
-                    return Err(poolwright_apply::Error::Refused(why));
+                    return Err(Error::Refused(why));
                 }
             }
             if *done >= *checked + SPACE_EVERY {
@@ -454,16 +453,16 @@ fn unnamed(work: &MigrationWork, of: &DatasetMove) -> String {
     format!("{}/poolwright-{}-move-{number}", work.parent, work.plan)
 }
 
-fn check_space(dir: &Path) -> poolwright_apply::Result<()> {
+fn check_space(dir: &Path) -> Result<()> {
     match room::available(dir) {
-        Ok(available) if available < RESERVE => Err(poolwright_apply::Error::Refused(
-            "the new pool has no space left\nhint: free space, or undo this and name another pool".to_owned(),
-        )),
+        Ok(available) if available < RESERVE => {
+            refused("the new pool has no space left\nhint: free space, or undo this and name another pool")
+        }
         _ => Ok(()),
     }
 }
 
 fn sync_dir(dir: &PathBuf) -> Result<()> {
     let open = File::open(dir).map_err(Error::host("open", dir))?;
-    rustix::fs::syncfs(&open).map_err(|cause| Error::host("sync", dir)(cause.into()))
+    rustix::fs::syncfs(&open).map_err(Error::errno("sync", dir))
 }

@@ -15,9 +15,9 @@ use poolwright_dbms::server::{TIED, tie_to_parent};
 use poolwright_host::{mountinfo, process};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::assessment::table_of_mounts;
 use crate::error::refused;
-use crate::mounting::table_of_mounts;
-use crate::work::MigrationWork;
+use crate::migration::work::MigrationWork;
 use crate::{Error, Result};
 
 /// Arguments: the number of pairs of directories, the pairs; the number of mounts that are not needed, these; the number of read-only
@@ -240,7 +240,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::work::{DatasetMove, PoolEngine};
+    use crate::migration::work::{DatasetMove, PoolEngine};
 
     #[test]
     fn programs_see_the_new_directory_in_the_old_place_and_write_nothing_else() {

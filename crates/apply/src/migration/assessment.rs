@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::assessment::{RESERVE, RunningDatabase, check_mounted_once, check_projects};
 use poolwright_dbms::database::{DatabaseKind, LocatedDatabase};
 use poolwright_dbms::directories::DatabaseDirs;
 use poolwright_host::mountinfo::MountEntry;
@@ -18,9 +17,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
+use crate::assessment::{
+    RESERVE, RunningDatabase, check_healthy, check_mounted_once, check_projects, table_of_mounts,
+};
 use crate::error::refused;
-use crate::mounting::{MOUNTPOINT, PlacedDataset, table_of_mounts};
-use crate::work::{DatasetMove, MigrationWork};
+use crate::migration::mounting::{MOUNTPOINT, PlacedDataset};
+use crate::migration::work::{DatasetMove, MigrationWork};
 
 /// Properties that a dataset of the kernel has for ever, and others besides those that trials vary: the new one has today's values.
 const KEPT: [&str; 13] = [
@@ -219,18 +221,13 @@ impl<'a> MigrationAssessor<'a> {
                 }
                 _ => {}
             }
-            if let Some(problem) = PlacedDataset::open(&source)?.admin.pool_problem(&source)? {
-                return refused(format!("{problem}\nhint: repair the pool first"));
-            }
+            check_healthy(&*PlacedDataset::open(&source)?.admin, &source)?;
             check_root(pool_of(&source))?;
             check_altroot(pool_of(&source))?;
         }
         check_root(pool)?;
         check_altroot(pool)?;
-        match target.pool_problem(self.parent)? {
-            Some(problem) => refused(format!("{problem}\nhint: repair the pool first")),
-            None => Ok(()),
-        }
+        check_healthy(target, self.parent)
     }
 
     /// The names of the new datasets: those of the present ones without what is above the first one.

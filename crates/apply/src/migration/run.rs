@@ -9,9 +9,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use poolwright_apply::RunObserver;
-use poolwright_apply::rewrite::{FileScan, open_trusted};
-use poolwright_apply::run::Options;
 use poolwright_dbms::service::{Downtime, check_namespace};
 use poolwright_host::quoted;
 use poolwright_zfs::datasets::pool_of;
@@ -19,13 +16,16 @@ use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Result;
-use crate::assessment::MigrationAssessment;
+use crate::assessment::check_healthy;
 use crate::error::refused;
-use crate::mounting::{PlacedDataset, remove_dir};
-use crate::standby::{SpaceReserve, Standby};
-use crate::state::{MigrationPhase, MigrationState, SideDigests, StateFile};
-use crate::work::{DatasetMove, Direction, MigrationWork};
+use crate::migration::assessment::MigrationAssessment;
+use crate::migration::mounting::{PlacedDataset, remove_dir};
+use crate::migration::standby::{SpaceReserve, Standby};
+use crate::migration::state::{MigrationPhase, MigrationState, SideDigests, StateFile};
+use crate::migration::work::{DatasetMove, Direction, MigrationWork};
+use crate::rewrite::{FileScan, open_trusted};
+use crate::run::Options;
+use crate::{Result, RunObserver};
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -79,7 +79,7 @@ pub struct MigrationRun<'a> {
 }
 
 impl<'a> MigrationRun<'a> {
-    /// A run with the state of a plan's migration. `downtime` is that of the plan's journal, with the note [`RESTARTED`](crate::state::RESTARTED).
+    /// A run with the state of a plan's migration. `downtime` is that of the plan's journal, with the note [`RESTARTED`](crate::migration::state::RESTARTED).
     pub fn new(
         file: StateFile,
         downtime: Downtime,
@@ -348,10 +348,7 @@ impl<'a> MigrationRun<'a> {
     fn check_pools(&self) -> Result<()> {
         for of in &self.state().work.moves {
             for name in [&of.source, &of.target] {
-                let placed = PlacedDataset::open(name)?;
-                if let Some(problem) = placed.admin.pool_problem(name)? {
-                    return refused(format!("{problem}\nhint: repair the pool first"));
-                }
+                check_healthy(&*PlacedDataset::open(name)?.admin, name)?;
             }
         }
         Ok(())

@@ -3,22 +3,21 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use poolwright_apply::Stage;
 use poolwright_dbms::service::{self, Service};
 use poolwright_host::mountinfo;
 use poolwright_host::writers::{Writer, find_writers, find_writers_of_mounts};
 
 use super::MigrationRun;
 use crate::error::refused;
-use crate::state::{MigrationPhase, MigrationState};
-use crate::work::{Direction, MigrationWork};
-use crate::{Error, Result};
+use crate::migration::state::{MigrationPhase, MigrationState};
+use crate::migration::work::{Direction, MigrationWork};
+use crate::{Error, Result, Stage};
 
 impl MigrationRun<'_> {
     /// Stops the database. Returns since when it is stopped, if it was running.
     pub(super) fn stop(&mut self) -> Result<Option<Instant>> {
         if self.observer.is_interrupted() {
-            return Err(poolwright_apply::Error::Interrupted.into());
+            return Err(Error::Interrupted);
         }
         let roots = self.state().work.roots();
         let is_running = self.options.service.is_running(&roots)?;

@@ -12,7 +12,6 @@
 //! the state is written.
 
 pub mod assessment;
-mod error;
 mod mounting;
 pub mod run;
 mod standby;
@@ -20,7 +19,6 @@ pub mod state;
 pub mod work;
 
 pub use assessment::{MigrationAssessment, MigrationAssessor};
-pub use error::{Error, Result};
 pub use run::{MigrationOutcome, MigrationRun};
 pub use standby::check_standby;
 pub use state::{MigrationState, StateFile};

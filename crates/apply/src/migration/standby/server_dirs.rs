@@ -6,7 +6,6 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
-use poolwright_apply::rewrite::{EntryAt, copy_directory_attributes, open_trusted};
 use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::postgresql::data_dir::{
     BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, STANDBY_SIGNAL, create_empty,
@@ -15,7 +14,8 @@ use poolwright_host::directory::{Access, Directory};
 use poolwright_host::quoted;
 
 use crate::error::refused;
-use crate::work::{DatasetMove, MigrationWork};
+use crate::migration::work::{DatasetMove, MigrationWork};
+use crate::rewrite::{EntryAt, copy_directory_attributes, open_trusted};
 use crate::{Error, Result};
 
 /// The entries of a data directory that a standby has itself. All others are copied from the primary after it was stopped: settings,
@@ -158,7 +158,7 @@ impl ServerDirs {
         let mut unarchived = 0;
         for segment in ready(&marks)? {
             if is_interrupted() {
-                return Err(poolwright_apply::Error::Interrupted.into());
+                return Err(Error::Interrupted);
             }
             if EntryAt::new(&new, &segment).inspect()?.is_none() {
                 // A crash can leave a mark whose segment was removed.
@@ -285,7 +285,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::work::PoolEngine;
+    use crate::migration::work::PoolEngine;
 
     /// A data directory `15/main` in a dataset, whose log and tablespace are on another one, beside files of the user.
     struct Places {

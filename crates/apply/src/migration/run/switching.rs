@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use poolwright_apply::Stage;
 use poolwright_host::{mountinfo, quoted, unmount_command};
 use poolwright_zfs::datasets::is_dataset;
 
 use super::MigrationRun;
-use crate::Result;
+use crate::assessment::table_of_mounts;
 use crate::error::refused;
-use crate::mounting::{PlacedDataset, table_of_mounts};
-use crate::state::{MigrationPhase, MigrationState};
-use crate::work::Direction;
+use crate::migration::mounting::PlacedDataset;
+use crate::migration::state::{MigrationPhase, MigrationState};
+use crate::migration::work::Direction;
+use crate::{Result, Stage};
 
 /// Unmounts the snapshots that the kernel has mounted below `.zfs` of a mount: they keep it from being unmounted.
 fn unmount_snapshots(mountpoint: &Path) -> Result<()> {

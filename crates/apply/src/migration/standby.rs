@@ -22,8 +22,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_apply::assessment::RESERVE;
-use poolwright_apply::{RunObserver, Stage};
 use poolwright_dbms::client::ClientSession;
 use poolwright_dbms::database::{DatabaseKind, locate};
 use poolwright_dbms::postgresql::control::{ControlData, Lsn};
@@ -34,9 +32,10 @@ use poolwright_host::directory::Directory;
 use poolwright_host::{Scratch, quoted, room};
 use rustix::process::Signal;
 
+use crate::assessment::RESERVE;
 use crate::error::refused;
-use crate::work::MigrationWork;
-use crate::{Error, Result};
+use crate::migration::work::MigrationWork;
+use crate::{Error, Result, RunObserver, Stage};
 use namespace::Namespace;
 use primary::Primary;
 use server_dirs::ServerDirs;
@@ -310,7 +309,7 @@ impl Standby {
                 return refused(why);
             }
             if is_interrupted() {
-                return Err(poolwright_apply::Error::Interrupted.into());
+                return Err(Error::Interrupted);
             }
             std::thread::sleep(POLL);
         }

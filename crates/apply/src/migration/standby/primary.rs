@@ -14,8 +14,8 @@ use poolwright_host::{mountinfo, process, quoted};
 use serde::Deserialize;
 
 use super::server_dirs::ServerDirs;
+use crate::assessment::table_of_mounts;
 use crate::error::refused;
-use crate::mounting::table_of_mounts;
 use crate::{Error, Result};
 
 /// The first version that has a manifest of base backups, and `pg_verifybackup`.
@@ -232,7 +232,7 @@ pub(super) fn position(text: &str) -> Result<Lsn> {
 
 fn unanswered(failure: ClientFailure) -> Error {
     match failure {
-        ClientFailure::Interrupted => poolwright_dbms::Error::Interrupted.into(),
+        ClientFailure::Interrupted => Error::Interrupted,
         failure => Error::Refused(format!("the server cannot be asked: {}", failure.describe())),
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_backup::manifest;
 use poolwright_dbms::service::Downtime;
 use poolwright_host::private::OwnDir;
 use serde::{Deserialize, Serialize};
 
 use crate::error::refused;
-use crate::work::{Direction, MigrationWork, SnapshotSlot};
+use crate::json_file;
+use crate::migration::work::{Direction, MigrationWork, SnapshotSlot};
 use crate::{Error, Result};
 
 /// The file in the directory of a plan's journal.
@@ -118,7 +118,7 @@ pub struct StateFile {
 
 impl StateFile {
     /// Opens the file of a plan in a directory of journals. The caller has the lock of the plan's journal
-    /// ([`poolwright_apply::Journal`]).
+    /// ([`crate::Journal`]).
     ///
     /// # Errors
     /// If the file cannot be read, or was written by a newer release.
@@ -127,7 +127,7 @@ impl StateFile {
         // Another user could have created it.
         OwnDir::open(&dir).map_err(Error::host("use", &dir))?;
         let path = dir.join(FILE);
-        let state: Option<MigrationState> = manifest::read(&path)?;
+        let state: Option<MigrationState> = json_file::read(&path)?;
         if let Some(newer) = state.as_ref().filter(|of| of.version > VERSION) {
             return refused(format!(
                 "{} has version {} of its format, and this release reads {VERSION}",
@@ -164,7 +164,7 @@ impl StateFile {
     /// # Errors
     /// The host's errors.
     pub fn write(&mut self, state: MigrationState) -> Result<()> {
-        manifest::write(&self.path, &state)?;
+        json_file::write(&self.path, &state)?;
         self.state = Some(state);
         Ok(())
     }
@@ -175,13 +175,13 @@ impl StateFile {
 /// # Errors
 /// If the file cannot be read.
 pub fn read(journals: &Path, plan: &str) -> Result<Option<MigrationState>> {
-    Ok(manifest::read(&journals.join(plan).join(FILE))?)
+    json_file::read(&journals.join(plan).join(FILE))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::work::PoolEngine;
+    use crate::migration::work::PoolEngine;
 
     #[test]
     fn a_state_survives_and_newer_ones_are_refused() {
