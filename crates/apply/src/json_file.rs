@@ -7,6 +7,7 @@ use std::path::Path;
 use poolwright_host::private;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{Error, Result};
 
@@ -21,6 +22,21 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
             let bytes = bytes.map_err(Error::host("read", path))?;
             serde_json::from_slice(&bytes).map(Some).map_err(damaged(path))
         }
+    }
+}
+
+/// As [`read`], for a file whose field `version` is that of its format, at most `newest` in this release.
+///
+/// # Errors
+/// As [`read`]; [`Error::Damaged`] if a newer release has written it.
+pub fn read_versioned<T: DeserializeOwned>(path: &Path, newest: u32) -> Result<Option<T>> {
+    let Some(value) = read::<Value>(path)? else { return Ok(None) };
+    match value["version"].as_u64() {
+        Some(version) if version > u64::from(newest) => {
+            let why = format!("its format has version {version}, and this release reads {newest}");
+            Err(Error::Damaged { path: path.to_owned(), why })
+        }
+        _ => serde_json::from_value(value).map(Some).map_err(damaged(path)),
     }
 }
 

@@ -10,7 +10,7 @@ use poolwright_host::time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// The file that marks a dataset as one of backups.
 pub const IDENTITY: &str = "poolwright-backup.json";
@@ -226,19 +226,7 @@ pub enum CheckVerdict {
 /// # Errors
 /// If it cannot be read, understood, or was written by a newer release.
 pub fn read_manifest(root: &Path) -> Result<Option<BackupManifest>> {
-    let path = root.join(MANIFEST);
-    let found: Option<serde_json::Value> = json_file::read(&path)?;
-    let Some(value) = found else { return Ok(None) };
-    let damaged = |why: String| Error::Damaged { path: path.clone(), why };
-    match value["version"].as_u64() {
-        Some(version) if version > u64::from(VERSION) => {
-            return Err(damaged(format!(
-                "its format has version {version}, and this release reads {VERSION}"
-            )));
-        }
-        _ => {}
-    }
-    serde_json::from_value(value).map(Some).map_err(|why| damaged(why.to_string()))
+    Ok(json_file::read_versioned(&root.join(MANIFEST), VERSION)?)
 }
 
 /// Seconds since a time; negative if it lies in the future. Both are in seconds since 1970.

@@ -6,7 +6,6 @@
 
 mod coverage;
 mod creation;
-mod name;
 mod push;
 mod removal;
 
@@ -15,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_dbms::database;
 use poolwright_dbms::postgresql::headers::ControlFile;
+use poolwright_dbms::postgresql::wal_file::{SegmentPlace, WalFile};
 use poolwright_host::{quoted, regular};
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,6 @@ use crate::{BackupDestination, Error, Result};
 pub use coverage::WalCoverage;
 pub use creation::{WalArchiveOptions, WalArchiveReport, create};
 pub(crate) use creation::{history_command, restore_command};
-pub use name::{SegmentPlace, WalFile};
 pub use push::PushOutcome;
 pub use removal::WalRemoval;
 

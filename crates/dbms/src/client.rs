@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use poolwright_host::{end_of, memory_file};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::Error;
+
 /// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(100);
 /// How long a client may take to end.
@@ -38,6 +40,15 @@ impl ClientFailure {
             ClientFailure::Ended(why) => why.clone(),
             ClientFailure::Late(limit) => format!("no answer within {:.0} s", limit.as_secs_f64()),
             ClientFailure::Interrupted => "interrupted".to_owned(),
+        }
+    }
+}
+
+impl From<Error> for ClientFailure {
+    fn from(cause: Error) -> ClientFailure {
+        match cause {
+            Error::Interrupted => ClientFailure::Interrupted,
+            cause => ClientFailure::Ended(cause.to_string()),
         }
     }
 }
@@ -190,9 +201,7 @@ impl ClientSession {
         if self.is_left {
             return;
         }
-        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
 }

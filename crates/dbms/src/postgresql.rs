@@ -4,6 +4,7 @@ pub mod control;
 pub mod data_dir;
 pub mod headers;
 pub mod private;
+pub mod wal_file;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

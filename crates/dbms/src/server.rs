@@ -96,9 +96,7 @@ impl ChildServer {
         if let Some(status) = self.has_ended()? {
             return Ok(Some(status));
         }
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process(pid, signal);
-        }
+        let _ = kill_process(Pid::from_child(&self.child), signal);
         let end = Instant::now() + STOP_TIME;
         while Instant::now() < end {
             if let Some(status) = self.has_ended()? {

@@ -181,20 +181,11 @@ pub fn read(journals: &Path, plan: &str) -> Result<Option<MigrationState>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::migration::work::PoolEngine;
 
     #[test]
     fn a_state_survives_and_newer_ones_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let work = MigrationWork {
-            plan: "0123".to_owned(),
-            path: "/plan".into(),
-            directory: "/db".into(),
-            parent: "fast".to_owned(),
-            engine: PoolEngine::Kernel,
-            staging: "/.poolwright-0123".into(),
-            moves: Vec::new(),
-        };
+        let work = MigrationWork::example("/db".into(), &[]);
         let mut file = StateFile::open(dir.path(), "0123").unwrap();
         assert!(file.state().is_none());
         let copied = Some(CopiedRound { slot: SnapshotSlot::B, before_ns: 5 });

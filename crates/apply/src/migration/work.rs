@@ -125,3 +125,28 @@ impl SnapshotSlot {
         }
     }
 }
+
+#[cfg(test)]
+impl MigrationWork {
+    /// For tests: datasets of `tank` that move below `fast`, each with its name, its place and its staging directory.
+    pub(crate) fn example(directory: PathBuf, moves: &[(&str, PathBuf, PathBuf)]) -> MigrationWork {
+        let moves = moves.iter().map(|(name, mountpoint, staging)| DatasetMove {
+            source: format!("tank/{name}"),
+            source_guid: None,
+            target: format!("fast/{name}"),
+            mountpoint: mountpoint.clone(),
+            staging: staging.clone(),
+            settings: Settings::new(),
+            mounting: BTreeMap::new(),
+        });
+        MigrationWork {
+            plan: "0123".to_owned(),
+            path: "/plan".into(),
+            directory,
+            parent: "fast".to_owned(),
+            engine: PoolEngine::Kernel,
+            staging: "/.poolwright-0123".into(),
+            moves: moves.collect(),
+        }
+    }
+}

@@ -148,8 +148,9 @@ fn is_equal(a: &Path, b: &Path) -> Result<Option<bool>> {
 
 #[cfg(test)]
 mod tests {
+    use poolwright_dbms::postgresql::wal_file::SegmentPlace;
+
     use super::*;
-    use crate::wal::SegmentPlace;
     use crate::wal::tests::{SIZE, archive, segment};
 
     #[test]

@@ -66,10 +66,9 @@ pub(super) fn begin(
 
 /// The client, as the owner of the data directory: a server can ask for any file that its client can read.
 fn client(root: &Path, options: &QuiesceOptions) -> Result<Command, ClientFailure> {
-    let failed = |why: String| ClientFailure::Ended(why);
     let program = options.programs.find_one_of(&["mariadb", "mysql"]);
-    let program = program.ok_or_else(|| failed("mariadb is not installed".to_owned()))?;
-    let owner = owner::of_directory(root).map_err(|why| failed(why.to_string()))?;
+    let program = program.ok_or_else(|| ClientFailure::Ended("mariadb is not installed".to_owned()))?;
+    let owner = owner::of_directory(root)?;
     let mut command = command_as(owner, &program);
     let connect: Vec<&str> = options.connect.as_deref().unwrap_or_default().split_whitespace().collect();
     command.args(&connect);

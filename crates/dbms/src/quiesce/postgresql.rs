@@ -36,7 +36,7 @@ pub(super) fn begin(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<OnlineBackup>, ClientFailure> {
     let failed = |why: String| ClientFailure::Ended(why);
-    let Some(server) = PostgresqlServer::of(root).map_err(|why| failed(why.to_string()))? else {
+    let Some(server) = PostgresqlServer::of(root)? else {
         return match options.connect {
             None => Ok(None),
             Some(_) => Err(failed(format!("no server runs on {}", poolwright_host::quoted(root)))),

@@ -51,10 +51,9 @@ fn lock(
     options: &QuiesceOptions,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(ClientSession, Option<String>), ClientFailure> {
-    let failed = |why: String| ClientFailure::Ended(why);
     let (limit, program) = (options.limit, options.programs.find("sqlite3"));
-    let program = program.ok_or_else(|| failed("sqlite3 is not installed".to_owned()))?;
-    let owner = owner::of_file(file).map_err(|why| failed(why.to_string()))?;
+    let program = program.ok_or_else(|| ClientFailure::Ended("sqlite3 is not installed".to_owned()))?;
+    let owner = owner::of_file(file)?;
     let mut command = command_as(owner, &program);
     command.args(["-batch", "-bail", "-init", "/dev/null"]).arg(file);
     let mut session = ClientSession::start(command)?;

@@ -240,7 +240,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::migration::work::{DatasetMove, PoolEngine};
 
     #[test]
     fn programs_see_the_new_directory_in_the_old_place_and_write_nothing_else() {
@@ -254,24 +253,7 @@ mod tests {
             fs::create_dir(at(name)).unwrap();
             fs::write(at(name).join("name"), name).unwrap();
         }
-        let of = DatasetMove {
-            source: "tank/db".to_owned(),
-            source_guid: None,
-            target: "fast/db".to_owned(),
-            mountpoint: at("old"),
-            staging: at("new"),
-            settings: Default::default(),
-            mounting: Default::default(),
-        };
-        let work = MigrationWork {
-            plan: "0123".to_owned(),
-            path: "/plan".into(),
-            directory: at("old"),
-            parent: "fast".to_owned(),
-            engine: PoolEngine::Kernel,
-            staging: at("mnt"),
-            moves: vec![of],
-        };
+        let work = MigrationWork::example(at("old"), &[("db", at("old"), at("new"))]);
         let namespace = Namespace::new(&work, &at("scratch"), (0, 0));
         let mut command = namespace.command(Path::new("/bin/sh")).unwrap();
         let script = "cat \"$1/old/name\"; echo written >\"$1/old/file\"; echo written >\"$1/scratch/file\"; \

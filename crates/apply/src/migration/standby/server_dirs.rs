@@ -10,6 +10,7 @@ use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::postgresql::data_dir::{
     BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, STANDBY_SIGNAL, create_empty,
 };
+use poolwright_dbms::postgresql::wal_file::WalFile;
 use poolwright_host::directory::{Access, Directory};
 use poolwright_host::quoted;
 
@@ -225,7 +226,7 @@ fn file(entry: EntryAt<'_>) -> Result<Option<File>> {
 fn ready(marks: &Directory) -> Result<Vec<String>> {
     let names = marks.names().map_err(Error::host("list", marks.path()))?;
     let segments = names.iter().filter_map(|name| name.to_str()?.strip_suffix(READY));
-    Ok(segments.filter(|segment| is_archivable(segment)).map(str::to_owned).collect())
+    Ok(segments.filter(|segment| WalFile::parse(segment).is_some()).map(str::to_owned).collect())
 }
 
 /// Copies an open file to a new name, with its mode.
@@ -267,25 +268,11 @@ fn holder<'w>(work: &'w MigrationWork, path: &Path) -> Result<&'w DatasetMove> {
     }
 }
 
-/// Whether this is the name of a segment, or of a file about a timeline or a backup.
-fn is_archivable(name: &str) -> bool {
-    let is_hex =
-        |part: &str, digits: usize| part.len() == digits && part.bytes().all(|of| of.is_ascii_hexdigit());
-    match name.split('.').collect::<Vec<_>>()[..] {
-        [segment] => is_hex(segment, 24),
-        [timeline, "history"] => is_hex(timeline, 8),
-        [segment, "partial"] => is_hex(segment, 24),
-        [segment, offset, "backup"] => is_hex(segment, 24) && is_hex(offset, 8),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::migration::work::PoolEngine;
 
     /// A data directory `15/main` in a dataset, whose log and tablespace are on another one, beside files of the user.
     struct Places {
@@ -310,24 +297,9 @@ mod tests {
             }
             symlink(root.join("log/wal"), root.join("pg/15/main/pg_wal")).unwrap();
             symlink(root.join("log/space"), root.join("pg/15/main/pg_tblspc/16384")).unwrap();
-            let of = |name: &str, at: usize| DatasetMove {
-                source: format!("tank/{name}"),
-                source_guid: None,
-                target: format!("fast/{name}"),
-                mountpoint: root.join(name),
-                staging: root.join("new").join(at.to_string()),
-                settings: Default::default(),
-                mounting: Default::default(),
-            };
-            let work = MigrationWork {
-                plan: "0123".to_owned(),
-                path: "/plan".into(),
-                directory: root.join("pg"),
-                parent: "fast".to_owned(),
-                engine: PoolEngine::User,
-                staging: root.join("new"),
-                moves: vec![of("log", 1), of("pg", 0)],
-            };
+            let moves =
+                [("log", root.join("log"), root.join("new/1")), ("pg", root.join("pg"), root.join("new/0"))];
+            let work = MigrationWork::example(root.join("pg"), &moves);
             let dirs = ServerDirs::of(&root.join("pg/15/main")).unwrap();
             Places { dir, work, dirs }
         }
