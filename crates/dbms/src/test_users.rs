@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Gid, Uid};
@@ -43,6 +43,20 @@ pub fn give(path: &Path, owner: UserAndGroup) {
 pub fn succeeds(command: &mut Command) {
     let done = command.output().unwrap();
     assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Makes a data directory of MariaDB, which belongs to `nobody`.
+pub fn install_mariadb(data_dir: &Path) {
+    let mut install = Command::new("mariadb-install-db");
+    install.args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal", "--force"]);
+    install.arg(format!("--datadir={}", data_dir.display())).arg("--user=nobody");
+    succeeds(install.stdin(Stdio::null()));
+}
+
+/// The directory of the programs of an installed PostgreSQL.
+pub fn postgresql_bindir() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    versions.map(|entry| entry.path().join("bin")).find(|dir| dir.join("initdb").is_file())
 }
 
 /// A directory of root with a file that no other user may change.

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use poolwright_dbms::owner::{self, UserAndGroup};
-use poolwright_dbms::quiesce::ConsistencyMeans;
 
 use super::*;
-use crate::manifest::{DatabaseRecord, FORMAT, SourceRecord, VERSION};
+use crate::archive::tests::entry;
+use crate::manifest::SourceRecord;
 use crate::test_users::{
-    Canary, LoggedPrograms, NOBODY, give, is_root, passable_dir, succeeds, while_another_user,
+    Canary, LoggedPrograms, NOBODY, give, install_mariadb, is_root, passable_dir, postgresql_bindir,
+    succeeds, while_another_user,
 };
 
 struct Silent;
@@ -33,34 +34,14 @@ impl Backup {
     fn new(kind: DatabaseKind) -> Backup {
         let dir = passable_dir();
         fs::create_dir_all(dir.path().join("files/0/db")).unwrap();
-        let database = DatabaseRecord {
-            kind,
-            version: None,
-            consistency: ConsistencyMeans::Snapshot,
-            quiesced_s: None,
-            facts: Default::default(),
-            backup_label: None,
-        };
         let source = SourceRecord {
             path: "/srv/named".into(),
             dataset: "tank/named".to_owned(),
             copy: "files/0".into(),
         };
-        let manifest = BackupManifest {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            creator: String::new(),
-            name: "b".to_owned(),
-            id: "b1".to_owned(),
-            sequence: None,
-            created: String::new(),
-            created_unix_s: 0,
-            database,
-            sources: vec![source],
-            files: 0,
-            bytes: 0,
-            skipped: Vec::new(),
-        };
+        let mut manifest = entry(0, '?').manifest;
+        manifest.database.kind = kind;
+        manifest.sources = vec![source];
         Backup { dir, manifest }
     }
 
@@ -168,10 +149,7 @@ fn mariadb_runs_as_the_owner_of_its_directory() {
     }
     let backup = Backup::new(DatabaseKind::Mariadb);
     give(&backup.db(), NOBODY);
-    let mut install = Command::new("mariadb-install-db");
-    install.args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal", "--force"]);
-    install.arg(format!("--datadir={}", backup.db().display())).arg("--user=nobody");
-    succeeds(install.stdin(Stdio::null()));
+    install_mariadb(&backup.db());
     let canary = Canary::new();
     let programs = logged(None, &["mariadbd", "mariadb-check"]);
     let checks = backup.verify(&options(&programs), NOBODY, |scratch| plant(scratch, &canary.file()));
@@ -184,9 +162,7 @@ const START_OF_SERVER: &str = "start and recovery";
 
 #[test]
 fn postgresql_runs_as_the_owner_of_its_directory() {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let bindir = versions.map(|entry| entry.path().join("bin")).find(|dir| dir.join("initdb").is_file());
-    let Some(bindir) = bindir.filter(|_| is_root()) else {
+    let Some(bindir) = postgresql_bindir().filter(|_| is_root()) else {
         eprintln!("skipped: needs root and PostgreSQL");
         return;
     };

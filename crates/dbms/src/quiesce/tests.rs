@@ -1,6 +1,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use poolwright_host::mountinfo;
 use rustix::process::Signal;
@@ -9,7 +9,9 @@ use super::*;
 use crate::directories::DatabaseDir;
 use crate::program::{Programs, command_as};
 use crate::server::{ChildServer, tied_command};
-use crate::test_users::{LoggedPrograms, NOBODY, give, is_root, passable_dir, succeeds};
+use crate::test_users::{
+    LoggedPrograms, NOBODY, give, install_mariadb, is_root, passable_dir, postgresql_bindir, succeeds,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -66,10 +68,7 @@ fn the_client_of_mariadb_runs_as_the_owner_of_the_data_directory() {
         return;
     };
     let database = Database::new();
-    let mut install = Command::new("mariadb-install-db");
-    install.args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal", "--force"]);
-    install.arg(format!("--datadir={}", database.at("db").display())).arg("--user=nobody");
-    succeeds(install.stdin(Stdio::null()));
+    install_mariadb(&database.at("db"));
     let socket = database.at("s/s");
     let arguments = [
         "--no-defaults".to_owned(),
@@ -96,9 +95,7 @@ fn the_client_of_mariadb_runs_as_the_owner_of_the_data_directory() {
 /// The server lets in only the user of the operating system who owns the directory (`peer`).
 #[test]
 fn the_client_of_postgresql_runs_as_the_owner_of_the_data_directory() {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let bindir = versions.map(|entry| entry.path().join("bin")).find(|dir| dir.join("initdb").is_file());
-    let Some(bindir) = bindir.filter(|_| is_root()) else {
+    let Some(bindir) = postgresql_bindir().filter(|_| is_root()) else {
         eprintln!("skipped: needs root and PostgreSQL");
         return;
     };
