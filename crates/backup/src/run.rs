@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
 
 use poolwright_apply::rewrite::TreeContents;
 use poolwright_dbms::database::{self, DatabaseKind, LocatedDatabase, joined};
@@ -390,6 +389,3 @@ fn allocated_bytes(source: &DatabaseDir) -> u64 {
     let tree = of_mount(&source.mount).and_then(|admin| admin.tree(&source.dataset).ok());
     tree.and_then(|tree| Some(tree.first()?.logical_referenced)).unwrap_or(0)
 }
-
-/// The default of [`QuiesceOptions::limit`].
-pub const QUIESCE_LIMIT: Duration = Duration::from_secs(60);

@@ -15,8 +15,8 @@ use std::time::Instant;
 use poolwright_apply::rewrite::TreeContents;
 use poolwright_dbms::client::ClientFailure;
 use poolwright_dbms::database::DatabaseKind;
-use poolwright_dbms::postgresql::private;
 use poolwright_dbms::program::{ProgramEnd, ProgramOutput, Programs, command_as, run_program, run_shell};
+use poolwright_dbms::server;
 use poolwright_host::{Scratch, quoted, room, scratch, time};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -157,7 +157,7 @@ fn restore(
         ));
     }
     checks.extend(own);
-    let untested = host.cause(&checks, tree.scratch.path(), &tree.scratch.path().join(private::LOG));
+    let untested = host.cause(&checks, tree.scratch.path(), &tree.scratch.path().join(server::LOG));
     let unix_s = time::unix_seconds() as u64;
     Ok(RestoreResult {
         name: backup.name.clone(),

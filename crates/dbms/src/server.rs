@@ -7,11 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use poolwright_host::directory::Directory;
+use poolwright_host::private;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::owner::UserAndGroup;
 use crate::program::{Programs, command_as};
 use crate::{Error, Result};
+
+/// The name of the log of a private server, in its scratch directory.
+pub const LOG: &str = "server.log";
 
 /// How often the server is asked.
 const POLL: Duration = Duration::from_millis(100);
@@ -134,6 +139,14 @@ impl ChildServer {
             Err(_) => Vec::new(),
         }
     }
+}
+
+/// Creates the log of a private server in its scratch directory.
+///
+/// # Errors
+/// The host's errors.
+pub fn create_log(scratch: &Directory) -> Result<File> {
+    scratch.create_file(LOG, private::FILE).map_err(Error::host("create", &scratch.path().join(LOG)))
 }
 
 /// The first error in a log that is not an answer to a client (`the database system is starting up`), and its last lines.

@@ -18,6 +18,7 @@ mod settings;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use poolwright_dbms::database::{DatabaseKind, locate};
 use poolwright_dbms::postgresql::control::{ControlData, Lsn};
 use poolwright_dbms::postgresql::private;
 use poolwright_dbms::program::{ProgramOutput, command_as, run_program};
-use poolwright_dbms::server::ChildServer;
+use poolwright_dbms::server::{ChildServer, create_log};
 use poolwright_host::directory::Directory;
 use poolwright_host::{Scratch, quoted, room};
 use rustix::process::Signal;
@@ -247,7 +248,7 @@ impl Standby {
         for setting in settings {
             command.args(["-c", &setting]);
         }
-        let mut server = ChildServer::start(command, scratch::create_log(&self.scratch)?)?;
+        let mut server = ChildServer::start(command, self.create_log()?)?;
         let mut kept_log = self.kept_log.take();
         let answers = || {
             // Its receiver keeps the log from here on, by a temporary slot.
@@ -264,6 +265,11 @@ impl Standby {
         self.server = Some(server);
         let started = self.unless_short(started)?;
         started.or_else(|why| refused(format!("the standby did not start: {why}")))
+    }
+
+    fn create_log(&self) -> Result<File> {
+        let dir = self.scratch.path();
+        Ok(create_log(&Directory::open(dir).map_err(Error::host("open", dir))?)?)
     }
 
     fn socket_dir(&self) -> PathBuf {

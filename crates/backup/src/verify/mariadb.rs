@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::program::{ProgramOutput, command_as, run_program};
 use poolwright_dbms::quiesce::mariadb::{DIRECTORIES, LAYOUT};
-use poolwright_dbms::server::{ChildServer, tied_command};
+use poolwright_dbms::server::{ChildServer, create_log, tied_command};
 use rustix::process::Signal;
 
 use super::{CheckContext, check_of, failed, not_run, passed};
@@ -47,7 +47,7 @@ pub(super) fn check(
     let socket = socket_dir.path().join(SOCKET);
     let mut command = tied_command(&context.options.programs, tree.owner, &server)?;
     command.args(arguments(context, socket_dir.path())?);
-    let log = tree.create_log()?;
+    let log = create_log(&tree.scratch)?;
     tree.give_to(tree.owner)?;
     let mut server = ChildServer::start(command, log)?;
     // The server makes it when it has recovered, and then listens. Others could put a link to another socket there.

@@ -12,7 +12,7 @@ use poolwright_dbms::postgresql::data_dir::{
 };
 use poolwright_dbms::postgresql::{self, private};
 use poolwright_dbms::program::{ProgramOutput, command_as, run_program};
-use poolwright_dbms::server::{ChildServer, tied_command};
+use poolwright_dbms::server::{ChildServer, create_log, tied_command};
 use rustix::process::Signal;
 
 use super::{CheckContext, OwnChecks, check_of, failed, interruption, not_run, passed};
@@ -95,7 +95,7 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
     let mut command = tied_command(&context.options.programs, tree.owner, &restored.bindir.join("postgres"))?;
     command.arg("-D").arg(&tree.root);
     command.args(restored.settings()?.iter().flat_map(|setting| ["-c", setting]));
-    let log = tree.create_log()?;
+    let log = create_log(&tree.scratch)?;
     drop(dir);
     tree.give_to(tree.owner)?;
     let mut server = ChildServer::start(command, log)?;

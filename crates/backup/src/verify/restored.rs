@@ -7,13 +7,11 @@
 //! nothing in it: what root creates for the database's programs is in the scratch directory itself, which stays root's.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{EntryAt, TreeContents, open_trusted};
 use poolwright_dbms::database;
 use poolwright_dbms::owner::{self, UserAndGroup};
-use poolwright_dbms::postgresql::private;
 use poolwright_host::Scratch;
 use poolwright_host::directory::Directory;
 
@@ -98,12 +96,6 @@ impl RestoredTree {
         let dir = create(&self.scratch, OsStr::new(name))?;
         dir.give_to(self.owner).map_err(Error::host("set the owner of", dir.path()))?;
         Ok(dir)
-    }
-
-    /// Creates the file for the messages of its server.
-    pub fn create_log(&self) -> Result<File> {
-        let path = self.scratch.path().join(private::LOG);
-        private::create_log(&self.scratch).map_err(Error::host("create", &path))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Private servers of PostgreSQL: nobody but their owner and root reaches them, and only by a socket in a scratch directory.
 
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,6 @@ use poolwright_host::directory::Directory;
 pub const PORT: &str = "5432";
 /// The directory of the socket in the scratch directory.
 pub const SOCKET: &str = "socket";
-/// The server's messages in the scratch directory.
-pub const LOG: &str = "server.log";
 
 /// The longest path of a socket's directory, in bytes (`unix(7)`), without the name that the server appends.
 const MAX_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
@@ -60,14 +58,6 @@ pub fn write_readable(scratch: &Directory, name: &str, text: &str) -> io::Result
     let mut file = scratch.create_file(name, 0o600)?;
     file.write_all(text.as_bytes())?;
     file.set_permissions(Permissions::from_mode(READABLE))
-}
-
-/// Creates the file for the server's messages.
-///
-/// # Errors
-/// The host's errors.
-pub fn create_log(scratch: &Directory) -> io::Result<File> {
-    scratch.create_file(LOG, 0o600)
 }
 
 /// The directory of the socket; `None` if its path is too long for one.

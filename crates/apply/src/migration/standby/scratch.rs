@@ -1,6 +1,5 @@
 //! The directory with a standby's socket and its files for authentication.
 
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
@@ -41,10 +40,4 @@ fn fill(scratch: &Scratch, owner: UserAndGroup) -> io::Result<()> {
     dir.set_mode(0o711)?;
     private::write_authentication(&dir)?;
     dir.create_directory(private::SOCKET)?.give_to(owner)
-}
-
-/// Creates the file for the standby's messages.
-pub(super) fn create_log(scratch: &Scratch) -> Result<File> {
-    let created = Directory::open(scratch.path()).and_then(|dir| private::create_log(&dir));
-    created.map_err(Error::host("create", &scratch.path().join(private::LOG)))
 }
