@@ -1,6 +1,6 @@
 //! Moves the datasets of a database to another pool, with the properties that a plan recommends, and back.
 //!
-//! `ashift` and the layout of vdevs are fixed when a pool is created, so other ones need another pool. [`Migration::prepare`] creates a
+//! `ashift` and the layout of vdevs are fixed when a pool is created, so other ones need another pool. [`MigrationRun::execute`] creates a
 //! dataset there for each dataset of the database. The files are copied from snapshots ([`run`]): while the database runs, and once more
 //! what has changed, while it is stopped. They are written anew, so they have the records and the codec of their new datasets. Then the
 //! new datasets are mounted in the places of the old ones, which stay as they are, unmounted.
