@@ -14,7 +14,6 @@ use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
 use poolwright_plan::{Plan, Role};
-use poolwright_zfs::datasets::DatasetAdmin;
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,6 +22,7 @@ use crate::Result;
 use crate::error::refused;
 use crate::rewrite::FileScan;
 use crate::work::{DatasetWork, Direction, PlanWork, PropertyChange, is_same};
+use poolwright_zfs::datasets::DatasetAdmin;
 
 pub use mount::{admin_of, check_healthy, check_mounted_once, open_mount, table_of_mounts};
 use pins::{drop_pins, is_above, pinned, properties_below};
