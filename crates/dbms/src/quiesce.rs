@@ -45,7 +45,7 @@ pub struct QuiesceOptions {
     pub programs: Programs,
 }
 
-/// What makes a snapshot of a database consistent.
+/// What makes the snapshot of a backup consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ConsistencyMeans {
