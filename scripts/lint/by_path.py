@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 # The crates that run as root in directories of other users.
-CRATES = ("apply", "backup", "confirm", "migration")
+CRATES = ("apply", "backup", "confirm", "dbms")
 ALLOWED = Path("scripts/lint/by-path.txt")
 
 CHANGES = "chown|lchown|set_permissions|create_dir|create_dir_all|rename|remove_file|remove_dir|remove_dir_all|hard_link|symlink|copy|write"

@@ -9,6 +9,7 @@ mod space;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::service;
 use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_host::writers::find_writer_of_mounts;
@@ -17,14 +18,13 @@ use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::Result;
 use crate::error::refused;
 use crate::rewrite::FileScan;
-use crate::service;
 use crate::work::{DatasetWork, Direction, PlanWork, PropertyChange, is_same};
-use crate::{Error, Result};
 use poolwright_zfs::datasets::DatasetAdmin;
 
-pub use mount::{admin_of, check_mounted_once, open_mount};
+pub use mount::{admin_of, check_healthy, check_mounted_once, open_mount, table_of_mounts};
 use pins::{drop_pins, is_above, pinned, properties_below};
 use places::DatabasePlaces;
 use relocation::PlannedRelocation;
@@ -151,13 +151,7 @@ impl<'a> Assessor<'a> {
     /// # Errors
     /// If it cannot be read.
     pub fn new(plan: &'a Plan, begun: Option<PlanWork>) -> Result<Assessor<'a>> {
-        let table = Path::new(mountinfo::PATH);
-        Ok(Assessor {
-            plan,
-            begun,
-            moves: true,
-            mounts: mountinfo::read().map_err(Error::host("read", table))?,
-        })
+        Ok(Assessor { plan, begun, moves: true, mounts: table_of_mounts()? })
     }
 
     /// Leaves all directories in their present datasets.

@@ -32,6 +32,14 @@ pub enum Error {
         /// The defect.
         why: String,
     },
+    /// A file with a state cannot be understood.
+    #[error("{} is damaged: {why}", quoted(path))]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The defect.
+        why: String,
+    },
     /// A copy differs from its original after it was written.
     #[error("the copy of {} differs {what}", quoted(path))]
     Different {
@@ -40,14 +48,9 @@ pub enum Error {
         /// Where or in what they differ: `at byte 7`, `in its mode`.
         what: String,
     },
-    /// A command that stops or starts the database failed.
-    #[error("{command} failed: {why}")]
-    Service {
-        /// The command line.
-        command: String,
-        /// Its status and the end of its output.
-        why: String,
-    },
+    /// The database could not be stopped, started or asked.
+    #[error(transparent)]
+    Database(poolwright_dbms::Error),
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
@@ -88,6 +91,7 @@ impl ReportedError for Error {
             Error::Refused(_) => Exit::Refused,
             Error::Plan(cause) => cause.exit(),
             Error::Datasets(cause) => cause.exit(),
+            Error::Database(cause) => cause.exit(),
             Error::WithOutcome { cause, .. } => cause.exit(),
             Error::Several(causes) if causes.iter().all(Error::is_refusal) => Exit::Refused,
             _ => Exit::Failed,
@@ -99,6 +103,15 @@ impl ReportedError for Error {
             Error::Plan(cause) => cause.hint(),
             Error::WithOutcome { cause, .. } => cause.hint(),
             _ => None,
+        }
+    }
+}
+
+impl From<poolwright_dbms::Error> for Error {
+    fn from(cause: poolwright_dbms::Error) -> Error {
+        match cause {
+            poolwright_dbms::Error::Interrupted => Error::Interrupted,
+            cause => Error::Database(cause),
         }
     }
 }

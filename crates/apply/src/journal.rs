@@ -12,13 +12,13 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::service::Downtime;
 use poolwright_host::private::{self, OwnDir};
 use poolwright_host::quoted;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::refused;
-use crate::service::Downtime;
 use crate::work::{Direction, PlanWork};
 use crate::{Error, Result};
 use entry::{Entry, add, parse};

@@ -7,18 +7,19 @@
 //! - [`journal`] makes both resumable: a crash at any point loses nothing, and the same command continues.
 //! - [`rewrite`] copies files and renames the copies over them.
 //! - [`relocation`] moves a directory into a dataset of its own.
-//! - [`service`] stops and starts the database.
+//! - [`migration`] moves all datasets of a database to another pool instead, and back.
 //!
 //! A snapshot keeps the files as they were, until the plan is undone or the snapshot is discarded.
 
 pub mod assessment;
 mod error;
 pub mod journal;
+pub mod json_file;
+pub mod migration;
 mod observer;
 pub mod relocation;
 pub mod rewrite;
 pub mod run;
-pub mod service;
 pub mod work;
 
 pub use assessment::{Assessment, Assessor};
@@ -26,5 +27,4 @@ pub use error::{Error, Result};
 pub use journal::Journal;
 pub use observer::{RunObserver, Stage};
 pub use run::{Options, Outcome, Run};
-pub use service::{Downtime, Service};
 pub use work::PlanWork;

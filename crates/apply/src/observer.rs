@@ -1,5 +1,7 @@
 //! Reports the progress of a run.
 
+use poolwright_dbms::service::ServiceObserver;
+
 /// A stage of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -47,15 +49,9 @@ impl Stage {
 }
 
 /// Receives the progress of a run.
-pub trait RunObserver {
+pub trait RunObserver: ServiceObserver {
     /// A stage begins.
     fn stage(&mut self, stage: Stage);
-    /// A command that changes a dataset is about to run.
-    fn command(&mut self, command: &str);
     /// So many bytes of the stage's total are done; each byte counts twice, because copies are compared.
     fn progress(&mut self, done: u64, total: u64);
-    /// A remark for the user.
-    fn note(&mut self, text: &str);
-    /// Whether the user wants to stop. Asked often.
-    fn is_interrupted(&self) -> bool;
 }

@@ -8,22 +8,24 @@ mod way_back;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use poolwright_dbms::service::{Downtime, Service, check_namespace};
 use poolwright_host::directory::Directory;
 use poolwright_host::mountinfo;
 use poolwright_host::quoted;
+use poolwright_zfs::datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::assessment::{Assessment, admin_of, check_mounted_once, open_mount};
+use crate::assessment::{
+    Assessment, admin_of, check_healthy, check_mounted_once, open_mount, table_of_mounts,
+};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState};
 use crate::observer::RunObserver;
 use crate::rewrite::{Copies, HiddenDir};
-use crate::service::{Downtime, Service, check_namespace};
 use crate::work::{DatasetWork, Direction, PlanWork};
 use crate::{Error, Result};
-use poolwright_zfs::datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 
 /// How to apply or undo a plan.
 #[derive(Clone, Debug, Default)]
@@ -260,7 +262,7 @@ impl<'a> Run<'a> {
     /// As [`Run::open`], also if some of them cannot be opened.
     fn open_each(&self, direction: Direction) -> Result<Vec<Result<OpenDataset>>> {
         let Some(state) = self.journal.state() else { return Ok(Vec::new()) };
-        let mounts = mountinfo::read().map_err(Error::host("read", std::path::Path::new(mountinfo::PATH)))?;
+        let mounts = table_of_mounts()?;
         let open = |(at, work): (usize, &DatasetWork)| {
             let mount = mountinfo::on(&mounts, &work.mountpoint);
             let Some(mount) = mount.filter(|mount| mount.source.to_string_lossy() == work.dataset.as_str())
@@ -283,12 +285,7 @@ impl<'a> Run<'a> {
     }
 
     fn check_pools(&self, datasets: &[OpenDataset]) -> Result<()> {
-        for of in datasets {
-            if let Some(problem) = of.admin.pool_problem(&of.work.dataset)? {
-                return refused(format!("{problem}\nhint: repair the pool first"));
-            }
-        }
-        Ok(())
+        datasets.iter().try_for_each(|of| check_healthy(&*of.admin, &of.work.dataset))
     }
 
     /// Makes a change and reports it.
@@ -318,5 +315,5 @@ impl<'a> Run<'a> {
 
 /// Refuses to replace files, or to roll them back, where processes that write them may not be visible.
 fn check_writers_visible(work: &PlanWork) -> Result<()> {
-    if work.datasets.iter().any(DatasetWork::rewrites) { check_namespace() } else { Ok(()) }
+    if work.datasets.iter().any(DatasetWork::rewrites) { Ok(check_namespace()?) } else { Ok(()) }
 }

@@ -294,9 +294,11 @@ fn check_archive(
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use poolwright_dbms::database::DatabaseKind;
+    use poolwright_dbms::quiesce::ConsistencyMeans;
+
     use super::*;
-    use crate::database::DatabaseKind;
-    use crate::manifest::{ConsistencyMeans, DatabaseRecord, FORMAT, VERSION};
+    use crate::manifest::{DatabaseRecord, FORMAT, VERSION};
 
     /// A backup whose name is its time; `restore` is `g` for one that passed, `b` for one that failed.
     pub(crate) fn entry(time: u64, restore: char) -> BackupEntry {

@@ -6,6 +6,9 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_apply::json_file;
+use poolwright_dbms::database::{DatabaseKind, joined};
+use poolwright_dbms::directories::{DatabaseDirs, SNAPSHOTS};
 use poolwright_host::{mountinfo, quoted, time};
 use poolwright_zfs::datasets::{DatasetAdmin, of_pool, pool_of};
 use poolwright_zfs::user::LockOwner;
@@ -13,13 +16,11 @@ use rustix::fs::{FlockOperation, flock};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::database::{DatabaseKind, joined};
 use crate::error::refused;
 use crate::manifest::{
     self, BackupManifest, DestinationIdentity, FILES, IDENTITY, RestoreResult, StorageTier, VERIFIED, age,
     order_of,
 };
-use crate::sources::{BackupSources, SNAPSHOTS};
 use crate::{Error, Result};
 
 /// The reason why a snapshot without a manifest is not listed as a backup.
@@ -185,7 +186,7 @@ impl BackupDestination {
     /// # Errors
     /// If the file cannot be read.
     pub fn identity(&self) -> Result<Option<DestinationIdentity>> {
-        manifest::read(&self.mountpoint.join(IDENTITY))
+        Ok(json_file::read(&self.mountpoint.join(IDENTITY))?)
     }
 
     /// Refuses the root dataset of a pool, one that has another dataset in its mount, and one that has files and is not a dataset of
@@ -223,7 +224,7 @@ impl BackupDestination {
     /// A refusal; or if the dataset cannot be read.
     pub fn check(
         &self,
-        sources: &BackupSources,
+        sources: &DatabaseDirs,
         database: DatabaseKind,
     ) -> Result<Option<DestinationIdentity>> {
         if sources.datasets().contains(&self.dataset) || sources.contain(&self.mountpoint) {
@@ -251,7 +252,7 @@ impl BackupDestination {
     ///
     /// # Errors
     /// The host's errors.
-    pub fn claim(&self, sources: &BackupSources, database: DatabaseKind) -> Result<DestinationIdentity> {
+    pub fn claim(&self, sources: &DatabaseDirs, database: DatabaseKind) -> Result<DestinationIdentity> {
         self.claim_as(database, sources.paths(), None)
     }
 
@@ -281,7 +282,7 @@ impl BackupDestination {
             archive_of,
             wal_archive: None,
         };
-        manifest::write(&self.mountpoint.join(IDENTITY), &identity)?;
+        json_file::write(&self.mountpoint.join(IDENTITY), &identity)?;
         Ok(identity)
     }
 
@@ -340,7 +341,7 @@ impl BackupDestination {
     /// # Errors
     /// If the file cannot be read.
     pub fn restore_results(&self) -> Result<Vec<RestoreResult>> {
-        Ok(manifest::read(&self.mountpoint.join(VERIFIED))?.unwrap_or_default())
+        Ok(json_file::read(&self.mountpoint.join(VERIFIED))?.unwrap_or_default())
     }
 
     /// Adds a result, in place of the earlier one of the same backup, and removes those of backups that do not exist any more. One that could
@@ -361,7 +362,7 @@ impl BackupDestination {
         let last_good = results.iter().rfind(|of| of.passed).map(|of| of.id.clone());
         // The age of the last good restore is known also after its backup was removed.
         results.retain(|of| existing.contains(&of.id) || Some(&of.id) == last_good.as_ref());
-        manifest::write(&self.mountpoint.join(VERIFIED), &results)
+        Ok(json_file::write(&self.mountpoint.join(VERIFIED), &results)?)
     }
 }
 

@@ -41,25 +41,12 @@ pub enum Error {
         /// The defect.
         why: String,
     },
-    /// The database could not be quiesced or released.
-    #[error("cannot {what} the database: {why}")]
-    Quiesce {
-        /// `quiesce` or `release`.
-        what: &'static str,
-        /// The message of the database's client or of the hook.
-        why: String,
-    },
+    /// The database could not be found, quiesced, released, started or asked.
+    #[error(transparent)]
+    Database(poolwright_dbms::Error),
     /// A backup could not be restored.
     #[error("{0}")]
     Restore(String),
-    /// A program that checks a restored database failed to run.
-    #[error("cannot run {program}: {why}")]
-    Program {
-        /// The program.
-        program: String,
-        /// The cause.
-        why: String,
-    },
     /// A snapshot was sent, and the target does not have it.
     #[error("{target} does not have @{name} after it was sent")]
     NotReceived {
@@ -111,6 +98,7 @@ impl ReportedError for Error {
             Error::Datasets(cause) => cause.exit(),
             Error::Plan(cause) => cause.exit(),
             Error::Copy(cause) => cause.exit(),
+            Error::Database(cause) => cause.exit(),
             Error::WithOutcome { cause, .. } => cause.exit(),
             _ => Exit::Failed,
         }
@@ -142,6 +130,15 @@ impl From<poolwright_apply::Error> for Error {
         match cause {
             poolwright_apply::Error::Interrupted => Error::Interrupted,
             cause => Error::Copy(cause),
+        }
+    }
+}
+
+impl From<poolwright_dbms::Error> for Error {
+    fn from(cause: poolwright_dbms::Error) -> Error {
+        match cause {
+            poolwright_dbms::Error::Interrupted => Error::Interrupted,
+            cause => Error::Database(cause),
         }
     }
 }

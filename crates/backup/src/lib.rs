@@ -1,6 +1,6 @@
 //! Backups of a database whose files are on datasets.
 //!
-//! [`run`] quiesces the database ([`quiesce`]), takes one atomic snapshot of all its datasets, releases the database, copies the
+//! [`run`] quiesces the database ([`poolwright_dbms::quiesce`]), takes one atomic snapshot of all its datasets, releases the database, copies the
 //! snapshot into the dataset of the backups ([`transfer`]), compares the copy, and takes a snapshot of that dataset: the backup.
 //! [`verify`] restores a backup into a scratch directory, starts the database on it and runs the database's own checks.
 //! [`restore`] copies it into the database's own directories. [`archive`] copies backups into a dataset with larger records and a stronger
@@ -11,29 +11,23 @@
 
 pub mod archive;
 mod chronology;
-pub mod client;
 pub mod creation;
-pub mod database;
 pub mod destination;
 mod error;
 pub mod listing;
 pub mod manifest;
 pub mod observer;
-pub mod owner;
-pub mod placement;
-pub mod postgresql;
-pub mod program;
+mod placement;
 pub mod prune;
-pub mod quiesce;
 pub mod recovery;
 pub mod restore;
 pub mod retention;
 pub mod run;
 pub mod send;
-pub mod server;
-pub mod sources;
 pub mod summary;
 #[cfg(test)]
+#[allow(dead_code)] // it has more than these tests use
+#[path = "../../dbms/src/test_users.rs"]
 mod test_users;
 mod transfer;
 pub mod verify;

@@ -1,17 +1,16 @@
 //! The files in a dataset of backups: what the dataset is for, what each backup contains, and which backups were restored.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{private, time};
+use poolwright_apply::json_file;
+use poolwright_dbms::database::DatabaseKind;
+use poolwright_dbms::quiesce::ConsistencyMeans;
+use poolwright_host::time;
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::database::DatabaseKind;
-use crate::{Error, Result};
+use crate::Result;
 
 /// The file that marks a dataset as one of backups.
 pub const IDENTITY: &str = "poolwright-backup.json";
@@ -131,20 +130,6 @@ pub struct DatabaseRecord {
     pub backup_label: Option<String>,
 }
 
-/// What makes the snapshot of a backup consistent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ConsistencyMeans {
-    /// A session of the database's client kept it quiesced.
-    Session,
-    /// Commands of the user kept it quiesced.
-    Hook,
-    /// The snapshot alone, which is atomic over all datasets.
-    Snapshot,
-    /// The database was not running.
-    Stopped,
-}
-
 /// A directory of the database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceRecord {
@@ -236,56 +221,12 @@ pub enum CheckVerdict {
     NotRun,
 }
 
-/// Reads a JSON file; `None` if it does not exist.
-///
-/// # Errors
-/// If it cannot be read or understood.
-pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    match fs::read(path) {
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
-        bytes => {
-            let bytes = bytes.map_err(Error::host("read", path))?;
-            let damaged =
-                |why: serde_json::Error| Error::Damaged { path: path.to_owned(), why: why.to_string() };
-            serde_json::from_slice(&bytes).map(Some).map_err(damaged)
-        }
-    }
-}
-
-/// Writes a JSON file, durably: after a crash, it has its old or its new content.
-///
-/// # Errors
-/// The host's errors.
-pub fn write(path: &Path, value: &impl Serialize) -> Result<()> {
-    let next = path.with_extension("json.next");
-    let damaged = |why: serde_json::Error| Error::Damaged { path: path.to_owned(), why: why.to_string() };
-    let mut text = serde_json::to_vec_pretty(value).map_err(damaged)?;
-    text.push(b'\n');
-    let mut file = private::create(&next).map_err(Error::host("create", &next))?;
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(Error::host("write", &next))?;
-    fs::rename(&next, path).map_err(Error::host("replace", path))?;
-    let dir = path.parent().unwrap_or(path);
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::host("sync", dir))
-}
-
 /// Reads the manifest of a backup from the root of its snapshot; `None` if the snapshot is not a backup.
 ///
 /// # Errors
 /// If it cannot be read, understood, or was written by a newer release.
 pub fn read_manifest(root: &Path) -> Result<Option<BackupManifest>> {
-    let path = root.join(MANIFEST);
-    let found: Option<serde_json::Value> = read(&path)?;
-    let Some(value) = found else { return Ok(None) };
-    let damaged = |why: String| Error::Damaged { path: path.clone(), why };
-    match value["version"].as_u64() {
-        Some(version) if version > u64::from(VERSION) => {
-            return Err(damaged(format!(
-                "its format has version {version}, and this release reads {VERSION}"
-            )));
-        }
-        _ => {}
-    }
-    serde_json::from_value(value).map(Some).map_err(|why| damaged(why.to_string()))
+    Ok(json_file::read_versioned(&root.join(MANIFEST), VERSION)?)
 }
 
 /// Seconds since a time; negative if it lies in the future. Both are in seconds since 1970.

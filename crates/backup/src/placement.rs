@@ -1,11 +1,9 @@
 //! Where the directories of a database are restored.
 
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_host::directory::Directory;
-use poolwright_host::private;
 
 use crate::{Error, Result};
 
@@ -33,38 +31,6 @@ pub(crate) fn turn_links(dir: &Directory, top: &Path, hosts: &[&Path]) -> Result
         }
     }
     Ok(())
-}
-
-/// Removes files that may not exist. A link is removed itself.
-pub(crate) fn remove_files(dir: &Directory, names: &[&str]) -> Result<()> {
-    for name in names {
-        dir.remove_file(name).map_err(Error::host("remove", &dir.path().join(name)))?;
-    }
-    Ok(())
-}
-
-/// What is done about a file that exists already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
-    /// It is an error.
-    Refused,
-    /// It stays as it is.
-    Kept,
-}
-
-/// Creates an empty file that belongs to the owner of the database.
-///
-/// # Errors
-/// The host's errors.
-pub fn create_empty(dir: &Directory, name: &str, owner: (u32, u32), existing: Existing) -> Result<()> {
-    let path = dir.path().join(name);
-    let file = match dir.create_file(name, private::FILE) {
-        Err(why) if why.kind() == ErrorKind::AlreadyExists && existing == Existing::Kept => return Ok(()),
-        created => created.map_err(Error::host("create", &path))?,
-    };
-    std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1))
-        .map_err(Error::host("set the owner of", &path))?;
-    file.sync_all().map_err(Error::host("sync", &path))
 }
 
 /// Replaces paths through descriptors in the text of an error by those that the user knows. `pairs` are both.

@@ -11,6 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use poolwright_apply::rewrite::open_trusted;
+use poolwright_dbms::database::{self, DatabaseKind};
+use poolwright_dbms::postgresql::data_dir::{
+    BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, RECOVERY_SIGNAL, STANDBY_SIGNAL, create_empty,
+    remove_files,
+};
 use poolwright_host::directory::{Access, Directory};
 use poolwright_host::{mountinfo, quoted, room};
 use poolwright_trace::format_size;
@@ -18,12 +23,11 @@ use poolwright_zfs::datasets::is_dataset;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::database::{self, DatabaseKind};
 use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::manifest::{BackupManifest, DestinationIdentity, SourceRecord};
 use crate::observer::{BackupObserver, BackupStage};
-use crate::placement::{Existing, below, create_empty, readable, remove_files, turn_links};
+use crate::placement::{below, readable, turn_links};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::transfer::copier;
 use crate::{Error, Result};
@@ -31,11 +35,7 @@ use crate::{Error, Result};
 use target::TargetDirectory;
 
 /// What a running PostgreSQL leaves in its directory, and what belongs to another backup than the snapshot.
-const REMOVED: [&str; 3] = ["postmaster.pid", "postmaster.opts", "backup_label"];
-/// Makes PostgreSQL follow another server.
-const STANDBY_SIGNAL: &str = "standby.signal";
-/// Makes PostgreSQL recover from an archive, since version 12.
-pub(crate) const RECOVERY_SIGNAL: &str = "recovery.signal";
+const REMOVED: [&str; 3] = [PID_FILE, OPTIONS_FILE, BACKUP_LABEL];
 /// The settings that the server itself writes.
 const AUTO_CONF: &str = "postgresql.auto.conf";
 
@@ -302,7 +302,7 @@ fn prepare_recovery(recovery: &Recovery, data_dir: &Directory) -> Result<()> {
         file.sync_all()
     };
     append().map_err(Error::host("write", &conf))?;
-    create_empty(data_dir, RECOVERY_SIGNAL, (owner.uid(), owner.gid()), Existing::Refused)
+    Ok(create_empty(data_dir, RECOVERY_SIGNAL, (owner.uid(), owner.gid()), Existing::Refused)?)
 }
 
 /// The lines of a PostgreSQL's configuration.

@@ -5,9 +5,11 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
 
 use poolwright_apply::rewrite::TreeContents;
+use poolwright_dbms::database::{self, DatabaseKind, LocatedDatabase, joined};
+use poolwright_dbms::directories::{DatabaseDir, DatabaseDirs, canonical};
+use poolwright_dbms::quiesce::{QuiesceOptions, Quiesced};
 use poolwright_host::{quoted, time};
 use poolwright_plan::Settings;
 use poolwright_zfs::datasets::{DatasetAdmin, of_mount, pool_of};
@@ -17,15 +19,12 @@ use serde::Serialize;
 
 use crate::chronology::{check_clock, next_sequence};
 use crate::creation;
-use crate::database::{self, DatabaseKind, LocatedDatabase, joined};
 use crate::destination::{BackupDestination, BackupEntry, BackupList, free_name, random};
 use crate::error::refused;
 use crate::manifest::{
     self, BackupManifest, DatabaseRecord, DestinationIdentity, FILES, FORMAT, SourceRecord, VERSION,
 };
 use crate::observer::{BackupObserver, BackupStage};
-use crate::quiesce::{QuiesceOptions, Quiesced};
-use crate::sources::{BackupSource, BackupSources, canonical};
 use crate::transfer::{bring_up_to_date, complete};
 use crate::{Error, Result};
 
@@ -94,7 +93,7 @@ pub struct BackupReport {
 pub struct BackupRun {
     options: BackupOptions,
     database: LocatedDatabase,
-    sources: BackupSources,
+    sources: DatabaseDirs,
     exists: bool,
 }
 
@@ -107,9 +106,10 @@ impl BackupRun {
         if let Some(dir) = &mut options.mountpoint {
             *dir = std::path::absolute(&*dir).map_err(Error::host("find", dir))?;
         }
-        let paths: Vec<PathBuf> = paths.iter().map(|path| canonical(path)).collect::<Result<_>>()?;
+        let paths: Vec<PathBuf> =
+            paths.iter().map(|path| canonical(path)).collect::<poolwright_dbms::Result<_>>()?;
         let database = database::locate(&paths, options.database, options.quiesce.hook.is_some())?;
-        let sources = BackupSources::find(&paths, &database)?;
+        let sources = DatabaseDirs::find(&paths, &database)?;
         sources.check_mounts()?;
         let exists = BackupDestination::exists(&options.destination)?;
         if exists {
@@ -231,10 +231,8 @@ impl BackupRun {
             let _ = pending.recv();
             let limit = options.limit.as_secs_f64();
             released?;
-            return Err(Error::Quiesce {
-                what: "keep on holding",
-                why: format!("the snapshot was not taken within {limit:.0} s"),
-            });
+            let why = format!("the snapshot was not taken within {limit:.0} s");
+            return Err(poolwright_dbms::Error::Quiesce { what: "keep on holding", why }.into());
         }
         taken.transpose()?;
         let (facts, quiesced_s) = released?;
@@ -342,8 +340,8 @@ impl BackupRun {
     }
 }
 
-fn records(sources: &BackupSources) -> Vec<SourceRecord> {
-    let record = |(index, source): (usize, &BackupSource)| SourceRecord {
+fn records(sources: &DatabaseDirs) -> Vec<SourceRecord> {
+    let record = |(index, source): (usize, &DatabaseDir)| SourceRecord {
         path: source.path.clone(),
         dataset: source.dataset.clone(),
         copy: PathBuf::from(FILES).join(index.to_string()),
@@ -353,7 +351,7 @@ fn records(sources: &BackupSources) -> Vec<SourceRecord> {
 
 /// Refuses backups that lie in the future, and a directory that is on another dataset than in the last backup: that dataset may not be
 /// mounted, and the directory would be the empty one below its mount.
-fn check_earlier(earlier: &BackupList, sources: &BackupSources, accepts: AcceptedOddities) -> Result<()> {
+fn check_earlier(earlier: &BackupList, sources: &DatabaseDirs, accepts: AcceptedOddities) -> Result<()> {
     if !accepts.future {
         check_clock(earlier)?;
     }
@@ -370,7 +368,7 @@ fn check_earlier(earlier: &BackupList, sources: &BackupSources, accepts: Accepte
     )))
 }
 
-fn no_files(sources: &BackupSources) -> String {
+fn no_files(sources: &DatabaseDirs) -> String {
     format!(
         "there is no file in {}, and the last backup has some\nhint: mount the database's datasets",
         joined(&sources.paths())
@@ -387,10 +385,7 @@ fn new_name(destination: &BackupDestination) -> Result<String> {
 }
 
 /// The length of what a source holds, for the progress: that of its dataset.
-fn allocated_bytes(source: &BackupSource) -> u64 {
+fn allocated_bytes(source: &DatabaseDir) -> u64 {
     let tree = of_mount(&source.mount).and_then(|admin| admin.tree(&source.dataset).ok());
     tree.and_then(|tree| Some(tree.first()?.logical_referenced)).unwrap_or(0)
 }
-
-/// The default of [`QuiesceOptions::limit`].
-pub const QUIESCE_LIMIT: Duration = Duration::from_secs(60);

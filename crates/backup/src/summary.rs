@@ -6,16 +6,17 @@
 use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use poolwright_apply::json_file;
+use poolwright_dbms::database::DatabaseKind;
 use poolwright_host::{Part, private};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::database::DatabaseKind;
 use crate::destination::{BackupDestination, BackupEntry};
 use crate::error::refused;
-use crate::manifest::{self, RestoreResult, StorageTier};
+use crate::manifest::{RestoreResult, StorageTier};
 use crate::{Error, Result};
 
 /// The version of the format that this release writes, and the highest that it reads.
@@ -148,20 +149,9 @@ pub(crate) fn read_all<T: DeserializeOwned>(dir: &Path, extension: &str, version
         }
     }
     paths.sort();
-    paths.iter().filter_map(|path| read_one(path, version).transpose()).collect()
-}
-
-/// `None` if the file was removed meanwhile.
-fn read_one<T: DeserializeOwned>(path: &Path, newest: u32) -> Result<Option<T>> {
-    let Some(value) = manifest::read::<serde_json::Value>(path)? else { return Ok(None) };
-    let damaged = |why: String| Error::Damaged { path: path.to_owned(), why };
-    match value["version"].as_u64() {
-        Some(version) if version > u64::from(newest) => {
-            let why = format!("its format has version {version}, and this release reads {newest}");
-            Err(damaged(why))
-        }
-        _ => serde_json::from_value(value).map(Some).map_err(|why| damaged(why.to_string())),
-    }
+    // One may have been removed meanwhile.
+    let read = |path: &PathBuf| json_file::read_versioned(path, version).transpose();
+    Ok(paths.iter().filter_map(read).collect::<poolwright_apply::Result<_>>()?)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use poolwright_apply::json_file;
 use poolwright_apply::rewrite::{Rate, TreeContents, TreeCopier, make_trusted, open_trusted};
 use poolwright_host::private;
 use poolwright_zfs::kernel::DatasetChange;
@@ -60,7 +61,7 @@ pub(crate) fn complete(
     observer: &mut dyn BackupObserver,
 ) -> Result<()> {
     observer.stage(BackupStage::Complete);
-    manifest::write(&destination.mountpoint().join(MANIFEST), backup)?;
+    json_file::write(&destination.mountpoint().join(MANIFEST), backup)?;
     sync(destination)?;
     let name = format!("{}@{}", destination.dataset(), backup.name);
     destination.admin().change(&DatasetChange::Snapshot { name })?;

@@ -13,17 +13,18 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use poolwright_apply::rewrite::TreeContents;
+use poolwright_dbms::client::ClientFailure;
+use poolwright_dbms::database::DatabaseKind;
+use poolwright_dbms::program::{ProgramEnd, ProgramOutput, Programs, command_as, run_program, run_shell};
+use poolwright_dbms::server;
 use poolwright_host::{Scratch, quoted, room, scratch, time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::client::ClientFailure;
-use crate::database::DatabaseKind;
 use crate::destination::BackupDestination;
 use crate::error::refused;
 use crate::manifest::{BackupManifest, CheckVerdict, RestoreCheck, RestoreResult};
 use crate::observer::{BackupObserver, BackupStage};
-use crate::program::{ProgramEnd, ProgramOutput, command_as, run_program, run_shell};
 use crate::recovery::{Recovery, RecoveryTarget, RestoreChoice, choose};
 use crate::{Error, Result};
 
@@ -34,8 +35,6 @@ use restored::RestoredTree;
 const SCRATCH_PREFIX: &str = "poolwright-restore-";
 /// Space that a started database needs beyond that of its files, in bytes: logs, temporary files.
 const EXTRA: u64 = 256 << 20;
-/// The log of the restored server, in the scratch directory.
-const SERVER_LOG: &str = "server.log";
 
 /// The options of restoring.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +43,10 @@ pub struct RestoreOptions {
     pub scratch: Option<PathBuf>,
     /// A command of the user that checks the restored database.
     pub check: Option<String>,
-    /// Where the database's programs are.
+    /// Where the database's programs are, before those of `programs`.
     pub bindir: Option<PathBuf>,
+    /// Where programs are.
+    pub programs: Programs,
     /// The limit of the copying, in bytes a second.
     pub rate: Option<u64>,
     /// Replay the log from the WAL archive.
@@ -156,7 +157,7 @@ fn restore(
         ));
     }
     checks.extend(own);
-    let untested = host.cause(&checks, tree.scratch.path(), &tree.scratch.path().join(SERVER_LOG));
+    let untested = host.cause(&checks, tree.scratch.path(), &tree.scratch.path().join(server::LOG));
     let unix_s = time::unix_seconds() as u64;
     Ok(RestoreResult {
         name: backup.name.clone(),
@@ -223,6 +224,11 @@ struct CheckContext<'a> {
 }
 
 impl CheckContext<'_> {
+    /// Where the database's programs are.
+    fn programs(&self) -> Programs {
+        self.options.programs.clone().after(self.options.bindir.as_deref())
+    }
+
     /// Runs the command of the user, if there is one, with these variables, as the owner of the database.
     fn check_of_user(
         &self,

@@ -6,29 +6,27 @@
 
 mod coverage;
 mod creation;
-mod header;
-mod name;
 mod push;
 mod removal;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::database;
+use poolwright_dbms::postgresql::headers::ControlFile;
+use poolwright_dbms::postgresql::wal_file::{SegmentPlace, WalFile};
 use poolwright_host::{quoted, regular};
 use serde::{Deserialize, Serialize};
 
 use crate::error::refused;
 use crate::manifest::{BackupManifest, DestinationIdentity};
-use crate::{BackupDestination, Error, Result, database};
+use crate::{BackupDestination, Error, Result};
 
 pub use coverage::WalCoverage;
 pub use creation::{WalArchiveOptions, WalArchiveReport, create};
 pub(crate) use creation::{history_command, restore_command};
-pub use name::{SegmentPlace, WalFile};
 pub use push::PushOutcome;
 pub use removal::WalRemoval;
-
-use header::ControlFile;
 
 /// The file that marks a directory as a WAL archive.
 const IDENTITY: &str = "poolwright-wal.json";
@@ -173,7 +171,6 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::manifest;
 
     /// The length of the test's segments.
     pub(super) const SIZE: u32 = 1 << 20;
@@ -191,7 +188,7 @@ mod tests {
             backups: "b".to_owned(),
             dataset: "tank/backup".to_owned(),
         };
-        manifest::write(&archive.join(IDENTITY), &identity).unwrap();
+        poolwright_apply::json_file::write(&archive.join(IDENTITY), &identity).unwrap();
         let archive = WalArchive::open(&archive).unwrap();
         (dir, archive)
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use poolwright_apply::migration::{MigrationAssessment, MigrationOutcome};
 use poolwright_host::quoted;
-use poolwright_migration::{MigrationAssessment, MigrationOutcome};
 use poolwright_plan::spelled_setting;
 use poolwright_trace::{counted, format_size};
 

@@ -1,15 +1,35 @@
 //! The mounts of a database's datasets.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use poolwright_host::device::Device;
 use poolwright_host::directory::Directory;
-use poolwright_host::mountinfo::MountEntry;
+use poolwright_host::mountinfo::{self, MountEntry};
 use poolwright_host::quoted;
 use poolwright_zfs::datasets::DatasetAdmin;
 
 use crate::error::refused;
 use crate::{Error, Result};
+
+/// The mounts that this process sees.
+///
+/// # Errors
+/// If the table cannot be read.
+pub fn table_of_mounts() -> Result<Vec<MountEntry>> {
+    mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))
+}
+
+/// Refuses a dataset whose pool is not healthy.
+///
+/// # Errors
+/// [`Error::Refused`]; the errors of the pool.
+pub fn check_healthy(admin: &dyn DatasetAdmin, dataset: &str) -> Result<()> {
+    match admin.pool_problem(dataset)? {
+        Some(problem) => refused(format!("{problem}\nhint: repair the pool first")),
+        None => Ok(()),
+    }
+}
 
 /// Access to the datasets of a mount.
 ///

@@ -3,7 +3,9 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use poolwright_dbms::service;
 use poolwright_host::writers::{find_writer_of_mounts, find_writers_of_mounts};
+use poolwright_zfs::datasets::{SnapshotSummary, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 
 use super::space::{SpaceContext, SpaceWatch};
@@ -12,10 +14,8 @@ use crate::error::refused;
 use crate::journal::JournalPhase;
 use crate::observer::Stage;
 use crate::rewrite::{FileEntry, FileIdentity, FileScan, Rate, directories};
-use crate::service;
 use crate::work::{Direction, PropertyChange};
 use crate::{Error, Result};
-use poolwright_zfs::datasets::{SnapshotSummary, pool_of};
 
 /// The rounds of copying while the database runs.
 const ROUNDS: usize = 4;
@@ -131,7 +131,10 @@ impl Run<'_> {
             self.journal.enter_stopped(direction, is_running && service.is_known())?;
         }
         match is_running {
-            true => self.downtime.stop(service, self.observer, &roots)?,
+            true => {
+                self.observer.stage(Stage::Stop);
+                self.downtime.stop(service, self.observer, &roots)?;
+            }
             false => {
                 self.downtime.keep_stopped(service, self.observer)?;
                 service::check_unused(service, &roots)?;
@@ -210,7 +213,7 @@ impl Run<'_> {
     /// Refuses if a process has opened a file for writing although the database is stopped.
     fn check_unused(&self, is_committed: bool) -> Result<()> {
         if !is_committed {
-            return service::check_unused(&self.options.service, &self.roots());
+            return Ok(service::check_unused(&self.options.service, &self.roots())?);
         }
         let Some(writer) = find_writer_of_mounts(&self.roots()) else { return Ok(()) };
         refused(format!(
@@ -236,6 +239,7 @@ impl Run<'_> {
         }
         let roots = self.roots();
         let writers = || find_writers_of_mounts(&roots);
+        self.observer.stage(Stage::Start);
         if self.downtime.start(&self.options.service, self.observer, &writers)? {
             self.journal.enter_started()?;
         }

@@ -235,7 +235,9 @@ mod tests {
 
         use poolwright_apply::rewrite::TreeCopier;
 
-        use crate::placement::{Existing, create_empty, turn_links};
+        use poolwright_dbms::postgresql::data_dir::{Existing, create_empty};
+
+        use crate::placement::turn_links;
         use crate::test_users::{Canary, NOBODY, give, is_root, passable_dir, while_another_user};
 
         const DURATION: std::time::Duration = std::time::Duration::from_secs(2);

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use poolwright_dbms::database::{found_below, sqlite_files};
+use poolwright_dbms::owner::{self, UserAndGroup};
+use poolwright_dbms::program::{ProgramOutput, command_as, run_program};
+
 use super::{CheckContext, check_of, failed, not_run, passed};
 use crate::Result;
-use crate::database::{found_below, sqlite_files};
 use crate::manifest::RestoreCheck;
-use crate::owner::{self, UserAndGroup};
-use crate::program::{ProgramOutput, command_as, find_program, run_program};
 
 const INTEGRITY: &str = "PRAGMA integrity_check";
 const DUMP: &str = "mdb_dump";
@@ -19,7 +20,7 @@ pub(super) fn check_sqlite(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Vec<RestoreCheck>> {
     let mut checks = Vec::new();
-    match find_program(context.options.bindir.as_deref(), "sqlite3") {
+    match context.programs().find("sqlite3") {
         None => checks.push(not_run(INTEGRITY, "sqlite3 is not installed")),
         Some(program) => {
             let files: Vec<PathBuf> = context.tree.paths.iter().flat_map(|path| sqlite_files(path)).collect();
@@ -48,7 +49,7 @@ pub(super) fn check_lmdb(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Vec<RestoreCheck>> {
     let mut checks = Vec::new();
-    match find_program(context.options.bindir.as_deref(), DUMP) {
+    match context.programs().find(DUMP) {
         None => checks.push(not_run(DUMP, "mdb_dump (of lmdb-utils) is not installed")),
         Some(program) => {
             let files = context.tree.paths.iter().flat_map(|path| lmdb_files(path)).collect();

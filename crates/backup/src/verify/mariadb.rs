@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_dbms::owner::UserAndGroup;
+use poolwright_dbms::program::{ProgramOutput, command_as, run_program};
+use poolwright_dbms::quiesce::mariadb::{DIRECTORIES, LAYOUT};
+use poolwright_dbms::server::{ChildServer, create_log, tied_command};
 use rustix::process::Signal;
 
 use super::{CheckContext, check_of, failed, not_run, passed};
 use crate::Result;
 use crate::manifest::RestoreCheck;
-use crate::owner::UserAndGroup;
-use crate::program::{ProgramOutput, command_as, find_program, run_program};
-use crate::server::ChildServer;
 
 /// Settings of the restored server: no network, no privileges (their tables may be damaged), no replication, no jobs.
 const SETTINGS: [&str; 8] = [
@@ -24,11 +25,6 @@ const SETTINGS: [&str; 8] = [
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-fast-shutdown=1",
 ];
-/// The facts that are passed as settings.
-const LAYOUT: [&str; 4] =
-    ["innodb_data_file_path", "innodb_page_size", "innodb_undo_tablespaces", "lower_case_table_names"];
-/// The facts that are directories of the host.
-const DIRECTORIES: [&str; 3] = ["innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory"];
 /// The name of the socket.
 const SOCKET: &str = "s";
 const START: &str = "start and recovery";
@@ -40,19 +36,20 @@ pub(super) fn check(
     context: &CheckContext<'_>,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Vec<RestoreCheck>> {
-    let bindir = context.options.bindir.as_deref();
-    let find = |names: [&str; 2]| names.iter().find_map(|name| find_program(bindir, name));
-    let (Some(server), Some(client)) = (find(["mariadbd", "mysqld"]), find(["mariadb-check", "mysqlcheck"]))
-    else {
+    let programs = context.programs();
+    let server = programs.find_one_of(&["mariadbd", "mysqld"]);
+    let client = programs.find_one_of(&["mariadb-check", "mysqlcheck"]);
+    let (Some(server), Some(client)) = (server, client) else {
         return Ok(vec![not_run(START, "mariadbd and mariadb-check are not installed")]);
     };
     let tree = context.tree;
     let socket_dir = tree.make_dir("socket")?;
     let socket = socket_dir.path().join(SOCKET);
-    let arguments = arguments(context, socket_dir.path())?;
-    let log = tree.create_file("server.log")?;
+    let mut command = tied_command(&context.options.programs, tree.owner, &server)?;
+    command.args(arguments(context, socket_dir.path())?);
+    let log = create_log(&tree.scratch)?;
     tree.give_to(tree.owner)?;
-    let mut server = ChildServer::start(&server, &arguments, tree.owner, log)?;
+    let mut server = ChildServer::start(command, log)?;
     // The server makes it when it has recovered, and then listens. Others could put a link to another socket there.
     let answers =
         || socket_dir.inspect(SOCKET).is_ok_and(|meta| meta.is_some_and(|of| of.file_type().is_socket()));

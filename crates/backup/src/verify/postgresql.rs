@@ -2,50 +2,37 @@
 //!
 //! The server's own configuration is not used: it could archive, replicate, preload libraries that run jobs, or refuse connections.
 
-use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use poolwright_host::directory::{Access, Directory};
+use poolwright_dbms::postgresql::data_dir::{
+    BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, RECOVERY_SIGNAL, STANDBY_SIGNAL, create_empty,
+    remove_files, version,
+};
+use poolwright_dbms::postgresql::{self, private};
+use poolwright_dbms::program::{ProgramOutput, command_as, run_program};
+use poolwright_dbms::server::{ChildServer, create_log, tied_command};
 use rustix::process::Signal;
 
 use super::{CheckContext, OwnChecks, check_of, failed, interruption, not_run, passed};
-use crate::client::ClientSession;
 use crate::error::refused;
 use crate::manifest::RestoreCheck;
-use crate::placement::{Existing, create_empty, remove_files};
-use crate::program::{ProgramOutput, command_as, find_program, run_program};
-use crate::restore::RECOVERY_SIGNAL;
-use crate::server::ChildServer;
 use crate::{Error, Result};
 
 /// Files of the running server, and those that would make the restored one follow another server or wait for an archive. A
 /// `backup_label` belongs to another backup than the snapshot.
-const REMOVED: [&str; 6] = [
-    "postmaster.pid",
-    "postmaster.opts",
-    "standby.signal",
-    "recovery.signal",
-    "recovery.conf",
-    "backup_label",
-];
+const REMOVED: [&str; 6] =
+    [PID_FILE, OPTIONS_FILE, STANDBY_SIGNAL, RECOVERY_SIGNAL, "recovery.conf", BACKUP_LABEL];
 
-/// Settings of the restored server, which override those in the data directory (`postgresql.auto.conf`). Limits are large enough for
+/// Further settings of the restored server, which override those in the data directory (`postgresql.auto.conf`). Limits are large enough for
 /// what the log may contain; nothing leaves the server.
-const SETTINGS: [&str; 25] = [
-    "listen_addresses=",
-    "port=5432",
-    "unix_socket_permissions=0700",
-    "ssl=off",
+const SETTINGS: [&str; 14] = [
     "shared_preload_libraries=",
     "session_preload_libraries=",
     "local_preload_libraries=",
-    "archive_mode=off",
     "archive_command=",
     "primary_conninfo=",
-    "restore_command=",
     "max_logical_replication_workers=0",
     "wal_level=logical",
     "max_wal_senders=10",
@@ -55,26 +42,18 @@ const SETTINGS: [&str; 25] = [
     "max_locks_per_transaction=1024",
     "autovacuum=off",
     "fsync=off",
-    "huge_pages=off",
-    "shared_buffers=128MB",
-    "logging_collector=off",
-    "log_destination=stderr",
-    "external_pid_file=",
 ];
 
-/// The longest path of a socket, in bytes (`unix(7)`), without the name that the server appends.
-const MAX_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
 /// How long a server may replay an archived log.
 const RECOVERY_TIME: Duration = Duration::from_secs(86_400);
 /// How long a question may take.
 const QUESTION_TIME: Duration = Duration::from_secs(600);
-/// The file with the version of a data directory, and its most bytes that are read.
-const VERSION: &str = "PG_VERSION";
-const MAX_VERSION: u64 = 64;
 const START: &str = "start and recovery";
 /// The time of the last transaction that was replayed.
 const LAST_TRANSACTION: &str = "SELECT to_char(pg_last_xact_replay_timestamp() AT TIME ZONE 'UTC', \
      'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"');";
+/// The restored server's own configuration, which is empty.
+const CONFIGURATION: &str = "postgresql.conf";
 const STOP: &str = "shutdown";
 
 /// The programs of a version, and how to reach the restored server.
@@ -95,25 +74,31 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
     }
     let dir = tree.own_directory()?;
     let version = version(&dir)?;
-    let Some(bindir) = bindir(context, &version)? else {
+    let bindir = match &context.options.bindir {
+        Some(dir) => Some(dir.clone()),
+        None => postgresql::installed(&context.options.programs, &version, tree.owner)?,
+    };
+    let Some(bindir) = bindir else {
         return Ok(only(not_run(START, format!("the programs of PostgreSQL {version} are not installed"))));
     };
     remove_files(&dir, &REMOVED)?;
     if context.recovery.is_some() {
         create_empty(&dir, RECOVERY_SIGNAL, tree.owner, Existing::Refused)?;
     }
-    let socket_dir = tree.make_dir("socket")?.path().to_owned();
-    if socket_dir.as_os_str().len() > MAX_SOCKET_DIR {
+    tree.make_dir(private::SOCKET)?;
+    let Some(socket_dir) = private::socket_dir(tree.scratch.path()) else {
         return refused("the path of the scratch directory is too long for a socket\nhint: name another one");
-    }
+    };
     let facts = &context.backup.database.facts;
     let superuser = facts.get("superuser").cloned().unwrap_or_else(|| "postgres".to_owned());
     let restored = Restored { context, version, bindir, socket_dir, superuser };
-    let (program, arguments) = (restored.bindir.join("postgres"), restored.arguments()?);
-    let log = tree.create_file("server.log")?;
+    let mut command = tied_command(&context.options.programs, tree.owner, &restored.bindir.join("postgres"))?;
+    command.arg("-D").arg(&tree.root);
+    command.args(restored.settings()?.iter().flat_map(|setting| ["-c", setting]));
+    let log = create_log(&tree.scratch)?;
     drop(dir);
     tree.give_to(tree.owner)?;
-    let mut server = ChildServer::start(&program, &arguments, tree.owner, log)?;
+    let mut server = ChildServer::start(command, log)?;
     if context.recovery.is_some() {
         server.start_time = RECOVERY_TIME;
     }
@@ -129,7 +114,7 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
     checks.push(restored.amcheck(is_interrupted)?);
     checks.push(restored.run("pg_dumpall", &["--no-password"], is_interrupted)?);
     let socket = [("PGHOST", restored.socket_dir.as_path()), ("PGUSER", Path::new(&restored.superuser))];
-    let port = [("PGPORT", Path::new("5432"))];
+    let port = [("PGPORT", Path::new(private::PORT))];
     checks.extend(context.check_of_user(&[&socket[..], &port].concat(), is_interrupted)?);
     match server.stop(Signal::INT)? {
         Ok(()) => checks.push(passed(STOP)),
@@ -140,30 +125,22 @@ pub(super) fn check(context: &CheckContext<'_>, is_interrupted: &dyn Fn() -> boo
 }
 
 impl Restored<'_> {
-    fn arguments(&self) -> Result<Vec<OsString>> {
-        let tree = self.context.tree;
-        let paths = [
-            ("config_file", tree.write("postgresql.conf", "")?),
-            ("hba_file", tree.write("pg_hba.conf", "local all all trust\n")?),
-            ("ident_file", tree.write("pg_ident.conf", "")?),
-            ("unix_socket_directories", self.socket_dir.clone()),
-        ];
-        let mut arguments: Vec<OsString> = vec!["-D".into(), tree.root.clone().into()];
-        for setting in SETTINGS.iter().filter(|setting| self.knows(setting)) {
-            arguments.extend(["-c".into(), setting.into()]);
-        }
+    fn settings(&self) -> Result<Vec<String>> {
+        let scratch = &self.context.tree.scratch;
+        let written = private::write_authentication(scratch)
+            .and_then(|()| private::write_readable(scratch, CONFIGURATION, ""));
+        written.map_err(Error::host("write files in", scratch.path()))?;
+        let settings = private::SETTINGS.iter().chain(&SETTINGS).filter(|setting| self.knows(setting));
+        let mut settings: Vec<String> = settings.map(|setting| (*setting).to_owned()).collect();
         // The last value of a setting counts.
         if let Some(recovery) = self.context.recovery {
             // With a hot standby, the server refuses to recover with smaller limits than those of the original.
-            arguments.extend(["-c".into(), "hot_standby=off".into()]);
-            for (name, value) in recovery.settings() {
-                arguments.extend(["-c".into(), format!("{name}={value}").into()]);
-            }
+            settings.push("hot_standby=off".to_owned());
+            settings.extend(recovery.settings().into_iter().map(|(name, value)| format!("{name}={value}")));
         }
-        for (name, path) in paths {
-            arguments.extend(["-c".into(), format!("{name}={}", path.display()).into()]);
-        }
-        Ok(arguments)
+        settings.push(format!("config_file={}", scratch.path().join(CONFIGURATION).display()));
+        settings.extend(private::path_settings(scratch.path()));
+        Ok(settings)
     }
 
     /// Whether this version has the setting: before version 12, two of them were in `recovery.conf`, which is removed.
@@ -175,15 +152,20 @@ impl Restored<'_> {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = command_as(self.context.tree.owner, &self.bindir.join(program));
-        command.arg("-h").arg(&self.socket_dir).args(["-p", "5432", "-U", &self.superuser]);
+        self.connected(command_as(self.context.tree.owner, &self.bindir.join(program)))
+    }
+
+    /// With the arguments and variables of a connection to the server.
+    fn connected(&self, mut command: Command) -> Command {
+        command.arg("-h").arg(&self.socket_dir).args(["-p", private::PORT, "-U", &self.superuser]);
         command.env_remove("PGOPTIONS").env_remove("PGSERVICE").env("PGDATABASE", "postgres");
         command
     }
 
     fn psql(&self) -> Command {
-        let mut command = self.command("psql");
-        command.args(["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1", "-d", "template1"]);
+        let client = postgresql::psql(self.context.tree.owner, &self.bindir.join("psql"));
+        let mut command = self.connected(client);
+        command.args(["-d", "template1"]);
         command
     }
 
@@ -193,12 +175,10 @@ impl Restored<'_> {
         answer.is_ok_and(|answer| answer.as_deref() == Some("f"))
     }
 
-    /// The first line of the answer; `None` if the server refuses.
+    /// The first line of the answer, or an empty one; `None` if the server refuses.
     fn ask(&self, statement: &str, is_interrupted: &dyn Fn() -> bool) -> Result<Option<String>> {
-        let answer = ClientSession::start(self.psql())
-            .and_then(|mut session| session.ask(statement, "\\echo MARK", QUESTION_TIME, is_interrupted));
-        match answer {
-            Ok(lines) => Ok(lines.into_iter().next()),
+        match postgresql::ask(self.psql(), statement, QUESTION_TIME, is_interrupted) {
+            Ok(line) => Ok(Some(line)),
             Err(failure) => interruption(failure).map(|_| None),
         }
     }
@@ -247,37 +227,4 @@ impl Restored<'_> {
         command.arg("--check").arg("-D").arg(&self.context.tree.root);
         Ok(check_of(run_program(command, ProgramOutput::Kept, is_interrupted)?, name))
     }
-}
-
-/// The version of a data directory: one or two numbers.
-fn version(dir: &Directory) -> Result<String> {
-    let mut text = String::new();
-    let read =
-        dir.file(VERSION, Access::Read).and_then(|file| file.take(MAX_VERSION).read_to_string(&mut text));
-    read.map_err(Error::host("read", &dir.path().join(VERSION)))?;
-    let version = text.trim();
-    // It becomes a part of paths.
-    match version.bytes().all(|of| of.is_ascii_digit() || of == b'.') && !version.contains("..") {
-        true => Ok(version.to_owned()),
-        false => refused(format!("{VERSION} has no version of PostgreSQL")),
-    }
-}
-
-/// The directory of the programs of this version.
-fn bindir(context: &CheckContext<'_>, version: &str) -> Result<Option<PathBuf>> {
-    if let Some(dir) = &context.options.bindir {
-        return Ok(Some(dir.clone()));
-    }
-    let usual = [format!("/usr/lib/postgresql/{version}/bin"), format!("/usr/pgsql-{version}/bin")];
-    let usual = usual.into_iter().map(PathBuf::from).find(|dir| dir.join("postgres").is_file());
-    let found = usual.or_else(|| find_program(None, "postgres")?.parent().map(Path::to_owned));
-    let Some(dir) = found else { return Ok(None) };
-    let mut command = command_as(context.tree.owner, &dir.join("postgres"));
-    command.arg("--version");
-    let end = run_program(command, ProgramOutput::Kept, &|| false)?;
-    let is_it = end.said.split_whitespace().any(|word| {
-        word.strip_prefix(version)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', 'b', 'r', 'd']))
-    });
-    Ok(is_it.then_some(dir))
 }

@@ -7,28 +7,23 @@
 //! nothing in it: what root creates for the database's programs is in the scratch directory itself, which stays root's.
 
 use std::ffi::OsStr;
-use std::fs::{File, Permissions};
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{EntryAt, TreeContents, open_trusted};
+use poolwright_dbms::database;
+use poolwright_dbms::owner::{self, UserAndGroup};
 use poolwright_host::Scratch;
 use poolwright_host::directory::Directory;
 
-use crate::database;
 use crate::error::refused;
 use crate::manifest::BackupManifest;
 use crate::observer::BackupObserver;
-use crate::owner::{self, UserAndGroup};
 use crate::placement::{below, turn_links};
 use crate::transfer;
 use crate::{Error, Result};
 
 /// The mode of directories through which the owner of the database passes.
 const PASSABLE: u32 = 0o711;
-/// The mode of configuration files, which have no secrets.
-const READABLE: u32 = 0o644;
 
 /// The directories of a restored database.
 #[derive(Debug)]
@@ -101,23 +96,6 @@ impl RestoredTree {
         let dir = create(&self.scratch, OsStr::new(name))?;
         dir.give_to(self.owner).map_err(Error::host("set the owner of", dir.path()))?;
         Ok(dir)
-    }
-
-    /// Writes a file beside it, which the owner of the database can read.
-    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let path = self.scratch.path().join(name);
-        let mut file = self.create_file(name)?;
-        let written = file
-            .write_all(text.as_bytes())
-            .and_then(|()| file.set_permissions(Permissions::from_mode(READABLE)));
-        written.map_err(Error::host("write", &path))?;
-        Ok(path)
-    }
-
-    /// Creates a private file beside it.
-    pub fn create_file(&self, name: &str) -> Result<File> {
-        let path = self.scratch.path().join(name);
-        self.scratch.create_file(name, 0o600).map_err(Error::host("create", &path))
     }
 }
 

@@ -3,12 +3,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use poolwright_dbms::owner::{self, UserAndGroup};
+
 use super::*;
-use crate::manifest::{ConsistencyMeans, DatabaseRecord, FORMAT, SourceRecord, VERSION};
-use crate::owner::{self, UserAndGroup};
-use crate::program::find_program;
+use crate::archive::tests::entry;
+use crate::manifest::SourceRecord;
 use crate::test_users::{
-    Canary, LoggedPrograms, NOBODY, give, is_root, passable_dir, succeeds, while_another_user,
+    Canary, LoggedPrograms, NOBODY, give, install_mariadb, is_root, passable_dir, postgresql_bindir,
+    succeeds, while_another_user,
 };
 
 struct Silent;
@@ -32,34 +34,14 @@ impl Backup {
     fn new(kind: DatabaseKind) -> Backup {
         let dir = passable_dir();
         fs::create_dir_all(dir.path().join("files/0/db")).unwrap();
-        let database = DatabaseRecord {
-            kind,
-            version: None,
-            consistency: ConsistencyMeans::Snapshot,
-            quiesced_s: None,
-            facts: Default::default(),
-            backup_label: None,
-        };
         let source = SourceRecord {
             path: "/srv/named".into(),
             dataset: "tank/named".to_owned(),
             copy: "files/0".into(),
         };
-        let manifest = BackupManifest {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            creator: String::new(),
-            name: "b".to_owned(),
-            id: "b1".to_owned(),
-            sequence: None,
-            created: String::new(),
-            created_unix_s: 0,
-            database,
-            sources: vec![source],
-            files: 0,
-            bytes: 0,
-            skipped: Vec::new(),
-        };
+        let mut manifest = entry(0, '?').manifest;
+        manifest.database.kind = kind;
+        manifest.sources = vec![source];
         Backup { dir, manifest }
     }
 
@@ -116,16 +98,26 @@ fn assert_passed(checks: &[RestoreCheck], names: &[&str]) {
     }
 }
 
+/// Logged programs of those in a directory, or where programs are.
+fn logged(dir: Option<&Path>, names: &[&str]) -> LoggedPrograms {
+    LoggedPrograms::new(|name| Programs::default().after(dir).find(name), names)
+}
+
+/// These programs before all others.
+fn before_others(programs: &LoggedPrograms) -> Programs {
+    Programs::default().after(Some(programs.dir()))
+}
+
 /// The options with a command that logs who runs it.
 fn options(programs: &LoggedPrograms) -> RestoreOptions {
     let log = programs.dir().join("log");
     let check = Some(format!("echo check $(id -u) >>{}", log.display()));
-    RestoreOptions { check, ..RestoreOptions::default() }
+    RestoreOptions { check, programs: before_others(programs), ..RestoreOptions::default() }
 }
 
 #[test]
 fn programs_of_sqlite_and_lmdb_run_as_the_owner_of_the_directory() {
-    if !is_root() || ["sqlite3", "mdb_dump"].iter().any(|name| find_program(None, name).is_none()) {
+    if !is_root() || logged(None, &["sqlite3", "mdb_dump"]).lacks(&["sqlite3", "mdb_dump"]) {
         eprintln!("skipped: needs root, sqlite3 and lmdb-utils");
         return;
     }
@@ -139,7 +131,7 @@ fn programs_of_sqlite_and_lmdb_run_as_the_owner_of_the_directory() {
     succeeds(Command::new("mdb_load").arg("-f").arg(&dump).arg(lmdb.db()));
     for (backup, name, check) in [(&sqlite, "sqlite3", "PRAGMA"), (&lmdb, "mdb_dump", "mdb_dump")] {
         give(&backup.db(), NOBODY);
-        let programs = LoggedPrograms::new(None, &[name]);
+        let programs = logged(None, &[name]);
         let plant = |scratch: &Path| plant(scratch, &canary.file());
         let checks = backup.verify(&options(&programs), NOBODY, plant);
         assert_passed(&checks, &[check, "echo"]);
@@ -150,19 +142,16 @@ fn programs_of_sqlite_and_lmdb_run_as_the_owner_of_the_directory() {
 
 #[test]
 fn mariadb_runs_as_the_owner_of_its_directory() {
-    let is_installed = |name: &&str| find_program(None, name).is_some();
-    if !is_root() || !["mariadbd", "mariadb-check", "mariadb-install-db"].iter().all(is_installed) {
+    let names = ["mariadbd", "mariadb-check", "mariadb-install-db"];
+    if !is_root() || logged(None, &names).lacks(&names) {
         eprintln!("skipped: needs root and MariaDB");
         return;
     }
     let backup = Backup::new(DatabaseKind::Mariadb);
     give(&backup.db(), NOBODY);
-    let mut install = Command::new("mariadb-install-db");
-    install.args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal", "--force"]);
-    install.arg(format!("--datadir={}", backup.db().display())).arg("--user=nobody");
-    succeeds(install.stdin(Stdio::null()));
+    install_mariadb(&backup.db());
     let canary = Canary::new();
-    let programs = LoggedPrograms::new(None, &["mariadbd", "mariadb-check"]);
+    let programs = logged(None, &["mariadbd", "mariadb-check"]);
     let checks = backup.verify(&options(&programs), NOBODY, |scratch| plant(scratch, &canary.file()));
     assert_passed(&checks, &[START_OF_SERVER, "CHECK TABLE", "echo", "shutdown"]);
     programs.check(NOBODY, &["setpriv", "mariadbd", "mariadb-check", "check"]);
@@ -173,9 +162,7 @@ const START_OF_SERVER: &str = "start and recovery";
 
 #[test]
 fn postgresql_runs_as_the_owner_of_its_directory() {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let bindir = versions.map(|entry| entry.path().join("bin")).find(|dir| dir.join("initdb").is_file());
-    let Some(bindir) = bindir.filter(|_| is_root()) else {
+    let Some(bindir) = postgresql_bindir().filter(|_| is_root()) else {
         eprintln!("skipped: needs root and PostgreSQL");
         return;
     };
@@ -190,7 +177,7 @@ fn postgresql_runs_as_the_owner_of_its_directory() {
     for name in ["postmaster.pid", "standby.signal"] {
         symlink(canary.file(), backup.db().join(name)).unwrap();
     }
-    let programs = LoggedPrograms::new(Some(&bindir), &names);
+    let programs = logged(Some(&bindir), &names);
     let options = RestoreOptions { bindir: Some(programs.dir().to_owned()), ..options(&programs) };
     let checks = backup.verify(&options, NOBODY, |scratch| plant(scratch, &canary.file()));
     assert_passed(&checks, &[START_OF_SERVER, "pg_dumpall", "echo", "shutdown", "pg_checksums"]);
@@ -200,15 +187,14 @@ fn postgresql_runs_as_the_owner_of_its_directory() {
 
 #[test]
 fn files_of_root_are_checked_by_root() {
-    if !is_root() || find_program(None, "sqlite3").is_none() {
+    if !is_root() || Programs::default().find("sqlite3").is_none() {
         return;
     }
     let backup = Backup::new(DatabaseKind::Sqlite);
     succeeds(Command::new("sqlite3").arg(backup.db().join("a.db")).arg("CREATE TABLE t (x);"));
-    let programs = LoggedPrograms::new(None, &["sqlite3"]);
-    let checks = backup.verify(&RestoreOptions::default(), (0, 0), |_| {
-        std::thread::sleep(std::time::Duration::from_millis(1))
-    });
+    let programs = logged(None, &["sqlite3"]);
+    let options = RestoreOptions { programs: before_others(&programs), ..RestoreOptions::default() };
+    let checks = backup.verify(&options, (0, 0), |_| std::thread::sleep(std::time::Duration::from_millis(1)));
     assert_passed(&checks, &["PRAGMA"]);
     programs.check((0, 0), &["sqlite3"]);
 }

@@ -3,6 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use poolwright_apply::json_file;
+use poolwright_dbms::database::{self, DatabaseKind};
+use poolwright_dbms::owner::{self, UserAndGroup};
+use poolwright_dbms::postgresql::headers::{ControlFile, SegmentHeader};
 use poolwright_host::directory::Directory;
 use poolwright_host::{private, quoted};
 use poolwright_plan::Settings;
@@ -10,13 +14,10 @@ use poolwright_zfs::kernel::command::remote::command_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::header::{ControlFile, SegmentHeader};
 use super::{IDENTITY, VERSION, WalArchive, WalIdentity};
-use crate::database::{self, DatabaseKind};
 use crate::error::refused;
 use crate::manifest::{self, DestinationIdentity, StorageTier};
 use crate::observer::BackupObserver;
-use crate::owner::{self, UserAndGroup};
 use crate::{BackupDestination, Error, Result, creation};
 
 /// The directory of the log in a data directory.
@@ -105,7 +106,7 @@ pub fn create(
     claim(dir, &wal_identity, owner)?;
     if identity.wal_archive.as_ref() != Some(&options.dataset) {
         identity.wal_archive = Some(options.dataset.clone());
-        manifest::write(&backups.mountpoint().join(manifest::IDENTITY), &identity)?;
+        json_file::write(&backups.mountpoint().join(manifest::IDENTITY), &identity)?;
     }
     Ok(WalArchiveReport {
         dataset: dataset.to_owned(),
@@ -190,7 +191,7 @@ fn claim(path: &Path, identity: &WalIdentity, owner: UserAndGroup) -> Result<()>
     let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     dir.give_to(user).map_err(Error::host("set the owner of", path))?;
     dir.set_mode(private::DIR).map_err(Error::host("set the mode of", path))?;
-    manifest::write(&dir.descriptor_path().join(IDENTITY), identity)?;
+    json_file::write(&dir.descriptor_path().join(IDENTITY), identity)?;
     dir.set_owner(IDENTITY, owner).map_err(Error::host("set the owner of", &path.join(IDENTITY)))?;
     dir.give_to(owner).map_err(Error::host("set the owner of", path))
 }

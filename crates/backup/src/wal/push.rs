@@ -6,10 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use poolwright_apply::rewrite::{Buffers, first_difference};
+use poolwright_dbms::postgresql::headers::SegmentHeader;
 use poolwright_host::quoted;
 use rustix::fs::{FlockOperation, flock};
 
-use super::header::SegmentHeader;
 use super::{IDENTITY, WalArchive, WalFile};
 use crate::error::refused;
 use crate::{Error, Result};
@@ -148,8 +148,9 @@ fn is_equal(a: &Path, b: &Path) -> Result<Option<bool>> {
 
 #[cfg(test)]
 mod tests {
+    use poolwright_dbms::postgresql::wal_file::SegmentPlace;
+
     use super::*;
-    use crate::wal::SegmentPlace;
     use crate::wal::tests::{SIZE, archive, segment};
 
     #[test]

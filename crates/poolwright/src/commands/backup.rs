@@ -17,6 +17,7 @@ use poolwright_backup::recovery::{RecoveryTarget, RestoreChoice};
 use poolwright_backup::retention::RetentionRules;
 use poolwright_backup::verify::{RestoreOptions, verify};
 use poolwright_backup::{BackupObserver, BackupStage, listing};
+use poolwright_dbms::program::Programs;
 use poolwright_host::Exit;
 use poolwright_lab::run::Update;
 use poolwright_render::backup_text;
@@ -191,6 +192,7 @@ fn check(args: &VerifyArgs) -> anyhow::Result<u8> {
         scratch: args.scratch.clone(),
         check: args.check.clone(),
         bindir: args.bindir.clone(),
+        programs: Programs::default(),
         rate: args.rate,
         until: args.until,
         wal: args.wal.clone(),

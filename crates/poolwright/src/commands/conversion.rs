@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use poolwright_apply::Service;
 use poolwright_apply::assessment::RunningDatabase;
 use poolwright_apply::{RunObserver, Stage, run::Options};
+use poolwright_dbms::service::{Service, ServiceObserver};
 use poolwright_lab::run::Update;
 use poolwright_trace::format_size;
 
@@ -127,17 +127,19 @@ impl RunObserver for Reporter {
         }
     }
 
-    fn command(&mut self, command: &str) {
-        if !self.is_quiet {
-            self.line.show(vec![Update::Line(format!("+ {command}"))]);
-        }
-    }
-
     fn progress(&mut self, done: u64, total: u64) {
         if self.line.is_live() {
             let (done, total) = (format_size(done / 2), format_size(total / 2));
             let text = format!("copying and comparing files: {done} of {total}");
             self.line.show(vec![Update::Detail(text)]);
+        }
+    }
+}
+
+impl ServiceObserver for Reporter {
+    fn command(&mut self, command: &str) {
+        if !self.is_quiet {
+            self.line.show(vec![Update::Line(format!("+ {command}"))]);
         }
     }
 

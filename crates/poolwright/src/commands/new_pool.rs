@@ -5,12 +5,12 @@ use std::path::Path;
 use anyhow::anyhow;
 use poolwright_apply::Journal;
 use poolwright_apply::assessment::RunningDatabase;
-use poolwright_host::quoted;
-use poolwright_migration::run::MigrationReport;
-use poolwright_migration::state::{MigrationPhase, RESTARTED};
-use poolwright_migration::{
+use poolwright_apply::migration::run::MigrationReport;
+use poolwright_apply::migration::state::{MigrationPhase, RESTARTED};
+use poolwright_apply::migration::{
     MigrationAssessor, MigrationOutcome, MigrationRun, StateFile, check_standby, state,
 };
+use poolwright_host::quoted;
 use poolwright_plan::Plan;
 use poolwright_render::migration_text;
 

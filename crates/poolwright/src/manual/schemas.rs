@@ -1,6 +1,7 @@
 //! JSON Schemas (draft 2020-12) of the plan, of trials, and of each command's `--json`. The types' documentation becomes the
 //! descriptions.
 
+use poolwright_apply::migration::run::MigrationReport;
 use poolwright_apply::run::{ApplyReport, Outcome as ApplyOutcome};
 use poolwright_backup::archive::ArchiveReport;
 use poolwright_backup::listing::BackupListing;
@@ -14,7 +15,6 @@ use poolwright_backup::wal::WalArchiveReport;
 use poolwright_estimate::Estimate;
 use poolwright_lab::json_output::{CampaignEntry, ComparedReport, RunSummary, SharedSummary};
 use poolwright_lab::{Outcome, TrialSpec};
-use poolwright_migration::run::MigrationReport;
 use poolwright_monitor::alert::ApiAlerts;
 use poolwright_monitor::alert::check::CheckResult;
 use poolwright_monitor::server::ApiReadings;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use poolwright_backup::creation;
-use poolwright_backup::database::DatabaseKind;
-use poolwright_backup::quiesce::{Hook, QuiesceOptions};
 use poolwright_backup::run::{AcceptedOddities, BackupOptions, BackupReport, BackupRun};
+use poolwright_dbms::database::DatabaseKind;
+use poolwright_dbms::program::Programs;
+use poolwright_dbms::quiesce::{Hook, QuiesceOptions};
 use poolwright_openzfs::property;
 use poolwright_render::backup_text;
 
@@ -111,7 +112,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         settings,
         mountpoint: args.mountpoint.clone(),
         database: args.database,
-        quiesce: QuiesceOptions { connect: args.connect.clone(), hook, limit: args.max_quiesced },
+        quiesce: QuiesceOptions {
+            connect: args.connect.clone(),
+            hook,
+            limit: args.max_quiesced,
+            programs: Programs::default(),
+        },
         rate: args.rate,
         keep_source: args.keep_source,
         accepts: AcceptedOddities { future: args.accept_future, change: args.accept_change },

@@ -1,0 +1,79 @@
+//! The errors of finding, stopping, starting, quiescing and asking a database.
+
+use std::io;
+use std::path::Path;
+
+use poolwright_host::{Exit, PathError, ReportedError, cannot};
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The reason why a database was not found, stopped, started, quiesced or asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A pool could not be read.
+    #[error(transparent)]
+    Datasets(#[from] poolwright_zfs::datasets::Error),
+    /// Going on could lose data, or use another database. The text can end with a line `hint: …`.
+    #[error("{0}")]
+    Refused(String),
+    /// The host failed.
+    #[error(transparent)]
+    Host(#[from] PathError),
+    /// The database could not be quiesced or released.
+    #[error("cannot {what} the database: {why}")]
+    Quiesce {
+        /// `quiesce` or `release`.
+        what: &'static str,
+        /// The message of the database's client or of the hook.
+        why: String,
+    },
+    /// A program failed to run.
+    #[error("cannot run {program}: {why}")]
+    Program {
+        /// The program.
+        program: String,
+        /// The cause.
+        why: String,
+    },
+    /// A command that stops or starts the database failed.
+    #[error("{command} failed: {why}")]
+    Service {
+        /// The command line.
+        command: String,
+        /// Its status and the end of its output.
+        why: String,
+    },
+    /// The user interrupted the run.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// Whether this is a refusal for safety.
+    pub fn is_refusal(&self) -> bool {
+        self.exit() == Exit::Refused
+    }
+
+    /// Adds the operation, a verb, and the path to an error of the host, for `map_err`.
+    pub(crate) fn host<C: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(C) -> Error {
+        let failed = cannot(what, path);
+        move |cause| failed(cause).into()
+    }
+}
+
+impl ReportedError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Refused(_) => Exit::Refused,
+            Error::Datasets(cause) => cause.exit(),
+            _ => Exit::Failed,
+        }
+    }
+}
+
+/// A refusal.
+pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T> {
+    Err(Error::Refused(why.into()))
+}
