@@ -132,20 +132,23 @@ impl Section {
     }
 
     /// Adds figures in large type: name, figure, remark, tone.
-    pub fn tiles<'a>(
-        &mut self,
-        tiles: impl IntoIterator<Item = (&'a str, &'a str, &'a str, Tone)>,
-    ) -> &mut Self {
+    pub fn tiles<W, V, M>(&mut self, tiles: impl IntoIterator<Item = (W, V, M, Tone)>) -> &mut Self
+    where
+        W: AsRef<str>,
+        V: AsRef<str>,
+        M: AsRef<str>,
+    {
         let mut all = String::new();
         for (what, value, more, tone) in tiles {
-            let (what, value, more, tone) = (html(what), html(value), html(more), tone_class(tone));
+            let (what, value, more) = (html(what.as_ref()), html(value.as_ref()), html(more.as_ref()));
+            let tone = tone_class(tone);
             let _ = write!(
                 all,
                 "<div class=\"tile\"><div class=\"what\">{what}</div><div class=\"value {tone}\">{value}</div>\
                  <div class=\"more\">{more}</div></div>"
             );
         }
-        self.add(format_args!("<div class=\"tiles\">{all}</div>"))
+        if all.is_empty() { self } else { self.add(format_args!("<div class=\"tiles\">{all}</div>")) }
     }
 
     /// Adds a table whose columns can be sorted.

@@ -44,8 +44,8 @@ impl Unit {
         }
         let text = match self {
             Unit::None => digits(v),
-            Unit::Bytes => bytes(v),
-            Unit::BytesPerSecond => format!("{}/s", bytes(v)),
+            Unit::Bytes => binary(v),
+            Unit::BytesPerSecond => format!("{}/s", binary(v)),
             Unit::Nanoseconds => time(v),
             Unit::Seconds if v.abs() >= 1.0 => scaled(v, 1000.0, &[" s"]),
             Unit::Seconds => time(v * 1e9),
@@ -59,6 +59,22 @@ impl Unit {
         minus(text)
     }
 
+    /// Formats a range with its unit once: `1.2 to 1.4 %`.
+    ///
+    /// ```
+    /// use poolwright_report::Unit;
+    /// assert_eq!(Unit::Nanoseconds.range((9e5, 2e6)), "900 µs to 2 ms");
+    /// ```
+    pub fn range(self, (low, high): (f64, f64)) -> String {
+        let (low, high) = (self.format(low), self.format(high));
+        let unit = |text: &str| {
+            text.trim_start_matches(|c: char| !c.is_alphabetic() && c != '%' && c != '/').to_owned()
+        };
+        let shared = unit(&high);
+        let low = if unit(&low) == shared { low.trim_end_matches(&shared).trim_end() } else { &low };
+        format!("{low} to {high}")
+    }
+
     /// Formats the label of an axis's tick: no trailing zeros, counts as `20k`.
     pub(crate) fn tick(self, v: f64) -> String {
         let text = match self {
@@ -69,6 +85,11 @@ impl Unit {
         };
         minus(trim(&text))
     }
+}
+
+/// Formats bytes with the suffixes of ZFS.
+pub fn bytes(n: u64) -> String {
+    Unit::Bytes.format(n as f64)
 }
 
 /// A unit for a whole column: its name in the heading, and the factor from the base unit.
@@ -177,7 +198,7 @@ fn scaled(v: f64, base: f64, suffixes: &[&str]) -> String {
     format!("{number}{}", suffixes[step])
 }
 
-fn bytes(v: f64) -> String {
+fn binary(v: f64) -> String {
     scaled(v, 1024.0, &["B", "K", "M", "G", "T", "P", "E"])
 }
 
@@ -255,6 +276,14 @@ mod tests {
         assert_eq!(label(Unit::Seconds, &[0.0, f64::NAN]), Some("s"));
         assert_eq!(label(Unit::Fraction, &[0.5]), Some("%"));
         assert_eq!(label(Unit::Ratio, &[1.8]), None);
+    }
+
+    #[test]
+    fn a_range_has_its_unit_once() {
+        assert_eq!(Unit::Fraction.range((0.1, 0.25)), "10.0 to 25.0 %");
+        assert_eq!(Unit::PerSecond.range((10.0, 25.0)), "10 to 25/s");
+        assert_eq!(Unit::PerSecond.range((-3.0, 2e3)), "−3/s to 2k/s");
+        assert_eq!(Unit::Change.range((-0.168, -0.163)), "−16.8 to −16.3 %");
     }
 
     #[test]

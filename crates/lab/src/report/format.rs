@@ -89,11 +89,6 @@ pub fn interval(ci95: Option<(f64, f64)>, show: impl Fn(f64) -> String) -> Optio
     (lo != hi).then(|| format!("{lo} to {hi}"))
 }
 
-/// Formats a count: `1 trial`, `2 trials`.
-pub fn counted(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
-
 /// Returns the unit of a measure, from the first trial that has it.
 pub fn unit(study: &Study, trials: &[Trial], measure: &str) -> String {
     let outcomes =

@@ -7,6 +7,7 @@ use poolwright_plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, RolePlan, Sp
 use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
 use poolwright_report::text::capitalised;
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
+use poolwright_trace::counted;
 
 use super::format;
 
@@ -76,7 +77,7 @@ fn comparable(role: &RolePlan) -> (Vec<&Evidence>, String) {
     }
     let rest = match mixed.len() as u64 {
         0 => String::new(),
-        n => format!(" {} that also changed other roles left out.", format::counted(n, "trial")),
+        n => format!(" {} that also changed other roles left out.", counted(n, "trial")),
     };
     (alone, format!("Trials on the engine.{rest} {}", spread(role)))
 }
@@ -105,8 +106,8 @@ fn scatter(role: &RolePlan, points: &[&Evidence], x: &'static str, y: &'static s
     let drawn = shown.iter().map(|e| {
         let (mx, my) = (e.metrics[x], e.metrics[y]);
         Point::new(mx.median, my.median, compression(role, e), &format::label(role, &e.settings))
-            .x_range(mx.low, mx.high)
-            .y_range(my.low, my.high)
+            .x_range((mx.low, mx.high))
+            .y_range((my.low, my.high))
             .mark(mark(role, e))
     });
     let points: Vec<Point> = drawn.collect();

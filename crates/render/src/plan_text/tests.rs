@@ -1,7 +1,8 @@
 //! A made-up plan at the terminal.
 
+use super::role::{ALTERNATIVES, shortlist};
 use super::*;
-use poolwright_plan::{Cost, Role, Unseen};
+use poolwright_plan::{Cost, Evidence, EvidenceKind, Outcome, Role, Unseen};
 
 fn fixture() -> Plan {
     let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plan.json"));
@@ -9,9 +10,7 @@ fn fixture() -> Plan {
 }
 
 fn printed(plan: &Plan, width: Option<usize>) -> String {
-    let mut out = Vec::new();
-    print(plan, &mut out, Terminal { width, ansi: false }).unwrap();
-    String::from_utf8(out).unwrap()
+    text(plan, Terminal { width, ansi: false })
 }
 
 #[test]
@@ -39,9 +38,7 @@ fn a_change_says_what_to_set_what_it_brings_and_what_is_safe() {
 }
 
 fn summarized(plan: &Plan, width: usize) -> String {
-    let mut out = Vec::new();
-    print_summary(plan, &mut out, Terminal { width: Some(width), ansi: false }).unwrap();
-    String::from_utf8(out).unwrap()
+    summary(plan, Terminal { width: Some(width), ansi: false })
 }
 
 #[test]
@@ -254,12 +251,4 @@ fn what_is_to_be_copied_is_quoted_and_cannot_steer_the_terminal() {
     let command = "zfs set recordsize=16K 'compression=lz4; reboot' 'tank/my db'\n";
     assert!(text.contains(command), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
-}
-
-#[test]
-fn words_longer_than_the_line_stay_whole() {
-    assert_eq!(wrap("a bb ccc", 4), ["a bb", "ccc"]);
-    assert_eq!(wrap("a /very/long/path b", 6), ["a", "/very/long/path", "b"]);
-    assert_eq!(wrap("", 6), [""]);
-    assert_eq!(wrap("ab  cd", 3), ["ab", "cd"]);
 }

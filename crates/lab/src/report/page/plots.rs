@@ -49,8 +49,8 @@ fn bar_plot(found: &StudyReport, report: &Report, i: usize) -> Option<Bars> {
     let group = grouping(found);
     let plot = Bars::new(&found.columns[i].title, Axis::new("", unit));
     Some(has().fold(plot, |plot, (row, figure)| {
-        let range = figure.ci95.map(|(lo, hi)| (lo * factor, hi * factor));
-        plot.bar(&row.label, &group(row), figure.median * factor, range, mark(report, found, row, measure))
+        let (median, range) = figure.scaled(factor);
+        plot.bar(&row.label, &group(row), median, range, mark(report, found, row, measure))
     }))
 }
 
@@ -122,16 +122,10 @@ pub fn trade_off(
         let at =
             |all: &[(Case, Figure)]| all.iter().find(|(case, _)| *case == row.case).map(|(_, f)| f.clone());
         let (Some(x), Some(y)) = (at(&spaces), at(&speeds)) else { continue };
-        let (ux, uy) = (measures::shown(&space, &x.unit, []).1, measures::shown(&speed, &y.unit, []).1);
-        let mut point = Point::new(x.median * ux, y.median * uy, &group(row), &row.label)
-            .mark(mark(report, found, row, &speed));
-        if let Some((lo, hi)) = x.ci95 {
-            point = point.x_range(lo * ux, hi * ux);
-        }
-        if let Some((lo, hi)) = y.ci95 {
-            point = point.y_range(lo * uy, hi * uy);
-        }
-        points.push((x.unit, y.unit, x.median, point));
+        let (at_x, x_range) = x.scaled(measures::shown(&space, &x.unit, []).1);
+        let (at_y, y_range) = y.scaled(measures::shown(&speed, &y.unit, []).1);
+        let point = Point::new(at_x, at_y, &group(row), &row.label).x_range(x_range).y_range(y_range);
+        points.push((x.unit, y.unit, x.median, point.mark(mark(report, found, row, &speed))));
     }
     // If all cases take the same space, there is no trade-off.
     let sizes = || points.iter().map(|p| p.2);
