@@ -14,8 +14,8 @@ use poolwright_backup::verify::RestoreReport;
 use poolwright_backup::wal::{WalArchiveReport, WalCoverage, WalRemoval};
 use poolwright_host::quoted;
 use poolwright_plan::Settings;
+use poolwright_report::units::format_size;
 use poolwright_report::{Table, Terminal, text::age};
-use poolwright_trace::format_size;
 
 /// What a run would do.
 pub fn assessment(assessment: &BackupAssessment) -> String {
@@ -301,7 +301,7 @@ pub fn prune(report: &PruneReport) -> String {
 
 fn add_wal_removal(text: &mut String, wal: &WalRemoval, is_dry_run: bool) {
     let word = if is_dry_run { "would remove" } else { "removed" };
-    let files = poolwright_trace::counted(wal.files, "file");
+    let files = poolwright_report::units::counted(wal.files, "file");
     let size = format_size(wal.bytes);
     let _ = match (&wal.reason, &wal.needed_from) {
         (Some(why), _) => writeln!(text, "{:12}  WAL archive {}: {why}", "keep", wal.dataset),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use poolwright_estimate::{Cell, Ended, Estimate, Method, Progress};
 use poolwright_host::quoted;
+use poolwright_report::units::{counted, format_size};
 use poolwright_report::{Cell as TableCell, Table, Terminal, Tone, Unit};
-use poolwright_trace::{counted, format_size};
 
 /// The sector size that [`Detail::Short`] shows: 4K, that of most disks.
 const SHOWN_ASHIFT: u32 = 12;

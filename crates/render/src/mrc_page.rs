@@ -142,17 +142,11 @@ fn sizes(explained: &Explained) -> Table {
         .right("cache", |p| Cell::bytes(p.cache_bytes))
         .right("misses", |p| fraction(p.miss_ratio))
         .right("hits", |p| fraction(1.0 - p.miss_ratio))
-        .when(sampled, |table| {
-            table.right("95 % confidence interval of the misses", |p| {
-                p.confidence.map(|b| Unit::Fraction.range((b.low, b.high)))
-            })
+        .right_if(sampled, "95 % confidence interval of the misses", |p| {
+            p.confidence.map(|b| Unit::Fraction.range((b.low, b.high)))
         })
-        .when(has(|p| p.update_miss_ratio), |table| {
-            table.right("partial writes", |p| fraction(p.update_miss_ratio))
-        })
-        .when(has(|p| p.write_miss_ratio), |table| {
-            table.right("whole writes, no read", |p| fraction(p.write_miss_ratio))
-        })
+        .right_if(has(|p| p.update_miss_ratio), "partial writes", |p| fraction(p.update_miss_ratio))
+        .right_if(has(|p| p.write_miss_ratio), "whole writes, no read", |p| fraction(p.write_miss_ratio))
         .table()
 }
 
@@ -163,16 +157,14 @@ fn steps(steps: &[Step]) -> Table {
         .right("from", |s| Cell::bytes(s.from_bytes))
         .right("to", |s| Cell::bytes(s.to_bytes))
         .right("reads saved, of requests", |s| cell(s, Some(s.reads.value), Unit::Fraction))
-        .when(steps.iter().any(|s| s.reads_s.is_some()), |table| {
-            table.right("per second", |s| cell(s, s.reads_s.map(|r| r.value), Unit::PerSecond))
+        .right_if(steps.iter().any(|s| s.reads_s.is_some()), "per second", |s| {
+            cell(s, s.reads_s.map(|r| r.value), Unit::PerSecond)
         })
-        .when(steps.iter().any(|s| s.wait_ms_s.is_some()), |table| {
-            table.right("waiting saved per second", |s| {
-                cell(s, s.wait_ms_s.map(|r| r.value * 1e6), Unit::Nanoseconds)
-            })
+        .right_if(steps.iter().any(|s| s.wait_ms_s.is_some()), "waiting saved per second", |s| {
+            cell(s, s.wait_ms_s.map(|r| r.value * 1e6), Unit::Nanoseconds)
         })
-        .when(steps.iter().any(|s| s.verdict != StepVerdict::Saves), |table| {
-            table.left("", |s| Cell::text(format::verdict(s.verdict)).tone(Tone::Muted))
+        .left_if(steps.iter().any(|s| s.verdict != StepVerdict::Saves), "", |s| {
+            Cell::text(format::verdict(s.verdict)).tone(Tone::Muted)
         })
         .table()
 }

@@ -3,8 +3,9 @@
 use poolwright_mrc::advice::{Explained, Host};
 use poolwright_mrc::analysis::{Divided, Ended, Explanation, MrcResult, Remark};
 use poolwright_mrc::{Confidence, Curve, Point, Skipped, UnsupportedSize};
+use poolwright_report::units::{counted, format_count, format_size};
 use poolwright_report::{Table, Terminal, Unit};
-use poolwright_trace::{UnseenOperation, counted, format_count, format_size};
+use poolwright_trace::UnseenOperation;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -161,17 +162,11 @@ fn table(points: &[Point]) -> Table {
         .right("cache", |point| format_size(point.cache_bytes))
         .right("misses", |point| percent(point.miss_ratio))
         .right("hits", |point| percent(1.0 - point.miss_ratio))
-        .when(has(|point| point.update_miss_ratio), |table| {
-            table.right("update misses", |point| percent(point.update_miss_ratio))
-        })
-        .when(has(|point| point.write_miss_ratio), |table| {
-            table.right("write misses", |point| percent(point.write_miss_ratio))
-        })
-        .when(points.iter().any(|point| point.confidence.is_some()), |table| {
-            table.right("misses, 95 %", |point| {
-                let range = |of: Confidence| format!("{}…{}", hundredths(of.low), percent(of.high));
-                point.confidence.map_or_else(String::new, range)
-            })
+        .right_if(has(|p| p.update_miss_ratio), "update misses", |point| percent(point.update_miss_ratio))
+        .right_if(has(|p| p.write_miss_ratio), "write misses", |point| percent(point.write_miss_ratio))
+        .right_if(points.iter().any(|point| point.confidence.is_some()), "misses, 95 %", |point| {
+            let range = |of: Confidence| format!("{}…{}", hundredths(of.low), percent(of.high));
+            point.confidence.map_or_else(String::new, range)
         })
         .table()
 }

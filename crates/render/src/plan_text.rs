@@ -8,8 +8,8 @@ mod summary;
 mod verification;
 
 use poolwright_plan::{Confirmation, Gains, Plan, RolePlan, Verdict, Verification};
+use poolwright_report::units::counted;
 use poolwright_report::{Cell, Table, Terminal, TerminalText, Tone, Unit};
-use poolwright_trace::counted;
 
 use crate::plan_page::{CONTRADICTED, caveats, choices, format, memory};
 

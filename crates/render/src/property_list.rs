@@ -1,7 +1,7 @@
 //! The table of `dataset get`.
 
+use poolwright_report::units::format_size;
 use poolwright_report::{Table, Terminal};
-use poolwright_trace::format_size;
 use poolwright_zfs::user::Value;
 
 use crate::listing::listing;

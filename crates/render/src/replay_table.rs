@@ -6,9 +6,9 @@ use poolwright_host::quoted;
 use poolwright_replay::rounds::Stopped;
 use poolwright_replay::settings::PerRole;
 use poolwright_replay::{Error, Latency, Replay};
+use poolwright_report::units::{counted, format_count, format_ns, format_size};
 use poolwright_report::{Cell, Table, Terminal, Unit};
 use poolwright_stats::median;
-use poolwright_trace::{counted, format_count, format_ns, format_size};
 
 /// The trials of one setting.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub fn text(rows: &[TrialRow<'_>], terminal: Terminal) -> String {
     let space_ratio = |r: &Replay| r.logical_bytes as f64 / r.allocated_bytes.max(1) as f64;
     let table = Table::of(rows)
         .left("settings", |row| row.label.as_str())
-        .when(has_work_rate, |table| table.right("work rate", |row| of(row, &|r| r.work_rate, Unit::Ratio)))
+        .right_if(has_work_rate, "work rate", |row| of(row, &|r| r.work_rate, Unit::Ratio))
         .right("ops/s", |row| of(row, &|r| Some(r.ops_per_second), Unit::Count))
         .right("read p50", |row| latency(row, "read", |l| l.p50))
         .right("p99", |row| latency(row, "read", |l| l.p99))

@@ -164,9 +164,9 @@ impl Section {
     }
 
     /// Adds plots side by side if the window is wide enough; [`plot::HALF`] is a suitable width.
-    pub fn plots(&mut self, plots: &[&dyn Plot]) -> &mut Self {
-        let figures: String = plots.iter().map(|p| figure(*p, "")).collect();
-        self.add(format_args!("<div class=\"pair\">{figures}</div>"))
+    pub fn plots<'a, P: Plot + 'a>(&mut self, plots: impl IntoIterator<Item = &'a P>) -> &mut Self {
+        let figures: String = plots.into_iter().map(|p| figure(p, "")).collect();
+        if figures.is_empty() { self } else { self.add(format_args!("<div class=\"pair\">{figures}</div>")) }
     }
 
     /// Adds a list of names and values.

@@ -109,7 +109,7 @@ fn the_page_looks_as_it_did() {
     let mut page = Page::new("Plan for /db/<x>").subtitle("goal: balanced").footer("made by a test");
     page.section("").callout(Callout::Keep, "Keep", "Nothing is better than `recordsize=128K`.");
     page.section("Roles").tiles([("space", "−16 %", "", Tone::Good)]).table(&table());
-    page.section("Plots").plot(&grid(), "At `ashift=12`.").plots(&[&intervals()]).list(["one", "two"]);
+    page.section("Plots").plot(&grid(), "At `ashift=12`.").plots([&intervals()]).list(["one", "two"]);
     plots(page.section("Every plot"));
     page.section("Machine").key_values([("CPU", "<fast>")]).raw("plan.json", "{\"a\":\"</pre><script>\"}");
     page.section("Folded").folded("<more>", |inside| {

@@ -31,9 +31,9 @@ pub fn part_table(study: &StudyReport, part: &TablePart) -> Table {
             let shown = ShownColumn::new(&study.columns[i], figures);
             table.right(shown.title(), |row| shown.cell(row.figures[i].as_ref()))
         })
-        .when(missing, |table| {
-            let failed = |n| if n > 0 { format!("{n} failed") } else { String::new() };
-            table.right("trials", |row| Cell::count(row.trials as u64).note(failed(row.failed)))
+        .right_if(missing, "trials", |row| {
+            let failed = if row.failed > 0 { format!("{} failed", row.failed) } else { String::new() };
+            Cell::count(row.trials as u64).note(failed)
         })
         .table()
 }
@@ -63,10 +63,11 @@ pub fn claims(study: &StudyReport) -> Table {
         .right("here", |claim| sides(claim)[0].clone())
         .right("against", |claim| sides(claim)[1].clone())
         .right("ratio", |claim| {
-            Cell::num(claim.ratio.map(|r| inverse(claim, r)), Unit::Ratio).note(interval(ci95(claim)))
+            Cell::num(claim.ratio.map(|r| inverse(claim, r)), Unit::Ratio)
+                .note(format::ratio_interval(ci95(claim)))
         })
-        .when(study.claims.iter().any(|claim| claim.original.is_some()), |table| {
-            table.right("original", |claim| claim.original.map(|figures| original(claim, figures)))
+        .right_if(study.claims.iter().any(|claim| claim.original.is_some()), "original", |claim| {
+            claim.original.map(|figures| original(claim, figures))
         })
         .table()
 }
@@ -87,10 +88,6 @@ fn original(claim: &ClaimResult, figures: [f64; 2]) -> Cell {
     let [better, than] = claims::ordered(claim.than_first, figures);
     let show = |v| measures::format(&claim.measure, &claim.unit, v);
     Cell::num(better / than, Unit::Ratio).note(format!("{} against {}", show(better), show(than)))
-}
-
-fn interval(ci95: Option<(f64, f64)>) -> String {
-    format::interval(ci95, |v| Unit::Ratio.format(v)).unwrap_or_default()
 }
 
 /// Returns the tone of a verdict.
@@ -119,7 +116,7 @@ pub fn effects(study: &StudyReport) -> Table {
         .left("to", |e| e.to.as_str())
         .right("median before", |e| number(&e.measure, &e.unit, e.medians.0))
         .right("after", |e| number(&e.measure, &e.unit, e.medians.1))
-        .right("ratio", |e| Cell::num(e.ratio, Unit::Ratio).note(interval(e.ci95)))
+        .right("ratio", |e| Cell::num(e.ratio, Unit::Ratio).note(format::ratio_interval(e.ci95)))
         .right("pairs", |e| Cell::count(e.pairs as u64))
         .left("effect", effect)
         .table()

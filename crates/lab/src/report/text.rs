@@ -1,9 +1,8 @@
 //! Formats a run's results as text for the terminal, and the introduction of Markdown and of the page.
 
 use poolwright_report::escape::line;
-use poolwright_report::units::bytes;
+use poolwright_report::units::{bytes, counted, format_count};
 use poolwright_report::{Terminal, Unit};
-use poolwright_trace::{counted, format_count};
 
 use super::advice::Advice;
 use super::claims::ClaimVerdict;

@@ -2,7 +2,7 @@
 
 use poolwright_plan::{Plan, RolePlan};
 use poolwright_report::Unit;
-use poolwright_trace::counted;
+use poolwright_report::units::counted;
 
 use super::format;
 

@@ -6,8 +6,8 @@ use poolwright_plan::{
     Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, Role, WorkUnit,
 };
 use poolwright_report::text::signed;
+use poolwright_report::units::counted;
 use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
-use poolwright_trace::counted;
 
 use super::format;
 
@@ -160,6 +160,8 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
 mod tests {
     use poolwright_plan::{Measurements, Plan};
 
+    use crate::plan_page::tests::assert_has;
+
     /// The documented examples of a plan and of its confirmation.
     fn documented() -> (Plan, Measurements) {
         let plan = serde_json::from_str(include_str!("../../../../docs/examples/plan.json"));
@@ -180,18 +182,19 @@ mod tests {
         let (page, text) = shown(&plan, &measured);
         let start = page.find("<h2>With the database itself</h2>").expect("a section");
         let section = &page[start..start + page[start..].find("<h2>Settings</h2>").unwrap()];
-        for part in [
-            "Confirmed",
-            "recommended: 16K zstd-3",
-            "954/s",
-            "+17.5 %",
-            "+14.1 to +21.0 %",
-            "+20.0 %",
-            "−2.5",
-            "./load.sh",
-        ] {
-            assert!(section.contains(part), "{part:?} is not in {section}");
-        }
+        assert_has(
+            section,
+            &[
+                "Confirmed",
+                "recommended: 16K zstd-3",
+                "954/s",
+                "+17.5 %",
+                "+14.1 to +21.0 %",
+                "+20.0 %",
+                "−2.5",
+                "./load.sh",
+            ],
+        );
         assert!(text.contains("\nwith the database itself  3 blocks, 6 trials in 402 s\n"), "{text}");
         assert!(text.contains("  Confirmed: The recommended"), "{text}");
         let without = super::super::html(&plan, &Measurements::default());

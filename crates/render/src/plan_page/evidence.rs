@@ -75,21 +75,19 @@ fn overview(plan: &Plan, role: &RolePlan, entries: &[&Evidence]) -> Table {
     let is_more = any(&|e| !more(plan, role, e).is_empty());
     // Right-aligned cells are not wrapped.
     Table::of(entries.iter().copied())
-        .when(is_replayed, |table| table.right("outcome", |e| outcome(role, e)))
+        .right_if(is_replayed, "outcome", |e| outcome(role, e))
         .right("recordsize", |e| record_size(role, e))
         .left(if is_more { "compression and more" } else { "compression" }, |e| compression(plan, role, e))
-        .when(any(&|e| e.objective.is_some()), |table| table.right("objective", objective))
+        .right_if(any(&|e| e.objective.is_some()), "objective", objective)
         .each(metrics, |table, name| {
             let unit = format::unit(name);
-            let table = table
-                .right(format::short_title(name), |e| Cell::num(e.metrics.get(name).map(|m| m.median), unit));
-            table.when(spreads(name), |table| {
-                table.right("±", |e| {
+            table
+                .right(format::short_title(name), |e| Cell::num(e.metrics.get(name).map(|m| m.median), unit))
+                .right_if(spreads(name), "±", |e| {
                     Cell::num(e.metrics.get(name).and_then(half_range), Unit::Fraction).tone(Tone::Muted)
                 })
-            })
         })
-        .when(any(&|e| e.why.is_some()), |table| table.left("why", |e| e.why.as_deref().unwrap_or_default()))
+        .left_if(any(&|e| e.why.is_some()), "why", |e| e.why.as_deref().unwrap_or_default())
         .table()
 }
 

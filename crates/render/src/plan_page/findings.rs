@@ -8,8 +8,8 @@ use poolwright_plan::{
     Pareto, Plan, PropertyEffect, RolePlan,
 };
 use poolwright_report::plot::{Point, Scatter, WIDTH};
+use poolwright_report::units::counted;
 use poolwright_report::{Axis, Cell, Mark, Page, Section, Table, Tone, Unit};
-use poolwright_trace::counted;
 use poolwright_tune::candidates::difference;
 
 use super::format;

@@ -5,9 +5,8 @@ use std::cmp::Reverse;
 use poolwright_plan::metric::{MetricFamily, representatives};
 pub use poolwright_plan::metric::{better, ordered, title, unit};
 use poolwright_plan::{Evidence, Gain, GainVerdict, Goal, Outcome, ReplayedSlice, RolePlan, Settings};
-use poolwright_report::units::bytes;
+use poolwright_report::units::{bytes, counted};
 use poolwright_report::{Cell, Tone};
-use poolwright_trace::counted;
 
 /// The title of a metric for a column heading, abbreviated.
 pub fn short_title(name: &str) -> String {

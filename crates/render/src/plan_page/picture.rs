@@ -6,8 +6,8 @@ use poolwright_plan::metric::MetricFamily;
 use poolwright_plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, RolePlan, Spread};
 use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
 use poolwright_report::text::capitalised;
+use poolwright_report::units::counted;
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
-use poolwright_trace::counted;
 
 use super::format;
 
@@ -57,7 +57,7 @@ pub fn trade_off(section: &mut Section, plan: &Plan, role: &RolePlan) {
                          end of a trial if there is no estimate.";
     match (objective, ratio) {
         (Some(a), Some(b)) => {
-            section.plots(&[&a.width(HALF), &b.width(HALF)]).paragraph(&format!("{OBJECTIVE} {RATIO}"))
+            section.plots(&[a.width(HALF), b.width(HALF)]).paragraph(&format!("{OBJECTIVE} {RATIO}"))
         }
         (Some(map), None) => section.plot(&map, OBJECTIVE),
         (None, Some(map)) => section.plot(&map, RATIO),

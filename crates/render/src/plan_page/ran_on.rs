@@ -1,9 +1,8 @@
 //! The conditions of the measurements, and how to read the figures.
 
 use poolwright_plan::{Device, Plan, ReplayBytes};
-use poolwright_report::units::bytes;
+use poolwright_report::units::{bytes, counted};
 use poolwright_report::{Section, Unit};
-use poolwright_trace::counted;
 
 use super::format;
 

@@ -2,9 +2,8 @@
 
 use poolwright_plan::{CurrentSource, Gains, Plan, RolePlan};
 use poolwright_report::plot::{Histogram, WIDTH};
-use poolwright_report::units::bytes;
+use poolwright_report::units::{bytes, counted};
 use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
-use poolwright_trace::counted;
 
 use super::{evidence, format, picture};
 
@@ -69,8 +68,8 @@ fn properties(section: &mut Section, role: &RolePlan) {
         .left("property", |name| name)
         .left("today", |name| role.current.get(name).map(String::as_str))
         .left("recommended", then)
-        .when(!role.safe_because.is_empty(), |table| {
-            table.left("safe because", |name| role.safe_because.get(name).map(String::as_str))
+        .left_if(!role.safe_because.is_empty(), "safe because", |name| {
+            role.safe_because.get(name).map(String::as_str)
         })
         .table();
     section.table(&table);

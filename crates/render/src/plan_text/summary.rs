@@ -1,8 +1,8 @@
 //! The recommendation and its effect in at most a dozen lines. `tune -v` and the report show the evidence.
 
 use poolwright_plan::{Plan, Verdict};
+use poolwright_report::units::counted;
 use poolwright_report::{Terminal, TerminalText, Unit};
-use poolwright_trace::counted;
 
 use super::{commands, findings, recommendation};
 use crate::plan_page::{caveats, choices};

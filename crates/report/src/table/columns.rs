@@ -43,9 +43,14 @@ impl<T: Copy> TableColumns<T> {
         self.column(Column::right(title), cell)
     }
 
-    /// Adds the columns that `add` adds, if the condition holds.
-    pub fn when(self, condition: bool, add: impl FnOnce(Self) -> Self) -> Self {
-        if condition { add(self) } else { self }
+    /// Adds a column of text if it is `shown`.
+    pub fn left_if<C: Into<Cell>>(self, shown: bool, title: &str, cell: impl FnMut(T) -> C) -> Self {
+        if shown { self.left(title, cell) } else { self }
+    }
+
+    /// Adds a column of numbers if it is `shown`.
+    pub fn right_if<C: Into<Cell>>(self, shown: bool, title: &str, cell: impl FnMut(T) -> C) -> Self {
+        if shown { self.right(title, cell) } else { self }
     }
 
     /// Adds the columns that `add` adds for each of `all`, such as the metrics of a table.

@@ -88,8 +88,7 @@ fn alternatives<'a>(advice: &'a Advice, settings: impl Iterator<Item = &'a Alter
     let names = advice.settings.first().map_or(&[][..], |setting| &setting.set);
     let cost = |setting: &Alternative| match is_chosen(setting) {
         true => Cell::num(1.0, Unit::Ratio),
-        false => Cell::num(setting.ratio, Unit::Ratio)
-            .note(format::interval(setting.ci95, |v| Unit::Ratio.format(v)).unwrap_or_default()),
+        false => Cell::num(setting.ratio, Unit::Ratio).note(format::ratio_interval(setting.ci95)),
     };
     let standing = |setting: &Alternative| {
         let (word, tone) = standing(advice, setting, is_chosen(setting));
