@@ -1,6 +1,6 @@
 //! The list of the shipped campaigns.
 
-use poolwright_report::{Cell, Column, Table, Terminal};
+use poolwright_report::{Table, Terminal};
 
 use crate::campaign::SMALL;
 use crate::json_output::CampaignEntry;
@@ -23,14 +23,13 @@ impl CampaignList {
 
     /// A table with a row for each campaign.
     pub fn text(&self, terminal: Terminal) -> String {
-        let columns =
-            [Column::left("name"), Column::right("trials"), Column::left("title"), Column::left("needs")];
-        let mut table = Table::new(columns);
-        for c in &self.0 {
-            let count = trials(c).to_string();
-            table.row([&c.name, &count, &c.title, &c.needs.join(" ")].map(|text| Cell::text(text.clone())));
-        }
-        table.terminal(terminal)
+        Table::of(&self.0)
+            .left("name", |c| c.name.as_str())
+            .right("trials", |c| trials(c).to_string())
+            .left("title", |c| c.title.as_str())
+            .left("needs", |c| c.needs.join(" "))
+            .table()
+            .terminal(terminal)
     }
 
     /// An entry for each campaign.

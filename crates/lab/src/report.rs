@@ -182,6 +182,13 @@ impl Report {
         self.studies.iter().flat_map(|s| &s.claims)
     }
 
+    /// Returns the number of figures whose trials vary by more than 10 %, and of all figures.
+    pub(crate) fn noisy(&self) -> (u64, u64) {
+        let rows = self.studies.iter().flat_map(|study| &study.rows);
+        let figures = rows.flat_map(|row| row.figures.iter().flatten());
+        figures.fold((0, 0), |(noisy, all), figure| (noisy + u64::from(figure.noisy), all + 1))
+    }
+
     /// Returns the number of claims for each verdict that occurs.
     pub fn verdicts(&self) -> Vec<(ClaimVerdict, usize)> {
         let count = |v| self.claims().filter(|c| c.verdict == v).count();

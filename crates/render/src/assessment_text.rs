@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use poolwright_apply::assessment::{Assessment, DatasetAssessment, PropertyAssessment, RelocationAssessment};
+use poolwright_apply::assessment::{
+    Assessment, DatasetAssessment, PropertyAssessment, RelocationAssessment, RunningDatabase,
+};
 use poolwright_apply::run::{Action, Outcome};
 use poolwright_host::quoted;
 use poolwright_plan::spelled_setting;
-use poolwright_trace::format_size;
+use poolwright_report::units::format_size;
 
 /// The assessment as text.
 pub fn assessment(assessment: &Assessment) -> String {
@@ -14,18 +16,24 @@ pub fn assessment(assessment: &Assessment) -> String {
     for dataset in &assessment.datasets {
         add_dataset(&mut text, dataset);
     }
-    if let Some(running) = &assessment.running {
-        let unit = running.unit.as_ref().map_or_else(String::new, |unit| format!(" ({unit})"));
-        let _ = writeln!(
-            text,
-            "{} (process {}{unit}) has files open for writing: it is stopped while files are replaced",
-            running.name, running.pid
-        );
-    }
+    text.extend(assessment.running.iter().map(|of| running(of, "files are replaced")));
     for left in &assessment.left {
         let _ = writeln!(text, "not done: {left}");
     }
     text
+}
+
+/// A line about the database that will be stopped, and during what.
+pub(crate) fn running(of: &RunningDatabase, during: &str) -> String {
+    let unit = of.unit.as_ref().map_or_else(String::new, |unit| format!(" ({unit})"));
+    let (name, pid) = (&of.name, of.pid);
+    format!("{name} (process {pid}{unit}) has files open for writing: it is stopped while {during}\n")
+}
+
+/// Settings in a list: `recordsize=16K, compression=lz4`.
+pub(crate) fn settings<'a>(of: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
+    let one = |(name, value): (&String, &String)| format!("{name}={}", spelled_setting(name, value));
+    of.into_iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn add_dataset(text: &mut String, of: &DatasetAssessment) {
@@ -75,8 +83,6 @@ fn add_dataset(text: &mut String, of: &DatasetAssessment) {
 }
 
 fn relocation(of: &RelocationAssessment) -> String {
-    let settings: Vec<String> =
-        of.settings.iter().map(|(name, value)| format!("{name}={}", spelled_setting(name, value))).collect();
     format!(
         "{} ({} files, {}) to the new dataset {} on {}, with {}; it becomes a link there",
         quoted(&of.directory),
@@ -84,7 +90,7 @@ fn relocation(of: &RelocationAssessment) -> String {
         format_size(of.bytes),
         of.dataset,
         quoted(&of.mountpoint),
-        settings.join(", ")
+        settings(&of.settings)
     )
 }
 

@@ -15,8 +15,8 @@ use poolwright_backup::wal::{WalArchiveReport, WalCoverage, WalRemoval};
 use poolwright_dbms::quiesce::ConsistencyMeans;
 use poolwright_host::quoted;
 use poolwright_plan::Settings;
-use poolwright_report::{Cell, Column, Table, Terminal, text::age};
-use poolwright_trace::format_size;
+use poolwright_report::units::format_size;
+use poolwright_report::{Table, Terminal, text::age};
 
 /// What a run would do.
 pub fn assessment(assessment: &BackupAssessment) -> String {
@@ -55,24 +55,13 @@ pub fn backup(destination: &str, backup: &BackupManifest) -> String {
 /// A list of backups.
 pub fn list(listing: &BackupListing, terminal: Terminal) -> String {
     let list = &listing.backups;
-    let columns = [
-        Column::left("backup"),
-        Column::right("age"),
-        Column::right("size"),
-        Column::right("quiesced"),
-        Column::left("last restore"),
-    ];
-    let mut table = Table::new(columns);
-    for entry in &list.backups {
-        let quiesced = entry.manifest.database.quiesced_s;
-        table.row([
-            Cell::text(entry.manifest.name.as_str()),
-            Cell::text(signed_age(entry.age_s)),
-            Cell::text(format_size(entry.manifest.bytes)),
-            Cell::text(quiesced.map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.2} s"))),
-            Cell::text(last_restore(entry)),
-        ]);
-    }
+    let table = Table::of(&list.backups)
+        .left("backup", |entry| entry.manifest.name.as_str())
+        .right("age", |entry| signed_age(entry.age_s))
+        .right("size", |entry| format_size(entry.manifest.bytes))
+        .right("quiesced", |entry| entry.manifest.database.quiesced_s.map(|s| format!("{s:.2} s")))
+        .left("last restore", last_restore)
+        .table();
     let mut text = if list.backups.is_empty() {
         format!("{} has no backups\n", list.dataset)
     } else {
@@ -172,9 +161,7 @@ pub fn restored(report: &RestoredDatabase) -> String {
 fn last_restore(entry: &BackupEntry) -> String {
     match &entry.last_restore {
         None => "never".to_owned(),
-        Some(restore) => {
-            format!("{} {}", verdict(restore), restore.time)
-        }
+        Some(restore) => format!("{} {}", verdict(restore), restore.time),
     }
 }
 
@@ -315,7 +302,7 @@ pub fn prune(report: &PruneReport) -> String {
 
 fn add_wal_removal(text: &mut String, wal: &WalRemoval, is_dry_run: bool) {
     let word = if is_dry_run { "would remove" } else { "removed" };
-    let files = poolwright_trace::counted(wal.files, "file");
+    let files = poolwright_report::units::counted(wal.files, "file");
     let size = format_size(wal.bytes);
     let _ = match (&wal.reason, &wal.needed_from) {
         (Some(why), _) => writeln!(text, "{:12}  WAL archive {}: {why}", "keep", wal.dataset),

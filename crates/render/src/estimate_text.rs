@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use poolwright_estimate::{Cell, Ended, Estimate, Method, Progress};
 use poolwright_host::quoted;
-use poolwright_report::{Cell as TableCell, Column, Table, Terminal, Tone, Unit};
-use poolwright_trace::{counted, format_size};
+use poolwright_report::units::{counted, format_size};
+use poolwright_report::{Cell as TableCell, Table, Terminal, Tone, Unit};
 
 /// The sector size that [`Detail::Short`] shows: 4K, that of most disks.
 const SHOWN_ASHIFT: u32 = 12;
@@ -140,21 +140,26 @@ enum Style {
 }
 
 fn table(cells: &[&Cell], style: Style) -> Table {
+    let codecs = codecs(cells.iter().copied());
+    // A setting is marked as best unless the whole interval of another one is above its own.
+    let floor = cells.iter().map(|c| c.ratio_ci95[0]).fold(0.0, f64::max);
+    Table::of(cells.chunks(codecs.len()))
+        .right("recordsize", |row| format_size(row[0].recordsize))
+        .each(codecs.iter().enumerate(), |table, (i, codec)| {
+            table.right(*codec, |row| row.get(i).map(|c| shown(c, style, c.ratio_ci95[1] >= floor)))
+        })
+        .table()
+}
+
+/// The codecs in their order.
+fn codecs<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<&'a str> {
     let mut codecs: Vec<&str> = Vec::new();
     for cell in cells {
         if !codecs.contains(&cell.compression.as_str()) {
             codecs.push(&cell.compression);
         }
     }
-    // A setting is marked as best unless the whole interval of another one is above its own.
-    let floor = cells.iter().map(|c| c.ratio_ci95[0]).fold(0.0, f64::max);
-    let columns = codecs.iter().map(|c| Column::right(c));
-    let mut table = Table::new([Column::right("recordsize")].into_iter().chain(columns));
-    for row in cells.chunks(codecs.len()) {
-        let first = TableCell::text(format_size(row[0].recordsize));
-        table.row([first].into_iter().chain(row.iter().map(|c| shown(c, style, c.ratio_ci95[1] >= floor))));
-    }
-    table
+    codecs
 }
 
 fn shown(cell: &Cell, style: Style, best: bool) -> TableCell {
@@ -178,26 +183,21 @@ fn interval(error: f64) -> String {
 
 /// The range of each codec's speeds over the record sizes.
 fn speeds(cells: &[Cell], to: Terminal) -> String {
-    let columns = ["codec", "compress MiB/s per core", "decompress MiB/s per core"];
-    let mut table =
-        Table::new([Column::left(columns[0]), Column::right(columns[1]), Column::right(columns[2])]);
-    let mut done: Vec<&str> = Vec::new();
-    for codec in cells.iter().map(|c| c.compression.as_str()) {
-        if done.contains(&codec) || codec == "off" {
-            continue;
+    let codecs = codecs(cells.iter()).into_iter().filter(|codec| *codec != "off");
+    let range = |codec: &str, speed: fn(&Cell) -> Option<f64>| {
+        let speeds = || cells.iter().filter(|c| c.compression == codec).filter_map(speed);
+        let (low, high) = (speeds().fold(f64::INFINITY, f64::min), speeds().fold(0.0, f64::max));
+        match (low, high) {
+            _ if high == 0.0 => TableCell::missing(),
+            _ if high < low * 1.05 => TableCell::text(format!("{high:.0}")),
+            _ => TableCell::text(format!("{low:.0}…{high:.0}")),
         }
-        done.push(codec);
-        let range = |speed: fn(&Cell) -> Option<f64>| {
-            let speeds = || cells.iter().filter(|c| c.compression == codec).filter_map(speed);
-            let (low, high) = (speeds().fold(f64::INFINITY, f64::min), speeds().fold(0.0, f64::max));
-            match (low, high) {
-                _ if high == 0.0 => TableCell::missing(),
-                _ if high < low * 1.05 => TableCell::text(format!("{high:.0}")),
-                _ => TableCell::text(format!("{low:.0}…{high:.0}")),
-            }
-        };
-        table.row([TableCell::text(codec), range(|c| c.compress_mib_s), range(|c| c.decompress_mib_s)]);
-    }
+    };
+    let table = Table::of(codecs)
+        .left("codec", |codec| codec)
+        .right("compress MiB/s per core", |codec| range(codec, |c| c.compress_mib_s))
+        .right("decompress MiB/s per core", |codec| range(codec, |c| c.decompress_mib_s))
+        .table();
     if table.is_empty() { String::new() } else { table.terminal(to) }
 }
 

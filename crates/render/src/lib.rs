@@ -2,7 +2,7 @@
 //!
 //! Each module renders one kind of result: a plan ([`plan_text`], [`plan_page`]), miss-ratio curves ([`mrc_text`], [`mrc_page`]),
 //! replayed trials ([`replay_table`], [`replay_comparison`]), a space estimate ([`estimate_text`]), pools and datasets
-//! ([`pool_status`], [`pool_import`], [`pool_iostat`], [`pool_scan`], [`dataset_list`], [`property_list`]). The functions return strings or write to a [`std::io::Write`]; they
+//! ([`pool_status`], [`pool_import`], [`pool_iostat`], [`pool_scan`], [`dataset_list`], [`property_list`]). The functions return strings; they
 //! never print, and they read neither files nor the environment.
 
 pub mod assessment_text;

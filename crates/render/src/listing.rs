@@ -1,26 +1,17 @@
 //! Lists of pools, datasets and properties, for people and for scripts.
 
-use poolwright_report::{Cell, Column, Table, Terminal};
+use poolwright_report::{Table, Terminal};
 
 /// Placeholder for a value that does not exist.
 pub const NONE: &str = "-";
 
-/// Renders rows under titles; columns whose title begins with `<` are right-aligned. With `script`, omits the titles and
-/// separates fields with tabs.
-pub fn listing(titles: &[&str], rows: &[Vec<String>], script: bool, terminal: Terminal) -> String {
-    if script {
-        return rows.iter().map(|row| row.join("\t") + "\n").collect();
+/// Renders a table. With `script`, omits the titles and separates fields with tabs.
+pub fn listing(table: &Table, script: bool, terminal: Terminal) -> String {
+    match (script, table.is_empty()) {
+        (true, _) => table.tabs(),
+        (false, true) => "nothing to list\n".to_owned(),
+        (false, false) => table.terminal(terminal),
     }
-    if rows.is_empty() {
-        return "nothing to list\n".to_owned();
-    }
-    let column = |title: &&str| match title.strip_prefix('<') {
-        Some(title) => Column::right(title),
-        None => Column::left(title),
-    };
-    let mut table = Table::new(titles.iter().map(column));
-    rows.iter().for_each(|row| table.row(row.iter().map(Cell::text)));
-    table.terminal(terminal)
 }
 
 /// A size with its suffix, or in bytes with `plain`; [`NONE`] if unknown.
@@ -28,7 +19,7 @@ pub fn size(bytes: Option<u64>, plain: bool) -> String {
     match bytes {
         None => NONE.to_owned(),
         Some(bytes) if plain => bytes.to_string(),
-        Some(bytes) => poolwright_trace::format_size(bytes),
+        Some(bytes) => poolwright_report::units::format_size(bytes),
     }
 }
 
@@ -38,10 +29,13 @@ mod tests {
 
     #[test]
     fn scripts_get_tabs_and_people_get_columns() {
-        let rows = vec![vec!["tank".to_owned(), size(Some(1 << 20), false)]];
-        assert_eq!(listing(&["NAME", "<SIZE"], &rows, true, Terminal::PLAIN), "tank\t1M\n");
-        assert!(listing(&["NAME", "<SIZE"], &rows, false, Terminal::PLAIN).starts_with("NAME"));
-        assert_eq!(listing(&["NAME"], &[], false, Terminal::PLAIN), "nothing to list\n");
+        let pools = Table::of(["tank"])
+            .left("NAME", |name| name)
+            .right("SIZE", |_| size(Some(1 << 20), false))
+            .table();
+        assert_eq!(listing(&pools, true, Terminal::PLAIN), "tank\t1M\n");
+        assert!(listing(&pools, false, Terminal::PLAIN).starts_with("NAME"));
+        assert_eq!(listing(&Table::new([]), false, Terminal::PLAIN), "nothing to list\n");
         assert_eq!((size(Some(1 << 20), true), size(None, true)), ("1048576".into(), "-".into()));
     }
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use poolwright_apply::migration::{MigrationAssessment, MigrationOutcome};
 use poolwright_host::quoted;
 use poolwright_plan::spelled_setting;
-use poolwright_trace::{counted, format_size};
+use poolwright_report::units::{counted, format_size};
 
-use crate::assessment_text::downtime;
+use crate::assessment_text::{downtime, running, settings};
 
 /// The assessment as text.
 pub fn assessment(assessment: &MigrationAssessment) -> String {
@@ -20,9 +20,7 @@ pub fn assessment(assessment: &MigrationAssessment) -> String {
                 writeln!(text, "  {name}  {} → {}", spelled_setting(name, now), spelled_setting(name, then));
         }
         let same = of.settings.iter().filter(|(name, _)| !of.differing.contains_key(*name));
-        let same: Vec<String> =
-            same.map(|(name, value)| format!("{name}={}", spelled_setting(name, value))).collect();
-        let _ = writeln!(text, "  as today: {}", same.join(", "));
+        let _ = writeln!(text, "  as today: {}", settings(same));
     }
     let _ = writeln!(
         text,
@@ -32,14 +30,7 @@ pub fn assessment(assessment: &MigrationAssessment) -> String {
         format_size(assessment.available),
         assessment.parent
     );
-    if let Some(running) = &assessment.running {
-        let unit = running.unit.as_ref().map_or_else(String::new, |unit| format!(" ({unit})"));
-        let _ = writeln!(
-            text,
-            "{} (process {}{unit}) has files open for writing: it is stopped while the datasets are exchanged",
-            running.name, running.pid
-        );
-    }
+    text.extend(assessment.running.iter().map(|of| running(of, "the datasets are exchanged")));
     for note in &assessment.notes {
         let _ = writeln!(text, "note: {note}");
     }
@@ -48,21 +39,15 @@ pub fn assessment(assessment: &MigrationAssessment) -> String {
 
 /// The outcome as text. `plan` is the plan's file.
 pub fn outcome(outcome: &MigrationOutcome, plan: &str) -> String {
+    let (files, bytes) = (counted(outcome.files, "file"), format_size(outcome.bytes));
+    let copied = format!("{files} copied and compared, {bytes}");
     let mut text = match (outcome.moved, outcome.unchanged) {
         (true, _) if outcome.standby => "moved: a standby server has taken the database's place\n".to_owned(),
         (true, _) if outcome.files == 0 => "the database is on the new pool\n".to_owned(),
-        (true, _) => format!(
-            "moved: {} copied and compared, {}\n",
-            counted(outcome.files, "file"),
-            format_size(outcome.bytes)
-        ),
+        (true, _) => format!("moved: {copied}\n"),
         (false, true) => "moved back: nothing was written since, so nothing was copied\n".to_owned(),
         (false, false) if outcome.files == 0 => "the database is where it was\n".to_owned(),
-        (false, false) => format!(
-            "moved back: {} copied and compared, {}\n",
-            counted(outcome.files, "file"),
-            format_size(outcome.bytes)
-        ),
+        (false, false) => format!("moved back: {copied}\n"),
     };
     text += &downtime(outcome.downtime_s, outcome.expected_downtime_s);
     if !outcome.kept_snapshots.is_empty() {

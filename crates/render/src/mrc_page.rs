@@ -8,7 +8,8 @@ mod tests;
 use poolwright_mrc::advice::{Explained, Host, Step, StepVerdict};
 use poolwright_mrc::analysis::Divided;
 use poolwright_mrc::{Point, partition};
-use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
+use poolwright_report::units::bytes;
+use poolwright_report::{Callout, Cell, Page, Section, Table, Tone, Unit};
 
 /// The contents of a page.
 pub struct Report<'a> {
@@ -63,8 +64,7 @@ pub fn html(report: &Report<'_>) -> String {
 fn subtitle(report: &Report<'_>) -> String {
     let mut models: Vec<&str> = report.curves.iter().map(|e| e.curve.model.as_str()).collect();
     distinct(&mut models);
-    let mut sizes: Vec<String> =
-        report.curves.iter().filter_map(|e| e.curve.recordsize).map(format::bytes).collect();
+    let mut sizes: Vec<String> = report.curves.iter().filter_map(|e| e.curve.recordsize).map(bytes).collect();
     distinct(&mut sizes);
     let records =
         if sizes.is_empty() { String::new() } else { format!(" · records of {}", sizes.join(", ")) };
@@ -83,18 +83,18 @@ fn tiles(top: &mut Section, main: &Explained) {
     let ratio = |r: f64| format!("{} of requests read", Unit::Fraction.format(r));
     let mut all: Vec<(&str, String, String)> = Vec::new();
     match advice.knee {
-        Some(knee) => all.push(("knee", format::bytes(knee.cache_bytes), ratio(knee.read_ratio))),
+        Some(knee) => all.push(("knee", bytes(knee.cache_bytes), ratio(knee.read_ratio))),
         None => all.push(("knee", "none".into(), "see the notes".into())),
     }
-    all.extend(advice.enough.map(|e| ("enough", format::bytes(e.cache_bytes), ratio(e.read_ratio))));
+    all.extend(advice.enough.map(|e| ("enough", bytes(e.cache_bytes), ratio(e.read_ratio))));
     if let Some(today) = &advice.today {
         let now = today.read_ratio.map_or("outside the curve".into(), ratio);
-        all.push(("today's ARC", format::bytes(today.from_bytes), now));
+        all.push(("today's ARC", bytes(today.from_bytes), now));
         let (figure, more) = format::saving(today);
         all.push(("the next gigabyte", figure, more));
     }
     let about = format::name(&main.curve);
-    top.tiles(all.iter().map(|(what, value, more)| (*what, value.as_str(), more.as_str(), Tone::Plain)));
+    top.tiles(all.into_iter().map(|(what, value, more)| (what, value, more, Tone::Plain)));
     if !advice.notes.is_empty() {
         top.callout(Callout::Note, &about, &format::sentence(&advice.notes.join("; ")));
     }
@@ -107,26 +107,16 @@ fn curves(section: &mut Section, report: &Report<'_>) {
     if report.curves.len() < 2 {
         return;
     }
-    let mut table = Table::new([
-        Column::left("curve"),
-        Column::right("requests"),
-        Column::right("records"),
-        Column::right("knee"),
-        Column::right("enough"),
-        Column::right("reads at that size"),
-    ]);
-    for e in report.curves {
-        let size = |bytes: Option<u64>| bytes.map_or(Cell::missing(), |b| Cell::num(b as f64, Unit::Bytes));
-        let reads = |r: f64| Cell::num(r * e.curve.requests as f64, Unit::Count);
-        table.row([
-            Cell::text(format::name(&e.curve)),
-            Cell::num(e.curve.requests as f64, Unit::Count),
-            Cell::num(e.curve.records as f64, Unit::Count),
-            size(e.advice.knee.map(|k| k.cache_bytes)),
-            size(e.advice.enough.map(|k| k.cache_bytes)),
-            e.advice.enough.map_or(Cell::missing(), |k| reads(k.read_ratio)),
-        ]);
-    }
+    let table = Table::of(report.curves)
+        .left("curve", |e| format::name(&e.curve))
+        .right("requests", |e| Cell::count(e.curve.requests))
+        .right("records", |e| Cell::count(e.curve.records))
+        .right("knee", |e| e.advice.knee.map(|knee| Cell::bytes(knee.cache_bytes)))
+        .right("enough", |e| e.advice.enough.map(|enough| Cell::bytes(enough.cache_bytes)))
+        .right("reads at that size", |e| {
+            e.advice.enough.map(|enough| Cell::num(enough.read_ratio * e.curve.requests as f64, Unit::Count))
+        })
+        .table();
     section.table(&table);
 }
 
@@ -138,7 +128,7 @@ fn one(section: &mut Section, explained: &Explained) {
 /// Adds the tables of one curve: the misses of each size, and the reads that more memory saves.
 pub fn figures(section: &mut Section, explained: &Explained) {
     section.table(&sizes(explained));
-    section.heading(&format!("Effect of {} more", format::bytes(explained.advice.step_bytes)));
+    section.heading(&format!("Effect of {} more", bytes(explained.advice.step_bytes)));
     section.table(&steps(&explained.advice.steps));
 }
 
@@ -146,54 +136,37 @@ pub fn figures(section: &mut Section, explained: &Explained) {
 fn sizes(explained: &Explained) -> Table {
     let points = &explained.curve.points;
     let has = |of: fn(&Point) -> f64| points.iter().any(|p| of(p) > 0.0);
-    let (updates, writes) = (has(|p| p.update_miss_ratio), has(|p| p.write_miss_ratio));
     let sampled = points.iter().any(|p| p.confidence.is_some());
-    let mut columns = vec![Column::right("cache"), Column::right("misses"), Column::right("hits")];
-    columns.extend(sampled.then(|| Column::right("95 % confidence interval of the misses")));
-    columns.extend(updates.then(|| Column::right("partial writes")));
-    columns.extend(writes.then(|| Column::right("whole writes, no read")));
-    let mut table = Table::new(columns);
-    for p in points {
-        let fraction = |v: f64| Cell::num(v, Unit::Fraction);
-        let mut row = vec![
-            Cell::num(p.cache_bytes as f64, Unit::Bytes),
-            fraction(p.miss_ratio),
-            fraction(1.0 - p.miss_ratio),
-        ];
-        row.extend(sampled.then(|| {
-            p.confidence.map_or(Cell::missing(), |b| Cell::text(format::range(Unit::Fraction, b.low, b.high)))
-        }));
-        row.extend(updates.then(|| fraction(p.update_miss_ratio)));
-        row.extend(writes.then(|| fraction(p.write_miss_ratio)));
-        table.row(row);
-    }
-    table
+    let fraction = |v: f64| Cell::num(v, Unit::Fraction);
+    Table::of(points)
+        .right("cache", |p| Cell::bytes(p.cache_bytes))
+        .right("misses", |p| fraction(p.miss_ratio))
+        .right("hits", |p| fraction(1.0 - p.miss_ratio))
+        .right_if(sampled, "95 % confidence interval of the misses", |p| {
+            p.confidence.map(|b| Unit::Fraction.range((b.low, b.high)))
+        })
+        .right_if(has(|p| p.update_miss_ratio), "partial writes", |p| fraction(p.update_miss_ratio))
+        .right_if(has(|p| p.write_miss_ratio), "whole writes, no read", |p| fraction(p.write_miss_ratio))
+        .table()
 }
 
 fn steps(steps: &[Step]) -> Table {
-    let timed = steps.iter().any(|s| s.reads_s.is_some());
-    let waited = steps.iter().any(|s| s.wait_ms_s.is_some());
-    let mut columns =
-        vec![Column::right("from"), Column::right("to"), Column::right("reads saved, of requests")];
-    columns.extend(timed.then(|| Column::right("per second")));
-    columns.extend(waited.then(|| Column::right("waiting saved per second")));
-    let doubtful = steps.iter().any(|s| s.verdict != StepVerdict::Saves);
-    columns.extend(doubtful.then(|| Column::left("")));
-    let mut table = Table::new(columns);
-    for s in steps {
-        let known = s.verdict != StepVerdict::Unknown;
-        let cell = |v: Option<f64>, unit| v.filter(|_| known).map_or(Cell::missing(), |v| Cell::num(v, unit));
-        let mut row = vec![
-            Cell::num(s.from_bytes as f64, Unit::Bytes),
-            Cell::num(s.to_bytes as f64, Unit::Bytes),
-            cell(Some(s.reads.value), Unit::Fraction),
-        ];
-        row.extend(timed.then(|| cell(s.reads_s.map(|r| r.value), Unit::PerSecond)));
-        row.extend(waited.then(|| cell(s.wait_ms_s.map(|r| r.value * 1e6), Unit::Nanoseconds)));
-        row.extend(doubtful.then(|| Cell::text(format::verdict(s.verdict)).tone(Tone::Muted)));
-        table.row(row);
-    }
-    table
+    let cell =
+        |s: &Step, v: Option<f64>, unit| Cell::num(v.filter(|_| s.verdict != StepVerdict::Unknown), unit);
+    Table::of(steps)
+        .right("from", |s| Cell::bytes(s.from_bytes))
+        .right("to", |s| Cell::bytes(s.to_bytes))
+        .right("reads saved, of requests", |s| cell(s, Some(s.reads.value), Unit::Fraction))
+        .right_if(steps.iter().any(|s| s.reads_s.is_some()), "per second", |s| {
+            cell(s, s.reads_s.map(|r| r.value), Unit::PerSecond)
+        })
+        .right_if(steps.iter().any(|s| s.wait_ms_s.is_some()), "waiting saved per second", |s| {
+            cell(s, s.wait_ms_s.map(|r| r.value * 1e6), Unit::Nanoseconds)
+        })
+        .left_if(steps.iter().any(|s| s.verdict != StepVerdict::Saves), "", |s| {
+            Cell::text(format::verdict(s.verdict)).tone(Tone::Muted)
+        })
+        .table()
 }
 
 fn division(section: &mut Section, divided: &Divided) {
@@ -205,28 +178,16 @@ fn division(section: &mut Section, divided: &Divided) {
 
 /// Returns a table with a row for each division.
 pub fn shares(divided: &Divided) -> Table {
-    let mut table = Table::new([
-        Column::right("database's cache"),
-        Column::right("ARC"),
-        Column::right("reads from the ARC"),
-        Column::right("written back"),
-        Column::right("reads from the device"),
-        Column::right("share of requests"),
-    ]);
     let best = partition::best(&divided.shares);
-    for s in &divided.shares {
-        let tone = if best.is_some_and(|b| b == *s) { Tone::Good } else { Tone::Plain };
-        let count = |n: u64| Cell::num(n as f64, Unit::Count);
-        table.row([
-            Cell::num(s.database_bytes as f64, Unit::Bytes),
-            Cell::num(s.arc_bytes as f64, Unit::Bytes),
-            count(s.database_reads),
-            count(s.write_backs),
-            count(s.device_reads).tone(tone),
-            Cell::num(format::device_ratio(s), Unit::Fraction).tone(tone),
-        ]);
-    }
-    table
+    let tone = |s: &partition::Share| if best.is_some_and(|b| b == *s) { Tone::Good } else { Tone::Plain };
+    Table::of(&divided.shares)
+        .right("database's cache", |s| Cell::bytes(s.database_bytes))
+        .right("ARC", |s| Cell::bytes(s.arc_bytes))
+        .right("reads from the ARC", |s| Cell::count(s.database_reads))
+        .right("written back", |s| Cell::count(s.write_backs))
+        .right("reads from the device", |s| Cell::count(s.device_reads).tone(tone(s)))
+        .right("share of requests", |s| Cell::num(format::device_ratio(s), Unit::Fraction).tone(tone(s)))
+        .table()
 }
 
 fn how_to_read(section: &mut Section) {

@@ -2,9 +2,10 @@
 
 use poolwright_mrc::advice::{Explained, Host};
 use poolwright_mrc::analysis::{Divided, Ended, Explanation, MrcResult, Remark};
-use poolwright_mrc::{Curve, Point, Skipped, UnsupportedSize};
-use poolwright_report::{Cell, Column, Table, Terminal, Unit};
-use poolwright_trace::{UnseenOperation, counted, format_count, format_size};
+use poolwright_mrc::{Confidence, Curve, Point, Skipped, UnsupportedSize};
+use poolwright_report::units::{counted, format_count, format_size};
+use poolwright_report::{Table, Terminal, Unit};
+use poolwright_trace::UnseenOperation;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -156,26 +157,18 @@ fn enough(rate: f64) -> String {
 
 /// One row per cache size; columns without information are left out.
 fn table(points: &[Point]) -> Table {
-    let updates = points.iter().any(|point| point.update_miss_ratio > 0.0);
-    let writes = points.iter().any(|point| point.write_miss_ratio > 0.0);
-    let bands = points.iter().any(|point| point.confidence.is_some());
-    let mut columns = vec!["cache", "misses", "hits"];
-    columns.extend(updates.then_some("update misses"));
-    columns.extend(writes.then_some("write misses"));
-    columns.extend(bands.then_some("misses, 95 %"));
-    let mut table = Table::new(columns.into_iter().map(Column::right));
-    for point in points {
-        let mut cells =
-            vec![format_size(point.cache_bytes), percent(point.miss_ratio), percent(1.0 - point.miss_ratio)];
-        cells.extend(updates.then(|| percent(point.update_miss_ratio)));
-        cells.extend(writes.then(|| percent(point.write_miss_ratio)));
-        let confidence = point
-            .confidence
-            .map(|confidence| format!("{}…{}", hundredths(confidence.low), percent(confidence.high)));
-        cells.extend(bands.then(|| confidence.unwrap_or_default()));
-        table.row(cells.into_iter().map(Cell::text));
-    }
-    table
+    let has = |of: fn(&Point) -> f64| points.iter().any(|point| of(point) > 0.0);
+    Table::of(points)
+        .right("cache", |point| format_size(point.cache_bytes))
+        .right("misses", |point| percent(point.miss_ratio))
+        .right("hits", |point| percent(1.0 - point.miss_ratio))
+        .right_if(has(|p| p.update_miss_ratio), "update misses", |point| percent(point.update_miss_ratio))
+        .right_if(has(|p| p.write_miss_ratio), "write misses", |point| percent(point.write_miss_ratio))
+        .right_if(points.iter().any(|point| point.confidence.is_some()), "misses, 95 %", |point| {
+            let range = |of: Confidence| format!("{}…{}", hundredths(of.low), percent(of.high));
+            point.confidence.map_or_else(String::new, range)
+        })
+        .table()
 }
 
 /// Three significant digits without trailing zeros, because a rate may be 0.00153 %.

@@ -16,8 +16,9 @@ mod role;
 pub mod tests;
 pub mod verification;
 
-use poolwright_plan::{Gain, GainVerdict, Measurements, Plan, Verdict};
-use poolwright_report::{Callout, Cell, Column, Page, Section, Table, Tone, Unit};
+use poolwright_plan::{Gain, GainVerdict, Measurements, Plan, RolePlan, Verdict};
+use poolwright_report::units::bytes;
+use poolwright_report::{Callout, Cell, Page, Section, Table, Tone, Unit};
 
 /// The heading above the verdict of a plan that its confirmation contradicts.
 pub const CONTRADICTED: &str = "The database itself does not confirm this plan";
@@ -78,7 +79,7 @@ fn subtitle(plan: &Plan) -> String {
         Some(dataset) => format!("{} ({dataset})", s.file_system),
         None => s.file_system.clone(),
     };
-    let size = format!("{} in {}", format::bytes(s.bytes), format::counted(s.files, "file"));
+    let size = format::extent(s.bytes, s.files);
     format!("{database} on {on} · {size} · goal: {} · {}", plan.goal.name, plan.created)
 }
 
@@ -107,7 +108,7 @@ fn tiles(top: &mut Section, plan: &Plan) {
         changed.filter_map(|r| Some((r, r.gain.get(name)?))).next()
     };
     let has = |name: &str| plan.gain.contains_key(name) || of_role(name).is_some();
-    let shown = format::headline(&plan.goal, has).into_iter().filter_map(|name| {
+    top.tiles(format::headline(&plan.goal, has).into_iter().filter_map(|name| {
         let (title, gain) = match (plan.gain.get(name), of_role(name)) {
             (Some(gain), _) => (format::title(name).to_owned(), gain),
             (None, Some((role, gain))) => {
@@ -119,12 +120,8 @@ fn tiles(top: &mut Section, plan: &Plan) {
             GainVerdict::Noise => "no clear change".to_owned(),
             _ => Unit::Change.format(gain.change),
         };
-        Some((title, value, remark(plan, name, gain), format::tone(gain)))
-    });
-    let all: Vec<(String, String, String, Tone)> = shown.collect();
-    if !all.is_empty() {
-        top.tiles(all.iter().map(|(what, value, more, tone)| (&**what, &**value, &**more, *tone)));
-    }
+        Some((title, value, remark(plan, name, gain), format::tone(gain.verdict)))
+    }));
 }
 
 fn remark(plan: &Plan, name: &str, gain: &Gain) -> String {
@@ -134,7 +131,7 @@ fn remark(plan: &Plan, name: &str, gain: &Gain) -> String {
     let ends = plan.expected(name, gain.change, gain.ci95);
     // Only the interval of the work rate contains the errors of earlier predictions.
     let what = if ends == gain.ci95 { "trials" } else { "95\u{a0}% interval" };
-    format!("{figures}, {} · {what} {}", format::verdict(gain), whole(format::range(ends)))
+    format!("{figures}, {} · {what} {}", format::verdict(gain), whole(Unit::Change.range(ends)))
 }
 
 /// The costs, then all warnings.
@@ -157,33 +154,20 @@ fn caveats(top: &mut Section, plan: &Plan) {
 fn settings(section: &mut Section, plan: &Plan) {
     let has = |name: &str| plan.roles.iter().any(|r| r.gain.contains_key(name));
     let metrics = format::headline(&plan.goal, has);
-    let mut columns = vec![
-        Column::left("role"),
-        Column::right("size").key("bytes"),
-        Column::left("today"),
-        Column::left("recommended"),
-    ];
-    columns.extend(metrics.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
-    let mut table = Table::new(columns);
-    for role in &plan.roles {
-        let recommended = if role.recommended.is_empty() {
-            Cell::text("keep").tone(Tone::Muted)
-        } else {
-            Cell::text(format::label(role, &format::applied(role))).tone(Tone::Strong)
-        };
-        let name = format::role_name(&plan.roles, role);
-        let mut row = vec![
-            Cell::text(name),
-            Cell::num(role.bytes as f64, Unit::Bytes),
-            Cell::text(format::label(role, &role.current)),
-            recommended,
-        ];
-        row.extend(metrics.iter().map(|m| match role.gain.get(*m) {
-            Some(gain) => Cell::num(gain.change, Unit::Change).tone(format::tone(gain)),
-            None => Cell::missing(),
-        }));
-        table.row(row);
-    }
+    let recommended = |role: &RolePlan| match role.recommended.is_empty() {
+        true => Cell::text("keep").tone(Tone::Muted),
+        false => Cell::text(format::label(role, &format::applied(role))).tone(Tone::Strong),
+    };
+    let table = Table::of(&plan.roles)
+        .left("role", |role| format::role_name(&plan.roles, role))
+        .right("size", |role| Cell::bytes(role.bytes))
+        .left("today", |role| format::label(role, &role.current))
+        .left("recommended", recommended)
+        .each(&metrics, |table, name| {
+            let change = |gain: &Gain| Cell::num(gain.change, Unit::Change).tone(format::tone(gain.verdict));
+            table.right(format::short_title(name), |role| role.gain.get(*name).map(change))
+        })
+        .table();
     section.table(&table);
     if !metrics.is_empty() {
         section.paragraph(
@@ -210,7 +194,7 @@ fn database(section: &mut Section, plan: &Plan) {
 
 fn pool(section: &mut Section, plan: &Plan) {
     let pool = &plan.pool;
-    let sector = 1u64.checked_shl(pool.ashift.into()).map(format::bytes).unwrap_or_default();
+    let sector = 1u64.checked_shl(pool.ashift.into()).map(bytes).unwrap_or_default();
     let today = match pool.current {
         Some(current) if current == pool.ashift => "; the pool has this value today".to_owned(),
         Some(current) => {

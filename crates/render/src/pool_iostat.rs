@@ -3,31 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use poolwright_openzfs::{ArcStats, VdevHealth, VdevStats};
-use poolwright_report::Terminal;
-use poolwright_trace::{format_ns, format_size};
+use poolwright_report::units::{format_ns, format_size};
+use poolwright_report::{Table, Terminal};
 use poolwright_zfs::user::Counters;
 use poolwright_zfs::user::label::{FoundPool, Vdev};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::listing::{NONE, listing};
-
-const TITLES: &[&str] = &[
-    "pool",
-    "<alloc",
-    "<free",
-    "<reads/s",
-    "<writes/s",
-    "<flushes/s",
-    "<read/s",
-    "<write/s",
-    "<read wait",
-    "<write wait",
-    "<flush wait",
-    "<arc size",
-    "<arc target",
-    "<arc hit%",
-];
+use crate::listing::{NONE, listing, size};
 
 /// The I/O between two readings of the counters, or since the pool was opened. Sizes are in bytes.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -99,44 +82,47 @@ fn sum(all: impl Iterator<Item = VdevStats>) -> VdevStats {
     all.fold(VdevStats::default(), |sum, one| sum.plus(&one))
 }
 
+/// A row of the table: the pool, a vdev or a file.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    title: &'a str,
+    moved: VdevStats,
+    /// Allocated and free bytes.
+    space: Option<(u64, u64)>,
+    arc: Option<&'a ArcStats>,
+}
+
 /// Renders one report: a row for the pool.
 pub fn text(report: &IoReport, terminal: Terminal) -> String {
-    listing(TITLES, &[pool_row(report)], false, terminal)
+    listing(&table(report, &[]), false, terminal)
 }
 
 /// Renders one report: a row for the pool, and one for each vdev and file. Without a layout, files are in the engine's
 /// order.
 pub fn text_of_files(report: &IoReport, layout: Option<&FoundPool>, terminal: Terminal) -> String {
-    let mut rows = vec![pool_row(report)];
-    match layout {
-        Some(layout) => rows.extend(vdev_rows(report, layout)),
-        None => {
-            let file = |f: &FileIo| row(&format!("  {}", f.path.display()), &f.moved, report, None, None);
-            rows.extend(report.files.iter().map(file));
-        }
-    }
-    listing(TITLES, &rows, false, terminal)
+    let rows = match layout {
+        Some(layout) => vdev_rows(report, layout),
+        None => report.files.iter().map(|f| (format!("  {}", f.path.display()), f.moved, None)).collect(),
+    };
+    listing(&table(report, &rows), false, terminal)
 }
 
-fn pool_row(report: &IoReport) -> Vec<String> {
-    let space = Some((report.allocated, report.free));
-    row(&report.pool, &report.total, report, space, Some(&report.arc))
-}
+/// The name of a vdev, its I/O, and its allocated and free bytes.
+type VdevRow = (String, VdevStats, Option<(u64, u64)>);
 
 /// Rows in the order of the layout, indented by depth.
-fn vdev_rows(report: &IoReport, layout: &FoundPool) -> Vec<Vec<String>> {
+fn vdev_rows(report: &IoReport, layout: &FoundPool) -> Vec<VdevRow> {
     let mut rows = Vec::new();
     for (depth, vdev) in layout.vdevs.iter().flat_map(Vdev::walk) {
         let files = vdev.leaves().filter_map(|leaf| leaf.path.as_deref());
         let moved = sum(files.filter_map(|path| report.of_file(path)));
         let log = if vdev.is_log && depth == 0 { " (log)" } else { "" };
         let title = format!("{}{}{log}", "  ".repeat(1 + depth), vdev.title());
-        rows.push(row(&title, &moved, report, report.space(vdev.guid), None));
+        rows.push((title, moved, report.space(vdev.guid)));
     }
     for path in &layout.cache {
-        let title = format!("  {} (cache)", path.display());
-        let space = report.space(layout.guid_of(path));
-        rows.push(row(&title, &report.of_file(path).unwrap_or_default(), report, space, None));
+        let moved = report.of_file(path).unwrap_or_default();
+        rows.push((format!("  {} (cache)", path.display()), moved, report.space(layout.guid_of(path))));
     }
     rows
 }
@@ -146,13 +132,8 @@ fn hit_ratio(arc: &ArcStats) -> String {
     arc.hit_ratio().map_or_else(|| NONE.to_owned(), |ratio| format!("{:.1}", 100.0 * ratio))
 }
 
-fn row(
-    title: &str,
-    moved: &VdevStats,
-    report: &IoReport,
-    space: Option<(u64, u64)>,
-    arc: Option<&ArcStats>,
-) -> Vec<String> {
+/// The table of the pool and of the vdevs in `rows`.
+fn table(report: &IoReport, rows: &[VdevRow]) -> Table {
     let rate = |n: u64| n as f64 / report.seconds;
     let ops = |n: u64| match rate(n) {
         r if r < 10.0 => format!("{r:.1}"),
@@ -160,21 +141,24 @@ fn row(
     };
     let bytes = |n: u64| format_size(rate(n) as u64);
     let wait = |ns: u64, n: u64| ns.checked_div(n).map_or_else(|| NONE.to_owned(), format_ns);
-    let size = |n: Option<u64>| n.map_or_else(|| NONE.to_owned(), format_size);
-    vec![
-        title.to_owned(),
-        size(space.map(|(allocated, _)| allocated)),
-        size(space.map(|(_, free)| free)),
-        ops(moved.read_ops),
-        ops(moved.write_ops),
-        ops(moved.flushes),
-        bytes(moved.read_bytes),
-        bytes(moved.write_bytes),
-        wait(moved.read_ns, moved.read_ops),
-        wait(moved.write_ns, moved.write_ops),
-        wait(moved.flush_ns, moved.flushes),
-        size(arc.map(|arc| arc.size)),
-        size(arc.map(|arc| arc.target)),
-        arc.map_or_else(|| NONE.to_owned(), hit_ratio),
-    ]
+    let space = Some((report.allocated, report.free));
+    let pool = Row { title: &report.pool, moved: report.total, space, arc: Some(&report.arc) };
+    let vdevs =
+        rows.iter().map(|(title, moved, space)| Row { title, moved: *moved, space: *space, arc: None });
+    Table::of([pool].into_iter().chain(vdevs))
+        .left("pool", |row| row.title)
+        .right("alloc", |row| size(row.space.map(|(allocated, _)| allocated), false))
+        .right("free", |row| size(row.space.map(|(_, free)| free), false))
+        .right("reads/s", |row| ops(row.moved.read_ops))
+        .right("writes/s", |row| ops(row.moved.write_ops))
+        .right("flushes/s", |row| ops(row.moved.flushes))
+        .right("read/s", |row| bytes(row.moved.read_bytes))
+        .right("write/s", |row| bytes(row.moved.write_bytes))
+        .right("read wait", |row| wait(row.moved.read_ns, row.moved.read_ops))
+        .right("write wait", |row| wait(row.moved.write_ns, row.moved.write_ops))
+        .right("flush wait", |row| wait(row.moved.flush_ns, row.moved.flushes))
+        .right("arc size", |row| size(row.arc.map(|arc| arc.size), false))
+        .right("arc target", |row| size(row.arc.map(|arc| arc.target), false))
+        .right("arc hit%", |row| row.arc.map_or_else(|| NONE.to_owned(), hit_ratio))
+        .table()
 }

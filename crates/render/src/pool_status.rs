@@ -212,22 +212,17 @@ impl From<PoolStatus> for ListRow {
 
 /// Renders the list of pools. `script` and `plain` are those of [`listing`] and [`size`].
 pub fn list(rows: &[ListRow], script: bool, plain: bool, terminal: Terminal) -> String {
-    const TITLES: &[&str] = &["NAME", "<SIZE", "<ALLOC", "<FREE", "<CAP", "HEALTH", "<PID"];
-    let row = |r: &ListRow| {
-        let used = r.allocated.zip(r.size).map(|(a, s)| format!("{}%", a * 100 / s.max(1)));
-        let owner = r.pid.map_or_else(|| NONE.to_owned(), |pid| pid.to_string());
-        vec![
-            r.name.clone(),
-            size(r.size, plain),
-            size(r.allocated, plain),
-            size(r.free, plain),
-            used.unwrap_or_else(|| NONE.into()),
-            r.health.clone(),
-            owner,
-        ]
-    };
-    let cells: Vec<Vec<String>> = rows.iter().map(row).collect();
-    listing(TITLES, &cells, script, terminal)
+    let used = |r: &ListRow| r.allocated.zip(r.size).map(|(a, s)| format!("{}%", a * 100 / s.max(1)));
+    let table = Table::of(rows)
+        .left("NAME", |r| r.name.as_str())
+        .right("SIZE", |r| size(r.size, plain))
+        .right("ALLOC", |r| size(r.allocated, plain))
+        .right("FREE", |r| size(r.free, plain))
+        .right("CAP", |r| used(r).unwrap_or_else(|| NONE.to_owned()))
+        .left("HEALTH", |r| r.health.as_str())
+        .right("PID", |r| r.pid.map_or_else(|| NONE.to_owned(), |pid| pid.to_string()))
+        .table();
+    listing(&table, script, terminal)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The table of `dataset get`.
 
-use poolwright_report::Terminal;
-use poolwright_trace::format_size;
+use poolwright_report::units::format_size;
+use poolwright_report::{Table, Terminal};
 use poolwright_zfs::user::Value;
 
 use crate::listing::listing;
@@ -59,10 +59,10 @@ impl Field {
 
 /// Renders these columns of the values. With `plain`, sizes are in bytes; `script` is that of [`listing`].
 pub fn text(values: &[Value], fields: &[Field], script: bool, plain: bool, terminal: Terminal) -> String {
-    let row = |v: &Value| fields.iter().map(|field| field.of(v, plain)).collect();
-    let rows: Vec<Vec<String>> = values.iter().map(row).collect();
-    let titles: Vec<&str> = fields.iter().map(|field| field.title()).collect();
-    listing(&titles, &rows, script, terminal)
+    let table = Table::of(values)
+        .each(fields, |table, field| table.left(field.title(), |value| field.of(value, plain)))
+        .table();
+    listing(&table, script, terminal)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use poolwright_plan::metric;
 use poolwright_replay::rounds::{Stopped, Trials};
 use poolwright_replay::settings::PerRole;
 use poolwright_replay::{Replay, StoppedTrial};
-use poolwright_report::{Cell, Column, Table, Terminal};
+use poolwright_report::{Table, Terminal};
 use poolwright_stats::PairedRatio;
 use poolwright_tune::objective::metrics;
 
@@ -90,22 +90,14 @@ pub fn text(first: &PerRole, comparisons: &[Comparison], terminal: Terminal) -> 
     if comparisons.is_empty() {
         return String::new();
     }
-    let columns = std::iter::once(Column::left("settings"))
-        .chain(COMPARED.iter().map(|name| Column::left(metric::title(name))));
-    let mut table = Table::new(columns);
-    for c in comparisons {
-        let cell = |name: &&str| match c.changes.get(*name) {
-            Some(x) => Cell::text(format!(
-                "{:+.1} % ({:+.1} to {:+.1})",
-                x.change * 100.0,
-                x.ci95.0 * 100.0,
-                x.ci95.1 * 100.0
-            )),
-            None => Cell::missing(),
-        };
-        let label = Cell::text(replay_table::settings(&c.settings));
-        table.row(std::iter::once(label).chain(COMPARED.iter().map(cell)));
-    }
+    let cell = |x: &Change| {
+        let (change, low, high) = (x.change * 100.0, x.ci95.0 * 100.0, x.ci95.1 * 100.0);
+        format!("{change:+.1} % ({low:+.1} to {high:+.1})")
+    };
+    let table = Table::of(comparisons)
+        .left("settings", |c| replay_table::settings(&c.settings))
+        .each(COMPARED, |table, name| table.left(metric::title(name), |c| c.changes.get(*name).map(cell)))
+        .table();
     format!(
         "\nChanges against {} (95 % intervals from pairs; an interval that includes 0 shows no difference):\n{}",
         replay_table::settings(first),

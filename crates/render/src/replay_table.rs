@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use poolwright_host::quoted;
 use poolwright_replay::rounds::Stopped;
 use poolwright_replay::settings::PerRole;
-use poolwright_replay::{Error, Replay};
-use poolwright_report::{Cell, Column, Table, Terminal, Unit};
+use poolwright_replay::{Error, Latency, Replay};
+use poolwright_report::units::{counted, format_count, format_ns, format_size};
+use poolwright_report::{Cell, Table, Terminal, Unit};
 use poolwright_stats::median;
-use poolwright_trace::{counted, format_count, format_ns, format_size};
 
 /// The trials of one setting.
 #[derive(Debug)]
@@ -32,60 +32,30 @@ pub fn settings(per_role: &PerRole) -> String {
 /// Renders the medians of each setting, then a few lines that apply to all trials.
 pub fn text(rows: &[TrialRow<'_>], terminal: Terminal) -> String {
     let has_work_rate = rows.iter().flat_map(|row| row.trials).any(|trial| trial.work_rate.is_some());
-    let mut columns = vec![Column::left("settings")];
-    columns.extend(has_work_rate.then(|| Column::right("work rate")));
-    columns.extend(TITLES.iter().map(|title| Column::right(title)));
-    let mut table = Table::new(columns);
-    for row in rows {
-        table.row(cells(row, has_work_rate));
-    }
+    let of = |row: &TrialRow<'_>, figure: &dyn Fn(&Replay) -> Option<f64>, unit: Unit| {
+        let values: Vec<f64> = row.trials.iter().filter_map(figure).collect();
+        Cell::num((!values.is_empty()).then(|| median(&values)), unit)
+    };
+    let latency = |row: &TrialRow<'_>, kind: &str, percentile: fn(&Latency) -> u64| {
+        of(row, &|r| Some(percentile(r.latency_ns.get(kind)?) as f64), Unit::Nanoseconds)
+    };
+    let space_ratio = |r: &Replay| r.logical_bytes as f64 / r.allocated_bytes.max(1) as f64;
+    let table = Table::of(rows)
+        .left("settings", |row| row.label.as_str())
+        .right_if(has_work_rate, "work rate", |row| of(row, &|r| r.work_rate, Unit::Ratio))
+        .right("ops/s", |row| of(row, &|r| Some(r.ops_per_second), Unit::Count))
+        .right("read p50", |row| latency(row, "read", |l| l.p50))
+        .right("p99", |row| latency(row, "read", |l| l.p99))
+        .right("write p50", |row| latency(row, "write", |l| l.p50))
+        .right("sync p50", |row| latency(row, "fsync", |l| l.p50))
+        .right("p99", |row| latency(row, "fsync", |l| l.p99))
+        .right("write amp.", |row| of(row, &|r| r.write_amplification, Unit::None))
+        .right("ARC hits", |row| of(row, &arc_hit_ratio, Unit::Fraction))
+        .right("space", |row| of(row, &|r| Some(r.allocated_bytes as f64), Unit::Bytes))
+        .right("ratio", |row| of(row, &|r| Some(space_ratio(r)), Unit::Ratio))
+        .right("CPU", |row| of(row, &|r| Some(r.cpu_seconds), Unit::Seconds))
+        .table();
     table.terminal_in_parts(terminal, 1) + &remarks(rows)
-}
-
-const TITLES: [&str; 11] = [
-    "ops/s",
-    "read p50",
-    "p99",
-    "write p50",
-    "sync p50",
-    "p99",
-    "write amp.",
-    "ARC hits",
-    "space",
-    "ratio",
-    "CPU",
-];
-
-fn cells(row: &TrialRow<'_>, has_work_rate: bool) -> Vec<Cell> {
-    let of = |f: &dyn Fn(&Replay) -> Option<f64>, unit: Unit| {
-        let values: Vec<f64> = row.trials.iter().filter_map(f).collect();
-        if values.is_empty() { Cell::missing() } else { Cell::num(median(&values), unit) }
-    };
-    let latency = |kind: &'static str, p99: bool| {
-        of(
-            &move |r: &Replay| {
-                let l = r.latency_ns.get(kind)?;
-                Some(if p99 { l.p99 } else { l.p50 } as f64)
-            },
-            Unit::Nanoseconds,
-        )
-    };
-    let mut cells = vec![Cell::text(row.label.clone())];
-    cells.extend(has_work_rate.then(|| of(&|r| r.work_rate, Unit::Ratio)));
-    cells.extend([
-        of(&|r| Some(r.ops_per_second), Unit::Count),
-        latency("read", false),
-        latency("read", true),
-        latency("write", false),
-        latency("fsync", false),
-        latency("fsync", true),
-        of(&|r| r.write_amplification, Unit::None),
-        of(&arc_hit_ratio, Unit::Fraction),
-        of(&|r| Some(r.allocated_bytes as f64), Unit::Bytes),
-        of(&|r| Some(r.logical_bytes as f64 / r.allocated_bytes.max(1) as f64), Unit::Ratio),
-        of(&|r| Some(r.cpu_seconds), Unit::Seconds),
-    ]);
-    cells
 }
 
 /// `None` for a directory, which has no ARC, and for a trial without accesses.

@@ -2,7 +2,7 @@
 
 use poolwright_host::quoted;
 use poolwright_openzfs::ScanState;
-use poolwright_trace::counted;
+use poolwright_report::units::counted;
 use poolwright_zfs::user::{VdevChange, scan_text};
 
 use crate::pool_scan;

@@ -46,7 +46,7 @@ pub use error::{Error, Result};
 pub use kernel_pool::{KernelPoolOptions, KernelPoolTarget, PoolLoad, PoolWatch, TrialDatasets};
 pub use missing_files::MissingFiles;
 pub use other_files::OtherFiles;
-pub use result::{Replay, StoppedTrial};
+pub use result::{Latency, Replay, StoppedTrial};
 pub use schedule::Schedule;
 pub use source_files::SourceFiles;
 pub use spec::{ApplicationSpec, Spec, TargetSpec};

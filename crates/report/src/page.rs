@@ -132,20 +132,23 @@ impl Section {
     }
 
     /// Adds figures in large type: name, figure, remark, tone.
-    pub fn tiles<'a>(
-        &mut self,
-        tiles: impl IntoIterator<Item = (&'a str, &'a str, &'a str, Tone)>,
-    ) -> &mut Self {
+    pub fn tiles<W, V, M>(&mut self, tiles: impl IntoIterator<Item = (W, V, M, Tone)>) -> &mut Self
+    where
+        W: AsRef<str>,
+        V: AsRef<str>,
+        M: AsRef<str>,
+    {
         let mut all = String::new();
         for (what, value, more, tone) in tiles {
-            let (what, value, more, tone) = (html(what), html(value), html(more), tone_class(tone));
+            let (what, value, more) = (html(what.as_ref()), html(value.as_ref()), html(more.as_ref()));
+            let tone = tone_class(tone);
             let _ = write!(
                 all,
                 "<div class=\"tile\"><div class=\"what\">{what}</div><div class=\"value {tone}\">{value}</div>\
                  <div class=\"more\">{more}</div></div>"
             );
         }
-        self.add(format_args!("<div class=\"tiles\">{all}</div>"))
+        if all.is_empty() { self } else { self.add(format_args!("<div class=\"tiles\">{all}</div>")) }
     }
 
     /// Adds a table whose columns can be sorted.
@@ -161,9 +164,9 @@ impl Section {
     }
 
     /// Adds plots side by side if the window is wide enough; [`plot::HALF`] is a suitable width.
-    pub fn plots(&mut self, plots: &[&dyn Plot]) -> &mut Self {
-        let figures: String = plots.iter().map(|p| figure(*p, "")).collect();
-        self.add(format_args!("<div class=\"pair\">{figures}</div>"))
+    pub fn plots<'a, P: Plot + 'a>(&mut self, plots: impl IntoIterator<Item = &'a P>) -> &mut Self {
+        let figures: String = plots.into_iter().map(|p| figure(p, "")).collect();
+        if figures.is_empty() { self } else { self.add(format_args!("<div class=\"pair\">{figures}</div>")) }
     }
 
     /// Adds a list of names and values.

@@ -23,7 +23,7 @@ pub use scale::Axis;
 pub use scatter::{Point, Scatter};
 pub use series::{Line, TimeSeries};
 
-/// The style of a plot's elements, included in the page and in each stand-alone SVG.
+/// The style of a plot's elements.
 pub(crate) const STYLE: &str = include_str!("plot.css");
 
 /// The default width of a plot in pixels: that of the page's text, so that the font is not scaled.
@@ -62,18 +62,24 @@ pub enum Mark {
     Chosen,
 }
 
+impl Mark {
+    /// The remark on a marked figure in its tooltip.
+    fn remark(self) -> &'static str {
+        match self {
+            Mark::None => "",
+            Mark::Today => " (today)",
+            Mark::Chosen => " (recommended)",
+        }
+    }
+}
+
 /// A plot.
 pub trait Plot {
     /// Draws the plot at its default size.
     fn draw(&self) -> Drawing;
 
-    /// Returns SVG without its style, for a page that contains the style.
+    /// Returns SVG without its style, which the page contains.
     fn svg(&self) -> String {
-        self.draw().inline()
-    }
-
-    /// Returns a stand-alone SVG file.
-    fn svg_file(&self) -> String {
-        self.draw().standalone(STYLE)
+        self.draw().svg()
     }
 }

@@ -1,6 +1,7 @@
 //! Tables that can be printed for the terminal and as Markdown, CSV or HTML.
 
 mod cell;
+mod columns;
 mod terminal;
 
 use std::fmt::Write as _;
@@ -8,6 +9,7 @@ use std::fmt::Write as _;
 pub(crate) use cell::tone_class;
 pub use cell::{Cell, Column, Tone};
 use cell::{Value, ansi};
+pub use columns::TableColumns;
 pub use terminal::Terminal;
 
 use crate::escape;
@@ -26,6 +28,11 @@ impl Table {
     /// Creates an empty table.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Table { columns: columns.into_iter().collect(), rows: Vec::new() }
+    }
+
+    /// Creates a table with a row for each item, to which columns can be added.
+    pub fn of<T: Copy>(items: impl IntoIterator<Item = T>) -> TableColumns<T> {
+        TableColumns::new(items)
     }
 
     /// Adds a row. Missing cells are added to a row that is too short.
@@ -167,10 +174,10 @@ impl Table {
         out
     }
 
-    /// Formats CSV (RFC 4180, with plain newlines): the columns' keys, then numbers with every digit in their base
+    /// Formats CSV (RFC 4180, with plain newlines): the columns' titles, then numbers with every digit in their base
     /// unit.
     pub fn csv(&self) -> String {
-        let titles = self.columns.iter().map(|c| escape::csv(&c.key)).collect::<Vec<_>>().join(",");
+        let titles = self.columns.iter().map(|c| escape::csv(&c.title)).collect::<Vec<_>>().join(",");
         let mut out = titles + "\n";
         for row in &self.rows {
             let cells: Vec<String> = row.iter().map(|c| escape::csv(&c.raw())).collect();
@@ -178,6 +185,12 @@ impl Table {
             out.push('\n');
         }
         out
+    }
+
+    /// Formats the rows with tabs between their cells, for scripts.
+    pub fn tabs(&self) -> String {
+        let line = |row: &Vec<Cell>| row.iter().map(Cell::shown).collect::<Vec<_>>().join("\t") + "\n";
+        self.rows.iter().map(line).collect()
     }
 
     /// Formats an HTML `<table>`, whose columns the page's script makes sortable.
@@ -253,14 +266,10 @@ mod tests {
     use crate::units::Unit;
 
     fn sample() -> Table {
-        let mut t = Table::new([
-            Column::left("file"),
-            Column::right("size").key("size_bytes"),
-            Column::right("p99").key("p99_ns"),
-        ]);
         let path = "/srv/mariadb/data/orders/line_items#p#2024.ibd";
-        t.row([Cell::text(path), Cell::num(16384.0, Unit::Bytes), Cell::num(118e3, Unit::Nanoseconds)]);
-        t.row([Cell::text("日本|\u{1b}[31m"), Cell::num(1.5e9, Unit::Bytes).tone(Tone::Good)]);
+        let mut t = Table::new([Column::left("file"), Column::right("size"), Column::right("p99")]);
+        t.row([path.into(), Cell::bytes(16384), Cell::num(118e3, Unit::Nanoseconds)]);
+        t.row(["日本|\u{1b}[31m".into(), Cell::bytes(1_500_000_000).tone(Tone::Good)]);
         t
     }
 
@@ -285,13 +294,8 @@ mod tests {
     #[test]
     fn a_wide_table_comes_in_parts_that_fit() {
         let names: Vec<String> = (0..30).map(|i| format!("measure {i}")).collect();
-        let all = [Column::left("case")].into_iter().chain(names.iter().map(|n| Column::right(n)));
-        let mut t = Table::new(all);
-        for case in ["off", "on"] {
-            t.row(
-                [Cell::text(case)].into_iter().chain((0..30).map(|i| Cell::num(f64::from(i), Unit::Count))),
-            );
-        }
+        let cases = Table::of(["off", "on"]).left("case", |case| case);
+        let t = cases.each(0..30u64, |t, i| t.right(&names[i as usize], |_| Cell::count(i))).table();
         let to = Terminal { width: Some(80), ansi: false };
         let out = t.terminal_in_parts(to, 1);
         assert!(out.lines().all(|l| columns(l) <= 80), "{out}");
@@ -317,7 +321,7 @@ mod tests {
     #[test]
     fn csv_has_every_digit_and_markdown_stays_in_its_cells() {
         let csv = sample().csv();
-        assert_eq!(csv.lines().next(), Some("file,size_bytes,p99_ns"));
+        assert_eq!(csv.lines().next(), Some("file,size,p99"));
         assert!(csv.contains(",16384,118000\n") && csv.ends_with(",1500000000,\n"), "{csv}");
         let md = sample().markdown();
         assert!(md.contains("日本\\|"), "{md}");

@@ -1,4 +1,6 @@
-//! Formats numbers for display, with three significant digits and a unit.
+//! Formats numbers for display: with three significant digits and a [`Unit`], or as `zfs` and `zpool` print them.
+
+use std::time::Duration;
 
 /// The unit of a number. The number is always in the base unit that the variant names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,8 +46,8 @@ impl Unit {
         }
         let text = match self {
             Unit::None => digits(v),
-            Unit::Bytes => bytes(v),
-            Unit::BytesPerSecond => format!("{}/s", bytes(v)),
+            Unit::Bytes => binary(v),
+            Unit::BytesPerSecond => format!("{}/s", binary(v)),
             Unit::Nanoseconds => time(v),
             Unit::Seconds if v.abs() >= 1.0 => scaled(v, 1000.0, &[" s"]),
             Unit::Seconds => time(v * 1e9),
@@ -59,6 +61,22 @@ impl Unit {
         minus(text)
     }
 
+    /// Formats a range with its unit once: `1.2 to 1.4 %`.
+    ///
+    /// ```
+    /// use poolwright_report::Unit;
+    /// assert_eq!(Unit::Nanoseconds.range((9e5, 2e6)), "900 µs to 2 ms");
+    /// ```
+    pub fn range(self, (low, high): (f64, f64)) -> String {
+        let (low, high) = (self.format(low), self.format(high));
+        let unit = |text: &str| {
+            text.trim_start_matches(|c: char| !c.is_alphabetic() && c != '%' && c != '/').to_owned()
+        };
+        let shared = unit(&high);
+        let low = if unit(&low) == shared { low.trim_end_matches(&shared).trim_end() } else { &low };
+        format!("{low} to {high}")
+    }
+
     /// Formats the label of an axis's tick: no trailing zeros, counts as `20k`.
     pub(crate) fn tick(self, v: f64) -> String {
         let text = match self {
@@ -69,6 +87,65 @@ impl Unit {
         };
         minus(trim(&text))
     }
+}
+
+/// Formats bytes with the suffixes of ZFS and three digits; see [`format_size`] for the digits of ZFS.
+pub fn bytes(n: u64) -> String {
+    Unit::Bytes.format(n as f64)
+}
+
+const SUFFIXES: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
+
+/// Formats bytes as ZFS does: binary suffix, no space, at most four digits: `512`, `16K`, `1.50M`, `10.2G`.
+///
+/// Exact multiples have no fraction, other values as many digits as fit (as `zfs_nicenum` in libzutil).
+pub fn format_size(bytes: u64) -> String {
+    let mut unit = 0;
+    while unit < SUFFIXES.len() && bytes >> (10 * (unit + 1)) != 0 {
+        unit += 1;
+    }
+    if unit == 0 {
+        return bytes.to_string();
+    }
+    let scale = 1u64 << (10 * unit);
+    let suffix = SUFFIXES[unit - 1];
+    if bytes.is_multiple_of(scale) {
+        return format!("{}{suffix}", bytes / scale);
+    }
+    let value = bytes as f64 / scale as f64;
+    let text = [2, 1, 0].map(|digits| format!("{value:.digits$}")).into_iter().find(|text| text.len() <= 4);
+    format!("{}{suffix}", text.unwrap_or_else(|| format!("{value:.0}")))
+}
+
+/// Formats nanoseconds with a unit and about three digits: `830ns`, `12.4µs`, `1.25ms`, `31.0s`.
+pub fn format_ns(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns}ns"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$}{unit}")
+}
+
+/// Formats a duration of a run: `40 s`, `12 min`, `3.5 h`.
+pub fn format_duration(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..120 => format!("{s} s"),
+        s @ 120..7200 => format!("{} min", s / 60),
+        s => format!("{:.1} h", s as f64 / 3600.0),
+    }
+}
+
+/// Formats a count with separated thousands: `1,234,567`.
+pub fn format_count(count: u64) -> String {
+    grouped(&count.to_string())
+}
+
+/// Formats a count with its noun: `1 file`, `12,345 events`.
+pub fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", format_count(n), if n == 1 { "" } else { "s" })
 }
 
 /// A unit for a whole column: its name in the heading, and the factor from the base unit.
@@ -177,7 +254,7 @@ fn scaled(v: f64, base: f64, suffixes: &[&str]) -> String {
     format!("{number}{}", suffixes[step])
 }
 
-fn bytes(v: f64) -> String {
+fn binary(v: f64) -> String {
     scaled(v, 1024.0, &["B", "K", "M", "G", "T", "P", "E"])
 }
 
@@ -193,15 +270,20 @@ fn count(v: f64) -> String {
     if v.abs() >= 1e15 {
         return digits(v);
     }
-    let plain = format!("{:.0}", v.abs());
-    let mut out = String::new();
-    for (i, c) in plain.chars().enumerate() {
-        if i > 0 && (plain.len() - i) % 3 == 0 {
+    let out = grouped(&format!("{:.0}", v.abs()));
+    if v < 0.0 { format!("-{out}") } else { out }
+}
+
+/// Separates the thousands of a number.
+fn grouped(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
-        out.push(c);
+        out.push(digit);
     }
-    if v < 0.0 { format!("-{out}") } else { out }
+    out
 }
 
 #[cfg(test)]
@@ -258,11 +340,55 @@ mod tests {
     }
 
     #[test]
+    fn a_range_has_its_unit_once() {
+        assert_eq!(Unit::Fraction.range((0.1, 0.25)), "10.0 to 25.0 %");
+        assert_eq!(Unit::PerSecond.range((10.0, 25.0)), "10 to 25/s");
+        assert_eq!(Unit::PerSecond.range((-3.0, 2e3)), "−3/s to 2k/s");
+        assert_eq!(Unit::Change.range((-0.168, -0.163)), "−16.8 to −16.3 %");
+    }
+
+    #[test]
     fn ticks_carry_no_idle_zeros() {
         assert_eq!(Unit::Nanoseconds.tick(1.5e6), "1.5 ms");
         assert_eq!(Unit::Change.tick(-0.5), "−50 %");
         assert_eq!(Unit::Count.tick(20_000.0), "20k");
         assert_eq!(Unit::None.tick(10.0), "10");
         assert_eq!(Unit::None.tick(100.0), "100");
+    }
+
+    #[test]
+    fn sizes_look_as_zfs_prints_them() {
+        let cases: [(u64, &str); 12] = [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1K"),
+            (16384, "16K"),
+            (1536, "1.50K"),
+            (15 * 1024 + 512, "15.5K"),
+            (1000 * 1024 + 1, "1000K"),
+            (1 << 20, "1M"),
+            ((10 << 30) + (205 << 20), "10.2G"),
+            (96 << 20, "96M"),
+            (u64::MAX, "16.0E"),
+            (1 << 60, "1E"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(format_size(bytes), text, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn times_and_counts_read_well() {
+        let times =
+            [(0, "0ns"), (999, "999ns"), (1250, "1.25µs"), (12_400, "12.4µs"), (3_100_000_000, "3.10s")];
+        for (ns, text) in times {
+            assert_eq!(format_ns(ns), text);
+        }
+        assert_eq!([0, 1, 2345].map(|n| counted(n, "file")), ["0 files", "1 file", "2,345 files"]);
+        assert_eq!(format_count(0), "0");
+        assert_eq!(format_count(999), "999");
+        assert_eq!(format_count(1_234_567), "1,234,567");
+        let durations = [40, 720, 12_600].map(|s| format_duration(Duration::from_secs(s)));
+        assert_eq!(durations, ["40 s", "12 min", "3.5 h"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Formats every figure of every trial as a row of CSV, for R, pandas or a spreadsheet.
 
-use poolwright_report::{Column, Table, Unit};
+use poolwright_report::{Cell, Table, Unit};
 
 use crate::campaign::Campaign;
 use crate::store::Trial;
@@ -14,32 +14,25 @@ pub fn csv(campaign: &Campaign, trials: &[Trial]) -> String {
             factors.push(&factor.name);
         }
     }
-    let mut columns = vec![Column::left("study")];
-    columns.extend(factors.iter().map(|f| Column::left(&heading(f))));
-    columns.extend(["block", "node", "phase", "measure"].map(Column::left));
-    columns.extend([Column::right("value"), Column::left("unit")]);
-    let mut table = Table::new(columns);
-    for trial in trials {
-        let Ok(outcome) = &trial.outcome else { continue };
-        for phase in &outcome.phases {
-            for (name, measure) in &phase.measures {
-                let mut row = vec![cell(&trial.key.study)];
-                row.extend(factors.iter().map(|f| cell(trial.key.case.get(*f).map_or("", String::as_str))));
-                row.extend([cell(&trial.key.block.to_string()), cell(&trial.node)]);
-                row.extend([cell(&phase.name), cell(name)]);
-                row.extend([poolwright_report::Cell::num(measure.value, Unit::None), cell(&measure.unit)]);
-                table.row(row);
-            }
-        }
-    }
-    table.csv()
+    let done = trials.iter().filter_map(|trial| Some((trial, trial.outcome.as_ref().ok()?)));
+    let phases = done.flat_map(|(trial, outcome)| outcome.phases.iter().map(move |phase| (trial, phase)));
+    let figures = phases.flat_map(|(trial, phase)| phase.measures.iter().map(move |of| (trial, phase, of)));
+    Table::of(figures)
+        .left("study", |(trial, ..)| trial.key.study.as_str())
+        .each(factors, |table, factor| {
+            table.left(heading(factor), |(trial, ..)| trial.key.case.get(factor).map_or("", String::as_str))
+        })
+        .left("block", |(trial, ..)| trial.key.block.to_string())
+        .left("node", |(trial, ..)| trial.node.as_str())
+        .left("phase", |(_, phase, _)| phase.name.as_str())
+        .left("measure", |(.., (name, _))| name.as_str())
+        .right("value", |(.., (_, measure))| Cell::num(measure.value, Unit::None))
+        .left("unit", |(.., (_, measure))| measure.unit.as_str())
+        .table()
+        .csv()
 }
 
 fn heading(factor: &str) -> String {
     let ours = ["study", "block", "node", "phase", "measure", "value", "unit"];
     if ours.contains(&factor) { format!("factor_{factor}") } else { factor.to_owned() }
-}
-
-fn cell(text: &str) -> poolwright_report::Cell {
-    poolwright_report::Cell::text(text)
 }

@@ -21,3 +21,10 @@ pub struct Figure {
     /// The value of each trial, in `unit`.
     pub values: Vec<f64>,
 }
+
+impl Figure {
+    /// Returns the median and the interval times `factor`.
+    pub(super) fn scaled(&self, factor: f64) -> (f64, Option<(f64, f64)>) {
+        (self.median * factor, self.ci95.map(|(low, high)| (low * factor, high * factor)))
+    }
+}

@@ -1,5 +1,6 @@
 //! Formats figures, cases and settings as text, identically on the page, in Markdown and on the terminal.
 
+use poolwright_report::Unit;
 use poolwright_stats::{PairedRatio, median};
 
 use super::figure::Figure;
@@ -25,7 +26,7 @@ pub fn apart(a: &Case, b: &Case) -> (String, String) {
 
 /// Formats a range: `at least 2.00x`, `0.90x to 1.10x`; with `inverse`, that of the inverse ratio.
 pub fn range(times: Times, inverse: bool) -> String {
-    let show = |v: f64| poolwright_report::Unit::Ratio.format(if inverse { 1.0 / v } else { v });
+    let show = |v: f64| Unit::Ratio.format(if inverse { 1.0 / v } else { v });
     match (times.most, inverse) {
         (None, false) => format!("at least {}", show(times.least)),
         (None, true) => format!("at most {}", show(times.least)),
@@ -75,10 +76,10 @@ pub fn half_width(figure: &Figure) -> Option<f64> {
 
 /// Formats a ratio with its interval: `4.27x (4.10x to 4.41x)`.
 pub fn ratio(ratio: &PairedRatio) -> String {
-    let show = |v| poolwright_report::Unit::Ratio.format(v);
-    match interval(ratio.interval, show) {
-        Some(interval) => format!("{} ({interval})", show(ratio.ratio)),
-        None => show(ratio.ratio),
+    let shown = Unit::Ratio.format(ratio.ratio);
+    match ratio_interval(ratio.interval) {
+        interval if interval.is_empty() => shown,
+        interval => format!("{shown} ({interval})"),
     }
 }
 
@@ -89,9 +90,9 @@ pub fn interval(ci95: Option<(f64, f64)>, show: impl Fn(f64) -> String) -> Optio
     (lo != hi).then(|| format!("{lo} to {hi}"))
 }
 
-/// Formats a count: `1 trial`, `2 trials`.
-pub fn counted(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+/// Formats the interval of a ratio like [`interval`]; empty if there is none.
+pub fn ratio_interval(ci95: Option<(f64, f64)>) -> String {
+    interval(ci95, |v| Unit::Ratio.format(v)).unwrap_or_default()
 }
 
 /// Returns the unit of a measure, from the first trial that has it.

@@ -96,8 +96,6 @@ fn dangerous(top: &mut Section, report: &Report) {
 }
 
 fn tiles(top: &mut Section, report: &Report) {
-    let figures = || report.studies.iter().flat_map(|s| &s.rows).flat_map(|r| r.figures.iter().flatten());
-    let noisy = figures().filter(|f| f.noisy).count();
     let agree = report.claims().filter(|c| c.verdict == ClaimVerdict::Agrees).count();
     let claims = format!("{agree} of {}", report.claims().count());
     let trials = format!("{} of {}", report.done, report.planned.max(report.done));
@@ -105,12 +103,13 @@ fn tiles(top: &mut Section, report: &Report) {
         0 => "none failed".to_owned(),
         n => format!("{n} failed"),
     };
-    let cells = format!("{noisy} of {}", figures().count());
+    let (noisy, figures) = report.noisy();
+    let cells = format!("{noisy} of {figures}");
     let bad = |is: bool| if is { Tone::Bad } else { Tone::Plain };
     top.tiles([
-        ("claims that agree", claims.as_str(), "", Tone::Plain),
-        ("trials", trials.as_str(), failed.as_str(), bad(!report.failed.is_empty())),
-        ("cells that vary over 10 %", cells.as_str(), "standard deviation over mean", Tone::Plain),
+        ("claims that agree", claims, "", Tone::Plain),
+        ("trials", trials, failed.as_str(), bad(!report.failed.is_empty())),
+        ("cells that vary over 10 %", cells, "standard deviation over mean", Tone::Plain),
     ]);
 }
 

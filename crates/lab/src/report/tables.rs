@@ -3,11 +3,11 @@
 mod choices;
 mod shown;
 
-use poolwright_report::{Cell, Column, Table, Tone, Unit};
+use poolwright_report::{Cell, Table, Tone, Unit};
 
 use super::claims::{self, ClaimResult, ClaimVerdict};
 use super::compare::Comparison;
-use super::{Report, StudyReport, TablePart, format, measures};
+use super::{Effect, Report, StudyReport, TablePart, format, measures};
 
 pub use choices::{all, front, is_in_front, settings};
 pub use shown::ShownColumn;
@@ -20,30 +20,22 @@ pub fn study(study: &StudyReport) -> Vec<(&str, Table)> {
 
 /// The table that answers one question.
 pub fn part_table(study: &StudyReport, part: &TablePart) -> Table {
-    let at = |measure: &String| study.measures.iter().position(|m| m == measure);
-    let indices: Vec<usize> = part.measures.iter().filter_map(at).collect();
-    let shown: Vec<ShownColumn> = indices
-        .iter()
-        .map(|&i| {
-            ShownColumn::new(&study.columns[i], study.rows.iter().filter_map(|r| r.figures[i].as_ref()))
-        })
-        .collect();
-    let mut columns: Vec<Column> = study.factors.iter().map(|f| Column::left(f)).collect();
-    columns.extend(shown.iter().map(ShownColumn::heading));
     let missing = study.rows.iter().any(|r| r.failed > 0 || r.trials == 0);
-    columns.extend(missing.then(|| Column::right("trials")));
-    let mut table = Table::new(columns);
-    for row in &study.rows {
-        let levels = study.factors.iter().map(|f| row.case.get(f).map_or("", String::as_str));
-        let mut cells: Vec<Cell> = levels.map(Cell::text).collect();
-        cells.extend(indices.iter().zip(&shown).map(|(&i, column)| column.cell(row.figures[i].as_ref())));
-        if missing {
+    let at = |measure: &String| study.measures.iter().position(|m| m == measure);
+    Table::of(&study.rows)
+        .each(&study.factors, |table, factor| {
+            table.left(factor, |row| row.case.get(factor).map_or("", String::as_str))
+        })
+        .each(part.measures.iter().filter_map(at), |table, i| {
+            let figures = study.rows.iter().filter_map(|r| r.figures[i].as_ref());
+            let shown = ShownColumn::new(&study.columns[i], figures);
+            table.right(shown.title(), |row| shown.cell(row.figures[i].as_ref()))
+        })
+        .right_if(missing, "trials", |row| {
             let failed = if row.failed > 0 { format!("{} failed", row.failed) } else { String::new() };
-            cells.push(Cell::num(row.trials as f64, Unit::Count).note(failed));
-        }
-        table.row(cells);
-    }
-    table
+            Cell::count(row.trials as u64).note(failed)
+        })
+        .table()
 }
 
 fn number(measure: &str, unit: &str, value: f64) -> Cell {
@@ -53,43 +45,31 @@ fn number(measure: &str, unit: &str, value: f64) -> Cell {
 
 /// The table of a study's claims: the original's figures beside the measured ones.
 pub fn claims(study: &StudyReport) -> Table {
-    let claims = &study.claims;
-    let published = claims.iter().any(|c| c.original.is_some());
-    let mut columns = vec![
-        Column::left("verdict"),
-        Column::left("what the original says"),
-        Column::right("here"),
-        Column::right("against"),
-        Column::right("ratio"),
-    ];
-    columns.extend(published.then(|| Column::right("original")));
-    let mut table = Table::new(columns);
-    for claim in claims {
-        let show = |v: Option<f64>| v.map_or_else(Cell::missing, |v| number(&claim.measure, &claim.unit, v));
-        let sides = [
-            show(claim.ours.map(|o| o[0])).note(format::levels(&claim.better)),
-            show(claim.ours.map(|o| o[1])).note(than(claim)),
-        ];
-        let [first, second] = claims::ordered(claim.than_first, sides);
-        let inverse = |r: f64| if claim.than_first { 1.0 / r } else { r };
-        let ci95 = claim.ci95.map(|(low, high)| match claim.than_first {
-            true => (1.0 / high, 1.0 / low),
-            false => (low, high),
-        });
-        let mut row = vec![
-            Cell::text(claim.verdict.label()).tone(tone(claim.verdict)),
-            Cell::text(&claim.text).note(study.measure_title(&claim.measure)),
-            first,
-            second,
-            claim
-                .ratio
-                .map_or_else(Cell::missing, |r| Cell::num(inverse(r), Unit::Ratio))
-                .note(interval(ci95)),
-        ];
-        row.extend(claim.original.map(|figures| original(claim, figures)));
-        table.row(row);
-    }
-    table
+    let sides = |claim: &ClaimResult| {
+        let show = |i: usize| Cell::from(claim.ours.map(|ours| number(&claim.measure, &claim.unit, ours[i])));
+        let notes = [format::levels(&claim.better), than(claim)];
+        claims::ordered(claim.than_first, [0, 1].map(|i| show(i).note(notes[i].as_str())))
+    };
+    let inverse = |claim: &ClaimResult, ratio: f64| if claim.than_first { 1.0 / ratio } else { ratio };
+    let ci95 = |claim: &ClaimResult| {
+        let (low, high) = claim.ci95?;
+        Some(if claim.than_first { (1.0 / high, 1.0 / low) } else { (low, high) })
+    };
+    Table::of(&study.claims)
+        .left("verdict", |claim| Cell::text(claim.verdict.label()).tone(tone(claim.verdict)))
+        .left("what the original says", |claim| {
+            Cell::text(&claim.text).note(study.measure_title(&claim.measure))
+        })
+        .right("here", |claim| sides(claim)[0].clone())
+        .right("against", |claim| sides(claim)[1].clone())
+        .right("ratio", |claim| {
+            Cell::num(claim.ratio.map(|r| inverse(claim, r)), Unit::Ratio)
+                .note(format::ratio_interval(ci95(claim)))
+        })
+        .right_if(study.claims.iter().any(|claim| claim.original.is_some()), "original", |claim| {
+            claim.original.map(|figures| original(claim, figures))
+        })
+        .table()
 }
 
 /// Formats the other side of a claim: a case or a bound.
@@ -110,10 +90,6 @@ fn original(claim: &ClaimResult, figures: [f64; 2]) -> Cell {
     Cell::num(better / than, Unit::Ratio).note(format!("{} against {}", show(better), show(than)))
 }
 
-fn interval(ci95: Option<(f64, f64)>) -> String {
-    format::interval(ci95, |v| Unit::Ratio.format(v)).unwrap_or_default()
-}
-
 /// Returns the tone of a verdict.
 pub fn tone(verdict: ClaimVerdict) -> Tone {
     match verdict {
@@ -126,71 +102,45 @@ pub fn tone(verdict: ClaimVerdict) -> Tone {
 
 /// The table of effects: each level relative to the first one, for every column.
 pub fn effects(study: &StudyReport) -> Table {
-    let mut table = Table::new([
-        Column::left("measure"),
-        Column::left("factor"),
-        Column::left("from"),
-        Column::left("to"),
-        Column::right("median before"),
-        Column::right("after"),
-        Column::right("ratio"),
-        Column::right("pairs"),
-        Column::left("effect"),
-    ]);
-    for e in &study.effects {
-        let (word, tone) = match (e.beyond_noise, e.better) {
-            (false, _) if e.ci95.is_none() => ("too few trials", Tone::Muted),
-            (false, _) => ("no difference", Tone::Muted),
-            (true, Some(true)) => ("better", Tone::Good),
-            (true, Some(false)) => ("worse", Tone::Bad),
-            (true, None) if e.ratio > 1.0 => ("more", Tone::Plain),
-            (true, None) => ("less", Tone::Plain),
-        };
-        table.row([
-            Cell::text(study.measure_title(&e.measure)),
-            Cell::text(&e.factor),
-            Cell::text(&e.from),
-            Cell::text(&e.to),
-            number(&e.measure, &e.unit, e.medians.0),
-            number(&e.measure, &e.unit, e.medians.1),
-            Cell::num(e.ratio, Unit::Ratio).note(interval(e.ci95)),
-            Cell::num(e.pairs as f64, Unit::Count),
-            Cell::text(word).tone(tone),
-        ]);
-    }
-    table
+    let effect = |e: &Effect| match (e.beyond_noise, e.better) {
+        (false, _) if e.ci95.is_none() => Cell::text("too few trials").tone(Tone::Muted),
+        (false, _) => Cell::text("no difference").tone(Tone::Muted),
+        (true, Some(true)) => Cell::text("better").tone(Tone::Good),
+        (true, Some(false)) => Cell::text("worse").tone(Tone::Bad),
+        (true, None) => Cell::text(if e.ratio > 1.0 { "more" } else { "less" }),
+    };
+    Table::of(&study.effects)
+        .left("measure", |e| study.measure_title(&e.measure))
+        .left("factor", |e| e.factor.as_str())
+        .left("from", |e| e.from.as_str())
+        .left("to", |e| e.to.as_str())
+        .right("median before", |e| number(&e.measure, &e.unit, e.medians.0))
+        .right("after", |e| number(&e.measure, &e.unit, e.medians.1))
+        .right("ratio", |e| Cell::num(e.ratio, Unit::Ratio).note(format::ratio_interval(e.ci95)))
+        .right("pairs", |e| Cell::count(e.pairs as u64))
+        .left("effect", effect)
+        .table()
 }
 
 /// The table of failed trials.
 pub fn failed(report: &Report) -> Table {
-    let mut table = Table::new(["study", "case", "block", "why"].map(Column::left));
-    for f in &report.failed {
-        let block = Cell::num(f64::from(f.block + 1), Unit::Count);
-        table.row([Cell::text(&f.study), Cell::text(&f.label), block, Cell::text(&f.why).tone(Tone::Bad)]);
-    }
-    table
+    Table::of(&report.failed)
+        .left("study", |f| f.study.as_str())
+        .left("case", |f| f.label.as_str())
+        .left("block", |f| Cell::count((f.block + 1).into()))
+        .left("why", |f| Cell::text(&f.why).tone(Tone::Bad))
+        .table()
 }
 
 /// The table of cells in which two runs differ.
 pub fn apart(comparison: &Comparison) -> Table {
     let (a, b) = comparison.runs;
-    let mut table = Table::new([
-        Column::left("study"),
-        Column::left("case"),
-        Column::left("measure"),
-        Column::right(&format!("run {a}")),
-        Column::right(&format!("run {b}")),
-        Column::right("ratio"),
-    ]);
-    for cell in &comparison.apart {
-        table.row([
-            Cell::text(&cell.study),
-            Cell::text(&cell.label),
-            Cell::text(&cell.title),
-            Cell::text(&cell.first),
-            Cell::text(&cell.second),
-            Cell::num(cell.ratio, Unit::Ratio),
-        ]);
-    }
-    table
+    Table::of(&comparison.apart)
+        .left("study", |cell| cell.study.as_str())
+        .left("case", |cell| cell.label.as_str())
+        .left("measure", |cell| cell.title.as_str())
+        .right(format!("run {a}"), |cell| cell.first.as_str())
+        .right(format!("run {b}"), |cell| cell.second.as_str())
+        .right("ratio", |cell| Cell::num(cell.ratio, Unit::Ratio))
+        .table()
 }

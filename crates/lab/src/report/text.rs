@@ -1,12 +1,13 @@
 //! Formats a run's results as text for the terminal, and the introduction of Markdown and of the page.
 
 use poolwright_report::escape::line;
+use poolwright_report::units::{bytes, counted, format_count};
 use poolwright_report::{Terminal, Unit};
 
 use super::advice::Advice;
 use super::claims::ClaimVerdict;
 use super::compare::Comparison;
-use super::{Report, format, tables};
+use super::{Report, tables};
 use crate::LabPoolLoad;
 
 /// Width of a study's table in characters if the terminal's width is unknown: a campaign may have dozens of
@@ -101,32 +102,22 @@ pub fn comparison(comparison: &Comparison, to: Terminal) -> String {
 /// Formats the agreement: `Runs 1 and 2 agree in 38 of 40 cells (95.0 %); 3 without an interval are not counted`.
 pub fn agreement(c: &Comparison) -> String {
     let share = c.share.map_or(String::new(), |s| format!(" ({:.1} %)", s * 100.0));
+    let (agree, cells) = (format_count(c.agree as u64), counted(c.cells as u64, "cell"));
+    let ((first, second), campaign) = (c.runs, &c.campaign);
     let mut out = format!(
-        "Runs {} and {} of {} agree within their intervals in {} of {}{share}",
-        c.runs.0,
-        c.runs.1,
-        c.campaign,
-        c.agree,
-        format::counted(c.cells, "cell")
+        "Runs {first} and {second} of {campaign} agree within their intervals in {agree} of {cells}{share}"
     );
     if c.apart_of_host > 0 {
         let measure = if c.apart_of_host == 1 { "measures" } else { "measure" };
-        out += &format!(
-            "; of the others, {} {measure} the whole host with all of its processes",
-            c.apart_of_host
-        );
+        let others = format_count(c.apart_of_host as u64);
+        out += &format!("; of the others, {others} {measure} the whole host with all of its processes");
     }
-    let has = |n| if n == 1 { "has" } else { "have" };
+    let cells = |n: usize| format!("{} {}", counted(n as u64, "cell"), if n == 1 { "has" } else { "have" });
     if c.without_interval > 0 {
-        let (n, cells) = (c.without_interval, format::counted(c.without_interval, "cell"));
-        out += &format!("; {cells} {} too few trials for an interval", has(n));
+        out += &format!("; {} too few trials for an interval", cells(c.without_interval));
     }
     if c.in_one_only > 0 {
-        out += &format!(
-            "; {} {} a figure in one run only",
-            format::counted(c.in_one_only, "cell"),
-            has(c.in_one_only)
-        );
+        out += &format!("; {} a figure in one run only", cells(c.in_one_only));
     }
     out
 }
@@ -140,15 +131,14 @@ pub fn subtitle(report: &Report) -> String {
         report.scale,
         report.seed,
         report.target,
-        report.done,
-        format::counted(report.planned.max(report.done), "trial"),
+        format_count(report.done as u64),
+        counted(report.planned.max(report.done) as u64, "trial"),
         report.started
     )
 }
 
 /// Formats the verdicts: `Of the original's 7 claims 5 agree, 1 does not, 1 shows no difference beyond noise`.
 pub fn verdicts(report: &Report) -> String {
-    let all = report.claims().count();
     let parts = report.verdicts().into_iter().map(|(verdict, n)| match verdict {
         ClaimVerdict::Agrees if n == 1 => "1 agrees".to_owned(),
         ClaimVerdict::Agrees => format!("{n} agree"),
@@ -159,11 +149,11 @@ pub fn verdicts(report: &Report) -> String {
         ClaimVerdict::TooFew => format!("{n} with too few trials to tell"),
         ClaimVerdict::NotMeasured => format!("{n} not measured"),
     });
-    match all {
+    match report.claims().count() {
         0 => "The original makes no claims that are checked here".to_owned(),
-        _ => {
-            let claims = if all == 1 { "claim" } else { "claims" };
-            format!("The original's {all} {claims}: {}", parts.collect::<Vec<_>>().join(", "))
+        all => {
+            let claims = counted(all as u64, "claim");
+            format!("The original's {claims}: {}", parts.collect::<Vec<_>>().join(", "))
         }
     }
 }
@@ -175,31 +165,31 @@ pub fn warnings(report: &Report) -> Vec<String> {
     if left > 0 {
         all.push(format!(
             "This run is not finished: {} of {} are missing. `poolwright lab run` continues it.",
-            left,
-            format::counted(report.planned, "trial")
+            format_count(left as u64),
+            counted(report.planned as u64, "trial")
         ));
     }
     if !report.failed.is_empty() {
         all.push(format!(
             "{} failed; the reasons are listed under \"Failed trials\", and their cases have fewer figures.",
-            format::counted(report.failed.len(), "trial")
+            counted(report.failed.len() as u64, "trial")
         ));
     }
     all.extend(report.pool.map(|pool| pool_load(&pool)));
-    let figures = || report.studies.iter().flat_map(|s| &s.rows).flat_map(|r| r.figures.iter().flatten());
-    let (noisy, figures) = (figures().filter(|f| f.noisy).count(), figures().count());
+    let (noisy, figures) = report.noisy();
     if noisy > 0 {
         all.push(format!(
-            "In {noisy} of {} the trials differ by more than 10 % (standard deviation over mean); the tables say \
+            "In {} of {} the trials differ by more than 10 % (standard deviation over mean); the tables say \
              \"varies\" there.",
-            format::counted(figures, "cell")
+            format_count(noisy),
+            counted(figures, "cell")
         ));
     }
     all
 }
+
 /// Says what others did in the pool of the trials.
 fn pool_load(pool: &LabPoolLoad) -> String {
-    let bytes = |bytes: u64| Unit::Bytes.format(bytes as f64);
     let worst = Unit::Nanoseconds.format(pool.load.worst_device_ns as f64);
     format!(
         "During the trials, the devices of the pool wrote {}. Others read {} and wrote {} in its datasets meanwhile: bytes on devices and \

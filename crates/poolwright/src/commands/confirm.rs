@@ -21,7 +21,6 @@ use super::pool_trials::RunOnPool;
 use crate::failure::hint;
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::ProgressLine;
-use crate::stdout::Stdout;
 use crate::{interrupt, scratch};
 
 /// Try a plan's settings with the database itself, and compare the outcome with the prediction
@@ -133,7 +132,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if args.json {
         println!("{}", serde_json::to_string(confirmation)?);
     } else {
-        plan_text::print_confirmation(&plan, confirmation, &mut Stdout, crate::stdout::terminal())?;
+        print!("{}", plan_text::confirmation(&plan, confirmation, crate::stdout::terminal()));
         println!("\nWritten: {} and {}.", into.display(), args.report.display());
     }
     Ok(code)

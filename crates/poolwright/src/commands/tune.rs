@@ -23,7 +23,6 @@ use super::options::{self, TrialOptions, Usage, parse_time};
 use crate::interrupt;
 use crate::output::{Force, Kind, Output};
 use crate::progress_line::{bar, ticking};
-use crate::stdout::Stdout;
 
 /// Recommend settings for a database, with evidence
 ///
@@ -198,8 +197,8 @@ fn write_and_print(args: &Args, outputs: Outputs, plan: &Plan) -> anyhow::Result
     } else {
         let terminal = crate::stdout::terminal();
         match args.verbose {
-            true => plan_text::print(plan, &mut Stdout, terminal)?,
-            false => plan_text::print_summary(plan, &mut Stdout, terminal)?,
+            true => print!("{}", plan_text::text(plan, terminal)),
+            false => print!("{}", plan_text::summary(plan, terminal)),
         }
         let (plan, report) = (args.plan.display(), args.report.display());
         println!(

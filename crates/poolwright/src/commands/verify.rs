@@ -18,7 +18,6 @@ use super::pool_connection::print_json;
 use super::record::{bar, show};
 use crate::failure::hint;
 use crate::output::{Force, Kind, Output};
-use crate::stdout::Stdout;
 use crate::{interrupt, scratch};
 
 /// The shortest recording: each of its blocks must hold some operations.
@@ -175,7 +174,7 @@ fn print(args: &Args, found: &Verification) -> anyhow::Result<()> {
     if args.json {
         return print_json(found);
     }
-    plan_text::print_verification(found, &mut Stdout, crate::stdout::terminal())?;
+    print!("{}", plan_text::verification(found, crate::stdout::terminal()));
     let plan = quoted(&args.plan).to_string();
     match found.verdict {
         VerificationVerdict::NotApplied => println!(

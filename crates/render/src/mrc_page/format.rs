@@ -4,17 +4,13 @@ use poolwright_mrc::advice::{Explained, Host, Saved, Step, StepVerdict};
 use poolwright_mrc::analysis::Divided;
 use poolwright_mrc::{Curve, partition};
 use poolwright_report::Unit;
+use poolwright_report::units::bytes;
 
 /// The assumptions of a division.
 pub const DIVISION_ASSUMES: &str = "Each request of the trace is assumed to go to the database's own cache, an LRU. Its \
      misses and its evicted dirty pages go to the ARC. Checkpoints and the database's read-ahead are not modelled. The \
      model openzfs has no ARC below 64M. Of divisions within 2 % of each other, the one with the largest database cache \
      is best: a hit there needs no system call and no copy.";
-
-/// Bytes with the suffixes of ZFS.
-pub fn bytes(n: u64) -> String {
-    Unit::Bytes.format(n as f64)
-}
 
 /// The name of a curve: `arc, 16K records`.
 pub fn name(curve: &Curve) -> String {
@@ -24,24 +20,13 @@ pub fn name(curve: &Curve) -> String {
     }
 }
 
-/// A range with its unit once: `1.2 to 1.4 %`.
-pub fn range(unit: Unit, low: f64, high: f64) -> String {
-    let (low, high) = (unit.format(low), unit.format(high));
-    let of =
-        |text: &str| text.trim_start_matches(|c: char| !c.is_alphabetic() && c != '%' && c != '/').to_owned();
-    let suffix = of(&high);
-    let low = if of(&low) == suffix { low.trim_end_matches(&suffix).trim_end() } else { &low };
-    format!("{low} to {high}")
-}
-
 /// A value with its confidence interval, if it has one: `12.3/s (10.1 to 14.2/s)`.
 fn figure(s: Saved, unit: Unit, factor: f64) -> String {
     let value = unit.format(s.value * factor);
     if s.low == s.high {
-        value
-    } else {
-        format!("{value} ({})", range(unit, s.low * factor, s.high * factor))
+        return value;
     }
+    format!("{value} ({})", unit.range((s.low * factor, s.high * factor)))
 }
 
 /// A remark on a step that saves no reads.
@@ -74,7 +59,7 @@ pub fn saving(step: &Step) -> (String, String) {
 }
 
 fn confidence(s: Saved) -> String {
-    if s.low == s.high { String::new() } else { format!(", {}", range(Unit::PerSecond, s.low, s.high)) }
+    if s.low == s.high { String::new() } else { format!(", {}", Unit::PerSecond.range((s.low, s.high))) }
 }
 
 /// The effect of a step, as a sentence without a period.
@@ -196,14 +181,6 @@ pub fn host(host: &Host) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_range_has_its_unit_once() {
-        assert_eq!(range(Unit::Fraction, 0.1, 0.25), "10.0 to 25.0 %");
-        assert_eq!(range(Unit::PerSecond, 10.0, 25.0), "10 to 25/s");
-        assert_eq!(range(Unit::Nanoseconds, 9e5, 2e6), "900 µs to 2 ms");
-        assert_eq!(range(Unit::PerSecond, -3.0, 2e3), "−3/s to 2k/s");
-    }
 
     #[test]
     fn sentences_begin_and_end() {

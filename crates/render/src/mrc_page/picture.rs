@@ -2,7 +2,8 @@
 
 use poolwright_mrc::advice::{Explained, Host};
 use poolwright_mrc::analysis::Divided;
-use poolwright_report::plot::{Line, TimeSeries};
+use poolwright_report::plot::{Line, TimeSeries, WIDTH};
+use poolwright_report::units::bytes;
 use poolwright_report::{Axis, Unit};
 
 use super::format;
@@ -26,7 +27,7 @@ pub fn curves(all: &[Explained], host: &Host) -> Vec<(TimeSeries, String)> {
     for size in sizes {
         let of_size: Vec<&Explained> = all.iter().filter(|e| e.curve.recordsize == size).take(MOST).collect();
         let title = size.map_or("Misses by size of the cache".to_owned(), |s| {
-            format!("Misses by size of the cache, {} records", format::bytes(s))
+            format!("Misses by size of the cache, {} records", bytes(s))
         });
         let y = Axis::new("misses of all requests", Unit::Fraction).from_zero();
         let sampled = of_size.iter().any(|e| e.curve.points.iter().any(|p| p.confidence.is_some()));
@@ -38,8 +39,7 @@ pub fn curves(all: &[Explained], host: &Host) -> Vec<(TimeSeries, String)> {
 
 fn plot(title: &str, y: Axis, shown: &[&Explained], line: fn(&Explained) -> Line) -> TimeSeries {
     let x = Axis::new("size of the cache", Unit::Bytes).log();
-    TimeSeries::new(title, x, y, shown.iter().map(|e| line(e)).collect())
-        .size(poolwright_report::plot::WIDTH, 340.0)
+    TimeSeries::new(title, x, y, shown.iter().map(|e| line(e)).collect()).size(WIDTH, 340.0)
 }
 
 /// Adds the knee of the first curve and today's ARC.
@@ -49,7 +49,7 @@ fn marked(plot: TimeSeries, first: &[&Explained], host: &Host) -> TimeSeries {
     let knee = first.first().and_then(|e| Some((e.advice.knee?, &e.curve)));
     let plot = match knee {
         Some((knee, curve)) => {
-            let text = format!("knee of {}, {}", curve.model, format::bytes(knee.cache_bytes));
+            let text = format!("knee of {}, {}", curve.model, bytes(knee.cache_bytes));
             plot.event(knee.cache_bytes as f64, &text)
         }
         None => plot,
@@ -57,7 +57,7 @@ fn marked(plot: TimeSeries, first: &[&Explained], host: &Host) -> TimeSeries {
     // A mark far outside the curve would compress the curve into a corner.
     match host.arc_max_bytes {
         Some(today) if today >= low / 4 && today <= high.saturating_mul(4) => {
-            plot.event(today as f64, &format!("today's ARC, {}", format::bytes(today)))
+            plot.event(today as f64, &format!("today's ARC, {}", bytes(today)))
         }
         _ => plot,
     }
@@ -85,6 +85,6 @@ pub fn division(divided: &Divided) -> TimeSeries {
     let points = divided.shares.iter().map(|s| (s.database_bytes as f64, format::device_ratio(s))).collect();
     let x = Axis::new("the database's own cache; the rest is the ARC's", Unit::Bytes);
     let y = Axis::new("requests that read from the device", Unit::Fraction).from_zero();
-    let title = format!("{} divided", format::bytes(divided.total_bytes));
+    let title = format!("{} divided", bytes(divided.total_bytes));
     TimeSeries::new(&title, x, y, vec![Line::new("reads", points).dots()])
 }

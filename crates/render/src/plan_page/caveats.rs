@@ -2,6 +2,7 @@
 
 use poolwright_plan::{Plan, RolePlan};
 use poolwright_report::Unit;
+use poolwright_report::units::counted;
 
 use super::format;
 
@@ -18,7 +19,7 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
         Some(trace) if trace.lost_events > 0 => all.push(format!(
             "The recorder lost {}, so the replay does less than the database did; record again on a less busy machine or \
              for a shorter time",
-            format::counted(trace.lost_events, "event")
+            counted(trace.lost_events, "event")
         )),
         Some(_) => {}
     }
@@ -29,7 +30,7 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
 }
 
 fn times(n: u64) -> String {
-    if n == 1 { "once".to_owned() } else { format::counted(n, "time") }
+    if n == 1 { "once".to_owned() } else { counted(n, "time") }
 }
 
 /// Returns a line for each metric that the plan makes much worse. A line without a role is about the whole plan.
@@ -46,7 +47,7 @@ pub fn costs(plan: &Plan) -> Vec<String> {
             "{} {} ({}), {}{whose}",
             format::title(&cost.metric),
             Unit::Change.format(cost.gain.change),
-            format::interval(&cost.gain),
+            Unit::Change.range(cost.gain.ci95),
             format::from_to(&cost.metric, &cost.gain)
         )
     };

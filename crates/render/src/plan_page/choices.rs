@@ -20,54 +20,43 @@ pub fn table(plan: &Plan) -> Option<Table> {
         gains.contains_key(name) || alternatives.iter().any(|(_, found)| found.change.contains_key(name))
     };
     let metrics = format::headline(&plan.goal, has);
-    let mut columns = vec![Column::left(""), Column::left("settings")];
-    columns.extend(metrics.iter().map(|name| Column::right(&format::short_title(name)).key(name)));
-    let mut table = Table::new(columns);
-    let value =
-        |name: &&str| today(plan, name).map_or(Cell::missing(), |value| Cell::num(value, format::unit(name)));
+    let columns = metrics.iter().map(|name| Column::right(format::short_title(name)));
+    let mut table = Table::new([Column::left(""), Column::left("settings")].into_iter().chain(columns));
     let raced = plan.roles.iter().filter(|role| is_raced(role));
     let labels: Vec<String> = raced.map(|role| labelled(plan, role, &role.current)).collect();
-    table.row(
-        [Cell::text("today"), Cell::text(labels.join("; "))].into_iter().chain(metrics.iter().map(value)),
-    );
+    let values = metrics.iter().map(|name| Cell::num(today(plan, name), format::unit(name)));
+    table.row([Cell::text("today"), Cell::text(labels.join("; "))].into_iter().chain(values));
+    let mut add = |name: &str, settings: &str, change: &dyn Fn(&str) -> Option<MeasuredChange>| {
+        let changes = metrics.iter().map(|metric| Some(expected(plan, metric, change(metric)?))).collect();
+        add_rows(&mut table, name, settings, changes);
+    };
     if is_changed {
         let changed = plan.roles.iter().filter(|role| !role.gain.is_empty());
         let labels: Vec<String> = changed.map(|role| labelled(plan, role, &format::applied(role))).collect();
-        let changes: Vec<Option<MeasuredChange>> =
-            metrics.iter().map(|name| gains.get(*name).map(|gain| expected(plan, name, of(gain)))).collect();
-        add(&mut table, "plan", &labels.join("; "), &changes);
+        add("plan", &labels.join("; "), &|metric| gains.get(metric).map(of));
     }
     for (role, found) in alternatives {
-        let change = |name: &&str| found.change.get(*name).map(|change| expected(plan, name, *change));
-        let changes: Vec<Option<MeasuredChange>> = metrics.iter().map(change).collect();
-        add(
-            &mut table,
-            found.kind.name(),
-            &labelled(plan, role, &format::changed(role, &found.changes)),
-            &changes,
-        );
+        let settings = labelled(plan, role, &format::changed(role, &found.changes));
+        add(found.kind.name(), &settings, &|metric| found.change.get(metric).copied());
     }
     Some(table)
 }
 
 /// Adds a row with changes, and one with their intervals.
-fn add(table: &mut Table, name: &str, settings: &str, changes: &[Option<MeasuredChange>]) {
+fn add_rows(table: &mut Table, name: &str, settings: &str, changes: Vec<Option<MeasuredChange>>) {
     let percent = |fraction: f64, of: &MeasuredChange| {
         signed(fraction * 100.0, if of.change.abs() < 0.0995 { 1 } else { 0 })
     };
-    let change = |found: &MeasuredChange| {
-        Cell::text(format!("{} %", percent(found.change, found))).tone(format::tone_of(found.verdict))
+    let change = |of: &MeasuredChange| {
+        Cell::text(format!("{} %", percent(of.change, of))).tone(format::tone(of.verdict))
     };
-    let interval = |found: &MeasuredChange| {
-        let (low, high) = found.ci95;
-        Cell::text(format!("{} to {}", percent(low, found), percent(high, found))).tone(Tone::Muted)
+    let interval = |of: &MeasuredChange| {
+        Cell::text(format!("{} to {}", percent(of.ci95.0, of), percent(of.ci95.1, of))).tone(Tone::Muted)
     };
-    let cell = |found: &Option<MeasuredChange>| found.as_ref().map_or(Cell::missing(), change);
     let head = [Cell::text(name).tone(Tone::Strong), Cell::text(settings).tone(Tone::Strong)];
-    table.row(head.into_iter().chain(changes.iter().map(cell)));
-    let cell = |found: &Option<MeasuredChange>| found.as_ref().map_or(Cell::text(""), interval);
+    table.row(head.into_iter().chain(changes.iter().map(|of| of.as_ref().map(change).into())));
     let head = [Cell::text(""), Cell::text("95 %").tone(Tone::Muted)];
-    table.row(head.into_iter().chain(changes.iter().map(cell)));
+    table.row(head.into_iter().chain(changes.iter().map(|of| of.as_ref().map_or("".into(), interval))));
 }
 
 /// The change with the interval in which it is expected on the database.

@@ -6,7 +6,8 @@ use poolwright_plan::{
     Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, Role, WorkUnit,
 };
 use poolwright_report::text::signed;
-use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
+use poolwright_report::units::counted;
+use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
 
 use super::format;
 
@@ -23,9 +24,7 @@ pub fn section(section: &mut Section, found: &Confirmation) {
     section.callout(kind, headline(found), &found.why);
     section.table(&table(found));
     section.paragraph(DEVIATION);
-    if !found.warnings.is_empty() {
-        section.list(&found.warnings);
-    }
+    section.list(&found.warnings);
     section.folded("How it was run", |inside| {
         inside.key_values(conditions(found));
     });
@@ -46,50 +45,42 @@ pub fn about(found: &Confirmation) -> String {
     let trials: u32 = found.settings.iter().map(|s| s.blocks).sum::<u32>() + found.failed_trials;
     format!(
         "{}, {} in {}",
-        format::counted(blocks.into(), "block"),
-        format::counted(trials.into(), "trial"),
+        counted(blocks.into(), "block"),
+        counted(trials.into(), "trial"),
         Unit::Seconds.format(found.seconds)
     )
 }
 
 /// Returns a table with a row for each metric of each setting.
 pub fn table(found: &Confirmation) -> Table {
-    let mut table = Table::new([
-        Column::left("setting"),
-        Column::left("metric"),
-        Column::right("median"),
-        Column::right("change").key("change"),
-        Column::right("95 % interval"),
-        Column::right("predicted"),
-        Column::right("error"),
-    ]);
     let today = found.settings.iter().find(|setting| setting.name == Contender::Today);
-    for setting in &found.settings {
-        for (i, metric) in CONFIRMED.iter().chain([&OBJECTIVE]).enumerate() {
-            let name = if i == 0 { label(setting, today) } else { String::new() };
-            let has = setting.metrics.contains_key(*metric) || setting.changes.contains_key(*metric);
-            if i == 0 || has {
-                table.row(row(setting, metric, name));
-            }
-        }
-    }
-    table
-}
-
-fn row(setting: &ConfirmedSetting, metric: &str, name: String) -> [Cell; 7] {
-    let (gain, predicted) = (setting.changes.get(metric), setting.predicted.get(metric));
-    let figure = |value: Option<f64>, unit| value.map_or(Cell::missing(), |value| Cell::num(value, unit));
-    let error = gain.zip(predicted).map(|(gain, predicted)| 100.0 * (gain.change - predicted.change));
-    let tone = gain.map_or(Tone::Plain, format::tone);
-    [
-        Cell::text(name).tone(Tone::Strong),
-        Cell::text(title(metric)),
-        figure(setting.metrics.get(metric).map(|m| m.median), unit(metric)),
-        figure(gain.map(|g| g.change), Unit::Change).tone(tone),
-        gain.map_or(Cell::missing(), |g| Cell::text(format::interval(g))),
-        figure(predicted.map(|p| p.change), Unit::Change),
-        error.map_or(Cell::missing(), |points| Cell::text(signed(points, 1))),
-    ]
+    let metrics = || CONFIRMED.into_iter().chain([OBJECTIVE]).enumerate();
+    let of_setting = |of| metrics().map(move |(i, metric)| (of, metric, i == 0));
+    let has = |(of, metric, is_first): &(&ConfirmedSetting, &str, bool)| {
+        *is_first || of.metrics.contains_key(*metric) || of.changes.contains_key(*metric)
+    };
+    let change = |of: &ConfirmedSetting, metric: &str| {
+        let gain = of.changes.get(metric);
+        let tone = gain.map_or(Tone::Plain, |g| format::tone(g.verdict));
+        Cell::num(gain.map(|g| g.change), Unit::Change).tone(tone)
+    };
+    let error = |of: &ConfirmedSetting, metric: &str| {
+        let (gain, predicted) = (of.changes.get(metric)?, of.predicted.get(metric)?);
+        Some(signed(100.0 * (gain.change - predicted.change), 1))
+    };
+    Table::of(found.settings.iter().flat_map(of_setting).filter(has))
+        .left("setting", |(of, _, is_first)| {
+            Cell::text(if is_first { label(of, today) } else { String::new() }).tone(Tone::Strong)
+        })
+        .left("metric", |(_, metric, _)| title(metric))
+        .right("median", |(of, metric, _)| Cell::num(of.metrics.get(metric).map(|m| m.median), unit(metric)))
+        .right("change", |(of, metric, _)| change(of, metric))
+        .right("95 % interval", |(of, metric, _)| of.changes.get(metric).map(|g| Unit::Change.range(g.ci95)))
+        .right("predicted", |(of, metric, _)| {
+            Cell::num(of.predicted.get(metric).map(|p| p.change), Unit::Change)
+        })
+        .right("error", |(of, metric, _)| error(of, metric))
+        .table()
 }
 
 fn title(metric: &str) -> &str {
@@ -169,6 +160,8 @@ fn conditions(found: &Confirmation) -> Vec<(String, String)> {
 mod tests {
     use poolwright_plan::{Measurements, Plan};
 
+    use crate::plan_page::tests::assert_has;
+
     /// The documented examples of a plan and of its confirmation.
     fn documented() -> (Plan, Measurements) {
         let plan = serde_json::from_str(include_str!("../../../../docs/examples/plan.json"));
@@ -178,11 +171,9 @@ mod tests {
 
     /// The page and what `confirm` prints.
     fn shown(plan: &Plan, measured: &Measurements) -> (String, String) {
-        let mut terminal = Vec::new();
-        let plain = poolwright_report::Terminal { width: None, ansi: false };
         let found = measured.confirmation.as_ref().unwrap();
-        crate::plan_text::print_confirmation(plan, found, &mut terminal, plain).unwrap();
-        (super::super::html(plan, measured), String::from_utf8(terminal).unwrap())
+        let text = crate::plan_text::confirmation(plan, found, poolwright_report::Terminal::PLAIN);
+        (super::super::html(plan, measured), text)
     }
 
     #[test]
@@ -191,18 +182,19 @@ mod tests {
         let (page, text) = shown(&plan, &measured);
         let start = page.find("<h2>With the database itself</h2>").expect("a section");
         let section = &page[start..start + page[start..].find("<h2>Settings</h2>").unwrap()];
-        for part in [
-            "Confirmed",
-            "recommended: 16K zstd-3",
-            "954/s",
-            "+17.5 %",
-            "+14.1 to +21.0 %",
-            "+20.0 %",
-            "−2.5",
-            "./load.sh",
-        ] {
-            assert!(section.contains(part), "{part:?} is not in {section}");
-        }
+        assert_has(
+            section,
+            &[
+                "Confirmed",
+                "recommended: 16K zstd-3",
+                "954/s",
+                "+17.5 %",
+                "+14.1 to +21.0 %",
+                "+20.0 %",
+                "−2.5",
+                "./load.sh",
+            ],
+        );
         assert!(text.contains("\nwith the database itself  3 blocks, 6 trials in 402 s\n"), "{text}");
         assert!(text.contains("  Confirmed: The recommended"), "{text}");
         let without = super::super::html(&plan, &Measurements::default());

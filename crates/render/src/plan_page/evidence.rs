@@ -1,7 +1,7 @@
 //! The evidence as tables: separate ones for trials and estimates, because they differ in reliability.
 
 use poolwright_plan::{Evidence, EvidenceKind, Measured, Outcome, Plan, RolePlan};
-use poolwright_report::{Cell, Column, Section, Table, Tone, Unit};
+use poolwright_report::{Cell, Section, Table, Tone, Unit};
 
 use super::format;
 
@@ -66,49 +66,35 @@ fn failure(plan: &Plan, role: &RolePlan, e: &Evidence) -> String {
 
 /// The headline metrics of each entry with their spread.
 fn overview(plan: &Plan, role: &RolePlan, entries: &[&Evidence]) -> Table {
-    let has = |name: &str| entries.iter().any(|e| e.metrics.contains_key(name));
-    let trials = entries.iter().any(|e| e.kind == EvidenceKind::Trial);
-    let metrics = if trials { format::headline(&plan.goal, has) } else { measured(entries) };
-    let spreads = |name: &str| entries.iter().any(|e| e.metrics.get(name).is_some_and(|m| m.low < m.high));
-    let objective = entries.iter().any(|e| e.objective.is_some());
-    let more = entries.iter().any(|e| !more(plan, role, e).is_empty());
-    let why = entries.iter().any(|e| e.why.is_some());
-    let out = entries.iter().all(|e| e.outcome == Outcome::ScreenedOut);
-
+    let any = |has: &dyn Fn(&Evidence) -> bool| entries.iter().any(|e| has(e));
+    let has = |name: &str| any(&|e| e.metrics.contains_key(name));
+    let spreads = |name: &str| any(&|e| e.metrics.get(name).is_some_and(|m| m.low < m.high));
+    let is_trial = any(&|e| e.kind == EvidenceKind::Trial);
+    let metrics = if is_trial { format::headline(&plan.goal, has) } else { measured(entries) };
+    let is_replayed = any(&|e| e.outcome != Outcome::ScreenedOut);
+    let is_more = any(&|e| !more(plan, role, e).is_empty());
     // Right-aligned cells are not wrapped.
-    let mut columns: Vec<Column> = (!out).then(|| Column::right("outcome")).into_iter().collect();
-    let setting = if more { "compression and more" } else { "compression" };
-    columns.extend([Column::right("recordsize"), Column::left(setting)]);
-    columns.extend(objective.then(|| Column::right("objective")));
-    for name in &metrics {
-        columns.push(Column::right(&format::short_title(name)).key(name));
-        columns.extend(spreads(name).then(|| Column::right("±")));
-    }
-    columns.extend(why.then(|| Column::left("why")));
-    let mut table = Table::new(columns);
-    for e in entries {
-        let (outcome, tone) = outcome(role, e);
-        let mut row: Vec<Cell> = (!out).then(|| Cell::text(outcome).tone(tone)).into_iter().collect();
-        row.extend([record_size(role, e), compression(plan, role, e)]);
-        row.extend(objective.then(|| number(e.objective, Unit::None)));
-        for name in &metrics {
-            let figure = e.metrics.get(*name);
-            row.push(number(figure.map(|m| m.median), format::unit(name)));
-            let spread = spreads(name).then(|| number(figure.and_then(half_range), Unit::Fraction));
-            row.extend(spread.map(|cell| cell.tone(Tone::Muted)));
-        }
-        row.extend(why.then(|| e.why.as_ref().map_or(Cell::text(""), Cell::text)));
-        table.row(row);
-    }
-    table
+    Table::of(entries.iter().copied())
+        .right_if(is_replayed, "outcome", |e| outcome(role, e))
+        .right("recordsize", |e| record_size(role, e))
+        .left(if is_more { "compression and more" } else { "compression" }, |e| compression(plan, role, e))
+        .right_if(any(&|e| e.objective.is_some()), "objective", objective)
+        .each(metrics, |table, name| {
+            let unit = format::unit(name);
+            table
+                .right(format::short_title(name), |e| Cell::num(e.metrics.get(name).map(|m| m.median), unit))
+                .right_if(spreads(name), "±", |e| {
+                    Cell::num(e.metrics.get(name).and_then(half_range), Unit::Fraction).tone(Tone::Muted)
+                })
+        })
+        .left_if(any(&|e| e.why.is_some()), "why", |e| e.why.as_deref().unwrap_or_default())
+        .table()
 }
 
 /// The record size as a number, so that the column sorts by size.
 fn record_size(role: &RolePlan, e: &Evidence) -> Cell {
-    match format::value(role, &e.settings, "recordsize") {
-        Some(value) => format::size(value).map_or(Cell::text(value), |n| Cell::num(n as f64, Unit::Bytes)),
-        None => Cell::missing(),
-    }
+    let value = format::value(role, &e.settings, "recordsize");
+    value.map(|value| format::size(value).map_or(Cell::text(value), Cell::bytes)).into()
 }
 
 fn compression(plan: &Plan, role: &RolePlan, e: &Evidence) -> Cell {
@@ -126,8 +112,8 @@ fn more(plan: &Plan, role: &RolePlan, e: &Evidence) -> String {
     all.join(", ")
 }
 
-fn number(value: Option<f64>, unit: Unit) -> Cell {
-    value.map_or(Cell::missing(), |v| Cell::num(v, unit))
+fn objective(e: &Evidence) -> Cell {
+    Cell::num(e.objective, Unit::None)
 }
 
 /// Half of the range, relative to the median.
@@ -135,41 +121,34 @@ fn half_range(m: &Measured) -> Option<f64> {
     (m.median != 0.0).then(|| (m.high - m.low) / 2.0 / m.median.abs())
 }
 
-fn outcome(role: &RolePlan, e: &Evidence) -> (&'static str, Tone) {
-    match e.outcome {
-        Outcome::Current => ("today", Tone::Strong),
-        Outcome::Recommended if role.recommended.is_empty() => ("today", Tone::Strong),
-        Outcome::Recommended => ("recommended", Tone::Good),
+fn outcome(role: &RolePlan, e: &Evidence) -> Cell {
+    let (name, tone) = match e.outcome {
+        Outcome::Recommended if role.recommended.is_empty() => format::mark(Outcome::Current),
+        Outcome::Current | Outcome::Recommended => format::mark(e.outcome),
         Outcome::Raced => ("raced", Tone::Plain),
         Outcome::ScreenedOut => ("not replayed", Tone::Muted),
         Outcome::Failed => ("failed", Tone::Bad),
-    }
+    };
+    Cell::text(name).tone(tone)
 }
 
 /// All metrics with their median, low and high values in base units.
 fn all(role: &RolePlan, entries: &[&Evidence]) -> Table {
-    let metrics = measured(entries);
-    let mut columns = vec![Column::left("setting"), Column::left("others"), Column::right("ashift")];
-    columns.extend([Column::left("outcome"), Column::right("repeats"), Column::right("objective")]);
-    columns.extend(metrics.iter().flat_map(|m| {
-        [Column::right(m), Column::right(&format!("{m}_low")), Column::right(&format!("{m}_high"))]
-    }));
-    let mut table = Table::new(columns);
-    for e in entries {
-        let mut row = vec![
-            Cell::text(format::label(role, &e.settings)),
-            Cell::text(format::others(e)),
-            number(e.ashift.map(f64::from), Unit::None),
-            Cell::text(outcome(role, e).0),
-            number(Some(e.repeats.into()), Unit::None),
-            number(e.objective, Unit::None),
-        ];
-        for name in &metrics {
-            let figure = e.metrics.get(*name);
-            let ends = [figure.map(|m| m.median), figure.map(|m| m.low), figure.map(|m| m.high)];
-            row.extend(ends.map(|v| number(v, format::unit(name))));
-        }
-        table.row(row);
-    }
-    table
+    Table::of(entries.iter().copied())
+        .left("setting", |e| format::label(role, &e.settings))
+        .left("others", format::others)
+        .right("ashift", |e| Cell::num(e.ashift.map(f64::from), Unit::None))
+        .left("outcome", |e| outcome(role, e))
+        .right("repeats", |e| Cell::num(f64::from(e.repeats), Unit::None))
+        .right("objective", objective)
+        .each(measured(entries), |table, name| {
+            let cell = |e: &Evidence, value: fn(&Measured) -> f64| {
+                Cell::num(e.metrics.get(name).map(value), format::unit(name))
+            };
+            table
+                .right(name, |e| cell(e, |m| m.median))
+                .right(format!("{name}_low"), |e| cell(e, |m| m.low))
+                .right(format!("{name}_high"), |e| cell(e, |m| m.high))
+        })
+        .table()
 }

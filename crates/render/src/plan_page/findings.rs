@@ -8,7 +8,8 @@ use poolwright_plan::{
     Pareto, Plan, PropertyEffect, RolePlan,
 };
 use poolwright_report::plot::{Point, Scatter, WIDTH};
-use poolwright_report::{Axis, Cell, Column, Mark, Page, Section, Table, Tone, Unit};
+use poolwright_report::units::counted;
+use poolwright_report::{Axis, Cell, Mark, Page, Section, Table, Tone, Unit};
 use poolwright_tune::candidates::difference;
 
 use super::format;
@@ -83,29 +84,21 @@ fn scatter(role: &RolePlan, found: &Pareto) -> Option<Scatter> {
 
 /// Returns the settings of the set with their changes against today's.
 pub fn pareto_table(found: &Pareto) -> Table {
-    let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
-    let mut columns = vec![Column::left("setting")];
-    columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
-    columns.extend([Column::right("trials"), Column::right("")]);
-    let mut table = Table::new(columns);
-    for s in &found.settings {
-        let (mark, tone) = match s.outcome {
-            Outcome::Current => ("today", Tone::Strong),
-            Outcome::Recommended => ("recommended", Tone::Good),
-            _ => ("", Tone::Plain),
-        };
-        let label = format::settings(&s.changes);
-        let label = if label.is_empty() { "as today".to_owned() } else { label };
-        let mut row = vec![Cell::text(label).tone(tone)];
-        row.extend(names.iter().map(|m| match (s.outcome, s.change.get(*m), s.metrics.get(*m)) {
-            (Outcome::Current, _, Some(value)) => Cell::num(*value, format::unit(m)),
-            (_, Some(change), _) => Cell::num(*change, Unit::Change),
-            _ => Cell::missing(),
-        }));
-        row.extend([Cell::num(s.trials.into(), Unit::Count), Cell::text(mark).tone(tone)]);
-        table.row(row);
-    }
-    table
+    let label = |changes| match format::settings(changes) {
+        label if label.is_empty() => "as today".to_owned(),
+        label => label,
+    };
+    Table::of(&found.settings)
+        .left("setting", |s| Cell::text(label(&s.changes)).tone(format::mark(s.outcome).1))
+        .each(metrics(found.settings.iter().flat_map(|s| s.metrics.keys())), |table, m| {
+            table.right(format::short_title(m), |s| match s.metrics.get(m) {
+                Some(value) if s.outcome == Outcome::Current => Cell::num(*value, format::unit(m)),
+                _ => Cell::num(s.change.get(m).copied(), Unit::Change),
+            })
+        })
+        .right("trials", |s| Cell::count(s.trials.into()))
+        .right("", |s| format::marked(s.outcome))
+        .table()
 }
 
 /// Returns a sentence on the number of beaten settings and the noise of a trial.
@@ -130,7 +123,7 @@ fn contributions(section: &mut Section, plan: &Plan) {
         "The effect of each recommended property alone, from trials of settings that differ in nothing else.",
     );
     for found in &plan.contributions {
-        section.heading(&format!("{}, {}", found.role, format::counted(found.trials.into(), "trial")));
+        section.heading(&format!("{}, {}", found.role, counted(found.trials.into(), "trial")));
         section.list(effects(found));
     }
 }
@@ -156,20 +149,16 @@ fn effect_of(property: &str, effect: &PropertyEffect) -> String {
         effect.to,
         effect.from.as_deref().unwrap_or("today's"),
         figures.join(", "),
-        format::counted(effect.pairs.into(), "pair"),
+        counted(effect.pairs.into(), "pair"),
     )
 }
 
 fn change(effect: &MeasuredChange) -> String {
+    let interval = Unit::Change.range(effect.ci95);
     match effect.verdict {
-        GainVerdict::Noise => format!("no clear change ({})", interval(effect)),
-        _ => format!("{} ({})", Unit::Change.format(effect.change), interval(effect)),
+        GainVerdict::Noise => format!("no clear change ({interval})"),
+        _ => format!("{} ({interval})", Unit::Change.format(effect.change)),
     }
-}
-
-fn interval(effect: &MeasuredChange) -> String {
-    let (low, high) = (Unit::Change.format(effect.ci95.0), Unit::Change.format(effect.ci95.1));
-    format!("{} to {high}", low.trim_end_matches(" %"))
 }
 
 fn advice(section: &mut Section, plan: &Plan) {
@@ -211,39 +200,27 @@ fn advised(plan: &Plan, url: &str) -> String {
 
 /// Returns a row for each rule and role.
 pub fn advice_table(all: &[CheckedAdvice], with_intervals: bool) -> Table {
-    let names = metrics(all.iter().flat_map(|a| a.measured.keys()));
-    let mut columns = vec![Column::left("rule"), Column::left("role"), Column::left("settings")];
-    columns.extend(names.iter().map(|m| Column::right(&format::short_title(m)).key(m)));
-    columns.push(Column::left("status"));
-    let mut table = Table::new(columns);
-    for a in all {
-        let (text, tone) = status(a.status);
-        let mut row =
-            vec![Cell::text(&a.rule), Cell::text(a.role.name()), Cell::text(format::settings(&a.settings))];
-        row.extend(names.iter().map(|m| figure(a, m, with_intervals)));
-        row.push(Cell::text(text).tone(tone));
-        table.row(row);
-    }
-    table
-}
-
-fn status(status: AdviceStatus) -> (&'static str, Tone) {
-    match status {
-        AdviceStatus::Followed => ("as today", Tone::Muted),
-        AdviceStatus::Tried => ("measured", Tone::Plain),
-        AdviceStatus::NotTried => ("not tried", Tone::Muted),
-    }
-}
-
-fn figure(a: &CheckedAdvice, metric: &str, with_interval: bool) -> Cell {
-    let Some(effect) = a.measured.get(metric) else { return Cell::missing() };
-    let tone = match effect.verdict {
-        GainVerdict::Better => Tone::Good,
-        GainVerdict::Worse => Tone::Bad,
-        GainVerdict::Noise => Tone::Muted,
+    let change = |effect: &MeasuredChange| {
+        let cell = Cell::num(effect.change, Unit::Change).tone(format::tone(effect.verdict));
+        if with_intervals { cell.note(Unit::Change.range(effect.ci95)) } else { cell }
     };
-    let cell = Cell::num(effect.change, Unit::Change).tone(tone);
-    if with_interval { cell.note(interval(effect)) } else { cell }
+    Table::of(all)
+        .left("rule", |a| a.rule.as_str())
+        .left("role", |a| a.role.name())
+        .left("settings", |a| format::settings(&a.settings))
+        .each(metrics(all.iter().flat_map(|a| a.measured.keys())), |table, m| {
+            table.right(format::short_title(m), |a| a.measured.get(m).map(change))
+        })
+        .left("status", |a| status(a.status))
+        .table()
+}
+
+fn status(status: AdviceStatus) -> Cell {
+    match status {
+        AdviceStatus::Followed => Cell::text("as today").tone(Tone::Muted),
+        AdviceStatus::Tried => Cell::text("measured"),
+        AdviceStatus::NotTried => Cell::text("not tried").tone(Tone::Muted),
+    }
 }
 
 /// The distinct names in display order.

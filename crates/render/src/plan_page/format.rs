@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 
 use poolwright_plan::metric::{MetricFamily, representatives};
 pub use poolwright_plan::metric::{better, ordered, title, unit};
-use poolwright_plan::{Evidence, Gain, GainVerdict, Goal, ReplayedSlice, RolePlan, Settings};
-use poolwright_report::{Tone, Unit};
+use poolwright_plan::{Evidence, Gain, GainVerdict, Goal, Outcome, ReplayedSlice, RolePlan, Settings};
+use poolwright_report::units::{bytes, counted};
+use poolwright_report::{Cell, Tone};
 
 /// The title of a metric for a column heading, abbreviated.
 pub fn short_title(name: &str) -> String {
@@ -122,17 +123,6 @@ pub fn from_to(name: &str, gain: &Gain) -> String {
     format!("{} → {}", unit(name).format(gain.from), unit(name).format(gain.to))
 }
 
-/// The 95 % interval of a gain: `−16.8 to −16.3 %`.
-pub fn interval(gain: &Gain) -> String {
-    range(gain.ci95)
-}
-
-/// An interval of relative changes: `−14.1 to −21.0 %`.
-pub fn range((low, high): (f64, f64)) -> String {
-    let (low, high) = (Unit::Change.format(low), Unit::Change.format(high));
-    format!("{} to {high}", low.trim_end_matches(" %"))
-}
-
 /// The verdict of a gain, and whether it is estimated.
 pub fn verdict(gain: &Gain) -> &'static str {
     match (gain.verdict, gain.pairs) {
@@ -144,18 +134,38 @@ pub fn verdict(gain: &Gain) -> &'static str {
     }
 }
 
-/// The tone of a gain.
-pub fn tone(gain: &Gain) -> Tone {
-    tone_of(gain.verdict)
-}
-
 /// The tone of a change with this verdict.
-pub fn tone_of(verdict: GainVerdict) -> Tone {
+pub fn tone(verdict: GainVerdict) -> Tone {
     match verdict {
         GainVerdict::Better => Tone::Good,
         GainVerdict::Worse => Tone::Bad,
         GainVerdict::Noise => Tone::Muted,
     }
+}
+
+/// The word and the tone of today's and of the recommended settings; nothing for other settings.
+pub fn mark(outcome: Outcome) -> (&'static str, Tone) {
+    match outcome {
+        Outcome::Current => ("today", Tone::Strong),
+        Outcome::Recommended => ("recommended", Tone::Good),
+        _ => ("", Tone::Plain),
+    }
+}
+
+/// The word of [`mark`] as a cell.
+pub fn marked(outcome: Outcome) -> Cell {
+    let (mark, tone) = mark(outcome);
+    Cell::text(mark).tone(tone)
+}
+
+/// The first `most` settings in their order, always including today's and the recommended ones.
+pub fn shortened<T: Clone>(all: &[T], most: usize, outcome: fn(&T) -> Outcome) -> Vec<T> {
+    let is_marked = |i: &usize| matches!(outcome(&all[*i]), Outcome::Current | Outcome::Recommended);
+    let mut kept: Vec<usize> = (0..all.len()).collect();
+    kept.sort_by_key(|i| !is_marked(i)); // The sort is stable: both halves keep their order.
+    kept.truncate(most);
+    kept.sort_unstable();
+    kept.into_iter().map(|i| all[i].clone()).collect()
 }
 
 /// The weights of a goal, largest first: `mean latency 0.40, space 0.30`.
@@ -165,14 +175,9 @@ pub fn weights(goal: &Goal) -> String {
     all.iter().map(|(name, w)| format!("{} {w:.2}", title(name))).collect::<Vec<_>>().join(", ")
 }
 
-/// A number with its noun: `1 file`, `41 files`.
-pub fn counted(n: u64, thing: &str) -> String {
-    format!("{} {thing}{}", Unit::Count.format(n as f64), if n == 1 { "" } else { "s" })
-}
-
-/// Bytes with the suffixes of `zfs`.
-pub fn bytes(n: u64) -> String {
-    Unit::Bytes.format(n as f64)
+/// The size of some files: `2.1G in 41 files`.
+pub fn extent(size: u64, files: u64) -> String {
+    format!("{} in {}", bytes(size), counted(files, "file"))
 }
 
 /// The name of a role, with its path if several entries have the same role.

@@ -6,6 +6,7 @@ use poolwright_plan::metric::MetricFamily;
 use poolwright_plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, RolePlan, Spread};
 use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
 use poolwright_report::text::capitalised;
+use poolwright_report::units::counted;
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
 
 use super::format;
@@ -56,7 +57,7 @@ pub fn trade_off(section: &mut Section, plan: &Plan, role: &RolePlan) {
                          end of a trial if there is no estimate.";
     match (objective, ratio) {
         (Some(a), Some(b)) => {
-            section.plots(&[&a.width(HALF), &b.width(HALF)]).paragraph(&format!("{OBJECTIVE} {RATIO}"))
+            section.plots(&[a.width(HALF), b.width(HALF)]).paragraph(&format!("{OBJECTIVE} {RATIO}"))
         }
         (Some(map), None) => section.plot(&map, OBJECTIVE),
         (None, Some(map)) => section.plot(&map, RATIO),
@@ -76,7 +77,7 @@ fn comparable(role: &RolePlan) -> (Vec<&Evidence>, String) {
     }
     let rest = match mixed.len() as u64 {
         0 => String::new(),
-        n => format!(" {} that also changed other roles left out.", format::counted(n, "trial")),
+        n => format!(" {} that also changed other roles left out.", counted(n, "trial")),
     };
     (alone, format!("Trials on the engine.{rest} {}", spread(role)))
 }
@@ -105,8 +106,8 @@ fn scatter(role: &RolePlan, points: &[&Evidence], x: &'static str, y: &'static s
     let drawn = shown.iter().map(|e| {
         let (mx, my) = (e.metrics[x], e.metrics[y]);
         Point::new(mx.median, my.median, compression(role, e), &format::label(role, &e.settings))
-            .x_range(mx.low, mx.high)
-            .y_range(my.low, my.high)
+            .x_range((mx.low, mx.high))
+            .y_range((my.low, my.high))
             .mark(mark(role, e))
     });
     let points: Vec<Point> = drawn.collect();

@@ -1,6 +1,7 @@
 //! The conditions of the measurements, and how to read the figures.
 
 use poolwright_plan::{Device, Plan, ReplayBytes};
+use poolwright_report::units::{bytes, counted};
 use poolwright_report::{Section, Unit};
 
 use super::format;
@@ -10,12 +11,12 @@ pub fn machine(section: &mut Section, plan: &Plan) {
     let m = &plan.machine;
     let mut all: Vec<(&str, String)> = vec![
         ("system", format!("{}, kernel {}", m.os, m.kernel)),
-        ("CPU", format!("{}, {}", m.cpu, format::counted(m.cores.into(), "logical CPU"))),
-        ("memory", format::bytes(m.memory_bytes)),
+        ("CPU", format!("{}, {}", m.cpu, counted(m.cores.into(), "logical CPU"))),
+        ("memory", bytes(m.memory_bytes)),
         ("OpenZFS", m.openzfs.clone()),
     ];
     all.extend(m.openzfs_kernel.iter().map(|v| ("OpenZFS in the kernel", v.clone())));
-    all.extend(m.arc_bytes.map(|n| ("ARC limit of the trials", format::bytes(n))));
+    all.extend(m.arc_bytes.map(|n| ("ARC limit of the trials", bytes(n))));
     all.extend(m.backing.iter().map(|b| ("device below the trials' pools", b.clone())));
     all.push(("emulated device", device(&m.device)));
     if !m.versions.is_empty() {
@@ -43,7 +44,7 @@ fn work(plan: &Plan) -> String {
         n => format!(" ({} failed)", Unit::Count.format(n as f64)),
     };
     let took = Unit::Seconds.format(plan.seconds);
-    format!("{}{failed} in {took}, without the recording", format::counted(plan.trials, "trial"))
+    format!("{}{failed} in {took}, without the recording", counted(plan.trials, "trial"))
 }
 
 fn device(d: &Device) -> String {
@@ -75,10 +76,10 @@ fn data(plan: &Plan) -> Vec<(&'static str, String)> {
     };
     vec![
         ("directory", s.directory.clone()),
-        ("files", format::counted(s.files, "file")),
-        ("length", format::bytes(s.bytes)),
-        ("allocated today", format::bytes(s.allocated_bytes)),
-        ("sampled", format::bytes(d.sampled_bytes)),
+        ("files", counted(s.files, "file")),
+        ("length", bytes(s.bytes)),
+        ("allocated today", bytes(s.allocated_bytes)),
+        ("sampled", bytes(d.sampled_bytes)),
         ("entropy", format!("{:.2} bits per byte", d.entropy_bits_per_byte)),
         ("zero pages", Unit::Fraction.format(d.zero_fraction)),
         ("lz4, 128K chunks", Unit::Ratio.format(d.lz4_ratio)),
@@ -89,8 +90,8 @@ fn data(plan: &Plan) -> Vec<(&'static str, String)> {
 
 fn recording(plan: &Plan) -> Option<Vec<(&'static str, String)>> {
     let t = plan.trace.as_ref()?;
-    let ops: Vec<String> = t.ops.iter().map(|(op, n)| format::counted(*n, op)).collect();
-    let bytes: Vec<String> = t.bytes.iter().map(|(op, n)| format!("{op} {}", format::bytes(*n))).collect();
+    let ops: Vec<String> = t.ops.iter().map(|(op, n)| counted(*n, op)).collect();
+    let bytes: Vec<String> = t.bytes.iter().map(|(op, n)| format!("{op} {}", bytes(*n))).collect();
     let mut all = vec![("subject", t.subject.clone()), ("length", Unit::Seconds.format(t.duration_s))];
     all.extend(plan.longest_slice().map(|slice| ("replayed in trials", format::slice(&slice))));
     all.extend([

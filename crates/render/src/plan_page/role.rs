@@ -2,7 +2,8 @@
 
 use poolwright_plan::{CurrentSource, Gains, Plan, RolePlan};
 use poolwright_report::plot::{Histogram, WIDTH};
-use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
+use poolwright_report::units::{bytes, counted};
+use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
 
 use super::{evidence, format, picture};
 
@@ -20,7 +21,7 @@ pub fn section(section: &mut Section, plan: &Plan, role: &RolePlan) {
 }
 
 fn location(plan: &Plan, role: &RolePlan) -> String {
-    let size = format!("{} in {}", format::bytes(role.bytes), format::counted(role.files, "file"));
+    let size = format::extent(role.bytes, role.files);
     let mut text = format!("`{}`: {size}", role.path);
     if let Some((_, more)) = role.paths.split_first().filter(|(_, more)| !more.is_empty()) {
         let shown: Vec<String> = more.iter().take(5).map(|p| format!("`{p}`")).collect();
@@ -59,20 +60,18 @@ fn properties(section: &mut Section, role: &RolePlan) {
     if names.is_empty() {
         return;
     }
-    let safety = !role.safe_because.is_empty();
-    let mut columns = vec![Column::left("property"), Column::left("today"), Column::left("recommended")];
-    columns.extend(safety.then(|| Column::left("safe because")));
-    let mut table = Table::new(columns);
-    for name in names {
-        let now = role.current.get(name).map_or(Cell::missing(), Cell::text);
-        let then = match role.recommended.get(name) {
-            Some(value) => Cell::text(value).tone(Tone::Strong),
-            None => Cell::text("keep").tone(Tone::Muted),
-        };
-        let mut row = vec![Cell::text(name), now, then];
-        row.extend(safety.then(|| role.safe_because.get(name).map_or(Cell::missing(), Cell::text)));
-        table.row(row);
-    }
+    let then = |name| match role.recommended.get(name) {
+        Some(value) => Cell::text(value).tone(Tone::Strong),
+        None => Cell::text("keep").tone(Tone::Muted),
+    };
+    let table = Table::of(names)
+        .left("property", |name| name)
+        .left("today", |name| role.current.get(name).map(String::as_str))
+        .left("recommended", then)
+        .left_if(!role.safe_because.is_empty(), "safe because", |name| {
+            role.safe_because.get(name).map(String::as_str)
+        })
+        .table();
     section.table(&table);
     match &role.current_source {
         CurrentSource::ZfsGet { dataset } => {
@@ -118,11 +117,11 @@ fn sizes(section: &mut Section, role: &RolePlan) {
         return;
     };
     section.heading("Recorded I/O");
-    let count = |op: &str| io.ops.get(op).map(|n| format::counted(*n, op));
+    let count = |op: &str| io.ops.get(op).map(|n| counted(*n, op));
     let mut facts: Vec<String> =
         ["read", "write", "fsync", "fdatasync"].into_iter().filter_map(count).collect();
     let moved = |what: &str, done: &str| {
-        io.bytes.get(what).filter(|n| **n > 0).map(|n| format!("{} {done}", format::bytes(*n)))
+        io.bytes.get(what).filter(|n| **n > 0).map(|n| format!("{} {done}", bytes(*n)))
     };
     facts.extend(moved("read", "read"));
     facts.extend(moved("write", "written"));

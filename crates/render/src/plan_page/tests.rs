@@ -5,7 +5,8 @@ use poolwright_plan::{
     Cost, EvidenceKind, GainVerdict, Measured, Measurements, Outcome, Plan, Role, Unseen, Verdict,
 };
 
-fn fixture() -> Plan {
+/// The made-up plan.
+pub fn fixture() -> Plan {
     let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/plan.json"));
     serde_json::from_str(text).expect("the fixture is a plan")
 }
@@ -61,9 +62,10 @@ fn memory_is_what_the_curve_means() {
     assert_eq!(*explained, again, "{}", serde_json::to_string(&again).unwrap());
     let page = html(&plan);
     let memory = section(&page, "Memory");
-    for part in ["Knee at 192M", "today&#39;s ARC, 256M", "data in records of 16K", "Effect of 32M more"] {
-        assert!(memory.contains(part), "{part:?} is not in {memory}");
-    }
+    assert_has(
+        memory,
+        &["Knee at 192M", "today&#39;s ARC, 256M", "data in records of 16K", "Effect of 32M more"],
+    );
 }
 
 #[test]
@@ -75,6 +77,13 @@ fn memory_that_is_not_known_says_why() {
     assert!(section(&html(&plan), "Memory").contains("is not known: the recording of 3 s holds 20 reads."));
     plan.memory = None;
     assert!(!html(&plan).contains("<h2>Memory</h2>"), "an old plan has none");
+}
+
+/// Checks that the text has each of the parts.
+pub fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
 }
 
 /// What stands between `<h2>name</h2>` and the next one.
@@ -210,15 +219,16 @@ fn what_is_wrong_with_a_plan_stands_above_it() {
     trace.unseen.push(Unseen { what: "direct maps".into(), count: 1 });
     let page = html(&plan);
     let top = &page[..page.find("<h2>").unwrap()];
-    for part in [
-        "Do not follow this plan: ",
-        "sync=disabled: fsync",
-        "lost 17 events",
-        "not in the trace: direct maps (once)",
-        "1 file could not",
-    ] {
-        assert!(top.contains(part), "{part}");
-    }
+    assert_has(
+        top,
+        &[
+            "Do not follow this plan: ",
+            "sync=disabled: fsync",
+            "lost 17 events",
+            "not in the trace: direct maps (once)",
+            "1 file could not",
+        ],
+    );
 }
 
 #[test]
@@ -284,13 +294,9 @@ fn findings_have_their_sections_and_predictions_are_called_that() {
     );
     assert!(unbeaten.contains("work rate 3.4 %"), "the noise: {unbeaten}");
     let shares = section(&page, "What each property contributes");
-    for part in ["recordsize=16K alone instead of 128K", "compression=zstd-3: not separated"] {
-        assert!(shares.contains(part), "{part:?} is not in {shares}");
-    }
+    assert_has(shares, &["recordsize=16K alone instead of 128K", "compression=zstd-3: not separated"]);
     let advice = section(&page, "Published advice");
-    for part in ["innodb-page", "+19.0 %", "not tried", "Workload%20Tuning.html#innodb"] {
-        assert!(advice.contains(part), "{part:?} is not in {advice}");
-    }
+    assert_has(advice, &["innodb-page", "+19.0 %", "not tried", "Workload%20Tuning.html#innodb"]);
     let top = &page[..page.find("<h2>").unwrap()];
     assert!(top.contains("On MariaDB, work rate was predicted within 10 points"), "{top}");
     let old = html(&fixture());

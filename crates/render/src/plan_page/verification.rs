@@ -5,9 +5,8 @@ use poolwright_plan::metric;
 use poolwright_plan::{
     CheckedPromise, LiveMeasurement, PromiseVerdict, RateUnit, Verification, VerificationVerdict,
 };
-use poolwright_report::{Callout, Cell, Column, Section, Table, Tone, Unit};
-
-use super::format;
+use poolwright_report::units::bytes;
+use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
 
 /// An explanation of the table.
 pub const INTERVALS: &str = "Medians of the blocks of a recording of the database in operation, and the change from before the plan to \
@@ -27,9 +26,7 @@ pub fn section(section: &mut Section, found: &Verification) {
         section.paragraph(INTERVALS);
     }
     let remarks = [reasons(found), found.warnings.clone()].concat();
-    if !remarks.is_empty() {
-        section.list(&remarks);
-    }
+    section.list(&remarks);
     section.folded("How it was measured", |inside| {
         inside.key_values(conditions(found));
     });
@@ -59,39 +56,19 @@ pub fn about(found: &Verification) -> String {
 
 /// A table with a row for each promise.
 pub fn table(found: &Verification) -> Table {
-    let mut table = Table::new([
-        Column::left("figure"),
-        Column::right("before"),
-        Column::right("now"),
-        Column::right("change").key("change"),
-        Column::right("95 % interval"),
-        Column::right("promised"),
-        Column::right("95 % interval"),
-        Column::left("verdict"),
-    ]);
-    for promise in &found.promises {
-        table.row(row(promise));
-    }
-    table
-}
-
-fn row(promise: &CheckedPromise) -> [Cell; 8] {
-    let unit = unit(&promise.metric);
-    let measured = promise.measured;
-    let figure = |value: Option<f64>, unit| value.map_or(Cell::missing(), |value| Cell::num(value, unit));
-    let interval =
-        |ci95: Option<(f64, f64)>| ci95.map_or(Cell::missing(), |ci95| Cell::text(format::range(ci95)));
-    let mark = if promise.is_goal { " *" } else { "" };
-    [
-        Cell::text(format!("{}{mark}", metric::title(&promise.metric))),
-        figure(measured.map(|of| of.from), unit),
-        figure(measured.map(|of| of.to), unit),
-        figure(measured.map(|of| of.change), Unit::Change).tone(tone(promise.verdict)),
-        interval(measured.map(|of| of.ci95)),
-        Cell::num(promise.promised.change, Unit::Change),
-        interval(promise.promised.ci95),
-        Cell::text(verdict(promise)).tone(tone(promise.verdict)),
-    ]
+    let mark = |promise: &CheckedPromise| if promise.is_goal { " *" } else { "" };
+    Table::of(&found.promises)
+        .left("figure", |promise| format!("{}{}", metric::title(&promise.metric), mark(promise)))
+        .right("before", |promise| Cell::num(promise.measured.map(|of| of.from), unit(&promise.metric)))
+        .right("now", |promise| Cell::num(promise.measured.map(|of| of.to), unit(&promise.metric)))
+        .right("change", |promise| {
+            Cell::num(promise.measured.map(|of| of.change), Unit::Change).tone(tone(promise.verdict))
+        })
+        .right("95 % interval", |promise| promise.measured.map(|of| Unit::Change.range(of.ci95)))
+        .right("promised", |promise| Cell::num(promise.promised.change, Unit::Change))
+        .right("95 % interval", |promise| promise.promised.ci95.map(|ci95| Unit::Change.range(ci95)))
+        .left("verdict", |promise| Cell::text(verdict(promise)).tone(tone(promise.verdict)))
+        .table()
 }
 
 fn verdict(promise: &CheckedPromise) -> &'static str {
@@ -148,9 +125,9 @@ fn conditions(found: &Verification) -> Vec<(String, String)> {
             format!(
                 "{:.0} reads/s of {}, {:.0} writes/s of {}, {:.0} syncs/s",
                 mix.reads_s,
-                format::bytes(mix.read_bytes as u64),
+                bytes(mix.read_bytes as u64),
                 mix.writes_s,
-                format::bytes(mix.write_bytes as u64),
+                bytes(mix.write_bytes as u64),
                 mix.syncs_s
             ),
         ));

@@ -1,8 +1,6 @@
 //! One bar per setting, starting at zero, with an error bar at its end.
 
-use std::cmp::Ordering;
-
-use super::draw::{Anchor, Drawing, fit, text_width};
+use super::draw::{Anchor, Drawing, fit, widest};
 use super::frame::{self, Swatch};
 use super::scale::{Axis, Scale, robust};
 use super::{Mark, Plot, WIDTH};
@@ -51,16 +49,6 @@ impl Bars {
         self
     }
 
-    fn groups(&self) -> Vec<&str> {
-        let mut groups: Vec<&str> = Vec::new();
-        for bar in &self.bars {
-            if !groups.contains(&bar.group.as_str()) {
-                groups.push(&bar.group);
-            }
-        }
-        groups
-    }
-
     fn shown(&self, bar: &Bar) -> String {
         let value = self.axis.unit.format(bar.value);
         if bar.mark == Mark::Chosen { format!("{value} ✓") } else { value }
@@ -70,7 +58,7 @@ impl Bars {
 impl Bar {
     /// Returns the ends of the error bar if they can be drawn.
     fn ends(&self, axis: &Axis) -> Option<(f64, f64)> {
-        self.range.filter(|(lo, hi)| axis.takes(*lo) && axis.takes(*hi) && lo <= hi)
+        axis.takes_range(self.range).filter(|(lo, hi)| lo <= hi)
     }
 }
 
@@ -78,7 +66,7 @@ impl Plot for Bars {
     fn draw(&self) -> Drawing {
         const ROW: f64 = 24.0;
         let mut d = Drawing::new(self.width, 0.0, &self.title);
-        let groups = self.groups();
+        let groups = frame::groups(self.bars.iter().map(|bar| bar.group.as_str()));
         let legend: Vec<_> = match groups.len() {
             0 | 1 => Vec::new(),
             _ => groups.iter().enumerate().map(|(i, g)| (Swatch::Bar(i % 7), (*g).to_owned())).collect(),
@@ -102,17 +90,12 @@ impl Plot for Bars {
             frame::nothing(&mut d, self.width / 2.0, (top + bottom) / 2.0);
             return d;
         }
-        let names = drawn.iter().map(|b| text_width(&b.label, 12.0)).fold(20.0, f64::max);
-        let left = names.min(self.width * 0.42) + 12.0;
-        let figures = drawn.iter().map(|b| text_width(&self.shown(b), 12.0)).fold(20.0, f64::max);
+        let left = widest(drawn.iter().map(|b| b.label.as_str()), 20.0).min(self.width * 0.42) + 12.0;
+        let figures: Vec<String> = drawn.iter().map(|b| self.shown(b)).collect();
+        let figures = widest(figures.iter().map(String::as_str), 20.0);
         let right = (self.width - figures - 16.0).max(left + 40.0);
-        let x = Scale::fit(
-            &self.axis,
-            ends().map(|v| v.clamp(low, high)),
-            left,
-            right,
-            if self.width < 600.0 { 3 } else { 6 },
-        );
+        let ticks = if self.width < 600.0 { 3 } else { 6 };
+        let x = Scale::fit(&self.axis, ends().map(|v| v.clamp(low, high)), left, right, ticks);
         frame::x_axis(&mut d, &x, top, bottom, (left + right) / 2.0);
         for (row, bar) in drawn.iter().enumerate() {
             let group = groups.iter().position(|g| *g == bar.group).unwrap_or(0) % 7;
@@ -130,22 +113,15 @@ impl Bars {
         let show = |v| self.axis.unit.format(v);
         let interval =
             ends.map_or(String::new(), |(lo, hi)| format!("\n95 % interval {} to {}", show(lo), show(hi)));
-        let chosen = if bar.mark == Mark::Chosen { " (recommended)" } else { "" };
-        let tip = format!("{}{chosen}: {}{interval}", bar.label, show(bar.value));
+        let tip = format!("{}{}: {}{interval}", bar.label, bar.mark.remark(), show(bar.value));
         let class = if bar.mark == Mark::None { "" } else { "bold" };
         d.text(left - 10.0, y + 4.0, class, Anchor::End, &fit(&bar.label, 12.0, left - 10.0));
         let (zero, at) = (x.at(0.0), x.at(bar.value));
         d.tip(&tip, |d| {
             // A value close to zero must still be visible.
             d.rect(zero.min(at), y - 7.0, (at - zero).abs().max(1.0), 14.0, &format!("bar s{group}"));
-            if let Some((lo, hi)) = ends {
-                d.line((x.at(lo), y), (x.at(hi), y), "whisker sink");
-                for v in [lo, hi] {
-                    match x.side(v) {
-                        Ordering::Equal => d.line((x.at(v), y - 4.0), (x.at(v), y + 4.0), "whisker sink"),
-                        side => frame::beside(d, side, x.at(v), y),
-                    }
-                }
+            if let Some(ends) = ends {
+                frame::whisker(d, x, ends, y, "whisker sink");
             }
         });
         let beyond = ends.map_or(at, |(_, hi)| x.at(hi)).max(at).max(zero);
@@ -165,9 +141,9 @@ mod tests {
             let value = 10.0 + f64::from(i);
             plot = plot.bar("b", "g", value, Some((value - 1.0, value + 1.0)), Mark::None);
         }
-        let wild = plot.clone().bar("wild", "g", 12.0, Some((0.1, 9000.0)), Mark::None).draw().inline();
+        let wild = plot.clone().bar("wild", "g", 12.0, Some((0.1, 9000.0)), Mark::None).svg();
         assert!(wild.contains('▸') && wild.contains(frame::ARROWS), "{wild}");
-        let long = plot.bar("long", "g", 9000.0, Some((8999.0, 9001.0)), Mark::None).draw().inline();
+        let long = plot.bar("long", "g", 9000.0, Some((8999.0, 9001.0)), Mark::None).svg();
         assert!(long.contains("9000") || long.contains("9,000") || long.contains("9k"), "{long}");
     }
 }

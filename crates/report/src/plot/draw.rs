@@ -68,11 +68,7 @@ impl Drawing {
 
     /// Draws straight lines through the points.
     pub(super) fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
-        let mut d = String::new();
-        for (i, (x, y)) in points.iter().enumerate() {
-            let _ = write!(d, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(*x), px(*y));
-        }
-        self.path(&d, class);
+        self.path(&path(points), class);
     }
 
     /// Adds the tooltip `tip` to the elements that `draw` draws.
@@ -85,41 +81,20 @@ impl Drawing {
     /// Draws the marker of series `i` with radius `r`. From the eighth series on, the shapes repeat in other colours.
     pub(super) fn shape(&mut self, i: usize, x: f64, y: f64, r: f64) {
         let class = format!("dot s{}", colour(i));
-        let at = |points: &[(f64, f64)]| {
-            let mut d = String::new();
-            for (n, (dx, dy)) in points.iter().enumerate() {
-                let _ = write!(d, "{}{} {}", if n == 0 { 'M' } else { 'L' }, px(x + dx * r), px(y + dy * r));
-            }
-            d + "Z"
+        // Half of each shape; the other half is the first one turned by 180 degrees, except for the triangles.
+        let (half, is_symmetric): (&[(f64, f64)], bool) = match i % 7 {
+            0 => return self.circle(x, y, r, &class),
+            1 => (&[(-0.9, -0.9), (0.9, -0.9)], true),
+            2 => (&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)], false),
+            3 => (&[(0.0, -1.3), (1.3, 0.0)], true),
+            4 => (&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)], false),
+            5 => (&[(-0.4, -1.2), (0.4, -1.2), (0.4, -0.4), (1.2, -0.4), (1.2, 0.4), (0.4, 0.4)], true),
+            _ => (&[(-0.6, -1.1), (0.6, -1.1), (1.2, 0.0)], true),
         };
-        match i % 7 {
-            0 => self.circle(x, y, r, &class),
-            1 => self.path(&at(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]), &class),
-            2 => self.path(&at(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]), &class),
-            3 => self.path(&at(&[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)]), &class),
-            4 => self.path(&at(&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)]), &class),
-            5 => self.path(
-                &at(&[
-                    (-0.4, -1.2),
-                    (0.4, -1.2),
-                    (0.4, -0.4),
-                    (1.2, -0.4),
-                    (1.2, 0.4),
-                    (0.4, 0.4),
-                    (0.4, 1.2),
-                    (-0.4, 1.2),
-                    (-0.4, 0.4),
-                    (-1.2, 0.4),
-                    (-1.2, -0.4),
-                    (-0.4, -0.4),
-                ]),
-                &class,
-            ),
-            _ => self.path(
-                &at(&[(-0.6, -1.1), (0.6, -1.1), (1.2, 0.0), (0.6, 1.1), (-0.6, 1.1), (-1.2, 0.0)]),
-                &class,
-            ),
-        }
+        let turned = half.iter().filter(|_| is_symmetric).map(|(dx, dy)| (-dx, -dy));
+        let at = |(dx, dy)| (x + dx * r, y + dy * r);
+        let points: Vec<(f64, f64)> = half.iter().copied().chain(turned).map(at).collect();
+        self.path(&format!("{}Z", path(&points)), &class);
     }
 
     fn push(&mut self, element: std::fmt::Arguments<'_>) {
@@ -127,23 +102,22 @@ impl Drawing {
         self.body.push('\n');
     }
 
-    /// Returns SVG without its style, for a page that contains the style.
-    pub fn inline(&self) -> String {
-        self.element("", "")
-    }
-
-    /// Returns an SVG file with its style.
-    pub fn standalone(&self, style: &str) -> String {
-        self.element(" xmlns=\"http://www.w3.org/2000/svg\"", &format!("<style>\n{style}</style>\n"))
-    }
-
-    fn element(&self, namespace: &str, style: &str) -> String {
+    /// Returns the SVG element.
+    pub(super) fn svg(&self) -> String {
         let (w, h, name) = (px(self.width), px(self.height), escape::html(&self.name));
         format!(
-            "<svg{namespace} class=\"pw\" viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{name}\">\n{style}{}</svg>\n",
+            "<svg class=\"pw\" viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{name}\">\n{}</svg>\n",
             self.body
         )
     }
+}
+
+/// The data of a path of straight lines through the points.
+fn path(points: &[(f64, f64)]) -> String {
+    let step = |(i, (x, y)): (usize, &(f64, f64))| {
+        format!("{}{} {}", if i == 0 { 'M' } else { 'L' }, px(*x), px(*y))
+    };
+    points.iter().enumerate().map(step).collect()
 }
 
 /// Returns the colour of series `i`. No two of 49 series share both colour and shape.
@@ -172,6 +146,11 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
         })
         .sum();
     em * size
+}
+
+/// The width of the widest of some texts and of `least`.
+pub(super) fn widest<'a>(texts: impl IntoIterator<Item = &'a str>, least: f64) -> f64 {
+    texts.into_iter().map(|text| text_width(text, 12.0)).fold(least, f64::max)
 }
 
 /// Truncates a text that would be wider than `width`.

@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::draw::{Anchor, Drawing, fit, text_width};
+use super::Mark;
+use super::draw::{Anchor, Drawing, fit, text_width, widest};
 use super::scale::Scale;
 
 /// The symbol of a series in the legend.
@@ -14,6 +15,24 @@ pub(super) enum Swatch {
     Front,
     Today,
     Chosen,
+}
+
+/// The groups in the order of their first figure.
+pub(super) fn groups<'a>(of_figures: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut groups: Vec<&str> = Vec::new();
+    for group in of_figures {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+/// The legend of the marks that occur.
+pub(super) fn legend_of_marks(marks: impl Iterator<Item = Mark> + Clone) -> Vec<(Swatch, String)> {
+    let all = [(Swatch::Today, Mark::Today, "today"), (Swatch::Chosen, Mark::Chosen, "recommended")];
+    let shown = all.into_iter().filter(|(_, mark, _)| marks.clone().any(|m| m == *mark));
+    shown.map(|(swatch, _, name)| (swatch, name.to_owned())).collect()
 }
 
 /// Draws the title and the legend. Returns the vertical position at which the plot may begin.
@@ -93,11 +112,23 @@ pub(super) fn x_axis(d: &mut Drawing, x: &Scale, top: f64, bottom: f64, middle: 
 
 /// Returns the space that the labels of a vertical axis need, in pixels.
 pub(super) fn label_room(y: &Scale) -> f64 {
-    y.ticks.iter().map(|t| text_width(&y.label(*t), 12.0)).fold(20.0, f64::max) + 12.0
+    let labels: Vec<String> = y.ticks.iter().map(|tick| y.label(*tick)).collect();
+    widest(labels.iter().map(String::as_str), 20.0) + 12.0
 }
 
 /// The legend's text for arrows.
 pub(super) const ARROWS: &str = "an arrow points to what lies beyond the axis";
+
+/// Draws a horizontal error bar; an arrow replaces an end beyond the axis.
+pub(super) fn whisker(d: &mut Drawing, x: &Scale, (low, high): (f64, f64), y: f64, class: &str) {
+    d.line((x.at(low), y), (x.at(high), y), class);
+    for end in [low, high] {
+        match x.side(end) {
+            Ordering::Equal => d.line((x.at(end), y - 4.0), (x.at(end), y + 4.0), class),
+            side => beside(d, side, x.at(end), y),
+        }
+    }
+}
 
 /// Draws a mark at the left or right edge of a plot for a value beyond it.
 pub(super) fn beside(d: &mut Drawing, side: Ordering, x: f64, y: f64) {

@@ -1,7 +1,7 @@
 //! A grid of figures, such as recordsize × compression, with the figure in each cell.
 
-use super::draw::{Anchor, Drawing, fit, text_width};
-use super::frame::{self, Swatch};
+use super::draw::{Anchor, Drawing, fit, widest};
+use super::frame;
 use super::{Mark, Plot, WIDTH};
 use crate::units::{MISSING, Unit};
 
@@ -65,22 +65,15 @@ impl Plot for HeatMap {
     fn draw(&self) -> Drawing {
         const ROW: f64 = 34.0;
         let mut d = Drawing::new(self.width, 0.0, &self.title);
-        let has = |mark| self.marks.iter().any(|m| m.2 == mark);
-        let legend: Vec<_> =
-            [(Swatch::Today, Mark::Today, "today"), (Swatch::Chosen, Mark::Chosen, "recommended")]
-                .into_iter()
-                .filter(|l| has(l.1))
-                .map(|l| (l.0, l.2.to_owned()))
-                .collect();
+        let legend = frame::legend_of_marks(self.marks.iter().map(|(.., mark)| *mark));
         let top = frame::head(&mut d, &self.title, "", &legend, self.width) + 34.0;
         d.set_height(top + ROW * self.rows.1.len().max(1) as f64 + 6.0);
         let Some(range) = self.range() else {
             frame::nothing(&mut d, self.width / 2.0, top);
             return d;
         };
-        let widest =
-            self.rows.1.iter().chain([&self.rows.0]).map(|r| text_width(r, 12.0)).fold(0.0, f64::max);
-        let left = (widest + 14.0).min(self.width * 0.35);
+        let names = widest(self.rows.1.iter().chain([&self.rows.0]).map(String::as_str), 0.0);
+        let left = (names + 14.0).min(self.width * 0.35);
         let cell = ((self.width - left) / self.columns.1.len() as f64).min(128.0);
         d.text(0.0, top - 9.0, "axis", Anchor::Start, &self.rows.0);
         d.text(left, top - 28.0, "axis", Anchor::Start, &self.columns.0);
@@ -115,22 +108,11 @@ impl HeatMap {
             Some(s) => (format!("h{s}"), if s >= 6 { "thi" } else { "tlo" }),
         };
         let text = if value.is_some() { shown.as_str() } else { "not measured" };
-        let meaning = match mark {
-            Mark::None => "",
-            Mark::Today => " (today)",
-            Mark::Chosen => " (recommended)",
-        };
-        let tip = format!("{} × {}: {text}{meaning}", self.rows.1[r], self.columns.1[c]);
+        let tip = format!("{} × {}: {text}{}", self.rows.1[r], self.columns.1[c], mark.remark());
         d.tip(&tip, |d| {
             d.rect(x + 1.0, y + 1.0, w - 2.0, h - 2.0, &fill);
-            let bold = if mark == Mark::Chosen { " bold" } else { "" };
-            d.text(
-                x + w / 2.0,
-                y + h / 2.0 + 4.0,
-                &format!("{ink}{bold}"),
-                Anchor::Middle,
-                &fit(&shown, 12.0, w),
-            );
+            let class = format!("{ink}{}", if mark == Mark::Chosen { " bold" } else { "" });
+            d.text(x + w / 2.0, y + h / 2.0 + 4.0, &class, Anchor::Middle, &fit(&shown, 12.0, w));
             match mark {
                 Mark::None => {}
                 Mark::Today => d.rect(x + 2.5, y + 2.5, w - 5.0, h - 5.0, &format!("today {ink}")),

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::draw::{Anchor, Drawing, fit, text_width};
+use super::draw::{Anchor, Drawing, fit, widest};
 use super::frame;
 use super::scale::{Axis, Scale, robust};
 use super::{Better, Plot, WIDTH};
@@ -25,14 +25,13 @@ pub struct Intervals {
     title: String,
     rows: Vec<Row>,
     words: [String; 3],
-    width: f64,
 }
 
 impl Intervals {
     /// Creates a plot without rows.
     pub fn new(title: &str) -> Self {
         let words = ["today", "then", "change against today"].map(str::to_owned);
-        Intervals { title: title.to_owned(), rows: Vec::new(), words, width: WIDTH }
+        Intervals { title: title.to_owned(), rows: Vec::new(), words }
     }
 
     /// Replaces the headings "today" and "then" above the figures and "change against today" below the axis.
@@ -52,12 +51,6 @@ impl Intervals {
     ) -> Self {
         let (name, from, to) = (name.to_owned(), unit.format(from), unit.format(to));
         self.rows.push(Row { name, from, to, change, ci95, better });
-        self
-    }
-
-    /// Sets the width (default [`WIDTH`]). The height depends on the number of rows.
-    pub fn width(mut self, width: f64) -> Self {
-        self.width = width;
         self
     }
 }
@@ -83,7 +76,7 @@ impl Row {
 impl Plot for Intervals {
     fn draw(&self) -> Drawing {
         const ROW: f64 = 30.0;
-        let mut d = Drawing::new(self.width, 0.0, &self.title);
+        let mut d = Drawing::new(WIDTH, 0.0, &self.title);
         let [from, to, change] = &self.words;
         let axis = Axis::new(change, Unit::Change);
         let drawn: Vec<&Row> = self.rows.iter().filter(|r| r.drawable(&axis)).collect();
@@ -93,32 +86,30 @@ impl Plot for Intervals {
         if ends().any(|v| v < low || v > high) {
             about += &format!("; {}", frame::ARROWS);
         }
-        let top = frame::head(&mut d, &self.title, &about, &[], self.width);
+        let top = frame::head(&mut d, &self.title, &about, &[], WIDTH);
         let bottom = top + 20.0 + ROW * self.rows.len().max(1) as f64;
         d.set_height(bottom + 44.0);
         if drawn.is_empty() {
-            frame::nothing(&mut d, self.width / 2.0, (top + bottom) / 2.0);
+            frame::nothing(&mut d, WIDTH / 2.0, (top + bottom) / 2.0);
             return d;
         }
-        let widest = |f: fn(&Row) -> &str, head: &str| {
-            drawn.iter().map(|r| text_width(f(r), 12.0)).fold(text_width(head, 12.0), f64::max)
-        };
-        let names = widest(|r| &r.name, "").min(self.width * 0.3) + 18.0;
+        let widest = |of: fn(&Row) -> &str, head| widest(drawn.iter().map(|r| of(r)).chain([head]), 0.0);
+        let names = widest(|r| &r.name, "").min(WIDTH * 0.3) + 18.0;
         let heads = [from.as_str(), to, "change"];
         let (from, to) = (widest(|r| &r.from, from), widest(|r| &r.to, to));
-        let right = self.width - from - to - 144.0;
+        let right = WIDTH - from - to - 144.0;
         let shown = ends().map(|v| v.clamp(low, high)).chain([0.0]);
         let x = Scale::fit(&axis, shown, names, right, 6);
         frame::x_axis(&mut d, &x, top + 16.0, bottom, (names + right) / 2.0);
         d.line((x.at(0.0), top + 10.0), (x.at(0.0), bottom), "zero");
-        let columns = [right + 26.0 + from, right + 56.0 + from + to, self.width - 2.0];
+        let columns = [right + 26.0 + from, right + 56.0 + from + to, WIDTH - 2.0];
         for (at, name) in columns.iter().zip(heads) {
             d.text(*at, top + 6.0, "key", Anchor::End, name);
         }
         for (i, row) in drawn.iter().enumerate() {
             row.draw(&mut d, &x, top + 16.0 + ROW * (i as f64 + 0.5), names - 18.0, columns);
         }
-        frame::left_out(&mut d, self.rows.len() - drawn.len(), self.width, bottom + 42.0);
+        frame::left_out(&mut d, self.rows.len() - drawn.len(), WIDTH, bottom + 42.0);
         d
     }
 }
@@ -137,17 +128,9 @@ impl Row {
             show(lo),
             show(hi)
         );
-        let (x0, x1) = (x.at(lo), x.at(hi));
         d.text(0.0, y + 4.0, "", Anchor::Start, &fit(&self.name, 12.0, room));
         d.tip(&tip, |d| {
-            let whisker = format!("whisker {class}");
-            d.line((x0, y), (x1, y), &whisker);
-            for (v, at) in [(lo, x0), (hi, x1)] {
-                match x.side(v) {
-                    Ordering::Equal => d.line((at, y - 4.0), (at, y + 4.0), &whisker),
-                    side => frame::beside(d, side, at, y),
-                }
-            }
+            frame::whisker(d, x, self.ci95, y, &format!("whisker {class}"));
             if x.side(self.change) == Ordering::Equal {
                 d.circle(x.at(self.change), y, 5.0, &format!("dot {class}"));
             }
@@ -173,10 +156,9 @@ mod tests {
             let ci95 = (change - 0.05, change + 0.05);
             plot = plot.row(&format!("m{i}"), Unit::None, (1.0, 1.0), (change, ci95), Better::Lower);
         }
-        let tame = plot.draw().inline();
+        let tame = plot.svg();
         assert!(!tame.contains('▸') && !tame.contains(frame::ARROWS));
-        let wild =
-            plot.row("wild", Unit::None, (1.0, 9.0), (8.27, (-0.9, 40.0)), Better::Lower).draw().inline();
+        let wild = plot.row("wild", Unit::None, (1.0, 9.0), (8.27, (-0.9, 40.0)), Better::Lower).svg();
         assert!(wild.contains('▸') && wild.contains('◂') && wild.contains(frame::ARROWS));
         // Its figures are still shown, and the axis is that of the others.
         assert!(wild.contains("+827.0 %") || wild.contains("+827 %"), "{wild}");

@@ -61,6 +61,11 @@ impl Axis {
     pub(super) fn takes(&self, v: f64) -> bool {
         v.abs() <= LIMIT && (!self.log || v >= 1.0 / LIMIT)
     }
+
+    /// Returns the ends of an error bar if the axis can show both.
+    pub(super) fn takes_range(&self, range: Option<(f64, f64)>) -> Option<(f64, f64)> {
+        range.filter(|(low, high)| self.takes(*low) && self.takes(*high))
+    }
 }
 
 /// An axis with its range and its position in the drawing.

@@ -27,14 +27,14 @@ impl Point {
     }
 
     /// Sets the ends of the horizontal error bar.
-    pub fn x_range(mut self, low: f64, high: f64) -> Self {
-        self.x_range = Some((low, high));
+    pub fn x_range(mut self, ends: impl Into<Option<(f64, f64)>>) -> Self {
+        self.x_range = ends.into();
         self
     }
 
     /// Sets the ends of the vertical error bar.
-    pub fn y_range(mut self, low: f64, high: f64) -> Self {
-        self.y_range = Some((low, high));
+    pub fn y_range(mut self, ends: impl Into<Option<(f64, f64)>>) -> Self {
+        self.y_range = ends.into();
         self
     }
 
@@ -69,13 +69,7 @@ impl Scatter {
     }
 
     fn groups(&self) -> Vec<&str> {
-        let mut groups: Vec<&str> = Vec::new();
-        for p in &self.points {
-            if !groups.contains(&p.group.as_str()) {
-                groups.push(&p.group);
-            }
-        }
-        groups
+        frame::groups(self.points.iter().map(|point| point.group.as_str()))
     }
 
     /// Returns the indices of the points on the Pareto front, from left to right: no other point is better on one axis
@@ -99,13 +93,7 @@ impl Scatter {
         if groups.len() > 1 {
             legend.extend(groups.iter().enumerate().map(|(i, g)| (Swatch::Shape(i), (*g).to_owned())));
         }
-        let has = |mark| self.points.iter().any(|p| p.mark == mark);
-        if has(Mark::Today) {
-            legend.push((Swatch::Today, "today".to_owned()));
-        }
-        if has(Mark::Chosen) {
-            legend.push((Swatch::Chosen, "recommended".to_owned()));
-        }
+        legend.extend(frame::legend_of_marks(self.points.iter().map(|point| point.mark)));
         if front > 1 {
             legend.push((Swatch::Front, "no setting is better in both".to_owned()));
         }
@@ -119,12 +107,8 @@ impl Scatter {
             });
             format!("\n{}: {}{spread}", axis.title, axis.unit.format(v))
         };
-        let mark = match p.mark {
-            Mark::None => "",
-            Mark::Today => " (today)",
-            Mark::Chosen => " (recommended)",
-        };
-        format!("{}{mark}{}{}", p.label, axis(&self.x, p.x, p.x_range), axis(&self.y, p.y, p.y_range))
+        let (x, y) = (axis(&self.x, p.x, p.x_range), axis(&self.y, p.y, p.y_range));
+        format!("{}{}{x}{y}", p.label, p.mark.remark())
     }
 }
 
@@ -213,10 +197,10 @@ impl Scatter {
             let (px, py) = (x.at(p.x), y.at(p.y));
             let class = format!("err s{}", colour(group));
             d.tip(&self.tip(p), |d| {
-                if let Some((lo, hi)) = p.x_range.filter(|(lo, hi)| self.x.takes(*lo) && self.x.takes(*hi)) {
+                if let Some((lo, hi)) = self.x.takes_range(p.x_range) {
                     d.line((x.at(lo), py), (x.at(hi), py), &class);
                 }
-                if let Some((lo, hi)) = p.y_range.filter(|(lo, hi)| self.y.takes(*lo) && self.y.takes(*hi)) {
+                if let Some((lo, hi)) = self.y.takes_range(p.y_range) {
                     d.line((px, y.at(lo)), (px, y.at(hi)), &class);
                 }
                 frame::beside(d, x.side(p.x), px, py);
@@ -325,14 +309,14 @@ mod tests {
     #[test]
     fn one_wild_setting_does_not_squeeze_the_others() {
         let tame = || (0..12).map(|i| Point::new(f64::from(i), 5.0 + f64::from(i % 4), "g", "p"));
-        assert!(!plot(tame().collect()).draw().inline().contains(frame::ARROWS));
+        assert!(!plot(tame().collect()).svg().contains(frame::ARROWS));
         let wild = || Point::new(5.0, 9000.0, "g", "wild");
-        let svg = plot(tame().chain([wild()]).collect()).draw().inline();
+        let svg = plot(tame().chain([wild()]).collect()).svg();
         assert!(svg.contains('▴') && svg.contains(frame::ARROWS), "{svg}");
         assert!(!svg.contains(">10000<") && !svg.contains(">8000<") && !svg.contains(">8,000<"), "{svg}");
         assert!(svg.contains("wild"), "its figures are there when it is pointed at");
         // The recommended setting is never cut off.
-        let chosen = plot(tame().chain([wild().mark(Mark::Chosen)]).collect()).draw().inline();
+        let chosen = plot(tame().chain([wild().mark(Mark::Chosen)]).collect()).svg();
         assert!(!chosen.contains('▴') && !chosen.contains(frame::ARROWS), "{chosen}");
     }
 

@@ -91,12 +91,11 @@ impl TimeSeries {
         let right = self.right.iter().flat_map(|(_, lines)| lines);
         let names = self.lines.iter().map(|l| l.name.clone());
         let all: Vec<String> = names.chain(right.map(|l| format!("{} (right)", l.name))).collect();
-        if all.len() < 2 { Vec::new() } else { swatches(all) }
+        if all.len() < 2 {
+            return Vec::new();
+        }
+        all.into_iter().enumerate().map(|(i, name)| (Swatch::Line(i), name)).collect()
     }
-}
-
-fn swatches(names: Vec<String>) -> Vec<(Swatch, String)> {
-    names.into_iter().enumerate().map(|(i, name)| (Swatch::Line(i), name)).collect()
 }
 
 impl Plot for TimeSeries {

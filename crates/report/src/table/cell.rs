@@ -6,25 +6,18 @@ use crate::units::{MISSING, Unit};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub(super) title: String,
-    pub(super) key: String,
     pub(super) right: bool,
 }
 
 impl Column {
     /// Creates a column of text, which is shortened if the terminal is too narrow.
-    pub fn left(title: &str) -> Self {
-        Column { title: title.to_owned(), key: title.to_owned(), right: false }
+    pub fn left(title: impl Into<String>) -> Self {
+        Column { title: title.into(), right: false }
     }
 
     /// Creates a column of numbers, which are never shortened.
-    pub fn right(title: &str) -> Self {
-        Column { right: true, ..Column::left(title) }
-    }
-
-    /// Sets the heading in CSV if it differs from the title: `read_p99_ns` for "read p99".
-    pub fn key(mut self, key: &str) -> Self {
-        self.key = key.to_owned();
-        self
+    pub fn right(title: impl Into<String>) -> Self {
+        Column { title: title.into(), right: true }
     }
 }
 
@@ -65,10 +58,21 @@ impl Cell {
         Cell { value: Value::Text(text.into()), tone: Tone::Plain, note: String::new() }
     }
 
-    /// Creates a cell with a number in the base unit of `unit`. A number that is not finite counts as missing.
-    pub fn num(value: f64, unit: Unit) -> Self {
-        let value = if value.is_finite() { Value::Number(value, unit) } else { Value::Missing };
+    /// Creates a cell with a number in the base unit of `unit`. `None` and a number that is not finite are missing.
+    pub fn num(value: impl Into<Option<f64>>, unit: Unit) -> Self {
+        let number = value.into().filter(|v| v.is_finite());
+        let value = number.map_or(Value::Missing, |v| Value::Number(v, unit));
         Cell { value, tone: Tone::Plain, note: String::new() }
+    }
+
+    /// Creates a cell with a size in bytes.
+    pub fn bytes(bytes: u64) -> Self {
+        Cell::num(bytes as f64, Unit::Bytes)
+    }
+
+    /// Creates a cell with a count.
+    pub fn count(count: u64) -> Self {
+        Cell::num(count as f64, Unit::Count)
     }
 
     /// Creates a cell without a measurement.
@@ -108,6 +112,25 @@ impl Cell {
             Value::Number(v, _) => v.to_string(),
             Value::Missing => String::new(),
         }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::text(text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::text(text)
+    }
+}
+
+/// `None` is a missing cell.
+impl<C: Into<Cell>> From<Option<C>> for Cell {
+    fn from(cell: Option<C>) -> Cell {
+        cell.map_or_else(Cell::missing, Into::into)
     }
 }
 

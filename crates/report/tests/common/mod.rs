@@ -1,9 +1,9 @@
 //! Golden files of the crate whose test includes this module, in `tests/golden`. `INSTA_UPDATE=always cargo test` accepts the new
-//! output: read the difference, and look at pages and charts in a browser, before committing it.
+//! output: read the difference, and look at pages in a browser, before committing it.
 
 use std::path::Path;
 
-/// Compares `got` with the golden file NAME: pages and charts as files that a browser opens (`NAME.snap.EXTENSION`), other text
+/// Compares `got` with the golden file NAME: pages as files that a browser opens (`NAME.snap.EXTENSION`), other text
 /// as `NAME.snap`, with a difference in the message.
 pub fn golden(name: &str, got: &str) {
     let mut settings = insta::Settings::clone_current();
@@ -11,7 +11,7 @@ pub fn golden(name: &str, got: &str) {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| {
-        if name.ends_with(".svg") || name.ends_with(".html") {
+        if name.ends_with(".html") {
             insta::assert_binary_snapshot!(name, got.as_bytes().to_vec());
         } else {
             insta::assert_snapshot!(name, got);

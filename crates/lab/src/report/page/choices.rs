@@ -3,7 +3,7 @@
 use poolwright_report::plot::{Point, Scatter};
 use poolwright_report::{Axis, Better, Mark, Page, Section};
 
-use super::super::advice::{Advice, Choice};
+use super::super::advice::{Advice, Alternative, Choice};
 use super::super::{Report, measures, tables, text};
 
 /// Number of settings from which on the plot says more than the table.
@@ -44,15 +44,10 @@ fn trade_off(advice: &Advice) -> Option<Scatter> {
     let (ux, fx) = measures::shown(&x.info.name, &unit(0)?, []);
     let (uy, fy) = measures::shown(&y.info.name, &unit(1)?, []);
     let firm = matches!(advice.verdict, Choice::Best | Choice::AmongBest);
-    let point = |setting: &super::super::advice::Alternative| {
-        let (a, b) = (setting.figures[0].as_ref()?, setting.figures[1].as_ref()?);
-        let mut point = Point::new(a.median * fx, b.median * fy, "", &advice.values(&setting.set));
-        if let Some((low, high)) = a.ci95 {
-            point = point.x_range(low * fx, high * fx);
-        }
-        if let Some((low, high)) = b.ci95 {
-            point = point.y_range(low * fy, high * fy);
-        }
+    let point = |setting: &Alternative| {
+        let (x, x_range) = setting.figures[0].as_ref()?.scaled(fx);
+        let (y, y_range) = setting.figures[1].as_ref()?.scaled(fy);
+        let point = Point::new(x, y, "", &advice.values(&setting.set)).x_range(x_range).y_range(y_range);
         let chosen = firm && advice.case.as_ref() == Some(&setting.case);
         Some(if chosen { point.mark(Mark::Chosen) } else { point })
     };

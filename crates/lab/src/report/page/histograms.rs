@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_report::plot::{HALF, Histogram};
-use poolwright_report::{Plot, Section, Unit};
+use poolwright_report::{Section, Unit};
 
 use super::super::format;
 use crate::campaign::{Case, Study};
@@ -29,17 +29,13 @@ pub fn draw(section: &mut Section, study: &Study, trials: &[Trial]) {
         if !others.is_empty() {
             section.paragraph(&format!("{label}; all trials of the case together."));
         }
-        section.plots(&plots(first));
+        section.plots(first);
         for (label, of_case) in others {
             section.folded(&format!("{}, {label}", phase.name), |inside| {
-                inside.plots(&plots(of_case));
+                inside.plots(of_case);
             });
         }
     }
-}
-
-fn plots(all: &[Histogram]) -> Vec<&dyn Plot> {
-    all.iter().map(|p| p as &dyn Plot).collect()
 }
 
 /// Returns the calls of all trials of a case, by role.

@@ -1,7 +1,7 @@
 //! Charts of a study's figures: bars, effects, and time against space.
 
 use poolwright_report::plot::{Bars, HALF, Intervals, Point, Scatter};
-use poolwright_report::{Axis, Better, Mark, Plot, Section};
+use poolwright_report::{Axis, Better, Mark, Section};
 
 use super::super::advice::Choice;
 use super::super::cells::{self, Row};
@@ -22,10 +22,6 @@ pub fn bars(section: &mut Section, found: &StudyReport, part: &TablePart, report
     let Some((lead, others)) = drawn.split_first() else { return };
     section.plot(lead, "Medians with their 95 % intervals.");
     let others: Vec<Bars> = others.iter().map(|plot| plot.clone().width(HALF)).collect();
-    let others: Vec<&dyn Plot> = others.iter().map(|p| p as &dyn Plot).collect();
-    if others.is_empty() {
-        return;
-    }
     if found.rows.len() > MANY {
         section.folded("The other measures as bars", |inside| {
             inside.plots(&others);
@@ -49,8 +45,8 @@ fn bar_plot(found: &StudyReport, report: &Report, i: usize) -> Option<Bars> {
     let group = grouping(found);
     let plot = Bars::new(&found.columns[i].title, Axis::new("", unit));
     Some(has().fold(plot, |plot, (row, figure)| {
-        let range = figure.ci95.map(|(lo, hi)| (lo * factor, hi * factor));
-        plot.bar(&row.label, &group(row), figure.median * factor, range, mark(report, found, row, measure))
+        let (median, range) = figure.scaled(factor);
+        plot.bar(&row.label, &group(row), median, range, mark(report, found, row, measure))
     }))
 }
 
@@ -116,38 +112,34 @@ pub fn trade_off(
 ) {
     let Some((speed, space)) = axes(found) else { return };
     let (spaces, speeds) = (cells::figures(study, trials, &space), cells::figures(study, trials, &speed));
-    let group = grouping(found);
-    let mut points = Vec::new();
-    for row in &found.rows {
-        let at =
-            |all: &[(Case, Figure)]| all.iter().find(|(case, _)| *case == row.case).map(|(_, f)| f.clone());
-        let (Some(x), Some(y)) = (at(&spaces), at(&speeds)) else { continue };
-        let (ux, uy) = (measures::shown(&space, &x.unit, []).1, measures::shown(&speed, &y.unit, []).1);
-        let mut point = Point::new(x.median * ux, y.median * uy, &group(row), &row.label)
-            .mark(mark(report, found, row, &speed));
-        if let Some((lo, hi)) = x.ci95 {
-            point = point.x_range(lo * ux, hi * ux);
-        }
-        if let Some((lo, hi)) = y.ci95 {
-            point = point.y_range(lo * uy, hi * uy);
-        }
-        points.push((x.unit, y.unit, x.median, point));
-    }
+    let of = |row: &Row, all: &[(Case, Figure)]| {
+        all.iter().find(|(case, _)| *case == row.case).map(|(_, figure)| figure.clone())
+    };
+    let both = |row| Some((row, of(row, &spaces)?, of(row, &speeds)?));
+    let figures: Vec<(&Row, Figure, Figure)> = found.rows.iter().filter_map(both).collect();
     // If all cases take the same space, there is no trade-off.
-    let sizes = || points.iter().map(|p| p.2);
+    let sizes = || figures.iter().map(|(_, x, _)| x.median);
     let (least, most) = (sizes().fold(f64::MAX, f64::min), sizes().fold(0.0, f64::max));
-    let Some((ux, uy)) = points.first().map(|p| (p.0.clone(), p.1.clone())) else { return };
-    if points.len() < 2 || most <= least * 1.01 {
+    let [(_, x, y), _, ..] = figures.as_slice() else { return };
+    if most <= least * 1.01 {
         return;
     }
-    let better = measures::better(study, &speed, &uy).unwrap_or(Better::Lower);
-    let axis = |name: &str, unit: &str| Axis::new(&study.info(name).title, measures::shown(name, unit, []).0);
+    let better = measures::better(study, &speed, &y.unit).unwrap_or(Better::Lower);
+    let (space_unit, space_factor) = measures::shown(&space, &x.unit, []);
+    let (speed_unit, speed_factor) = measures::shown(&speed, &y.unit, []);
+    let group = grouping(found);
+    let point = |(row, x, y): &(&Row, Figure, Figure)| {
+        let ((x, x_range), (y, y_range)) = (x.scaled(space_factor), y.scaled(speed_factor));
+        let point = Point::new(x, y, &group(row), &row.label).x_range(x_range).y_range(y_range);
+        point.mark(mark(report, found, row, &speed))
+    };
+    let (space_title, speed_title) = (study.info(&space).title, study.info(&speed).title);
     let plot = Scatter::new(
-        &format!("{} against {}", study.info(&speed).title, study.info(&space).title),
-        axis(&space, &ux),
-        axis(&speed, &uy),
+        &format!("{speed_title} against {space_title}"),
+        Axis::new(&space_title, space_unit),
+        Axis::new(&speed_title, speed_unit),
         (Better::Lower, better),
-        points.into_iter().map(|p| p.3).collect(),
+        figures.iter().map(point).collect(),
     );
     let which = if better == Better::Higher { "upper left" } else { "lower left" };
     section.plot(

@@ -2,7 +2,7 @@
 //! lines.
 
 use poolwright_report::plot::{HALF, Line, TimeSeries, WIDTH};
-use poolwright_report::{Axis, Plot, Section, Unit};
+use poolwright_report::{Axis, Section, Unit};
 
 use super::super::{format, measures};
 use crate::campaign::Study;
@@ -141,10 +141,7 @@ fn add(section: &mut Section, pictures: &[Picture]) {
     for picture in pictures.iter().filter(|p| p.wide) {
         section.plot(&picture.plot, "");
     }
-    let narrow: Vec<&dyn Plot> = pictures.iter().filter(|p| !p.wide).map(|p| &p.plot as &dyn Plot).collect();
-    if !narrow.is_empty() {
-        section.plots(&narrow);
-    }
+    section.plots(pictures.iter().filter(|picture| !picture.wide).map(|picture| &picture.plot));
 }
 
 /// Returns the charts that are open, and those that are collapsed.

@@ -1,6 +1,6 @@
 //! The tables of the recommendations: the settings of each dataset, and the alternatives of each question.
 
-use poolwright_report::{Cell, Column, Table, Tone, Unit};
+use poolwright_report::{Cell, Table, Tone, Unit};
 
 use super::super::advice::{Advice, Alternative, Choice};
 use super::super::format;
@@ -20,19 +20,18 @@ pub fn settings(advice: &[Advice]) -> Table {
             }
         }
     }
-    let columns = [Column::left("dataset")].into_iter().chain(properties.iter().map(|p| Column::left(p)));
-    let mut table = Table::new(columns);
-    for dataset in datasets {
-        let of_dataset: Vec<&Advice> =
-            advice.iter().filter(|a| a.dataset.as_deref() == Some(dataset)).collect();
-        let cells = properties.iter().map(|p| setting(&of_dataset, p));
-        table.row([Cell::text(dataset).tone(Tone::Strong)].into_iter().chain(cells).collect::<Vec<_>>());
-    }
-    table
+    Table::of(datasets)
+        .left("dataset", |dataset| Cell::text(dataset).tone(Tone::Strong))
+        .each(properties, |table, property| {
+            table.left(property, |dataset| {
+                setting(advice.iter().filter(|a| a.dataset.as_deref() == Some(dataset)), property)
+            })
+        })
+        .table()
 }
 
 /// Formats a property of a dataset; lists all studies if they recommend different values.
-fn setting(advice: &[&Advice], property: &str) -> Cell {
+fn setting<'a>(advice: impl Iterator<Item = &'a Advice>, property: &str) -> Cell {
     let mut values: Vec<(&str, Vec<&Advice>)> = Vec::new();
     for a in advice {
         let Some((_, value)) = a.set.iter().find(|(p, _)| p == property) else { continue };
@@ -85,35 +84,29 @@ pub fn all(advice: &Advice) -> Table {
 }
 
 fn alternatives<'a>(advice: &'a Advice, settings: impl Iterator<Item = &'a Alternative>) -> Table {
-    let figures = |i: usize| advice.settings.iter().filter_map(move |setting| setting.figures[i].as_ref());
-    let shown: Vec<ShownColumn> =
-        advice.criteria.iter().enumerate().map(|(i, c)| ShownColumn::new(&c.info, figures(i))).collect();
-    let names: Vec<&str> = match advice.settings.first() {
-        Some(setting) => setting.set.iter().map(|(name, _)| name.as_str()).collect(),
-        None => Vec::new(),
+    let is_chosen = |setting: &Alternative| advice.case.as_ref() == Some(&setting.case);
+    let names = advice.settings.first().map_or(&[][..], |setting| &setting.set);
+    let cost = |setting: &Alternative| match is_chosen(setting) {
+        true => Cell::num(1.0, Unit::Ratio),
+        false => Cell::num(setting.ratio, Unit::Ratio).note(format::ratio_interval(setting.ci95)),
     };
-    let mut columns: Vec<Column> = names.iter().map(|name| Column::left(name)).collect();
-    columns.extend(shown.iter().map(ShownColumn::heading));
-    columns.push(Column::right("cost by the goal").key("ratio"));
-    columns.push(Column::left("standing"));
-    let mut table = Table::new(columns);
-    for setting in settings {
-        let mut cells: Vec<Cell> = setting.set.iter().map(|(_, value)| Cell::text(value)).collect();
-        cells.extend(shown.iter().zip(&setting.figures).map(|(column, f)| column.cell(f.as_ref())));
-        let chosen = advice.case.as_ref() == Some(&setting.case);
-        cells.push(match (chosen, setting.ratio) {
-            (true, _) => Cell::num(1.0, Unit::Ratio),
-            (_, Some(ratio)) => Cell::num(ratio, Unit::Ratio)
-                .note(format::interval(setting.ci95, |v| Unit::Ratio.format(v)).unwrap_or_default()),
-            (_, None) => Cell::missing(),
-        });
-        let (word, tone) = standing(advice, setting, chosen);
-        let original = advice.original.as_ref() == Some(&setting.case);
-        let note = if original { "the original's choice" } else { "" };
-        cells.push(Cell::text(word).tone(tone).note(note));
-        table.row(cells);
-    }
-    table
+    let standing = |setting: &Alternative| {
+        let (word, tone) = standing(advice, setting, is_chosen(setting));
+        let is_original = advice.original.as_ref() == Some(&setting.case);
+        Cell::text(word).tone(tone).note(if is_original { "the original's choice" } else { "" })
+    };
+    Table::of(settings)
+        .each(names.iter().enumerate(), |table, (i, (name, _))| {
+            table.left(name, |setting| setting.set.get(i).map(|(_, value)| value.as_str()))
+        })
+        .each(advice.criteria.iter().enumerate(), |table, (i, criterion)| {
+            let figures = advice.settings.iter().filter_map(|setting| setting.figures[i].as_ref());
+            let shown = ShownColumn::new(&criterion.info, figures);
+            table.right(shown.title(), |setting| shown.cell(setting.figures[i].as_ref()))
+        })
+        .right("cost by the goal", cost)
+        .left("standing", standing)
+        .table()
 }
 
 fn standing(advice: &Advice, setting: &Alternative, chosen: bool) -> (&'static str, Tone) {

@@ -1,6 +1,6 @@
 //! A column of figures with one unit, which its heading names.
 
-use poolwright_report::{Cell, Column, ColumnUnit, Unit};
+use poolwright_report::{Cell, ColumnUnit, Unit};
 
 use super::super::figure::Figure;
 use super::super::{format, measures};
@@ -9,7 +9,6 @@ use crate::campaign::MeasureInfo;
 /// How the figures of one measure are shown.
 pub struct ShownColumn {
     title: String,
-    name: String,
     /// The unit of the figures, and the factor to its base unit.
     base: (Unit, f64),
     column: Option<ColumnUnit>,
@@ -22,7 +21,7 @@ impl ShownColumn {
         let medians = || figures.clone().map(|figure| figure.median);
         let base = measures::shown(&info.name, unit, medians());
         let column = base.0.for_column(medians().map(|median| median * base.1));
-        ShownColumn { title: info.title.clone(), name: info.name.clone(), base, column }
+        ShownColumn { title: info.title.clone(), base, column }
     }
 
     /// Returns the title with the unit: `Table 1: time until durable, ms`.
@@ -33,14 +32,9 @@ impl ShownColumn {
         }
     }
 
-    /// Returns the column; its key in CSV is the measure's name.
-    pub fn heading(&self) -> Column {
-        Column::right(&self.title()).key(&self.name)
-    }
-
-    /// Formats a median with its interval below it.
-    pub fn cell(&self, figure: Option<&Figure>) -> Cell {
-        let Some(figure) = figure else { return Cell::missing() };
+    /// Formats a median with its interval below it; `None` if there is no figure.
+    pub fn cell(&self, figure: Option<&Figure>) -> Option<Cell> {
+        let figure = figure?;
         let (unit, factor) = match self.column {
             Some(column) => (None, self.base.1 * column.factor),
             None => (Some(self.base.0), self.base.1),
@@ -50,6 +44,6 @@ impl ShownColumn {
         let unit = |v: f64| unit.unwrap_or_else(|| plain(v));
         let note = format::note_as(figure, |v| unit(v * factor).format(v * factor));
         let median = figure.median * factor;
-        Cell::num(median, unit(median)).note(note)
+        Some(Cell::num(median, unit(median)).note(note))
     }
 }

@@ -13,7 +13,7 @@ pub fn html(run: &Run<'_>) -> String {
     let machine: Vec<(String, String)> = fields
         .into_iter()
         .map(|(name, value)| match (name.as_str(), value.parse()) {
-            ("memory_bytes", Ok(bytes)) => ("memory".to_owned(), mrc_page::format::bytes(bytes)),
+            ("memory_bytes", Ok(bytes)) => ("memory".to_owned(), poolwright_report::units::bytes(bytes)),
             _ => (name, value),
         })
         .collect();

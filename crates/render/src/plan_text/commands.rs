@@ -1,0 +1,74 @@
+//! The commands that apply a plan.
+
+use poolwright_plan::{Plan, RolePlan, Verdict};
+use poolwright_report::TerminalText;
+
+use crate::plan_page::format;
+
+/// Adds the commands, and what happens to the existing files; nothing if the plan changes nothing.
+pub(super) fn add_next(text: &mut TerminalText, plan: &Plan) {
+    if plan.verdict == Verdict::Keep {
+        return;
+    }
+    text.heading("next", "");
+    for role in changed_datasets(plan) {
+        text.command("  ", &command_line(role));
+        if role.location.dataset.is_none() {
+            let how = role.location.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
+            let (to, from) = (&role.location.mountpoint, &role.path);
+            text.paragraph(
+                "    ",
+                &format!("to be mounted on {to}, for the files that are in {from} today{how}"),
+            );
+        }
+    }
+    let existing = match is_resized(plan) {
+        true => "Existing files keep their record size. To convert them, stop the database and copy them.",
+        false => LATER,
+    };
+    text.paragraph("  ", existing);
+}
+
+/// Adds the first `shown` commands, and what happens to the existing files.
+pub(super) fn add_short(text: &mut TerminalText, plan: &Plan, shown: usize) {
+    let roles = changed_datasets(plan);
+    roles.iter().take(shown).for_each(|role| text.command("", &command_line(role)));
+    let more = roles.len().saturating_sub(shown);
+    let more = if more > 0 { format!(" -v shows {more} more.") } else { String::new() };
+    let existing = match is_resized(plan) {
+        true => "Existing files keep their record size: stop the database and copy them.",
+        false => LATER,
+    };
+    text.paragraph("", &format!("{existing}{more}"));
+}
+
+const LATER: &str = "The change applies to data written from then on.";
+
+/// The first changed role of each dataset.
+fn changed_datasets(plan: &Plan) -> Vec<&RolePlan> {
+    let mut seen = std::collections::BTreeSet::new();
+    let changed = plan.roles.iter().filter(|r| !r.recommended.is_empty());
+    changed.filter(|role| seen.insert(role.location.mountpoint.as_str())).collect()
+}
+
+fn is_resized(plan: &Plan) -> bool {
+    plan.roles.iter().any(|r| r.recommended.contains_key("recordsize"))
+}
+
+/// The command that sets the recommended properties of a role's dataset.
+fn command_line(role: &RolePlan) -> String {
+    let all = format::sorted(&role.recommended).into_iter().map(|(p, v)| quoted(&format!("{p}={v}")));
+    match &role.location.dataset {
+        Some(dataset) => format!("zfs set {} {}", all.collect::<Vec<_>>().join(" "), quoted(dataset)),
+        None => {
+            let all: String = all.map(|s| format!("-o {s} ")).collect();
+            format!("zfs create {all}{}", quoted(&format!("POOL/{}", role.role)))
+        }
+    }
+}
+
+/// Quotes text for a shell. The name of a dataset may contain spaces, and the plan may be from an untrusted source.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/=".contains(c);
+    if name.chars().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }
+}
