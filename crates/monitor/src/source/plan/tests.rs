@@ -26,20 +26,21 @@ fn a_plan_whose_files_are_not_on_zfs() {
 fn a_verified_plan_has_its_verdict_and_changes() {
     let dir = tempfile::tempdir().unwrap();
     let file = example(dir.path());
-    let mut plan: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let plan = Plan::read(&file, RiskyValues::Read).unwrap();
     let metric = "work_rate";
     let measurement = |created: &str| {
         serde_json::json!({"created": created, "seconds": 60.0, "blocks": 10, "events": 1000, "lost_events": 0,
             "rate": "file-operations", "metrics": {metric: [1.0]}, "bytes": 1,
             "mix": {"reads_s": 1.0, "writes_s": 1.0, "syncs_s": 1.0, "read_bytes": 1.0, "write_bytes": 1.0}})
     };
-    plan["verification"] = serde_json::json!({
+    let verification = serde_json::json!({
+        "format": Verification::FORMAT, "version": 1, "plan": plan.id(),
         "before": measurement("2026-01-15T00:00:00Z"), "after": measurement("2026-01-16T00:00:00Z"),
         "promises": [{"metric": metric, "promised": {"change": 0.5}, "is_goal": true, "verdict": "broken",
             "measured": {"from": 1.0, "to": 0.75, "change": -0.25, "ci95": [-0.3, -0.2]}}],
         "verdict": "broken", "why": "it is slower"
     });
-    std::fs::write(&file, plan.to_string()).unwrap();
+    std::fs::write(Verification::path_beside(&file), verification.to_string()).unwrap();
     let readings = PlanFile::new(file).read().unwrap();
     let of = |kind| readings.resources.iter().find(|of| std::ptr::eq(of.of, kind)).unwrap();
     assert_eq!(of(&PLAN).value(&PLAN_BROKEN), Some(1.0));
