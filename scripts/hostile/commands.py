@@ -73,7 +73,7 @@ class Machine:
 
     def __init__(self, program, seed):
         self.program, self.random = program, random.Random(seed)
-        self.top = Path(tempfile.mkdtemp(prefix="poolwright-hostile-", dir="/var/tmp"))
+        self.top = Path(tempfile.mkdtemp(prefix="poolwright-baseile-", dir="/var/tmp"))
         self.top.chmod(0o755)
         self.canary = self.top / "canary"
         self.canary.mkdir()

@@ -3,7 +3,7 @@
 usage: by_path.py ROOT
 
 A path is looked up again by each call, so the owner of a directory on it can lead root elsewhere between two calls. Such directories are
-reached through `poolwright_host::directory::Directory` (crates/host/src/directory.rs). Where a directory is root's own, and other users
+reached through `poolwright_base::directory::Directory` (crates/base/src/directory.rs). Where a directory is root's own, and other users
 cannot change it, scripts/lint/by-path.txt allows a file's calls, with the reason:
 
     FILE CALL...: REASON
@@ -30,7 +30,7 @@ BUILDER = re.compile(r"\b(DirBuilder)::new\(")
 # Opening for reading changes nothing.
 OPEN = re.compile(r"\b(?:File::options|OpenOptions::new)\(\)(.*?)\.open\(", re.DOTALL)
 WRITES = re.compile(r"\.(?:write|append|create|create_new|truncate)\(")
-# The functions of crates/host/src/private.rs, and its outputs that are renamed into their place.
+# The functions of crates/base/src/private.rs, and its outputs that are renamed into their place.
 PRIVATE = re.compile(r"\bprivate::(create|create_new|write|make_dir|make_dirs)\(")
 PART = re.compile(r"\b(Part)::create\(")
 # System calls relative to the working directory, and those that only take a path.
@@ -73,7 +73,7 @@ def check(root, allowed):
             if (str(name), call) in entries:
                 used.add((str(name), call))
             else:
-                found.append(f"{name}:{line}: {call} by path; use poolwright_host::directory::Directory, or allow it in {ALLOWED}")
+                found.append(f"{name}:{line}: {call} by path; use poolwright_base::directory::Directory, or allow it in {ALLOWED}")
     unused = sorted((number, file, call) for (file, call), number in entries.items() if (file, call) not in used)
     return found + [f"{ALLOWED}:{number}: {file} has no {call} by path" for number, file, call in unused]
 

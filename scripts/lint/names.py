@@ -4,7 +4,7 @@ usage: names.py ROOT
 
 - No module or type has a name of NOT_USED_NAMES.
 - No text of a library crate names a flag of the command line (docs/commands.md lists them), except the hints of its errors (`fn hint`,
-  crates/host/src/reported_error.rs). A literal that is a flag itself is an argument of a program, and allowed.
+  crates/base/src/reported_error.rs). A literal that is a flag itself is an argument of a program, and allowed.
 - A public type has a name that no other crate uses, unless scripts/lint/shared-names.txt lists it.
 
 Exit status: 0 clean, 1 something was found, 2 wrong usage.

@@ -9,10 +9,10 @@ mod space;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::quoted;
+use poolwright_base::writers::find_writer_of_mounts;
 use poolwright_dbms::service;
-use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::quoted;
-use poolwright_host::writers::find_writer_of_mounts;
 use poolwright_plan::{Plan, RolePlan};
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 use schemars::JsonSchema;

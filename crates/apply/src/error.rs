@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{Exit, PathError, ReportedError, cannot, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, cannot, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -12,9 +12,9 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_base::private::{self, OwnDir};
+use poolwright_base::quoted;
 use poolwright_dbms::service::Downtime;
-use poolwright_host::private::{self, OwnDir};
-use poolwright_host::quoted;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -206,7 +206,7 @@ impl Journal {
     /// # Errors
     /// The host's errors.
     pub fn discard(&mut self) -> Result<()> {
-        self.append(&Entry::Discarded { at: poolwright_host::time::now() })
+        self.append(&Entry::Discarded { at: poolwright_base::time::now() })
     }
 
     /// The file with the records of the copies in one of the datasets.

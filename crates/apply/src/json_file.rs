@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-use poolwright_host::private;
+use poolwright_base::private;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

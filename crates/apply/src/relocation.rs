@@ -7,8 +7,8 @@
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 
-use poolwright_host::directory::Directory;
-use poolwright_host::quoted;
+use poolwright_base::directory::Directory;
+use poolwright_base::quoted;
 use rustix::io::Errno;
 
 use crate::error::refused;

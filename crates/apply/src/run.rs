@@ -8,10 +8,10 @@ mod way_back;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use poolwright_base::directory::Directory;
+use poolwright_base::mountinfo;
+use poolwright_base::quoted;
 use poolwright_dbms::service::{Downtime, Service, check_namespace};
-use poolwright_host::directory::Directory;
-use poolwright_host::mountinfo;
-use poolwright_host::quoted;
 use poolwright_zfs::datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;

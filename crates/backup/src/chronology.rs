@@ -3,7 +3,7 @@
 //! The backups in a dataset are in the order of their snapshots: that of the transaction groups. In an archive, into which an old backup
 //! can be copied after newer ones, the numbers in the manifests count. The times in the manifests are for users only.
 
-use poolwright_host::time;
+use poolwright_base::time;
 
 use crate::destination::{BackupEntry, BackupList};
 use crate::manifest::{BackupManifest, order_of};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use poolwright_host::directory::Directory;
-use poolwright_host::quoted;
+use poolwright_base::directory::Directory;
+use poolwright_base::quoted;
 use poolwright_plan::{Plan, RiskyValues, Role, Settings};
 use poolwright_zfs::datasets::{is_user_pool, of_pool, pool_of};
 use poolwright_zfs::kernel::DatasetChange;

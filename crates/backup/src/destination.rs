@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::json_file;
+use poolwright_base::{mountinfo, quoted, time};
 use poolwright_dbms::database::{DatabaseKind, joined};
 use poolwright_dbms::directories::{DatabaseDirs, SNAPSHOTS};
-use poolwright_host::{mountinfo, quoted, time};
 use poolwright_zfs::datasets::{DatasetAdmin, of_pool, pool_of};
 use poolwright_zfs::user::LockOwner;
 use rustix::fs::{FlockOperation, flock};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::json_file;
+use poolwright_base::time;
 use poolwright_dbms::database::DatabaseKind;
 use poolwright_dbms::quiesce::ConsistencyMeans;
-use poolwright_host::time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

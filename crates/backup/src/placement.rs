@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::Directory;
+use poolwright_base::directory::Directory;
 
 use crate::{Error, Result};
 

@@ -1,6 +1,6 @@
 //! Which backup is restored, and up to which time the archived log is replayed on it.
 
-use poolwright_host::time;
+use poolwright_base::time;
 
 use crate::Result;
 use crate::destination::{BackupDestination, BackupEntry};

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use poolwright_apply::rewrite::open_trusted;
+use poolwright_base::directory::{Access, Directory};
+use poolwright_base::units::format_size;
+use poolwright_base::{mountinfo, quoted, room};
 use poolwright_dbms::database::{self, DatabaseKind};
 use poolwright_dbms::postgresql::data_dir::{
     BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, RECOVERY_SIGNAL, STANDBY_SIGNAL, create_empty,
     remove_files,
 };
-use poolwright_host::directory::{Access, Directory};
-use poolwright_host::{mountinfo, quoted, room};
-use poolwright_trace::format_size;
 use poolwright_zfs::datasets::is_dataset;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use poolwright_apply::rewrite::TreeContents;
+use poolwright_base::{quoted, time};
 use poolwright_dbms::database::{self, DatabaseKind, LocatedDatabase, joined};
 use poolwright_dbms::directories::{DatabaseDir, DatabaseDirs, canonical};
 use poolwright_dbms::quiesce::{QuiesceOptions, Quiesced};
-use poolwright_host::{quoted, time};
 use poolwright_plan::Settings;
 use poolwright_zfs::datasets::{DatasetAdmin, of_mount, pool_of};
 use poolwright_zfs::kernel::DatasetChange;

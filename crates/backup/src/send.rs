@@ -15,7 +15,7 @@ mod wal_snapshots;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use poolwright_trace::counted;
+use poolwright_base::units::counted;
 use poolwright_zfs::datasets::pool_of;
 use poolwright_zfs::kernel::command::send::{ReceiveRequest, SendStream, StreamContent, StreamFormat};
 use poolwright_zfs::kernel::command::snapshot::HistoryPoint;

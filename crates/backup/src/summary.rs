@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::json_file;
+use poolwright_base::{Part, private};
 use poolwright_dbms::database::DatabaseKind;
-use poolwright_host::{Part, private};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

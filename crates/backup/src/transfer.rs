@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_apply::json_file;
 use poolwright_apply::rewrite::{Rate, TreeContents, TreeCopier, make_trusted, open_trusted};
-use poolwright_host::private;
+use poolwright_base::private;
 use poolwright_zfs::kernel::DatasetChange;
 
 use crate::destination::BackupDestination;

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use poolwright_apply::rewrite::TreeContents;
+use poolwright_base::{Scratch, quoted, room, scratch, time};
 use poolwright_dbms::client::ClientFailure;
 use poolwright_dbms::database::DatabaseKind;
 use poolwright_dbms::program::{ProgramEnd, ProgramOutput, Programs, command_as, run_program, run_shell};
 use poolwright_dbms::server;
-use poolwright_host::{Scratch, quoted, room, scratch, time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -127,11 +127,11 @@ fn restore(
     let parent = options.scratch.clone().unwrap_or_else(|| scratch::parent_for(backup.bytes + EXTRA));
     let free = room::available(&parent).map_err(Error::host("inspect", &parent))?;
     if free < backup.bytes + EXTRA {
-        let (needed, free) = (backup.bytes + EXTRA, poolwright_trace::format_size(free));
+        let (needed, free) = (backup.bytes + EXTRA, poolwright_base::units::format_size(free));
         return refused(format!(
             "restoring {} needs {} in {}, which has {free}\nhint: name another scratch directory",
             backup.name,
-            poolwright_trace::format_size(needed),
+            poolwright_base::units::format_size(needed),
             quoted(&parent)
         ));
     }

@@ -12,10 +12,10 @@ mod removal;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use poolwright_base::{quoted, regular};
 use poolwright_dbms::database;
 use poolwright_dbms::postgresql::headers::ControlFile;
 use poolwright_dbms::postgresql::wal_file::{SegmentPlace, WalFile};
-use poolwright_host::{quoted, regular};
 use serde::{Deserialize, Serialize};
 
 use crate::error::refused;

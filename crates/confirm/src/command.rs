@@ -9,8 +9,8 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use poolwright_host::directory::Directory;
-use poolwright_host::private;
+use poolwright_base::directory::Directory;
+use poolwright_base::private;
 use poolwright_lab::trial::driver::bound;
 use poolwright_lab::trial::processes;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -169,7 +169,7 @@ pub fn make_dir(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use poolwright_host::process::ProcessStat;
+    use poolwright_base::process::ProcessStat;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Copies a database's files with their holes, modes, times and, as root, owners. The original is only read.
 //!
 //! The database's user can rename and link anything in the original meanwhile, and in the copy as soon as it is its own. So both are
-//! reached by open directories ([`poolwright_host::directory`]).
+//! reached by open directories ([`poolwright_base::directory`]).
 
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes, Metadata, Permissions};
@@ -9,9 +9,9 @@ use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
-use poolwright_host::directory::{Access, Directory};
-use poolwright_host::extents::next_data;
-use poolwright_host::private;
+use poolwright_base::directory::{Access, Directory};
+use poolwright_base::extents::next_data;
+use poolwright_base::private;
 
 use crate::tree::{DatabaseDirectory, Kind, entries, subdirectory};
 use crate::{Error, Result};

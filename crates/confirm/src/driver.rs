@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use poolwright_host::writers::find_writer;
+use poolwright_base::writers::find_writer;
 use poolwright_lab::trial::processes;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{Exit, PathError, ReportedError, cannot, quoted};
+use poolwright_base::units::format_size;
+use poolwright_base::{Exit, PathError, ReportedError, cannot, quoted};
 use poolwright_lab::Error as LabError;
 use poolwright_plan::PlanFileError;
-use poolwright_trace::format_size;
 
 /// An error of a confirmation.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use poolwright_host::memory;
+use poolwright_base::memory;
 use poolwright_lab::campaign::PoolSpec;
 use poolwright_openzfs::Device;
 use poolwright_plan::{self as plan, EvidenceKind, Plan};

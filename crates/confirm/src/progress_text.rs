@@ -1,8 +1,8 @@
 //! Texts about the progress of a confirmation, for a status line on a terminal or for lines of a log.
 
+use poolwright_base::units::{counted, format_duration, format_size};
 use poolwright_lab::run::{Update, phase};
 use poolwright_report::Unit;
-use poolwright_trace::{counted, format_duration, format_size};
 
 use crate::Event;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use poolwright_host::time::now;
+use poolwright_base::time::now;
 use poolwright_lab::campaign::{Phase, PoolSpec};
 use poolwright_lab::run::checks;
 use poolwright_lab::run::child;
@@ -184,7 +184,7 @@ impl Trials<'_> {
             let mut measured = Block::new();
             for chosen in order(contenders, block) {
                 number += 1;
-                let mean = poolwright_stats::mean(&took);
+                let mean = poolwright_base::stats::mean(&took);
                 let left =
                     (!took.is_empty()).then(|| Duration::from_secs_f64(mean * f64::from(of - number + 1)));
                 watch(Event::Trial { setting: chosen.name, block, number, of, left });
@@ -303,7 +303,7 @@ impl Trials<'_> {
         };
         let mut all: Vec<String> = failures.iter().map(failed).collect();
         let loads: Vec<f64> = self.loads.iter().map(|load| load.seconds).collect();
-        let median = poolwright_stats::median(&loads);
+        let median = poolwright_base::stats::median(&loads);
         if median < SHORT_LOAD_S {
             all.push(format!(
                 "the load takes {median:.1} s, so the bytes written depend on how many transaction groups, of five seconds \

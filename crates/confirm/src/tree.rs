@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::{Directory, LinkTarget};
-use poolwright_host::quoted;
+use poolwright_base::directory::{Directory, LinkTarget};
+use poolwright_base::quoted;
 
 use crate::{Error, Result};
 

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use poolwright_host::{end_of, memory_file};
+use poolwright_base::{end_of, memory_file};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Error;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::{Access, Directory};
+use poolwright_base::directory::{Access, Directory};
 use poolwright_trace::layout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,7 +90,7 @@ pub fn locate(paths: &[PathBuf], wanted: Option<DatabaseKind>, has_hook: bool) -
             Ok(LocatedDatabase { kind: wanted, root: found.root })
         }
         (Some(wanted), Some(found)) => {
-            let (title, root) = (found.layout.title, poolwright_host::quoted(&found.root));
+            let (title, root) = (found.layout.title, poolwright_base::quoted(&found.root));
             refused(format!("{root} has files of {title}, not of {}", wanted.name()))
         }
         (None, Some(found)) if kind.is_some() => {
@@ -106,7 +106,7 @@ pub fn locate(paths: &[PathBuf], wanted: Option<DatabaseKind>, has_hook: bool) -
 
 /// Paths for messages.
 pub fn joined(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| poolwright_host::quoted(path).to_string()).collect::<Vec<_>>().join(", ")
+    paths.iter().map(|path| poolwright_base::quoted(path).to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The first bytes of each SQLite database.

@@ -5,9 +5,9 @@ use std::fs::{self, DirEntry, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::Directory;
-use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::quoted;
+use poolwright_base::directory::Directory;
+use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::quoted;
 use poolwright_trace::layout::linked_directories;
 use poolwright_zfs::datasets::{is_dataset, of_mount, pool_of};
 

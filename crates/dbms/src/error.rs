@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use poolwright_host::{Exit, PathError, ReportedError, cannot};
+use poolwright_base::{Exit, PathError, ReportedError, cannot};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -7,8 +7,8 @@ use std::fs::{Metadata, symlink_metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use poolwright_host::directory::Directory;
-use poolwright_host::quoted;
+use poolwright_base::directory::Directory;
+use poolwright_base::quoted;
 
 use crate::error::refused;
 use crate::{Error, Result};

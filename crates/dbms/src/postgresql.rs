@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use poolwright_host::directory::{Access, Directory};
+use poolwright_base::directory::{Access, Directory};
 
 use crate::Result;
 use crate::client::{ClientFailure, ClientSession};
@@ -55,14 +55,14 @@ impl PostgresqlServer {
         let Some(mut server) = PostgresqlServer::parse(root, &text, owner::of_directory(root)?) else {
             return Ok(None);
         };
-        let program = poolwright_host::process::program(server.pid);
+        let program = poolwright_base::process::program(server.pid);
         // The owner of the directory can write the ID of any process into the file.
         let beside = program.map(|path| path.with_file_name(CLIENT)).filter(|path| path.is_file());
         let is_trusted = |path: &PathBuf| path.parent().is_some_and(|dir| is_trusted_by(server.owner, dir));
         if let Some(beside) = beside.filter(is_trusted) {
             server.client = beside;
         }
-        Ok(poolwright_host::process::is_running(server.pid).then_some(server))
+        Ok(poolwright_base::process::is_running(server.pid).then_some(server))
     }
 
     fn parse(root: &Path, text: &str, owner: UserAndGroup) -> Option<PostgresqlServer> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use poolwright_host::memory_file;
+use poolwright_base::memory_file;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::client::read_end;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_host::directory::Directory;
-use poolwright_host::private;
+use poolwright_base::directory::Directory;
+use poolwright_base::private;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::owner::UserAndGroup;

@@ -7,7 +7,7 @@ mod users;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use poolwright_host::writers::find_writer_of_mounts;
+use poolwright_base::writers::find_writer_of_mounts;
 
 use crate::error::refused;
 use crate::{Error, Result};

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::ops::Range;
 
-use poolwright_host::extents::next_data;
+use poolwright_base::extents::next_data;
 
 /// The maximum number of ranges of a file (16 MiB of memory). A file with more holes has its smallest ones counted as data.
 const MAX_RANGES: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! Errors that prevent an estimate. Individual files that cannot be read are counted instead.
 
-use poolwright_host::{Exit, PathError, ReportedError};
+use poolwright_base::{Exit, PathError, ReportedError};
 
 /// The reason why there is no estimate.
 #[derive(Debug, thiserror::Error)]

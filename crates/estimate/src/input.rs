@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{cannot, quoted};
+use poolwright_base::{cannot, quoted};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use poolwright_host::recordsize::{invalid_recordsize, is_recordsize};
+use poolwright_base::recordsize::{invalid_recordsize, is_recordsize};
 use poolwright_openzfs::{Compression, Geometry, property};
 
 use crate::{Error, Result};

@@ -14,7 +14,7 @@
 //! draw of the most extreme kind is counted in on either side; that keeps the interval honest where a fraction of a
 //! per cent of the places is of another kind, and vanishes as the sample grows.
 
-use poolwright_stats::t975;
+use poolwright_base::stats::t975;
 
 /// An estimate of a mean with what its interval needs.
 #[derive(Clone, Copy, Debug, Default)]

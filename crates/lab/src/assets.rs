@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 /// The directory that contains `campaigns` and `workloads/lab`: a source tree, or `share/poolwright` of an installation.
 #[derive(Clone, Debug)]

@@ -101,7 +101,7 @@ impl Campaign {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         Err(Error::Usage(format!(
             "no campaign {named:?} in {}: the campaigns are {known}\nhint: to run another one, name its .toml file",
-            poolwright_host::quoted(&assets.campaigns())
+            poolwright_base::quoted(&assets.campaigns())
         )))
     }
 

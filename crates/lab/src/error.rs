@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::{Exit, ReportedError, quoted};
-use poolwright_trace::format_size;
+use poolwright_base::units::format_size;
+use poolwright_base::{Exit, ReportedError, quoted};
 
 /// The reason why an operation of the lab failed.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum Error {
         /// The scratch directory or its lock file.
         path: PathBuf,
         /// Why it is not used.
-        why: poolwright_host::private::Unsafe,
+        why: poolwright_base::private::Unsafe,
     },
     /// Something that a run requires is missing.
     #[error("{0}")]

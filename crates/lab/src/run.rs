@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use poolwright_host::kernel;
-use poolwright_host::machine::MachineInfo;
-use poolwright_host::memory;
-use poolwright_host::time::now;
+use poolwright_base::kernel;
+use poolwright_base::machine::MachineInfo;
+use poolwright_base::memory;
+use poolwright_base::time::now;
+use poolwright_base::units::{counted, format_duration};
 use poolwright_openzfs::{Engine, property};
-use poolwright_trace::{counted, format_duration};
 
 pub use child::Progress;
 pub use node::{RanTask, Shared, run_task, share};
@@ -275,7 +275,7 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study], name: &st
         RunTarget::Directory(dir) => checks::space(dir, needed)?,
     }
     for dir in [options.assets.tools(), options.assets.cache(&campaign.name)] {
-        poolwright_host::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
+        poolwright_base::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
     }
     let scratch_dir = ScratchDir::take_named(&options.scratch, name)?;
     if options.target == RunTarget::Pool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_stats::{PairedRatio, coefficient_of_variation, median, median_interval};
+use poolwright_base::stats::{PairedRatio, coefficient_of_variation, median, median_interval};
 
 use crate::Trial;
 use crate::campaign::{Case, Claim, Study};

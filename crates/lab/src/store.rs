@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use poolwright_host::{private, quoted};
+use poolwright_base::{private, quoted};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ pub struct Run {
     pub target: String,
     /// Start of the run, RFC 3339 in UTC.
     pub started: String,
-    /// The machine: the fields of [`poolwright_host::machine::MachineInfo`], `openzfs`, `poolwright`, `scratch`, and its name as `host`.
+    /// The machine: the fields of [`poolwright_base::machine::MachineInfo`], `openzfs`, `poolwright`, `scratch`, and its name as `host`.
     pub machine: BTreeMap<String, String>,
 }
 

@@ -84,7 +84,7 @@ impl Logs {
     fn create(spec: &TrialSpec) -> Result<Logs> {
         let logs = Logs { driver: spec.scratch.join("driver"), logs: spec.scratch.join("log") };
         for dir in [&spec.cache, &logs.driver, &logs.logs] {
-            poolwright_host::private::make_dirs(dir).map_err(Error::host("creating", dir))?;
+            poolwright_base::private::make_dirs(dir).map_err(Error::host("creating", dir))?;
         }
         Ok(logs)
     }

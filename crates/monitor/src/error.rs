@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use poolwright_host::{Exit, PathError, ReportedError, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, quoted};
 
 /// The result of a fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

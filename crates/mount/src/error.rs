@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use poolwright_host::{Exit, ReportedError, quoted};
+use poolwright_base::{Exit, ReportedError, quoted};
 use poolwright_zfs::user::FaultKind;
 
 /// An error of a mount as a whole. A single request fails with an errno, which the requesting program receives.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_openzfs::{Dataset, Errno, Pool};
 
 use crate::counters::Counters;

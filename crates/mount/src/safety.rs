@@ -6,9 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::device::Device;
-use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::process::{self, ProcessStat};
+use poolwright_base::device::Device;
+use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::process::{self, ProcessStat};
 
 use crate::{Error, Result};
 

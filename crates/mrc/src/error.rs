@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::recordsize::invalid_recordsize;
-use poolwright_host::{PathError, quoted};
-use poolwright_trace::format_size;
+use poolwright_base::recordsize::invalid_recordsize;
+use poolwright_base::units::format_size;
+use poolwright_base::{PathError, quoted};
 
 /// An error of an input or a model. The message says what failed, on which object, and why.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@
 //! reads and writes. Without such an extent (a `.lis` trace), there was data everywhere. A hole in the middle of a file
 //! counts as data.
 
-use poolwright_host::recordsize::is_recordsize;
+use poolwright_base::recordsize::is_recordsize;
 
 use crate::access::{INDEX_BITS, key};
 use crate::input::Unit;

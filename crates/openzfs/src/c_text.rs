@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 use crate::{Error, Result};
 

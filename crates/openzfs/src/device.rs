@@ -293,7 +293,7 @@ fn measure_in(dir: &Path) -> io::Result<Device> {
         .read(true)
         .write(true)
         .create_new(true)
-        .mode(poolwright_host::private::FILE)
+        .mode(poolwright_base::private::FILE)
         .custom_flags(libc::O_DIRECT)
         .open(&path)?;
     fs::remove_file(&path)?; // so that no file remains if the process is killed

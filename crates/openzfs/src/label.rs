@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 use crate::c_text::c_paths;
 use crate::error::check;

@@ -1,6 +1,6 @@
 //! The engine's limits on memory.
 
-use poolwright_host::memory;
+use poolwright_base::memory;
 
 use crate::{Error, Result};
 

@@ -33,7 +33,7 @@ impl NewFiles {
     fn add(&mut self, path: PathBuf, bytes: u64) -> Result<()> {
         // Private from the start: the file contains the data of all files in the pool, regardless of their permissions.
         let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).mode(poolwright_host::private::FILE);
+        options.read(true).write(true).mode(poolwright_base::private::FILE);
         let mut open = |new: bool| options.create_new(new).open(&path);
         let (file, existed) = match open(true) {
             Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => (open(false), true),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 use crate::c_text::{c_paths, c_text};
 use crate::changed::{ChangedFile, OpenFile};

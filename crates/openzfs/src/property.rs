@@ -4,7 +4,7 @@ mod spelling;
 
 use std::collections::BTreeMap;
 
-use poolwright_host::recordsize::{RECORDSIZES, invalid_recordsize, is_recordsize};
+use poolwright_base::recordsize::{RECORDSIZES, invalid_recordsize, is_recordsize};
 
 pub(crate) use spelling::number;
 pub use spelling::{canonical, compressions};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 use crate::c_text::c_paths;
 use crate::changed::{LABEL_BYTES, OpenFile};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 /// Why vdevs of a pool cannot be added, attached, detached, removed or replaced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

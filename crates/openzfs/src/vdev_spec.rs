@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};

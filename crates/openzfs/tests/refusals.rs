@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use poolwright_host::{Exit, ReportedError as _};
+use poolwright_base::{Exit, ReportedError as _};
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Access, Config, Dataset, Engine, Error, Import, Pool, Spec};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{Exit, PathError, ReportedError, cannot, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, cannot, quoted};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_trace::layout;
 pub use poolwright_trace::layout::Role;
 use schemars::JsonSchema;

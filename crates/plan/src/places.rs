@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 use super::RolePlan;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_openzfs::property;
 
 use super::{FORMAT, Plan, RolePlan, VERSION, Verdict, places};

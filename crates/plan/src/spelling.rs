@@ -1,7 +1,7 @@
 //! The spelling of a property's value.
 
+use poolwright_base::units::format_size;
 use poolwright_openzfs::property;
-use poolwright_trace::units::format_size;
 
 /// A value of `zfs get -p` as it is set: a size with its unit.
 pub fn spelled_setting(property: &str, value: &str) -> String {

@@ -1,6 +1,6 @@
 //! Accuracy of earlier predictions, measured with real databases.
 
-use poolwright_trace::counted;
+use poolwright_base::units::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::fmt;
 
-use poolwright_host::{Exit, ReportedError};
+use poolwright_base::{Exit, ReportedError};
 
 use crate::interrupt;
 
@@ -55,7 +55,7 @@ const REPORTED: [AsReported; 16] = [
     downcast::<poolwright_backup::Error>,
     downcast::<poolwright_confirm::Error>,
     downcast::<poolwright_estimate::Error>,
-    downcast::<poolwright_host::output::Error>,
+    downcast::<poolwright_base::output::Error>,
     downcast::<poolwright_lab::Error>,
     downcast::<poolwright_monitor::Error>,
     downcast::<poolwright_mount::server::Error>,

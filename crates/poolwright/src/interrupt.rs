@@ -18,7 +18,7 @@ pub fn watch() -> anyhow::Result<Arc<AtomicBool>> {
     let signalled = Arc::clone(&flag);
     ctrlc::set_handler(move || {
         if signalled.swap(true, Ordering::Relaxed) {
-            poolwright_host::transient::remove_all();
+            poolwright_base::transient::remove_all();
             std::process::exit(130);
         }
     })?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap_complete::Shell;
-use poolwright_host::{PathError, cannot};
+use poolwright_base::{PathError, cannot};
 
 /// An exit code of the program and its meaning.
 pub type ExitCode<'a> = (u8, &'a str);

@@ -1,8 +1,8 @@
 //! The formats of output files, and the option that replaces a user's file.
 
-pub use poolwright_host::Output;
-use poolwright_host::output::{Format, Overwrite};
-use poolwright_host::private;
+pub use poolwright_base::Output;
+use poolwright_base::output::{Format, Overwrite};
+use poolwright_base::private;
 use poolwright_plan::{BesidePlan as _, Confirmation, Verification};
 
 /// The format of an output file, by which Poolwright recognizes files that it made.

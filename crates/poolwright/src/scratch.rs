@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Context;
-use poolwright_host::memory;
-use poolwright_host::quoted;
-pub use poolwright_host::scratch::{Scratch, parent_for as choose};
-use poolwright_host::scratch::{parents, sweep};
+use poolwright_base::memory;
+use poolwright_base::quoted;
+pub use poolwright_base::scratch::{Scratch, parent_for as choose};
+use poolwright_base::scratch::{parents, sweep};
 
 const PREFIX: &str = "poolwright-scratch-";
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use poolwright_host::Exit;
+use poolwright_base::Exit;
 use poolwright_report::Terminal;
 
 macro_rules! print {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use poolwright_host::cpu::HostCpu;
-use poolwright_host::process::{self, ProcessStat};
+use poolwright_base::cpu::HostCpu;
+use poolwright_base::process::{self, ProcessStat};
 use poolwright_trace::CpuSecond;
 
 /// `/proc` counts CPU time in hundredths of a second (`USER_HZ`, the same on every x86-64 kernel).

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::{Exit, PathError, ReportedError, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, quoted};
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]

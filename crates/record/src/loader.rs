@@ -13,7 +13,7 @@ use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, Program,
     RingBuffer, RingBufferBuilder,
 };
-use poolwright_host::{cannot, kernel, process};
+use poolwright_base::{cannot, kernel, process};
 
 use crate::error::{Error, Result};
 use crate::probes::{COUNTERS, OBJECT, POINTS, Point, When};

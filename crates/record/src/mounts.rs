@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::mountinfo::MountEntry;
+use poolwright_base::mountinfo::MountEntry;
 
 /// The kernel's device number (`dev_t`), with the major number in the upper 12 bits (`include/linux/kdev_t.h`).
 fn kernel_device(mount: &MountEntry) -> u32 {
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     fn table() -> Vec<MountEntry> {
-        poolwright_host::mountinfo::parse(
+        poolwright_base::mountinfo::parse(
             b"22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
               40 22 0:35 / /dev/shm rw - tmpfs tmpfs rw\n\
               41 22 254:16 /var /srv/my\\040data rw - xfs /dev/vdb rw\n\

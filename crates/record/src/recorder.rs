@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
-use poolwright_host::cpu::HostCpu;
-use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::{cannot, kernel, process};
+use poolwright_base::cpu::HostCpu;
+use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::{cannot, kernel, process};
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{CodecTime, File, Meta, Processor, Writer};
 

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_base::mountinfo::{self, MountEntry};
 use rustix::fs::{AtFlags, StatxFlags, statx};
 
 use crate::error::Result;
@@ -122,7 +122,7 @@ impl Roots {
         if self.overlay {
             out.push(("page faults of maps on overlayfs that were made before the recording".to_owned(), 0));
         }
-        let served = poolwright_host::kernel_users::paths()
+        let served = poolwright_base::kernel_users::paths()
             .into_iter()
             .filter(|path| self.real.iter().any(|root| is_shared(path, root)))
             .count();

@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::mountinfo::MountEntry;
-use poolwright_host::process::{self, ProcessStat};
+use poolwright_base::mountinfo::MountEntry;
+use poolwright_base::process::{self, ProcessStat};
 
-use poolwright_host::cannot;
+use poolwright_base::cannot;
 
 use crate::error::{Error, Result};
 use crate::loader::Probes;

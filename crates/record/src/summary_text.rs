@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use poolwright_trace::{counted, format_count, format_size};
+use poolwright_base::units::{counted, format_count, format_size};
 
 use crate::{Ended, Progress, Summary};
 

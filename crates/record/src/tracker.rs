@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use poolwright_host::mountinfo::MountEntry;
+use poolwright_base::mountinfo::MountEntry;
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{Event, File, Flags, Op, path_text};
 

@@ -6,9 +6,9 @@ use poolwright_apply::assessment::{
     Assessment, DatasetAssessment, PropertyAssessment, RelocationAssessment, RunningDatabase,
 };
 use poolwright_apply::run::{Action, Outcome};
-use poolwright_host::quoted;
+use poolwright_base::quoted;
+use poolwright_base::units::format_size;
 use poolwright_plan::spelled_setting;
-use poolwright_report::units::format_size;
 
 /// The assessment as text.
 pub fn assessment(assessment: &Assessment) -> String {

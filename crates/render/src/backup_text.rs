@@ -12,10 +12,10 @@ use poolwright_backup::run::BackupAssessment;
 use poolwright_backup::send::{SendReport, SentBackup, SentWal, StreamReport};
 use poolwright_backup::verify::RestoreReport;
 use poolwright_backup::wal::{WalArchiveReport, WalCoverage, WalRemoval};
+use poolwright_base::quoted;
+use poolwright_base::units::format_size;
 use poolwright_dbms::quiesce::ConsistencyMeans;
-use poolwright_host::quoted;
 use poolwright_plan::Settings;
-use poolwright_report::units::format_size;
 use poolwright_report::{Table, Terminal, text::age};
 
 /// What a run would do.
@@ -302,7 +302,7 @@ pub fn prune(report: &PruneReport) -> String {
 
 fn add_wal_removal(text: &mut String, wal: &WalRemoval, is_dry_run: bool) {
     let word = if is_dry_run { "would remove" } else { "removed" };
-    let files = poolwright_report::units::counted(wal.files, "file");
+    let files = poolwright_base::units::counted(wal.files, "file");
     let size = format_size(wal.bytes);
     let _ = match (&wal.reason, &wal.needed_from) {
         (Some(why), _) => writeln!(text, "{:12}  WAL archive {}: {why}", "keep", wal.dataset),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_base::quoted;
+use poolwright_base::units::{counted, format_size};
 use poolwright_estimate::{Cell, Ended, Estimate, Method, Progress};
-use poolwright_host::quoted;
-use poolwright_report::units::{counted, format_size};
 use poolwright_report::{Cell as TableCell, Table, Terminal, Tone, Unit};
 
 /// The sector size that [`Detail::Short`] shows: 4K, that of most disks.

@@ -19,7 +19,7 @@ pub fn size(bytes: Option<u64>, plain: bool) -> String {
     match bytes {
         None => NONE.to_owned(),
         Some(bytes) if plain => bytes.to_string(),
-        Some(bytes) => poolwright_report::units::format_size(bytes),
+        Some(bytes) => poolwright_base::units::format_size(bytes),
     }
 }
 

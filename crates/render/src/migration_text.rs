@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use poolwright_apply::migration::{MigrationAssessment, MigrationOutcome};
-use poolwright_host::quoted;
+use poolwright_base::quoted;
+use poolwright_base::units::{counted, format_size};
 use poolwright_plan::spelled_setting;
-use poolwright_report::units::{counted, format_size};
 
 use crate::assessment_text::{downtime, running, settings};
 

@@ -5,10 +5,10 @@ pub mod picture;
 #[cfg(test)]
 mod tests;
 
+use poolwright_base::units::bytes;
 use poolwright_mrc::advice::{Explained, Host, Step, StepVerdict};
 use poolwright_mrc::analysis::Divided;
 use poolwright_mrc::{Point, partition};
-use poolwright_report::units::bytes;
 use poolwright_report::{Callout, Cell, Page, Section, Table, Tone, Unit};
 
 /// The contents of a page.

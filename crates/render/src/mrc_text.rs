@@ -1,9 +1,9 @@
 //! Miss-ratio curves as terminal text and as JSON.
 
+use poolwright_base::units::{counted, format_count, format_size};
 use poolwright_mrc::advice::{Explained, Host};
 use poolwright_mrc::analysis::{Divided, Ended, Explanation, MrcResult, Remark};
 use poolwright_mrc::{Confidence, Curve, Point, Skipped, UnsupportedSize};
-use poolwright_report::units::{counted, format_count, format_size};
 use poolwright_report::{Table, Terminal, Unit};
 use poolwright_trace::UnseenOperation;
 use schemars::JsonSchema;

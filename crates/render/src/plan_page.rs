@@ -16,8 +16,8 @@ mod role;
 pub mod tests;
 pub mod verification;
 
+use poolwright_base::units::bytes;
 use poolwright_plan::{Gain, GainVerdict, Measurements, Plan, RolePlan, Verdict};
-use poolwright_report::units::bytes;
 use poolwright_report::{Callout, Cell, Page, Section, Table, Tone, Unit};
 
 /// The heading above the verdict of a plan that its confirmation contradicts.

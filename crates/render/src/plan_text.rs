@@ -7,8 +7,8 @@ mod role;
 mod summary;
 mod verification;
 
+use poolwright_base::units::counted;
 use poolwright_plan::{Confirmation, Gains, Plan, RolePlan, Verdict, Verification};
-use poolwright_report::units::counted;
 use poolwright_report::{Cell, Table, Terminal, TerminalText, Tone, Unit};
 
 use crate::plan_page::{CONTRADICTED, caveats, choices, format, memory};

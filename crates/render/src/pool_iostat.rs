@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use poolwright_base::units::{format_ns, format_size};
 use poolwright_openzfs::{ArcStats, VdevHealth, VdevStats};
-use poolwright_report::units::{format_ns, format_size};
 use poolwright_report::{Table, Terminal};
 use poolwright_zfs::user::Counters;
 use poolwright_zfs::user::label::{FoundPool, Vdev};

@@ -1,7 +1,7 @@
 //! The result of a scrub.
 
+use poolwright_base::units::format_size;
 use poolwright_openzfs::ScanState;
-use poolwright_report::units::format_size;
 use poolwright_zfs::user::Scrub;
 
 /// Renders the result of a scrub, or that it runs.

@@ -1,6 +1,6 @@
 //! `pool status` in the form of `zpool status`, and `pool list`.
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_report::text::age;
 use poolwright_report::{Cell, Column, Table, Terminal, Unit};
 use poolwright_zfs::user::label::{FoundPool, Vdev};

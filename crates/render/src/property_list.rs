@@ -1,6 +1,6 @@
 //! The table of `dataset get`.
 
-use poolwright_report::units::format_size;
+use poolwright_base::units::format_size;
 use poolwright_report::{Table, Terminal};
 use poolwright_zfs::user::Value;
 

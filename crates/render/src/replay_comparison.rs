@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_base::stats::PairedRatio;
 use poolwright_plan::metric;
 use poolwright_replay::rounds::{Stopped, Trials};
 use poolwright_replay::settings::PerRole;
 use poolwright_replay::{Replay, StoppedTrial};
 use poolwright_report::{Table, Terminal};
-use poolwright_stats::PairedRatio;
 use poolwright_tune::objective::metrics;
 
 use crate::replay_table;

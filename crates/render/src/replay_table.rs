@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
+use poolwright_base::stats::median;
+use poolwright_base::units::{counted, format_count, format_ns, format_size};
 use poolwright_replay::rounds::Stopped;
 use poolwright_replay::settings::PerRole;
 use poolwright_replay::{Error, Latency, Replay};
-use poolwright_report::units::{counted, format_count, format_ns, format_size};
 use poolwright_report::{Cell, Table, Terminal, Unit};
-use poolwright_stats::median;
 
 /// The trials of one setting.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The result of a change of a pool's vdevs.
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
+use poolwright_base::units::counted;
 use poolwright_openzfs::ScanState;
-use poolwright_report::units::counted;
 use poolwright_zfs::user::{VdevChange, scan_text};
 
 use crate::pool_scan;

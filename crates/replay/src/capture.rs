@@ -11,8 +11,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use poolwright_host::extents::next_data;
-use poolwright_host::{private, room};
+use poolwright_base::extents::next_data;
+use poolwright_base::{private, room};
 use poolwright_trace::layout::Role;
 use poolwright_trace::{Event, File, Trace};
 use rand::SeedableRng;

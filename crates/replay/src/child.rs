@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_host::{Transient, memory, room};
+use poolwright_base::{Transient, memory, room};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use crate::cpus::allowed_cpus;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use poolwright_host::{Scratch, Transient, scratch};
+use poolwright_base::{Scratch, Transient, scratch};
 use poolwright_openzfs::VdevStats;
 use rustix::fs::{major, minor};
 

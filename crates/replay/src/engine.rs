@@ -152,7 +152,7 @@ fn scratch_pool(engine: Engine, scratch: &Path, ashift: u32) -> Result<Pool> {
     static POOLS: AtomicU32 = AtomicU32::new(0);
     let number = POOLS.fetch_add(1, Ordering::Relaxed);
     let dir = scratch.join(format!("poolwright-trial-{}-{number}", std::process::id()));
-    poolwright_host::private::make_dir(&dir).map_err(host("create the scratch directory", &dir))?;
+    poolwright_base::private::make_dir(&dir).map_err(host("create the scratch directory", &dir))?;
     let opened = std::fs::File::open(&dir).and_then(|dir| Ok(fcntl_dupfd_cloexec(dir, DIRECTORY)?));
     let opened = opened.map_err(host("open the scratch directory", &dir))?;
     let vdev = PathBuf::from(format!("/proc/self/fd/{}/vdev", opened.as_raw_fd()));

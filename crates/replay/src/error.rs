@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::{PathError, ReportedError, cannot, quoted};
+use poolwright_base::{PathError, ReportedError, cannot, quoted};
 use poolwright_trace::layout::{Role, UnknownRole};
 
 use crate::missing_files::MissingFiles;
@@ -47,7 +47,7 @@ pub enum Error {
     /// No further trial was started, because the trials have written as much to a pool of the kernel as they may.
     #[error(
         "no further trial: it would write about {}, and all trials together may write {} to the pool",
-        poolwright_trace::format_size(*next), poolwright_trace::format_size(*limit)
+        poolwright_base::units::format_size(*next), poolwright_base::units::format_size(*limit)
     )]
     WroteEnough {
         /// What the next trial would write, in bytes.
@@ -88,7 +88,7 @@ pub enum Error {
     /// The trace touches more log data than a trial's pool can store; logs are never sampled.
     #[error(
         "the trace touches {} of logs and temporary files, but at most {} can be replayed\nhint: record for a shorter time",
-        poolwright_trace::format_size(*bytes), poolwright_trace::format_size(*most)
+        poolwright_base::units::format_size(*bytes), poolwright_base::units::format_size(*most)
     )]
     TooMuchLog {
         /// Touched bytes.
@@ -203,7 +203,7 @@ fn time(ns: u64) -> String {
 }
 
 fn size(bytes: u64) -> String {
-    poolwright_trace::format_size(bytes) + if bytes < 1024 { "B" } else { "" }
+    poolwright_base::units::format_size(bytes) + if bytes < 1024 { "B" } else { "" }
 }
 
 /// Returns a function that adds the operation and its file to an I/O error.

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
-use poolwright_host::private;
+use poolwright_base::private;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use crate::Result;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 /// Files that a trace reads, writes or maps, and that do not exist. `Display` returns a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

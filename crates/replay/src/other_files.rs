@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use poolwright_trace::counted;
+use poolwright_base::units::counted;
 
 /// Files that a trace reads, writes or maps, and at whose paths there are other files. `Display` returns a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

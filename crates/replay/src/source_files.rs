@@ -5,7 +5,7 @@ mod identity;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::regular;
+use poolwright_base::regular;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{File, Op, Trace, path_text};
 

@@ -131,6 +131,6 @@ impl Spec {
     /// Returns an error if the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).expect("a specification has only string keys");
-        poolwright_host::private::write(path, &text).map_err(host("write", path))
+        poolwright_base::private::write(path, &text).map_err(host("write", path))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_openzfs::clock::Costs;
 use poolwright_trace::{Event, Trace};
 

@@ -19,10 +19,9 @@ pub mod plot;
 pub mod table;
 mod terminal_text;
 pub mod text;
-pub mod units;
 
 pub use page::{Callout, GENERATOR, Page, Section};
 pub use plot::{Axis, Better, Mark, Plot};
+pub use poolwright_base::units::{ColumnUnit, Unit};
 pub use table::{Cell, Column, Table, TableColumns, Terminal, Tone};
 pub use terminal_text::TerminalText;
-pub use units::{ColumnUnit, Unit};

@@ -263,7 +263,7 @@ pub fn shorten(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Unit;
+    use poolwright_base::units::Unit;
 
     fn sample() -> Table {
         let path = "/srv/mariadb/data/orders/line_items#p#2024.ibd";

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{Exit, PathError, ReportedError, cannot, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, cannot, quoted};
 
 use crate::Encoding;
 
@@ -73,7 +73,7 @@ pub enum Error {
     },
     /// The trace has more events than fit into the available memory.
     #[error("{} contains {}, which take {} of memory, but only {} is available\nhint: record for a shorter time", quoted(path),
-        crate::counted(*events, "event"), crate::format_size(*needed), crate::format_size(*available))]
+        poolwright_base::units::counted(*events, "event"), poolwright_base::units::format_size(*needed), poolwright_base::units::format_size(*available))]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -184,7 +184,7 @@ fn kept(events: u64) -> String {
         0 => "no trace was written, and an older one of that name is unchanged; free space, or write to another file system".to_owned(),
         events => format!(
             "the trace is valid up to there, with {}; free space or write to another file system to record more",
-            crate::counted(events, "event")
+            poolwright_base::units::counted(events, "event")
         ),
     }
 }

@@ -41,7 +41,6 @@ mod reader;
 mod schema;
 pub mod stats;
 mod torn_end;
-pub mod units;
 mod writer;
 
 pub use encoding::Encoding;
@@ -52,5 +51,4 @@ pub use processor::{CodecTime, KernelTimes, Processor};
 pub use reader::{Events, Reader, is_decoding};
 pub use schema::FORMAT_VERSION;
 pub use torn_end::TornEnd;
-pub use units::{counted, format_count, format_duration, format_ns, format_size, parse_duration};
 pub use writer::{Summary, Writer};

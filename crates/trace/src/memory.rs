@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use poolwright_host::memory;
+use poolwright_base::memory;
 
 use crate::{Error, Event, File, Meta, Reader, Result, Summary, Writer};
 

@@ -16,7 +16,7 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::RowGroupReader;
 use parquet::file::serialized_reader::SerializedRowGroupReader;
-use poolwright_host::{private, regular};
+use poolwright_base::{private, regular};
 
 use crate::checksum::SEAL_MAGIC;
 use crate::error::{Error, Result, io};

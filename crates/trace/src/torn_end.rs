@@ -3,9 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
-use crate::{Error, Reader, Result, counted};
+use crate::{Error, Reader, Result};
+use poolwright_base::units::counted;
 
 /// The torn end of a trace whose recorder was killed, or whose copy is incomplete. `Display` returns a warning and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]

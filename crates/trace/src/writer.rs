@@ -18,7 +18,7 @@ use parquet::file::metadata::{
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedRowGroupWriter, TrackedWrite};
 use parquet::schema::types::SchemaDescPtr;
-use poolwright_host::{Part, private};
+use poolwright_base::{Part, private};
 
 use crate::checksum::seal;
 use crate::error::{Error, Result, io};

@@ -175,7 +175,7 @@ impl Tuner<'_> {
             format: plan::FORMAT.into(),
             version: plan::VERSION,
             creator: concat!("poolwright ", env!("CARGO_PKG_VERSION")).into(),
-            created: poolwright_host::time::now(),
+            created: poolwright_base::time::now(),
             subject,
             goal: self.request.goal.to_plan(self.request.limits().iter().map(ToString::to_string).collect()),
             machine: machine::describe(self.request),
@@ -364,7 +364,7 @@ fn rewriting(recommended: &Settings, files: &Files) -> Option<String> {
     concerned.then(|| {
         format!(
             "applies only to newly written data: {} {} to be rewritten",
-            poolwright_trace::counted(n, "file"),
+            poolwright_base::units::counted(n, "file"),
             if n == 1 { "has" } else { "have" }
         )
     })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use poolwright_host::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
+use poolwright_base::mountinfo::{self, MountEntry, UNKNOWN_FILE_SYSTEM};
 use poolwright_openzfs::property::{self, Settings};
 use poolwright_zfs::kernel::command::property::SourcedValue;
 use poolwright_zfs::kernel::command::{CommandError, CommandOptions, ZfsCommands};

@@ -1,8 +1,8 @@
 //! Direct I/O: which recorded requests bypass the ARC, what that costs, and what can be done about it (docs/method.md, "Direct I/O").
 
+use poolwright_base::units::format_size;
 use poolwright_mrc::input::Direct;
 use poolwright_openzfs::property::Settings;
-use poolwright_trace::units::format_size;
 use poolwright_trace::{Event, Flags, Op};
 
 use crate::current::Current;

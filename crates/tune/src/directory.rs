@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 use crate::{Error, Result};
 

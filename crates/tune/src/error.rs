@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::{Exit, ReportedError, quoted};
+use poolwright_base::{Exit, ReportedError, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

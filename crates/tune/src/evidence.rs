@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_base::stats::{PairedRatio, median};
 use poolwright_openzfs::property::Settings;
 use poolwright_report::Better;
-use poolwright_stats::{PairedRatio, median};
 
 use crate::candidates::{same, with};
 use crate::objective::{Goal, Metrics};

@@ -200,7 +200,7 @@ impl Fit {
         if outcome.ended == Ended::OutOfTrials {
             cuts.push(format!(
                 "the search ended after {}; others may be better",
-                poolwright_trace::counted(outcome.others.len() as u64, "setting")
+                poolwright_base::units::counted(outcome.others.len() as u64, "setting")
             ));
         }
         (!cuts.is_empty()).then(|| format!("to keep to the time budget: {}", cuts.join("; ")))

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use poolwright_host::kernel;
-use poolwright_host::machine::MachineInfo;
-use poolwright_host::mountinfo::file_system;
-pub use poolwright_host::time::rfc3339;
+use poolwright_base::kernel;
+use poolwright_base::machine::MachineInfo;
+use poolwright_base::mountinfo::file_system;
+pub use poolwright_base::time::rfc3339;
 use poolwright_openzfs::Engine;
 
 use crate::tuner::Request;

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use poolwright_base::units::{format_count, format_size};
 use poolwright_mrc::advice::{Explained, GIB, Given, Host};
 use poolwright_mrc::footprint::grid;
 use poolwright_mrc::openzfs::Options;
 use poolwright_mrc::{Access, Kind, Lru, Model, OpenZfs, Run};
 use poolwright_openzfs::Device;
 use poolwright_openzfs::property::Settings;
-use poolwright_trace::{Event, File, Op, Trace, format_count, format_size};
+use poolwright_trace::{Event, File, Op, Trace};
 
 use crate::accesses::{Accesses, Records};
 use crate::candidates::{recordsize_and_compression, same, with};

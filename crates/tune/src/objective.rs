@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_base::stats::median;
 use poolwright_plan::{
     self as plan,
     metric::{self, MIN_FOR_P99},
 };
 use poolwright_replay::Replay;
 use poolwright_report::Better;
-use poolwright_stats::median;
 
 /// Metric → value in one trial, in the unit of [`poolwright_plan::metric::METRICS`].
 pub type Metrics = BTreeMap<String, f64>;

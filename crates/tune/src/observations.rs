@@ -3,8 +3,8 @@
 //!
 //! Figures are compared as logarithms, so that a change is relative.
 
+use poolwright_base::stats::{Deviation, mean, t975};
 use poolwright_openzfs::property::{Settings, canonical};
-use poolwright_stats::{Deviation, mean, t975};
 
 use crate::evidence::verdict;
 use crate::objective::{Metrics, medians, name_in};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_base::stats::{median, t975};
 use poolwright_report::Better;
-use poolwright_stats::{median, t975};
 
 use crate::candidates::difference;
 use crate::observations::Observations;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_openzfs::property::canonical;
 use poolwright_openzfs::{Config, Engine};
 use poolwright_replay::{Capture, SourceFiles, capture};
@@ -254,7 +254,7 @@ impl Tuner<'_> {
         if self.capture.image_bytes() < self.arc_bytes() {
             self.warnings.push(format!(
                 "all accessed data fits into the ARC of {}, so reads rarely miss in the trials; try a smaller ARC",
-                poolwright_trace::format_size(self.request.arc_bytes)
+                poolwright_base::units::format_size(self.request.arc_bytes)
             ));
         }
         let (synthetic, all) =
@@ -269,7 +269,7 @@ impl Tuner<'_> {
         self.warnings.extend(self.inventory.found.as_ref().and_then(|found| merging_warning(found.layout)));
         let n = self.inventory.skipped.len();
         if n > 0 {
-            let files = poolwright_trace::counted(n as u64, "unreadable file");
+            let files = poolwright_base::units::counted(n as u64, "unreadable file");
             self.warnings.push(format!("{files} omitted; see subject.skipped in the plan"));
         }
     }

@@ -2,9 +2,9 @@
 //! best record sizes, the neighbours of the best setting, then single properties on top of it. A confirmation in fresh trials ends the
 //! search. docs/derivations.md ("The search") describes the method and its constants.
 
+use poolwright_base::stats::{Deviation, PairedRatio, RelativeChange};
 use poolwright_openzfs::property::Settings;
 use poolwright_replay::Replay;
-use poolwright_stats::{Deviation, PairedRatio, RelativeChange};
 
 use crate::candidates::{Candidates, assignments, difference, recordsize_and_compression, same, with};
 use crate::criteria::Criteria;

@@ -134,7 +134,7 @@ fn walk(
         if meta.is_dir() && Some(meta.dev()) == device {
             walk(&path, device, seen, inventory, by_path);
         } else if meta.is_file() && seen.insert((meta.dev(), meta.ino())) {
-            if let Err(why) = poolwright_host::regular::open(&path) {
+            if let Err(why) = poolwright_base::regular::open(&path) {
                 inventory
                     .skipped
                     .push(plan::Skipped { path: path.display().to_string(), reason: why.to_string() });

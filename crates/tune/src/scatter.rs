@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use poolwright_stats::Deviation;
+use poolwright_base::stats::Deviation;
 
 use crate::objective::Metrics;
 

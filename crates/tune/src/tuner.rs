@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use poolwright_host::block::physical_sector;
+use poolwright_base::block::physical_sector;
 use poolwright_openzfs::Device;
 use poolwright_openzfs::clock::Costs;
 use poolwright_openzfs::property::Settings;
@@ -189,7 +189,7 @@ impl Tuner<'_> {
 
     /// How OpenZFS treats `O_DIRECT` where the database is.
     pub(crate) fn direct_io(&self) -> DirectIo {
-        DirectIo::of(&self.current, poolwright_host::kernel::zfs_module_version().as_deref())
+        DirectIo::of(&self.current, poolwright_base::kernel::zfs_module_version().as_deref())
     }
 
     /// The recorded events of these roles' files.

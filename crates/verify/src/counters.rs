@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use poolwright_host::mountinfo::MountEntry;
+use poolwright_base::mountinfo::MountEntry;
 use poolwright_plan::Plan;
 use poolwright_zfs::kernel::{CommandOptions, Kstats, PoolLeaves, ZfsCommands};
 use poolwright_zfs::user::{Client, Counters, Request};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::{Exit, PathError, ReportedError, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use poolwright_host::{memory, time};
+use poolwright_base::{memory, time};
 use poolwright_plan::{LiveMeasurement, Plan, RateUnit};
 use poolwright_record::{Options as RecorderOptions, Progress, Recorder, Subject};
 use poolwright_trace::{Event, Reader, Trace};

@@ -1,13 +1,13 @@
 //! Compares the database before and after a plan was applied with what the plan promises.
 
-use poolwright_host::time;
+use poolwright_base::stats::{change_of_samples, median};
+use poolwright_base::time;
 use poolwright_plan::metric;
 use poolwright_plan::{
     BesidePlan as _, CheckedPromise, Confirmation, Contender, LiveMeasurement, MeasuredPromise, Plan,
     PredictedChange, PromiseVerdict, RateUnit, VERSION, Verification, VerificationVerdict,
 };
 use poolwright_report::Better;
-use poolwright_stats::{change_of_samples, median};
 
 use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S, RATE, SPACE};
 
@@ -312,8 +312,8 @@ fn load_changes(before: &LiveMeasurement, after: &LiveMeasurement) -> Vec<String
     if before.bytes > 0 && after.bytes > 0 && !within(before.bytes as f64, after.bytes as f64, GROWTH) {
         found.push(format!(
             "the files had {} before and have {} now",
-            poolwright_trace::format_size(before.bytes),
-            poolwright_trace::format_size(after.bytes)
+            poolwright_base::units::format_size(before.bytes),
+            poolwright_base::units::format_size(after.bytes)
         ));
     }
     found

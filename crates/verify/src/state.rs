@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::work::is_same;
-use poolwright_host::cannot;
-use poolwright_host::file_sample::FileSample;
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_base::cannot;
+use poolwright_base::file_sample::FileSample;
+use poolwright_base::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::parse_size;
 use poolwright_plan::spelled_setting;
 use poolwright_plan::{Plan, RolePlan};

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use poolwright_host::memory_file;
+use poolwright_base::memory_file;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{Error, Result};

@@ -11,7 +11,7 @@ use crate::kernel::DatasetChange;
 use crate::kernel::command::property::SourcedValue;
 use crate::kernel::command::quota::OwnerQuota;
 pub use crate::kernel::command::snapshot::SnapshotSummary;
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_base::mountinfo::{self, MountEntry};
 
 pub use error::{Error, Result};
 pub use kernel::KernelDatasets;

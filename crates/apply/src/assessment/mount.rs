@@ -3,10 +3,10 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use poolwright_host::device::Device;
-use poolwright_host::directory::Directory;
-use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::quoted;
+use poolwright_base::device::Device;
+use poolwright_base::directory::Directory;
+use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::quoted;
 use poolwright_zfs::datasets::DatasetAdmin;
 
 use crate::error::refused;

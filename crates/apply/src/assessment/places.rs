@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::quoted;
+use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::quoted;
 use poolwright_plan::places::is_beside;
 use poolwright_trace::layout;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::Directory;
-use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::quoted;
+use poolwright_base::directory::Directory;
+use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::quoted;
 use poolwright_plan::RolePlan;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_trace::format_size;
+use poolwright_base::units::format_size;
 use poolwright_zfs::kernel::command::quota::{OwnerQuota, QuotaKind};
 
 use super::{Assessment, DatasetAssessment};

@@ -44,7 +44,7 @@ impl Entry {
         // Earlier releases can read a journal without directories that move.
         let has_moves = work.datasets.iter().any(|of| !of.relocations.is_empty());
         let version = if has_moves { VERSION } else { 1 };
-        Entry::Begin { version, creator: CREATOR.to_owned(), at: poolwright_host::time::now(), work }
+        Entry::Begin { version, creator: CREATOR.to_owned(), at: poolwright_base::time::now(), work }
     }
 
     /// The beginning of a phase.
@@ -52,7 +52,7 @@ impl Entry {
         Entry::Phase {
             direction,
             phase,
-            at: poolwright_host::time::now(),
+            at: poolwright_base::time::now(),
             state: None,
             stopped: false,
             started: false,

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use poolwright_base::mountinfo::MountEntry;
+use poolwright_base::quoted;
+use poolwright_base::units::format_size;
 use poolwright_dbms::database::{DatabaseKind, LocatedDatabase};
 use poolwright_dbms::directories::DatabaseDirs;
-use poolwright_host::mountinfo::MountEntry;
-use poolwright_host::quoted;
 use poolwright_openzfs::property::{self, Settings, canonical};
 use poolwright_plan::{self as plan, Plan};
-use poolwright_trace::{format_size, layout};
+use poolwright_trace::layout;
 use poolwright_zfs::datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_zfs::kernel::ZfsCommands;
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};

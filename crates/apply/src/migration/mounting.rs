@@ -6,9 +6,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use poolwright_host::directory::Directory;
-use poolwright_host::mountinfo;
-use poolwright_host::quoted;
+use poolwright_base::directory::Directory;
+use poolwright_base::mountinfo;
+use poolwright_base::quoted;
 use poolwright_zfs::datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};

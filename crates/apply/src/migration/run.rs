@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use poolwright_base::quoted;
 use poolwright_dbms::service::{Downtime, check_namespace};
-use poolwright_host::quoted;
 use poolwright_zfs::datasets::pool_of;
 use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;

@@ -23,14 +23,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use poolwright_base::directory::Directory;
+use poolwright_base::{Scratch, quoted, room};
 use poolwright_dbms::client::ClientSession;
 use poolwright_dbms::database::{DatabaseKind, locate};
 use poolwright_dbms::postgresql::control::{ControlData, Lsn};
 use poolwright_dbms::postgresql::private;
 use poolwright_dbms::program::{ProgramOutput, command_as, run_program};
 use poolwright_dbms::server::{ChildServer, create_log};
-use poolwright_host::directory::Directory;
-use poolwright_host::{Scratch, quoted, room};
 use rustix::process::Signal;
 
 use crate::assessment::RESERVE;
@@ -453,7 +453,7 @@ pub(crate) struct SpaceReserve {
 impl SpaceReserve {
     /// Why a run cannot go on; `None` if there is enough.
     pub fn shortage(&self) -> Option<String> {
-        let least = poolwright_trace::format_size(self.least);
+        let least = poolwright_base::units::format_size(self.least);
         (room_of(self.dirs.iter()) < self.least)
             .then(|| format!("the pool of the database has less than {least} left\nhint: free space"))
     }

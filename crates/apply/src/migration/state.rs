@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use poolwright_base::private::OwnDir;
 use poolwright_dbms::service::Downtime;
-use poolwright_host::private::OwnDir;
 use serde::{Deserialize, Serialize};
 
 use crate::error::refused;
@@ -131,7 +131,7 @@ impl StateFile {
         if let Some(newer) = state.as_ref().filter(|of| of.version > VERSION) {
             return refused(format!(
                 "{} has version {} of its format, and this release reads {VERSION}",
-                poolwright_host::quoted(&path),
+                poolwright_base::quoted(&path),
                 newer.version
             ));
         }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use rustix::fs::{
     IFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, ioctl_getflags, lgetxattr,
     llistxattr, lremovexattr, lsetxattr,

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 
-use poolwright_host::extents::next_data;
+use poolwright_base::extents::next_data;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 

@@ -9,8 +9,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::{Access, Directory};
-use poolwright_host::{PathError, quoted};
+use poolwright_base::directory::{Access, Directory};
+use poolwright_base::{PathError, quoted};
 
 use super::attributes::{self, Ownership};
 use super::compare::Buffers;

@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use poolwright_host::directory::Access;
-use poolwright_host::extents::next_data;
-use poolwright_host::private;
+use poolwright_base::directory::Access;
+use poolwright_base::extents::next_data;
+use poolwright_base::private;
 
 use super::attributes::{self, Ownership};
 use super::compare::{self, Buffers, CHUNK};
@@ -157,7 +157,7 @@ fn write_all(
 mod tests {
     use std::fs;
 
-    use poolwright_host::directory::Directory;
+    use poolwright_base::directory::Directory;
 
     use super::*;
 

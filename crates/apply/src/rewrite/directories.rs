@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::Part;
-use poolwright_host::private;
+use poolwright_base::Part;
+use poolwright_base::private;
 
 use super::scan::DirectoryEntry;
 use crate::{Error, Result};

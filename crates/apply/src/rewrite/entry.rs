@@ -6,7 +6,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::{Access, Directory};
+use poolwright_base::directory::{Access, Directory};
 use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::{Error, Result};

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
-use poolwright_host::directory::Directory;
-use poolwright_host::{Part, kernel, private, quoted};
+use poolwright_base::directory::Directory;
+use poolwright_base::{Part, kernel, private, quoted};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-use poolwright_host::private;
+use poolwright_base::private;
 use serde::{Deserialize, Serialize};
 
 use super::scan::FileIdentity;

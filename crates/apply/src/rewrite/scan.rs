@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::Directory;
-use poolwright_host::quoted;
+use poolwright_base::directory::Directory;
+use poolwright_base::quoted;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

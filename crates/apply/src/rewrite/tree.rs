@@ -10,7 +10,7 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use poolwright_host::directory::Directory;
+use poolwright_base::directory::Directory;
 
 use super::attributes::{self, Ownership};
 use super::compare::Buffers;

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use poolwright_base::writers::{find_writer_of_mounts, find_writers_of_mounts};
 use poolwright_dbms::service;
-use poolwright_host::writers::{find_writer_of_mounts, find_writers_of_mounts};
 use poolwright_zfs::datasets::{SnapshotSummary, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 
@@ -221,7 +221,7 @@ impl Run<'_> {
              it, and compare its files with the snapshot",
             writer.name,
             writer.pid,
-            poolwright_host::quoted(&writer.path)
+            poolwright_base::quoted(&writer.path)
         ))
     }
 
@@ -351,7 +351,7 @@ fn check_copied(of: &OpenDataset, files: &[&FileEntry]) -> Result<()> {
     changed.map_or(Ok(()), |file| {
         refused(format!(
             "{} was changed while the database was stopped\nhint: stop the program that writes it",
-            poolwright_host::quoted(&file.paths[0])
+            poolwright_base::quoted(&file.paths[0])
         ))
     })
 }

@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::Directory;
-use poolwright_host::mountinfo;
-use poolwright_host::quoted;
+use poolwright_base::directory::Directory;
+use poolwright_base::mountinfo;
+use poolwright_base::quoted;
 use poolwright_openzfs::property::parse_size;
 use poolwright_zfs::kernel::DatasetChange;
 

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use poolwright_host::directory::Directory;
-use poolwright_host::{quoted, room};
-use poolwright_trace::format_size;
+use poolwright_base::directory::Directory;
+use poolwright_base::units::format_size;
+use poolwright_base::{quoted, room};
 
 use crate::assessment::RESERVE;
 use crate::error::refused;

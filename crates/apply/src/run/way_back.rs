@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use poolwright_host::read_only::ReadOnly;
+use poolwright_base::read_only::ReadOnly;
 use poolwright_zfs::kernel::DatasetChange;
 
 use super::conversion::{changes, digest, relocated_scans, scan_all};

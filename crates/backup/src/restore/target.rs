@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{copy_directory_attributes, open_trusted};
-use poolwright_host::directory::Directory;
-use poolwright_host::{mountinfo, private, quoted};
+use poolwright_base::directory::Directory;
+use poolwright_base::{mountinfo, private, quoted};
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::process::geteuid;
 

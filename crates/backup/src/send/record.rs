@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use poolwright_host::time;
+use poolwright_base::time;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use poolwright_host::private::OwnDir;
+use poolwright_base::private::OwnDir;
 use poolwright_zfs::kernel::command::snapshot::HistoryPoint;
 use rustix::fs::FlockOperation;
 use sha2::{Digest as _, Sha256};

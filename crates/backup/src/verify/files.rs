@@ -89,7 +89,7 @@ fn shown(context: &CheckContext<'_>, path: &Path) -> String {
         let rest = path.strip_prefix(restored).ok()?;
         Some(if rest.as_os_str().is_empty() { source.path.clone() } else { source.path.join(rest) })
     });
-    poolwright_host::quoted(&hosts.next().unwrap_or_else(|| path.to_owned())).to_string()
+    poolwright_base::quoted(&hosts.next().unwrap_or_else(|| path.to_owned())).to_string()
 }
 
 /// The files `data.mdb` below a directory.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use poolwright_host::{end_of, regular, room};
+use poolwright_base::{end_of, regular, room};
 
 use crate::manifest::{CheckVerdict, RestoreCheck};
 

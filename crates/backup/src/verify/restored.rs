@@ -10,10 +10,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{EntryAt, TreeContents, open_trusted};
+use poolwright_base::Scratch;
+use poolwright_base::directory::Directory;
 use poolwright_dbms::database;
 use poolwright_dbms::owner::{self, UserAndGroup};
-use poolwright_host::Scratch;
-use poolwright_host::directory::Directory;
 
 use crate::error::refused;
 use crate::manifest::BackupManifest;

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 
-use poolwright_host::time;
+use poolwright_base::time;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::json_file;
+use poolwright_base::directory::Directory;
+use poolwright_base::{private, quoted};
 use poolwright_dbms::database::{self, DatabaseKind};
 use poolwright_dbms::owner::{self, UserAndGroup};
 use poolwright_dbms::postgresql::headers::{ControlFile, SegmentHeader};
-use poolwright_host::directory::Directory;
-use poolwright_host::{private, quoted};
 use poolwright_plan::Settings;
 use poolwright_zfs::kernel::command::remote::command_line;
 use schemars::JsonSchema;

@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use poolwright_apply::rewrite::{Buffers, first_difference};
+use poolwright_base::quoted;
 use poolwright_dbms::postgresql::headers::SegmentHeader;
-use poolwright_host::quoted;
 use rustix::fs::{FlockOperation, flock};
 
 use super::{IDENTITY, WalArchive, WalFile};

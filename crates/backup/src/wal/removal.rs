@@ -1,6 +1,6 @@
 //! Removing the segments that no backup needs.
 
-use poolwright_host::directory::Directory;
+use poolwright_base::directory::Directory;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use std::io::{ErrorKind, Read as _};
 
-use poolwright_host::directory::{Access, Directory};
-use poolwright_host::private;
+use poolwright_base::directory::{Access, Directory};
+use poolwright_base::private;
 
 use crate::error::refused;
 use crate::owner::UserAndGroup;

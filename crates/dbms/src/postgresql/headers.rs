@@ -6,7 +6,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use poolwright_host::regular;
+use poolwright_base::regular;
 
 use crate::{Error, Result};
 

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::directory::Directory;
+use poolwright_base::directory::Directory;
 
 /// The port, which only names the socket.
 pub const PORT: &str = "5432";

@@ -90,7 +90,7 @@ fn check_directories(
 ) -> Result<Vec<(String, String)>, ClientFailure> {
     let datadir = PathBuf::from(found["datadir"].as_str().unwrap_or_default());
     if datadir.canonicalize().ok().as_deref() != Some(root) {
-        let (datadir, root) = (poolwright_host::quoted(&datadir), poolwright_host::quoted(root));
+        let (datadir, root) = (poolwright_base::quoted(&datadir), poolwright_base::quoted(root));
         return Err(ClientFailure::Ended(format!("the server's datadir is {datadir}, not {root}")));
     }
     let mut directories = Vec::new();
@@ -102,7 +102,7 @@ fn check_directories(
             continue;
         }
         if !sources.contain(&path) {
-            let path = poolwright_host::quoted(&path);
+            let path = poolwright_base::quoted(&path);
             return Err(ClientFailure::Ended(format!(
                 "the server's {name} is {path}, which is not in the backup\nhint: name this directory too"
             )));

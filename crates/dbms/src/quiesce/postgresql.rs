@@ -39,7 +39,7 @@ pub(super) fn begin(
     let Some(server) = PostgresqlServer::of(root)? else {
         return match options.connect {
             None => Ok(None),
-            Some(_) => Err(failed(format!("no server runs on {}", poolwright_host::quoted(root)))),
+            Some(_) => Err(failed(format!("no server runs on {}", poolwright_base::quoted(root)))),
         };
     };
     let mut session = ClientSession::start(server.psql(options.connect.as_deref()))?;
@@ -50,7 +50,7 @@ pub(super) fn begin(
     if Path::new(&directory).canonicalize().ok().as_deref() != Some(root) {
         return Err(failed(format!(
             "the server's data directory is {directory:?}, not {}",
-            poolwright_host::quoted(root)
+            poolwright_base::quoted(root)
         )));
     }
     let (start, stop) = match found["number"].as_i64() {

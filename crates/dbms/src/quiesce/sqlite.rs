@@ -79,7 +79,7 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    use poolwright_host::mountinfo;
+    use poolwright_base::mountinfo;
 
     use super::*;
     use crate::directories::DatabaseDir;

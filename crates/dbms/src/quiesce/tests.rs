@@ -2,7 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use poolwright_host::mountinfo;
+use poolwright_base::mountinfo;
 use rustix::process::Signal;
 
 use super::*;

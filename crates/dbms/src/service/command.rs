@@ -5,7 +5,7 @@ use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use poolwright_host::{end_of, memory_file};
+use poolwright_base::{end_of, memory_file};
 use poolwright_zfs::kernel::command::remote::command_line;
 
 use crate::program::{ProgramOutput, run_until};

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use poolwright_host::Guardian;
-use poolwright_host::writers::Writer;
+use poolwright_base::Guardian;
+use poolwright_base::writers::Writer;
 
 use super::users::FileUsers;
 use super::{SYSTEMD_TIME, Service, ServiceCommand, ServiceObserver, UnitState};

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::kernel_users::{self, KernelUser};
-use poolwright_host::process::is_in_initial_pid_namespace;
-use poolwright_host::quoted;
-use poolwright_host::writers::{Writer, find_writers, find_writers_of_mounts};
+use poolwright_base::kernel_users::{self, KernelUser};
+use poolwright_base::process::is_in_initial_pid_namespace;
+use poolwright_base::quoted;
+use poolwright_base::writers::{Writer, find_writers, find_writers_of_mounts};
 
 use super::Service;
 use crate::Result;

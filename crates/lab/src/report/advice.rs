@@ -9,8 +9,8 @@ mod sentence;
 
 use std::cmp::Ordering;
 
+use poolwright_base::stats::{Direction, PairedRatio};
 use poolwright_openzfs::property;
-use poolwright_stats::{Direction, PairedRatio};
 use schemars::JsonSchema;
 use serde::Serialize;
 

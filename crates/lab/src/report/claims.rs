@@ -1,6 +1,6 @@
 //! Compares the original's statements with the measurements.
 
-use poolwright_stats::{Direction, PairedRatio};
+use poolwright_base::stats::{Direction, PairedRatio};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The effect of a factor's levels relative to its first level, with all other factors equal.
 
+use poolwright_base::stats::Direction;
 use poolwright_report::Better;
-use poolwright_stats::Direction;
 use schemars::JsonSchema;
 use serde::Serialize;
 

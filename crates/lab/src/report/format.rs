@@ -1,7 +1,7 @@
 //! Formats figures, cases and settings as text, identically on the page, in Markdown and on the terminal.
 
+use poolwright_base::stats::{PairedRatio, median};
 use poolwright_report::Unit;
-use poolwright_stats::{PairedRatio, median};
 
 use super::figure::Figure;
 use super::measures;

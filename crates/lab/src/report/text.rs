@@ -1,7 +1,7 @@
 //! Formats a run's results as text for the terminal, and the introduction of Markdown and of the page.
 
+use poolwright_base::units::{bytes, counted, format_count};
 use poolwright_report::escape::line;
-use poolwright_report::units::{bytes, counted, format_count};
 use poolwright_report::{Terminal, Unit};
 
 use super::advice::Advice;

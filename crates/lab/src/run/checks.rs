@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use poolwright_host::quoted;
-use poolwright_trace::format_size;
+use poolwright_base::quoted;
+use poolwright_base::units::format_size;
 
 use crate::campaign::{Campaign, Case, Parameters, Study};
 use crate::{Assets, Error, Result, order};

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use poolwright_host::memory_limit::MemoryGroup;
-use poolwright_host::private;
+use poolwright_base::memory_limit::MemoryGroup;
+use poolwright_base::private;
 use poolwright_openzfs::property::parse_size;
 use poolwright_replay::PoolWatch;
 use poolwright_replay::child::{PARENT, last_words};

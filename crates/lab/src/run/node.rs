@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 use super::shared::{Claim, SharedDir, SharedRun, TaskCounts};
 use super::trials::RunTrials;

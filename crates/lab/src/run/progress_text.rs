@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use poolwright_trace::{counted, format_duration};
+use poolwright_base::units::{counted, format_duration};
 
 use super::{Event, Progress};
 use crate::TrialKey;

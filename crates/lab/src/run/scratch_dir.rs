@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use poolwright_host::private::{self, OwnDir, is_at};
-use poolwright_host::process::{self, ProcessStat};
-use poolwright_host::{check_temporary, mountinfo, unmount_command};
+use poolwright_base::private::{self, OwnDir, is_at};
+use poolwright_base::process::{self, ProcessStat};
+use poolwright_base::{check_temporary, mountinfo, unmount_command};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getuid, pidfd_open, pidfd_send_signal};
 

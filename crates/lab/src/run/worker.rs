@@ -1,7 +1,7 @@
 //! Runs single trials on this machine.
 
-use poolwright_host::quoted;
-use poolwright_host::time::now;
+use poolwright_base::quoted;
+use poolwright_base::time::now;
 
 use super::scratch_dir::ScratchDir;
 use super::{Event, Options, child};

@@ -1,4 +1,4 @@
-use poolwright_stats::Direction;
+use poolwright_base::stats::Direction;
 
 use super::*;
 use crate::{Measure, Outcome, PhaseOutcome, TrialKey};

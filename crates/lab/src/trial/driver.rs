@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use rustix::process::{Pid, Signal};
 
 use super::log_tail::LogTail;

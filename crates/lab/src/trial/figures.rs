@@ -193,9 +193,9 @@ mod tests {
 
     use super::*;
     use crate::trial::target::Counters;
-    use poolwright_host::block::DiskStats;
-    use poolwright_host::cpu::CpuTimes;
-    use poolwright_host::process::CpuTicks;
+    use poolwright_base::block::DiskStats;
+    use poolwright_base::cpu::CpuTimes;
+    use poolwright_base::process::CpuTicks;
 
     fn snapshot(start: Instant, second: u64) -> Snapshot {
         let n = second;

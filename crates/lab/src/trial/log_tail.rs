@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use poolwright_host::{end_of, memory_file, private};
+use poolwright_base::{end_of, memory_file, private};
 
 use crate::{Error, Result};
 

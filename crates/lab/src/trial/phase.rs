@@ -6,8 +6,8 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use poolwright_host::memory_limit::MemoryGroup;
-use poolwright_host::quoted;
+use poolwright_base::memory_limit::MemoryGroup;
+use poolwright_base::quoted;
 
 use super::driver::{Driver, Received};
 use super::figures::{self, add_point, put, since};

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use poolwright_host::process::{self, CpuTicks, ProcessStat};
+use poolwright_base::process::{self, CpuTicks, ProcessStat};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 /// Makes this process the parent of all orphaned descendants (`PR_SET_CHILD_SUBREAPER`).

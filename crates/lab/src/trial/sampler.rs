@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use poolwright_host::block::{DiskStats, device_below};
-use poolwright_host::cpu::{CpuTimes, HostCpu, kernel_ticks};
-use poolwright_host::device::Device;
-use poolwright_host::memory;
-use poolwright_host::memory_limit::MemoryGroup;
-use poolwright_host::process::{CpuTicks, clock_ticks_per_second};
+use poolwright_base::block::{DiskStats, device_below};
+use poolwright_base::cpu::{CpuTimes, HostCpu, kernel_ticks};
+use poolwright_base::device::Device;
+use poolwright_base::memory;
+use poolwright_base::memory_limit::MemoryGroup;
+use poolwright_base::process::{CpuTicks, clock_ticks_per_second};
 use poolwright_openzfs::{VdevStats, ZilStats};
 
 use super::processes;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::family::{POOL, POOL_STATE_NOW};
 use crate::{Poller, Readings, SourceReadings};
-use poolwright_host::quoted;
-use poolwright_host::time::unix_seconds;
+use poolwright_base::quoted;
+use poolwright_base::time::unix_seconds;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Readings;
 use crate::server::AlertSource;
-use poolwright_host::time::{steady_seconds, unix_seconds};
+use poolwright_base::time::{steady_seconds, unix_seconds};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use poolwright_host::{Part, private};
+use poolwright_base::{Part, private};
 use serde::{Deserialize, Serialize};
 
 use crate::alert::history::{History, KeptSeries};

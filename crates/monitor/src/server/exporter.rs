@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use poolwright_host::process::{ProcessStat, clock_ticks_per_second};
+use poolwright_base::process::{ProcessStat, clock_ticks_per_second};
 use tokio::sync::Mutex;
 
 use super::connection;
@@ -124,7 +124,7 @@ impl Exporter {
     fn own_readings(&self, sources: &[SourceReadings]) -> Readings {
         let mut readings = source_metrics(sources);
         let stat = ProcessStat::read(std::process::id() as i32);
-        let memory = poolwright_host::process::resident_bytes();
+        let memory = poolwright_base::process::resident_bytes();
         readings.add(&EXPORTER_RELEASE, [&self.version]).flag(&EXPORTER_INFO, true);
         readings
             .add(&EXPORTER, [])

@@ -1,6 +1,6 @@
 //! The host of the exporter.
 
-use poolwright_host::memory;
+use poolwright_base::memory;
 
 use crate::family::*;
 use crate::source::{Discovery, SourceName};

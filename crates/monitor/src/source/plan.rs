@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use poolwright_host::cannot;
-use poolwright_host::file_sample::FileSample;
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_base::cannot;
+use poolwright_base::file_sample::FileSample;
+use poolwright_base::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
 use poolwright_plan::{
     BesidePlan as _, CurrentSource, Measured, Outcome, Plan, RiskyValues, RoleIo, RolePlan, Settings,
@@ -117,7 +117,7 @@ impl PlanFile {
 
 /// The time at which a plan was made, in seconds since 1970.
 fn created(plan: &Plan) -> Option<u64> {
-    poolwright_host::time::parse_rfc3339(&plan.created)
+    poolwright_base::time::parse_rfc3339(&plan.created)
 }
 
 /// The plan as a whole, and what `poolwright verify` has measured since it was applied.
@@ -128,7 +128,7 @@ fn add_plan(readings: &mut Readings, file: &str, plan: &Plan, verification: Opti
     readings
         .add(&PLAN, [file])
         .count(&PLAN_CREATED, created(plan))
-        .count(&PLAN_VERIFIED_AT, ended.and_then(poolwright_host::time::parse_rfc3339))
+        .count(&PLAN_VERIFIED_AT, ended.and_then(poolwright_base::time::parse_rfc3339))
         .flag(&PLAN_BROKEN, is_broken);
     for promise in verified.iter().flat_map(|of| &of.promises) {
         let measured = promise.measured;

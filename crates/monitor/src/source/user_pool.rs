@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use poolwright_base::units::format_size;
 use poolwright_openzfs::{ArcStats, DatasetStats, ScanKind, ScanState};
-use poolwright_trace::format_size;
 use poolwright_zfs::user::label::{FoundPool, Vdev};
 use poolwright_zfs::user::{Client, Counters, DatasetInfo, Kind, PoolInfo, Request, Value, layout, registry};
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Poller;
-use poolwright_host::time::unix_seconds;
+use poolwright_base::time::unix_seconds;
 use poolwright_report::{Cell, Column, Table, Terminal};
 
 use crate::Result;

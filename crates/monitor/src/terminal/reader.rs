@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Poller;
-use poolwright_host::time::unix_seconds;
+use poolwright_base::time::unix_seconds;
 
 use crate::terminal::sample::{MonitorSample, MonitorSampler};
 use crate::{Error, Result};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_zfs::user::connection::ask_owner;
 use poolwright_zfs::user::{Fault, Mounted, OnWait, PoolInfo, Request, name};
 

@@ -75,7 +75,7 @@ fn find<'a>(name: &str, files: &'a [PathBuf]) -> Result<&'a Path> {
 
 #[cfg(test)]
 mod tests {
-    use poolwright_host::{Exit, ReportedError as _};
+    use poolwright_base::{Exit, ReportedError as _};
 
     use super::*;
 

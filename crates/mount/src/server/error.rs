@@ -1,6 +1,6 @@
 //! Errors of mounting datasets and serving a pool.
 
-use poolwright_host::{Exit, PathError, ReportedError};
+use poolwright_base::{Exit, PathError, ReportedError};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use poolwright_host::{ReportedError as _, quoted};
+use poolwright_base::{ReportedError as _, quoted};
 use poolwright_zfs::user::{FileFault, LocalPool};
 
 use crate::server::{Error, Frontend, Severity};

@@ -13,8 +13,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use poolwright_host::time::rfc3339;
-use poolwright_host::{cannot, private};
+use poolwright_base::time::rfc3339;
+use poolwright_base::{cannot, private};
 use poolwright_zfs::user::{registry, state_dir};
 
 use crate::server::error::host;

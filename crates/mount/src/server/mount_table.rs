@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::{Caching, Mount, Options, SnapshotInUse, TraceRecorder, refuse_working_directory};
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_openzfs::{Dataset, Pool};
 use poolwright_zfs::user::{ENDING, Fault, FaultKind, MountCounters, Mounted, Mounts};
 

@@ -2,7 +2,7 @@
 
 use std::fs::read_to_string;
 
-use poolwright_host::memory;
+use poolwright_base::memory;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -90,7 +90,7 @@ pub fn divide(
 
 #[cfg(test)]
 mod tests {
-    use poolwright_host::{Exit, ReportedError as _};
+    use poolwright_base::{Exit, ReportedError as _};
 
     use super::*;
 

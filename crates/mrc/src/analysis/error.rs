@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::{Exit, PathError, ReportedError, quoted};
-use poolwright_trace::format_size;
+use poolwright_base::units::format_size;
+use poolwright_base::{Exit, PathError, ReportedError, quoted};
 
 use crate::Error as ModelError;
 

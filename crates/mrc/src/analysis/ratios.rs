@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use poolwright_host::cannot;
+use poolwright_base::cannot;
 
 use super::error::{Error, Result};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use poolwright_trace::format_size;
+use poolwright_base::units::format_size;
 use schemars::JsonSchema;
 use serde::Serialize;
 

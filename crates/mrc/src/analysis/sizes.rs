@@ -1,6 +1,6 @@
 //! The sizes of the modelled caches: the requested ones, or a choice for the trace.
 
-use poolwright_host::memory;
+use poolwright_base::memory;
 
 use super::error::{Error, Result};
 use super::model_name::ModelName;
@@ -110,7 +110,7 @@ fn with_todays_arc(mut sizes: Vec<u64>) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use poolwright_host::{Exit, ReportedError as _};
+    use poolwright_base::{Exit, ReportedError as _};
 
     use super::*;
 

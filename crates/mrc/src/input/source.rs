@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use poolwright_host::{cannot, private, regular};
+use poolwright_base::{cannot, private, regular};
 
 use crate::{Error, Result};
 

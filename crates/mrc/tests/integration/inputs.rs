@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::{END, Map, event, extent, free, oracle_bytes, read, save_trace};
-use poolwright_host::PathError;
+use poolwright_base::PathError;
 use poolwright_mrc::input::{self, Direct, Format, Input, Select, Skipped, Unit};
 use poolwright_mrc::{Error, Extent, Kind};
 use poolwright_trace::layout::Role;

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use poolwright_apply::journal::interrupted;
 use poolwright_apply::run::{ApplyReport, Outcome, Run};
 use poolwright_apply::{Assessment, Assessor, Journal};
-use poolwright_host::Exit;
+use poolwright_base::Exit;
 use poolwright_plan::{BesidePlan as _, Confirmation, Plan, Verdict};
 use poolwright_render::assessment_text;
 

@@ -17,11 +17,11 @@ use poolwright_backup::recovery::{RecoveryTarget, RestoreChoice};
 use poolwright_backup::retention::RetentionRules;
 use poolwright_backup::verify::{RestoreOptions, verify};
 use poolwright_backup::{BackupObserver, BackupStage, listing};
+use poolwright_base::Exit;
+use poolwright_base::units::format_size;
 use poolwright_dbms::program::Programs;
-use poolwright_host::Exit;
 use poolwright_lab::run::Update;
 use poolwright_render::backup_text;
-use poolwright_trace::format_size;
 
 use super::options::parse_size;
 use super::pool_connection::{parse_dataset, print_json};
@@ -234,7 +234,7 @@ fn remove(args: &PruneArgs) -> anyhow::Result<u8> {
 fn parse_until(text: &str) -> Result<RecoveryTarget, String> {
     match text {
         "latest" => Ok(RecoveryTarget::Latest),
-        text => poolwright_host::time::parse_rfc3339(text).map(RecoveryTarget::Time).ok_or_else(|| {
+        text => poolwright_base::time::parse_rfc3339(text).map(RecoveryTarget::Time).ok_or_else(|| {
             "a time with its zone, such as 2026-03-01T14:05:00Z or 2026-03-01T15:05:00+01:00, or latest"
                 .to_owned()
         }),

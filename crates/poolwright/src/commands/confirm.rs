@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::builder::PossibleValuesParser;
+use poolwright_base::{Exit, process, quoted};
 use poolwright_confirm::{ConfirmationProgress, Error, Options, is_improvement};
-use poolwright_host::{Exit, process, quoted};
 use poolwright_lab::RunTarget;
 use poolwright_openzfs::limits;
 use poolwright_plan::{

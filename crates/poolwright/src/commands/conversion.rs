@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::anyhow;
 use poolwright_apply::assessment::RunningDatabase;
 use poolwright_apply::{RunObserver, Stage, run::Options};
+use poolwright_base::units::format_size;
 use poolwright_dbms::service::{Service, ServiceObserver};
 use poolwright_lab::run::Update;
-use poolwright_trace::format_size;
 
 use super::options::{parse_size, parse_time};
 use crate::failure::{Refused, hint};

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_openzfs::clock::Costs;
 use serde_json::{Map, Value};
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
+use poolwright_base::{Exit, quoted};
 use poolwright_estimate as estimate;
 use poolwright_estimate::{Ended, Estimate, Input, Layout, Options, Progress};
-use poolwright_host::{Exit, quoted};
 use poolwright_render::estimate_text::{self, Detail, status, tables, text};
 use poolwright_trace::layout;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use poolwright_host::Exit;
+use poolwright_base::Exit;
 use poolwright_monitor::server::ApiReadings;
 use poolwright_monitor::terminal::once::READ_LIMIT;
 use poolwright_monitor::terminal::{Ended, Once, ScreenOptions};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow};
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_mount::server::background::{self, Started};
 use poolwright_mount::server::{
     Caching, Devices, Frontend, ServeOptions, Severity, check_mount_point, detach, mount, parse_mount,

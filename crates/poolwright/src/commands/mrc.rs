@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
-use poolwright_host::Exit;
+use poolwright_base::Exit;
 use poolwright_mrc::analysis::{
     Divided, Ended, ModelName, MrcRequest, MrcResult, RatioSource, TraceFile, analyze,
 };

@@ -10,7 +10,7 @@ use poolwright_apply::migration::state::{MigrationPhase, RESTARTED};
 use poolwright_apply::migration::{
     MigrationAssessor, MigrationOutcome, MigrationRun, StateFile, check_standby, state,
 };
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_plan::Plan;
 use poolwright_render::migration_text;
 

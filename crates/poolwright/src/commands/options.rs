@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use poolwright_host::{quoted, room};
+use poolwright_base::{quoted, room};
 use poolwright_monitor::Poller;
 use poolwright_monitor::source::{self, SourceOptions};
 use poolwright_openzfs::clock::Costs;
@@ -139,7 +139,7 @@ impl TrialOptions {
 
 /// The path by which a child process executes this program: the running file, even if it has been replaced since.
 pub fn this_program() -> PathBuf {
-    poolwright_host::process::own_executable()
+    poolwright_base::process::own_executable()
 }
 
 /// Opens a trace, and warns if its end is torn by a killed recorder or an incomplete copy.
@@ -180,7 +180,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a time such as `30s`, `5m`, `1h` or `500ms`, for clap.
-pub use poolwright_trace::parse_duration as parse_time;
+pub use poolwright_base::units::parse_duration as parse_time;
 
 /// Refuses an output that would replace the plan from which it is made.
 ///
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn what_is_printed_is_read_back_within_its_digits() {
         for bytes in (0..60u64).flat_map(|shift| [3, 5, 7, 1023, 1025].map(|n| (n << shift) / 4)) {
-            let back = parse_size(&poolwright_trace::format_size(bytes)).unwrap();
+            let back = parse_size(&poolwright_base::units::format_size(bytes)).unwrap();
             assert!(back.abs_diff(bytes) as f64 <= bytes as f64 * 0.006, "{bytes} {back}");
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_record::{Options, Progress, Recorder, RecordingSummary, Subject};
 use poolwright_replay::codec_times;
 use poolwright_trace::Writer;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use poolwright_host::{Exit, quoted};
+use poolwright_base::{Exit, quoted};
 use poolwright_openzfs::clock::VirtualClock;
 use poolwright_openzfs::{Engine, limits};
 use poolwright_render::replay_comparison::{self, ReplayOutput, compare};
@@ -189,7 +189,7 @@ impl Args {
     fn label(&self, per_role: &PerRole) -> String {
         match &self.dir {
             None => replay_table::settings(per_role),
-            Some(dir) => format!("{} in {}", poolwright_host::mountinfo::file_system(dir), dir.display()),
+            Some(dir) => format!("{} in {}", poolwright_base::mountinfo::file_system(dir), dir.display()),
         }
     }
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow};
 use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
-use poolwright_host::quoted;
+use poolwright_base::quoted;
+use poolwright_base::units::counted;
 use poolwright_trace::export::{self, ExportSummary, Format};
 use poolwright_trace::import;
-use poolwright_trace::{counted, stats};
+use poolwright_trace::stats;
 
 use super::options::check_trace;
 use crate::failure::{Usage, hint};

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_lab::TrialSpec;
 use poolwright_lab::trial::Setting;
 use poolwright_replay::{Spec, child, trial};
@@ -47,7 +47,7 @@ fn lab(path: &Path, text: &[u8]) -> anyhow::Result<u8> {
     interrupt::watch_patiently()?;
     let spec: TrialSpec = serde_json::from_slice(text)
         .with_context(|| format!("invalid trial specification {}", quoted(&path)))?;
-    let program = poolwright_host::process::own_executable_for_others();
+    let program = poolwright_base::process::own_executable_for_others();
     let setting = Setting { program, interrupted: interrupt::requested, say };
     print(&poolwright_lab::trial::run(&spec, &setting)?)
 }

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use poolwright_host::{Exit, quoted};
+use poolwright_base::units::counted;
+use poolwright_base::{Exit, quoted};
 use poolwright_openzfs::limits;
 use poolwright_openzfs::property::Settings;
 use poolwright_plan::{Measurements, Plan, Verdict};
 use poolwright_record::{Options, Recorder, Subject};
 use poolwright_render::{plan_page, plan_text};
 use poolwright_replay::codec_times;
-use poolwright_trace::{Reader, counted};
+use poolwright_trace::Reader;
 use poolwright_tune::objective::GOALS;
 use poolwright_tune::{Goal, Request, Requirement, database_dir, tune};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
-use poolwright_host::{Exit, quoted};
+use poolwright_base::{Exit, quoted};
 use poolwright_plan::{
     BesidePlan as _, LiveMeasurement, Measurements, Plan, RiskyValues, Verdict, Verification,
     VerificationVerdict,

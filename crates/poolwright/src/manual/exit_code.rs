@@ -1,6 +1,6 @@
 //! The exit codes of the program, and what the documentation says of each.
 
-use poolwright_host::Exit;
+use poolwright_base::Exit;
 
 /// Each exit code with its short meaning (for `--help`) and its full one (for the documentation).
 pub const EXIT_CODES: [(u8, &str, &str); 6] = [

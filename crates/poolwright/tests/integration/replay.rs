@@ -314,7 +314,7 @@ fn a_sample_that_is_too_small_is_reported() {
 fn a_capture_that_exceeds_the_scratch_directory_is_refused_before_it_is_made() {
     const MIB: u64 = 1 << 20;
     let dir = tempfile::tempdir().unwrap();
-    if poolwright_host::room::available(dir.path()).is_ok_and(|free| free > 400 << 30) {
+    if poolwright_base::room::available(dir.path()).is_ok_and(|free| free > 400 << 30) {
         eprintln!("not tested: the temporary directory has more room than that");
         return;
     }

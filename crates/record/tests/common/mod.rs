@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use poolwright_host::ReportedError as _;
+use poolwright_base::ReportedError as _;
 use poolwright_record::{Options, Recorder, Result, Subject, Summary, Watcher};
 use poolwright_trace::{Event, File, Op, Trace};
 

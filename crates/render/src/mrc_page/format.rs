@@ -1,10 +1,10 @@
 //! The interpretation of a curve in sentences, for the page and the terminal.
 
+use poolwright_base::units::bytes;
 use poolwright_mrc::advice::{Explained, Host, Saved, Step, StepVerdict};
 use poolwright_mrc::analysis::Divided;
 use poolwright_mrc::{Curve, partition};
 use poolwright_report::Unit;
-use poolwright_report::units::bytes;
 
 /// The assumptions of a division.
 pub const DIVISION_ASSUMES: &str = "Each request of the trace is assumed to go to the database's own cache, an LRU. Its \

@@ -1,9 +1,9 @@
 //! Plots of the curves.
 
+use poolwright_base::units::bytes;
 use poolwright_mrc::advice::{Explained, Host};
 use poolwright_mrc::analysis::Divided;
 use poolwright_report::plot::{Line, TimeSeries, WIDTH};
-use poolwright_report::units::bytes;
 use poolwright_report::{Axis, Unit};
 
 use super::format;

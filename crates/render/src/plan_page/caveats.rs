@@ -1,8 +1,8 @@
 //! The warnings and the costs of a plan, with the same wording on the page and on the terminal.
 
+use poolwright_base::units::counted;
 use poolwright_plan::{Plan, RolePlan};
 use poolwright_report::Unit;
-use poolwright_report::units::counted;
 
 use super::format;
 

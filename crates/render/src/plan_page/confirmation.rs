@@ -1,12 +1,12 @@
 //! A confirmation: the changes that the database itself showed, beside the plan's predictions. The page and the terminal have the
 //! same table.
 
+use poolwright_base::units::counted;
 use poolwright_plan::metric::CONFIRMED;
 use poolwright_plan::{
     Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, Role, WorkUnit,
 };
 use poolwright_report::text::signed;
-use poolwright_report::units::counted;
 use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
 
 use super::format;

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_base::units::counted;
 use poolwright_plan::{
     AdviceStatus, CheckedAdvice, Contributions, Evidence, EvidenceKind, GainVerdict, MeasuredChange, Outcome,
     Pareto, Plan, PropertyEffect, RolePlan,
 };
 use poolwright_report::plot::{Point, Scatter, WIDTH};
-use poolwright_report::units::counted;
 use poolwright_report::{Axis, Cell, Mark, Page, Section, Table, Tone, Unit};
 use poolwright_tune::candidates::difference;
 

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
+use poolwright_base::units::{bytes, counted};
 use poolwright_plan::metric::{MetricFamily, representatives};
 pub use poolwright_plan::metric::{better, ordered, title, unit};
 use poolwright_plan::{Evidence, Gain, GainVerdict, Goal, Outcome, ReplayedSlice, RolePlan, Settings};
-use poolwright_report::units::{bytes, counted};
 use poolwright_report::{Cell, Tone};
 
 /// The title of a metric for a column heading, abbreviated.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_base::units::counted;
 use poolwright_plan::metric::MetricFamily;
 use poolwright_plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, RolePlan, Spread};
 use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
 use poolwright_report::text::capitalised;
-use poolwright_report::units::counted;
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
 
 use super::format;

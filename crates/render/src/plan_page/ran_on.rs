@@ -1,7 +1,7 @@
 //! The conditions of the measurements, and how to read the figures.
 
+use poolwright_base::units::{bytes, counted};
 use poolwright_plan::{Device, Plan, ReplayBytes};
-use poolwright_report::units::{bytes, counted};
 use poolwright_report::{Section, Unit};
 
 use super::format;

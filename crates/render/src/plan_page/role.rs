@@ -1,8 +1,8 @@
 //! The section of one role: recommended properties, gains, the trade-off as plots, and the evidence.
 
+use poolwright_base::units::{bytes, counted};
 use poolwright_plan::{CurrentSource, Gains, Plan, RolePlan};
 use poolwright_report::plot::{Histogram, WIDTH};
-use poolwright_report::units::{bytes, counted};
 use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
 
 use super::{evidence, format, picture};

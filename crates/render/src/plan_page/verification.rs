@@ -1,11 +1,11 @@
 //! A verification: the changes of the database in operation, beside what the plan promises. The page and the terminal have the same
 //! table.
 
+use poolwright_base::units::bytes;
 use poolwright_plan::metric;
 use poolwright_plan::{
     CheckedPromise, LiveMeasurement, PromiseVerdict, RateUnit, Verification, VerificationVerdict,
 };
-use poolwright_report::units::bytes;
 use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
 
 /// An explanation of the table.

@@ -1,7 +1,7 @@
 //! The recommendation and its effect in at most a dozen lines. `tune -v` and the report show the evidence.
 
+use poolwright_base::units::counted;
 use poolwright_plan::{Plan, Verdict};
-use poolwright_report::units::counted;
 use poolwright_report::{Terminal, TerminalText, Unit};
 
 use super::{commands, findings, recommendation};

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::regular;
+use poolwright_base::regular;
 
 /// The number of files, nearest in size to a removed file, that replace it in turn.
 const NEAREST: usize = 4;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::private;
+use poolwright_base::private;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_host::cpu::kernel_ticks;
-use poolwright_host::process;
+use poolwright_base::cpu::kernel_ticks;
+use poolwright_base::process;
 use poolwright_openzfs::{ArcStats, ZilStats};
 use poolwright_zfs::kernel::kstat::NamedKstat;
 use poolwright_zfs::kernel::{Kstats, PoolLeaves, ZfsCommands};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use poolwright_host::Guardian;
+use poolwright_base::Guardian;
 use poolwright_zfs::kernel::command::histogram::{HistogramKind, VdevHistogram};
 use poolwright_zfs::kernel::{CommandOptions, Kstats, PoolLeaves, ZfsCommands};
 use schemars::JsonSchema;

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::device::Device;
-use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::{process, regular};
+use poolwright_base::device::Device;
+use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::{process, regular};
 use poolwright_trace::{File, Trace};
 
 /// The mounts of this process, and of the recorded processes that have other ones.

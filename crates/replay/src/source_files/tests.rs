@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 
-use poolwright_host::device::Device;
+use poolwright_base::device::Device;
 
 use super::*;
 use poolwright_trace::layout::Role;

@@ -132,7 +132,7 @@ impl Bars {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Unit;
+    use poolwright_base::units::Unit;
 
     #[test]
     fn a_wild_error_bar_is_cut_and_a_bar_never() {

@@ -3,7 +3,7 @@
 use super::draw::{Anchor, Drawing, fit, widest};
 use super::frame;
 use super::{Mark, Plot, WIDTH};
-use crate::units::{MISSING, Unit};
+use poolwright_base::units::{MISSING, Unit};
 
 /// Figures by row and column.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use super::draw::{Anchor, Drawing, text_width};
 use super::frame::{self, Swatch};
 use super::scale::{Axis, Scale};
 use super::{Plot, WIDTH};
-use crate::units::Unit;
+use poolwright_base::units::Unit;
 
 /// Bars per power-of-two bucket, one for each series.
 #[derive(Clone, Debug, PartialEq)]

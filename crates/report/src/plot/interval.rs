@@ -7,7 +7,7 @@ use super::draw::{Anchor, Drawing, fit, widest};
 use super::frame;
 use super::scale::{Axis, Scale, robust};
 use super::{Better, Plot, WIDTH};
-use crate::units::Unit;
+use poolwright_base::units::Unit;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Row {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::units::Unit;
+use poolwright_base::units::Unit;
 
 /// The largest value drawn: a yottabyte, or thirty million years in nanoseconds. A larger value is an error and would
 /// compress everything else into a point.

@@ -299,7 +299,7 @@ impl<'a> Labels<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Unit;
+    use poolwright_base::units::Unit;
 
     fn plot(points: Vec<Point>) -> Scatter {
         let axis = |t| Axis::new(t, Unit::None);

@@ -1,6 +1,6 @@
 //! The columns and cells of a table.
 
-use crate::units::{MISSING, Unit};
+use poolwright_base::units::{MISSING, Unit};
 
 /// A column's heading and alignment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 use super::{Lines, Sink};
 use crate::{Event, Op, Result};

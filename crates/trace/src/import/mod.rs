@@ -16,7 +16,8 @@ use serde::Serialize;
 
 use crate::error::{Error, Result, io};
 use crate::writer::refuse_foreign;
-use crate::{Encoding, Event, File, Meta, Summary, Writer, counted, format_size, layout, path_text};
+use crate::{Encoding, Event, File, Meta, Summary, Writer, layout, path_text};
+use poolwright_base::units::{counted, format_size};
 
 pub use fio::{FORMAT, is_iolog};
 

@@ -62,7 +62,7 @@ fn plausible(bytes: u32) -> Option<u32> {
 
 fn head(path: &Path, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
-    poolwright_host::regular::open(path).ok()?.read_exact_at(&mut bytes, 0).ok()?;
+    poolwright_base::regular::open(path).ok()?.read_exact_at(&mut bytes, 0).ok()?;
     Some(bytes)
 }
 

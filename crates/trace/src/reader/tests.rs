@@ -122,7 +122,7 @@ fn more_events_than_there_is_memory_for() {
 }
 
 fn memory() -> Option<u64> {
-    poolwright_host::memory::available()
+    poolwright_base::memory::available()
 }
 
 #[test]

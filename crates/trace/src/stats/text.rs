@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Group, Quantiles, SizeHistogram, Stats, Throughput};
 use crate::layout::Role;
-use crate::{counted, format_count, format_ns, format_size};
+use poolwright_base::units::{counted, format_count, format_ns, format_size};
 
 const BAR: usize = 32;
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::{event, file, meta, trace};
-use poolwright_host::PathError;
+use poolwright_base::PathError;
 use poolwright_trace::layout::Role;
 use poolwright_trace::{CpuSecond, Error, Event, File, Flags, Gap, Meta, Op, Reader, Trace, Writer};
 use proptest::prelude::*;

@@ -92,7 +92,7 @@ fn measure(entry: &mut CheckedAdvice, all: &Observations, today: &Settings, want
     if measured.is_empty() {
         return;
     }
-    let trials = |n: usize| poolwright_trace::counted(n as u64, "trial");
+    let trials = |n: usize| poolwright_base::units::counted(n as u64, "trial");
     entry.basis = format!("{} against {} of today's settings", trials(to.trials.len()), from.trials.len());
     entry.measured = measured;
     entry.status = AdviceStatus::Tried;

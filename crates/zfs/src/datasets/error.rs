@@ -1,6 +1,6 @@
 //! The errors of access to datasets.
 
-use poolwright_host::{Exit, ReportedError};
+use poolwright_base::{Exit, ReportedError};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

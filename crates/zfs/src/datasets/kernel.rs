@@ -8,7 +8,7 @@ use crate::kernel::command::property::SourcedValue;
 use crate::kernel::command::quota::OwnerQuota;
 use crate::kernel::{CommandError, CommandOptions, DatasetChange, HealthState, ZfsCommands};
 
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_base::mountinfo::{self, MountEntry};
 
 use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, is_kernel, mounts, pool_of};
 use crate::datasets::Result;

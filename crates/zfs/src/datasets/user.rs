@@ -8,8 +8,8 @@ use crate::kernel::DatasetChange;
 use crate::kernel::command::property::{PropertySource, SourcedValue};
 use crate::kernel::command::quota::OwnerQuota;
 use crate::user::{Client, DatasetInfo, Error as UserPoolError, Kind, Mounted, PoolInfo, Request, Value};
-use poolwright_host::mountinfo::{self, MountEntry};
-use poolwright_host::unmount_command;
+use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::unmount_command;
 use serde::de::DeserializeOwned;
 
 use super::{DatasetAdmin, DatasetSummary, SnapshotSummary, USER, mounts, pool_of};

@@ -62,7 +62,7 @@ impl Client {
 
     /// The owner's command line; empty if it cannot be read.
     pub fn command(&self) -> String {
-        poolwright_host::process::command_line(self.pid)
+        poolwright_base::process::command_line(self.pid)
     }
 
     /// Limits the time that each following [`Client::ask`] waits for a part of the answer.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use poolwright_host::process;
+use poolwright_base::process;
 use poolwright_openzfs::{Config, Engine, Import, Pool};
 use serde::de::DeserializeOwned;
 

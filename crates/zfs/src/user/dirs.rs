@@ -12,7 +12,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::private::{self, OwnDir};
+use poolwright_base::private::{self, OwnDir};
 
 use crate::user::error::io;
 use crate::user::{Error, Result, name};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{Exit, ReportedError, quoted};
+use poolwright_base::{Exit, ReportedError, quoted};
 
 use crate::user::fault::Fault;
 

@@ -1,6 +1,6 @@
 //! The failure of a request.
 
-use poolwright_host::{Exit, ReportedError, quoted};
+use poolwright_base::{Exit, ReportedError, quoted};
 use poolwright_openzfs::FileChange;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 
 use crate::user::error::{io, list};
 use crate::user::label::{self, FoundPool, Label};

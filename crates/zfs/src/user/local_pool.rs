@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
 use poolwright_openzfs::property::Settings;
 use poolwright_openzfs::{Access, Dataset, Engine, Pool, ScanState};
 

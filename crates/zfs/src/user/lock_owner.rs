@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use poolwright_host::process;
+use poolwright_base::process;
 use rustix::fs::{major, minor};
 
 /// A process that has a pool's file open and locked.

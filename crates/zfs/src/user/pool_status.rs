@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use poolwright_host::ReportedError as _;
+use poolwright_base::ReportedError as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 

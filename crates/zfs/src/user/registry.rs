@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use poolwright_host::private;
+use poolwright_base::private;
 use serde::{Deserialize, Serialize};
 
 use crate::user::dirs::private_dir;

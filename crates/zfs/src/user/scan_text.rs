@@ -1,6 +1,6 @@
 //! The text of a scrub or resilver, as `zpool status` prints it after `scan:`.
 
-use poolwright_host::time::rfc3339;
+use poolwright_base::time::rfc3339;
 use poolwright_openzfs::{Scan, ScanKind, ScanState};
 
 /// The state of the last scan. `size` formats bytes.

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use poolwright_base::directory::Directory;
+use poolwright_base::{quoted, room, time};
 use poolwright_dbms::directories::SNAPSHOTS;
-use poolwright_host::directory::Directory;
-use poolwright_host::{quoted, room, time};
 use poolwright_zfs::datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 

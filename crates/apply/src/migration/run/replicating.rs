@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use poolwright_trace::format_size;
+use poolwright_base::units::format_size;
 
 use super::MigrationRun;
 use crate::error::refused;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use poolwright_base::mountinfo;
+use poolwright_base::writers::{Writer, find_writers, find_writers_of_mounts};
 use poolwright_dbms::service::{self, Service};
-use poolwright_host::mountinfo;
-use poolwright_host::writers::{Writer, find_writers, find_writers_of_mounts};
 
 use super::MigrationRun;
 use crate::error::refused;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use poolwright_host::{mountinfo, quoted, unmount_command};
+use poolwright_base::{mountinfo, quoted, unmount_command};
 use poolwright_zfs::datasets::is_dataset;
 
 use super::MigrationRun;

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use poolwright_base::{mountinfo, process};
 use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::program::{Programs, command_as};
 use poolwright_dbms::server::{TIED, tie_to_parent};
-use poolwright_host::{mountinfo, process};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::assessment::table_of_mounts;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use poolwright_base::{mountinfo, process, quoted};
 use poolwright_dbms::client::{ClientFailure, ClientSession};
 use poolwright_dbms::postgresql::control::Lsn;
 use poolwright_dbms::postgresql::{PRINT, PostgresqlServer};
 use poolwright_dbms::program::is_trusted_by;
-use poolwright_host::{mountinfo, process, quoted};
 use serde::Deserialize;
 
 use super::server_dirs::ServerDirs;

@@ -3,11 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use poolwright_base::Scratch;
+use poolwright_base::directory::Directory;
 use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::postgresql::private;
 use poolwright_dbms::program::{Programs, command_as};
-use poolwright_host::Scratch;
-use poolwright_host::directory::Directory;
 
 use crate::error::refused;
 use crate::{Error, Result};

@@ -6,13 +6,13 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
+use poolwright_base::directory::{Access, Directory};
+use poolwright_base::quoted;
 use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::postgresql::data_dir::{
     BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, STANDBY_SIGNAL, create_empty,
 };
 use poolwright_dbms::postgresql::wal_file::WalFile;
-use poolwright_host::directory::{Access, Directory};
-use poolwright_host::quoted;
 
 use crate::error::refused;
 use crate::migration::work::{DatasetMove, MigrationWork};

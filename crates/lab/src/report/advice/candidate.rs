@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use poolwright_base::stats::{Direction, PairedRatio};
 use poolwright_plan::metric;
 use poolwright_report::Better;
-use poolwright_stats::{Direction, PairedRatio};
 use poolwright_tune::Goal;
 use poolwright_tune::objective::Metrics;
 

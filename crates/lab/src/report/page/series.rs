@@ -32,7 +32,7 @@ pub fn typical<'a>(study: &Study, trials: &'a [Trial]) -> Vec<Typical<'a>> {
         let done: Vec<(u32, &Outcome)> =
             of_case.filter_map(|t| Some((t.key.block, t.outcome.as_ref().ok()?))).collect();
         let values: Vec<f64> = done.iter().filter_map(|(_, o)| lead(o)).collect();
-        let median = poolwright_stats::median(&values);
+        let median = poolwright_base::stats::median(&values);
         let far = |o: &Outcome| lead(o).map_or(f64::INFINITY, |v| (v - median).abs());
         let (block, outcome) = done.into_iter().min_by(|a, b| far(a.1).total_cmp(&far(b.1)))?;
         Some(Typical { label: format::case(study, &case), block, outcome })

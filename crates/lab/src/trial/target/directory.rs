@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{Scratch, private, regular};
+use poolwright_base::{Scratch, private, regular};
 use poolwright_openzfs::property::Settings;
 use rustix::fs::{Advice, SeekFrom};
 

@@ -13,7 +13,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use poolwright_host::mountinfo::{self, MountEntry};
+use poolwright_base::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::Settings;
 use poolwright_zfs::user::{Client, Counters as PoolCounters, Mounted, PoolInfo, Request, Value};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -98,7 +98,7 @@ impl PoolTarget {
         target.check_length()?;
         for dir in ["files", "root", "state", "run", "traces"] {
             let dir = target.dir.join(dir);
-            poolwright_host::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
+            poolwright_base::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
         }
         target.create_pool()?;
         target.start_owner()?;
@@ -266,7 +266,7 @@ impl PoolTarget {
         for role in self.roles.clone() {
             // The directory is created only now, because it may be in a dataset that was just mounted.
             let path = self.path(&role);
-            poolwright_host::private::make_dirs(&path).map_err(Error::host("creating", &path))?;
+            poolwright_base::private::make_dirs(&path).map_err(Error::host("creating", &path))?;
             let trace = self.dir.join("traces").join(format!("{role}.{}.parquet", self.traces));
             let mounted = Mounted {
                 caching: Some(self.spec.caching.clone()),

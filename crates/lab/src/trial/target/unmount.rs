@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use poolwright_host::{quoted, unmount_command};
+use poolwright_base::{quoted, unmount_command};
 
 use crate::{Error, Result};
 

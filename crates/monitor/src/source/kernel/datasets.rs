@@ -1,6 +1,6 @@
 //! Datasets of one pool: their space, their properties and their snapshots.
 
-use poolwright_trace::format_size;
+use poolwright_base::units::format_size;
 use poolwright_zfs::kernel::ZfsCommands;
 use poolwright_zfs::kernel::command::dataset::DatasetSpace;
 use poolwright_zfs::kernel::command::property::{DatasetProperties, PropertySource, SourcedValue};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_host::mountinfo::MountEntry;
+use poolwright_base::mountinfo::MountEntry;
 use poolwright_plan::Settings;
 use poolwright_zfs::datasets;
 use poolwright_zfs::kernel::{Kstats, ZfsCommands};

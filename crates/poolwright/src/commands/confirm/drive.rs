@@ -2,8 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 
+use poolwright_base::Exit;
 use poolwright_confirm::{Error, driver};
-use poolwright_host::Exit;
 
 use crate::{failure, interrupt};
 

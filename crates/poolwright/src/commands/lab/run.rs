@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use poolwright_host::{Exit, quoted};
+use poolwright_base::{Exit, quoted};
 use poolwright_lab::json_output::RunSummary;
 use poolwright_lab::run::{self, Options, RunProgress, Summary};
 use poolwright_lab::{Campaign, RunTarget, Store};

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use poolwright_host::quoted;
+use poolwright_base::quoted;
+use poolwright_base::units::counted;
 use poolwright_lab::json_output::SharedSummary;
 use poolwright_lab::run::{self, Shared, TaskCounts, trial_name};
 use poolwright_lab::{RunTarget, Store};
-use poolwright_trace::counted;
 
 use super::options::{RunArgs, parse_target};
 use crate::commands::options::parse_time;

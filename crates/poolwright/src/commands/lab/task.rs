@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use poolwright_host::{Exit, kernel, private, quoted};
+use poolwright_base::{Exit, kernel, private, quoted};
 use poolwright_lab::run::{self, Options, RanTask, RunProgress, SharedDir};
 use poolwright_lab::{Campaign, Error, RunTarget};
 

@@ -4,9 +4,9 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use poolwright_base::units::format_count;
 use poolwright_mrc::analysis::AnalysisPhase;
 use poolwright_mrc::sweep::Progress;
-use poolwright_trace::format_count;
 
 use crate::progress_line;
 

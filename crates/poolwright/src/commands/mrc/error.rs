@@ -1,7 +1,7 @@
 //! The option that an error of the analysis is about.
 
+use poolwright_base::units::format_size;
 use poolwright_mrc::analysis::Error;
-use poolwright_trace::format_size;
 
 /// Adds the option at fault to an error of the analysis.
 pub fn with_option(error: Error) -> anyhow::Error {

@@ -1,6 +1,6 @@
 //! The report.
 
-use poolwright_host::machine::MachineInfo;
+use poolwright_base::machine::MachineInfo;
 use poolwright_openzfs::Engine;
 use poolwright_render::mrc_page::{self, Report};
 use poolwright_render::mrc_text::{self, Run};
@@ -13,7 +13,7 @@ pub fn html(run: &Run<'_>) -> String {
     let machine: Vec<(String, String)> = fields
         .into_iter()
         .map(|(name, value)| match (name.as_str(), value.parse()) {
-            ("memory_bytes", Ok(bytes)) => ("memory".to_owned(), poolwright_report::units::bytes(bytes)),
+            ("memory_bytes", Ok(bytes)) => ("memory".to_owned(), poolwright_base::units::bytes(bytes)),
             _ => (name, value),
         })
         .collect();

@@ -1,12 +1,12 @@
 //! Parsers of the arguments.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use poolwright_host::recordsize::{invalid_recordsize, is_recordsize};
+use poolwright_base::recordsize::{invalid_recordsize, is_recordsize};
+use poolwright_base::units::format_size;
 use poolwright_mrc::analysis::ModelName;
 use poolwright_mrc::input::Direct;
 use poolwright_mrc::openzfs::PrimaryCache;
 use poolwright_openzfs::Device;
-use poolwright_trace::format_size;
 
 use crate::commands::options::parse_size;
 

@@ -1,9 +1,9 @@
 //! `poolwright pool create`.
 
 use anyhow::Context as _;
+use poolwright_base::units::counted;
 use poolwright_openzfs::Spec;
 use poolwright_openzfs::property::Settings;
-use poolwright_trace::counted;
 use poolwright_zfs::user::json_output::CreatedPool;
 use poolwright_zfs::user::{lifecycle, parse_settings};
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use poolwright_host::quoted;
+use poolwright_base::quoted;
+use poolwright_base::units::counted;
 use poolwright_mount::server::remove_routine_logs;
 use poolwright_render::pool_import;
-use poolwright_trace::counted;
 use poolwright_zfs::user::LockOwner;
 use poolwright_zfs::user::find::{self, Selection};
 use poolwright_zfs::user::json_output::{ClosedPool, ImportResult};

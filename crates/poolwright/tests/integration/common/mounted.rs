@@ -75,7 +75,7 @@ impl Drop for Mounted {
             let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).status();
         }
         let here = self.dir.path().canonicalize().unwrap_or_default();
-        let mounts = poolwright_host::mountinfo::read().unwrap_or_default();
+        let mounts = poolwright_base::mountinfo::read().unwrap_or_default();
         mounts.iter().rev().filter(|mount| mount.point.starts_with(&here)).for_each(|mount| {
             umount(&mount.point);
         });

@@ -186,7 +186,7 @@ impl Drop for Postgres {
             let end = std::time::Instant::now() + Duration::from_secs(30);
             while dir.exists() && !umount(&dir) && std::time::Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(50));
-                if !poolwright_host::mountinfo::read().unwrap().iter().any(|mount| mount.point == dir) {
+                if !poolwright_base::mountinfo::read().unwrap().iter().any(|mount| mount.point == dir) {
                     break;
                 }
             }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use poolwright_host::mountinfo;
+use poolwright_base::mountinfo;
 use serde_json::{Value, json};
 
 use super::TestDir;

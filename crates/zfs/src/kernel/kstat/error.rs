@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use poolwright_host::{PathError, cannot};
+use poolwright_base::{PathError, cannot};
 
 use super::MAX_FILE;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use poolwright_host::cannot;
+use poolwright_base::cannot;
 
 use super::error::{KstatError, MalformedKstat, is_gone, read_with};
 use super::named::{KstatValue, each_value};

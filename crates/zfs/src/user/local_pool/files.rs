@@ -2,8 +2,8 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use poolwright_host::process;
-use poolwright_host::quoted;
+use poolwright_base::process;
+use poolwright_base::quoted;
 use poolwright_openzfs::{ChangedFile, FileChange};
 
 use super::{Answer, LocalPool};

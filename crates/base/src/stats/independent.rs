@@ -1,6 +1,6 @@
 //! The ratio of two figures from independent samples, such as the blocks of two recordings.
 
-use crate::{RelativeChange, median};
+use crate::stats::{RelativeChange, median};
 
 /// The share of the distribution on each side of a 95 % interval.
 const TAIL: f64 = 0.025;
@@ -58,7 +58,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::sample::normal;
+    use crate::stats::sample::normal;
 
     #[test]
     fn the_critical_values_are_those_of_the_tables() {

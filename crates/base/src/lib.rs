@@ -1,5 +1,6 @@
-//! Access to the host: private files and directories, scratch directories, files that a trace names, and the facts that the
-//! kernel reports in `/proc` and `/sys`.
+//! What every crate may use: access to the host (private files and directories, scratch directories, files that a trace names, and the
+//! facts that the kernel reports in `/proc` and `/sys`), the formats of numbers ([`units`]), statistics ([`stats`]), and how errors are
+//! reported ([`ReportedError`]).
 //!
 //! Poolwright often runs as root on machines with other users, and its files contain a database's pages. Files and
 //! directories are therefore created with private modes, links that another user placed at a predictable name are not
@@ -35,10 +36,12 @@ pub mod regular;
 mod reported_error;
 pub mod room;
 pub mod scratch;
+pub mod stats;
 mod sweep;
 mod temporary;
 pub mod time;
 pub mod transient;
+pub mod units;
 mod unmount;
 pub mod writers;
 

@@ -1,4 +1,4 @@
-//! Formats numbers for display: with three significant digits and a [`Unit`], or as `zfs` and `zpool` print them.
+//! Formats numbers for display: with three significant digits and a [`Unit`], or as `zfs` and `zpool` print them. Parses times.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Unit {
     /// Formats a number with its unit; [`MISSING`] if it is not finite.
     ///
     /// ```
-    /// use poolwright_report::Unit;
+    /// use poolwright_base::units::Unit;
     /// assert_eq!(Unit::Bytes.format(16384.0), "16K");
     /// assert_eq!(Unit::Nanoseconds.format(118_400.0), "118 µs");
     /// assert_eq!(Unit::Change.format(-0.595), "−59.5 %");
@@ -64,7 +64,7 @@ impl Unit {
     /// Formats a range with its unit once: `1.2 to 1.4 %`.
     ///
     /// ```
-    /// use poolwright_report::Unit;
+    /// use poolwright_base::units::Unit;
     /// assert_eq!(Unit::Nanoseconds.range((9e5, 2e6)), "900 µs to 2 ms");
     /// ```
     pub fn range(self, (low, high): (f64, f64)) -> String {
@@ -78,7 +78,7 @@ impl Unit {
     }
 
     /// Formats the label of an axis's tick: no trailing zeros, counts as `20k`.
-    pub(crate) fn tick(self, v: f64) -> String {
+    pub fn tick(self, v: f64) -> String {
         let text = match self {
             Unit::Count => thousands(v),
             Unit::Change if v == 0.0 => return "0 %".to_owned(),
@@ -165,7 +165,7 @@ impl Unit {
     /// Returns `None` for ratios, counts and bare numbers, which are shown as they are.
     ///
     /// ```
-    /// use poolwright_report::Unit;
+    /// use poolwright_base::units::Unit;
     /// assert_eq!(Unit::Seconds.for_column([0.042, 6.42]).unwrap().label, "ms");
     /// assert_eq!(Unit::Bytes.for_column([2e9]).unwrap().label, "GiB");
     /// ```
@@ -286,6 +286,26 @@ fn grouped(digits: &str) -> String {
     out
 }
 
+/// A text that is not a time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid time {0:?}: expected a number and a unit, such as 30s, 5m or 1h")]
+pub struct InvalidDuration(String);
+
+/// Parses a time such as `30s`, `5m`, `1h`, `500ms` or `20us`; without a unit, in seconds.
+///
+/// # Errors
+/// If the text is not a number with a unit, or the time is 0 or longer than about 115 days.
+pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+    const UNITS: [(&str, f64); 5] = [("us", 1e-6), ("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    const MAX_S: f64 = 1e7;
+    let (digits, factor) =
+        UNITS.iter().find_map(|(u, f)| Some((text.strip_suffix(u)?, *f))).unwrap_or((text, 1.0));
+    match digits.parse::<f64>() {
+        Ok(n) if n > 0.0 && n * factor < MAX_S => Ok(Duration::from_secs_f64(n * factor)),
+        _ => Err(InvalidDuration(text.to_owned())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,5 +410,16 @@ mod tests {
         assert_eq!(format_count(1_234_567), "1,234,567");
         let durations = [40, 720, 12_600].map(|s| format_duration(Duration::from_secs(s)));
         assert_eq!(durations, ["40 s", "12 min", "3.5 h"]);
+    }
+
+    #[test]
+    fn times_are_parsed() {
+        let cases = [("30s", 30_000), ("5m", 300_000), ("500ms", 500), ("2", 2_000), ("1.5h", 5_400_000)];
+        for (text, ms) in cases {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "soon", "-1s", "0s", "1e9h"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
     }
 }

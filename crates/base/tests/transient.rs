@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use poolwright_host::{Transient, transient};
+use poolwright_base::{Transient, transient};
 
 #[test]
 fn what_is_registered_is_removed_and_nothing_else() {

@@ -2,7 +2,7 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::sample::normal;
+use crate::stats::sample::normal;
 
 fn change(pairs: &[(f64, f64)], pooled: Option<Deviation>) -> Option<RelativeChange> {
     PairedRatio::of_means(pairs, pooled)?.change()

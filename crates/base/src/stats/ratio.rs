@@ -3,8 +3,8 @@
 //! The two trials of a pair run one after the other, so they share the machine's slow drifts, which cancel in their ratio.
 //! The estimate is made from the logarithms of the pairs' ratios.
 
-use crate::interval::{BOOTSTRAP, around_median, bootstrap};
-use crate::{Deviation, mean, median, t975};
+use crate::stats::interval::{BOOTSTRAP, around_median, bootstrap};
+use crate::stats::{Deviation, mean, median, t975};
 
 /// An estimate of second divided by first.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,7 @@ impl RelativeChange {
 impl PairedRatio {
     /// The median of the ratios of the pairs (first, second), which one outlying trial does not move. The interval needs
     /// three pairs: Student's t around the median below 20 pairs, a bootstrap from there on (see
-    /// [`median_interval`](crate::median_interval)).
+    /// [`median_interval`](crate::stats::median_interval)).
     ///
     /// Returns `None` without a usable pair.
     pub fn of_medians(pairs: &[(f64, f64)]) -> Option<PairedRatio> {

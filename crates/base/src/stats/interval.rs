@@ -7,7 +7,7 @@
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use crate::{Z975, median, standard_deviation, t975};
+use crate::stats::{Z975, median, standard_deviation, t975};
 
 /// The number of values from which the bootstrap is used.
 pub(crate) const BOOTSTRAP: usize = 20;
@@ -64,7 +64,7 @@ pub(crate) fn bootstrap(values: &[f64], seed: u64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::normal;
+    use crate::stats::sample::normal;
 
     fn share_of(times: usize, mut is_true: impl FnMut(&mut ChaCha8Rng) -> bool) -> f64 {
         let mut rng = ChaCha8Rng::seed_from_u64(5);

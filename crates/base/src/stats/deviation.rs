@@ -21,7 +21,7 @@ impl Deviation {
             if logs.len() < 2 {
                 continue;
             }
-            let mean = crate::mean(&logs);
+            let mean = crate::stats::mean(&logs);
             squares += logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
             freedom += logs.len() - 1;
         }
