@@ -40,7 +40,7 @@ pub struct Args {
     duration: Duration,
 
     /// Command that prints how much work the application has done so far, one number, such as a count of transactions. The command is
-    /// kept in the plan. By default, the work is the number of file operations of the threads that do the work
+    /// kept in the verification. By default, the work is the number of file operations of the threads that do the work
     #[arg(long, value_name = "CMD")]
     work: Option<String>,
 
