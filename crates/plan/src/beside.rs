@@ -1,12 +1,13 @@
 //! Files beside a plan: `confirm` and `verify` write what they measured to a file of their own, which names the plan by its identifier
 //! ([`Plan::id`]); the plan's file does not change.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use poolwright_base::{cannot, regular};
 use serde::de::DeserializeOwned;
 
-use super::file::read_json;
+use super::file::parse_json;
 use super::{Plan, PlanFileError};
 
 /// The content of a file beside a plan.
@@ -30,10 +31,14 @@ pub trait BesidePlan: DeserializeOwned {
     /// # Errors
     /// As [`Plan::read_unchecked`].
     fn beside(path: &Path, plan: &Plan) -> Result<Option<Self>, PlanFileError> {
-        match read_json::<Self>(&Self::path_beside(path), Self::FORMAT) {
-            Ok(found) => Ok(Some(found).filter(|found| found.plan() == plan.id())),
-            Err(PlanFileError::Read(failed)) if failed.cause.kind() == ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(why),
-        }
+        let path = Self::path_beside(path);
+        let mut text = Vec::new();
+        // The user has not named this file, so it may be a pipe of another user.
+        match regular::open(&path).and_then(|mut file| file.read_to_end(&mut text)) {
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(cannot("read", &path))?,
+        };
+        let found: Self = parse_json(&path, Self::FORMAT, &text)?;
+        Ok(Some(found).filter(|found| found.plan() == plan.id()))
     }
 }

@@ -125,20 +125,23 @@ impl Plan {
     /// [`PlanFileError::Read`] if the file cannot be read, [`PlanFileError::NotAPlan`] for another format, and
     /// [`PlanFileError::Version`] for a newer version.
     pub fn read_unchecked(path: &Path) -> Result<Plan, PlanFileError> {
-        read_json(path, FORMAT)
+        parse_json(path, FORMAT, &std::fs::read(path).map_err(cannot("read", path))?)
     }
 }
 
-/// Reads a plan, or a file beside one, after checking its format and version.
-pub(super) fn read_json<T: DeserializeOwned>(path: &Path, format: &str) -> Result<T, PlanFileError> {
+/// Parses the text of a plan, or of a file beside one, after checking its format and version.
+pub(super) fn parse_json<T: DeserializeOwned>(
+    path: &Path,
+    format: &str,
+    text: &[u8],
+) -> Result<T, PlanFileError> {
     let path = || path.to_owned();
-    let text = std::fs::read(path()).map_err(cannot("read", path()))?;
     let invalid = |why: String| match format {
         FORMAT => PlanFileError::NotAPlan { path: path(), why },
         _ => PlanFileError::NotAMeasurement { path: path(), format: format.to_owned(), why },
     };
     let value: Value =
-        serde_json::from_slice(&text).map_err(|why| invalid(format!("it is not JSON: {why}")))?;
+        serde_json::from_slice(text).map_err(|why| invalid(format!("it is not JSON: {why}")))?;
     if value["format"] != format {
         return Err(invalid(format!("its format is {}, not {format:?}", value["format"])));
     }

@@ -33,6 +33,9 @@ fn the_documented_confirmation_is_read_beside_its_plan_only() {
     std::fs::write(dir.path().join("plan.confirmation.json"), "{").unwrap();
     let why = Measurements::beside(&path, &plan).unwrap_err().to_string();
     assert!(why.contains("is not a poolwright-confirmation"), "{why}");
+    // Only a regular file is opened: a pipe would block.
+    std::fs::create_dir(dir.path().join("plan.verification.json")).unwrap();
+    assert!(matches!(Verification::beside(&path, &plan), Err(PlanFileError::Read(_))));
 }
 
 #[test]
