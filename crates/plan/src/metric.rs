@@ -92,6 +92,36 @@ impl Metric {
 pub const CONFIRMED: [&str; 5] =
     ["work_rate", "allocated_bytes", "vdev_write_bytes", "vdev_read_bytes", "cpu_ns_per_op"];
 
+/// The metrics that `verify` measures on the database in operation, in the order of its table.
+pub const VERIFIED: [&str; 11] = [
+    "allocated_bytes",
+    "work_rate",
+    "mean_latency_ns",
+    "read_p50_ns",
+    "read_p99_ns",
+    "write_p50_ns",
+    "write_p99_ns",
+    "fsync_p50_ns",
+    "fsync_p99_ns",
+    "write_amplification",
+    "vdev_write_bytes",
+];
+
+/// The metrics of the whole plan's gain that the terminal shows; the page shows all.
+pub const ON_TERMINAL: [&str; 11] = [
+    "work_rate",
+    "allocated_bytes",
+    "mean_latency_ns",
+    "read_p99_ns",
+    "write_p99_ns",
+    "fsync_p99_ns",
+    "ops_s",
+    "write_amplification",
+    "read_amplification",
+    "vdev_write_bytes",
+    "cpu_ns_per_op",
+];
+
 /// All metrics in the order in which tables and pages show them.
 pub const METRICS: &[Metric] = {
     use Better::{Higher, Lower};

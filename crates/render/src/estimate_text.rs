@@ -35,8 +35,8 @@ pub fn status(p: &Progress<'_>) -> String {
         Method::Sampled => format!("{read} of {of} read in {:.0} s", p.seconds),
         Method::Full => {
             let done = p.read_bytes as f64 / p.data_bytes.max(1) as f64;
-            let left = if done > 0.0 { p.seconds / done - p.seconds } else { f64::NAN };
-            format!("{read} of {of} ({:.0} %), about {left:.0} s left", done * 100.0)
+            let left = (done > 0.0).then(|| format!(", about {:.0} s left", p.seconds / done - p.seconds));
+            format!("{read} of {of} ({:.0} %){}", done * 100.0, left.unwrap_or_default())
         }
     }
 }

@@ -8,6 +8,7 @@ mod summary;
 mod verification;
 
 use poolwright_base::units::counted;
+use poolwright_plan::metric;
 use poolwright_plan::{Confirmation, Gains, Plan, RolePlan, Verdict, Verification};
 use poolwright_report::{Cell, Table, Terminal, TerminalText, Tone, Unit};
 
@@ -117,24 +118,10 @@ fn choices(text: &mut TerminalText, plan: &Plan) {
     }
 }
 
-/// The metrics of the gains on the terminal; `report.html` has all.
-const SHOWN: &[&str] = &[
-    "work_rate",
-    "allocated_bytes",
-    "mean_latency_ns",
-    "read_p99_ns",
-    "write_p99_ns",
-    "fsync_p99_ns",
-    "ops_s",
-    "write_amplification",
-    "read_amplification",
-    "vdev_write_bytes",
-    "cpu_ns_per_op",
-];
-
 /// Adds the table of gains.
 fn gains(text: &mut TerminalText, gains: &Gains) {
-    let shown = format::ordered(gains.keys().map(String::as_str).filter(|name| SHOWN.contains(name)));
+    let shown =
+        format::ordered(gains.keys().map(String::as_str).filter(|name| metric::ON_TERMINAL.contains(name)));
     let table = Table::of(shown.into_iter().map(|name| (name, &gains[name])))
         .left("metric", |(name, _)| format::title(name))
         .right("today", |(name, gain)| Cell::num(gain.from, format::unit(name)))

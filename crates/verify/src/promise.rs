@@ -11,20 +11,6 @@ use poolwright_report::Better;
 
 use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S, RATE, SPACE};
 
-/// The metrics that a plan promises and that can be measured in operation, in the order of the table.
-pub const CHECKED: [&str; 11] = [
-    "allocated_bytes",
-    "work_rate",
-    "mean_latency_ns",
-    "read_p50_ns",
-    "read_p99_ns",
-    "write_p50_ns",
-    "write_p99_ns",
-    "fsync_p50_ns",
-    "fsync_p99_ns",
-    "write_amplification",
-    "vdev_write_bytes",
-];
 /// The metrics that count bytes on the devices of the pool.
 const OF_DEVICES: [&str; 2] = ["write_amplification", "vdev_write_bytes"];
 /// Those that count units of work.
@@ -74,7 +60,7 @@ pub fn check(
     is_complete: bool,
     differences: Vec<String>,
 ) -> Verification {
-    let promises: Vec<CheckedPromise> = CHECKED
+    let promises: Vec<CheckedPromise> = metric::VERIFIED
         .iter()
         .filter_map(|metric| Some((*metric, promised(plan, confirmation, metric)?)))
         .map(|(metric, promised)| checked(plan, metric, promised, before.as_ref(), &after))
