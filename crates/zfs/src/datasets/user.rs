@@ -118,6 +118,10 @@ impl DatasetAdmin for UserDatasets {
             DatasetChange::Unmount { dataset } => self.unmount(dataset),
             DatasetChange::DestroyDataset { dataset } | DatasetChange::DestroyLeaf { dataset } => {
                 check_is_below_root(dataset)?;
+                // A process that was killed may have unmounted it a moment ago.
+                if self.mount_of(dataset)?.is_none() {
+                    self.wait_until_released(dataset)?;
+                }
                 let recursive = matches!(change, DatasetChange::DestroyDataset { .. });
                 of(dataset, Request::Destroy { name: dataset.clone(), recursive })
             }
@@ -167,10 +171,16 @@ impl UserDatasets {
         if !done.status.success() {
             return Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
         }
+        self.wait_until_released(dataset)
+    }
+
+    /// Waits until the owner has released a dataset that is not mounted any more.
+    fn wait_until_released(&self, dataset: &str) -> Result<()> {
         let since = Instant::now();
         while self.is_listed_as_mounted(dataset)? {
             if since.elapsed() > RELEASE_TIMEOUT {
-                return Err(failed("its owner does not release it".to_owned()));
+                let why = "its owner does not release it".to_owned();
+                return Err(Error::Unmount { dataset: dataset.to_owned(), why });
             }
             std::thread::sleep(Duration::from_millis(20));
         }
