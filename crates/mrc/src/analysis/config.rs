@@ -131,11 +131,8 @@ impl ModelConfig {
             ModelName::Arc => each(Box::new(|size, _| Box::new(arc::Arc::new(size)))),
             ModelName::Openzfs => {
                 let options = self.arc_options(recordsize);
-                each(Box::new(move |size, rate| {
-                    // The L2ARC of a sample holds the sample's share of the records.
-                    let l2arc_bytes = (options.l2arc_bytes as f64 * rate) as u64;
-                    let options = Options { cache_bytes: size, l2arc_bytes, ..options };
-                    Box::new(OpenZfs::new(options.sampled(rate)))
+                each(Box::new(move |cache_bytes, rate| {
+                    Box::new(OpenZfs::new(Options { cache_bytes, ..options }.sampled(rate)))
                 }))
             }
         };
