@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures `poolwright estimate`: the speed of a full estimate relative to a bare loop over the same codecs, how often the interval of a
 # sample contains the true value, and the time to sample a large data set that is not in the page cache. A test checks that full
-# estimates equal zdb's counts (crates/estimate/tests/databases.rs).
+# estimates equal zdb's counts (crates/estimate/tests/integration/databases.rs).
 #
 # usage: scripts/bench/20-estimate.sh
 #
