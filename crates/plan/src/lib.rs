@@ -10,7 +10,6 @@ use poolwright_trace::layout;
 pub use poolwright_trace::layout::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 mod advice;
 mod alternative;
@@ -19,6 +18,7 @@ mod confirmation;
 mod contribution;
 mod evidence;
 mod file;
+mod identifier;
 mod measurements;
 mod memory;
 pub mod metric;
@@ -138,27 +138,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the identifier: 16 hexadecimal digits of a SHA-256 over the time, the directory and the recommendations. The journal of
-    /// `apply` and the files of `confirm` and `verify` name the plan by it.
-    pub fn id(&self) -> String {
-        let mut hash = Sha256::new();
-        let mut add = |text: &str| {
-            hash.update((text.len() as u64).to_le_bytes());
-            hash.update(text.as_bytes());
-        };
-        add(&self.created);
-        add(&self.subject.directory);
-        for role in &self.roles {
-            add(role.role.name());
-            add(&role.location.mountpoint);
-            for (property, value) in &role.recommended {
-                add(property);
-                add(value);
-            }
-        }
-        hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
     /// The message that the directory contains another database system than the one for which the plan was made; `None` if it is the
     /// same.
     pub fn other_database(&self, dir: &Path) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Private servers of PostgreSQL: nobody but their owner and root reaches them, and only by a socket in a scratch directory.
+//! Private servers of PostgreSQL: only their owner and root can connect, by a socket in a scratch directory.
 
 use std::fs::Permissions;
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ pub const SOCKET: &str = "socket";
 const MAX_SOCKET_DIR: usize = 107 - "/.s.PGSQL.5432".len();
 /// The mode of configuration files, which have no secrets.
 const READABLE: u32 = 0o644;
-/// The files for authentication: whoever reaches the socket is let in.
+/// The files for authentication: each user who can open the socket may connect.
 const AUTHENTICATION: [(&str, &str, &str); 2] =
     [("hba_file", "pg_hba.conf", "local all all trust\n"), ("ident_file", "pg_ident.conf", "")];
 
