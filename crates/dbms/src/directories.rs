@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use poolwright_base::directory::Directory;
 use poolwright_base::mountinfo::{self, MountEntry};
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 use poolwright_trace::layout::linked_directories;
 use poolwright_zfs::datasets::{is_dataset, of_mount, pool_of};
 
+use crate::Result;
 use crate::database::LocatedDatabase;
 use crate::error::refused;
-use crate::{Error, Result};
 
 /// The hidden directory of a mounted dataset with its snapshots.
 pub const SNAPSHOTS: &str = ".zfs/snapshot";
@@ -41,7 +41,7 @@ impl DatabaseDir {
         let dir = self.in_snapshot(snapshot);
         // The database's user can have put a fifo in its place before the snapshot, which would block.
         let open = Directory::open(&dir).and_then(|dir| dir.try_clone_file());
-        let open = open.map_err(Error::host("open", &dir))?;
+        let open = open.map_err(cannot("open", &dir))?;
         let root = self.mount.point.join(SNAPSHOTS).join(snapshot);
         let name = format!("{}@{snapshot}", self.dataset);
         let is_shown = match of_mount(&self.mount) {
@@ -61,15 +61,15 @@ impl DatabaseDir {
 
 /// The entries of a directory, without that of the snapshots.
 fn entries(dir: &Path) -> Result<Vec<DirEntry>> {
-    let at = |cause| Error::host("list", dir)(cause);
-    let mut entries: Vec<DirEntry> = fs::read_dir(dir).map_err(at)?.collect::<io::Result<_>>().map_err(at)?;
+    let listed = fs::read_dir(dir).and_then(Iterator::collect::<io::Result<_>>);
+    let mut entries: Vec<DirEntry> = listed.map_err(cannot("list", dir))?;
     entries.retain(|entry| entry.file_name() != ".zfs");
     Ok(entries)
 }
 
 fn has_file(dir: &Path) -> Result<bool> {
     for entry in entries(dir)? {
-        let kind = entry.file_type().map_err(Error::host("inspect", dir))?;
+        let kind = entry.file_type().map_err(cannot("inspect", dir))?;
         if kind.is_file() || kind.is_dir() && has_file(&entry.path())? {
             return Ok(true);
         }
@@ -91,7 +91,7 @@ impl DatabaseDirs {
     /// # Errors
     /// A refusal if one is not on a dataset, or the datasets are of several pools: no snapshot is atomic over several pools.
     pub fn find(paths: &[PathBuf], database: &LocatedDatabase) -> Result<DatabaseDirs> {
-        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
         let mut wanted: BTreeSet<PathBuf> = paths.iter().cloned().collect();
         for link in linked_directories(&database.root) {
             wanted.insert(canonical(&link)?);
@@ -194,7 +194,7 @@ impl DatabaseDirs {
 /// # Errors
 /// If it does not exist; a refusal if it is not a directory.
 pub fn canonical(path: &Path) -> Result<PathBuf> {
-    let found = path.canonicalize().map_err(Error::host("find", path))?;
+    let found = path.canonicalize().map_err(cannot("find", path))?;
     if !found.is_dir() {
         return refused(format!("{} is not a directory", quoted(path)));
     }

@@ -1,9 +1,6 @@
 //! The errors of finding, stopping, starting, quiescing and asking a database.
 
-use std::io;
-use std::path::Path;
-
-use poolwright_base::{Exit, PathError, ReportedError, cannot};
+use poolwright_base::{Exit, PathError, ReportedError};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -54,12 +51,6 @@ impl Error {
     /// Whether this is a refusal for safety.
     pub fn is_refusal(&self) -> bool {
         self.exit() == Exit::Refused
-    }
-
-    /// Adds the operation, a verb, and the path to an error of the host, for `map_err`.
-    pub(crate) fn host<C: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(C) -> Error {
-        let failed = cannot(what, path);
-        move |cause| failed(cause).into()
     }
 }
 

@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use poolwright_base::directory::Directory;
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 
+use crate::Result;
 use crate::error::refused;
-use crate::{Error, Result};
 
 /// A user and a group.
 pub type UserAndGroup = (u32, u32);
@@ -26,7 +26,7 @@ const ROOT: u32 = 0;
 pub fn of_directory(dir: &Path) -> Result<UserAndGroup> {
     let mut owners = Vec::new();
     for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-        let meta = symlink_metadata(dir).map_err(Error::host("inspect", dir))?;
+        let meta = symlink_metadata(dir).map_err(cannot("inspect", dir))?;
         if meta.uid() != ROOT {
             return Ok(user_and_group(&meta));
         }
@@ -66,7 +66,7 @@ pub fn of_file(file: &Path) -> Result<UserAndGroup> {
 /// The host's errors.
 pub fn of_file_itself(file: &Path) -> Result<Option<UserAndGroup>> {
     for path in [file.parent().unwrap_or(file), file] {
-        let meta = symlink_metadata(path).map_err(Error::host("inspect", path))?;
+        let meta = symlink_metadata(path).map_err(cannot("inspect", path))?;
         if meta.uid() != ROOT {
             return Ok(Some(user_and_group(&meta)));
         }

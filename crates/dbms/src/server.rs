@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use poolwright_base::directory::Directory;
-use poolwright_base::private;
+use poolwright_base::{cannot, private};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::owner::UserAndGroup;
@@ -146,7 +146,8 @@ impl ChildServer {
 /// # Errors
 /// The host's errors.
 pub fn create_log(scratch: &Directory) -> Result<File> {
-    scratch.create_file(LOG, private::FILE).map_err(Error::host("create", &scratch.path().join(LOG)))
+    let created = scratch.create_file(LOG, private::FILE);
+    Ok(created.map_err(cannot("create", scratch.path().join(LOG)))?)
 }
 
 /// The first error in a log that is not an answer to a client (`the database system is starting up`), and its last lines.

@@ -3,11 +3,11 @@
 use std::io::{ErrorKind, Read as _};
 
 use poolwright_base::directory::{Access, Directory};
-use poolwright_base::private;
+use poolwright_base::{cannot, private};
 
+use crate::Result;
 use crate::error::refused;
 use crate::owner::UserAndGroup;
-use crate::{Error, Result};
 
 /// Describes the running server.
 pub const PID_FILE: &str = "postmaster.pid";
@@ -32,7 +32,7 @@ pub fn version(dir: &Directory) -> Result<String> {
     let mut text = String::new();
     let read =
         dir.file(VERSION, Access::Read).and_then(|file| file.take(MAX_VERSION).read_to_string(&mut text));
-    read.map_err(Error::host("read", &dir.path().join(VERSION)))?;
+    read.map_err(cannot("read", dir.path().join(VERSION)))?;
     let version = text.trim();
     // It becomes a part of paths.
     match version.bytes().all(|of| of.is_ascii_digit() || of == b'.') && !version.contains("..") {
@@ -47,7 +47,7 @@ pub fn version(dir: &Directory) -> Result<String> {
 /// The host's errors.
 pub fn remove_files(dir: &Directory, names: &[&str]) -> Result<()> {
     for name in names {
-        dir.remove_file(name).map_err(Error::host("remove", &dir.path().join(name)))?;
+        dir.remove_file(name).map_err(cannot("remove", dir.path().join(name)))?;
     }
     Ok(())
 }
@@ -69,9 +69,9 @@ pub fn create_empty(dir: &Directory, name: &str, owner: UserAndGroup, existing: 
     let path = dir.path().join(name);
     let file = match dir.create_file(name, private::FILE) {
         Err(why) if why.kind() == ErrorKind::AlreadyExists && existing == Existing::Kept => return Ok(()),
-        created => created.map_err(Error::host("create", &path))?,
+        created => created.map_err(cannot("create", &path))?,
     };
     std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1))
-        .map_err(Error::host("set the owner of", &path))?;
-    file.sync_all().map_err(Error::host("sync", &path))
+        .map_err(cannot("set the owner of", &path))?;
+    Ok(file.sync_all().map_err(cannot("sync", path))?)
 }

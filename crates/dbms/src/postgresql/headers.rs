@@ -6,9 +6,9 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use poolwright_base::regular;
+use poolwright_base::{cannot, regular};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// The bytes of the first page of a segment that are read.
 const HEADER_BYTES: usize = 40;
@@ -92,7 +92,7 @@ fn head<const N: usize>(path: &Path) -> Result<Option<[u8; N]>> {
     match read {
         Ok(()) => Ok(Some(bytes)),
         Err(cause) if cause.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(cause) => Err(Error::host("read", path)(cause)),
+        Err(cause) => Err(cannot("read", path)(cause).into()),
     }
 }
 

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use poolwright_base::Guardian;
 use poolwright_base::writers::Writer;
+use poolwright_base::{Guardian, cannot};
 
 use super::users::FileUsers;
 use super::{SYSTEMD_TIME, Service, ServiceCommand, ServiceObserver, UnitState};
@@ -163,7 +163,7 @@ impl Downtime {
     }
 
     fn start_guardian(&mut self, script: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<()> {
-        let host = || Error::host("start", Path::new("/bin/sh"));
+        let host = || cannot("start", "/bin/sh");
         let lock = self.lock.try_clone().map_err(host())?;
         let note = self.unmask_note.clone().unwrap_or_default().into_os_string();
         let arguments = [note].into_iter().chain(arguments);
