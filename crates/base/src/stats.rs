@@ -15,7 +15,7 @@ pub use deviation::Deviation;
 pub use independent::change_of_samples;
 pub use interval::median_interval;
 pub use ratio::{Direction, PairedRatio, RelativeChange};
-pub use student::{Z975, t975};
+pub use student::{Z975, t975, two_sided_t};
 pub use summary::{coefficient_of_variation, mean, median, standard_deviation};
 
 #[cfg(test)]

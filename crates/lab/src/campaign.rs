@@ -179,8 +179,6 @@ pub struct Study {
     pub driver: String,
     /// Number of blocks: how often every case is run.
     pub repeats: u32,
-    /// The rule for adding blocks, if any.
-    pub stop: Option<Stop>,
     /// Scales at which the study runs; an empty list means all.
     pub scales: Vec<String>,
     /// Bytes that a trial needs in the scratch directory, by scale; see [`Study::space`].
@@ -278,16 +276,6 @@ pub struct StudyTable {
     pub question: String,
     /// Its columns, in order.
     pub measures: Vec<String>,
-}
-
-/// The stop rule: blocks are added until every cell's interval of the leading measure is narrow enough, or `most`
-/// is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Stop {
-    /// Half-width of the 95 % interval, relative to the median.
-    pub interval: f64,
-    /// Largest number of blocks.
-    pub most: u32,
 }
 
 /// A factor that is varied.
@@ -400,6 +388,29 @@ pub struct Claim {
     /// The original's figures for `better` and `than`; with `least`, the second one is that bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<[f64; 2]>,
+    /// Where the original makes the statement, in our words; empty if the campaign's own question is tested.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// Whether and how far undecided trials are repeated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decide: Option<Decide>,
+}
+
+impl Claim {
+    /// Whether the claim needs the trials of a case.
+    pub fn is_of(&self, case: &Case) -> bool {
+        matches(case, &self.better) || (self.least.is_none() && matches(case, &self.than))
+    }
+}
+
+/// The rule by which a claim that its study's blocks leave undecided gets more of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Decide {
+    /// Largest number of blocks, those of the study included.
+    pub most: u32,
+    /// The relative difference that is too small to matter. If the ratio lies within it, beyond noise, the cases are equal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equal: Option<f64>,
 }
 
 /// The range of factors by which one case has to be better.

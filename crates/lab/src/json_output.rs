@@ -15,7 +15,7 @@ pub struct CampaignEntry {
     pub name: String,
     /// Title, one line.
     pub title: String,
-    /// Number of trials at the small scale, without blocks that a stop rule may add.
+    /// Number of trials at the small scale, without blocks that undecided claims may add.
     pub trials: usize,
     /// Required Debian packages.
     pub needs: Vec<String>,

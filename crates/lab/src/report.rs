@@ -30,7 +30,9 @@ use crate::store::{Run, Trial};
 
 pub use advice::{Advice, Alternative, Choice, Imprecise, Weighed};
 pub use cells::Row;
-pub use claims::{ClaimResult, ClaimVerdict};
+pub use claims::ClaimResult;
+
+pub use crate::decision::ClaimVerdict;
 pub use compare::{CellDiff, Comparison, compare};
 pub use csv::csv;
 pub use effects::Effect;
@@ -68,7 +70,7 @@ pub struct Report {
     pub machine: BTreeMap<String, String>,
     /// Versions as reported by the drivers and the engine.
     pub versions: BTreeMap<String, String>,
-    /// Number of trials that the campaign plans, without blocks that a stop rule may add.
+    /// Number of trials that the campaign plans, without blocks that undecided claims may add.
     pub planned: usize,
     /// Number of trials with an outcome.
     pub done: usize,

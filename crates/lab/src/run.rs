@@ -75,7 +75,7 @@ pub enum Event<'a> {
         key: &'a TrialKey,
         /// Number of the trial in the run, from 1.
         number: usize,
-        /// Number of trials expected so far; a stop rule may add some.
+        /// Number of trials expected so far; undecided claims may add some.
         of: usize,
         /// Estimated time until the end of the run, including this trial.
         left: Option<Duration>,
@@ -172,7 +172,7 @@ fn run_trials(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<()> {
     loop {
-        let Some(key) = trials.missing().next().and_then(|block| block.into_iter().next()) else {
+        let Some(key) = trials.missing().into_iter().flatten().next() else {
             return Ok(());
         };
         if interrupted() {

@@ -86,19 +86,14 @@ pub fn pairs(study: &Study, trials: &[Trial], measure: &str, first: &Case, secon
     Values::of(study, trials, measure).pairs(first, second)
 }
 
-/// A claim's `better` over `than`, or over `least`.
-pub fn claim(study: &Study, trials: &[Trial], claim: &Claim) -> Option<PairedRatio> {
-    PairedRatio::of_medians(&claim_pairs(study, trials, claim))
-}
-
-/// What is behind a claim: (`than` or `least`, `better`).
-pub fn claim_pairs(study: &Study, trials: &[Trial], claim: &Claim) -> Vec<(f64, f64)> {
+/// The pairs (`than` or `least`, `better`) of a claim, with the number of their block.
+pub fn claim_pairs(study: &Study, trials: &[Trial], claim: &Claim) -> Vec<(u32, (f64, f64))> {
     let values = Values::of(study, trials, &claim.measure);
     match claim.least {
-        None => values.pairs(&claim.than, &claim.better),
+        None => values.block_pairs(&claim.than, &claim.better).collect(),
         Some(least) => {
             let matching = values.values.iter().filter(|((case, _), _)| matches(case, &claim.better));
-            matching.map(|(_, value)| (least, *value)).collect()
+            matching.map(|((_, (block, _)), value)| (*block, (least, *value))).collect()
         }
     }
 }
@@ -132,13 +127,17 @@ impl<'a> Values<'a> {
 
     /// (first, second) of each block on each machine, of cases that differ only in what `first` and `second` name.
     fn pairs(&self, first: &Case, second: &Case) -> Vec<(f64, f64)> {
+        self.block_pairs(first, second).map(|(_, pair)| pair).collect()
+    }
+
+    /// As [`Values::pairs`], with the number of the block.
+    fn block_pairs(&self, first: &Case, second: &Case) -> impl Iterator<Item = (u32, (f64, f64))> {
         let matching = self.values.iter().filter(|((case, _), _)| matches(case, first));
-        let pair = |((case, block), value): (&(&Case, (u32, &str)), &f64)| {
+        matching.filter_map(|((case, at), value)| {
             let mut other = (*case).clone();
             other.extend(second.clone());
-            Some((*value, *self.values.get(&(&other, *block))?))
-        };
-        matching.filter_map(pair).collect()
+            Some((at.0, (*value, *self.values.get(&(&other, *at))?)))
+        })
     }
 }
 

@@ -4,7 +4,7 @@
 //! The estimate is made from the logarithms of the pairs' ratios.
 
 use crate::stats::interval::{BOOTSTRAP, around_median, bootstrap};
-use crate::stats::{Deviation, mean, median, t975};
+use crate::stats::{Deviation, mean, median, standard_deviation, t975, two_sided_t};
 
 /// An estimate of second divided by first.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +85,22 @@ impl PairedRatio {
             };
             t975(freedom as f64) * (variance / n as f64).sqrt()
         });
+        Some(PairedRatio::from_logs(mean, half.map(|half| (mean - half, mean + half)), n))
+    }
+
+    /// The geometric mean of the ratios of the pairs (first, second). The interval, which needs two pairs, misses the true ratio with
+    /// probability `alpha`: Student's t of the mean logarithm.
+    ///
+    /// Returns `None` without a usable pair.
+    pub fn of_means_at(pairs: &[(f64, f64)], alpha: f64) -> Option<PairedRatio> {
+        let logs = log_ratios(pairs);
+        let n = logs.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = mean(&logs);
+        let half = (n >= 2)
+            .then(|| two_sided_t(alpha, (n - 1) as f64) * standard_deviation(&logs) / (n as f64).sqrt());
         Some(PairedRatio::from_logs(mean, half.map(|half| (mean - half, mean + half)), n))
     }
 

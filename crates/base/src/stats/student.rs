@@ -1,4 +1,4 @@
-//! The 97.5 % point of Student's t distribution, the factor of two-sided 95 % intervals.
+//! Points of Student's t distribution, the factors of two-sided intervals.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -21,6 +21,19 @@ pub fn t975(freedom: f64) -> f64 {
         return expansion(freedom);
     }
     StudentsT::new(0.0, 1.0, freedom).expect("one or more degrees of freedom are valid").inverse_cdf(0.975)
+}
+
+/// The factor of the two-sided interval that misses the truth with probability `alpha`, with `freedom` degrees of freedom: fewer than
+/// one count as one, more than 1000 as 1000, which makes the interval wider by less than a thousandth.
+///
+/// # Panics
+/// If `alpha` is not between 0 and 1.
+pub fn two_sided_t(alpha: f64, freedom: f64) -> f64 {
+    assert!(0.0 < alpha && alpha < 1.0, "invalid probability {alpha}");
+    let freedom = freedom.clamp(1.0, EXPANSION);
+    StudentsT::new(0.0, 1.0, freedom)
+        .expect("one or more degrees of freedom are valid")
+        .inverse_cdf(1.0 - alpha / 2.0)
 }
 
 fn expansion(df: f64) -> f64 {
@@ -111,6 +124,17 @@ mod tests {
         for freedom in [f64::NAN, f64::NEG_INFINITY, -1.0, 0.0] {
             assert_eq!(t975(freedom), t975(1.0), "{freedom}");
         }
+    }
+
+    /// Fisher and Yates, *Statistical Tables*, table III.
+    #[test]
+    fn other_probabilities_have_the_tables_values() {
+        for (alpha, df, t) in
+            [(0.1, 2.0, 2.920), (0.02, 4.0, 3.747), (0.01, 11.0, 3.106), (0.001, 30.0, 3.646)]
+        {
+            assert!((two_sided_t(alpha, df) - t).abs() <= 6e-4, "{alpha}, {df}: {}", two_sided_t(alpha, df));
+        }
+        assert!((two_sided_t(0.05, 7.0) - t975(7.0)).abs() < 1e-9);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) struct CampaignFile {
     pub source: String,
     #[serde(default)]
     pub needs: Vec<Line>,
+    /// Applies to claims without their own.
+    pub decide: Option<DecideEntry>,
     pub scale: Option<Spanned<BTreeMap<String, DriverParameters>>>,
     #[serde(default)]
     pub space: BTreeMap<Spanned<String>, Size>,
@@ -80,7 +82,6 @@ pub(super) struct StudyEntry {
     pub driver: Word,
     #[serde(default = "three")]
     pub repeats: Blocks,
-    pub stop: Option<StopEntry>,
     pub parameters: Option<DriverParameters>,
     #[serde(default)]
     pub scale: BTreeMap<Spanned<String>, DriverParameters>,
@@ -150,11 +151,12 @@ impl PoolEntry {
     }
 }
 
+/// How far undecided claims are repeated.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a stop rule")]
-pub(super) struct StopEntry {
-    pub interval: Interval,
-    pub most: Spanned<Blocks>,
+#[serde(deny_unknown_fields, expecting = "a decision rule")]
+pub(super) struct DecideEntry {
+    pub most: Blocks,
+    pub equal: Option<Interval>,
 }
 
 #[derive(Deserialize)]
@@ -212,6 +214,8 @@ pub(super) struct ClaimEntry {
     #[serde(default)]
     pub than_first: bool,
     pub report: Option<Spanned<Vec<Figure>>>,
+    pub source: Option<Line>,
+    pub decide: Option<Spanned<DecideEntry>>,
 }
 
 #[derive(Deserialize)]

@@ -8,12 +8,14 @@ use toml::{Spanned, Value};
 
 use super::column::Columns;
 use super::fault::{Result, fault};
-use super::file::{CampaignFile, ChangeEntry, ClaimEntry, FactorEntry, NamedLevel, PhaseEntries, StudyEntry};
+use super::file::{
+    CampaignFile, ChangeEntry, ClaimEntry, DecideEntry, FactorEntry, NamedLevel, PhaseEntries, StudyEntry,
+};
 use super::level::case;
 use super::recommend::recommend;
 use super::setting::{self, Roles, datasets, known_scale};
 use super::value::{self, Checked, Figure, MAX_BLOCKS, OneOrMany, unknown};
-use super::{Campaign, Case, Change, Claim, Factor, Level, ParameterPath, Phase, Stop, Study};
+use super::{Campaign, Case, Change, Claim, Decide, Factor, Level, ParameterPath, Phase, Study};
 
 /// Limit of cases in a study, including excluded ones: each one takes memory and runs once in each block. A short
 /// file could otherwise describe more than fits into memory.
@@ -47,7 +49,7 @@ pub(super) fn study(
         return Err(fault(at, "every case is excluded"));
     }
     for at in &entry.claim {
-        let claim = claim(at, &mut study, &columns)?;
+        let claim = claim(at, file.decide.as_ref(), &mut study, &columns)?;
         study.claims.push(claim);
     }
     for at in &entry.recommend {
@@ -79,7 +81,6 @@ fn outline(at: &Spanned<StudyEntry>, file: &CampaignFile, campaign: &Campaign) -
         title: entry.title.0.clone(),
         driver: entry.driver.0.clone(),
         repeats: entry.repeats.0,
-        stop: stop(entry)?,
         parameters: entry.parameters.clone().map(|parameters| parameters.0).unwrap_or_default(),
         scale: entry.scale.iter().map(scale).collect::<Result<_>>()?,
         space,
@@ -113,16 +114,6 @@ fn roles(at: &Spanned<StudyEntry>, campaign: &Campaign) -> Result<Roles> {
         return Err(fault(at, "the study has no dataset: neither it nor the campaign has a table datasets"));
     }
     Ok(roles)
-}
-
-fn stop(study: &StudyEntry) -> Result<Option<Stop>> {
-    let Some(entry) = &study.stop else { return Ok(None) };
-    let (least, most) = (study.repeats.0, entry.most.get_ref().0);
-    if most < least {
-        let why = format!("expected a whole number from {least} to {MAX_BLOCKS}, not {most}");
-        return Err(fault(&entry.most, why));
-    }
-    Ok(Some(Stop { interval: entry.interval.0, most }))
 }
 
 fn phases(entries: &PhaseEntries, roles: &Roles) -> Result<Vec<Phase>> {
@@ -233,7 +224,13 @@ fn fits(path: &ParameterPath, value: &Json, study: &Study, campaign: &Campaign) 
     }
 }
 
-fn claim(at: &Spanned<ClaimEntry>, study: &mut Study, columns: &Columns<'_>) -> Result<Claim> {
+/// Checks a claim. `decide` applies if it has no rule of its own.
+fn claim(
+    at: &Spanned<ClaimEntry>,
+    decide: Option<&DecideEntry>,
+    study: &mut Study,
+    columns: &Columns<'_>,
+) -> Result<Claim> {
     let entry = at.get_ref();
     let least = entry.least.as_ref().map(|bound| bound.0);
     let than = match (&entry.than, least) {
@@ -258,6 +255,11 @@ fn claim(at: &Spanned<ClaimEntry>, study: &mut Study, columns: &Columns<'_>) -> 
         limit: entry.limit.as_ref().map(|bound| bound.0),
         than_first: entry.than_first,
         report: entry.report.as_ref().map(report).transpose()?,
+        source: entry.source.as_ref().map_or_else(String::new, |source| source.0.clone()),
+        decide: match &entry.decide {
+            Some(own) => Some(decision(own, study)?),
+            None => decide.map(|rule| Decide { most: rule.most.0.max(study.repeats), ..rule.into() }),
+        },
     };
     let why = if least.is_some() && (claim.times.is_some() || claim.limit.is_some() || claim.than_first) {
         "times, limit and than_first require than, not least"
@@ -271,4 +273,20 @@ fn claim(at: &Spanned<ClaimEntry>, study: &mut Study, columns: &Columns<'_>) -> 
         return Ok(claim);
     };
     Err(fault(at, why))
+}
+
+fn decision(at: &Spanned<DecideEntry>, study: &Study) -> Result<Decide> {
+    let decide = Decide::from(at.get_ref());
+    if decide.most < study.repeats {
+        let (repeats, most) = (study.repeats, decide.most);
+        let why = format!("most: expected a whole number from {repeats} to {MAX_BLOCKS}, not {most}");
+        return Err(fault(at, why));
+    }
+    Ok(decide)
+}
+
+impl From<&DecideEntry> for Decide {
+    fn from(entry: &DecideEntry) -> Decide {
+        Decide { most: entry.most.0, equal: entry.equal.as_ref().map(|equal| equal.0) }
+    }
 }

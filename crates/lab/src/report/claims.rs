@@ -1,55 +1,14 @@
 //! Compares the original's statements with the measurements.
 
-use poolwright_base::stats::{Direction, PairedRatio};
+use poolwright_base::stats::PairedRatio;
+use poolwright_report::Unit;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{format, measures};
 use crate::campaign::{Case, Claim, Study, Times};
-use crate::statistics;
+use crate::decision::{ClaimVerdict, Decision, decision};
 use crate::store::Trial;
-
-/// The result of testing a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClaimVerdict {
-    /// The interval of the ratio lies entirely on the side that the original states.
-    Agrees,
-    /// The interval lies entirely on the other side.
-    DoesNotAgree,
-    /// The interval contains 1, and the original states only a direction.
-    NoDifference,
-    /// The interval contains the bound of the original's statement.
-    Unclear,
-    /// There is no interval, because there are too few pairs of trials.
-    TooFew,
-    /// One of the two cases has no value.
-    NotMeasured,
-}
-
-impl ClaimVerdict {
-    /// All verdicts, in the order of display.
-    pub const ALL: [ClaimVerdict; 6] = [
-        ClaimVerdict::Agrees,
-        ClaimVerdict::DoesNotAgree,
-        ClaimVerdict::NoDifference,
-        ClaimVerdict::Unclear,
-        ClaimVerdict::TooFew,
-        ClaimVerdict::NotMeasured,
-    ];
-
-    /// Returns the verdict as reports print it.
-    pub fn label(self) -> &'static str {
-        match self {
-            ClaimVerdict::Agrees => "agrees",
-            ClaimVerdict::DoesNotAgree => "does not agree",
-            ClaimVerdict::NoDifference => "no difference beyond noise",
-            ClaimVerdict::Unclear => "too close to tell",
-            ClaimVerdict::TooFew => "too few trials to tell",
-            ClaimVerdict::NotMeasured => "not measured",
-        }
-    }
-}
 
 /// A claim with the original's and the measured figures.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -79,13 +38,20 @@ pub struct ClaimResult {
     /// Whether the statement names `than` first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub than_first: bool,
+    /// The relative difference that is too small to matter, if the claim has such a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equal: Option<f64>,
+    /// Where the original makes the statement; empty if it is the campaign's own.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub source: String,
     /// The original's figures for `better` and `than`, in `unit`.
     pub original: Option<[f64; 2]>,
     /// Measured medians over all pairs, in `unit`.
     pub ours: Option<[f64; 2]>,
-    /// Median of the ratio of `better` to `than` over all pairs, with its 95 % interval.
+    /// Ratio of `better` to `than`: the median of all pairs; of a claim that repeats undecided trials, the geometric mean of the pairs that
+    /// decided it.
     pub ratio: Option<f64>,
-    /// The 95 % interval of the ratio.
+    /// The interval of the ratio, 95 % over all looks at the claim.
     pub ci95: Option<(f64, f64)>,
     /// Number of pairs of trials.
     pub pairs: usize,
@@ -101,11 +67,9 @@ pub fn results(study: &Study, trials: &[Trial]) -> Vec<ClaimResult> {
 }
 
 fn result(study: &Study, trials: &[Trial], claim: &Claim) -> ClaimResult {
-    let ratio = statistics::claim(study, trials, claim);
-    let pairs = statistics::claim_pairs(study, trials, claim);
+    let Decision { verdict, ratio, pairs } = decision(study, trials, claim, u32::MAX);
     let unit = format::unit(study, trials, &claim.measure);
     let ours = format::medians(&pairs).map(|(than, better)| [better, than]);
-    let verdict = verdict(claim, ratio.as_ref(), &pairs);
     ClaimResult {
         study: study.name.clone(),
         line: line(claim, verdict, &unit, ours, ratio.as_ref()),
@@ -119,52 +83,14 @@ fn result(study: &Study, trials: &[Trial], claim: &Claim) -> ClaimResult {
         times: claim.times,
         limit: claim.limit,
         than_first: claim.than_first,
+        equal: claim.decide.and_then(|decide| decide.equal),
+        source: claim.source.clone(),
         original: claim.report,
         ours,
         ratio: ratio.as_ref().map(|r| r.ratio),
         ci95: ratio.as_ref().and_then(|r| r.interval),
         pairs: ratio.as_ref().map_or(0, |r| r.pairs),
         verdict,
-    }
-}
-
-fn verdict(claim: &Claim, ratio: Option<&PairedRatio>, pairs: &[(f64, f64)]) -> ClaimVerdict {
-    let Some(ratio) = ratio else { return ClaimVerdict::NotMeasured };
-    let Some((low, high)) = ratio.interval else { return ClaimVerdict::TooFew };
-    if let Some(limit) = claim.limit {
-        return on_both_sides(pairs, limit, claim.lower);
-    }
-    // Convert to "how many times better".
-    let (low, high) = if claim.lower { (1.0 / high, 1.0 / low) } else { (low, high) };
-    match claim.times {
-        None if low > 1.0 => ClaimVerdict::Agrees,
-        None if high < 1.0 => ClaimVerdict::DoesNotAgree,
-        None => ClaimVerdict::NoDifference,
-        Some(times) => {
-            let most = times.most.unwrap_or(f64::INFINITY);
-            match (low >= times.least && high <= most, high < times.least || low > most) {
-                (true, _) => ClaimVerdict::Agrees,
-                (_, true) => ClaimVerdict::DoesNotAgree,
-                _ => ClaimVerdict::Unclear,
-            }
-        }
-    }
-}
-
-/// Whether `better` stays within the limit and `than` exceeds it, each beyond noise.
-fn on_both_sides(pairs: &[(f64, f64)], limit: f64, lower: bool) -> ClaimVerdict {
-    let side = |pick: fn(&(f64, f64)) -> f64| {
-        let figures: Vec<(f64, f64)> = pairs.iter().map(|pair| (limit, pick(pair))).collect();
-        PairedRatio::of_medians(&figures).map_or(Direction::TooFew, |r| r.direction())
-    };
-    let (than, better) = (side(|p| p.0), side(|p| p.1));
-    let (inside, outside) =
-        if lower { (Direction::Lower, Direction::Higher) } else { (Direction::Higher, Direction::Lower) };
-    match (better, than) {
-        (Direction::TooFew, _) | (_, Direction::TooFew) => ClaimVerdict::TooFew,
-        (better, than) if better == inside && than == outside => ClaimVerdict::Agrees,
-        (better, than) if better == outside || than == inside => ClaimVerdict::DoesNotAgree,
-        _ => ClaimVerdict::Unclear,
     }
 }
 
@@ -177,7 +103,7 @@ fn line(
     ours: Option<[f64; 2]>,
     ratio: Option<&PairedRatio>,
 ) -> String {
-    let mut line = format!("{}: {}", verdict.label(), claim.text);
+    let mut line = format!("{}: {}", label(verdict, claim), claim.text);
     let show = |v| measures::format(&claim.measure, unit, v);
     match (ours, claim.least) {
         (Some([better, least]), Some(_)) => {
@@ -205,6 +131,14 @@ fn line(
         line += &format!("; the original {}", original(claim, unit, [better, than]));
     }
     line
+}
+
+/// Formats the verdict: `equal within 5 %`.
+fn label(verdict: ClaimVerdict, claim: &Claim) -> String {
+    match (verdict, claim.decide.and_then(|decide| decide.equal)) {
+        (ClaimVerdict::Equal, Some(equal)) => format!("equal within {}", Unit::Fraction.format(equal)),
+        _ => verdict.label().to_owned(),
+    }
 }
 
 /// Returns the pair in the order in which the statement names the cases.
@@ -238,7 +172,7 @@ fn original(claim: &Claim, unit: &str, figures: [f64; 2]) -> String {
     }
     let [first, second] = ordered(claim.than_first, figures);
     let ratio = Some(first / second).filter(|r| r.is_finite());
-    let ratio = ratio.map_or(String::new(), |r| format!(", {}", poolwright_report::Unit::Ratio.format(r)));
+    let ratio = ratio.map_or(String::new(), |r| format!(", {}", Unit::Ratio.format(r)));
     format!("{} against {}{ratio}", show(first), show(second))
 }
 

@@ -8,9 +8,8 @@ mod series;
 use poolwright_report::{Callout, Page, Section, Tone};
 
 use super::advice::Advice;
-use super::claims::ClaimVerdict;
 use super::compare::Comparison;
-use super::{Report, StudyReport, format, tables, text};
+use super::{ClaimVerdict, Report, StudyReport, format, tables, text};
 use crate::campaign::{Campaign, Study};
 use crate::store::Trial;
 

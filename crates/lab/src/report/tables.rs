@@ -5,9 +5,9 @@ mod shown;
 
 use poolwright_report::{Cell, Table, Tone, Unit};
 
-use super::claims::{self, ClaimResult, ClaimVerdict};
+use super::claims::{self, ClaimResult};
 use super::compare::Comparison;
-use super::{Effect, Report, StudyReport, TablePart, format, measures};
+use super::{ClaimVerdict, Effect, Report, StudyReport, TablePart, format, measures};
 
 pub use choices::{all, front, is_in_front, settings};
 pub use shown::ShownColumn;
@@ -60,6 +60,9 @@ pub fn claims(study: &StudyReport) -> Table {
         .left("what the original says", |claim| {
             Cell::text(&claim.text).note(study.measure_title(&claim.measure))
         })
+        .left_if(study.claims.iter().any(|claim| !claim.source.is_empty()), "where", |claim| {
+            Cell::text(&claim.source)
+        })
         .right("here", |claim| sides(claim)[0].clone())
         .right("against", |claim| sides(claim)[1].clone())
         .right("ratio", |claim| {
@@ -95,7 +98,7 @@ pub fn tone(verdict: ClaimVerdict) -> Tone {
     match verdict {
         ClaimVerdict::Agrees => Tone::Good,
         ClaimVerdict::DoesNotAgree => Tone::Bad,
-        ClaimVerdict::NoDifference | ClaimVerdict::Unclear => Tone::Strong,
+        ClaimVerdict::Equal | ClaimVerdict::NoDifference | ClaimVerdict::Unclear => Tone::Strong,
         ClaimVerdict::TooFew | ClaimVerdict::NotMeasured => Tone::Muted,
     }
 }

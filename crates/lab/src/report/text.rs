@@ -5,9 +5,8 @@ use poolwright_report::escape::line;
 use poolwright_report::{Terminal, Unit};
 
 use super::advice::Advice;
-use super::claims::ClaimVerdict;
 use super::compare::Comparison;
-use super::{Report, tables};
+use super::{ClaimVerdict, Report, tables};
 use crate::LabPoolLoad;
 
 /// Width of a study's table in characters if the terminal's width is unknown: a campaign may have dozens of
@@ -144,6 +143,7 @@ pub fn verdicts(report: &Report) -> String {
         ClaimVerdict::Agrees => format!("{n} agree"),
         ClaimVerdict::DoesNotAgree if n == 1 => "1 does not agree".to_owned(),
         ClaimVerdict::DoesNotAgree => format!("{n} do not agree"),
+        ClaimVerdict::Equal => format!("{n} equal"),
         ClaimVerdict::NoDifference => format!("{n} with no difference beyond noise"),
         ClaimVerdict::Unclear => format!("{n} too close to tell"),
         ClaimVerdict::TooFew => format!("{n} with too few trials to tell"),

@@ -73,7 +73,7 @@ pub fn share(
         .collect();
     let trials = store.trials(id)?;
     let succeeded = trials.iter().filter(|trial| trial.outcome.is_ok()).count();
-    let blocks: Vec<_> = RunTrials::new(id, campaign, &studies, options, trials).missing().collect();
+    let blocks = RunTrials::new(id, campaign, &studies, options, trials).missing();
     let missing = blocks.iter().map(Vec::len).sum();
     let running = before.as_ref().map(SharedDir::counts).transpose()?.filter(|counts| counts.claimed > 0);
     let tasks = match running {

@@ -1,34 +1,41 @@
-//! The trials of a run: which have ended, which are missing, which a stop rule adds.
+//! The trials of a run: which have ended, which are missing, and which undecided claims add.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use poolwright_base::stats::mean;
+
 use super::{Event, Options, Summary};
 use crate::TrialKey;
-use crate::campaign::{Campaign, Study};
+use crate::campaign::{Campaign, Case, Claim, Study};
+use crate::decision::{ClaimVerdict, decision};
 use crate::order;
-use crate::statistics;
 use crate::store::Trial;
 
 /// The trials of a run.
 pub(super) struct RunTrials<'a> {
     pub(super) summary: Summary,
     options: &'a Options,
-    /// In the order of the campaign.
-    studies: Vec<&'a Study>,
-    /// The number of blocks of each study.
-    blocks: Vec<u32>,
+    studies: Vec<StudyTrials<'a>>,
     /// All known trials, including those of earlier runs.
     trials: Vec<Trial>,
-    /// The trials of these studies and blocks.
-    wanted: BTreeSet<TrialKey>,
     /// Those that have succeeded.
     done: BTreeSet<TrialKey>,
     /// Those that have failed in this run. They are not repeated.
     failed: BTreeSet<TrialKey>,
 }
 
-/// The trials of a block of a study that have not ended, in the order in which they run.
+/// The trials of a study.
+struct StudyTrials<'a> {
+    study: &'a Study,
+    /// The cases of each block in the order in which they run: all of them in the study's own blocks, those of undecided claims in later
+    /// ones.
+    blocks: Vec<Block>,
+    /// The number of the study's own blocks.
+    own: usize,
+}
+
+/// Trials of a block of a study, in the order in which they run.
 pub(super) type Block = Vec<TrialKey>;
 
 impl<'a> RunTrials<'a> {
@@ -42,58 +49,53 @@ impl<'a> RunTrials<'a> {
     ) -> RunTrials<'a> {
         let mut studies = studies.to_vec();
         studies.sort_by_key(|study| campaign.studies.iter().position(|other| other.name == study.name));
+        let of_study = |study: &'a Study| {
+            let own = options.repeats.unwrap_or(study.repeats);
+            let blocks = (0..own).map(|block| keys(study, options.seed, block, |_| true)).collect();
+            StudyTrials { study, blocks, own: own as usize }
+        };
         let mut all = RunTrials {
             summary: Summary { run, ..Summary::default() },
             options,
-            blocks: studies.iter().map(|study| options.repeats.unwrap_or(study.repeats)).collect(),
-            studies,
+            studies: studies.into_iter().map(of_study).collect(),
             done: trials.iter().filter(|t| t.outcome.is_ok()).map(|t| t.key.clone()).collect(),
             trials,
-            wanted: BTreeSet::new(),
             failed: BTreeSet::new(),
         };
-        for study in 0..all.studies.len() {
-            for block in 0..all.blocks[study] {
-                all.add(study, block);
-            }
-        }
         all.add_blocks();
+        all.summary.skipped = all.wanted().filter(|key| all.done.contains(key)).count();
+        all.summary.trials = all.summary.skipped;
         all
     }
 
     /// The event at the beginning.
     pub(super) fn announce(&self, changed: bool, watch: &mut dyn FnMut(Event<'_>)) {
-        watch(Event::Begun { trials: self.wanted.len(), skipped: self.summary.skipped, changed });
+        watch(Event::Begun { trials: self.wanted().count(), skipped: self.summary.skipped, changed });
     }
 
-    fn keys(&self, study: usize, block: u32) -> impl Iterator<Item = TrialKey> + use<> {
-        let study = self.studies[study];
-        let name = study.name.clone();
-        let cases = order::block(study, self.options.seed, block).into_iter();
-        cases.map(move |case| TrialKey { study: name.clone(), case, block })
+    /// All trials of the blocks.
+    fn wanted(&self) -> impl Iterator<Item = &TrialKey> {
+        self.studies.iter().flat_map(|of| &of.blocks).flatten()
     }
 
-    fn add(&mut self, study: usize, block: u32) {
-        for key in self.keys(study, block) {
-            let done = usize::from(self.done.contains(&key));
-            self.summary.skipped += done;
-            self.summary.trials += done;
-            self.wanted.insert(key);
-        }
-    }
-
-    /// Adds blocks to studies whose trials have all ended and whose stop rule requires more.
+    /// Adds a block to each study with undecided claims whose trials have all ended, as soon as those of the studies' own blocks have. It has the
+    /// cases of these claims. Only earlier blocks determine them, so that a continued run has the same.
     fn add_blocks(&mut self) {
-        for number in 0..self.studies.len() {
-            let study = self.studies[number];
-            let most = study.stop.filter(|_| self.options.repeats.is_none()).map_or(0, |stop| stop.most);
-            let is_of_study = |key: &&TrialKey| key.study == study.name;
-            while self.wanted.iter().filter(is_of_study).all(|key| self.has_ended(key))
-                && self.blocks[number] < most
-                && !is_precise_enough(study, &self.trials)
-            {
-                self.blocks[number] += 1;
-                self.add(number, self.blocks[number] - 1);
+        let (done, failed) = (&self.done, &self.failed);
+        let has_ended = |block: &Block| block.iter().all(|key| done.contains(key) || failed.contains(key));
+        if self.options.repeats.is_some()
+            || !self.studies.iter().all(|of| of.blocks[..of.own].iter().all(has_ended))
+        {
+            return;
+        }
+        for StudyTrials { study, blocks, .. } in &mut self.studies {
+            while blocks.last().is_none_or(has_ended) {
+                let open = undecided(study, &self.trials, blocks.len() as u32);
+                if open.is_empty() {
+                    break;
+                }
+                let is_open = |case: &Case| open.iter().any(|claim| claim.is_of(case));
+                blocks.push(keys(study, self.options.seed, blocks.len() as u32, is_open));
             }
         }
     }
@@ -102,19 +104,26 @@ impl<'a> RunTrials<'a> {
         self.failed.contains(key) || self.done.contains(key)
     }
 
-    /// The blocks with trials that have not ended.
-    pub(super) fn missing(&self) -> impl Iterator<Item = Block> {
-        let blocks = (0..self.studies.len())
-            .flat_map(|study| (0..self.blocks[study]).map(move |block| (study, block)));
-        let missing = move |(study, block)| -> Block {
-            self.keys(study, block).filter(|key| !self.has_ended(key)).collect()
-        };
-        blocks.map(missing).filter(|block| !block.is_empty())
+    /// The trials that have not ended, by block: those of the studies' own blocks first, then those that decide most claims in a second.
+    pub(super) fn missing(&self) -> Vec<Block> {
+        let mut added: Vec<(f64, &Block)> = Vec::new();
+        for of in &self.studies {
+            added.extend(of.blocks[of.own..].iter().enumerate().map(|(number, block)| {
+                let open = undecided(of.study, &self.trials, (of.own + number) as u32).len();
+                (open as f64 / self.seconds(block).unwrap_or(1.0), block)
+            }));
+        }
+        added.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let own = self.studies.iter().flat_map(|of| &of.blocks[..of.own]);
+        let blocks = own
+            .chain(added.into_iter().map(|(_, block)| block))
+            .map(|block| -> Block { block.iter().filter(|key| !self.has_ended(key)).cloned().collect() });
+        blocks.filter(|block| !block.is_empty()).collect()
     }
 
     /// A trial begins in this process.
     pub(super) fn begun(&self, key: &TrialKey, watch: &mut dyn FnMut(Event<'_>)) {
-        let (number, of) = (self.summary.trials + 1, self.wanted.len());
+        let (number, of) = (self.summary.trials + 1, self.wanted().count());
         watch(Event::Trial { key, number, of, left: self.left() });
     }
 
@@ -141,7 +150,9 @@ impl<'a> RunTrials<'a> {
     /// Warns of measures that the first trial of a study does not have, or has in another unit: only the driver knows what it
     /// reports.
     fn warn_of_measures(&self, trial: &Trial, watch: &mut dyn FnMut(Event<'_>)) {
-        let Some(study) = self.studies.iter().find(|study| study.name == trial.key.study) else { return };
+        let Some(study) = self.studies.iter().map(|of| of.study).find(|s| s.name == trial.key.study) else {
+            return;
+        };
         let first = !self.trials.iter().any(|t| t.key.study == study.name && t.outcome.is_ok());
         let Some(outcome) = trial.outcome.as_ref().ok().filter(|_| first) else { return };
         let named = study.measures.iter().chain(study.claims.iter().map(|c| &c.measure));
@@ -161,32 +172,46 @@ impl<'a> RunTrials<'a> {
         }
     }
 
-    /// Estimates the remaining time from the mean duration of each study's trials, or of all trials.
+    /// Estimates the remaining time.
     fn left(&self) -> Option<Duration> {
+        let missing: Block = self.wanted().filter(|key| !self.has_ended(key)).cloned().collect();
+        self.seconds(&missing).map(Duration::from_secs_f64)
+    }
+
+    /// Estimates the duration of trials in seconds, from the mean of each study's trials, or of all trials.
+    fn seconds(&self, block: &Block) -> Option<f64> {
         let mut by_study: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for trial in &self.trials {
             if let Ok(outcome) = &trial.outcome {
                 by_study.entry(&trial.key.study).or_default().push(outcome.seconds);
             }
         }
-        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
         let all: Vec<f64> = by_study.values().flatten().copied().collect();
         if all.is_empty() {
             return None;
         }
-        let of = |study: &str| by_study.get(study).map_or_else(|| mean(&all), |v| mean(v));
-        let missing = self.wanted.iter().filter(|key| !self.has_ended(key));
-        Some(Duration::from_secs_f64(missing.map(|key| of(&key.study)).sum()))
+        let of = |key: &TrialKey| by_study.get(&*key.study).map_or_else(|| mean(&all), |v| mean(v));
+        Some(block.iter().map(of).sum())
     }
 }
 
-/// Whether every cell's interval of the leading measure is as narrow as the stop rule requires. A case that never
-/// succeeded does not count.
-fn is_precise_enough(study: &Study, trials: &[Trial]) -> bool {
-    let (Some(stop), Some(measure)) = (study.stop, study.measures.first()) else { return true };
-    let cells = statistics::cells(study, trials, measure);
-    cells.iter().filter(|c| !c.values.is_empty()).all(|cell| match cell.interval {
-        Some((low, high)) => high - low <= 2.0 * stop.interval * cell.median.abs(),
-        None => false,
-    })
+/// The trials of a block, for the cases that are `chosen`.
+fn keys(study: &Study, seed: u64, block: u32, chosen: impl Fn(&Case) -> bool) -> Block {
+    let cases = order::block(study, seed, block).into_iter().filter(chosen);
+    cases.map(|case| TrialKey { study: study.name.clone(), case, block }).collect()
 }
+
+/// The claims that get a block in addition to the first `blocks` ones, because these do not decide them. A claim whose cases have no figures is
+/// not among them.
+fn undecided<'a>(study: &'a Study, trials: &[Trial], blocks: u32) -> Vec<&'a Claim> {
+    let is_open = |claim: &&Claim| {
+        claim.decide.is_some_and(|decide| blocks < decide.most) && {
+            let verdict = decision(study, trials, claim, blocks).verdict;
+            !verdict.is_decided() && verdict != ClaimVerdict::NotMeasured
+        }
+    };
+    study.claims.iter().filter(is_open).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 use poolwright_base::stats::Direction;
 
 use super::*;
+use crate::decision::decision;
 use crate::{Measure, Outcome, PhaseOutcome, TrialKey};
 
 fn trial(study: &str, levels: &[(&str, &str)], block: u32, value: f64) -> Trial {
@@ -79,9 +80,10 @@ fn cells_effects_and_claims_pair_within_blocks() {
     assert_eq!((found[0].0, found[0].1, found[0].2.pairs), ("cache", "none", 6));
     assert!((found[0].2.ratio - 3.0).abs() < 1e-9 && found[0].2.direction() == Direction::Higher);
     assert!((found[1].2.ratio - 2.0).abs() < 1e-9);
-    let claimed = claim(study, &trials, &study.claims[0]).unwrap();
+    let ratio = |claim| decision(study, &trials, claim, u32::MAX).ratio.unwrap();
+    let claimed = ratio(&study.claims[0]);
     assert!(claimed.direction() == Direction::Lower && (claimed.ratio - 1.0 / 3.0).abs() < 1e-9);
-    let least = claim(study, &trials, &study.claims[1]).unwrap();
+    let least = ratio(&study.claims[1]);
     assert!((least.ratio - 4.0).abs() < 1e-9 && least.pairs == 3, "20 s against 5");
     assert_eq!(study.claims[1].report, Some([9.0, 5.0]));
     assert!(super::cells(study, &trials, "run/nothing")[0].median.is_nan());

@@ -13,6 +13,8 @@ fn claim(lower: bool) -> Claim {
         limit: None,
         than_first: false,
         report: None,
+        source: String::new(),
+        decide: None,
     }
 }
 
@@ -22,9 +24,8 @@ fn pairs(than: f64, better: f64) -> Vec<(f64, f64)> {
 }
 
 fn judged(claim: &Claim, pairs: &[(f64, f64)]) -> (ClaimVerdict, String) {
-    let ratio = PairedRatio::of_medians(pairs);
-    let verdict = verdict(claim, ratio.as_ref(), pairs);
-    let ours = format::medians(pairs).map(|(than, better)| [better, than]);
+    let Decision { verdict, ratio, pairs } = crate::decision::of_pairs(claim, pairs.to_vec(), None);
+    let ours = format::medians(&pairs).map(|(than, better)| [better, than]);
     (verdict, line(claim, verdict, "s", ours, ratio.as_ref()))
 }
 

@@ -1,0 +1,190 @@
+//! Decides claims: whether the measurements agree with the original's statements.
+//!
+//! A claim without a rule is tested once, with all trials of the study. A claim with a rule ([`Decide`](crate::campaign::Decide)) is tested
+//! after every block, from the study's number of blocks on, until it is decided; the first decision stays. The intervals of these looks are
+//! repeated confidence intervals (C. Jennison, B. W. Turnbull, *Journal of the Royal Statistical Society B* 51, 1989). Each look has its own
+//! share of the 5 % ([`looks`]), so all intervals of a claim together miss the true ratio in at most 5 % of the runs, however they depend
+//! on each other. Each interval is Student's t of the claim's own pairs: variances pooled over a study's cases gave false verdicts in 6 to
+//! 10 % of simulated runs whose cases vary differently.
+
+use poolwright_base::stats::{Direction, PairedRatio};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::campaign::{Claim, Study};
+use crate::statistics::claim_pairs;
+use crate::store::Trial;
+
+/// The probability with which an interval misses the true ratio.
+const ALPHA: f64 = 0.05;
+
+/// The result of testing a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClaimVerdict {
+    /// The interval of the ratio lies entirely on the side that the original states.
+    Agrees,
+    /// The interval lies entirely on the other side.
+    DoesNotAgree,
+    /// The original states a direction, and the interval lies within the difference that is too small to matter.
+    Equal,
+    /// The interval contains 1, and the original states only a direction.
+    NoDifference,
+    /// The interval contains the bound of the original's statement.
+    Unclear,
+    /// There is no interval, because there are too few pairs of trials.
+    TooFew,
+    /// One of the two cases has no value.
+    NotMeasured,
+}
+
+impl ClaimVerdict {
+    /// All verdicts, in the order of display.
+    pub const ALL: [ClaimVerdict; 7] = [
+        ClaimVerdict::Agrees,
+        ClaimVerdict::DoesNotAgree,
+        ClaimVerdict::Equal,
+        ClaimVerdict::NoDifference,
+        ClaimVerdict::Unclear,
+        ClaimVerdict::TooFew,
+        ClaimVerdict::NotMeasured,
+    ];
+
+    /// Returns the verdict as reports print it.
+    pub fn label(self) -> &'static str {
+        match self {
+            ClaimVerdict::Agrees => "agrees",
+            ClaimVerdict::DoesNotAgree => "does not agree",
+            ClaimVerdict::Equal => "equal",
+            ClaimVerdict::NoDifference => "no difference beyond noise",
+            ClaimVerdict::Unclear => "too close to tell",
+            ClaimVerdict::TooFew => "too few trials to tell",
+            ClaimVerdict::NotMeasured => "not measured",
+        }
+    }
+
+    /// Whether the measurements answer the question.
+    pub fn is_decided(self) -> bool {
+        matches!(self, ClaimVerdict::Agrees | ClaimVerdict::DoesNotAgree | ClaimVerdict::Equal)
+    }
+}
+
+/// A claim's verdict and the figures behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Decision {
+    /// The verdict.
+    pub verdict: ClaimVerdict,
+    /// `better` over `than` or over `least`.
+    pub ratio: Option<PairedRatio>,
+    /// The pairs (`than` or `least`, `better`) that it was made from.
+    pub pairs: Vec<(f64, f64)>,
+}
+
+/// Decides a claim with the trials of the first `blocks` blocks; `u32::MAX`: of all.
+pub(crate) fn decision(study: &Study, trials: &[Trial], claim: &Claim, blocks: u32) -> Decision {
+    let all = claim_pairs(study, trials, claim);
+    let of_blocks = |blocks: u32| {
+        let pairs = all.iter().filter(|(block, _)| *block < blocks);
+        pairs.map(|(_, pair)| *pair).collect::<Vec<_>>()
+    };
+    let measured = all.iter().map(|(block, _)| block + 1).max().unwrap_or(0).min(blocks);
+    let Some(decide) = claim.decide.filter(|_| measured > 0) else {
+        return of_pairs(claim, of_blocks(measured), None);
+    };
+    let mut tests = looks(study.repeats, decide.most, measured)
+        .map(|look| of_pairs(claim, of_blocks(look.blocks), Some(look.alpha)))
+        .peekable();
+    loop {
+        let test = tests.next().expect("a measured block has a look");
+        if test.verdict.is_decided() || tests.peek().is_none() {
+            return test;
+        }
+    }
+}
+
+/// A test of a claim after a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Look {
+    /// The number of blocks whose trials it uses.
+    blocks: u32,
+    /// The probability with which its interval misses the true ratio.
+    alpha: f64,
+}
+
+/// The looks at a claim: after `first` to `most` blocks, as far as there are that many. If there are fewer than `first`, the only look has the
+/// share of the first one.
+///
+/// After n of N blocks, 0.05·ln(1 + (e − 1)·n/N) is spent (K. K. G. Lan, D. L. DeMets, *Biometrika* 70, 1983, their function α₂, which approximates
+/// S. J. Pocock's constant bounds); a look has what is spent since the last one.
+fn looks(first: u32, most: u32, blocks: u32) -> impl Iterator<Item = Look> {
+    let spent = move |n: u32| ALPHA * ((std::f64::consts::E - 1.0) * f64::from(n) / f64::from(most)).ln_1p();
+    let few = (0 < blocks && blocks < first).then(|| Look { blocks, alpha: spent(first) });
+    few.into_iter().chain((first..=most.min(blocks)).map(move |n| {
+        let before = if n == first { 0.0 } else { spent(n - 1) };
+        Look { blocks: n, alpha: spent(n) - before }
+    }))
+}
+
+/// Tests a claim on pairs. `alpha`: of a look; `None`: of a claim that is tested once, on the median.
+pub(crate) fn of_pairs(claim: &Claim, pairs: Vec<(f64, f64)>, alpha: Option<f64>) -> Decision {
+    let ratio = ratio(&pairs, alpha);
+    Decision { verdict: verdict(claim, ratio.as_ref(), &pairs, alpha), ratio, pairs }
+}
+
+fn ratio(pairs: &[(f64, f64)], alpha: Option<f64>) -> Option<PairedRatio> {
+    match alpha {
+        None => PairedRatio::of_medians(pairs),
+        Some(alpha) => PairedRatio::of_means_at(pairs, alpha),
+    }
+}
+
+fn verdict(
+    claim: &Claim,
+    ratio: Option<&PairedRatio>,
+    pairs: &[(f64, f64)],
+    alpha: Option<f64>,
+) -> ClaimVerdict {
+    let Some(ratio) = ratio else { return ClaimVerdict::NotMeasured };
+    let Some((low, high)) = ratio.interval else { return ClaimVerdict::TooFew };
+    if let Some(limit) = claim.limit {
+        return on_both_sides(pairs, limit, claim.lower, alpha);
+    }
+    // Convert to "how many times better".
+    let (low, high) = if claim.lower { (1.0 / high, 1.0 / low) } else { (low, high) };
+    if let Some(times) = claim.times {
+        let most = times.most.unwrap_or(f64::INFINITY);
+        return match (low >= times.least && high <= most, high < times.least || low > most) {
+            (true, _) => ClaimVerdict::Agrees,
+            (_, true) => ClaimVerdict::DoesNotAgree,
+            _ => ClaimVerdict::Unclear,
+        };
+    }
+    let is_within = |equal: f64| low >= 1.0 / (1.0 + equal) && high <= 1.0 + equal;
+    match claim.decide.and_then(|decide| decide.equal) {
+        _ if low > 1.0 => ClaimVerdict::Agrees,
+        _ if high < 1.0 => ClaimVerdict::DoesNotAgree,
+        _ if claim.least.is_some() => ClaimVerdict::Unclear,
+        Some(equal) if is_within(equal) => ClaimVerdict::Equal,
+        _ => ClaimVerdict::NoDifference,
+    }
+}
+
+/// Whether `better` stays within the limit and `than` exceeds it, each beyond noise.
+fn on_both_sides(pairs: &[(f64, f64)], limit: f64, lower: bool, alpha: Option<f64>) -> ClaimVerdict {
+    let side = |pick: fn(&(f64, f64)) -> f64| {
+        let figures: Vec<(f64, f64)> = pairs.iter().map(|pair| (limit, pick(pair))).collect();
+        ratio(&figures, alpha).map_or(Direction::TooFew, |r| r.direction())
+    };
+    let (than, better) = (side(|p| p.0), side(|p| p.1));
+    let (inside, outside) =
+        if lower { (Direction::Lower, Direction::Higher) } else { (Direction::Higher, Direction::Lower) };
+    match (better, than) {
+        (Direction::TooFew, _) | (_, Direction::TooFew) => ClaimVerdict::TooFew,
+        (better, than) if better == inside && than == outside => ClaimVerdict::Agrees,
+        (better, than) if better == outside || than == inside => ClaimVerdict::DoesNotAgree,
+        _ => ClaimVerdict::Unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests;

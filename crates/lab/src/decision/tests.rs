@@ -1,0 +1,160 @@
+use std::path::Path;
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::campaign::{Campaign, Decide, Times};
+use crate::{Measure, Outcome, PhaseOutcome, TrialKey};
+
+const CAMPAIGN: &str = r#"
+        name = "x"
+        title = "x"
+        decide = { most = 12, equal = 0.05 }
+        [datasets.d]
+        [[study]]
+        name = "s"
+        title = "s"
+        driver = "files"
+        measures = ["wall_s"]
+        [[study.factor]]
+        name = "n"
+        path = "workload.n"
+        levels = [1, 2]
+        [[study.phase]]
+        name = "run"
+        [[study.claim]]
+        text = "t"
+        measure = "wall_s"
+        better = { n = 1 }
+        than = { n = 2 }
+    "#;
+
+fn study() -> Study {
+    Campaign::parse(Path::new("x.toml"), CAMPAIGN).unwrap().studies.remove(0)
+}
+
+/// Trials of the two cases in 12 blocks, whose figures are normal around 100 and 100 × `ratio` with the relative deviations `noise`, and share
+/// the block's own deviation.
+fn trials(rng: &mut ChaCha8Rng, ratio: f64, noise: [f64; 2]) -> Vec<Trial> {
+    let mut all = Vec::new();
+    for block in 0..12 {
+        let drift = 0.1 * normal(rng);
+        for (level, value, noise) in [("1", 100.0 * ratio, noise[0]), ("2", 100.0, noise[1])] {
+            let value = value * (drift + noise * normal(rng)).exp();
+            let measures = [("wall_s".to_owned(), Measure { value, unit: "s".into() })].into();
+            let phase = PhaseOutcome { name: "run".into(), measured: true, measures, ..Default::default() };
+            all.push(Trial {
+                key: TrialKey { study: "s".into(), case: [("n".into(), level.into())].into(), block },
+                position: 0,
+                node: String::new(),
+                started: String::new(),
+                outcome: Ok(Outcome { phases: vec![phase], ..Default::default() }),
+            });
+        }
+    }
+    all
+}
+
+/// A standard normal number, by the method of Box and Muller.
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    let (u, v): (f64, f64) = (1.0 - rng.random::<f64>(), rng.random());
+    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+/// The share of runs with a verdict.
+fn share(study: &Study, ratio: f64, noise: [f64; 2], wanted: &[ClaimVerdict]) -> f64 {
+    const RUNS: usize = 2000;
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let mut found = 0;
+    for _ in 0..RUNS {
+        let trials = trials(&mut rng, ratio, noise);
+        found += usize::from(wanted.contains(&decision(study, &trials, &study.claims[0], 12).verdict));
+    }
+    found as f64 / RUNS as f64
+}
+
+#[test]
+fn without_a_difference_at_most_five_in_a_hundred_runs_find_one() {
+    use ClaimVerdict::{Agrees, DoesNotAgree};
+    let study = study();
+    for noise in [[0.05, 0.05], [0.02, 0.15], [0.3, 0.3]] {
+        let wrong = share(&study, 1.0, noise, &[Agrees, DoesNotAgree]);
+        assert!(wrong <= 0.05, "{noise:?}: {wrong}");
+    }
+}
+
+#[test]
+fn a_difference_that_matters_is_seldom_equal() {
+    let study = study();
+    for noise in [[0.01, 0.01], [0.03, 0.03], [0.1, 0.1]] {
+        let wrong = share(&study, 1.0501, noise, &[ClaimVerdict::Equal, ClaimVerdict::DoesNotAgree]);
+        assert!(wrong <= 0.05, "{noise:?}: {wrong}");
+    }
+}
+
+#[test]
+fn precise_figures_are_decided() {
+    use ClaimVerdict::{Agrees, DoesNotAgree, Equal};
+    let study = study();
+    assert!(share(&study, 1.1, [0.04, 0.04], &[Agrees]) > 0.9);
+    assert!(share(&study, 1.0 / 1.1, [0.04, 0.04], &[DoesNotAgree]) > 0.9);
+    assert!(share(&study, 1.0, [0.02, 0.02], &[Equal]) > 0.8);
+    let mut range = study.clone();
+    range.claims[0].times = Some(Times { least: 0.9, most: Some(1.1) });
+    assert!(share(&range, 1.0, [0.04, 0.04], &[Agrees]) > 0.9);
+    assert!(share(&range, 1.2, [0.04, 0.04], &[DoesNotAgree]) > 0.9);
+}
+
+#[test]
+fn a_decision_stays_when_more_blocks_follow() {
+    let study = study();
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    let mut decided = 0;
+    for _ in 0..200 {
+        let trials = trials(&mut rng, 1.08, [0.05, 0.05]);
+        let mut last = ClaimVerdict::TooFew;
+        for blocks in 1..=12 {
+            let verdict = decision(&study, &trials, &study.claims[0], blocks).verdict;
+            assert!(!last.is_decided() || verdict == last, "{last:?}, then {verdict:?}");
+            last = verdict;
+        }
+        decided += usize::from(last.is_decided());
+    }
+    assert!(decided > 50, "{decided}");
+}
+
+#[test]
+fn the_looks_share_five_per_cent() {
+    for (first, most) in [(3, 12), (1, 4), (5, 5), (2, 100)] {
+        let all: Vec<Look> = looks(first, most, u32::MAX).collect();
+        let sum: f64 = all.iter().map(|look| look.alpha).sum();
+        assert!(
+            (sum - 0.05).abs() < 1e-12 && all.iter().all(|look| look.alpha > 0.0),
+            "{first} of {most}: {sum}"
+        );
+        assert_eq!(
+            all.iter().map(|look| look.blocks).collect::<Vec<_>>(),
+            (first..=most).collect::<Vec<_>>()
+        );
+    }
+    // An unfinished run has one look.
+    let few: Vec<Look> = looks(3, 12, 2).collect();
+    assert_eq!((few.len(), few[0].blocks), (1, 2));
+    assert_eq!(few[0].alpha, looks(3, 12, 3).next().unwrap().alpha);
+}
+
+#[test]
+fn a_bound_within_the_interval_is_too_close_to_tell() {
+    let mut study = study();
+    let claim = &mut study.claims[0];
+    (claim.least, claim.decide) = (Some(100.0), None);
+    claim.than.clear();
+    let pairs = |value: f64| [0.99, 1.0, 1.01].map(|drift| (100.0, value * drift)).to_vec();
+    let verdict = |claim: &Claim, value| of_pairs(claim, pairs(value), None).verdict;
+    assert_eq!(verdict(claim, 120.0), ClaimVerdict::Agrees);
+    assert_eq!(verdict(claim, 80.0), ClaimVerdict::DoesNotAgree);
+    assert_eq!(verdict(claim, 100.5), ClaimVerdict::Unclear);
+    claim.decide = Some(Decide { most: 12, equal: Some(0.5) });
+    assert_eq!(of_pairs(claim, pairs(100.5), Some(0.05)).verdict, ClaimVerdict::Unclear);
+}

@@ -1,0 +1,121 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::{Assets, Measure, Outcome, PhaseOutcome, RunTarget};
+
+const CAMPAIGN: &str = r#"
+        name = "x"
+        title = "x"
+        decide = { most = 5 }
+        [datasets.d]
+        [[study]]
+        name = "s"
+        title = "s"
+        driver = "files"
+        measures = ["wall_s"]
+        [[study.factor]]
+        name = "n"
+        path = "workload.n"
+        levels = [1, 2, 3]
+        [[study.phase]]
+        name = "run"
+        [[study.claim]]
+        text = "clear"
+        measure = "wall_s"
+        better = { n = 3 }
+        than = { n = 1 }
+        [[study.claim]]
+        text = "close"
+        measure = "wall_s"
+        better = { n = 2 }
+        than = { n = 1 }
+    "#;
+
+fn options(repeats: Option<u32>) -> Options {
+    Options {
+        assets: Assets::at(Path::new("/nowhere")),
+        program: PathBuf::new(),
+        scale: "small".into(),
+        seed: 1,
+        repeats,
+        only: Vec::new(),
+        target: RunTarget::Pool,
+        scratch: PathBuf::new(),
+        keep: false,
+    }
+}
+
+/// A trial of the case n: 1 and 2 are noisy, 3 is ten times as much.
+fn trial(key: &TrialKey) -> Trial {
+    let noise = [1.0, 1.3, 0.8, 1.1, 0.9][key.block as usize];
+    let value = match &*key.case["n"] {
+        "1" => 10.0,
+        "2" => 10.0 * noise,
+        _ => 100.0 + f64::from(key.block),
+    };
+    let measures = [("wall_s".to_owned(), Measure { value, unit: "s".into() })].into();
+    let phase = PhaseOutcome { name: "run".into(), measured: true, measures, ..Default::default() };
+    Trial {
+        key: key.clone(),
+        position: 0,
+        node: String::new(),
+        started: String::new(),
+        outcome: Ok(Outcome { phases: vec![phase], seconds: 1.0, ..Default::default() }),
+    }
+}
+
+fn next(trials: &RunTrials<'_>) -> Option<TrialKey> {
+    trials.missing().into_iter().flatten().next()
+}
+
+/// Runs until the number of trials is reached; returns the trials in their order.
+fn run(trials: &mut RunTrials<'_>, most: usize) -> Vec<Trial> {
+    let mut ran = Vec::new();
+    while ran.len() < most {
+        let Some(key) = next(trials) else { break };
+        ran.push(trial(&key));
+        trials.ended(trial(&key), &mut |_| {});
+    }
+    ran
+}
+
+#[test]
+fn only_the_cases_of_undecided_claims_get_more_blocks_and_a_continued_run_has_the_same() {
+    let campaign = Campaign::parse(Path::new("x.toml"), CAMPAIGN).unwrap();
+    let studies: Vec<&Study> = campaign.studies.iter().collect();
+    let options = options(None);
+    let new = |trials: Vec<Trial>| RunTrials::new(1, &campaign, &studies, &options, trials);
+    let whole = run(&mut new(Vec::new()), usize::MAX);
+    let added: Vec<&TrialKey> = whole.iter().map(|t| &t.key).filter(|key| key.block >= 3).collect();
+    assert_eq!((whole.len(), added.len()), (13, 4), "two blocks of the cases 1 and 2");
+    assert!(added.iter().all(|key| key.case["n"] != "3"), "{added:?}");
+    assert!(whole[..9].iter().all(|t| t.key.block < 3), "the study's own blocks are first");
+    for done in [0, 5, 9, 10, 12, 13] {
+        let rest = run(&mut new(whole[..done].to_vec()), usize::MAX);
+        let keys = |trials: &[Trial]| trials.iter().map(|t| t.key.clone()).collect::<Vec<_>>();
+        assert_eq!(keys(&rest), keys(&whole[done..]), "continued after {done}");
+    }
+}
+
+#[test]
+fn a_given_number_of_blocks_is_not_exceeded() {
+    let campaign = Campaign::parse(Path::new("x.toml"), CAMPAIGN).unwrap();
+    let studies: Vec<&Study> = campaign.studies.iter().collect();
+    let options = options(Some(2));
+    let mut trials = RunTrials::new(1, &campaign, &studies, &options, Vec::new());
+    assert_eq!(run(&mut trials, usize::MAX).len(), 6);
+}
+
+#[test]
+fn a_claim_without_figures_gets_no_more_blocks() {
+    let campaign = Campaign::parse(Path::new("x.toml"), CAMPAIGN).unwrap();
+    let studies: Vec<&Study> = campaign.studies.iter().collect();
+    let options = options(None);
+    let mut trials = RunTrials::new(1, &campaign, &studies, &options, Vec::new());
+    let mut ran = 0;
+    while let Some(key) = next(&trials) {
+        trials.ended(Trial { outcome: Err("failed".into()), ..trial(&key) }, &mut |_| {});
+        ran += 1;
+    }
+    assert_eq!(ran, 9);
+}
