@@ -27,6 +27,7 @@ pub use measure::{DriverFigure, DriverMeasures, Improvement, MEASURES, MeasureIn
 pub use value::SnapshotRule;
 
 use crate::{Assets, Error, Result};
+use poolwright_base::cannot;
 
 /// Parameters of a workload by name; the driver interprets them.
 pub type Parameters = serde_json::Map<String, serde_json::Value>;
@@ -79,7 +80,7 @@ impl Campaign {
     /// # Errors
     /// Fails if the file cannot be read, or as [`Campaign::parse`].
     pub fn load(path: &Path) -> Result<(Campaign, String)> {
-        let text = std::fs::read_to_string(path).map_err(Error::host("reading", path))?;
+        let text = std::fs::read_to_string(path).map_err(cannot("read", path))?;
         let campaign = Campaign::parse(path, &text)?;
         Ok((campaign, text))
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use poolwright_base::units::format_size;
-use poolwright_base::{Exit, ReportedError, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, quoted};
 
 /// The reason why an operation of the lab failed.
 #[derive(Debug, thiserror::Error)]
@@ -21,16 +21,9 @@ pub enum Error {
         /// What is wrong, and what is allowed.
         why: String,
     },
-    /// A system call failed.
-    #[error("{what} {}: {why}", quoted(path))]
-    Host {
-        /// The operation as a present participle, which the path follows in the message.
-        what: &'static str,
-        /// Path of the object.
-        path: PathBuf,
-        /// The system's error.
-        why: std::io::Error,
-    },
+    /// The host failed.
+    #[error(transparent)]
+    Host(#[from] PathError),
     /// The user asked for something that does not exist.
     #[error("{0}")]
     Usage(String),
@@ -139,14 +132,6 @@ fn no_run(location: &str, campaign: &str, wanted: Option<i64>, known: &[i64]) ->
             format!("{location} has no run {wanted} of {campaign}; it has {}", known.join(", "))
         }
         _ => format!("{location} has no run of {campaign}"),
-    }
-}
-
-impl Error {
-    /// Returns a function for `map_err` that adds the operation and the path to a system error.
-    pub(crate) fn host(what: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
-        let path = path.to_owned();
-        move |why| Error::Host { what, path, why }
     }
 }
 

@@ -38,6 +38,8 @@ pub struct RunSummary {
     pub done: usize,
     /// Trials that failed in this run.
     pub failed: Vec<FailedTrial>,
+    /// Number of trials that the run's time limit left over.
+    pub left: usize,
     /// Wall time of this run in seconds.
     pub seconds: f64,
     /// Whether the user interrupted the run.
@@ -131,6 +133,7 @@ impl RunSummary {
             skipped: summary.skipped,
             done: summary.done,
             failed: summary.failed.iter().map(|(key, why)| FailedTrial::new(key, why)).collect(),
+            left: summary.left,
             seconds: summary.seconds,
             interrupted: summary.interrupted,
         }

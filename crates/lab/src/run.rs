@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use poolwright_base::kernel;
 use poolwright_base::machine::MachineInfo;
 use poolwright_base::memory;
 use poolwright_base::time::now;
 use poolwright_base::units::{counted, format_duration};
+use poolwright_base::{cannot, kernel};
 use poolwright_openzfs::{Engine, property};
 
 pub use child::Progress;
@@ -47,6 +47,8 @@ pub struct Options {
     pub seed: u64,
     /// Number of blocks, which overrides that of the studies.
     pub repeats: Option<u32>,
+    /// The time after which no trial begins.
+    pub limit: Option<Duration>,
     /// Names of the studies to run; an empty list means all.
     pub only: Vec<String>,
     /// The storage of the datasets.
@@ -101,6 +103,8 @@ pub struct Summary {
     pub done: usize,
     /// Trials that failed in this run, with the reasons.
     pub failed: Vec<(TrialKey, String)>,
+    /// Number of trials that the run's time limit left over.
+    pub left: usize,
     /// Wall time of this run in seconds.
     pub seconds: f64,
     /// Whether the user interrupted the run.
@@ -118,6 +122,10 @@ impl Summary {
             self.failed.len(),
             self.run
         );
+        if self.left > 0 {
+            let left = counted(self.left as u64, "trial");
+            out += &format!("  the time is over: {left} did not begin; the same command continues the run\n");
+        }
         for (key, why) in &self.failed {
             out += &format!("  failed: {}: {why}\n", progress_text::trial_name(key));
         }
@@ -153,7 +161,8 @@ pub fn run(
         )));
     }
     let mut worker = TrialWorker::new(plan(campaign, options), options, scratch_dir, run.host());
-    let ended = run_trials(&mut trials, &mut worker, id, store, interrupted, watch);
+    let is_over = || options.limit.is_some_and(|limit| began.elapsed() >= limit);
+    let ended = run_trials(&mut trials, &mut worker, id, store, &is_over, interrupted, watch);
     let mut summary = trials.summary;
     match ended {
         Err(Error::Interrupted) => summary.interrupted = true,
@@ -168,13 +177,19 @@ fn run_trials(
     worker: &mut TrialWorker<'_>,
     run: i64,
     store: &mut Store,
+    is_over: &dyn Fn() -> bool,
     interrupted: &dyn Fn() -> bool,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<()> {
     loop {
-        let Some(key) = trials.missing().into_iter().flatten().next() else {
+        let missing = trials.missing();
+        let Some(key) = missing.iter().flatten().next().cloned() else {
             return Ok(());
         };
+        if is_over() {
+            trials.summary.left = missing.iter().map(Vec::len).sum();
+            return Ok(());
+        }
         if interrupted() {
             return Err(Error::Interrupted);
         }
@@ -275,7 +290,7 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study], name: &st
         RunTarget::Directory(dir) => checks::space(dir, needed)?,
     }
     for dir in [options.assets.tools(), options.assets.cache(&campaign.name)] {
-        poolwright_base::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
+        poolwright_base::private::make_dirs(&dir).map_err(cannot("create", &dir))?;
     }
     let scratch_dir = ScratchDir::take_named(&options.scratch, name)?;
     if options.target == RunTarget::Pool {

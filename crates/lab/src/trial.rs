@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::{Error, Outcome, Result, TrialSpec};
+use poolwright_base::cannot;
 use target::Target;
 
 /// The environment that the starting process provides.
@@ -39,7 +40,7 @@ pub struct Setting {
 pub fn run(spec: &TrialSpec, setting: &Setting) -> Result<Outcome> {
     let began = Instant::now();
     processes::adopt_orphans()
-        .map_err(Error::host("becoming the reaper of", Path::new("what the driver starts")))?;
+        .map_err(cannot("become the reaper of", Path::new("what the driver starts")))?;
     let logs = Logs::create(spec)?;
     let outcome = on_target(spec, setting, &logs);
     processes::end(&[], Duration::from_secs(2));
@@ -84,7 +85,7 @@ impl Logs {
     fn create(spec: &TrialSpec) -> Result<Logs> {
         let logs = Logs { driver: spec.scratch.join("driver"), logs: spec.scratch.join("log") };
         for dir in [&spec.cache, &logs.driver, &logs.logs] {
-            poolwright_base::private::make_dirs(dir).map_err(Error::host("creating", dir))?;
+            poolwright_base::private::make_dirs(dir).map_err(cannot("create", dir))?;
         }
         Ok(logs)
     }
@@ -96,7 +97,7 @@ impl Logs {
 
     fn remove(&self) -> Result<()> {
         for dir in [&self.driver, &self.logs] {
-            std::fs::remove_dir_all(dir).map_err(Error::host("removing", dir))?;
+            std::fs::remove_dir_all(dir).map_err(cannot("remove", dir))?;
         }
         Ok(())
     }

@@ -414,6 +414,11 @@ fn all_shipped_campaigns_parse() {
     files.push(root.join("crates/poolwright/tests/fixtures/smoke.toml"));
     for path in files {
         let (campaign, _) = Campaign::load(&path).unwrap_or_else(|why| panic!("{why}"));
+        let claims = || campaign.studies.iter().flat_map(|study| &study.claims);
+        let with_source = claims().filter(|claim| !claim.source.is_empty()).count();
+        let of_a_report = !["snapshots", "smoke"].contains(&&*campaign.name);
+        let expected = if of_a_report { claims().count() } else { 0 };
+        assert_eq!(with_source, expected, "{}: a claim of a report names its place there", campaign.name);
         for study in &campaign.studies {
             assert!(
                 root.join("workloads/lab").join(&study.driver).is_file(),

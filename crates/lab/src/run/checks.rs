@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use poolwright_base::quoted;
 use poolwright_base::units::format_size;
+use poolwright_base::{cannot, quoted};
 
 use crate::campaign::{Campaign, Case, Parameters, Study};
 use crate::{Assets, Error, Result, order};
@@ -120,7 +120,7 @@ pub(crate) fn memory(arc: u64, memory: u64) -> Result<()> {
 /// # Errors
 /// [`Error::NoSpace`] if `dir` has less than `needed` bytes free.
 pub fn space(dir: &Path, needed: u64) -> Result<()> {
-    let stat = rustix::fs::statvfs(dir).map_err(|e| Error::host("inspecting", dir)(e.into()))?;
+    let stat = rustix::fs::statvfs(dir).map_err(cannot("inspect", dir))?;
     let free = stat.f_bavail * stat.f_frsize;
     if free >= needed {
         return Ok(());

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use poolwright_base::memory_limit::MemoryGroup;
-use poolwright_base::private;
+use poolwright_base::{cannot, private};
 use poolwright_openzfs::property::parse_size;
 use poolwright_replay::PoolWatch;
 use poolwright_replay::child::{PARENT, last_words};
@@ -70,7 +70,7 @@ pub fn run(
 ) -> Result<EndedTrial> {
     let path = scratch_dir.beside(position, "json");
     let text = serde_json::to_vec_pretty(spec).map_err(|e| Error::Trial(e.to_string()))?;
-    private::write(&path, &text).map_err(Error::host("writing", &path))?;
+    private::write(&path, &text).map_err(cannot("write", &path))?;
     let group = memory_group(spec, scratch_dir)?;
     let mut child = start(program, &path, scratch_dir)?;
     if let Some(group) = &group {
@@ -168,7 +168,7 @@ fn supervise(
         if let Ok(line) = lines.recv_timeout(Duration::from_millis(100)) {
             handle_line(line);
         }
-        if let Some(status) = child.try_wait().map_err(Error::host("waiting for", Path::new("trial")))? {
+        if let Some(status) = child.try_wait().map_err(cannot("wait for", Path::new("trial")))? {
             break status;
         }
         if interrupted() {
@@ -200,7 +200,7 @@ fn supervise(
 }
 
 fn start(program: &Path, spec: &Path, scratch_dir: &ScratchDir) -> Result<Child> {
-    Command::new(program)
+    let child = Command::new(program)
         .arg("trial")
         .arg(spec)
         .env(PARENT, std::process::id().to_string())
@@ -210,7 +210,8 @@ fn start(program: &Path, spec: &Path, scratch_dir: &ScratchDir) -> Result<Child>
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(Error::host("starting", program))
+        .map_err(cannot("start", program))?;
+    Ok(child)
 }
 
 /// Returns the trial's standard output once it is closed, and its standard error line by line, which is also
@@ -218,7 +219,7 @@ fn start(program: &Path, spec: &Path, scratch_dir: &ScratchDir) -> Result<Child>
 fn listen(child: &mut Child, log: &Path) -> Result<(Receiver<Vec<u8>>, Receiver<String>)> {
     let mut stdout = child.stdout.take().expect("piped");
     let stderr = BufReader::new(child.stderr.take().expect("piped"));
-    let mut log = private::create(log).map_err(Error::host("creating", log))?;
+    let mut log = private::create(log).map_err(cannot("create", log))?;
     let (whole, out) = channel();
     std::thread::spawn(move || {
         let mut text = Vec::new();

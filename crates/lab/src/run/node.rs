@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 
 use super::shared::{Claim, SharedDir, SharedRun, TaskCounts};
 use super::trials::RunTrials;
@@ -90,7 +90,7 @@ pub fn share(
 
 /// The run of a shared directory. Its nodes are those that run its tasks.
 fn shared_run(campaign: &Campaign, text: &str, options: &Options, path: &Path) -> Result<Run> {
-    let path = std::path::absolute(path).map_err(Error::host("inspecting", path))?;
+    let path = std::path::absolute(path).map_err(cannot("inspect", path))?;
     let machine = BTreeMap::from([
         ("host".to_owned(), format!("shared {}", path.display())),
         ("poolwright".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use poolwright_base::private::{self, OwnDir, is_at};
 use poolwright_base::process::{self, ProcessStat};
-use poolwright_base::{check_temporary, mountinfo, unmount_command};
+use poolwright_base::{cannot, check_temporary, mountinfo, unmount_command};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getuid, pidfd_open, pidfd_send_signal};
 
@@ -47,15 +47,15 @@ impl ScratchDir {
     /// Fails if another run has locked the directory ([`Error::Locked`]), if another user could have created it
     /// ([`Error::Unsafe`]), or if it cannot be created or cleared.
     pub fn take_named(parent: &Path, name: &str) -> Result<ScratchDir> {
-        check_temporary(parent).map_err(Error::host("using", parent))?;
-        let parent = parent.canonicalize().map_err(Error::host("inspecting", parent))?;
+        check_temporary(parent).map_err(cannot("use", parent))?;
+        let parent = parent.canonicalize().map_err(cannot("inspect", parent))?;
         let root = parent.join(format!("{name}.{}", getuid().as_raw()));
         // The previous owner may have removed the directory after this process opened its lock file: retry
         // until the path still names the locked file. Nothing is written before that.
         let mut lock = loop {
             match locked(&root) {
                 Ok(lock) if is_at(&lock, &root.join(LOCK)) => break lock,
-                Err(Error::Host { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => {}
+                Err(Error::Host(why)) if why.cause.kind() == std::io::ErrorKind::NotFound => {}
                 Ok(_) => {}
                 Err(why) => return Err(why),
             }
@@ -78,7 +78,7 @@ impl ScratchDir {
     /// Fails if the directory cannot be created.
     pub fn trial(&self, position: u32) -> Result<PathBuf> {
         let path = self.root.join(format!("t{position}"));
-        private::make_dir(&path).map_err(Error::host("creating", &path))?;
+        private::make_dir(&path).map_err(cannot("create", &path))?;
         Ok(path)
     }
 
@@ -94,11 +94,11 @@ impl ScratchDir {
     /// Fails if the files cannot be moved.
     pub fn keep(&self, position: u32) -> Result<PathBuf> {
         let kept = self.root.join("kept");
-        private::make_dirs(&kept).map_err(Error::host("creating", &kept))?;
+        private::make_dirs(&kept).map_err(cannot("create", &kept))?;
         let free =
             (1..).map(|n| kept.join(n.to_string())).find(|p| !p.exists()).expect("an unused number exists");
         let trial = self.root.join(format!("t{position}"));
-        std::fs::rename(&trial, &free).map_err(Error::host("moving", &trial))?;
+        std::fs::rename(&trial, &free).map_err(cannot("move", &trial))?;
         for ending in ["json", "log"] {
             let _ = std::fs::rename(self.beside(position, ending), free.join(format!("trial.{ending}")));
         }
@@ -115,14 +115,14 @@ impl ScratchDir {
         for point in mounts_below(&self.root) {
             unmount(&point);
         }
-        for entry in std::fs::read_dir(&self.root).map_err(Error::host("reading", &self.root))?.flatten() {
+        for entry in std::fs::read_dir(&self.root).map_err(cannot("read", &self.root))?.flatten() {
             if !is_of_a_trial(&entry.file_name()) {
                 continue;
             }
             let path = entry.path();
             let removed =
                 if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
-            removed.map_err(Error::host("removing", &path))?;
+            removed.map_err(cannot("remove", &path))?;
         }
         Ok(ended)
     }
@@ -224,7 +224,7 @@ fn locked(root: &Path) -> Result<File> {
 fn unusable(path: &Path, why: std::io::Error) -> Error {
     match private::refusal(&why) {
         Some(why) => Error::Unsafe { path: path.to_owned(), why },
-        None => Error::host("opening", path)(why),
+        None => cannot("open", path)(why).into(),
     }
 }
 

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, SystemTime};
 
-use poolwright_base::{private, quoted};
+use poolwright_base::{cannot, private, quoted};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ impl SharedDir {
     pub fn write(path: &Path, shared: SharedRun) -> Result<SharedDir> {
         for name in [QUEUED, CLAIMED, DONE, RESULTS, NODES] {
             let dir = path.join(name);
-            private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
+            private::make_dirs(&dir).map_err(cannot("create", &dir))?;
         }
         // No node finds a task before `run.json` is complete.
         for name in [QUEUED, CLAIMED, DONE, RESULTS] {
@@ -106,7 +106,7 @@ impl SharedDir {
         dir.put(&path.join(RUN), &dir.shared)?;
         for task in 0..dir.shared.tasks.len() {
             let file = dir.at(QUEUED, &task.to_string());
-            private::create_new(&file).map_err(Error::host("creating", &file))?;
+            private::create_new(&file).map_err(cannot("create", &file))?;
         }
         Ok(dir)
     }
@@ -122,7 +122,7 @@ impl SharedDir {
     /// Writes a file under another name and renames it.
     fn put(&self, path: &Path, value: &impl Serialize) -> Result<()> {
         let part = write_part(path, value)?;
-        std::fs::rename(&part, path).map_err(Error::host("renaming", &part))
+        Ok(std::fs::rename(&part, path).map_err(cannot("rename", &part))?)
     }
 
     /// Writes what is known of a node.
@@ -231,7 +231,7 @@ impl SharedDir {
     /// The present time of the file system.
     fn now(&self, node: &str) -> Result<SystemTime> {
         let path = self.at(NODES, &format!("{node}.clock"));
-        let file = private::create(&path).map_err(Error::host("creating", &path))?;
+        let file = private::create(&path).map_err(cannot("create", &path))?;
         drop(file);
         touched(&path)?;
         modified(&path)?.ok_or_else(|| Error::Usage(format!("{} has disappeared", quoted(&path))))
@@ -266,7 +266,7 @@ impl Claim {
         let linked = match std::fs::hard_link(&part, &path) {
             Ok(()) => Ok(true),
             Err(why) if why.kind() == ErrorKind::AlreadyExists => Ok(false),
-            Err(why) => Err(Error::host("creating", &path)(why)),
+            Err(why) => Err(cannot("create", &path)(why).into()),
         };
         remove(&part)?;
         linked
@@ -322,7 +322,7 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(why) => return Err(Error::host("reading", dir)(why)),
+        Err(why) => return Err(cannot("read", dir)(why).into()),
     };
     // A file that is being written is hidden.
     let name = |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
@@ -335,7 +335,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(why) => return Err(Error::host("reading", path)(why)),
+        Err(why) => return Err(cannot("read", path)(why).into()),
     };
     let parsed = serde_json::from_slice(&text);
     parsed.map(Some).map_err(|why| Error::Usage(format!("{} is invalid: {why}", quoted(&path))))
@@ -350,13 +350,13 @@ fn write_part(path: &Path, value: &impl Serialize) -> Result<PathBuf> {
         private::write(&part, &text)?;
         File::open(&part)?.sync_all()
     };
-    write().map_err(Error::host("writing", &part))?;
+    write().map_err(cannot("write", &part))?;
     Ok(part)
 }
 
 fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
-        Err(why) if why.kind() != ErrorKind::NotFound => Err(Error::host("removing", path)(why)),
+        Err(why) if why.kind() != ErrorKind::NotFound => Err(cannot("remove", path)(why).into()),
         _ => Ok(()),
     }
 }
@@ -366,7 +366,7 @@ fn renamed(from: &Path, to: &Path) -> Result<bool> {
     match std::fs::rename(from, to) {
         Ok(()) => Ok(true),
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
-        Err(why) => Err(Error::host("renaming", from)(why)),
+        Err(why) => Err(cannot("rename", from)(why).into()),
     }
 }
 
@@ -377,7 +377,7 @@ fn touched(path: &Path) -> Result<bool> {
     match utimensat(CWD, path, &times, AtFlags::empty()) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::NOENT) => Ok(false),
-        Err(why) => Err(Error::host("changing the time of", path)(why.into())),
+        Err(why) => Err(cannot("change the time of", path)(why).into()),
     }
 }
 
@@ -385,6 +385,6 @@ fn modified(path: &Path) -> Result<Option<SystemTime>> {
     match std::fs::metadata(path).and_then(|meta| meta.modified()) {
         Ok(time) => Ok(Some(time)),
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
-        Err(why) => Err(Error::host("reading", path)(why)),
+        Err(why) => Err(cannot("read", path)(why).into()),
     }
 }

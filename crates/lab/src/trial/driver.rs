@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 use rustix::process::{Pid, Signal};
 
 use super::log_tail::LogTail;
@@ -73,7 +73,7 @@ impl Driver {
             .stdout(Stdio::piped())
             .stderr(tail.stdio()?)
             .spawn()
-            .map_err(Error::host("starting", program))?;
+            .map_err(cannot("start", program))?;
         // A driver that ends without reading its input is reported by its exit status.
         if let Some(mut stdin) = child.stdin.take() {
             let _ = stdin.write_all(format!("{input}\n").as_bytes());

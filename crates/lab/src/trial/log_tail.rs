@@ -7,9 +7,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use poolwright_base::{end_of, memory_file, private};
+use poolwright_base::{cannot, end_of, memory_file, private};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// Number of bytes at the end that a message may need.
 const MOST: u64 = 8 << 10;
@@ -25,7 +25,7 @@ impl LogTail {
     /// Fails if the file cannot be opened.
     pub fn in_file(path: &Path) -> Result<LogTail> {
         let file = File::options().create(true).append(true).read(true).mode(private::FILE).open(path);
-        Ok(LogTail(file.map_err(Error::host("opening", path))?))
+        Ok(LogTail(file.map_err(cannot("open", path))?))
     }
 
     /// Creates a log in memory, for processes with little output that may have to report a full disk.
@@ -33,7 +33,7 @@ impl LogTail {
     /// # Errors
     /// Fails if the memory file cannot be created.
     pub fn in_memory() -> Result<LogTail> {
-        let file = memory_file().map_err(Error::host("creating", Path::new("a file in memory")))?;
+        let file = memory_file().map_err(cannot("create", Path::new("a file in memory")))?;
         Ok(LogTail(file))
     }
 
@@ -42,7 +42,7 @@ impl LogTail {
     /// # Errors
     /// Fails if the descriptor cannot be duplicated.
     pub fn stdio(&self) -> Result<Stdio> {
-        let same = self.0.try_clone().map_err(Error::host("opening", Path::new("a log")))?;
+        let same = self.0.try_clone().map_err(cannot("open", Path::new("a log")))?;
         Ok(Stdio::from(same))
     }
 

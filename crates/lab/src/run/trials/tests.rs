@@ -38,6 +38,7 @@ fn options(repeats: Option<u32>) -> Options {
         scale: "small".into(),
         seed: 1,
         repeats,
+        limit: None,
         only: Vec::new(),
         target: RunTarget::Pool,
         scratch: PathBuf::new(),

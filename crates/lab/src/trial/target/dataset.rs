@@ -10,6 +10,7 @@ use poolwright_replay::{KernelPoolOptions, TrialDatasets};
 
 use super::{Counters, DatasetServer, Recorded, Size, Target};
 use crate::{Error, Result};
+use poolwright_base::cannot;
 
 /// The version of the kernel's module.
 const VERSION: &str = "/sys/module/zfs/version";
@@ -131,7 +132,7 @@ impl Target for DatasetTarget {
 
     fn versions(&self) -> Result<BTreeMap<String, String>> {
         // The module can have another version than the engine's library.
-        let version = std::fs::read_to_string(VERSION).map_err(Error::host("reading", Path::new(VERSION)))?;
+        let version = std::fs::read_to_string(VERSION).map_err(cannot("read", Path::new(VERSION)))?;
         Ok(BTreeMap::from([("openzfs".to_owned(), version.trim().to_owned())]))
     }
 

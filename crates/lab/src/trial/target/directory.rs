@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_base::{Scratch, private, regular};
+use poolwright_base::{Scratch, cannot, private, regular};
 use poolwright_openzfs::property::Settings;
 use rustix::fs::{Advice, SeekFrom};
 
@@ -29,11 +29,11 @@ impl Directory {
     /// # Errors
     /// Fails if a directory cannot be created.
     pub fn create<'a>(parent: &Path, roles: impl Iterator<Item = &'a str>) -> Result<Directory> {
-        let dir = Scratch::create(parent, PREFIX).map_err(Error::host("creating a directory in", parent))?;
+        let dir = Scratch::create(parent, PREFIX).map_err(cannot("create a directory in", parent))?;
         let target = Directory { dir, roles: roles.map(str::to_owned).collect(), there: true };
         for role in &target.roles {
             let path = target.path(role);
-            private::make_dirs(&path).map_err(Error::host("creating", &path))?;
+            private::make_dirs(&path).map_err(cannot("create", &path))?;
         }
         Ok(target)
     }
@@ -42,9 +42,9 @@ impl Directory {
         let mut files = Vec::new();
         let mut dirs = vec![self.path(role)];
         while let Some(dir) = dirs.pop() {
-            for entry in fs::read_dir(&dir).map_err(Error::host("listing", &dir))? {
-                let path = entry.map_err(Error::host("listing", &dir))?.path();
-                let kind = fs::symlink_metadata(&path).map_err(Error::host("inspecting", &path))?.file_type();
+            for entry in fs::read_dir(&dir).map_err(cannot("list", &dir))? {
+                let path = entry.map_err(cannot("list", &dir))?.path();
+                let kind = fs::symlink_metadata(&path).map_err(cannot("inspect", &path))?.file_type();
                 if kind.is_dir() {
                     dirs.push(path);
                 } else if kind.is_file() {
@@ -78,10 +78,11 @@ fn data_bytes(file: &File, len: u64) -> u64 {
 /// # Errors
 /// [`Error::Host`] if the file cannot be opened or written to disk, or the host refuses.
 pub fn forget_pages(path: &Path) -> Result<()> {
-    let file = regular::open(path).map_err(Error::host("opening", path))?;
-    file.sync_all().map_err(Error::host("syncing", path))?;
+    let file = regular::open(path).map_err(cannot("open", path))?;
+    file.sync_all().map_err(cannot("sync", path))?;
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
-        .map_err(|why| Error::host("emptying", path)(why.into()))
+        .map_err(cannot("drop the cached pages of", path))?;
+    Ok(())
 }
 
 impl Target for Directory {
@@ -117,8 +118,8 @@ impl Target for Directory {
 
     fn sync(&self) -> Result<()> {
         let location = self.dir.path();
-        let dir = File::open(location).map_err(Error::host("opening", location))?;
-        rustix::fs::syncfs(&dir).map_err(|why| Error::host("syncing", location)(why.into()))
+        let dir = File::open(location).map_err(cannot("open", location))?;
+        Ok(rustix::fs::syncfs(&dir).map_err(cannot("sync", location))?)
     }
 
     fn sizes(&self) -> Result<BTreeMap<String, Size>> {
@@ -126,8 +127,8 @@ impl Target for Directory {
         for role in &self.roles {
             let (mut size, mut seen) = (Size::default(), HashSet::new());
             for path in self.files(role)? {
-                let file = regular::open(&path).map_err(Error::host("opening", &path))?;
-                let meta = file.metadata().map_err(Error::host("inspecting", &path))?;
+                let file = regular::open(&path).map_err(cannot("open", &path))?;
+                let meta = file.metadata().map_err(cannot("inspect", &path))?;
                 // A file with several names counts once.
                 if seen.insert((meta.dev(), meta.ino())) {
                     size.allocated += meta.blocks() * 512;
@@ -167,7 +168,7 @@ impl Target for Directory {
         if !std::mem::take(&mut self.there) {
             return Ok(());
         }
-        fs::remove_dir_all(self.dir.path()).map_err(Error::host("removing", self.dir.path()))
+        Ok(fs::remove_dir_all(self.dir.path()).map_err(cannot("remove", self.dir.path()))?)
     }
 }
 

@@ -26,6 +26,7 @@ use crate::trial::Setting;
 use crate::trial::driver::bound;
 use crate::trial::log_tail::LogTail;
 use crate::{Error, Result};
+use poolwright_base::cannot;
 
 /// Time limit for an answer of the owner: writing a full ARC to an emulated disk takes minutes.
 const ANSWER: Duration = Duration::from_secs(900);
@@ -98,7 +99,7 @@ impl PoolTarget {
         target.check_length()?;
         for dir in ["files", "root", "state", "run", "traces"] {
             let dir = target.dir.join(dir);
-            poolwright_base::private::make_dirs(&dir).map_err(Error::host("creating", &dir))?;
+            poolwright_base::private::make_dirs(&dir).map_err(cannot("create", &dir))?;
         }
         target.create_pool()?;
         target.start_owner()?;
@@ -147,7 +148,7 @@ impl PoolTarget {
         let mut command = self.verb();
         command.args(["pool", "create", &self.name]).args(&self.spec.vdevs);
         command.args(["-o", &format!("ashift={}", self.spec.ashift)]);
-        let out = command.output().map_err(Error::host("starting", &self.setting.program))?;
+        let out = command.output().map_err(cannot("start", &self.setting.program))?;
         if out.status.success() {
             return Ok(());
         }
@@ -168,7 +169,7 @@ impl PoolTarget {
             command.args(["--tunable", &format!("{name}={value}")]);
         }
         command.stdout(Stdio::piped()).stderr(tail.stdio()?);
-        let mut child = command.spawn().map_err(Error::host("starting", &self.setting.program))?;
+        let mut child = command.spawn().map_err(cannot("start", &self.setting.program))?;
         let out = child.stdout.take().expect("piped");
         let pid = child.id() as i32;
         self.owner = Some(Owner { child: Mutex::new(child), pid, tail });
@@ -266,7 +267,7 @@ impl PoolTarget {
         for role in self.roles.clone() {
             // The directory is created only now, because it may be in a dataset that was just mounted.
             let path = self.path(&role);
-            poolwright_base::private::make_dirs(&path).map_err(Error::host("creating", &path))?;
+            poolwright_base::private::make_dirs(&path).map_err(cannot("create", &path))?;
             let trace = self.dir.join("traces").join(format!("{role}.{}.parquet", self.traces));
             let mounted = Mounted {
                 caching: Some(self.spec.caching.clone()),
@@ -294,7 +295,7 @@ impl PoolTarget {
         let start = Instant::now();
         while let Some(owner) = &self.owner {
             let status = owner.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
-            match status.map_err(Error::host("waiting for", &self.setting.program))? {
+            match status.map_err(cannot("wait for", &self.setting.program))? {
                 Some(status) if status.success() => self.owner = None,
                 Some(status) => return Err(Error::Trial(owner.how_it_ended(&status.to_string()))),
                 None if (self.setting.interrupted)() => return Err(Error::Interrupted),
@@ -316,7 +317,7 @@ impl PoolTarget {
     fn remove(&self) -> Result<()> {
         match fs::remove_dir_all(&self.dir) {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            done => done.map_err(Error::host("removing", &self.dir)),
+            done => Ok(done.map_err(cannot("remove", &self.dir))?),
         }
     }
 

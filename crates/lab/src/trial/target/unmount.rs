@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use poolwright_base::{quoted, unmount_command};
+use poolwright_base::{cannot, quoted, unmount_command};
 
 use crate::{Error, Result};
 
@@ -36,7 +36,7 @@ pub fn unmount_lazily(dir: &Path) -> Result<()> {
 }
 
 fn run_unmount(dir: &Path, lazily: bool) -> Result<()> {
-    let out = unmount_command(dir, lazily).output().map_err(Error::host("unmounting", dir))?;
+    let out = unmount_command(dir, lazily).output().map_err(cannot("unmount", dir))?;
     if out.status.success() {
         return Ok(());
     }

@@ -23,7 +23,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: u64,
 
-    /// Number of trials of each case [default: that of its study]
+    /// Number of trials of each case [default: that of its study, and more for claims that these leave undecided]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
 
@@ -45,6 +45,7 @@ impl RunArgs {
             scale: self.scale.clone(),
             seed: self.seed,
             repeats: self.repeats,
+            limit: None,
             only: self.only.clone(),
             target,
             scratch: scratch.to_owned(),

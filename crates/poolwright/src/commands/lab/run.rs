@@ -1,6 +1,7 @@
 //! `poolwright lab run`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use poolwright_base::{Exit, quoted};
@@ -9,6 +10,7 @@ use poolwright_lab::run::{self, Options, RunProgress, Summary};
 use poolwright_lab::{Campaign, RunTarget, Store};
 
 use super::options::{RunArgs, parse_target};
+use crate::commands::options::parse_time;
 use crate::commands::pool_trials::RunOnPool;
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
@@ -28,6 +30,10 @@ pub struct Args {
 
     #[command(flatten)]
     kernel: RunOnPool,
+
+    /// Begin no trial after this time, such as 30m or 6h; the same command continues the run [default: until all trials are done]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    limit: Option<Duration>,
 
     /// Parent of the scratch directory for pools, sockets and logs [default: TMPDIR]
     #[arg(long, value_name = "DIR")]
@@ -54,7 +60,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         bail!("--scratch {}: there is no such directory", quoted(&scratch));
     }
     let target = args.kernel.target()?.unwrap_or_else(|| args.target.clone());
-    let options = args.run.options(assets, target, &scratch, args.keep);
+    let options = Options { limit: args.limit, ..args.run.options(assets, target, &scratch, args.keep) };
     run::chosen(&campaign, &options)?;
     let mut store = Store::open(&location)?;
     let location = location.display().to_string();

@@ -58,6 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         scale: shared.run.scale.clone(),
         seed: shared.run.seed,
         repeats: None,
+        limit: None,
         only: shared.only.clone(),
         target: RunTarget::parse(&shared.run.target)?,
         scratch: args.scratch.unwrap_or_else(std::env::temp_dir),
