@@ -9,14 +9,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_base::directory::Directory;
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::attributes;
 use super::entry::EntryAt;
+use crate::Result;
 use crate::error::refused;
-use crate::{Error, Result};
 
 /// Unit of `st_blocks` in bytes (`stat(2)`).
 const SECTOR: u64 = 512;
@@ -73,7 +73,7 @@ impl FileEntry {
     /// Refuses a file that has names elsewhere: these would keep the old file.
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// A refusal.
     pub fn check_links(&self) -> Result<()> {
         let (path, found) = (&self.paths[0], self.paths.len());
         if found as u64 == self.links {
@@ -135,16 +135,16 @@ impl FileScan {
     /// # Errors
     /// If a directory cannot be listed or a file cannot be inspected.
     pub fn of(root: &Directory, except: &[PathBuf]) -> Result<FileScan> {
-        let top = root.metadata().map_err(Error::host("inspect", root.path()))?;
+        let top = root.metadata().map_err(cannot("inspect", root.path()))?;
         let mut scan = FileScan::default();
         scan.add_directory(root.path(), &top);
         let mut rest = vec![PathBuf::new()];
         while let Some(relative) = rest.pop() {
             let dir = match root.directory(&relative) {
                 Err(cause) if cause.kind() == ErrorKind::NotFound => continue,
-                dir => dir.map_err(Error::host("list", &root.path().join(&relative)))?,
+                dir => dir.map_err(cannot("list", root.path().join(&relative)))?,
             };
-            for name in dir.names().map_err(Error::host("list", dir.path()))? {
+            for name in dir.names().map_err(cannot("list", dir.path()))? {
                 let path = dir.path().join(&name);
                 let is_snapshots = relative.as_os_str().is_empty() && name == OsStr::new(SNAPSHOTS);
                 if is_snapshots || except.contains(&path) {
@@ -186,7 +186,7 @@ impl FileScan {
     /// disappeared is left out.
     ///
     /// # Errors
-    /// [`Error::Refused`]; the host's errors.
+    /// A refusal; the host's errors.
     pub fn check_directories<'f>(
         root: &Directory,
         files: impl IntoIterator<Item = &'f FileEntry>,
@@ -197,7 +197,7 @@ impl FileScan {
             let open = root.relative(path).and_then(|relative| root.directory(relative));
             match open.and_then(|dir| dir.try_clone_file()) {
                 Err(cause) if cause.kind() == ErrorKind::NotFound => {}
-                open => attributes::check_flags(&open.map_err(Error::host("open", path))?, path)?,
+                open => attributes::check_flags(&open.map_err(cannot("open", path))?, path)?,
             }
         }
         Ok(())

@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use poolwright_base::directory::Directory;
-use poolwright_base::mountinfo;
 use poolwright_base::quoted;
+use poolwright_base::{cannot, mountinfo};
 use poolwright_openzfs::property::parse_size;
 use poolwright_zfs::kernel::DatasetChange;
 
@@ -28,7 +28,7 @@ impl OpenDataset {
     pub(super) fn sync_relocated(&self) -> Result<()> {
         for of in &self.work.relocations {
             if let Some(dir) = self.open_relocated(of)? {
-                rustix::fs::syncfs(&dir).map_err(Error::host("sync", &of.mountpoint))?;
+                rustix::fs::syncfs(&dir).map_err(cannot("sync", &of.mountpoint))?;
             }
         }
         Ok(())
@@ -86,7 +86,7 @@ impl Run<'_> {
         let (parent, name) = parent_of_mountpoint(relocation)?;
         match parent.create_directory(name) {
             Err(cause) if cause.kind() != ErrorKind::AlreadyExists => {
-                return Err(Error::host("create", mountpoint)(cause));
+                return Err(cannot("create", mountpoint)(cause).into());
             }
             _ => {}
         }
@@ -250,7 +250,7 @@ impl Run<'_> {
 fn parent_of_mountpoint(relocation: &Relocation) -> Result<(Directory, &OsStr)> {
     let path = &relocation.mountpoint;
     let parent = path.parent().unwrap_or(Path::new("/"));
-    let open = Directory::open_without_links(parent).map_err(Error::host("open", parent))?;
+    let open = Directory::open_without_links(parent).map_err(cannot("open", parent))?;
     Ok((open, path.file_name().unwrap_or_default()))
 }
 

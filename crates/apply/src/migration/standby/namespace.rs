@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use poolwright_base::{mountinfo, process};
+use poolwright_base::{cannot, mountinfo, process};
 use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::program::{Programs, command_as};
 use poolwright_dbms::server::{TIED, tie_to_parent};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::Result;
 use crate::assessment::table_of_mounts;
 use crate::error::refused;
 use crate::migration::work::MigrationWork;
-use crate::{Error, Result};
 
 /// Arguments: the number of pairs of directories, the pairs; the number of mounts that are not needed, these; the number of read-only
 /// mounts, these; and a command. A mount that has ended in the meantime is left out.
@@ -211,7 +211,7 @@ pub(super) fn processes(work: &MigrationWork) -> Result<Vec<Pid>> {
             .iter()
             .any(|(device, point)| mountinfo::on(&mounts, point).is_some_and(|of| of.device == *device))
     };
-    let ids = process::ids().map_err(Error::host("list", Path::new("/proc")))?;
+    let ids = process::ids().map_err(cannot("list", "/proc"))?;
     let others = ids.into_iter().filter(|pid| !process::shares_mounts(*pid));
     Ok(others.filter(is_inside).filter_map(Pid::from_raw).collect())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use poolwright_base::{mountinfo, process, quoted};
+use poolwright_base::{cannot, mountinfo, process, quoted};
 use poolwright_dbms::client::{ClientFailure, ClientSession};
 use poolwright_dbms::postgresql::control::Lsn;
 use poolwright_dbms::postgresql::{PRINT, PostgresqlServer};
@@ -258,10 +258,10 @@ fn init_fork(dir: &Path, depth: usize) -> Result<Option<PathBuf>> {
     let entries = match fs::read_dir(dir) {
         // It was dropped in the meantime.
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        entries => entries.map_err(Error::host("list", dir))?,
+        entries => entries.map_err(cannot("list", dir))?,
     };
     for entry in entries {
-        let entry = entry.map_err(Error::host("list", dir))?;
+        let entry = entry.map_err(cannot("list", dir))?;
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_dir && depth > 1 {
             if let Some(found) = init_fork(&entry.path(), depth - 1)? {
@@ -282,7 +282,7 @@ fn is_init_fork(name: &str) -> bool {
 /// Refuses a replication slot that was made in the meantime: it is lost with the old directory. The server does not run.
 pub(super) fn check_slots(dirs: &ServerDirs) -> Result<()> {
     let dir = dirs.root.join("pg_replslot");
-    let mut entries = fs::read_dir(&dir).map_err(Error::host("list", &dir))?;
+    let mut entries = fs::read_dir(&dir).map_err(cannot("list", &dir))?;
     match entries.next() {
         None => Ok(()),
         Some(_) => {
