@@ -180,16 +180,16 @@ impl<'a> Assessor<'a> {
             PlanWork { plan: id.to_owned(), path: path.to_owned(), directory, datasets: Vec::new() };
         let (mut found, mut moves) = (Vec::new(), Vec::new());
         let places = DatabasePlaces::of(&work.directory, &self.mounts);
-        for (mountpoint, roles) in self.by_mountpoint() {
-            if let Some(mount) = self.mount_on(&mountpoint) {
+        for (mountpoint, roles) in self.plan.roles_by_mountpoint() {
+            if let Some(mount) = self.mount_on(mountpoint) {
                 if roles.iter().any(|role| !role.recommended.is_empty()) {
                     places.check_mount(mount)?;
                 }
                 found.push(MountWork { work: self.work(mount, &roles)?, mount, roles });
-            } else if let Some(planned) = self.relocation(&mountpoint, &roles, &places)? {
+            } else if let Some(planned) = self.relocation(mountpoint, &roles, &places)? {
                 moves.push(planned);
             } else {
-                left.push(self.unmounted(&mountpoint, &roles)?);
+                left.push(self.unmounted(mountpoint, &roles)?);
             }
         }
         self.add_relocations(&mut found, &moves, id)?;
@@ -253,15 +253,6 @@ impl<'a> Assessor<'a> {
             ));
         }
         Ok(found)
-    }
-
-    /// The roles by the directory on which their dataset is or would be mounted.
-    fn by_mountpoint(&self) -> BTreeMap<PathBuf, Vec<&'a RolePlan>> {
-        let mut groups: BTreeMap<PathBuf, Vec<&RolePlan>> = BTreeMap::new();
-        for role in &self.plan.roles {
-            groups.entry(PathBuf::from(&role.location.mountpoint)).or_default().push(role);
-        }
-        groups
     }
 
     fn mount_on(&self, path: &Path) -> Option<&MountEntry> {
