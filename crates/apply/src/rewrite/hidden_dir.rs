@@ -51,9 +51,7 @@ struct SavedMountPoint {
 
 impl SavedMountPoint {
     fn times(&self) -> FileTimes {
-        FileTimes::new()
-            .set_modified(attributes::time(self.modified.0, self.modified.1))
-            .set_accessed(attributes::time(self.accessed.0, self.accessed.1))
+        attributes::file_times(self.accessed, self.modified)
     }
 }
 

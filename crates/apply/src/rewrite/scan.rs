@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::attributes;
 use super::entry::EntryAt;
-use crate::Result;
 use crate::error::refused;
+use crate::{Error, Result};
 
 /// Unit of `st_blocks` in bytes (`stat(2)`).
 const SECTOR: u64 = 512;
@@ -113,9 +113,7 @@ impl DirectoryEntry {
 
     /// Its modification and access time.
     pub(super) fn times(&self) -> FileTimes {
-        FileTimes::new()
-            .set_modified(attributes::time(self.modified.0, self.modified.1))
-            .set_accessed(attributes::time(self.accessed.0, self.accessed.1))
+        attributes::file_times(self.accessed, self.modified)
     }
 }
 
@@ -201,6 +199,16 @@ impl FileScan {
             }
         }
         Ok(())
+    }
+
+    /// Checks that every file has the block size of its dataset.
+    ///
+    /// # Errors
+    /// [`Error::Different`] with the first file that has not.
+    pub fn check_block_sizes(&self, is_right: impl Fn(&FileEntry) -> bool) -> Result<()> {
+        let Some(file) = self.files.values().find(|file| !is_right(file)) else { return Ok(()) };
+        let what = format!("in its block size: {} bytes", file.block_size);
+        Err(Error::Different { path: file.paths[0].clone(), what })
     }
 
     /// A text that changes if any file or directory is written, created, removed or renamed.

@@ -51,10 +51,7 @@ impl OpenDataset {
             let recordsize = self.admin.properties(&of.dataset)?.remove("recordsize");
             let Some(recordsize) = recordsize.and_then(|of| parse_size(&of.value).ok()) else { continue };
             let scan = FileScan::of(&of.open_mountpoint()?, &[])?;
-            if let Some(file) = scan.files.values().find(|file| !self.work.is_block_size(file, recordsize)) {
-                let what = format!("in its block size: {} bytes", file.block_size);
-                return Err(Error::Different { path: file.paths[0].clone(), what });
-            }
+            scan.check_block_sizes(|file| self.work.is_block_size(file, recordsize))?;
         }
         Ok(())
     }
