@@ -24,7 +24,7 @@ use crate::rewrite::FileScan;
 use crate::work::{DatasetWork, Direction, PlanWork, PropertyChange, is_same};
 use poolwright_zfs::datasets::DatasetAdmin;
 
-pub use mount::{admin_of, check_healthy, check_mounted_once, open_mount, table_of_mounts};
+pub use mount::{admin_of, check_healthy, check_mounted_once, open_mount};
 use pins::{drop_pins, is_above, pinned, properties_below};
 use places::DatabasePlaces;
 use relocation::PlannedRelocation;
@@ -151,7 +151,7 @@ impl<'a> Assessor<'a> {
     /// # Errors
     /// If it cannot be read.
     pub fn new(plan: &'a Plan, begun: Option<PlanWork>) -> Result<Assessor<'a>> {
-        Ok(Assessor { plan, begun, moves: true, mounts: table_of_mounts()? })
+        Ok(Assessor { plan, begun, moves: true, mounts: mountinfo::read()? })
     }
 
     /// Leaves all directories in their present datasets.

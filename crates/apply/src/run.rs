@@ -18,9 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
-use crate::assessment::{
-    Assessment, admin_of, check_healthy, check_mounted_once, open_mount, table_of_mounts,
-};
+use crate::assessment::{Assessment, admin_of, check_healthy, check_mounted_once, open_mount};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState};
 use crate::observer::RunObserver;
@@ -263,7 +261,7 @@ impl<'a> Run<'a> {
     /// As [`Run::open`], also if some of them cannot be opened.
     fn open_each(&self, direction: Direction) -> Result<Vec<Result<OpenDataset>>> {
         let Some(state) = self.journal.state() else { return Ok(Vec::new()) };
-        let mounts = table_of_mounts()?;
+        let mounts = mountinfo::read()?;
         let open = |(at, work): (usize, &DatasetWork)| {
             let mount = mountinfo::on(&mounts, &work.mountpoint);
             let Some(mount) = mount.filter(|mount| mount.source.to_string_lossy() == work.dataset.as_str())

@@ -198,7 +198,7 @@ impl BackupDestination {
         if !self.dataset.contains('/') {
             return refused(format!("{} is the root dataset of its pool", self.dataset));
         }
-        let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
+        let mounts = mountinfo::read()?;
         let is_other_dataset =
             |mount: &&mountinfo::MountEntry| !mount.point.starts_with(self.mountpoint.join(SNAPSHOTS));
         if let Some(below) = mountinfo::below(&mounts, &self.mountpoint).find(is_other_dataset) {

@@ -273,7 +273,7 @@ fn no_timeline(why: &Error) -> String {
 
 /// Remarks on places that are on no dataset: a dataset that is not mounted leaves its mount point empty, on another file system.
 fn notes_on_places(sources: &[SourceRecord], places: &[&Path]) -> Result<Vec<String>> {
-    let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
+    let mounts = mountinfo::read()?;
     let note = |(dir, source): (&&Path, &SourceRecord)| {
         let existing = dir.ancestors().find_map(|dir| dir.canonicalize().ok())?;
         let mount = mountinfo::containing(&mounts, &existing).filter(|mount| !is_dataset(mount))?;

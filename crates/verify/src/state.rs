@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::work::is_same;
-use poolwright_base::cannot;
 use poolwright_base::file_sample::FileSample;
 use poolwright_base::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::parse_size;
@@ -37,7 +36,7 @@ impl PlanMounts {
     /// # Errors
     /// If it cannot be read.
     pub fn read() -> Result<PlanMounts> {
-        Ok(PlanMounts(mountinfo::read().map_err(cannot("read", mountinfo::PATH))?))
+        Ok(PlanMounts(mountinfo::read()?))
     }
 
     /// The mount that holds a path, if it is of a dataset.

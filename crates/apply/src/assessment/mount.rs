@@ -4,20 +4,12 @@ use std::os::unix::fs::MetadataExt as _;
 
 use poolwright_base::device::Device;
 use poolwright_base::directory::Directory;
-use poolwright_base::mountinfo::{self, MountEntry};
+use poolwright_base::mountinfo::MountEntry;
 use poolwright_base::{cannot, quoted};
 use poolwright_zfs::datasets::DatasetAdmin;
 
 use crate::Result;
 use crate::error::refused;
-
-/// The mounts that this process sees.
-///
-/// # Errors
-/// If the table cannot be read.
-pub fn table_of_mounts() -> Result<Vec<MountEntry>> {
-    Ok(mountinfo::read().map_err(cannot("read", mountinfo::PATH))?)
-}
 
 /// Refuses a dataset whose pool is not healthy.
 ///

@@ -13,7 +13,6 @@ use poolwright_zfs::datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 
-use crate::assessment::table_of_mounts;
 use crate::error::refused;
 use crate::migration::work::{DatasetMove, PoolEngine};
 use crate::{Result, RunObserver};
@@ -97,7 +96,7 @@ impl<'a> PlacedDataset<'a> {
 
     /// Refuses a directory on which something else is mounted: `zfs` would mount over it.
     pub fn check_free(&self, dir: &Path) -> Result<()> {
-        let mounts = table_of_mounts()?;
+        let mounts = mountinfo::read()?;
         match mountinfo::on(&mounts, dir).filter(|mount| mount.source.to_string_lossy() != self.name) {
             Some(other) => refused(format!(
                 "{} is mounted on {}, the place of {}\nhint: unmount it, or undo what has mounted it there",

@@ -109,7 +109,7 @@ pub(super) fn check(dir: &Path, others: &[&Path], id: &str) -> Result<()> {
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
         open => open.map_err(|why| unusable("open", dir, why))?,
     };
-    let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
+    let mounts = mountinfo::read()?;
     if let Some(other) = mountinfo::below(&mounts, dir).find(|mount| !is_expected(&mount.point, dir, others))
     {
         return refused(format!("{} is mounted in {}", quoted(&other.point), quoted(dir)));

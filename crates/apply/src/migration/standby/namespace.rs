@@ -16,7 +16,6 @@ use poolwright_dbms::server::{TIED, tie_to_parent};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Result;
-use crate::assessment::table_of_mounts;
 use crate::error::refused;
 use crate::migration::work::MigrationWork;
 
@@ -108,7 +107,7 @@ impl Namespace {
 
     /// The mounts that can keep files, and are not the new datasets.
     fn read_only(&self) -> Result<Vec<PathBuf>> {
-        let mounts = table_of_mounts()?;
+        let mounts = mountinfo::read()?;
         let is_kept = |mount: &&mountinfo::MountEntry| {
             !OF_THE_KERNEL.contains(&mount.file_system.as_str())
                 && !mount.source.to_string_lossy().contains('@')
@@ -123,7 +122,7 @@ impl Namespace {
 
     /// The mounts of snapshots, which the kernel makes when they are read. A further mount would keep a snapshot from being destroyed.
     fn snapshots() -> Result<Vec<PathBuf>> {
-        let mounts = table_of_mounts()?;
+        let mounts = mountinfo::read()?;
         let is_snapshot = |mount: &&mountinfo::MountEntry| {
             mount.file_system == "zfs" && mount.source.to_string_lossy().contains('@')
         };
@@ -197,7 +196,7 @@ pub(super) fn check() -> Result<()> {
 /// The processes in whose mount namespace a new dataset is mounted in the place of a present one: those of a standby, also of one whose run
 /// was killed.
 pub(super) fn processes(work: &MigrationWork) -> Result<Vec<Pid>> {
-    let mounts = table_of_mounts()?;
+    let mounts = mountinfo::read()?;
     let staged: Vec<_> = work
         .moves
         .iter()

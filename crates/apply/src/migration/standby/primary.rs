@@ -14,7 +14,6 @@ use poolwright_dbms::program::is_trusted_by;
 use serde::Deserialize;
 
 use super::server_dirs::ServerDirs;
-use crate::assessment::table_of_mounts;
 use crate::error::refused;
 use crate::{Error, Result};
 
@@ -293,7 +292,7 @@ pub(super) fn check_slots(dirs: &ServerDirs) -> Result<()> {
 
 /// Refuses directories for which a mount namespace cannot be made, or in which the programs would miss something.
 pub(super) fn check_places(dirs: &ServerDirs, roots: &[PathBuf]) -> Result<()> {
-    let mounts = table_of_mounts()?;
+    let mounts = mountinfo::read()?;
     for dir in dirs.all() {
         let mount = mountinfo::containing(&mounts, dir);
         if mount.is_none_or(|mount| !roots.contains(&mount.point)) {
