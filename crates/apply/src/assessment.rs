@@ -24,7 +24,7 @@ use crate::rewrite::FileScan;
 use crate::work::{DatasetWork, Direction, PlanWork, PropertyChange, is_same};
 use poolwright_zfs::datasets::DatasetAdmin;
 
-pub use mount::{admin_of, check_healthy, check_mounted_once, open_mount, table_of_mounts};
+pub use mount::{admin_of, check_healthy, check_mounted_once, open_mount};
 use pins::{drop_pins, is_above, pinned, properties_below};
 use places::DatabasePlaces;
 use relocation::PlannedRelocation;
@@ -151,7 +151,7 @@ impl<'a> Assessor<'a> {
     /// # Errors
     /// If it cannot be read.
     pub fn new(plan: &'a Plan, begun: Option<PlanWork>) -> Result<Assessor<'a>> {
-        Ok(Assessor { plan, begun, moves: true, mounts: table_of_mounts()? })
+        Ok(Assessor { plan, begun, moves: true, mounts: mountinfo::read()? })
     }
 
     /// Leaves all directories in their present datasets.
@@ -180,16 +180,16 @@ impl<'a> Assessor<'a> {
             PlanWork { plan: id.to_owned(), path: path.to_owned(), directory, datasets: Vec::new() };
         let (mut found, mut moves) = (Vec::new(), Vec::new());
         let places = DatabasePlaces::of(&work.directory, &self.mounts);
-        for (mountpoint, roles) in self.by_mountpoint() {
-            if let Some(mount) = self.mount_on(&mountpoint) {
+        for (mountpoint, roles) in self.plan.roles_by_mountpoint() {
+            if let Some(mount) = self.mount_on(mountpoint) {
                 if roles.iter().any(|role| !role.recommended.is_empty()) {
                     places.check_mount(mount)?;
                 }
                 found.push(MountWork { work: self.work(mount, &roles)?, mount, roles });
-            } else if let Some(planned) = self.relocation(&mountpoint, &roles, &places)? {
+            } else if let Some(planned) = self.relocation(mountpoint, &roles, &places)? {
                 moves.push(planned);
             } else {
-                left.push(self.unmounted(&mountpoint, &roles)?);
+                left.push(self.unmounted(mountpoint, &roles)?);
             }
         }
         self.add_relocations(&mut found, &moves, id)?;
@@ -253,15 +253,6 @@ impl<'a> Assessor<'a> {
             ));
         }
         Ok(found)
-    }
-
-    /// The roles by the directory on which their dataset is or would be mounted.
-    fn by_mountpoint(&self) -> BTreeMap<PathBuf, Vec<&'a RolePlan>> {
-        let mut groups: BTreeMap<PathBuf, Vec<&RolePlan>> = BTreeMap::new();
-        for role in &self.plan.roles {
-            groups.entry(PathBuf::from(&role.location.mountpoint)).or_default().push(role);
-        }
-        groups
     }
 
     fn mount_on(&self, path: &Path) -> Option<&MountEntry> {

@@ -1,9 +1,8 @@
 //! The errors of applying and undoing a plan.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use poolwright_base::{Exit, PathError, ReportedError, cannot, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -71,12 +70,6 @@ impl Error {
     /// Whether this is a refusal for safety.
     pub fn is_refusal(&self) -> bool {
         self.exit() == Exit::Refused
-    }
-
-    /// Adds the operation, a verb, and the path to an error of the host, for `map_err`.
-    pub(crate) fn host<C: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(C) -> Error {
-        let failed = cannot(what, path);
-        move |cause| failed(cause).into()
     }
 
     /// Adds the state in which the run left the database.

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_base::private::{self, OwnDir};
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 use poolwright_dbms::service::Downtime;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -92,12 +92,12 @@ impl Journal {
     pub fn open(journals: &Path, plan: &str) -> Result<Journal> {
         let lock = lock(journals)?;
         let dir = journals.join(plan);
-        let own = OwnDir::open(&dir).map_err(Error::host("use", &dir))?;
-        let file = own.file(FILE).map_err(Error::host("open", &dir))?;
+        let own = OwnDir::open(&dir).map_err(cannot("use", &dir))?;
+        let file = own.file(FILE).map_err(cannot("open", &dir))?;
         let path = dir.join(FILE);
-        let text = std::fs::read(&path).map_err(Error::host("read", &path))?;
+        let text = std::fs::read(&path).map_err(cannot("read", &path))?;
         let whole = whole_lines(&text);
-        file.set_len(whole.len() as u64).map_err(Error::host("truncate", &path))?;
+        file.set_len(whole.len() as u64).map_err(cannot("truncate", &path))?;
         let state = parse(&path, whole)?;
         let mut journal = Journal { journals: journals.to_owned(), dir, file, state, lock };
         if Downtime::take_note(&journal.dir.join(RESTARTED)) && journal.state.is_some() {
@@ -120,7 +120,7 @@ impl Journal {
     /// # Errors
     /// The host's errors.
     pub fn downtime_with_note(&self, note: &str) -> Result<Downtime> {
-        let lock = self.lock.try_clone().map_err(Error::host("use", &self.dir))?;
+        let lock = self.lock.try_clone().map_err(cannot("use", &self.dir))?;
         Ok(Downtime::new(lock, self.dir.join(note)))
     }
 
@@ -229,15 +229,15 @@ impl Journal {
         let mut line = serde_json::to_vec(entry)
             .map_err(|why| Error::Journal { path: path.clone(), why: why.to_string() })?;
         line.push(b'\n');
-        let length = self.file.metadata().map_err(Error::host("inspect", &path))?.len();
+        let length = self.file.metadata().map_err(cannot("inspect", &path))?.len();
         if let Err(cause) = self.file.write_all_at(&line, length).and_then(|()| self.file.sync_all()) {
             // A part of a line would make the next one unreadable.
             let _ = self.file.set_len(length);
-            return Err(Error::host("write", &path)(cause));
+            return Err(cannot("write", &path)(cause).into());
         }
         // The name of a new file must be on the device too.
         let synced = File::open(&self.dir).and_then(|dir| dir.sync_all());
-        synced.map_err(Error::host("write", &self.dir))?;
+        synced.map_err(cannot("write", &self.dir))?;
         add(&mut self.state, entry.clone());
         Ok(())
     }
@@ -258,8 +258,8 @@ pub fn interrupted(journals: &Path, plan: &str) -> Result<Option<PlanWork>> {
 /// [`Error::Journal`] for a damaged journal; the host's errors.
 pub fn all(journals: &Path) -> Result<Vec<JournalState>> {
     let mut states = Vec::new();
-    for entry in std::fs::read_dir(journals).map_err(Error::host("list", journals))? {
-        states.extend(read(&entry.map_err(Error::host("list", journals))?.path())?);
+    for entry in std::fs::read_dir(journals).map_err(cannot("list", journals))? {
+        states.extend(read(&entry.map_err(cannot("list", journals))?.path())?);
     }
     Ok(states)
 }
@@ -271,7 +271,7 @@ fn read(dir: &Path) -> Result<Option<JournalState>> {
         // The lock is a file.
         Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         text => {
-            let text = text.map_err(Error::host("read", &path))?;
+            let text = text.map_err(cannot("read", &path))?;
             parse(&path, whole_lines(&text))
         }
     }
@@ -284,10 +284,10 @@ fn whole_lines(text: &[u8]) -> &[u8] {
 
 /// Takes the lock of all journals.
 fn lock(journals: &Path) -> Result<File> {
-    private::make_dirs(journals).map_err(Error::host("create", journals))?;
-    let own = OwnDir::open(journals).map_err(Error::host("use", journals))?;
+    private::make_dirs(journals).map_err(cannot("create", journals))?;
+    let own = OwnDir::open(journals).map_err(cannot("use", journals))?;
     let path = journals.join("lock");
-    let lock = own.file("lock").map_err(Error::host("open", &path))?;
+    let lock = own.file("lock").map_err(cannot("open", &path))?;
     if flock(lock.as_fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
         let holder = std::fs::read_to_string(&path).unwrap_or_default();
         let holder = holder.trim();
@@ -299,7 +299,7 @@ fn lock(journals: &Path) -> Result<File> {
     }
     let written =
         lock.set_len(0).and_then(|()| (&lock).write_all(format!("{}\n", std::process::id()).as_bytes()));
-    written.map_err(Error::host("write", &path))?;
+    written.map_err(cannot("write", &path))?;
     Ok(lock)
 }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-use poolwright_base::private;
+use poolwright_base::{cannot, private};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     match fs::read(path) {
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
         bytes => {
-            let bytes = bytes.map_err(Error::host("read", path))?;
+            let bytes = bytes.map_err(cannot("read", path))?;
             serde_json::from_slice(&bytes).map(Some).map_err(damaged(path))
         }
     }
@@ -48,11 +48,11 @@ pub fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let next = path.with_extension("json.next");
     let mut text = serde_json::to_vec_pretty(value).map_err(damaged(path))?;
     text.push(b'\n');
-    let mut file = private::create(&next).map_err(Error::host("create", &next))?;
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(Error::host("write", &next))?;
-    fs::rename(&next, path).map_err(Error::host("replace", path))?;
+    let mut file = private::create(&next).map_err(cannot("create", &next))?;
+    file.write_all(&text).and_then(|()| file.sync_all()).map_err(cannot("write", &next))?;
+    fs::rename(&next, path).map_err(cannot("replace", path))?;
     let dir = path.parent().unwrap_or(path);
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::host("sync", dir))
+    Ok(File::open(dir).and_then(|dir| dir.sync_all()).map_err(cannot("sync", dir))?)
 }
 
 fn damaged(path: &Path) -> impl FnOnce(serde_json::Error) -> Error {

@@ -8,14 +8,14 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 
 use poolwright_base::directory::Directory;
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 use rustix::io::Errno;
 
+use crate::Result;
 use crate::error::refused;
 use crate::rewrite::attributes::check_flags;
 use crate::rewrite::{EntryAt, FileScan, HiddenDir, parent_of};
 use crate::work::{Direction, Relocation};
-use crate::{Error, Result};
 
 /// The property of a new dataset with the identifier of the plan that created it. The user-space engine has no such properties.
 pub const PLAN_PROPERTY: &str = "poolwright:plan";
@@ -35,7 +35,7 @@ impl Relocation {
     /// What has the directory's name now. `root` is the mount point of the dataset that has it.
     ///
     /// # Errors
-    /// [`Error::Refused`] for something else than the directory or the link; the host's errors.
+    /// A refusal for something else than the directory or the link; the host's errors.
     pub fn state(&self, root: &Directory) -> Result<DirectoryState> {
         let (parent, name) = parent_of(root, &self.directory)?;
         let entry = EntryAt::new(&parent, name);
@@ -66,7 +66,7 @@ impl Relocation {
     /// Refuses a directory that cannot be renamed: it, or the one that has it, is immutable or append-only.
     ///
     /// # Errors
-    /// [`Error::Refused`]; the host's errors.
+    /// A refusal; the host's errors.
     pub fn check_replaceable(&self, root: &Directory) -> Result<()> {
         let (parent, _) = parent_of(root, &self.directory)?;
         let moved = match self.state(root)? {
@@ -74,7 +74,7 @@ impl Relocation {
             _ => None,
         };
         for dir in [Some(parent), moved].into_iter().flatten() {
-            let open = dir.try_clone_file().map_err(Error::host("open", dir.path()))?;
+            let open = dir.try_clone_file().map_err(cannot("open", dir.path()))?;
             check_flags(&open, dir.path())?;
         }
         Ok(())
@@ -86,7 +86,7 @@ impl Relocation {
     /// The host's errors.
     pub fn open_mountpoint(&self) -> Result<Directory> {
         let path = &self.mountpoint;
-        Directory::open_without_links(path).map_err(Error::host("open", path))
+        Ok(Directory::open_without_links(path).map_err(cannot("open", path))?)
     }
 
     /// The files, where they are now: in the directory, or in the new dataset.
@@ -124,14 +124,14 @@ impl Relocation {
         let (dir, name) = (hidden.make()?, format!("{index}.link"));
         let link = EntryAt::new(&dir, &name);
         link.remove()?;
-        dir.create_link(&name, &self.mountpoint).map_err(Error::host("create", &link.path()))?;
+        dir.create_link(&name, &self.mountpoint).map_err(cannot("create", link.path()))?;
         let owned = match state {
             DirectoryState::Directory => self.open_directory(hidden.mountpoint())?,
             _ => self.open_mountpoint()?,
         };
-        let meta = owned.metadata().map_err(Error::host("inspect", owned.path()))?;
+        let meta = owned.metadata().map_err(cannot("inspect", owned.path()))?;
         let set = dir.set_owner(&name, (meta.uid(), meta.gid()));
-        set.map_err(Error::host("set the owner of", &link.path()))?;
+        set.map_err(cannot("set the owner of", link.path()))?;
         Ok(name)
     }
 }
@@ -146,17 +146,17 @@ pub fn copy_name(index: usize) -> String {
 fn exchange(new: EntryAt<'_>, at: EntryAt<'_>, old: EntryAt<'_>) -> Result<()> {
     // Otherwise only the second of two renames would fail.
     new.metadata()?;
-    let cannot = |cause: &std::io::Error| {
+    let is_impossible = |cause: &std::io::Error| {
         let errors = [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::NOENT];
         errors.iter().any(|errno| cause.raw_os_error() == Some(errno.raw_os_error()))
     };
     match new.dir.exchange(new.name, at.dir, at.name) {
-        Err(cause) if cannot(&cause) => {}
-        exchanged => return exchanged.map_err(Error::host("replace", &at.path())),
+        Err(cause) if is_impossible(&cause) => {}
+        exchanged => return Ok(exchanged.map_err(cannot("replace", at.path()))?),
     }
     match at.dir.rename(at.name, old.dir, old.name) {
         Err(cause) if cause.kind() != ErrorKind::NotFound => {
-            return Err(Error::host("rename", &at.path())(cause));
+            return Err(cannot("rename", at.path())(cause).into());
         }
         _ => {}
     }

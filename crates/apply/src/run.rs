@@ -9,23 +9,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use poolwright_base::directory::Directory;
-use poolwright_base::mountinfo;
 use poolwright_base::quoted;
+use poolwright_base::{cannot, mountinfo};
 use poolwright_dbms::service::{Downtime, Service, check_namespace};
 use poolwright_zfs::datasets::{DatasetAdmin, SnapshotSummary, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::assessment::{
-    Assessment, admin_of, check_healthy, check_mounted_once, open_mount, table_of_mounts,
-};
+use crate::Result;
+use crate::assessment::{Assessment, admin_of, check_healthy, check_mounted_once, open_mount};
 use crate::error::refused;
 use crate::journal::{Journal, JournalPhase, JournalState};
 use crate::observer::RunObserver;
 use crate::rewrite::{Copies, HiddenDir};
 use crate::work::{DatasetWork, Direction, PlanWork};
-use crate::{Error, Result};
 
 /// How to apply or undo a plan.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +42,7 @@ impl Options {
     /// Tells the user how long the database is expected to be stopped, and refuses if that is longer than allowed.
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// A refusal.
     pub fn announce_downtime(&self, expected: Duration, observer: &mut dyn RunObserver) -> Result<()> {
         let expected_s = expected.as_secs_f64();
         observer.note(&format!(
@@ -151,9 +149,10 @@ impl<'a> Run<'a> {
     /// Applies a plan, or continues to. `work` is used if the plan is not being applied already.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the plan is being undone, if another plan has changed the datasets since, or if going on could
-    /// lose data, or this process does not see all others; [`Error::Interrupted`]; the errors of the host, the pools and the database's commands. Unless files have been
-    /// replaced already, everything is as before after an error. [`Error::WithOutcome`] says what else holds.
+    /// A refusal if the plan is being undone, if another plan has changed the datasets since, or if going on could lose data, or this
+    /// process does not see all others; an interruption; the errors of the host, the pools and the database's commands. Unless files
+    /// have been replaced already, everything is as before after an error.
+    /// [`Error::WithOutcome`](crate::Error::WithOutcome) says what else holds.
     pub fn apply(mut self, work: PlanWork) -> Result<Outcome> {
         let has_work = !work.datasets.is_empty();
         match self.journal.state().cloned() {
@@ -185,7 +184,7 @@ impl<'a> Run<'a> {
     /// Goes back to the state before the plan was applied, or continues to.
     ///
     /// # Errors
-    /// As [`Run::apply`]; [`Error::Refused`] also if the snapshots were discarded.
+    /// As [`Run::apply`]; a refusal also if the snapshots were discarded.
     pub fn undo(mut self) -> Result<Outcome> {
         let Some(state) = self.journal.state().cloned() else {
             return refused("the plan was not applied on this machine");
@@ -227,7 +226,7 @@ impl<'a> Run<'a> {
     /// Destroys the snapshots of an applied plan, which frees the old blocks. The plan cannot be undone any more.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the plan is not applied, or a snapshot has clones or is held; the errors of the pools.
+    /// A refusal if the plan is not applied, or a snapshot has clones or is held; the errors of the pools.
     pub fn discard(mut self) -> Result<Outcome> {
         let state = self.journal.state().cloned();
         let Some(state) = state.filter(JournalState::is_applied) else {
@@ -262,7 +261,7 @@ impl<'a> Run<'a> {
     /// As [`Run::open`], also if some of them cannot be opened.
     fn open_each(&self, direction: Direction) -> Result<Vec<Result<OpenDataset>>> {
         let Some(state) = self.journal.state() else { return Ok(Vec::new()) };
-        let mounts = table_of_mounts()?;
+        let mounts = mountinfo::read()?;
         let open = |(at, work): (usize, &DatasetWork)| {
             let mount = mountinfo::on(&mounts, &work.mountpoint);
             let Some(mount) = mount.filter(|mount| mount.source.to_string_lossy() == work.dataset.as_str())
@@ -298,7 +297,7 @@ impl<'a> Run<'a> {
     fn sync(&mut self, datasets: &[OpenDataset]) -> Result<()> {
         for of in datasets {
             // Pages that were written through a mapping.
-            rustix::fs::syncfs(of.root()).map_err(Error::host("sync", &of.work.mountpoint))?;
+            rustix::fs::syncfs(of.root()).map_err(cannot("sync", &of.work.mountpoint))?;
             of.sync_relocated()?;
             of.admin.change(&DatasetChange::Sync { pool: pool_of(&of.work.dataset).to_owned() })?;
         }

@@ -7,6 +7,7 @@
 
 use std::path::PathBuf;
 
+use poolwright_base::cannot;
 use poolwright_plan::Settings;
 use poolwright_zfs::datasets::pool_of;
 use schemars::JsonSchema;
@@ -94,7 +95,7 @@ impl ArchiveRun {
     /// A refusal; or if a dataset cannot be read.
     pub fn prepare(dataset: &str, mut options: ArchiveOptions) -> Result<ArchiveRun> {
         if let Some(dir) = &mut options.mountpoint {
-            *dir = std::path::absolute(&*dir).map_err(Error::host("find", dir))?;
+            *dir = std::path::absolute(&*dir).map_err(cannot("find", &*dir))?;
         }
         let backups = BackupDestination::open(dataset)?;
         let Some(identity) = backups.identity()? else {

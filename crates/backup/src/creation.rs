@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use poolwright_base::directory::Directory;
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 use poolwright_plan::{Plan, RiskyValues, Role, Settings};
 use poolwright_zfs::datasets::{is_user_pool, of_pool, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 
+use crate::Result;
 use crate::error::refused;
 use crate::observer::BackupObserver;
-use crate::{Error, Result};
 
 /// The properties of a dataset of backups that no plan describes: large records of well-compressed data, read and written in order.
 const DEFAULTS: [(&str, &str); 3] =
@@ -63,11 +63,12 @@ pub(crate) fn create(
     admin.change(&DatasetChange::Create { dataset: dataset.to_owned(), settings: settings.clone() })?;
     let listed: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
     observer.note(&format!("created {dataset} with {}", listed.join(", ")));
+    let mount = |dir: &Path| {
+        Directory::create_named(dir, 0o755).map_err(cannot("create", dir))?;
+        Ok(admin.mount(dataset, dir)?)
+    };
     let mounted = match mountpoint {
-        Some(dir) => {
-            let made = Directory::create_named(dir, 0o755).map_err(Error::host("create", dir));
-            made.and_then(|_| Ok(admin.mount(dataset, dir)?))
-        }
+        Some(dir) => mount(dir),
         None if admin.mount_of(dataset)?.is_none() => refused(format!(
             "{dataset} does not exist, and would not be mounted: it would inherit no mount point\nhint: name the directory on which it is \
              mounted"

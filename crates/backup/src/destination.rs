@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::json_file;
-use poolwright_base::{mountinfo, quoted, time};
+use poolwright_base::{cannot, mountinfo, quoted, time};
 use poolwright_dbms::database::{DatabaseKind, joined};
 use poolwright_dbms::directories::{DatabaseDirs, SNAPSHOTS};
 use poolwright_zfs::datasets::{DatasetAdmin, of_pool, pool_of};
@@ -16,12 +16,12 @@ use rustix::fs::{FlockOperation, flock};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::Result;
 use crate::error::refused;
 use crate::manifest::{
     self, BackupManifest, DestinationIdentity, FILES, IDENTITY, RestoreResult, StorageTier, VERIFIED, age,
     order_of,
 };
-use crate::{Error, Result};
 
 /// The reason why a snapshot without a manifest is not listed as a backup.
 pub(crate) const NO_BACKUP: &str = "it is not a backup";
@@ -198,7 +198,7 @@ impl BackupDestination {
         if !self.dataset.contains('/') {
             return refused(format!("{} is the root dataset of its pool", self.dataset));
         }
-        let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+        let mounts = mountinfo::read()?;
         let is_other_dataset =
             |mount: &&mountinfo::MountEntry| !mount.point.starts_with(self.mountpoint.join(SNAPSHOTS));
         if let Some(below) = mountinfo::below(&mounts, &self.mountpoint).find(is_other_dataset) {
@@ -210,7 +210,7 @@ impl BackupDestination {
         let is_other = |entry: &std::io::Result<fs::DirEntry>| {
             entry.as_ref().map_or(true, |entry| entry.file_name() != ".zfs")
         };
-        let mut entries = fs::read_dir(&self.mountpoint).map_err(Error::host("list", &self.mountpoint))?;
+        let mut entries = fs::read_dir(&self.mountpoint).map_err(cannot("list", &self.mountpoint))?;
         match entries.find(is_other) {
             Some(_) => refused(format!("{} has files and is not a dataset of backups", self.dataset)),
             None => Ok(None),
@@ -270,7 +270,7 @@ impl BackupDestination {
         paths: Vec<PathBuf>,
         archive_of: Option<String>,
     ) -> Result<DestinationIdentity> {
-        let at = |what| Error::host(what, &self.mountpoint);
+        let at = |what| cannot(what, &self.mountpoint);
         fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700))
             .map_err(at("set the mode of"))?;
         let id = format!("{:08x}", random() >> 32);
@@ -352,8 +352,8 @@ impl BackupDestination {
     pub fn record(&self, result: &RestoreResult) -> Result<()> {
         // Restores can run at the same time, also while a backup is made.
         let path = self.mountpoint.join(IDENTITY);
-        let identity = File::open(&path).map_err(Error::host("open", &path))?;
-        flock(&identity, FlockOperation::LockExclusive).map_err(Error::host("lock", &path))?;
+        let identity = File::open(&path).map_err(cannot("open", &path))?;
+        flock(&identity, FlockOperation::LockExclusive).map_err(cannot("lock", &path))?;
         let mut results = self.restore_results()?;
         let is_replaced = |of: &RestoreResult| result.untested.is_none() || of.untested.is_some();
         results.retain(|of| of.id != result.id || !is_replaced(of));
@@ -374,7 +374,7 @@ fn owner_of(dir: &Path) -> String {
 
 /// Opens and locks a directory; `None` if another process has it locked.
 fn try_lock(dir: &Path, operation: FlockOperation) -> Result<Option<File>> {
-    let file = File::open(dir).map_err(Error::host("open", dir))?;
+    let file = File::open(dir).map_err(cannot("open", dir))?;
     locked(file, dir, operation)
 }
 
@@ -383,7 +383,7 @@ pub(crate) fn locked(file: File, path: &Path, operation: FlockOperation) -> Resu
     match flock(&file, operation) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(cause) => Err(Error::host("lock", path)(cause)),
+        Err(cause) => Err(cannot("lock", path)(cause).into()),
     }
 }
 

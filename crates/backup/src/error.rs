@@ -1,9 +1,8 @@
 //! The errors of backups.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use poolwright_base::{Exit, PathError, ReportedError, cannot, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, quoted};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -77,12 +76,6 @@ impl Error {
     /// The error without the hint that may follow it.
     pub(crate) fn first_line(&self) -> String {
         self.to_string().lines().next().unwrap_or_default().to_owned()
-    }
-
-    /// Adds the operation, a verb, and the path to an error of the host, for `map_err`.
-    pub(crate) fn host<C: Into<io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(C) -> Error {
-        let failed = cannot(what, path);
-        move |cause| failed(cause).into()
     }
 
     /// Adds the state that the run left.

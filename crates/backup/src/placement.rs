@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use poolwright_base::cannot;
 use poolwright_base::directory::Directory;
 
 use crate::{Error, Result};
@@ -14,19 +15,19 @@ pub(crate) fn below(top: &Path, path: &Path) -> PathBuf {
 
 /// Turns absolute links in a directory that lead into `hosts`, the directories of the database, to their counterparts below `top`.
 pub(crate) fn turn_links(dir: &Directory, top: &Path, hosts: &[&Path]) -> Result<()> {
-    for name in dir.names().map_err(Error::host("list", dir.path()))? {
+    for name in dir.names().map_err(cannot("list", dir.path()))? {
         let path = dir.path().join(&name);
-        let meta = dir.inspect(&name).map_err(Error::host("inspect", &path))?;
+        let meta = dir.inspect(&name).map_err(cannot("inspect", &path))?;
         let Some(meta) = meta.filter(|_| name != ".zfs") else { continue };
         if meta.is_dir() {
-            turn_links(&dir.directory(&name).map_err(Error::host("open", &path))?, top, hosts)?;
+            turn_links(&dir.directory(&name).map_err(cannot("open", &path))?, top, hosts)?;
         } else if meta.is_symlink() {
-            let target = dir.read_link(&name).map_err(Error::host("read", &path))?;
+            let target = dir.read_link(&name).map_err(cannot("read", &path))?;
             if hosts.iter().any(|host| target.starts_with(host)) {
-                dir.remove_file(&name).map_err(Error::host("remove", &path))?;
-                dir.create_link(&name, &below(top, &target)).map_err(Error::host("create", &path))?;
+                dir.remove_file(&name).map_err(cannot("remove", &path))?;
+                dir.create_link(&name, &below(top, &target)).map_err(cannot("create", &path))?;
                 let owner = (meta.uid(), meta.gid());
-                dir.set_owner(&name, owner).map_err(Error::host("set the owner of", &path))?;
+                dir.set_owner(&name, owner).map_err(cannot("set the owner of", &path))?;
             }
         }
     }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use poolwright_apply::rewrite::open_trusted;
 use poolwright_base::directory::{Access, Directory};
 use poolwright_base::units::format_size;
-use poolwright_base::{mountinfo, quoted, room};
+use poolwright_base::{cannot, mountinfo, quoted, room};
 use poolwright_dbms::database::{self, DatabaseKind};
 use poolwright_dbms::postgresql::data_dir::{
     BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, RECOVERY_SIGNAL, STANDBY_SIGNAL, create_empty,
@@ -108,7 +108,7 @@ impl RestoreRun {
     /// A refusal if there is no such backup, or a directory has files; or if the backups cannot be read.
     pub fn prepare(dataset: &str, mut options: RestoreRunOptions) -> Result<RestoreRun> {
         if let Some(dir) = &mut options.below {
-            *dir = std::path::absolute(&*dir).map_err(Error::host("find", dir))?;
+            *dir = std::path::absolute(&*dir).map_err(cannot("find", &*dir))?;
         }
         let destination = BackupDestination::open(dataset)?;
         let target = options.until.unwrap_or(RecoveryTarget::Backup);
@@ -207,7 +207,7 @@ impl RestoreRun {
     }
 
     fn note_space(&self, target: &TargetDirectory, observer: &mut dyn BackupObserver) -> Result<()> {
-        let free = room::available(&target.at).map_err(Error::host("inspect", &target.path))?;
+        let free = room::available(&target.at).map_err(cannot("inspect", &target.path))?;
         if free < self.backup.bytes {
             let (free, size) = (format_size(free), format_size(self.backup.bytes));
             let dir = quoted(&target.path);
@@ -232,11 +232,11 @@ impl RestoreRun {
         let root = database::locate(&places, Some(DatabaseKind::Postgresql), false)?.root;
         let in_target = |target: &TargetDirectory| {
             let relative = root.strip_prefix(&target.at).ok()?;
-            Some(target.dir.directory(relative).map_err(Error::host("open", &target.path.join(relative))))
+            Some(target.dir.directory(relative).map_err(cannot("open", target.path.join(relative))))
         };
         let Some(data_dir) = targets.iter().find_map(in_target).transpose()? else { return Ok(()) };
         remove_files(&data_dir, &REMOVED)?;
-        let standby = data_dir.inspect(STANDBY_SIGNAL).map_err(Error::host("inspect", data_dir.path()))?;
+        let standby = data_dir.inspect(STANDBY_SIGNAL).map_err(cannot("inspect", data_dir.path()))?;
         match &self.recovery {
             // A standby that is restored without a target stays one, and archives what its primary does.
             Some(_) if standby.is_some() && self.options.until.is_none() => Ok(()),
@@ -273,7 +273,7 @@ fn no_timeline(why: &Error) -> String {
 
 /// Remarks on places that are on no dataset: a dataset that is not mounted leaves its mount point empty, on another file system.
 fn notes_on_places(sources: &[SourceRecord], places: &[&Path]) -> Result<Vec<String>> {
-    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    let mounts = mountinfo::read()?;
     let note = |(dir, source): (&&Path, &SourceRecord)| {
         let existing = dir.ancestors().find_map(|dir| dir.canonicalize().ok())?;
         let mount = mountinfo::containing(&mounts, &existing).filter(|mount| !is_dataset(mount))?;
@@ -293,15 +293,15 @@ fn nested(target: &TargetDirectory, all: &[TargetDirectory]) -> Vec<PathBuf> {
 fn prepare_recovery(recovery: &Recovery, data_dir: &Directory) -> Result<()> {
     remove_files(data_dir, &[STANDBY_SIGNAL, RECOVERY_SIGNAL])?;
     let conf = data_dir.path().join(AUTO_CONF);
-    let mut file = data_dir.file(AUTO_CONF, Access::ReadWrite).map_err(Error::host("open", &conf))?;
-    let owner = file.metadata().map_err(Error::host("inspect", &conf))?;
+    let mut file = data_dir.file(AUTO_CONF, Access::ReadWrite).map_err(cannot("open", &conf))?;
+    let owner = file.metadata().map_err(cannot("inspect", &conf))?;
     let text: String = settings(recovery).into_iter().map(|line| line + "\n").collect();
     let mut append = || {
         file.seek(std::io::SeekFrom::End(0))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
-    append().map_err(Error::host("write", &conf))?;
+    append().map_err(cannot("write", &conf))?;
     Ok(create_empty(data_dir, RECOVERY_SIGNAL, (owner.uid(), owner.gid()), Existing::Refused)?)
 }
 

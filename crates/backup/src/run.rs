@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use poolwright_apply::rewrite::TreeContents;
-use poolwright_base::{quoted, time};
+use poolwright_base::{cannot, quoted, time};
 use poolwright_dbms::database::{self, DatabaseKind, LocatedDatabase, joined};
 use poolwright_dbms::directories::{DatabaseDir, DatabaseDirs, canonical};
 use poolwright_dbms::quiesce::{QuiesceOptions, Quiesced};
@@ -104,7 +104,7 @@ impl BackupRun {
     /// A refusal; or if a directory or a pool cannot be read.
     pub fn prepare(paths: &[PathBuf], mut options: BackupOptions) -> Result<BackupRun> {
         if let Some(dir) = &mut options.mountpoint {
-            *dir = std::path::absolute(&*dir).map_err(Error::host("find", dir))?;
+            *dir = std::path::absolute(&*dir).map_err(cannot("find", &*dir))?;
         }
         let paths: Vec<PathBuf> =
             paths.iter().map(|path| canonical(path)).collect::<poolwright_dbms::Result<_>>()?;

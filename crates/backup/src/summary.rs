@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::json_file;
-use poolwright_base::{Part, private};
+use poolwright_base::{Part, cannot, private};
 use poolwright_dbms::database::DatabaseKind;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -119,8 +119,8 @@ impl BackupSummary {
 
 /// Writes a file that every user can read into a directory, which is created if it does not exist.
 pub(crate) fn write_into(dir: &Path, name: &str, value: &impl Serialize) -> Result<()> {
-    private::make_dirs(dir).map_err(Error::host("create", dir))?;
-    let at = |what| Error::host(what, dir);
+    private::make_dirs(dir).map_err(cannot("create", dir))?;
+    let at = |what| cannot(what, dir);
     fs::set_permissions(dir, Permissions::from_mode(MODES.0)).map_err(at("set the mode of"))?;
     let path = dir.join(name);
     let damaged = |why: serde_json::Error| Error::Damaged { path: path.clone(), why: why.to_string() };
@@ -132,18 +132,18 @@ pub(crate) fn write_into(dir: &Path, name: &str, value: &impl Serialize) -> Resu
         file.sync_all()?;
         part.rename(&path)
     });
-    written.map_err(Error::host("write", &path))
+    Ok(written.map_err(cannot("write", &path))?)
 }
 
 /// Reads the files with an extension in a directory, sorted by their names.
 pub(crate) fn read_all<T: DeserializeOwned>(dir: &Path, extension: &str, version: u32) -> Result<Vec<T>> {
     let listing = match fs::read_dir(dir) {
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        listing => listing.map_err(Error::host("list", dir))?,
+        listing => listing.map_err(cannot("list", dir))?,
     };
     let mut paths = Vec::new();
     for entry in listing {
-        let path = entry.map_err(Error::host("list", dir))?.path();
+        let path = entry.map_err(cannot("list", dir))?.path();
         if path.extension().is_some_and(|of| of == extension) {
             paths.push(path);
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_apply::json_file;
 use poolwright_apply::rewrite::{Rate, TreeContents, TreeCopier, make_trusted, open_trusted};
-use poolwright_base::private;
+use poolwright_base::{cannot, private};
 use poolwright_zfs::kernel::DatasetChange;
 
 use crate::destination::BackupDestination;
@@ -81,13 +81,13 @@ fn make_files_dir(destination: &BackupDestination) -> Result<()> {
     let dir = destination.mountpoint().join(FILES);
     match private::make_dir(&dir) {
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => Ok(()),
-        made => made.map_err(Error::host("create", &dir)),
+        made => Ok(made.map_err(cannot("create", &dir))?),
     }
 }
 
 /// Writes what the host has cached for the mount, so that a snapshot contains it.
 fn sync(destination: &BackupDestination) -> Result<()> {
     let root = destination.mountpoint();
-    let dir = File::open(root).map_err(Error::host("open", root))?;
-    rustix::fs::syncfs(dir).map_err(Error::host("sync", root))
+    let dir = File::open(root).map_err(cannot("open", root))?;
+    Ok(rustix::fs::syncfs(dir).map_err(cannot("sync", root))?)
 }

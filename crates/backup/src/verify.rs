@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use poolwright_apply::rewrite::TreeContents;
-use poolwright_base::{Scratch, quoted, room, scratch, time};
+use poolwright_base::{Scratch, cannot, quoted, room, scratch, time};
 use poolwright_dbms::client::ClientFailure;
 use poolwright_dbms::database::DatabaseKind;
 use poolwright_dbms::program::{ProgramEnd, ProgramOutput, Programs, command_as, run_program, run_shell};
@@ -125,7 +125,7 @@ fn restore(
         recovery.check(destination, backup)?;
     }
     let parent = options.scratch.clone().unwrap_or_else(|| scratch::parent_for(backup.bytes + EXTRA));
-    let free = room::available(&parent).map_err(Error::host("inspect", &parent))?;
+    let free = room::available(&parent).map_err(cannot("inspect", &parent))?;
     if free < backup.bytes + EXTRA {
         let (needed, free) = (backup.bytes + EXTRA, poolwright_base::units::format_size(free));
         return refused(format!(
@@ -135,8 +135,8 @@ fn restore(
             quoted(&parent)
         ));
     }
-    let dir = Scratch::create(&parent, SCRATCH_PREFIX)
-        .map_err(Error::host("create a scratch directory in", &parent))?;
+    let dir =
+        Scratch::create(&parent, SCRATCH_PREFIX).map_err(cannot("create a scratch directory in", &parent))?;
     observer.note(&format!("restoring {} in {}", backup.name, quoted(dir.path())));
     observer.stage(BackupStage::Restore);
     let start = Instant::now();

@@ -12,7 +12,7 @@ mod removal;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use poolwright_base::{quoted, regular};
+use poolwright_base::{cannot, quoted, regular};
 use poolwright_dbms::database;
 use poolwright_dbms::postgresql::headers::ControlFile;
 use poolwright_dbms::postgresql::wal_file::{SegmentPlace, WalFile};
@@ -80,7 +80,7 @@ impl WalArchive {
         let identity: WalIdentity = match regular::open(&path) {
             Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
             opened => {
-                let file = opened.map_err(Error::host("open", &path))?;
+                let file = opened.map_err(cannot("open", &path))?;
                 let damaged =
                     |why: serde_json::Error| Error::Damaged { path: path.clone(), why: why.to_string() };
                 serde_json::from_reader(file).map_err(damaged)?
@@ -132,7 +132,7 @@ impl WalArchive {
 
     /// The files of the log in the archive, with their names.
     fn files(&self) -> Result<Vec<(String, WalFile)>> {
-        let at = |cause| Error::host("list", &self.dir)(cause);
+        let at = |cause| cannot("list", &self.dir)(cause);
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&self.dir).map_err(at)? {
             let entry = entry.map_err(at)?;

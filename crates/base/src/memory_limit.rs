@@ -40,7 +40,7 @@ impl MemoryGroup {
     /// If no hierarchy with the memory controller is mounted, or the group of the process is not in the mounted part.
     pub fn current() -> Result<MemoryGroup> {
         let groups = fs::read_to_string("/proc/self/cgroup")?;
-        let mounts = mountinfo::read()?;
+        let mounts = mountinfo::table()?;
         let (name, files) = memory_line(&groups).ok_or_else(unsupported)?;
         let is_of_version = |mount: &&mountinfo::MountEntry| match files.limit == V2.limit {
             true => mount.file_system == "cgroup2",

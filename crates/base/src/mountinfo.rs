@@ -9,9 +9,10 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::device::Device;
+use crate::{PathError, cannot};
 
 /// The file that the kernel fills with the table.
-pub const PATH: &str = "/proc/self/mountinfo";
+const PATH: &str = "/proc/self/mountinfo";
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +54,13 @@ impl MountEntry {
 /// Reads all mounts. Of several mounts on one directory, the topmost comes last.
 ///
 /// # Errors
-/// If [`PATH`] cannot be read.
-pub fn read() -> io::Result<Vec<MountEntry>> {
+/// If the table cannot be read.
+pub fn read() -> Result<Vec<MountEntry>, PathError> {
+    table().map_err(cannot("read", PATH))
+}
+
+/// As [`read`], for functions that return errors of the host as they are.
+pub(crate) fn table() -> io::Result<Vec<MountEntry>> {
     Ok(parse(&std::fs::read(PATH)?))
 }
 
@@ -66,7 +72,7 @@ pub fn of_process(pid: i32) -> io::Result<Vec<MountEntry>> {
     Ok(parse(&std::fs::read(format!("/proc/{pid}/mountinfo"))?))
 }
 
-/// Parses the content of [`PATH`].
+/// Parses the content of `/proc/PID/mountinfo`.
 pub fn parse(table: &[u8]) -> Vec<MountEntry> {
     table.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }

@@ -30,7 +30,7 @@ impl ReadOnly {
     /// `ResourceBusy` if a file is open for writing, or a removed file is open; `PermissionDenied` for users other than root; `NotFound` if
     /// one is not a mount point; `ReadOnlyFilesystem` if one is read-only already. All are as before then.
     pub fn of(points: &[PathBuf]) -> io::Result<ReadOnly> {
-        let table = mountinfo::read()?;
+        let table = mountinfo::table()?;
         let find =
             |point: &PathBuf| mountinfo::on(&table, point).cloned().ok_or(io::ErrorKind::NotFound.into());
         let mounts = points.iter().map(find).collect::<io::Result<Vec<MountEntry>>>()?;
@@ -58,7 +58,7 @@ impl ReadOnly {
     }
 
     fn restore(&mut self) -> io::Result<()> {
-        let table = mountinfo::read()?;
+        let table = mountinfo::table()?;
         let mut restored = Ok(());
         for mount in self.mounts.drain(..) {
             // It may have been unmounted since.

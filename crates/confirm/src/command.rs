@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use poolwright_base::directory::Directory;
-use poolwright_base::private;
+use poolwright_base::{cannot, private};
 use poolwright_lab::trial::driver::bound;
 use poolwright_lab::trial::processes;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -61,9 +61,9 @@ impl Shell<'_> {
     /// If the command fails or exceeds the time limit; [`Error::Interrupted`].
     pub fn run(&self, name: &str, text: &str) -> Result<Ran> {
         let path = self.dir.join(format!("{name}.out"));
-        let output = new_file(self.dir, &format!("{name}.out")).map_err(Error::host("create", &path))?;
-        let kept = output.try_clone().map_err(Error::host("open", &path))?;
-        let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(Error::host("open", &path))?;
+        let output = new_file(self.dir, &format!("{name}.out")).map_err(cannot("create", &path))?;
+        let kept = output.try_clone().map_err(cannot("open", &path))?;
+        let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(cannot("open", &path))?;
         log_output(&format!("{COMMAND_HEADING}{name}\n"));
         let sh = Path::new("/bin/sh");
         let began = Instant::now();
@@ -75,7 +75,7 @@ impl Shell<'_> {
             .stdout(output)
             .stderr(Stdio::from(log))
             .spawn()
-            .map_err(Error::host("start", sh))?;
+            .map_err(cannot("start", sh))?;
         let group = Pid::from_child(&child);
         let (to, ended) = channel();
         std::thread::spawn(move || {
@@ -100,7 +100,7 @@ impl Shell<'_> {
                 return Err(if late { self.too_long(name) } else { Error::Interrupted });
             }
         };
-        let (status, took) = status.map_err(Error::host("wait for", sh))?;
+        let (status, took) = status.map_err(cannot("wait for", sh))?;
         let output = tail(&kept);
         log_output(&output);
         if status.success() { Ok(Ran { took, output }) } else { Err(failed(name, status)) }
@@ -164,7 +164,7 @@ pub fn stated_work(output: &str) -> Option<f64> {
 /// # Errors
 /// If it cannot be created.
 pub fn make_dir(path: &Path) -> Result<()> {
-    private::make_dirs(path).map_err(Error::host("create", path))
+    Ok(private::make_dirs(path).map_err(cannot("create", path))?)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use poolwright_base::directory::{Access, Directory};
 use poolwright_base::extents::next_data;
-use poolwright_base::private;
+use poolwright_base::{cannot, private};
 
 use crate::tree::{DatabaseDirectory, Kind, entries, subdirectory};
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ pub type Continue<'a> = dyn FnMut(u64) -> bool + 'a;
 /// As [`DatabaseDirectory::kind`]; [`Error::Interrupted`] if `proceed` returns `false`.
 pub fn copy(from: &Path, to: &Path, proceed: &mut Continue<'_>) -> Result<()> {
     let database = DatabaseDirectory::open(from)?;
-    let copy = Directory::open(to).map_err(Error::host("open", to))?;
+    let copy = Directory::open(to).map_err(cannot("open", to))?;
     Copy { database: &database, copy: to, done: 0, buffer: vec![0; CHUNK], proceed }.directory(
         &database.top,
         &copy,
@@ -57,36 +57,34 @@ impl Copy<'_, '_> {
                     self.directory(&subdirectory(from, &name)?, &made(to, &name)?, depth + 1)?;
                 }
                 Kind::File(_) => {
-                    let file = from.file(&name, Access::Read).map_err(Error::host("open", &path))?;
+                    let file = from.file(&name, Access::Read).map_err(cannot("open", &path))?;
                     self.file((file, &path), to, &name)?;
                 }
                 Kind::Inside(path) => link(&self.copy.join(path), to, &name)?,
                 Kind::Kept(target) => link(&target, to, &name)?,
                 Kind::OutsideDirectory(target) => {
-                    let original = target.directory().map_err(Error::host("open", target.path()))?;
+                    let original = target.directory().map_err(cannot("open", target.path()))?;
                     self.directory(&original, &made(to, &name)?, depth + 1)?;
                 }
                 Kind::OutsideFile(target, _) => {
-                    let file = target.file().map_err(Error::host("open", target.path()))?;
+                    let file = target.file().map_err(cannot("open", target.path()))?;
                     self.file((file, target.path()), to, &name)?;
                 }
                 Kind::Other => {}
             }
         }
-        let meta = from.metadata().map_err(Error::host("inspect", from.path()))?;
+        let meta = from.metadata().map_err(cannot("inspect", from.path()))?;
         // These are set last, because a directory without write permission cannot be filled, and its owner could rename what is in it.
-        let open = to.try_clone_file().map_err(Error::host("open", to.path()))?;
-        give(&open, &meta).map_err(Error::host("set the owner and mode of", to.path()))
+        let open = to.try_clone_file().map_err(cannot("open", to.path()))?;
+        Ok(give(&open, &meta).map_err(cannot("set the owner and mode of", to.path()))?)
     }
 
     fn file(&mut self, (mut source, from): (File, &Path), to: &Directory, name: &OsStr) -> Result<()> {
         let path = to.path().join(name);
-        let meta = source.metadata().map_err(Error::host("inspect", from))?;
-        let mut target = to.create_file(name, private::FILE).map_err(Error::host("create", &path))?;
+        let meta = source.metadata().map_err(cannot("inspect", from))?;
+        let mut target = to.create_file(name, private::FILE).map_err(cannot("create", &path))?;
         let mut at = 0;
-        while let Some((start, end)) =
-            next_data(&source, at, meta.len()).map_err(Error::host("read", from))?
-        {
+        while let Some((start, end)) = next_data(&source, at, meta.len()).map_err(cannot("read", from))? {
             self.extent((&mut source, from), (&mut target, &path), start, end)?;
             at = end;
         }
@@ -95,7 +93,7 @@ impl Copy<'_, '_> {
             give(&target, &meta)?;
             target.set_times(FileTimes::new().set_modified(meta.modified()?).set_accessed(meta.accessed()?))
         };
-        finish().map_err(Error::host("write", &path))
+        Ok(finish().map_err(cannot("write", &path))?)
     }
 
     fn extent(
@@ -105,16 +103,16 @@ impl Copy<'_, '_> {
         start: u64,
         end: u64,
     ) -> Result<()> {
-        source.seek(SeekFrom::Start(start)).map_err(Error::host("read", from))?;
-        target.seek(SeekFrom::Start(start)).map_err(Error::host("write", to))?;
+        source.seek(SeekFrom::Start(start)).map_err(cannot("read", from))?;
+        target.seek(SeekFrom::Start(start)).map_err(cannot("write", to))?;
         let mut left = end - start;
         while left > 0 {
             let most = self.buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let n = source.read(&mut self.buffer[..most]).map_err(Error::host("read", from))?;
+            let n = source.read(&mut self.buffer[..most]).map_err(cannot("read", from))?;
             if n == 0 {
                 return Ok(()); // the file was truncated meanwhile
             }
-            target.write_all(&self.buffer[..n]).map_err(Error::host("write", to))?;
+            target.write_all(&self.buffer[..n]).map_err(cannot("write", to))?;
             left -= n as u64;
             self.done += n as u64;
             if !(self.proceed)(self.done) {
@@ -139,11 +137,11 @@ fn made(to: &Directory, name: &OsStr) -> Result<Directory> {
         Err(why) if why.kind() == ErrorKind::AlreadyExists => to.directory(name),
         made => made,
     };
-    made.map_err(Error::host("create", &to.path().join(name)))
+    Ok(made.map_err(cannot("create", to.path().join(name)))?)
 }
 
 fn link(target: &Path, to: &Directory, name: &OsStr) -> Result<()> {
-    to.create_link(name, target).map_err(Error::host("create", &to.path().join(name)))
+    Ok(to.create_link(name, target).map_err(cannot("create", to.path().join(name)))?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use poolwright_base::units::format_size;
-use poolwright_base::{Exit, PathError, ReportedError, cannot, quoted};
+use poolwright_base::{Exit, PathError, ReportedError, quoted};
 use poolwright_lab::Error as LabError;
 use poolwright_plan::PlanFileError;
 
@@ -87,14 +87,6 @@ impl From<LabError> for Error {
             LabError::Interrupted => Error::Interrupted,
             other => Error::Lab(other),
         }
-    }
-}
-
-impl Error {
-    /// Adds the operation, a verb, and the path to an error of the host, for `map_err`.
-    pub(crate) fn host(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-        let failed = cannot(what, path);
-        move |cause| failed(cause).into()
     }
 }
 

@@ -11,7 +11,7 @@ use poolwright_lab::run::child;
 use poolwright_lab::run::scratch_dir::ScratchDir;
 use poolwright_lab::{PoolWrites, RunTarget, TrialKey, TrialSpec};
 use poolwright_plan::{
-    BesidePlan as _, Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Plan, VERSION, WorkUnit,
+    BesidePlan as _, Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Plan, WorkUnit,
 };
 use poolwright_tune::objective::Metrics;
 
@@ -88,10 +88,11 @@ pub fn run(
         warnings.push(MOUNT_LIMITS.to_owned());
     }
     let settings = judgement.settings.into_iter().zip(&contenders);
+    let (format, version, plan_id) = Confirmation::head(plan);
     Ok(Confirmation {
-        format: Confirmation::FORMAT.to_owned(),
-        version: VERSION,
-        plan: plan.id(),
+        format,
+        version,
+        plan: plan_id,
         created: now(),
         commands: options.commands.clone(),
         settle_s: options.settle.as_secs_f64(),

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_base::directory::{Directory, LinkTarget};
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 
 use crate::{Error, Result};
 
@@ -41,7 +41,7 @@ impl Tree {
                 Kind::Directory => self.add(&subdirectory(dir, &name)?, database, depth + 1)?,
                 Kind::File(bytes) => self.add_file(bytes),
                 Kind::OutsideDirectory(target) => {
-                    let inside = target.directory().map_err(Error::host("open", target.path()))?;
+                    let inside = target.directory().map_err(cannot("open", target.path()))?;
                     self.add(&inside, database, depth + 1)?;
                     self.roots.push(target.path().to_owned());
                 }
@@ -94,9 +94,9 @@ impl DatabaseDirectory {
     /// # Errors
     /// [`Error::Host`].
     pub fn open(dir: &Path) -> Result<DatabaseDirectory> {
-        let top = Directory::open_without_links(dir).map_err(Error::host("open", dir))?;
-        let owner = top.metadata().map_err(Error::host("inspect", dir))?.uid();
-        let path = std::fs::read_link(top.descriptor_path()).map_err(Error::host("inspect", dir))?;
+        let top = Directory::open_without_links(dir).map_err(cannot("open", dir))?;
+        let owner = top.metadata().map_err(cannot("inspect", dir))?.uid();
+        let path = std::fs::read_link(top.descriptor_path()).map_err(cannot("inspect", dir))?;
         Ok(DatabaseDirectory { top, path, owner })
     }
 
@@ -109,9 +109,9 @@ impl DatabaseDirectory {
     /// [`Error::OtherOwner`] for a link to what is another user's, unless it is a file that only its owner can write; [`Error::Host`].
     pub fn kind(&self, dir: &Directory, name: &OsStr) -> Result<Kind> {
         let path = || dir.path().join(name);
-        let found = dir.inspect(name).map_err(Error::host("inspect", &path()))?;
+        let found = dir.inspect(name).map_err(cannot("inspect", path()))?;
         match found {
-            None => Err(Error::host("inspect", &path())(std::io::ErrorKind::NotFound.into())),
+            None => Err(cannot("inspect", path())(std::io::ErrorKind::NotFound).into()),
             Some(meta) if meta.is_dir() => Ok(Kind::Directory),
             Some(meta) if meta.is_file() => Ok(Kind::File(meta.len())),
             Some(meta) if meta.is_symlink() => self.kind_of_link(dir, name),
@@ -121,14 +121,14 @@ impl DatabaseDirectory {
 
     fn kind_of_link(&self, dir: &Directory, name: &OsStr) -> Result<Kind> {
         let path = dir.path().join(name);
-        let target = dir.link_target(name).map_err(Error::host("read", &path))?;
+        let target = dir.link_target(name).map_err(cannot("read", &path))?;
         let Some(target) = target else {
-            return Ok(Kind::Kept(dir.read_link(name).map_err(Error::host("read", &path))?));
+            return Ok(Kind::Kept(dir.read_link(name).map_err(cannot("read", &path))?));
         };
         if let Ok(inside) = target.path().strip_prefix(&self.path) {
             return Ok(Kind::Inside(inside.to_owned()));
         }
-        let meta = target.metadata().map_err(Error::host("inspect", target.path()))?;
+        let meta = target.metadata().map_err(cannot("inspect", target.path()))?;
         if !meta.is_file() && !meta.is_dir() {
             return Ok(Kind::Other);
         }
@@ -150,7 +150,7 @@ impl DatabaseDirectory {
 /// # Errors
 /// [`Error::Host`].
 pub(super) fn subdirectory(dir: &Directory, name: &OsStr) -> Result<Directory> {
-    dir.directory(name).map_err(Error::host("open", &dir.path().join(name)))
+    Ok(dir.directory(name).map_err(cannot("open", dir.path().join(name)))?)
 }
 
 /// The names in a directory, sorted; `depth` is its nesting below the database's directory.
@@ -164,5 +164,5 @@ pub(super) fn entries(dir: &Directory, depth: usize) -> Result<Vec<OsString>> {
             quoted(dir.path())
         )));
     }
-    dir.names().map_err(Error::host("list", dir.path()))
+    Ok(dir.names().map_err(cannot("list", dir.path()))?)
 }

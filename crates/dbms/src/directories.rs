@@ -91,7 +91,7 @@ impl DatabaseDirs {
     /// # Errors
     /// A refusal if one is not on a dataset, or the datasets are of several pools: no snapshot is atomic over several pools.
     pub fn find(paths: &[PathBuf], database: &LocatedDatabase) -> Result<DatabaseDirs> {
-        let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
+        let mounts = mountinfo::read()?;
         let mut wanted: BTreeSet<PathBuf> = paths.iter().cloned().collect();
         for link in linked_directories(&database.root) {
             wanted.insert(canonical(&link)?);

@@ -8,7 +8,7 @@ use poolwright_base::{cannot, regular};
 use serde::de::DeserializeOwned;
 
 use super::file::parse_json;
-use super::{Plan, PlanFileError};
+use super::{Plan, PlanFileError, VERSION};
 
 /// The content of a file beside a plan.
 pub trait BesidePlan: DeserializeOwned {
@@ -19,6 +19,11 @@ pub trait BesidePlan: DeserializeOwned {
 
     /// The identifier of the plan whose settings were measured.
     fn plan(&self) -> &str;
+
+    /// Returns the values of the fields `format`, `version` and `plan`, with which the file begins.
+    fn head(plan: &Plan) -> (String, u32, String) {
+        (Self::FORMAT.to_owned(), VERSION, plan.id())
+    }
 
     /// Returns the path of the file beside the plan at `plan`: `plan.confirmation.json` for `plan.json`.
     fn path_beside(plan: &Path) -> PathBuf {

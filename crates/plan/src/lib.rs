@@ -138,6 +138,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Groups the roles by the directory on which their dataset is or would be mounted. The groups are in the order of paths, so that
+    /// `/srv/pg/base` follows `/srv/pg` and precedes `/srv/pg-wal`; the roles of a group are in the plan's order.
+    pub fn roles_by_mountpoint(&self) -> BTreeMap<&Path, Vec<&RolePlan>> {
+        let mut groups: BTreeMap<&Path, Vec<&RolePlan>> = BTreeMap::new();
+        for role in &self.roles {
+            groups.entry(Path::new(&role.location.mountpoint)).or_default().push(role);
+        }
+        groups
+    }
+
     /// The message that the directory contains another database system than the one for which the plan was made; `None` if it is the
     /// same.
     pub fn other_database(&self, dir: &Path) -> Option<String> {

@@ -39,6 +39,32 @@ fn the_documented_confirmation_is_read_beside_its_plan_only() {
 }
 
 #[test]
+fn roles_are_grouped_by_mountpoint_in_the_order_of_paths() {
+    let mut plan = example().1;
+    let first = plan.roles[0].clone();
+    let role = |role, mountpoint: &str| {
+        let location = DatasetLocation { mountpoint: mountpoint.into(), ..first.location.clone() };
+        RolePlan { role, location, ..first.clone() }
+    };
+    plan.roles = vec![
+        role(Role::Wal, "/srv/pg-wal"),
+        role(Role::Temp, "/srv/pg"),
+        role(Role::Other, "/srv/pg/log"),
+        role(Role::Data, "/srv/pg"),
+    ];
+    plan.roles[2].recommended.clear();
+    let groups = plan.roles_by_mountpoint();
+    let found: Vec<(&Path, Vec<Role>)> =
+        groups.iter().map(|(path, roles)| (*path, roles.iter().map(|of| of.role).collect())).collect();
+    let expected = [
+        ("/srv/pg", vec![Role::Temp, Role::Data]),
+        ("/srv/pg/log", vec![Role::Other]),
+        ("/srv/pg-wal", vec![Role::Wal]),
+    ];
+    assert_eq!(found, expected.map(|(path, roles)| (Path::new(path), roles)));
+}
+
+#[test]
 fn plans_of_older_releases_are_read() {
     let (mut value, mut plan) = example();
     value["roles"][0].as_object_mut().unwrap().remove("replayed").expect("the example has a slice");

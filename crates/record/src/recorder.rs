@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use poolwright_base::cpu::HostCpu;
 use poolwright_base::mountinfo::{self, MountEntry};
-use poolwright_base::{cannot, kernel, process};
+use poolwright_base::{kernel, process};
 use poolwright_trace::layout::{self, Layout};
 use poolwright_trace::{CodecTime, File, Meta, Processor, Writer};
 
@@ -184,7 +184,7 @@ impl Recorder {
         // Create the trace second: if recording is refused, an older trace of that name must remain.
         let probes = Probes::attach(config)?;
         let sink = create(meta(&subject))?;
-        let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
+        let mounts = mountinfo::read()?;
         let inbox =
             Rc::new(RefCell::new(Inbox { tracker: Some(Tracker::new(sink)), failed: None, taken: 0 }));
         let callback_inbox = Rc::clone(&inbox);

@@ -17,9 +17,6 @@ pub enum Error {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] poolwright_trace::Error),
-    /// The datasets cannot be asked.
-    #[error(transparent)]
-    Apply(#[from] poolwright_apply::Error),
     /// The properties of a dataset cannot be read.
     #[error(transparent)]
     Datasets(#[from] poolwright_zfs::datasets::Error),
@@ -82,7 +79,6 @@ impl ReportedError for Error {
         match self {
             Error::OtherDatabase(_) => Exit::Refused,
             Error::Record(cause) => cause.exit(),
-            Error::Apply(cause) => cause.exit(),
             Error::Datasets(cause) => cause.exit(),
             _ => Exit::Failed,
         }

@@ -5,7 +5,7 @@ use poolwright_base::time;
 use poolwright_plan::metric;
 use poolwright_plan::{
     BesidePlan as _, CheckedPromise, Confirmation, Contender, LiveMeasurement, MeasuredPromise, Plan,
-    PredictedChange, PromiseVerdict, RateUnit, VERSION, Verification, VerificationVerdict,
+    PredictedChange, PromiseVerdict, RateUnit, Verification, VerificationVerdict,
 };
 use poolwright_report::Better;
 
@@ -37,10 +37,11 @@ const SHORT: f64 = 5.0;
 
 /// The verification of a plan that is not applied: the measurement is kept as the state before.
 pub fn not_applied(plan: &Plan, before: LiveMeasurement) -> Verification {
+    let (format, version, plan) = Verification::head(plan);
     Verification {
-        format: Verification::FORMAT.to_owned(),
-        version: VERSION,
-        plan: plan.id(),
+        format,
+        version,
+        plan,
         warnings: lost(&before, "the recording").into_iter().collect(),
         before: Some(before),
         after: None,
@@ -82,17 +83,8 @@ pub fn check(
             after.seconds / BLOCKS as f64
         ));
     }
-    Verification {
-        format: Verification::FORMAT.to_owned(),
-        version: VERSION,
-        plan: plan.id(),
-        before,
-        after: Some(after),
-        promises,
-        verdict,
-        why,
-        warnings,
-    }
+    let (format, version, plan) = Verification::head(plan);
+    Verification { format, version, plan, before, after: Some(after), promises, verdict, why, warnings }
 }
 
 /// The promised change: that of the database itself if the plan is confirmed, else that of the trials.

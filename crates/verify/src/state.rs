@@ -1,10 +1,8 @@
 //! Whether a plan is applied now.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::work::is_same;
-use poolwright_base::cannot;
 use poolwright_base::file_sample::FileSample;
 use poolwright_base::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::parse_size;
@@ -38,7 +36,7 @@ impl PlanMounts {
     /// # Errors
     /// If it cannot be read.
     pub fn read() -> Result<PlanMounts> {
-        Ok(PlanMounts(mountinfo::read().map_err(cannot("read", mountinfo::PATH))?))
+        Ok(PlanMounts(mountinfo::read()?))
     }
 
     /// The mount that holds a path, if it is of a dataset.
@@ -66,12 +64,16 @@ impl PlanMounts {
     /// If a dataset cannot be asked.
     pub fn state(&self, plan: &Plan) -> Result<PlanState> {
         let (mut wanted, mut in_force, mut differences) = (0, 0, Vec::new());
-        for (point, roles) in by_mountpoint(plan) {
-            let Some(mount) = self.dataset_on(Path::new(point)) else {
+        let mut groups = Vec::from_iter(plan.roles_by_mountpoint());
+        groups.retain(|(_, roles)| !roles[0].recommended.is_empty());
+        // The differences are in the order of the texts.
+        groups.sort_by_key(|(point, _)| point.as_os_str());
+        for (point, roles) in groups {
+            let Some(mount) = self.dataset_on(point) else {
                 // `apply` leaves such files in their present dataset.
                 if roles.iter().any(|role| !role.location.separable || role.location.how.is_none()) {
                     wanted += roles[0].recommended.len();
-                    differences.push(format!("{point} is not the mount point of a dataset"));
+                    differences.push(format!("{} is not the mount point of a dataset", point.display()));
                 }
                 continue;
             };
@@ -114,15 +116,6 @@ impl PlanMounts {
         let all = mountinfo::below(&self.0, directory).map(|mount| &*mount.point);
         all.filter(move |point| *point != directory)
     }
-}
-
-/// The roles with recommendations, by the directory on which their dataset is or would be mounted.
-fn by_mountpoint(plan: &Plan) -> BTreeMap<&str, Vec<&RolePlan>> {
-    let mut groups: BTreeMap<&str, Vec<&RolePlan>> = BTreeMap::new();
-    for role in plan.roles.iter().filter(|role| !role.recommended.is_empty()) {
-        groups.entry(&role.location.mountpoint).or_default().push(role);
-    }
-    groups
 }
 
 /// A sentence on files of the role that have the block size of another record size.

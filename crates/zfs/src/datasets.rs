@@ -147,7 +147,7 @@ pub fn is_user_pool(pool: &str) -> Result<bool> {
 
 /// The table of mounts.
 fn mounts() -> Result<Vec<MountEntry>> {
-    mountinfo::read().map_err(Error::Mounts)
+    mountinfo::read().map_err(|failed| Error::Mounts(failed.cause))
 }
 
 /// Whether a mount is of a dataset, of the kernel or of the user-space engine.

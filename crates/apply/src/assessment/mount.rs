@@ -1,29 +1,20 @@
 //! The mounts of a database's datasets.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 use poolwright_base::device::Device;
 use poolwright_base::directory::Directory;
-use poolwright_base::mountinfo::{self, MountEntry};
-use poolwright_base::quoted;
+use poolwright_base::mountinfo::MountEntry;
+use poolwright_base::{cannot, quoted};
 use poolwright_zfs::datasets::DatasetAdmin;
 
+use crate::Result;
 use crate::error::refused;
-use crate::{Error, Result};
-
-/// The mounts that this process sees.
-///
-/// # Errors
-/// If the table cannot be read.
-pub fn table_of_mounts() -> Result<Vec<MountEntry>> {
-    mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))
-}
 
 /// Refuses a dataset whose pool is not healthy.
 ///
 /// # Errors
-/// [`Error::Refused`]; the errors of the pool.
+/// A refusal; the errors of the pool.
 pub fn check_healthy(admin: &dyn DatasetAdmin, dataset: &str) -> Result<()> {
     match admin.pool_problem(dataset)? {
         Some(problem) => refused(format!("{problem}\nhint: repair the pool first")),
@@ -34,7 +25,7 @@ pub fn check_healthy(admin: &dyn DatasetAdmin, dataset: &str) -> Result<()> {
 /// Access to the datasets of a mount.
 ///
 /// # Errors
-/// [`Error::Refused`] for a mount of another file system.
+/// A refusal for a mount of another file system.
 pub fn admin_of(mount: &MountEntry) -> Result<Box<dyn DatasetAdmin>> {
     poolwright_zfs::datasets::of_mount(mount).map_or_else(
         || {
@@ -52,7 +43,7 @@ pub fn admin_of(mount: &MountEntry) -> Result<Box<dyn DatasetAdmin>> {
 /// could not be exchanged.
 ///
 /// # Errors
-/// [`Error::Refused`].
+/// A refusal.
 pub fn check_mounted_once(mounts: &[MountEntry], mount: &MountEntry) -> Result<()> {
     match mounts.iter().find(|of| of.device == mount.device && of.point != mount.point) {
         None => Ok(()),
@@ -68,10 +59,10 @@ pub fn check_mounted_once(mounts: &[MountEntry], mount: &MountEntry) -> Result<(
 /// compared. While it is open, the dataset cannot be unmounted.
 ///
 /// # Errors
-/// [`Error::Refused`] if the path leads elsewhere; the host's errors.
+/// A refusal if the path leads elsewhere; the host's errors.
 pub fn open_mount(mount: &MountEntry) -> Result<Directory> {
-    let dir = Directory::open(&mount.point).map_err(Error::host("open", &mount.point))?;
-    let meta = dir.metadata().map_err(Error::host("inspect", &mount.point))?;
+    let dir = Directory::open(&mount.point).map_err(cannot("open", &mount.point))?;
+    let meta = dir.metadata().map_err(cannot("inspect", &mount.point))?;
     if Device::from_raw(meta.dev()) == mount.device {
         return Ok(dir);
     }

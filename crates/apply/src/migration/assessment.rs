@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use poolwright_base::mountinfo::MountEntry;
+use poolwright_base::mountinfo::{self, MountEntry};
 use poolwright_base::quoted;
 use poolwright_base::units::format_size;
 use poolwright_dbms::database::{DatabaseKind, LocatedDatabase};
@@ -18,9 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
-use crate::assessment::{
-    RESERVE, RunningDatabase, check_healthy, check_mounted_once, check_projects, table_of_mounts,
-};
+use crate::assessment::{RESERVE, RunningDatabase, check_healthy, check_mounted_once, check_projects};
 use crate::error::refused;
 use crate::migration::mounting::{MOUNTPOINT, PlacedDataset};
 use crate::migration::work::{DatasetMove, MigrationWork};
@@ -326,7 +324,7 @@ fn check_mount(source: &PlacedDataset<'_>, mount: &MountEntry) -> Result<()> {
             "{point} is on {name}, which is not a dataset below the root dataset of its pool"
         ));
     }
-    check_mounted_once(&table_of_mounts()?, mount)?;
+    check_mounted_once(&mountinfo::read()?, mount)?;
     match source.admin.placed_properties(name)?.get(MOUNTPOINT) {
         Some(of) if Path::new(&of.value) != mount.point => refused(format!(
             "{name} is mounted on {point}, but its property mountpoint is {}\nhint: zfs set mountpoint={point} {name}",

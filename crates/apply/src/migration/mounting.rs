@@ -7,16 +7,15 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use poolwright_base::directory::Directory;
-use poolwright_base::mountinfo;
 use poolwright_base::quoted;
+use poolwright_base::{cannot, mountinfo};
 use poolwright_zfs::datasets::{DatasetAdmin, is_user_pool, of_pool, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 
-use crate::assessment::table_of_mounts;
 use crate::error::refused;
 use crate::migration::work::{DatasetMove, PoolEngine};
-use crate::{Error, Result, RunObserver};
+use crate::{Result, RunObserver};
 
 /// The property with the directory on which a dataset is mounted.
 pub(crate) const MOUNTPOINT: &str = "mountpoint";
@@ -97,7 +96,7 @@ impl<'a> PlacedDataset<'a> {
 
     /// Refuses a directory on which something else is mounted: `zfs` would mount over it.
     pub fn check_free(&self, dir: &Path) -> Result<()> {
-        let mounts = table_of_mounts()?;
+        let mounts = mountinfo::read()?;
         match mountinfo::on(&mounts, dir).filter(|mount| mount.source.to_string_lossy() != self.name) {
             Some(other) => refused(format!(
                 "{} is mounted on {}, the place of {}\nhint: unmount it, or undo what has mounted it there",
@@ -192,7 +191,7 @@ pub(crate) fn make_dir(dir: &Path) -> Result<()> {
     let (parent, name) = above(dir)?;
     match Directory::open_named(parent).and_then(|parent| parent.create_directory(name)) {
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => Ok(()),
-        made => made.map(drop).map_err(Error::host("create", dir)),
+        made => Ok(made.map(drop).map_err(cannot("create", dir))?),
     }
 }
 
@@ -201,7 +200,7 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
     let (parent, name) = above(dir)?;
     match Directory::open_named(parent).and_then(|parent| parent.remove_directory(name)) {
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(Error::host("remove", dir)),
+        removed => Ok(removed.map_err(cannot("remove", dir))?),
     }
 }
 

@@ -24,7 +24,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use poolwright_base::directory::Directory;
-use poolwright_base::{Scratch, quoted, room};
+use poolwright_base::{Scratch, cannot, quoted, room};
 use poolwright_dbms::client::ClientSession;
 use poolwright_dbms::database::{DatabaseKind, locate};
 use poolwright_dbms::postgresql::control::{ControlData, Lsn};
@@ -100,7 +100,7 @@ impl Standby {
         let dirs = ServerDirs::of(&database.root)?;
         primary::check_places(&dirs, &work.roots())?;
         // Old kernels cannot open it so.
-        Directory::open_without_links(&dirs.root).map_err(Error::host("open", &dirs.root))?;
+        Directory::open_without_links(&dirs.root).map_err(cannot("open", &dirs.root))?;
         let primary = Primary::find(&dirs, is_interrupted)?;
         primary::check_outside(&primary, &work.roots())?;
         namespace::check()?;
@@ -269,7 +269,7 @@ impl Standby {
 
     fn create_log(&self) -> Result<File> {
         let dir = self.scratch.path();
-        Ok(create_log(&Directory::open(dir).map_err(Error::host("open", dir))?)?)
+        Ok(create_log(&Directory::open(dir).map_err(cannot("open", dir))?)?)
     }
 
     fn socket_dir(&self) -> PathBuf {
@@ -423,7 +423,7 @@ impl Standby {
 
     fn control(&self, mut command: Command) -> Result<ControlData> {
         command.arg("-D").arg(&self.dirs.root).env("LC_ALL", "C").stdin(Stdio::null());
-        let done = command.output().map_err(Error::host("run", Path::new(CONTROLDATA)))?;
+        let done = command.output().map_err(cannot("run", CONTROLDATA))?;
         let said = String::from_utf8_lossy(&done.stdout);
         match ControlData::parse(&said).filter(|_| done.status.success()) {
             Some(found) => Ok(found),

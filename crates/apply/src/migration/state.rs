@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use poolwright_base::cannot;
 use poolwright_base::private::OwnDir;
 use poolwright_dbms::service::Downtime;
 use serde::{Deserialize, Serialize};
 
+use crate::Result;
 use crate::error::refused;
 use crate::json_file;
 use crate::migration::work::{Direction, MigrationWork, SnapshotSlot};
-use crate::{Error, Result};
 
 /// The file in the directory of a plan's journal.
 const FILE: &str = "migration.json";
@@ -125,7 +126,7 @@ impl StateFile {
     pub fn open(journals: &Path, plan: &str) -> Result<StateFile> {
         let dir = journals.join(plan);
         // Another user could have created it.
-        OwnDir::open(&dir).map_err(Error::host("use", &dir))?;
+        OwnDir::open(&dir).map_err(cannot("use", &dir))?;
         let path = dir.join(FILE);
         let state: Option<MigrationState> = json_file::read(&path)?;
         if let Some(newer) = state.as_ref().filter(|of| of.version > VERSION) {

@@ -65,9 +65,9 @@ fn another_link_or_a_file_is_refused() {
     fs::remove_dir_all(&relocation.directory).unwrap();
     symlink("/elsewhere", &relocation.directory).unwrap();
     for direction in [Direction::Apply, Direction::Undo] {
-        assert!(matches!(relocation.replace(direction, &hidden, 0), Err(Error::Refused(_))));
+        assert!(matches!(relocation.replace(direction, &hidden, 0), Err(crate::Error::Refused(_))));
     }
     fs::remove_file(&relocation.directory).unwrap();
     fs::write(&relocation.directory, "").unwrap();
-    assert!(matches!(relocation.state(hidden.mountpoint()), Err(Error::Refused(_))));
+    assert!(matches!(relocation.state(hidden.mountpoint()), Err(crate::Error::Refused(_))));
 }

@@ -122,9 +122,12 @@ pub fn copy(from: &File, meta: &Metadata, to: &File, ownership: Ownership) -> io
 
 /// The access and the modification time of a file.
 pub fn times(meta: &Metadata) -> FileTimes {
-    FileTimes::new()
-        .set_accessed(time(meta.atime(), meta.atime_nsec()))
-        .set_modified(time(meta.mtime(), meta.mtime_nsec()))
+    file_times((meta.atime(), meta.atime_nsec()), (meta.mtime(), meta.mtime_nsec()))
+}
+
+/// An access and a modification time, each in seconds since 1970 and nanoseconds.
+pub fn file_times(accessed: (i64, i64), modified: (i64, i64)) -> FileTimes {
+    FileTimes::new().set_accessed(time(accessed.0, accessed.1)).set_modified(time(modified.0, modified.1))
 }
 
 /// A time from seconds since 1970, which can be negative, and nanoseconds.

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_base::directory::{Access, Directory};
-use poolwright_base::{PathError, quoted};
+use poolwright_base::{PathError, cannot, quoted};
 
 use super::attributes::{self, Ownership};
 use super::compare::Buffers;
@@ -197,7 +197,7 @@ impl Copies {
         give_attributes(place, copy, file)?;
         for other in others {
             second.remove()?;
-            dir.hard_link(copy.name, &dir, second.name).map_err(Error::host("link", &copy.path()))?;
+            dir.hard_link(copy.name, &dir, second.name).map_err(cannot("link", copy.path()))?;
             let (parent, name) = parent_of(self.root(), other)?;
             second.rename(EntryAt::new(&parent, name))?;
         }
@@ -214,7 +214,7 @@ impl Copies {
             let open = self.root().relative(&of.path).and_then(|relative| self.root().directory(relative));
             match open.and_then(|dir| dir.set_times(of.times())) {
                 Err(cause) if cause.kind() == ErrorKind::NotFound => {}
-                set => set.map_err(Error::host("set the times of", &of.path))?,
+                set => set.map_err(cannot("set the times of", &of.path))?,
             }
         }
         Ok(())
@@ -248,14 +248,14 @@ fn second_name_of(file: &FileEntry) -> OsString {
 /// Gives a copy the attributes of its file, with owner and mode, and the present access time.
 fn give_attributes(place: EntryAt<'_>, copy: EntryAt<'_>, file: &FileEntry) -> Result<()> {
     let (source, path) = (place.open()?, &place.path());
-    let target = copy.dir.file(copy.name, Access::ReadWrite).map_err(Error::host("open", &copy.path()))?;
-    let meta = source.metadata().map_err(Error::host("inspect", path))?;
+    let target = copy.dir.file(copy.name, Access::ReadWrite).map_err(cannot("open", copy.path()))?;
+    let meta = source.metadata().map_err(cannot("inspect", path))?;
     if FileIdentity::of(&meta) != file.identity {
         return refused(format!("{} was changed while the database was stopped", quoted(path)));
     }
     let given = attributes::copy(&source, &meta, &target, Ownership::Given);
-    given.map_err(Error::host("copy the attributes of", path))?;
-    match attributes::difference(&source, &target, Ownership::Given).map_err(Error::host("inspect", path))? {
+    given.map_err(cannot("copy the attributes of", path))?;
+    match attributes::difference(&source, &target, Ownership::Given).map_err(cannot("inspect", path))? {
         Some(what) => Err(Error::Different { path: path.clone(), what: format!("in its {what}") }),
         None => Ok(()),
     }

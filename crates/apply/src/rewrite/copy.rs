@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use poolwright_base::directory::Access;
 use poolwright_base::extents::next_data;
-use poolwright_base::private;
+use poolwright_base::{cannot, private};
 
 use super::attributes::{self, Ownership};
 use super::compare::{self, Buffers, CHUNK};
@@ -37,11 +37,11 @@ pub fn copy(
     proceed: &mut Proceed<'_>,
 ) -> Result<FileIdentity> {
     let (source, from, path) = (from.open()?, &from.path(), &to.path());
-    let mut meta = source.metadata().map_err(Error::host("inspect", from))?;
+    let mut meta = source.metadata().map_err(cannot("inspect", from))?;
     let mut tries = 0;
     while is_recent(&meta) && tries < MAX_WAITS {
         std::thread::sleep(TICK);
-        meta = source.metadata().map_err(Error::host("inspect", from))?;
+        meta = source.metadata().map_err(cannot("inspect", from))?;
         tries += 1;
     }
     attributes::check_flags(&source, from)?;
@@ -52,19 +52,19 @@ pub fn copy(
             target
         }
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {
-            let target = to.dir.file(to.name, Access::ReadWrite).map_err(Error::host("open", path))?;
-            target.set_len(meta.len()).map_err(Error::host("truncate", path))?;
+            let target = to.dir.file(to.name, Access::ReadWrite).map_err(cannot("open", path))?;
+            target.set_len(meta.len()).map_err(cannot("truncate", path))?;
             compare::equalize(&source, &target, meta.len(), buffers, |bytes| {
                 proceed(bytes).map_err(Stop::Run)
             })
             .map_err(|stop| stop.into_error("copy", from))?;
             target
         }
-        Err(cause) => return Err(Error::host("create", path)(cause)),
+        Err(cause) => return Err(cannot("create", path)(cause).into()),
     };
-    target.set_len(meta.len()).map_err(Error::host("truncate", path))?;
+    target.set_len(meta.len()).map_err(cannot("truncate", path))?;
     let copied = attributes::copy(&source, &meta, &target, ownership);
-    copied.map_err(Error::host("copy the attributes of", from))?;
+    copied.map_err(cannot("copy the attributes of", from))?;
     let identity = FileIdentity::of(&meta);
     // A file that is written all the time is copied again.
     Ok(if is_recent(&meta) && tries == MAX_WAITS {
@@ -94,10 +94,10 @@ pub fn verify(
 ) -> Result<()> {
     let (a, b, file) = (file.open()?, copy.open()?, &file.path());
     let different = |what: String| Error::Different { path: file.clone(), what };
-    if let Some(what) = attributes::difference(&a, &b, ownership).map_err(Error::host("inspect", file))? {
+    if let Some(what) = attributes::difference(&a, &b, ownership).map_err(cannot("inspect", file))? {
         return Err(different(format!("in its {what}")));
     }
-    let length = a.metadata().map_err(Error::host("inspect", file))?.len();
+    let length = a.metadata().map_err(cannot("inspect", file))?.len();
     let found = compare::difference(&a, &b, length, buffers, |bytes| proceed(bytes).map_err(Stop::Run));
     match found.map_err(|stop| stop.into_error("compare", file))? {
         None => Ok(()),
@@ -120,7 +120,7 @@ impl From<std::io::Error> for Stop {
 impl Stop {
     fn into_error(self, what: &'static str, path: &Path) -> Error {
         match self {
-            Stop::Host(cause) => Error::host(what, path)(cause),
+            Stop::Host(cause) => cannot(what, path)(cause).into(),
             Stop::Run(error) => error,
         }
     }
@@ -136,16 +136,16 @@ fn write_all(
     proceed: &mut Proceed<'_>,
 ) -> Result<()> {
     let mut at = 0;
-    while let Some((start, end)) = next_data(source, at, length).map_err(Error::host("read", from))? {
+    while let Some((start, end)) = next_data(source, at, length).map_err(cannot("read", from))? {
         at = start;
         while at < end {
             let most = usize::try_from(end - at).map_or(CHUNK, |left| left.min(CHUNK));
-            let n = source.read_at(&mut buffers.first[..most], at).map_err(Error::host("read", from))?;
+            let n = source.read_at(&mut buffers.first[..most], at).map_err(cannot("read", from))?;
             if n == 0 {
                 // The file was truncated meanwhile.
                 return Ok(());
             }
-            target.write_all_at(&buffers.first[..n], at).map_err(Error::host("write", to))?;
+            target.write_all_at(&buffers.first[..n], at).map_err(cannot("write", to))?;
             at += n as u64;
             proceed(n as u64)?;
         }

@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use poolwright_base::Part;
 use poolwright_base::private;
+use poolwright_base::{Part, cannot};
 
 use super::scan::DirectoryEntry;
 use crate::{Error, Result};
@@ -34,7 +34,7 @@ pub fn save(path: &Path, directories: &[DirectoryEntry]) -> Result<()> {
         part.rename(path)?;
         path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
     };
-    write().map_err(Error::host("write", path))
+    Ok(write().map_err(cannot("write", path))?)
 }
 
 /// Reads the times that [`save`] has written.
@@ -42,7 +42,7 @@ pub fn save(path: &Path, directories: &[DirectoryEntry]) -> Result<()> {
 /// # Errors
 /// The host's errors; [`Error::Journal`] for a malformed file.
 pub fn load(path: &Path) -> Result<Vec<DirectoryEntry>> {
-    let text = std::fs::read(path).map_err(Error::host("read", path))?;
+    let text = std::fs::read(path).map_err(cannot("read", path))?;
     let entries = text.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
     let malformed =
         || Error::Journal { path: path.to_owned(), why: "malformed times of directories".to_owned() };

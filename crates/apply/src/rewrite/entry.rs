@@ -6,10 +6,11 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use poolwright_base::cannot;
 use poolwright_base::directory::{Access, Directory};
 use rustix::fs::{OFlags, fcntl_setfl};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// A name in an open directory.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +37,7 @@ impl<'a> EntryAt<'a> {
     /// # Errors
     /// The host's errors.
     pub fn inspect(self) -> Result<Option<Metadata>> {
-        self.dir.inspect(self.name).map_err(Error::host("inspect", &self.path()))
+        Ok(self.dir.inspect(self.name).map_err(cannot("inspect", self.path()))?)
     }
 
     /// As [`EntryAt::inspect`], of what must exist.
@@ -44,8 +45,8 @@ impl<'a> EntryAt<'a> {
     /// # Errors
     /// The host's errors.
     pub fn metadata(self) -> Result<Metadata> {
-        let missing = || Error::host("inspect", &self.path())(io::ErrorKind::NotFound);
-        self.inspect()?.ok_or_else(missing)
+        let missing = || cannot("inspect", self.path())(io::ErrorKind::NotFound);
+        Ok(self.inspect()?.ok_or_else(missing)?)
     }
 
     /// Opens a regular file for reading. Reading does not change its access time, if it belongs to this user or this is root.
@@ -53,7 +54,7 @@ impl<'a> EntryAt<'a> {
     /// # Errors
     /// The host's errors.
     pub fn open(self) -> Result<File> {
-        let file = self.dir.file(self.name, Access::Read).map_err(Error::host("open", &self.path()))?;
+        let file = self.dir.file(self.name, Access::Read).map_err(cannot("open", self.path()))?;
         // Only the owner and root may leave the access time.
         let _ = fcntl_setfl(&file, OFlags::NOATIME);
         Ok(file)
@@ -64,7 +65,7 @@ impl<'a> EntryAt<'a> {
     /// # Errors
     /// The host's errors.
     pub fn remove(self) -> Result<()> {
-        self.dir.remove_all(self.name).map_err(Error::host("remove", &self.path()))
+        Ok(self.dir.remove_all(self.name).map_err(cannot("remove", self.path()))?)
     }
 
     /// Renames it, and replaces what has the other name.
@@ -72,7 +73,7 @@ impl<'a> EntryAt<'a> {
     /// # Errors
     /// The host's errors.
     pub fn rename(self, to: EntryAt<'_>) -> Result<()> {
-        self.dir.rename(self.name, to.dir, to.name).map_err(Error::host("replace", &to.path()))
+        Ok(self.dir.rename(self.name, to.dir, to.name).map_err(cannot("replace", to.path()))?)
     }
 
     /// Opens the directory that has the name.
@@ -80,7 +81,7 @@ impl<'a> EntryAt<'a> {
     /// # Errors
     /// The host's errors.
     pub fn directory(self) -> Result<Directory> {
-        self.dir.directory(self.name).map_err(Error::host("open", &self.path()))
+        Ok(self.dir.directory(self.name).map_err(cannot("open", self.path()))?)
     }
 
     /// Opens the directory that has the name, or creates it (0700). Removes what has the name and is not a directory.
@@ -93,7 +94,7 @@ impl<'a> EntryAt<'a> {
             Some(_) => self.remove()?,
             None => {}
         }
-        self.dir.create_directory(self.name).map_err(Error::host("create", &self.path()))
+        Ok(self.dir.create_directory(self.name).map_err(cannot("create", self.path()))?)
     }
 }
 
@@ -102,7 +103,7 @@ impl<'a> EntryAt<'a> {
 /// # Errors
 /// The host's errors.
 pub fn open_trusted(path: &Path) -> Result<Directory> {
-    Directory::open(path).map_err(Error::host("open", path))
+    Ok(Directory::open(path).map_err(cannot("open", path))?)
 }
 
 /// As [`open_trusted`], and creates the directory (0700) if it is missing.
@@ -119,5 +120,5 @@ pub fn make_trusted(path: &Path) -> Result<Directory> {
 /// # Errors
 /// The host's errors.
 pub fn parent_of<'p>(root: &Directory, path: &'p Path) -> Result<(Directory, &'p OsStr)> {
-    root.relative(path).and_then(|relative| root.parent_of(relative)).map_err(Error::host("open", path))
+    Ok(root.relative(path).and_then(|relative| root.parent_of(relative)).map_err(cannot("open", path))?)
 }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use poolwright_base::directory::Directory;
-use poolwright_base::{Part, kernel, private, quoted};
+use poolwright_base::{Part, cannot, kernel, private, quoted};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -51,9 +51,7 @@ struct SavedMountPoint {
 
 impl SavedMountPoint {
     fn times(&self) -> FileTimes {
-        FileTimes::new()
-            .set_modified(attributes::time(self.modified.0, self.modified.1))
-            .set_accessed(attributes::time(self.accessed.0, self.accessed.1))
+        attributes::file_times(self.accessed, self.modified)
     }
 }
 
@@ -113,7 +111,7 @@ impl HiddenDir {
             Some(_) => {}
         }
         let dir = self.entry().directory()?;
-        let meta = dir.metadata().map_err(Error::host("inspect", dir.path()))?;
+        let meta = dir.metadata().map_err(cannot("inspect", dir.path()))?;
         let is_private = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & OTHERS == 0;
         let inode = record.and_then(|record| record.inode);
         if !is_private || inode.is_some_and(|inode| inode != meta.ino()) {
@@ -156,9 +154,8 @@ impl HiddenDir {
         };
         let mut record = HiddenDirRecord { mountpoint: Some(saved), inode: None };
         self.write(&record)?;
-        let made =
-            self.mountpoint.create_directory(&self.name).map_err(Error::host("create", &self.path()))?;
-        record.inode = Some(made.metadata().map_err(Error::host("inspect", made.path()))?.ino());
+        let made = self.mountpoint.create_directory(&self.name).map_err(cannot("create", self.path()))?;
+        record.inode = Some(made.metadata().map_err(cannot("inspect", made.path()))?.ino());
         self.write(&record)?;
         self.set_times_durably(attributes::times(&meta))?;
         Ok(self.keep(made))
@@ -170,8 +167,8 @@ impl HiddenDir {
         let path = self.mountpoint.path();
         // If the space has ended, that of removed files is free a few transaction groups later.
         let set = retry_while_full(|| self.mountpoint.set_times(times));
-        set.map_err(Error::host("set the times of", path))?;
-        self.mountpoint.sync().map_err(Error::host("sync", path))
+        set.map_err(cannot("set the times of", path))?;
+        Ok(self.mountpoint.sync().map_err(cannot("sync", path))?)
     }
 
     /// Restores the times of the mount point if a crash came right after the creation or the removal of the directory.
@@ -181,7 +178,7 @@ impl HiddenDir {
     pub fn restore_times(&self) -> Result<()> {
         let Some(saved) = self.read()?.and_then(|record| record.mountpoint) else { return Ok(()) };
         let modified =
-            self.inspect_mountpoint()?.modified().map_err(Error::host("inspect", self.mountpoint.path()))?;
+            self.inspect_mountpoint()?.modified().map_err(cannot("inspect", self.mountpoint.path()))?;
         match self.is_new(modified)? || self.is_replayed(&saved, modified)? {
             true => self.set_times_durably(saved.times()),
             false => Ok(()),
@@ -208,7 +205,7 @@ impl HiddenDir {
     fn read(&self) -> Result<Option<HiddenDirRecord>> {
         let text = match fs::read(&self.record) {
             Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
-            text => text.map_err(Error::host("read", &self.record))?,
+            text => text.map_err(cannot("read", &self.record))?,
         };
         let damaged =
             |why: serde_json::Error| Error::Journal { path: self.record.clone(), why: why.to_string() };
@@ -223,13 +220,13 @@ impl HiddenDir {
             part.rename(&self.record)?;
             self.record.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
         };
-        write().map_err(Error::host("write", &self.record))
+        Ok(write().map_err(cannot("write", &self.record))?)
     }
 
     /// A digest of the names and inode numbers of the mount point's entries, without the hidden directories.
     fn entries(&self) -> Result<String> {
         let mut found: BTreeMap<OsString, u64> = BTreeMap::new();
-        for name in self.mountpoint.names().map_err(Error::host("list", self.mountpoint.path()))? {
+        for name in self.mountpoint.names().map_err(cannot("list", self.mountpoint.path()))? {
             if !name.as_bytes().starts_with(PREFIX)
                 && let Some(meta) = EntryAt::new(&self.mountpoint, &name).inspect()?
             {
@@ -251,7 +248,7 @@ impl HiddenDir {
     /// As [`HiddenDir::open`].
     pub fn names(&self) -> Result<Vec<OsString>> {
         let Some(dir) = self.open()? else { return Ok(Vec::new()) };
-        dir.names().map_err(Error::host("list", dir.path()))
+        Ok(dir.names().map_err(cannot("list", dir.path()))?)
     }
 
     /// Removes what has a name in it. Ignores a missing one.
@@ -275,14 +272,14 @@ impl HiddenDir {
         let inode = self.read()?.and_then(|record| record.inode);
         if let Some(dir) = self.open()? {
             let meta = self.inspect_mountpoint()?;
-            let inode = dir.metadata().map_err(Error::host("inspect", dir.path()))?.ino();
+            let inode = dir.metadata().map_err(cannot("inspect", dir.path()))?.ino();
             if self.entry().inspect()?.is_none_or(|found| found.ino() != inode) {
                 return refused(format!(
                     "{} was renamed\nhint: the owner of the dataset has done that; it is empty",
                     quoted(&self.path())
                 ));
             }
-            self.mountpoint.remove_directory(&self.name).map_err(Error::host("remove", &self.path()))?;
+            self.mountpoint.remove_directory(&self.name).map_err(cannot("remove", self.path()))?;
             self.open.take();
             self.set_times_durably(attributes::times(&meta))?;
         }
@@ -290,13 +287,13 @@ impl HiddenDir {
             Some(_) => self.write(&HiddenDirRecord { mountpoint: None, inode }),
             None => match fs::remove_file(&self.record) {
                 Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-                removed => removed.map_err(Error::host("remove", &self.record)),
+                removed => Ok(removed.map_err(cannot("remove", &self.record))?),
             },
         }
     }
 
     fn inspect_mountpoint(&self) -> Result<Metadata> {
-        self.mountpoint.metadata().map_err(Error::host("inspect", self.mountpoint.path()))
+        Ok(self.mountpoint.metadata().map_err(cannot("inspect", self.mountpoint.path()))?)
     }
 }
 

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-use poolwright_base::private;
+use poolwright_base::{cannot, private};
 use serde::{Deserialize, Serialize};
 
 use super::scan::FileIdentity;
@@ -40,7 +40,7 @@ impl CopyRecords {
     /// # Errors
     /// If it cannot be created, read or written.
     pub fn open(path: &Path) -> Result<CopyRecords> {
-        let host = |what| Error::host(what, path);
+        let host = |what| cannot(what, path);
         let mut lines = Vec::new();
         let mut is_cut_off = false;
         let file = match File::options().read(true).append(true).open(path) {
@@ -56,7 +56,7 @@ impl CopyRecords {
                 private::create_new(path).map_err(host("create"))?;
                 File::options().append(true).open(path).map_err(host("open"))?
             }
-            Err(cause) => return Err(host("open")(cause)),
+            Err(cause) => return Err(host("open")(cause).into()),
         };
         let (by_source, copies) = Default::default();
         let mut records = CopyRecords { path: path.to_owned(), file, by_source, copies };
@@ -96,7 +96,7 @@ impl CopyRecords {
     /// # Errors
     /// If the host cannot.
     pub fn sync(&self) -> Result<()> {
-        self.file.sync_all().map_err(Error::host("write", &self.path))
+        Ok(self.file.sync_all().map_err(cannot("write", &self.path))?)
     }
 
     fn keep(&mut self, record: CopyRecord) {
@@ -105,7 +105,7 @@ impl CopyRecords {
     }
 
     fn append(&mut self, line: &[u8]) -> Result<()> {
-        self.file.write_all(line).map_err(Error::host("write", &self.path))
+        Ok(self.file.write_all(line).map_err(cannot("write", &self.path))?)
     }
 }
 

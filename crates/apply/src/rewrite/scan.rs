@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use poolwright_base::directory::Directory;
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -73,7 +73,7 @@ impl FileEntry {
     /// Refuses a file that has names elsewhere: these would keep the old file.
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// A refusal.
     pub fn check_links(&self) -> Result<()> {
         let (path, found) = (&self.paths[0], self.paths.len());
         if found as u64 == self.links {
@@ -113,9 +113,7 @@ impl DirectoryEntry {
 
     /// Its modification and access time.
     pub(super) fn times(&self) -> FileTimes {
-        FileTimes::new()
-            .set_modified(attributes::time(self.modified.0, self.modified.1))
-            .set_accessed(attributes::time(self.accessed.0, self.accessed.1))
+        attributes::file_times(self.accessed, self.modified)
     }
 }
 
@@ -135,16 +133,16 @@ impl FileScan {
     /// # Errors
     /// If a directory cannot be listed or a file cannot be inspected.
     pub fn of(root: &Directory, except: &[PathBuf]) -> Result<FileScan> {
-        let top = root.metadata().map_err(Error::host("inspect", root.path()))?;
+        let top = root.metadata().map_err(cannot("inspect", root.path()))?;
         let mut scan = FileScan::default();
         scan.add_directory(root.path(), &top);
         let mut rest = vec![PathBuf::new()];
         while let Some(relative) = rest.pop() {
             let dir = match root.directory(&relative) {
                 Err(cause) if cause.kind() == ErrorKind::NotFound => continue,
-                dir => dir.map_err(Error::host("list", &root.path().join(&relative)))?,
+                dir => dir.map_err(cannot("list", root.path().join(&relative)))?,
             };
-            for name in dir.names().map_err(Error::host("list", dir.path()))? {
+            for name in dir.names().map_err(cannot("list", dir.path()))? {
                 let path = dir.path().join(&name);
                 let is_snapshots = relative.as_os_str().is_empty() && name == OsStr::new(SNAPSHOTS);
                 if is_snapshots || except.contains(&path) {
@@ -186,7 +184,7 @@ impl FileScan {
     /// disappeared is left out.
     ///
     /// # Errors
-    /// [`Error::Refused`]; the host's errors.
+    /// A refusal; the host's errors.
     pub fn check_directories<'f>(
         root: &Directory,
         files: impl IntoIterator<Item = &'f FileEntry>,
@@ -197,10 +195,20 @@ impl FileScan {
             let open = root.relative(path).and_then(|relative| root.directory(relative));
             match open.and_then(|dir| dir.try_clone_file()) {
                 Err(cause) if cause.kind() == ErrorKind::NotFound => {}
-                open => attributes::check_flags(&open.map_err(Error::host("open", path))?, path)?,
+                open => attributes::check_flags(&open.map_err(cannot("open", path))?, path)?,
             }
         }
         Ok(())
+    }
+
+    /// Checks that every file has the block size of its dataset.
+    ///
+    /// # Errors
+    /// [`Error::Different`] with the first file that has not.
+    pub fn check_block_sizes(&self, is_right: impl Fn(&FileEntry) -> bool) -> Result<()> {
+        let Some(file) = self.files.values().find(|file| !is_right(file)) else { return Ok(()) };
+        let what = format!("in its block size: {} bytes", file.block_size);
+        Err(Error::Different { path: file.paths[0].clone(), what })
     }
 
     /// A text that changes if any file or directory is written, created, removed or renamed.

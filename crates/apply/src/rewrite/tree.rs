@@ -10,6 +10,7 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
+use poolwright_base::cannot;
 use poolwright_base::directory::Directory;
 
 use super::attributes::{self, Ownership};
@@ -280,7 +281,7 @@ impl<'a> TreeCopier<'a> {
         let (a, b) = (open(from)?, open(to)?);
         let ignores_length = |what: &&str| *what != "length";
         let difference = attributes::difference(&a, &b, Ownership::Given);
-        match difference.map_err(Error::host("inspect", path))?.filter(ignores_length) {
+        match difference.map_err(cannot("inspect", path))?.filter(ignores_length) {
             Some(what) => different(format!("in its {what}")),
             None => compare_directory_attributes(from, &a, &b),
         }
@@ -317,15 +318,15 @@ impl<'a> TreeCopier<'a> {
 /// The host's errors.
 pub fn copy_directory_attributes(from: &Directory, to: &Directory) -> Result<()> {
     let (source, target) = (open(from)?, open(to)?);
-    let meta = source.metadata().map_err(Error::host("inspect", from.path()))?;
+    let meta = source.metadata().map_err(cannot("inspect", from.path()))?;
     let copied = attributes::copy(&source, &meta, &target, Ownership::Given);
-    copied.map_err(Error::host("copy the attributes of", from.path()))
+    Ok(copied.map_err(cannot("copy the attributes of", from.path()))?)
 }
 
 /// Directories have lengths of their own, so [`attributes::difference`] may have stopped at them.
 fn compare_directory_attributes(dir: &Directory, a: &File, b: &File) -> Result<()> {
     let path = dir.path();
-    let at = |what| Error::host(what, path);
+    let at = |what| cannot(what, path);
     let (x, y) = (a.metadata().map_err(at("inspect"))?, b.metadata().map_err(at("inspect"))?);
     let key = |of: &Metadata| (of.uid(), of.gid(), of.mode(), of.mtime(), of.mtime_nsec());
     let extended = |file: &File| attributes::extended(file).map_err(at("inspect"));
@@ -338,7 +339,7 @@ fn compare_directory_attributes(dir: &Directory, a: &File, b: &File) -> Result<(
 /// The entries of a directory by name, without the hidden directory of snapshots. Ignores what disappears meanwhile.
 fn entries(dir: &Directory) -> Result<BTreeMap<OsString, Metadata>> {
     let mut found = BTreeMap::new();
-    for name in dir.names().map_err(Error::host("list", dir.path()))? {
+    for name in dir.names().map_err(cannot("list", dir.path()))? {
         if name == ".zfs" {
             continue;
         }
@@ -350,7 +351,7 @@ fn entries(dir: &Directory) -> Result<BTreeMap<OsString, Metadata>> {
 }
 
 fn open(dir: &Directory) -> Result<File> {
-    dir.try_clone_file().map_err(Error::host("open", dir.path()))
+    Ok(dir.try_clone_file().map_err(cannot("open", dir.path()))?)
 }
 
 /// Removes what has the name of a copy and is of another kind.
@@ -369,11 +370,11 @@ fn link(first: EntryAt<'_>, to: EntryAt<'_>) -> Result<()> {
         Some(_) => to.remove()?,
         None => {}
     }
-    first.dir.hard_link(first.name, to.dir, to.name).map_err(Error::host("link", &to.path()))
+    Ok(first.dir.hard_link(first.name, to.dir, to.name).map_err(cannot("link", to.path()))?)
 }
 
 fn read_link(entry: EntryAt<'_>) -> Result<PathBuf> {
-    entry.dir.read_link(entry.name).map_err(Error::host("read", &entry.path()))
+    Ok(entry.dir.read_link(entry.name).map_err(cannot("read", entry.path()))?)
 }
 
 fn copy_link(from: EntryAt<'_>, meta: &Metadata, to: EntryAt<'_>) -> Result<()> {
@@ -382,20 +383,19 @@ fn copy_link(from: EntryAt<'_>, meta: &Metadata, to: EntryAt<'_>) -> Result<()> 
     let present = to.inspect()?;
     if present.is_none() || read_link(to)? != target {
         to.remove()?;
-        to.dir.create_link(to.name, &target).map_err(Error::host("create", path))?;
+        to.dir.create_link(to.name, &target).map_err(cannot("create", path))?;
     }
     let owned = to.dir.set_owner(to.name, (meta.uid(), meta.gid()));
-    owned.map_err(Error::host("set the owner of", path))?;
+    owned.map_err(cannot("set the owner of", path))?;
     let copied = attributes::copy_extended_of_link(from, to);
-    copied.map_err(Error::host("copy the attributes of", &from.path()))?;
+    copied.map_err(cannot("copy the attributes of", from.path()))?;
     let (accessed, modified) = ((meta.atime(), meta.atime_nsec()), (meta.mtime(), meta.mtime_nsec()));
-    to.dir.set_times_of(to.name, accessed, modified).map_err(Error::host("set the times of", path))
+    Ok(to.dir.set_times_of(to.name, accessed, modified).map_err(cannot("set the times of", path))?)
 }
 
 fn compare_link(from: EntryAt<'_>, meta: &Metadata, to: EntryAt<'_>, copied: &Metadata) -> Result<()> {
     let key = |of: &Metadata| (of.uid(), of.gid(), of.mtime(), of.mtime_nsec());
-    let extended =
-        |of: EntryAt<'_>| attributes::extended_of_link(of).map_err(Error::host("inspect", &of.path()));
+    let extended = |of: EntryAt<'_>| attributes::extended_of_link(of).map_err(cannot("inspect", of.path()));
     if read_link(from)? == read_link(to)? && key(meta) == key(copied) && extended(from)? == extended(to)? {
         return Ok(());
     }

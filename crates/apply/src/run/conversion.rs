@@ -359,10 +359,7 @@ fn check_copied(of: &OpenDataset, files: &[&FileEntry]) -> Result<()> {
 /// Checks that every file has the block size of its dataset.
 fn check_block_sizes(direction: Direction, datasets: &[OpenDataset], scans: &[FileScan]) -> Result<()> {
     for (of, scan) in datasets.iter().zip(scans) {
-        if let Some(file) = scan.files.values().find(|file| !of.work.has_block_size(direction, file)) {
-            let what = format!("in its block size: {} bytes", file.block_size);
-            return Err(Error::Different { path: file.paths[0].clone(), what });
-        }
+        scan.check_block_sizes(|file| of.work.has_block_size(direction, file))?;
     }
     Ok(())
 }

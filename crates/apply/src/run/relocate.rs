@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use poolwright_base::directory::Directory;
-use poolwright_base::mountinfo;
 use poolwright_base::quoted;
+use poolwright_base::{cannot, mountinfo};
 use poolwright_openzfs::property::parse_size;
 use poolwright_zfs::kernel::DatasetChange;
 
@@ -28,7 +28,7 @@ impl OpenDataset {
     pub(super) fn sync_relocated(&self) -> Result<()> {
         for of in &self.work.relocations {
             if let Some(dir) = self.open_relocated(of)? {
-                rustix::fs::syncfs(&dir).map_err(Error::host("sync", &of.mountpoint))?;
+                rustix::fs::syncfs(&dir).map_err(cannot("sync", &of.mountpoint))?;
             }
         }
         Ok(())
@@ -51,10 +51,7 @@ impl OpenDataset {
             let recordsize = self.admin.properties(&of.dataset)?.remove("recordsize");
             let Some(recordsize) = recordsize.and_then(|of| parse_size(&of.value).ok()) else { continue };
             let scan = FileScan::of(&of.open_mountpoint()?, &[])?;
-            if let Some(file) = scan.files.values().find(|file| !self.work.is_block_size(file, recordsize)) {
-                let what = format!("in its block size: {} bytes", file.block_size);
-                return Err(Error::Different { path: file.paths[0].clone(), what });
-            }
+            scan.check_block_sizes(|file| self.work.is_block_size(file, recordsize))?;
         }
         Ok(())
     }
@@ -86,7 +83,7 @@ impl Run<'_> {
         let (parent, name) = parent_of_mountpoint(relocation)?;
         match parent.create_directory(name) {
             Err(cause) if cause.kind() != ErrorKind::AlreadyExists => {
-                return Err(Error::host("create", mountpoint)(cause));
+                return Err(cannot("create", mountpoint)(cause).into());
             }
             _ => {}
         }
@@ -250,7 +247,7 @@ impl Run<'_> {
 fn parent_of_mountpoint(relocation: &Relocation) -> Result<(Directory, &OsStr)> {
     let path = &relocation.mountpoint;
     let parent = path.parent().unwrap_or(Path::new("/"));
-    let open = Directory::open_without_links(parent).map_err(Error::host("open", parent))?;
+    let open = Directory::open_without_links(parent).map_err(cannot("open", parent))?;
     Ok((open, path.file_name().unwrap_or_default()))
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use poolwright_base::directory::Directory;
 use poolwright_base::units::format_size;
-use poolwright_base::{quoted, room};
+use poolwright_base::{cannot, quoted, room};
 
 use crate::assessment::RESERVE;
 use crate::error::refused;
@@ -130,7 +130,7 @@ impl SpaceWatch {
 
     fn look(&self, root: &Directory) -> Result<SpaceLook> {
         let available = room::available(&root.descriptor_path());
-        let available = available.map_err(Error::host("inspect", root.path()))?;
+        let available = available.map_err(cannot("inspect", root.path()))?;
         Ok(SpaceLook { at: Instant::now(), available, copied: self.copied })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use poolwright_base::cannot;
 use poolwright_base::read_only::ReadOnly;
 use poolwright_zfs::kernel::DatasetChange;
 
@@ -158,7 +159,7 @@ impl Run<'_> {
         for (of, name) in snapshots {
             self.change(&*of.admin, &DatasetChange::Rollback { name })?;
         }
-        held.end().map_err(Error::host("make writable", &state.work.directory))?;
+        held.end().map_err(cannot("make writable", &state.work.directory))?;
         // The snapshots contain the copies that were made before them.
         for of in self.open(Direction::Apply)? {
             of.copies.remove_dir()?;

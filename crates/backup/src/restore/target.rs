@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{copy_directory_attributes, open_trusted};
 use poolwright_base::directory::Directory;
-use poolwright_base::{mountinfo, private, quoted};
+use poolwright_base::{cannot, mountinfo, private, quoted};
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::process::geteuid;
 
@@ -40,7 +40,7 @@ impl TargetDirectory {
     /// Creates a directory for the backup with this `id` if it is missing, and opens it.
     pub fn open(path: &Path, id: &str) -> Result<TargetDirectory> {
         let dir = Directory::create_named(path, PARENTS).map_err(|why| unusable("create", path, why))?;
-        let was_interrupted = is_interrupted(&dir, id).map_err(Error::host("inspect", path))?;
+        let was_interrupted = is_interrupted(&dir, id).map_err(cannot("inspect", path))?;
         // With the dot, it is a directory and not a link.
         let at = dir.descriptor_path().join(".");
         Ok(TargetDirectory { path: path.to_owned(), at, dir, was_interrupted })
@@ -49,14 +49,13 @@ impl TargetDirectory {
     /// Lets only this user enter it and the directories in it that lead to `others`, and marks it with the `id` of a backup. Refuses it if it
     /// has got files since it was [checked](check).
     pub fn hold(&self, others: &[&Path], id: &str) -> Result<()> {
-        let mut held =
-            vec![HeldDirectory::new(self.dir.directory("").map_err(Error::host("open", &self.path))?)?];
+        let mut held = vec![HeldDirectory::new(self.dir.directory("").map_err(cannot("open", &self.path))?)?];
         for way in others.iter().filter_map(|other| other.strip_prefix(&self.path).ok()?.parent()) {
             let dirs: Vec<&Path> = way.ancestors().filter(|dir| !dir.as_os_str().is_empty()).collect();
             // From above, so that another user cannot exchange the one below meanwhile.
             for dir in dirs.into_iter().rev() {
                 let path = self.path.join(dir);
-                held.push(HeldDirectory::new(self.dir.directory(dir).map_err(Error::host("open", &path))?)?);
+                held.push(HeldDirectory::new(self.dir.directory(dir).map_err(cannot("open", &path))?)?);
             }
         }
         if let Err(refusal) = check_contents(&self.dir, self.was_interrupted, others) {
@@ -71,12 +70,12 @@ impl TargetDirectory {
     /// Gives it the attributes that it has in the backup, which removes the mark.
     pub fn release(&self, from: &Path) -> Result<()> {
         copy_directory_attributes(&open_trusted(from)?, &self.dir)?;
-        self.dir.sync().map_err(Error::host("sync", &self.path))
+        Ok(self.dir.sync().map_err(cannot("sync", &self.path))?)
     }
 
     /// Writes what the host has cached.
     pub fn sync(&self) -> Result<()> {
-        rustix::fs::syncfs(&self.dir).map_err(Error::host("sync", &self.path))
+        Ok(rustix::fs::syncfs(&self.dir).map_err(cannot("sync", &self.path))?)
     }
 }
 
@@ -89,12 +88,12 @@ struct HeldDirectory {
 
 impl HeldDirectory {
     fn new(dir: Directory) -> Result<HeldDirectory> {
-        let meta = dir.metadata().map_err(Error::host("inspect", dir.path()))?;
+        let meta = dir.metadata().map_err(cannot("inspect", dir.path()))?;
         let held = HeldDirectory { dir, owner: (meta.uid(), meta.gid()), mode: meta.mode() & 0o7777 };
         let path = held.dir.path();
         let owner = (geteuid().as_raw(), meta.gid());
-        held.dir.give_to(owner).map_err(Error::host("set the owner of", path))?;
-        held.dir.set_mode(HELD).map_err(Error::host("set the mode of", path))?;
+        held.dir.give_to(owner).map_err(cannot("set the owner of", path))?;
+        held.dir.set_mode(HELD).map_err(cannot("set the mode of", path))?;
         Ok(held)
     }
 
@@ -110,12 +109,12 @@ pub(super) fn check(dir: &Path, others: &[&Path], id: &str) -> Result<()> {
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
         open => open.map_err(|why| unusable("open", dir, why))?,
     };
-    let mounts = mountinfo::read().map_err(Error::host("read", Path::new(mountinfo::PATH)))?;
+    let mounts = mountinfo::read()?;
     if let Some(other) = mountinfo::below(&mounts, dir).find(|mount| !is_expected(&mount.point, dir, others))
     {
         return refused(format!("{} is mounted in {}", quoted(&other.point), quoted(dir)));
     }
-    let was_interrupted = is_interrupted(&open, id).map_err(Error::host("inspect", dir))?;
+    let was_interrupted = is_interrupted(&open, id).map_err(cannot("inspect", dir))?;
     check_contents(&open, was_interrupted, others)
 }
 
@@ -133,7 +132,7 @@ fn check_contents(dir: &Directory, was_interrupted: bool, others: &[&Path]) -> R
 fn unusable(what: &'static str, path: &Path, why: std::io::Error) -> Error {
     let shown = quoted(path);
     match private::refusal(&why) {
-        None => Error::host(what, path)(why),
+        None => cannot(what, path)(why).into(),
         Some(private::Unsafe::NotADirectory) => Error::Refused(format!(
             "{shown} is not a directory\nhint: remove it, or restore below another directory"
         )),
@@ -157,17 +156,17 @@ fn is_interrupted(dir: &Directory, id: &str) -> std::io::Result<bool> {
 
 /// Whether a directory contains nothing but the way to the `others`.
 fn is_empty_but(dir: &Directory, others: &[&Path]) -> Result<bool> {
-    for name in dir.names().map_err(Error::host("list", dir.path()))? {
+    for name in dir.names().map_err(cannot("list", dir.path()))? {
         let path = dir.path().join(&name);
         if name == ".zfs" || others.contains(&path.as_path()) {
             continue;
         }
         let leads_on = others.iter().any(|other| other.starts_with(&path));
-        let inspect = || dir.inspect(&name).map_err(Error::host("inspect", &path));
+        let inspect = || dir.inspect(&name).map_err(cannot("inspect", &path));
         if !leads_on || !inspect()?.is_some_and(|meta| meta.is_dir()) {
             return Ok(false);
         }
-        let sub = dir.directory(&name).map_err(Error::host("open", &path))?;
+        let sub = dir.directory(&name).map_err(cannot("open", &path))?;
         if !is_empty_but(&sub, others)? {
             return Ok(false);
         }

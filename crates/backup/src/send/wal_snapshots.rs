@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use poolwright_base::cannot;
 use poolwright_base::private::OwnDir;
 use poolwright_zfs::kernel::command::snapshot::HistoryPoint;
 use rustix::fs::FlockOperation;
@@ -15,10 +16,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::plan::{CommonPoint, NOT_TAKEN, WAL_PREFIX};
 use super::target::{SendTarget, TargetState};
+use crate::Result;
 use crate::destination::{free_name, locked};
 use crate::error::refused;
 use crate::wal::WalArchive;
-use crate::{Error, Result};
 
 /// Follows [`WAL_PREFIX`] in the name of the first snapshot for a target.
 const NEW: &str = "new-";
@@ -51,9 +52,9 @@ impl WalSnapshots {
     /// # Errors
     /// A refusal if another run does; or the host's errors.
     pub(super) fn lock(&self, dir: &Path) -> Result<File> {
-        let own = OwnDir::open(dir).map_err(Error::host("use", dir))?;
+        let own = OwnDir::open(dir).map_err(cannot("use", dir))?;
         let name = format!("send-{}-{}.lock", self.dataset.replace('/', "%"), self.digest);
-        let file = own.file(&name).map_err(Error::host("open", &dir.join(&name)))?;
+        let file = own.file(&name).map_err(cannot("open", dir.join(&name)))?;
         match locked(file, &dir.join(&name), FlockOperation::NonBlockingLockExclusive)? {
             Some(lock) => Ok(lock),
             None => refused(format!("another run sends {} to this target now", self.dataset)),

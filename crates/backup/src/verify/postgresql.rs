@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use poolwright_base::cannot;
 use poolwright_dbms::postgresql::data_dir::{
     BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, RECOVERY_SIGNAL, STANDBY_SIGNAL, create_empty,
     remove_files, version,
@@ -16,9 +17,9 @@ use poolwright_dbms::server::{ChildServer, create_log, tied_command};
 use rustix::process::Signal;
 
 use super::{CheckContext, OwnChecks, check_of, failed, interruption, not_run, passed};
+use crate::Result;
 use crate::error::refused;
 use crate::manifest::RestoreCheck;
-use crate::{Error, Result};
 
 /// Files of the running server, and those that would make the restored one follow another server or wait for an archive. A
 /// `backup_label` belongs to another backup than the snapshot.
@@ -129,7 +130,7 @@ impl Restored<'_> {
         let scratch = &self.context.tree.scratch;
         let written = private::write_authentication(scratch)
             .and_then(|()| private::write_readable(scratch, CONFIGURATION, ""));
-        written.map_err(Error::host("write files in", scratch.path()))?;
+        written.map_err(cannot("write files in", scratch.path()))?;
         let settings = private::SETTINGS.iter().chain(&SETTINGS).filter(|setting| self.knows(setting));
         let mut settings: Vec<String> = settings.map(|setting| (*setting).to_owned()).collect();
         // The last value of a setting counts.

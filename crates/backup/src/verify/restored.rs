@@ -10,17 +10,17 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use poolwright_apply::rewrite::{EntryAt, TreeContents, open_trusted};
-use poolwright_base::Scratch;
 use poolwright_base::directory::Directory;
+use poolwright_base::{Scratch, cannot};
 use poolwright_dbms::database;
 use poolwright_dbms::owner::{self, UserAndGroup};
 
+use crate::Result;
 use crate::error::refused;
 use crate::manifest::BackupManifest;
 use crate::observer::BackupObserver;
 use crate::placement::{below, turn_links};
 use crate::transfer;
-use crate::{Error, Result};
 
 /// The mode of directories through which the owner of the database passes.
 const PASSABLE: u32 = 0o711;
@@ -52,11 +52,11 @@ impl RestoredTree {
         observer: &mut dyn BackupObserver,
     ) -> Result<(RestoredTree, TreeContents)> {
         let at = scratch.path();
-        let scratch = Directory::open(at).map_err(Error::host("open", at))?;
-        scratch.set_mode(PASSABLE).map_err(Error::host("set the mode of", at))?;
+        let scratch = Directory::open(at).map_err(cannot("open", at))?;
+        scratch.set_mode(PASSABLE).map_err(cannot("set the mode of", at))?;
         let restore = create(&scratch, OsStr::new("restore"))?;
         let top = create(&restore, OsStr::new("restored"))?;
-        top.set_mode(PASSABLE).map_err(Error::host("set the mode of", top.path()))?;
+        top.set_mode(PASSABLE).map_err(cannot("set the mode of", top.path()))?;
         let (mut paths, mut sum) = (Vec::new(), TreeContents::default());
         let mut copier = transfer::copier(observer, rate, backup.bytes);
         for source in &backup.sources {
@@ -83,7 +83,7 @@ impl RestoredTree {
 
     /// Lets a user enter it, the owner of all or a part of it, and nobody else.
     pub fn give_to(&self, owner: UserAndGroup) -> Result<()> {
-        self.restore.give_to(owner).map_err(Error::host("set the owner of", self.restore.path()))
+        Ok(self.restore.give_to(owner).map_err(cannot("set the owner of", self.restore.path()))?)
     }
 
     /// The restored counterpart of a path of the host.
@@ -94,7 +94,7 @@ impl RestoredTree {
     /// Makes a directory beside it, which belongs to the owner of the database.
     pub fn make_dir(&self, name: &str) -> Result<Directory> {
         let dir = create(&self.scratch, OsStr::new(name))?;
-        dir.give_to(self.owner).map_err(Error::host("set the owner of", dir.path()))?;
+        dir.give_to(self.owner).map_err(cannot("set the owner of", dir.path()))?;
         Ok(dir)
     }
 }
@@ -102,13 +102,13 @@ impl RestoredTree {
 /// The database's own directory, and its owner.
 fn own_directory(top: &Directory, root: &Path) -> Result<(Directory, UserAndGroup)> {
     let dir = top.relative(root).and_then(|path| top.directory(path));
-    let dir = dir.map_err(Error::host("open", root))?;
-    let owner = owner::of_restored(&dir, top).map_err(Error::host("inspect", root))?;
+    let dir = dir.map_err(cannot("open", root))?;
+    let owner = owner::of_restored(&dir, top).map_err(cannot("inspect", root))?;
     Ok((dir, owner))
 }
 
 fn create(dir: &Directory, name: &OsStr) -> Result<Directory> {
-    dir.create_directory(name).map_err(Error::host("create", &dir.path().join(name)))
+    Ok(dir.create_directory(name).map_err(cannot("create", dir.path().join(name)))?)
 }
 
 /// Makes the directories above a restored one. Returns the last of them, and the name of the restored one in it.
@@ -117,14 +117,14 @@ fn make_parents<'p>(top: &Directory, path: &'p Path) -> Result<(Directory, &'p O
     let (Some(parents), Some(name)) = (relative.parent(), relative.file_name()) else {
         return refused("the root directory of a host cannot be restored");
     };
-    let mut dir = top.directory("").map_err(Error::host("open", top.path()))?;
+    let mut dir = top.directory("").map_err(cannot("open", top.path()))?;
     for name in parents {
         let path = dir.path().join(name);
-        dir = match dir.inspect(name).map_err(Error::host("inspect", &path))? {
-            Some(_) => dir.directory(name).map_err(Error::host("open", &path))?,
+        dir = match dir.inspect(name).map_err(cannot("inspect", &path))? {
+            Some(_) => dir.directory(name).map_err(cannot("open", &path))?,
             None => {
                 let made = create(&dir, name)?;
-                made.set_mode(PASSABLE).map_err(Error::host("set the mode of", &path))?;
+                made.set_mode(PASSABLE).map_err(cannot("set the mode of", &path))?;
                 made
             }
         };

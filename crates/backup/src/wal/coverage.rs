@@ -6,13 +6,13 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 
-use poolwright_base::time;
+use poolwright_base::{cannot, time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{SegmentPlace, WalArchive, WalFile};
+use crate::Result;
 use crate::manifest::age;
-use crate::{Error, Result};
 
 /// The most gaps that are named.
 const NAMED_GAPS: usize = 20;
@@ -92,7 +92,7 @@ impl WalArchive {
                     Ok(meta) => segments.insert(place, meta.mtime().try_into().unwrap_or(0)),
                     // `prune` has removed it meanwhile.
                     Err(cause) if cause.kind() == ErrorKind::NotFound => None,
-                    Err(cause) => return Err(Error::host("inspect", &path)(cause)),
+                    Err(cause) => return Err(cannot("inspect", &path)(cause).into()),
                 };
             }
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use poolwright_apply::json_file;
 use poolwright_base::directory::Directory;
-use poolwright_base::{private, quoted};
+use poolwright_base::{cannot, private, quoted};
 use poolwright_dbms::database::{self, DatabaseKind};
 use poolwright_dbms::owner::{self, UserAndGroup};
 use poolwright_dbms::postgresql::headers::{ControlFile, SegmentHeader};
@@ -18,7 +18,7 @@ use super::{IDENTITY, VERSION, WalArchive, WalIdentity};
 use crate::error::refused;
 use crate::manifest::{self, DestinationIdentity, StorageTier};
 use crate::observer::BackupObserver;
-use crate::{BackupDestination, Error, Result, creation};
+use crate::{BackupDestination, Result, creation};
 
 /// The directory of the log in a data directory.
 const LOG: &str = "pg_wal";
@@ -79,7 +79,7 @@ pub fn create(
     let created = !BackupDestination::exists(&options.dataset)?;
     if created {
         let mountpoint = options.mountpoint.as_ref().map(std::path::absolute).transpose();
-        let mountpoint = mountpoint.map_err(Error::host("find", &data_dir))?;
+        let mountpoint = mountpoint.map_err(cannot("find", &data_dir))?;
         check_place(mountpoint.as_deref(), &backups, &identity)?;
         creation::check(&options.dataset, mountpoint.as_deref())?;
         // A segment is written once, whole, as the files of a backup are.
@@ -170,7 +170,7 @@ fn describe(data_dir: &Path, identity: &DestinationIdentity, dataset: &str) -> R
         return refused("a recovery to a point in time needs PostgreSQL 12 or newer");
     };
     let log = data_dir.join(LOG);
-    let entries = fs::read_dir(&log).map_err(Error::host("list", &log))?;
+    let entries = fs::read_dir(&log).map_err(cannot("list", &log))?;
     let mut headers = entries.flatten().filter_map(|entry| SegmentHeader::read(&entry.path()).ok()?);
     let Some(header) = headers.find(|header| header.system_identifier == control.system_identifier) else {
         return refused(format!("{} has no segment of this database's log", quoted(&log)));
@@ -186,14 +186,14 @@ fn describe(data_dir: &Path, identity: &DestinationIdentity, dataset: &str) -> R
 
 /// Gives the directory to the owner of the database, and marks it as a WAL archive.
 fn claim(path: &Path, identity: &WalIdentity, owner: UserAndGroup) -> Result<()> {
-    let dir = Directory::open_named(path).map_err(Error::host("open", path))?;
+    let dir = Directory::open_named(path).map_err(cannot("open", path))?;
     // First for this user only, so that no other one can replace the file before it has its owner.
     let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    dir.give_to(user).map_err(Error::host("set the owner of", path))?;
-    dir.set_mode(private::DIR).map_err(Error::host("set the mode of", path))?;
+    dir.give_to(user).map_err(cannot("set the owner of", path))?;
+    dir.set_mode(private::DIR).map_err(cannot("set the mode of", path))?;
     json_file::write(&dir.descriptor_path().join(IDENTITY), identity)?;
-    dir.set_owner(IDENTITY, owner).map_err(Error::host("set the owner of", &path.join(IDENTITY)))?;
-    dir.give_to(owner).map_err(Error::host("set the owner of", path))
+    dir.set_owner(IDENTITY, owner).map_err(cannot("set the owner of", path.join(IDENTITY)))?;
+    Ok(dir.give_to(owner).map_err(cannot("set the owner of", path))?)
 }
 
 /// The setting of the server, which replaces `%p` by the path of a segment and `%%` by `%`.

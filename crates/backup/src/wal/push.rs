@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use poolwright_apply::rewrite::{Buffers, first_difference};
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 use poolwright_dbms::postgresql::headers::SegmentHeader;
 use rustix::fs::{FlockOperation, flock};
 
@@ -40,8 +40,8 @@ impl WalArchive {
         self.check(path, file)?;
         // Two servers with one archive, or a server that was killed and started again.
         let identity = self.dir.join(IDENTITY);
-        let lock = File::open(&identity).map_err(Error::host("open", &identity))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(Error::host("lock", &identity))?;
+        let lock = File::open(&identity).map_err(cannot("open", &identity))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(cannot("lock", &identity))?;
         let target = self.dir.join(name);
         let is_present = match is_equal(path, &target)? {
             Some(false) => {
@@ -64,7 +64,7 @@ impl WalArchive {
             let why = "it is not equal to the segment after it was written".to_owned();
             return Err(Error::Damaged { path: new, why });
         }
-        fs::rename(&new, &target).map_err(Error::host("rename", &new))?;
+        fs::rename(&new, &target).map_err(cannot("rename", &new))?;
         self.sync(&target)?;
         Ok(PushOutcome::Copied)
     }
@@ -85,7 +85,7 @@ impl WalArchive {
                 self.identity.system_identifier
             ));
         }
-        let size = fs::metadata(path).map_err(Error::host("inspect", path))?.len();
+        let size = fs::metadata(path).map_err(cannot("inspect", path))?.len();
         let wanted = self.identity.segment_size;
         let is_whole = size == u64::from(wanted) && header.segment_size == wanted;
         if !is_whole || header.first_byte != place.first_byte(wanted) {
@@ -100,28 +100,28 @@ impl WalArchive {
 
     fn sync(&self, path: &Path) -> Result<()> {
         for path in [path, &self.dir] {
-            File::open(path).and_then(|file| file.sync_all()).map_err(Error::host("sync", path))?;
+            File::open(path).and_then(|file| file.sync_all()).map_err(cannot("sync", path))?;
         }
         Ok(())
     }
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let mut source = File::open(from).map_err(Error::host("open", from))?;
+    let mut source = File::open(from).map_err(cannot("open", from))?;
     // One that an interrupted run left is overwritten.
     let created = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to);
-    let mut target = created.map_err(Error::host("create", to))?;
+    let mut target = created.map_err(cannot("create", to))?;
     // Not io::copy, which lets the kernel clone the blocks of a file in the same pool: a damaged block would be damaged in both.
     let mut piece = vec![0; PIECE];
     loop {
         match source.read(&mut piece) {
             Ok(0) => break,
-            Ok(length) => target.write_all(&piece[..length]).map_err(Error::host("write", to))?,
+            Ok(length) => target.write_all(&piece[..length]).map_err(cannot("write", to))?,
             Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
-            Err(cause) => return Err(Error::host("read", from)(cause)),
+            Err(cause) => return Err(cannot("read", from)(cause).into()),
         }
     }
-    target.sync_all().map_err(Error::host("sync", to))?;
+    target.sync_all().map_err(cannot("sync", to))?;
     // So that the comparison reads what is stored, where the kernel has a cache of its own.
     let _ = rustix::fs::fadvise(&target, 0, None, rustix::fs::Advice::DontNeed);
     Ok(())
@@ -131,19 +131,18 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 fn is_equal(a: &Path, b: &Path) -> Result<Option<bool>> {
     let second = match File::open(b) {
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(Error::host("open", b))?,
+        opened => opened.map_err(cannot("open", b))?,
     };
-    let first = File::open(a).map_err(Error::host("open", a))?;
-    let length = |file: &File, path| -> Result<u64> {
-        Ok(file.metadata().map_err(Error::host("inspect", path))?.len())
-    };
+    let first = File::open(a).map_err(cannot("open", a))?;
+    let length =
+        |file: &File, path| -> Result<u64> { Ok(file.metadata().map_err(cannot("inspect", path))?.len()) };
     let bytes = length(&first, a)?;
     if bytes != length(&second, b)? {
         return Ok(Some(false));
     }
     let difference =
         first_difference(&first, &second, bytes, &mut Buffers::default(), |_| Ok::<(), io::Error>(()));
-    Ok(Some(difference.map_err(Error::host("compare", b))?.is_none()))
+    Ok(Some(difference.map_err(cannot("compare", b))?.is_none()))
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Removing the segments that no backup needs.
 
+use poolwright_base::cannot;
 use poolwright_base::directory::Directory;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{SegmentPlace, WalArchive};
 use crate::manifest::BackupManifest;
-use crate::{BackupDestination, Error, Result};
+use crate::{BackupDestination, Result};
 
 /// What is removed from a WAL archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -48,20 +49,20 @@ impl WalArchive {
             return Ok(removal);
         };
         removal.needed_from = Some(needed.to_string());
-        let dir = Directory::open_named(&self.dir).map_err(Error::host("open", &self.dir))?;
+        let dir = Directory::open_named(&self.dir).map_err(cannot("open", &self.dir))?;
         for (name, file) in self.files()? {
             if file.place().is_some_and(|place| place.position < needed.position) {
                 let path = self.dir.join(&name);
-                let meta = dir.inspect(&name).map_err(Error::host("inspect", &path))?;
+                let meta = dir.inspect(&name).map_err(cannot("inspect", &path))?;
                 removal.bytes += meta.map_or(0, |meta| meta.len());
                 removal.files += 1;
                 if !is_dry_run {
-                    dir.remove_file(&name).map_err(Error::host("remove", &path))?;
+                    dir.remove_file(&name).map_err(cannot("remove", &path))?;
                 }
             }
         }
         if removal.files > 0 && !is_dry_run {
-            dir.sync().map_err(Error::host("sync", &self.dir))?;
+            dir.sync().map_err(cannot("sync", &self.dir))?;
         }
         Ok(removal)
     }

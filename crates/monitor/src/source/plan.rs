@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use poolwright_base::cannot;
 use poolwright_base::file_sample::FileSample;
 use poolwright_base::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
@@ -63,7 +62,7 @@ impl Source for PlanFile {
 
     fn read(&mut self) -> Result<Readings> {
         let plan = self.load()?;
-        let mounts = mountinfo::read().map_err(cannot("read", mountinfo::PATH))?;
+        let mounts = mountinfo::read()?;
         let mut readings = Readings::default();
         let file = self.path.to_string_lossy().into_owned();
         let verification = Verification::beside(&self.path, &plan)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use poolwright_base::directory::Directory;
-use poolwright_base::{quoted, room, time};
+use poolwright_base::{cannot, quoted, room, time};
 use poolwright_dbms::directories::SNAPSHOTS;
 use poolwright_zfs::datasets::{DatasetAdmin as _, KernelDatasets, pool_of};
 use poolwright_zfs::kernel::DatasetChange;
@@ -463,6 +463,6 @@ fn check_space(dir: &Path) -> Result<()> {
 }
 
 fn sync_dir(dir: &PathBuf) -> Result<()> {
-    let open = File::open(dir).map_err(Error::host("open", dir))?;
-    rustix::fs::syncfs(&open).map_err(Error::host("sync", dir))
+    let open = File::open(dir).map_err(cannot("open", dir))?;
+    Ok(rustix::fs::syncfs(&open).map_err(cannot("sync", dir))?)
 }

@@ -6,7 +6,6 @@ use poolwright_base::{mountinfo, quoted, unmount_command};
 use poolwright_zfs::datasets::is_dataset;
 
 use super::MigrationRun;
-use crate::assessment::table_of_mounts;
 use crate::error::refused;
 use crate::migration::mounting::PlacedDataset;
 use crate::migration::state::{MigrationPhase, MigrationState};
@@ -15,7 +14,7 @@ use crate::{Result, Stage};
 
 /// Unmounts the snapshots that the kernel has mounted below `.zfs` of a mount: they keep it from being unmounted.
 fn unmount_snapshots(mountpoint: &Path) -> Result<()> {
-    let mounts = table_of_mounts()?;
+    let mounts = mountinfo::read()?;
     for mount in mountinfo::below(&mounts, &mountpoint.join(".zfs")) {
         // If it is in use, unmounting the dataset fails.
         let _ = unmount_command(&mount.point, false).output();
@@ -46,7 +45,7 @@ impl MigrationRun<'_> {
     /// later, and files of the database could be in them.
     pub(super) fn check_below(&self, direction: Direction) -> Result<()> {
         let work = self.state().work;
-        let mounts = table_of_mounts()?;
+        let mounts = mountinfo::read()?;
         let moves = |name: &str| work.moves.iter().any(|of| of.ends(direction).0 == name);
         for of in &work.moves {
             let (from, _) = of.ends(direction);

@@ -9,16 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use poolwright_base::{mountinfo, process};
+use poolwright_base::{cannot, mountinfo, process};
 use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::program::{Programs, command_as};
 use poolwright_dbms::server::{TIED, tie_to_parent};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::assessment::table_of_mounts;
+use crate::Result;
 use crate::error::refused;
 use crate::migration::work::MigrationWork;
-use crate::{Error, Result};
 
 /// Arguments: the number of pairs of directories, the pairs; the number of mounts that are not needed, these; the number of read-only
 /// mounts, these; and a command. A mount that has ended in the meantime is left out.
@@ -108,7 +107,7 @@ impl Namespace {
 
     /// The mounts that can keep files, and are not the new datasets.
     fn read_only(&self) -> Result<Vec<PathBuf>> {
-        let mounts = table_of_mounts()?;
+        let mounts = mountinfo::read()?;
         let is_kept = |mount: &&mountinfo::MountEntry| {
             !OF_THE_KERNEL.contains(&mount.file_system.as_str())
                 && !mount.source.to_string_lossy().contains('@')
@@ -123,7 +122,7 @@ impl Namespace {
 
     /// The mounts of snapshots, which the kernel makes when they are read. A further mount would keep a snapshot from being destroyed.
     fn snapshots() -> Result<Vec<PathBuf>> {
-        let mounts = table_of_mounts()?;
+        let mounts = mountinfo::read()?;
         let is_snapshot = |mount: &&mountinfo::MountEntry| {
             mount.file_system == "zfs" && mount.source.to_string_lossy().contains('@')
         };
@@ -197,7 +196,7 @@ pub(super) fn check() -> Result<()> {
 /// The processes in whose mount namespace a new dataset is mounted in the place of a present one: those of a standby, also of one whose run
 /// was killed.
 pub(super) fn processes(work: &MigrationWork) -> Result<Vec<Pid>> {
-    let mounts = table_of_mounts()?;
+    let mounts = mountinfo::read()?;
     let staged: Vec<_> = work
         .moves
         .iter()
@@ -211,7 +210,7 @@ pub(super) fn processes(work: &MigrationWork) -> Result<Vec<Pid>> {
             .iter()
             .any(|(device, point)| mountinfo::on(&mounts, point).is_some_and(|of| of.device == *device))
     };
-    let ids = process::ids().map_err(Error::host("list", Path::new("/proc")))?;
+    let ids = process::ids().map_err(cannot("list", "/proc"))?;
     let others = ids.into_iter().filter(|pid| !process::shares_mounts(*pid));
     Ok(others.filter(is_inside).filter_map(Pid::from_raw).collect())
 }

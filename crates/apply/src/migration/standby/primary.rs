@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use poolwright_base::{mountinfo, process, quoted};
+use poolwright_base::{cannot, mountinfo, process, quoted};
 use poolwright_dbms::client::{ClientFailure, ClientSession};
 use poolwright_dbms::postgresql::control::Lsn;
 use poolwright_dbms::postgresql::{PRINT, PostgresqlServer};
@@ -14,7 +14,6 @@ use poolwright_dbms::program::is_trusted_by;
 use serde::Deserialize;
 
 use super::server_dirs::ServerDirs;
-use crate::assessment::table_of_mounts;
 use crate::error::refused;
 use crate::{Error, Result};
 
@@ -258,10 +257,10 @@ fn init_fork(dir: &Path, depth: usize) -> Result<Option<PathBuf>> {
     let entries = match fs::read_dir(dir) {
         // It was dropped in the meantime.
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        entries => entries.map_err(Error::host("list", dir))?,
+        entries => entries.map_err(cannot("list", dir))?,
     };
     for entry in entries {
-        let entry = entry.map_err(Error::host("list", dir))?;
+        let entry = entry.map_err(cannot("list", dir))?;
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_dir && depth > 1 {
             if let Some(found) = init_fork(&entry.path(), depth - 1)? {
@@ -282,7 +281,7 @@ fn is_init_fork(name: &str) -> bool {
 /// Refuses a replication slot that was made in the meantime: it is lost with the old directory. The server does not run.
 pub(super) fn check_slots(dirs: &ServerDirs) -> Result<()> {
     let dir = dirs.root.join("pg_replslot");
-    let mut entries = fs::read_dir(&dir).map_err(Error::host("list", &dir))?;
+    let mut entries = fs::read_dir(&dir).map_err(cannot("list", &dir))?;
     match entries.next() {
         None => Ok(()),
         Some(_) => {
@@ -293,7 +292,7 @@ pub(super) fn check_slots(dirs: &ServerDirs) -> Result<()> {
 
 /// Refuses directories for which a mount namespace cannot be made, or in which the programs would miss something.
 pub(super) fn check_places(dirs: &ServerDirs, roots: &[PathBuf]) -> Result<()> {
-    let mounts = table_of_mounts()?;
+    let mounts = mountinfo::read()?;
     for dir in dirs.all() {
         let mount = mountinfo::containing(&mounts, dir);
         if mount.is_none_or(|mount| !roots.contains(&mount.point)) {

@@ -3,14 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
-use poolwright_base::Scratch;
 use poolwright_base::directory::Directory;
+use poolwright_base::{Scratch, cannot};
 use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::postgresql::private;
 use poolwright_dbms::program::{Programs, command_as};
 
+use crate::Result;
 use crate::error::refused;
-use crate::{Error, Result};
 
 /// Starts the names of the scratch directories.
 const SCRATCH_PREFIX: &str = "poolwright-standby-";
@@ -23,7 +23,7 @@ pub(super) fn create(owner: UserAndGroup) -> Result<Scratch> {
     };
     for parent in [std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/run")] {
         let Ok(scratch) = Scratch::create(&parent, SCRATCH_PREFIX) else { continue };
-        fill(&scratch, owner).map_err(Error::host("prepare", scratch.path()))?;
+        fill(&scratch, owner).map_err(cannot("prepare", scratch.path()))?;
         let mut test = command_as(owner, &test);
         let can_write = |dir: &PathBuf| test.arg("-w").arg(dir).status().is_ok_and(|status| status.success());
         if private::socket_dir(scratch.path()).as_ref().is_some_and(can_write) {

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use poolwright_base::directory::{Access, Directory};
-use poolwright_base::quoted;
+use poolwright_base::{cannot, quoted};
 use poolwright_dbms::owner::UserAndGroup;
 use poolwright_dbms::postgresql::data_dir::{
     BACKUP_LABEL, Existing, OPTIONS_FILE, PID_FILE, STANDBY_SIGNAL, create_empty,
@@ -75,13 +75,13 @@ pub(super) struct ServerDirs {
 impl ServerDirs {
     /// The directories of the server with this data directory.
     pub fn of(root: &Path) -> Result<ServerDirs> {
-        let target = |link: &Path| link.canonicalize().map_err(Error::host("find", link));
+        let target = |link: &Path| link.canonicalize().map_err(cannot("find", link));
         let log = root.join("pg_wal");
         let log = if log.is_symlink() { Some(target(&log)?) } else { None };
         let spaces = root.join("pg_tblspc");
         let mut tablespaces = Vec::new();
-        for entry in fs::read_dir(&spaces).map_err(Error::host("list", &spaces))? {
-            let path = entry.map_err(Error::host("list", &spaces))?.path();
+        for entry in fs::read_dir(&spaces).map_err(cannot("list", &spaces))? {
+            let path = entry.map_err(cannot("list", &spaces))?.path();
             if !path.is_symlink() {
                 return refused(format!("{} is a tablespace in the data directory itself", quoted(&path)));
             }
@@ -131,7 +131,7 @@ impl ServerDirs {
                     Err(cause) if cause.kind() == ErrorKind::AlreadyExists => to.directory(name),
                     made => made,
                 }
-                .map_err(Error::host("create", &to.path().join(name)))?;
+                .map_err(cannot("create", to.path().join(name)))?;
                 from = EntryAt::new(&from, name).directory()?;
                 copy_directory_attributes(&from, &to)?;
             }
@@ -167,7 +167,7 @@ impl ServerDirs {
                 copy_in(&new, &segment, source, owner)?;
             }
             let done = format!("{segment}.done");
-            new_marks.remove_file(&done).map_err(Error::host("remove", &new_marks.path().join(&done)))?;
+            new_marks.remove_file(&done).map_err(cannot("remove", new_marks.path().join(&done)))?;
             create_empty(&new_marks, &format!("{segment}{READY}"), owner, Existing::Kept)?;
             unarchived += 1;
         }
@@ -184,7 +184,7 @@ impl ServerDirs {
                 continue;
             }
             if let Some(file) = file(EntryAt::new(&log, &segment))? {
-                bytes += file.metadata().map_err(Error::host("inspect", &path))?.len();
+                bytes += file.metadata().map_err(cannot("inspect", &path))?.len();
             }
         }
         Ok(bytes)
@@ -204,13 +204,13 @@ impl ServerDirs {
 
 /// The directory that has this path at present.
 fn present(work: &MigrationWork, path: &Path) -> Result<Directory> {
-    Directory::open_below(&holder(work, path)?.mountpoint, path).map_err(Error::host("open", path))
+    Ok(Directory::open_below(&holder(work, path)?.mountpoint, path).map_err(cannot("open", path))?)
 }
 
 /// The one on the new dataset.
 fn new(work: &MigrationWork, path: &Path) -> Result<Directory> {
     let staged = staged(work, path)?;
-    Directory::open_below(&holder(work, path)?.staging, &staged).map_err(Error::host("open", &staged))
+    Ok(Directory::open_below(&holder(work, path)?.staging, &staged).map_err(cannot("open", &staged))?)
 }
 
 /// Opens a regular file for reading; `None` if it does not exist.
@@ -224,7 +224,7 @@ fn file(entry: EntryAt<'_>) -> Result<Option<File>> {
 
 /// The segments that are marked as to be archived.
 fn ready(marks: &Directory) -> Result<Vec<String>> {
-    let names = marks.names().map_err(Error::host("list", marks.path()))?;
+    let names = marks.names().map_err(cannot("list", marks.path()))?;
     let segments = names.iter().filter_map(|name| name.to_str()?.strip_suffix(READY));
     Ok(segments.filter(|segment| WalFile::parse(segment).is_some()).map(str::to_owned).collect())
 }
@@ -236,7 +236,7 @@ fn copy_in(dir: &Directory, name: &str, mut source: File, owner: UserAndGroup) -
         io::copy(&mut source, &mut target)?;
         fchown(&target, Some(owner.0), Some(owner.1))
     };
-    copy().map_err(Error::host("write", &dir.path().join(name)))
+    Ok(copy().map_err(cannot("write", dir.path().join(name)))?)
 }
 
 /// Gives a regular file the content of another one, durably.
@@ -249,7 +249,7 @@ fn overwrite(dir: &Directory, name: &str, mut source: File) -> Result<()> {
         target.set_len(content.len() as u64)?;
         target.sync_all()
     };
-    write().map_err(Error::host("write", &dir.path().join(name)))
+    Ok(write().map_err(cannot("write", dir.path().join(name)))?)
 }
 
 /// Where a path is while its new dataset is mounted in the staging directory.
