@@ -31,6 +31,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "crates" / "monitor" / "tests" / "golden"
+# Whole outputs, and those parts of outputs that alert rules read.
+RECORDED_OUTPUTS = sorted([*RECORDED.glob("*.prom"), *RECORDED.glob("*.state")])
 # An alert that the recorded output of a state must cause.
 RECORDED_ALERTS = {
     "openzfs-2.1-degraded": "PoolDegraded",
@@ -127,7 +129,7 @@ class Watched:
         self.recorded = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.recorded.serve_forever, daemon=True).start()
         target = f"static_configs: [{{targets: ['127.0.0.1:{self.recorded.server_port}']}}]"
-        return "".join(f", {{job_name: {path.stem}, metrics_path: /{path.name}, {target}}}" for path in RECORDED.glob("*.prom"))
+        return "".join(f", {{job_name: {path.stem}, metrics_path: /{path.name}, {target}}}" for path in RECORDED_OUTPUTS)
 
     def query(self, expression):
         url = f"http://127.0.0.1:{self.prometheus}/api/v1/query?query=" + urllib.request.quote(expression)
@@ -174,7 +176,7 @@ class Watched:
 class RecordedOutput(http.server.SimpleHTTPRequestHandler):
     """Serves files as an exporter would."""
 
-    extensions_map = {".prom": "text/plain; version=0.0.4", "": "text/plain"}
+    extensions_map = dict.fromkeys([".prom", ".state"], "text/plain; version=0.0.4") | {"": "text/plain"}
 
     def log_message(self, *_):
         pass
@@ -343,7 +345,7 @@ def inject(w, fault):
 
 def check_recorded(w):
     """Waits until Prometheus has scraped each recorded output and Alertmanager has the alerts of its state."""
-    count = len(list(RECORDED.glob("*.prom")))
+    count = len(RECORDED_OUTPUTS)
     wait("Prometheus scrapes the recorded outputs", lambda: len(w.query('up{job=~"openzfs.*"} == 1')) == count)
     wanted = set(RECORDED_ALERTS.items())
     wait(f"the alerts of {count} recorded states fire", lambda: wanted <= w.alerts_by_job(), lambda: wanted - w.alerts_by_job())

@@ -9,9 +9,10 @@ use poolwright_openzfs::clock::{Event, Threads, Time};
 use poolwright_trace::{Flags, Op};
 
 use crate::lock_range::LockRange;
-use crate::pacer::{Due, Pacer, sleep_precisely, sleep_until};
+use crate::pacer::{Due, Pacer};
 use crate::schedule::{Dependency, Step};
 use crate::servers::Servers;
+use crate::thread_time::{sleep_precisely, sleep_until};
 use crate::{Capture, Error, Result, Schedule, Target};
 
 /// The pace of a replay.

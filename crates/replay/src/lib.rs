@@ -36,7 +36,9 @@ mod source_files;
 pub mod spec;
 mod syncs;
 mod target;
+mod thread_time;
 pub mod trial;
+mod work_count;
 
 pub use capture::Capture;
 pub use directory::Directory;

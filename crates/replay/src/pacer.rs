@@ -1,28 +1,24 @@
 //! Paces the replay of an application by what its threads did between their operations.
 
-use std::collections::BinaryHeap;
-use std::num::NonZeroU64;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use poolwright_openzfs::clock::{self, Event, Time};
-use rustix::thread::set_current_timer_slack;
-use rustix::time::{ClockId, clock_gettime};
+use poolwright_openzfs::clock::{self, Time};
 
 use crate::application::{AHEAD_NS, Application, Think};
 use crate::clients::Clients;
 use crate::lock_range::LockRange;
 use crate::lock_table::{LockTable, Owner};
 use crate::syncs::{Syncs, UnderWay};
+use crate::thread_time::{MAX_WAIT, burn, sleep};
+use crate::work_count::WorkCount;
 
 /// CPU time below this, in nanoseconds, is deferred until more is due: reading the thread's CPU clock takes a tenth of
 /// it.
 const MIN_BURN_NS: u64 = 3_000;
 /// A sleep below this, in nanoseconds, is deferred too.
 const MIN_SLEEP_NS: u64 = 20_000;
-/// The longest wait between two checks of the stop flag.
-const MAX_WAIT: Duration = Duration::from_millis(50);
 /// The maximum lead of a foreground lane over another one in an application that polls file locks, in nanoseconds of recorded time.
 const LEAD_NS: u64 = 300_000_000;
 /// How often the foreground checks whether other lanes have caught up.
@@ -49,12 +45,7 @@ pub(crate) struct Mark {
 /// The progress of an application's replay.
 pub(crate) struct Pacer<'a> {
     application: &'a Application,
-    /// The number of finished foreground steps.
-    work: AtomicU32,
-    /// Threads that wait for an amount of work, the least first.
-    waiting: Mutex<BinaryHeap<Waiter>>,
-    /// The least work that a thread waits for; `u32::MAX` if no thread waits.
-    nearest: AtomicU32,
+    work: WorkCount,
     /// The recorded time of each lane's next step, in nanoseconds; 0 before the first, `u64::MAX` after the last.
     next: Vec<AtomicU64>,
     /// The number of finished foreground steps at which the measurement begins.
@@ -74,33 +65,6 @@ pub(crate) struct Pacer<'a> {
     pub clients: Clients,
 }
 
-/// A thread that waits for an amount of work. `Ord` is reversed, so that the heap's greatest element has the least
-/// work.
-struct Waiter {
-    work: u32,
-    done: Arc<Event>,
-}
-
-impl Ord for Waiter {
-    fn cmp(&self, other: &Waiter) -> std::cmp::Ordering {
-        other.work.cmp(&self.work)
-    }
-}
-
-impl PartialOrd for Waiter {
-    fn partial_cmp(&self, other: &Waiter) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Waiter {
-    fn eq(&self, other: &Waiter) -> bool {
-        self.work == other.work
-    }
-}
-
-impl Eq for Waiter {}
-
 /// A lane's outstanding CPU time and sleep in nanoseconds. The sleep is negative if the lane has slept too long.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Due {
@@ -118,9 +82,7 @@ impl<'a> Pacer<'a> {
     ) -> Pacer<'a> {
         Pacer {
             application,
-            work: AtomicU32::new(0),
-            waiting: Mutex::new(BinaryHeap::new()),
-            nearest: AtomicU32::new(u32::MAX),
+            work: WorkCount::default(),
             next: (0..application.foreground.len())
                 .map(|lane| AtomicU64::new(first_of(application, lane)))
                 .collect(),
@@ -222,7 +184,9 @@ impl<'a> Pacer<'a> {
     /// replay; then it waits for the other major lanes too, unless it may keep them waiting: otherwise one lane could do its cheap steps
     /// and end, and the rest of the work would be another mixture than the recorded one.
     pub fn wait_for_progress(&self, lane: usize, think: &Think, t_ns: u64, stop: &AtomicBool) {
-        self.wait_for_work(lane, think.after_work, stop);
+        if self.work.finished() < think.after_work {
+            self.clients.while_lent(lane, || self.work.wait(think.after_work, MAX_WAIT, stop));
+        }
         if !self.is_foreground(lane) {
             return;
         }
@@ -250,41 +214,12 @@ impl<'a> Pacer<'a> {
         self.application.thinks[lane].len() as f64 > self.application.work.len() as f64 * MAJOR_SHARE
     }
 
-    fn wait_for_work(&self, lane: usize, work: u32, stop: &AtomicBool) {
-        if self.work.load(Ordering::SeqCst) >= work {
-            return;
-        }
-        let done = Arc::new(Event::default());
-        self.waiting.lock().expect("lock is not poisoned").push(Waiter { work, done: Arc::clone(&done) });
-        self.nearest.fetch_min(work, Ordering::SeqCst);
-        let is_done = || self.work.load(Ordering::SeqCst) >= work;
-        self.clients.while_lent(lane, || {
-            while !is_done() && !stop.load(Ordering::Relaxed) {
-                done.wait(MAX_WAIT, is_done);
-            }
-        });
-    }
-
-    /// Wakes the threads that wait for at most `work`.
-    fn wake(&self, work: u32) {
-        let mut waiting = self.waiting.lock().expect("lock is not poisoned");
-        while waiting.peek().is_some_and(|waiter| waiter.work <= work) {
-            if let Some(waiter) = waiting.pop() {
-                waiter.done.notify();
-            }
-        }
-        self.nearest.store(waiting.peek().map_or(u32::MAX, |waiter| waiter.work), Ordering::SeqCst);
-    }
-
     /// Records that a step has finished.
     pub fn finish(&self, lane: usize) {
         if !self.is_foreground(lane) {
             return;
         }
-        let work = self.work.fetch_add(1, Ordering::SeqCst) + 1;
-        if work >= self.nearest.load(Ordering::SeqCst) {
-            self.wake(work);
-        }
+        let work = self.work.add();
         if self.began.get().is_none()
             && (work > self.warm || self.warm_until.is_some_and(|t| Time::now() >= t))
         {
@@ -302,7 +237,7 @@ impl<'a> Pacer<'a> {
         self.clients.end(lane);
         let all = &self.application.work;
         let late = all.partition_point(|t| *t < last_t_ns) as f64 >= all.len() as f64 * LATE_SHARE;
-        let measured = self.began.get().map_or(0, |began| self.work.load(Ordering::Relaxed) - began.work);
+        let measured = self.began.get().map_or(0, |began| self.work.finished() - began.work);
         let enough = f64::from(measured) >= all.len() as f64 * MIN_MEASURED;
         if self.is_foreground(lane) && self.is_major(lane) && late && enough {
             self.end_measurement();
@@ -311,12 +246,12 @@ impl<'a> Pacer<'a> {
 
     /// Ends the measurement if it has not ended yet.
     pub fn end_measurement(&self) {
-        let _ = self.ended.set(Mark { at: Time::now(), work: self.work.load(Ordering::Relaxed) });
+        let _ = self.ended.set(Mark { at: Time::now(), work: self.work.finished() });
     }
 
     /// Returns the finished share of the foreground's steps, 0 to 1.
     pub fn share(&self) -> f64 {
-        f64::from(self.work.load(Ordering::Relaxed)) / self.application.work.len().max(1) as f64
+        f64::from(self.work.finished()) / self.application.work.len().max(1) as f64
     }
 
     /// Returns the duration of the measurement and the time that its work took in the recording, both in seconds.
@@ -353,7 +288,7 @@ impl<'a> Pacer<'a> {
         let (all, beside) = (self.application.work.len().max(1) as f64, self.application.beside_ns as f64);
         let mut used = 0;
         while beside > 0.0 && !over.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
-            let due = (beside * f64::from(self.work.load(Ordering::Relaxed)) / all) as u64;
+            let due = (beside * f64::from(self.work.finished()) / all) as u64;
             let now = due.saturating_sub(used).min(MAX_BESIDE_NS);
             self.burn(now, stop);
             used += now;
@@ -372,66 +307,14 @@ fn first_of(application: &Application, lane: usize) -> u64 {
     if application.foreground[lane] && !application.thinks[lane].is_empty() { 0 } else { u64::MAX }
 }
 
-/// Reduces the thread's timer slack from the kernel's default of 50 µs, so that its sleeps end within about a
-/// microsecond of their time.
-pub(crate) fn sleep_precisely() {
-    let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
-}
-
-fn thread_cpu_ns() -> u64 {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
-}
-
-/// Uses the given CPU time of this thread. Time during which other threads run does not count. On the virtual clock, it passes at once.
-fn burn(cpu_ns: u64, stop: &AtomicBool) {
-    if clock::is_virtual() {
-        return clock::work(Duration::from_nanos(cpu_ns));
-    }
-    let until = thread_cpu_ns() + cpu_ns;
-    loop {
-        let now = thread_cpu_ns();
-        if now >= until || stop.load(Ordering::Relaxed) {
-            return;
-        }
-        let pause = Instant::now();
-        let left = Duration::from_nanos((until - now).min(100_000));
-        while pause.elapsed() < left {
-            std::hint::spin_loop();
-        }
-    }
-}
-
-fn sleep(time: Duration, stop: &AtomicBool) {
-    sleep_until(Time::now() + time, stop);
-}
-
-/// Waits until this time, or until `stop` is set.
-pub(crate) fn sleep_until(time: Time, stop: &AtomicBool) {
-    loop {
-        let left = time.since(Time::now());
-        if left.is_zero() || stop.load(Ordering::Relaxed) {
-            return;
-        }
-        clock::sleep(left.min(MAX_WAIT));
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use poolwright_trace::{Event as Recorded, Flags, Op};
 
     use super::*;
     use crate::contested::{Polls, Wait};
-
-    #[test]
-    fn burning_uses_the_cpu_time_asked_for() {
-        let stop = AtomicBool::new(false);
-        let before = thread_cpu_ns();
-        burn(20_000_000, &stop);
-        let used = thread_cpu_ns() - before;
-        assert!((20_000_000..40_000_000).contains(&used), "{used} ns");
-    }
 
     /// Returns three lanes: two of different processes, and a third of the first one's process.
     fn contenders(longest: Duration) -> Application {

@@ -38,6 +38,7 @@ mod pages;
 pub mod path_text;
 pub mod processor;
 mod reader;
+mod row_group;
 mod schema;
 pub mod stats;
 mod torn_end;

@@ -10,7 +10,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData,
@@ -22,8 +21,8 @@ use poolwright_base::{Part, private};
 
 use crate::checksum::seal;
 use crate::error::{Error, Result, io};
-use crate::layout::Role;
-use crate::schema::{self, COLUMNS, FORMAT_VERSION, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION, NO_GAP};
+use crate::row_group::write_columns;
+use crate::schema::{self, FORMAT_VERSION, KEY_CHECKSUMS, KEY_FILES, KEY_META, KEY_VERSION};
 use crate::{Event, File, Meta};
 
 /// Events per row group; they take 22 MiB of memory until they are encoded.
@@ -333,9 +332,13 @@ impl Writer {
         events.sort_by_key(|event| event.t_ns);
         let start = self.pending.bytes_written() as u64 - self.good;
         let group = self.encoded(|w| {
-            let group = write_columns(w, &events)?;
+            let (schema, properties) = (w.schema.clone(), w.properties.clone());
+            let ordinal = w.row_groups.len() as i32;
+            let mut group = SerializedRowGroupWriter::new(schema, properties, &mut w.pending, ordinal, None);
+            write_columns(&mut group, &w.files, &events)?;
+            let metadata = group.close()?.as_ref().clone();
             w.pending.flush()?;
-            Ok(group)
+            Ok(metadata)
         })?;
         let checksum = crc32fast::hash(&self.pending.inner()[start as usize..]);
         self.row_groups.push(group);
@@ -402,67 +405,6 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
         },
         _ => Ok(()), // the creation that follows reports other errors better
     }
-}
-
-fn write_columns(writer: &mut Writer, events: &[Event]) -> Result<RowGroupMetaData, ParquetError> {
-    let text = |s: &str| ByteArray::from(s.as_bytes().to_vec());
-    let paths: Vec<_> = writer.files.iter().map(|f| text(&f.path)).collect();
-    let roles: Vec<_> = writer.files.iter().map(|f| text(f.role.map_or("", Role::name))).collect();
-    let ops = crate::Op::ALL.map(|op| text(op.name()));
-
-    let ordinal = writer.row_groups.len() as i32;
-    let mut group = SerializedRowGroupWriter::new(
-        writer.schema.clone(),
-        writer.properties.clone(),
-        &mut writer.pending,
-        ordinal,
-        None,
-    );
-    for column in &COLUMNS {
-        match column.name {
-            "t_ns" => put::<Int64Type>(&mut group, events, |e| signed(e.t_ns)),
-            "dur_ns" => put::<Int64Type>(&mut group, events, |e| signed(e.dur_ns)),
-            "op" => put::<ByteArrayType>(&mut group, events, |e| ops[e.op as usize].clone()),
-            "file" => put::<Int32Type>(&mut group, events, |e| e.file as i32),
-            "path" => put::<ByteArrayType>(&mut group, events, |e| paths[e.file as usize].clone()),
-            "role" => put::<ByteArrayType>(&mut group, events, |e| roles[e.file as usize].clone()),
-            "offset" => put::<Int64Type>(&mut group, events, |e| signed(e.offset)),
-            "len" => put::<Int64Type>(&mut group, events, |e| signed(e.len)),
-            "pid" => put::<Int32Type>(&mut group, events, |e| e.pid as i32),
-            "tid" => put::<Int32Type>(&mut group, events, |e| e.tid as i32),
-            "flags" => put::<Int32Type>(&mut group, events, |e| i32::from(e.flags.0)),
-            "gap_cpu_ns" => {
-                put::<Int64Type>(&mut group, events, |e| e.gap.map_or(NO_GAP, |g| signed(g.cpu_ns)))
-            }
-            "gap_ready_ns" => {
-                put::<Int32Type>(&mut group, events, |e| e.gap.map_or(0, |g| g.ready_ns as i32))
-            }
-            "gap_wake_ns" => put::<Int32Type>(&mut group, events, |e| e.gap.map_or(0, |g| g.wake_ns as i32)),
-            "waker" => put::<Int32Type>(&mut group, events, |e| e.gap.map_or(0, |g| g.waker as i32)),
-            schema::SERVED_COLUMN => {
-                put::<Int32Type>(&mut group, events, |e| e.gap.map_or(0, |g| g.served_ns as i32))
-            }
-            other => unreachable!("no value for column {other}"),
-        }?;
-    }
-    let metadata = group.close()?;
-    Ok(metadata.as_ref().clone())
-}
-
-/// Converts to a signed value, limited to 2^63 − 1. Real file offsets and times are below it.
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn put<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    events: &[Event],
-    value: impl Fn(&Event) -> T::T,
-) -> Result<(), ParquetError> {
-    let values: Vec<T::T> = events.iter().map(value).collect();
-    let mut column = group.next_column()?.expect("one call per column");
-    column.typed::<T>().write_batch(&values, None, None)?;
-    column.close()
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-//! The metrics of captured pools of the kernel, whole, against golden files. `REWRITE=1` writes the files.
+//! The metrics of captured pools of the kernel against golden files. `REWRITE=1` writes the files.
+//!
+//! The whole output of each capture is parsed. A golden file has the whole output of a few captures, and of the others the part that
+//! depends on the state of the pools.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,6 +12,9 @@ use poolwright_monitor::exposition::{self, TextFormat};
 use poolwright_monitor::source::kernel::KernelPools;
 use poolwright_monitor::{Poller, SourceReadings};
 use poolwright_zfs::kernel::{CommandOptions, Kstats};
+
+use crate::parsed_exposition::{self, ParsedFamily};
+use crate::state_text::{self, STATES};
 
 /// Far more than a read of a capture takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,8 +67,16 @@ fn captures() -> Vec<String> {
     captures
 }
 
+/// The captures of which the golden file is the whole output. The formats differ in their comments and in the number of
+/// observations of histograms only; one small capture is enough for the second.
+const WHOLE: [(&str, TextFormat); 3] = [
+    ("openzfs-2.3.2/healthy", TextFormat::Prometheus),
+    ("openzfs-2.1/degraded", TextFormat::Prometheus),
+    ("openzfs-2.3.2/full", TextFormat::OpenMetrics),
+];
+
 #[test]
-fn whole_outputs_of_all_captures() {
+fn outputs_of_all_captures() {
     let rewrite = std::env::var_os("REWRITE").is_some();
     let mut different = Vec::new();
     for name in captures() {
@@ -73,13 +87,19 @@ fn whole_outputs_of_all_captures() {
         for source in &sources {
             assert!(source.is_up(), "{name}: {source:?}");
         }
-        for (format, suffix) in [(TextFormat::Prometheus, "prom"), (TextFormat::OpenMetrics, "openmetrics")] {
-            let text = metrics(&sources, format);
-            check_samples(&name, &text);
-            // The formats differ in their comments only; one state is enough for the second.
-            if format == TextFormat::OpenMetrics && !name.ends_with("/healthy") {
-                continue;
-            }
+        println!("{name}");
+        let plain = metrics(&sources, TextFormat::Prometheus);
+        let open = metrics(&sources, TextFormat::OpenMetrics);
+        let families = parsed_exposition::parse(&plain, TextFormat::Prometheus);
+        check_same_samples(&families, &parsed_exposition::parse(&open, TextFormat::OpenMetrics));
+        check_states(&families);
+        let is_whole = |format| WHOLE.contains(&(name.as_str(), format));
+        let prometheus = match is_whole(TextFormat::Prometheus) {
+            true => ("prom", plain.clone()),
+            false => ("state", state_text::text(&sources, &families)),
+        };
+        let open = is_whole(TextFormat::OpenMetrics).then_some(("openmetrics", open));
+        for (suffix, text) in [prometheus].into_iter().chain(open) {
             let golden = manifest("tests/golden").join(format!("{}.{suffix}", name.replace('/', "-")));
             if rewrite {
                 fs::create_dir_all(golden.parent().unwrap()).unwrap();
@@ -92,14 +112,27 @@ fn whole_outputs_of_all_captures() {
     assert!(different.is_empty(), "REWRITE=1 writes the files: {different:?}");
 }
 
-/// Each sample occurs once.
-fn check_samples(name: &str, text: &str) {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let mut samples: Vec<&str> = lines.map(|line| line.rsplit_once(' ').unwrap().0).collect();
-    let count = samples.len();
-    samples.sort_unstable();
-    samples.dedup();
-    assert_eq!(samples.len(), count, "{name}: samples occur twice");
+/// OpenMetrics has the samples of Prometheus's format, except the numbers of observations of histograms.
+fn check_same_samples(prometheus: &[ParsedFamily<'_>], open_metrics: &[ParsedFamily<'_>]) {
+    fn lines<'a>(families: &'a [ParsedFamily<'_>]) -> impl Iterator<Item = &'a str> {
+        let samples = families.iter().flat_map(|family| &family.samples);
+        samples.filter(|sample| !sample.name.ends_with("_count")).map(|sample| sample.line)
+    }
+    assert!(lines(prometheus).eq(lines(open_metrics)));
+}
+
+/// Each pool and each vdev is in one state.
+fn check_states(families: &[ParsedFamily<'_>]) {
+    for family in families.iter().filter(|of| STATES.contains(&of.family)) {
+        for states in family
+            .samples
+            .chunk_by(|one, next| one.labels[..one.labels.len() - 1] == next.labels[..next.labels.len() - 1])
+        {
+            let present = states.iter().filter(|state| state.value == 1.0).count();
+            let others = states.iter().filter(|state| state.value == 0.0).count();
+            assert!(present == 1 && others == states.len() - 1 && others > 3, "{states:?}");
+        }
+    }
 }
 
 #[test]

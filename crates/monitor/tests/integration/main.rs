@@ -4,4 +4,6 @@ mod dashboards;
 mod docs;
 mod kernel_pools;
 mod panic;
+mod parsed_exposition;
 mod rules;
+mod state_text;

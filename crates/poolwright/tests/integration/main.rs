@@ -3,7 +3,9 @@
 mod common;
 
 mod apply;
+mod apply_crash;
 mod apply_quota;
+mod apply_running;
 mod backup;
 mod backup_archive;
 mod backup_clock;

@@ -4,29 +4,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::ops::Deref;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Time limit of waits, long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
-
-/// The reason why a test cannot run here; `None` if it can.
-fn unable() -> Option<String> {
-    let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
-    device.err().map(|why| format!("/dev/fuse cannot be opened: {why}"))
-}
-
-macro_rules! skip_without_fuse {
-    () => {
-        if let Some(why) = unable() {
-            eprintln!("skipped: {why}");
-            return;
-        }
-    };
-}
+use crate::common::mounted::{is_mounted, umount_soon as umount, until};
+use crate::common::skip_without_fuse;
 
 /// A pool and mount points in a directory. Dropping it unmounts everything and ends the processes.
 struct TestDir {
@@ -83,11 +67,7 @@ impl TestDir {
     /// Waits for the end of a process; returns its exit code and messages.
     fn ended(&mut self, which: usize) -> (Option<i32>, String) {
         let child = &mut self.running[which];
-        let start = Instant::now();
-        while child.try_wait().unwrap().is_none() {
-            assert!(start.elapsed() < PATIENCE, "it did not end");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the mount process ends", || child.try_wait().unwrap().is_some());
         let mut messages = String::new();
         if let Some(mut stderr) = child.stderr.take() {
             stderr.read_to_string(&mut messages).unwrap();
@@ -96,54 +76,12 @@ impl TestDir {
     }
 
     fn signal(&self, which: usize, name: &str) {
-        kill(name, self.pid(which));
+        std::process::Command::new("kill").args([name, &self.pid(which).to_string()]).status().unwrap();
     }
 
     fn is_mounted(&self, dir: &str) -> bool {
         is_mounted(&self.at(dir))
     }
-}
-
-fn kill(name: &str, pid: u32) {
-    std::process::Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
-}
-
-fn is_mounted(dir: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-    mounts.lines().any(|line| line.split(' ').nth(1) == dir.to_str())
-}
-
-/// Unmounts. Retries, because a child process of another test inherits all descriptors until it calls `exec`, and an open file keeps
-/// a mount busy.
-fn umount(dir: &Path) -> bool {
-    let program = if is_root() { "umount" } else { "fusermount3" };
-    let arguments: &[&str] = if is_root() { &[] } else { &["-u"] };
-    let once = || {
-        let mut command = std::process::Command::new(program);
-        command.args(arguments).arg(dir).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-    };
-    let start = Instant::now();
-    loop {
-        if once() {
-            return true;
-        }
-        if !is_mounted(dir) || start.elapsed() > Duration::from_secs(30) {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 impl Drop for TestDir {
@@ -296,11 +234,7 @@ fn a_mounted_dataset_is_rolled_back_while_programs_use_it() {
         .unwrap();
     p.fails("dataset rollback tank/db@one", 1, &["tank/db@two", "-r"]);
     for _ in 0..3 {
-        let start = Instant::now();
-        while !p.at("m/loop").exists() {
-            assert!(start.elapsed() < PATIENCE, "nothing is written");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until("a line is written", || p.at("m/loop").exists());
         p.run("dataset rollback tank/db@two");
     }
     writer.kill().unwrap();
@@ -481,9 +415,7 @@ fn a_background_mount_writes_a_log() {
     std::fs::write(p.at("m/file"), "x").unwrap();
     let log = p.at("state/log/tank.log");
     // The log process may be slower.
-    wait_until("the mount is logged", || {
-        std::fs::read_to_string(&log).is_ok_and(|text| text.ends_with('\n'))
-    });
+    until("the mount is logged", || std::fs::read_to_string(&log).is_ok_and(|text| text.ends_with('\n')));
     let text = std::fs::read_to_string(&log).unwrap();
     let (time, message) = text.trim_end().split_once(&format!(" [{pid}] ")).expect(&text);
     assert!(time.len() == 20 && time.starts_with("20") && time.ends_with('Z'), "{text}");
@@ -494,7 +426,7 @@ fn a_background_mount_writes_a_log() {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
     };
-    wait_until("the mount process ends after the export", ended);
+    until("the mount process ends after the export", ended);
     assert!(!p.is_mounted("m"));
 }
 

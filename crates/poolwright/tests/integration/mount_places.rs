@@ -6,11 +6,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::mounted::{PATIENCE, umount_soon as umount};
+use crate::common::mounted::{is_mounted, umount_soon as umount, until};
 use crate::common::skip_without_fuse;
 
 /// A pool `tank`, and directories to mount on. Dropping it unmounts everything.
@@ -51,21 +50,8 @@ impl Drop for TestDir {
     }
 }
 
-fn is_mounted(dir: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-    mounts.lines().any(|line| line.split(' ').nth(1) == dir.to_str())
-}
-
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
-}
-
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -80,7 +66,7 @@ fn a_log_is_kept_for_what_it_says_and_a_failed_mount_makes_none() {
     let says = |fragments: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(fragments));
     p.run("mount tank m --background --arc 64M");
     assert!(umount(&p.at("m")));
-    wait_until("the export is logged", || says("note: tank exported\n"));
+    until("the export is logged", || says("note: tank exported\n"));
     p.run("pool export tank");
     assert_eq!(logs(), 0, "a log with only routine lines is removed");
 
@@ -92,7 +78,7 @@ fn a_log_is_kept_for_what_it_says_and_a_failed_mount_makes_none() {
 
     p.run("pool import tank img");
     p.run("mount tank m --background --arc 64M");
-    wait_until("the mount is logged", || says("mounted on"));
+    until("the mount is logged", || says("mounted on"));
     let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
     file.write_all(b"2026-01-01T00:00:00Z [1] ASSERT at x.c:1\n").unwrap();
     drop(file);

@@ -2,6 +2,7 @@
 
 pub mod backups;
 pub mod mounted;
+pub mod planned_database;
 pub mod postgres;
 pub mod pty;
 pub mod second_pool;

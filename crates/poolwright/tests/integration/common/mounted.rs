@@ -82,6 +82,11 @@ impl Drop for Mounted {
     }
 }
 
+pub fn is_mounted(dir: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.lines().any(|line| line.split(' ').nth(1) == dir.to_str())
+}
+
 pub fn umount(dir: &Path) -> bool {
     let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
     let mut command = if root { Command::new("umount") } else { Command::new("fusermount3") };
