@@ -13,7 +13,7 @@ use poolwright_base::mountinfo::{self, MountEntry};
 use poolwright_base::quoted;
 use poolwright_base::writers::find_writer_of_mounts;
 use poolwright_dbms::service;
-use poolwright_plan::{Plan, RolePlan};
+use poolwright_plan::{MetricName, Plan, RolePlan};
 use poolwright_zfs::kernel::command::property::{PropertySource, SourcedValue};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,9 +31,6 @@ use relocation::PlannedRelocation;
 pub use relocation::RelocationAssessment;
 pub use space::RESERVE;
 use space::ShortQuota;
-
-/// The metric of the space in a plan.
-const ALLOCATED: &str = "allocated_bytes";
 
 /// What applying a plan would do.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -408,8 +405,11 @@ fn examine(
         bytes += file.identity.length;
         allocated += file.allocated;
     }
-    let change =
-        roles.iter().filter_map(|role| role.gain.get(ALLOCATED)).map(|gain| gain.change).fold(0.0, f64::max);
+    let change = roles
+        .iter()
+        .filter_map(|role| role.gain.get(&MetricName::AllocatedBytes))
+        .map(|gain| gain.change)
+        .fold(0.0, f64::max);
     let quotas = if count > 0 { admin.owner_quotas(&work.dataset)? } else { Vec::new() };
     let logical = summary.map_or(bytes, |of| of.logical_referenced.max(allocated)).min(bytes.max(allocated));
     let property = |of: &PropertyChange| PropertyAssessment {

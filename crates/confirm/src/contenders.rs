@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use poolwright_openzfs::property::Settings;
-use poolwright_plan::metric::{self, CONFIRMED};
+use poolwright_plan::metric::CONFIRMED;
 use poolwright_plan::{
-    Contender, Evidence, EvidenceKind, Gains, OBJECTIVE, Outcome, Plan, PredictedChange, RolePlan,
+    Contender, Evidence, EvidenceKind, Gains, MetricName, Outcome, Plan, PredictedChange, RolePlan,
 };
 use poolwright_tune::candidates::{same, with};
 use poolwright_tune::objective::{Metrics, weighted};
@@ -20,7 +20,7 @@ pub struct Chosen {
     /// Dataset → properties.
     pub datasets: BTreeMap<String, Settings>,
     /// Metric → the change from today's settings that the plan predicts. Empty for today's settings.
-    pub predicted: BTreeMap<String, PredictedChange>,
+    pub predicted: BTreeMap<MetricName, PredictedChange>,
 }
 
 /// Selects today's settings, the recommended settings if the plan recommends a change, and the runner-up if the plan raced other
@@ -69,21 +69,20 @@ fn recommended_gains(plan: &Plan) -> &Gains {
 }
 
 /// Predicted changes from the gains of a race.
-fn of_gains(plan: &Plan, gains: &Gains) -> BTreeMap<String, PredictedChange> {
+fn of_gains(plan: &Plan, gains: &Gains) -> BTreeMap<MetricName, PredictedChange> {
     let metrics: Metrics = gains.iter().map(|(name, gain)| (name.clone(), 1.0 + gain.change)).collect();
     let mut predicted = BTreeMap::new();
     for name in CONFIRMED {
-        let stand_in = || gains.get(metric::find(name)?.stand_in?);
-        let gain = gains.get(name).or_else(stand_in);
+        let gain = gains.get(name).or_else(|| gains.get(name.stand_in()?));
         if let Some(gain) = gain {
             let ci95 = Some(plan.expected(name, gain.change, gain.ci95));
-            predicted.insert(name.to_owned(), PredictedChange { change: gain.change, ci95 });
+            predicted.insert(name.clone(), PredictedChange { change: gain.change, ci95 });
         }
     }
     if !metrics.is_empty() {
         let ones: Metrics = metrics.keys().map(|name| (name.clone(), 1.0)).collect();
         let change = weighted(&plan.goal.weights, &metrics, &ones) - 1.0;
-        predicted.insert(OBJECTIVE.to_owned(), PredictedChange { change, ci95: None });
+        predicted.insert(MetricName::Objective, PredictedChange { change, ci95: None });
     }
     predicted
 }
@@ -119,20 +118,24 @@ fn is_other(role: &RolePlan, evidence: &Evidence) -> bool {
 }
 
 /// Predicted changes from the medians of a race. Its trials are not paired, so there is no interval.
-fn of_evidence(role: &RolePlan, evidence: &Evidence, objective: f64) -> BTreeMap<String, PredictedChange> {
+fn of_evidence(
+    role: &RolePlan,
+    evidence: &Evidence,
+    objective: f64,
+) -> BTreeMap<MetricName, PredictedChange> {
     let change = |change: f64| PredictedChange { change, ci95: None };
-    let mut predicted = BTreeMap::from([(OBJECTIVE.to_owned(), change(objective - 1.0))]);
+    let mut predicted = BTreeMap::from([(MetricName::Objective, change(objective - 1.0))]);
     let today = role.evidence.iter().find(|e| e.outcome == Outcome::Current);
     for name in CONFIRMED {
-        let stand_in = metric::find(name).and_then(|m| m.stand_in);
-        let source = stand_in.filter(|_| !evidence.metrics.contains_key(name)).unwrap_or(name);
+        let stand_in = name.stand_in().filter(|_| !evidence.metrics.contains_key(name));
+        let source = stand_in.unwrap_or(name);
         let (Some(from), Some(to)) =
             (today.and_then(|e| e.metrics.get(source)), evidence.metrics.get(source))
         else {
             continue;
         };
         if from.median > 0.0 {
-            predicted.insert(name.to_owned(), change(to.median / from.median - 1.0));
+            predicted.insert(name.clone(), change(to.median / from.median - 1.0));
         }
     }
     predicted

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_plan::{
-    Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, Gain, GainVerdict, Gains, OBJECTIVE,
+    Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, Gain, GainVerdict, Gains, MetricName,
     Plan, PredictedChange,
 };
 use poolwright_report::text::{capitalised, signed};
@@ -52,9 +52,9 @@ pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement 
         let verdict = ConfirmationVerdict::NotConfirmed;
         return Judgement { settings, verdict, error_points: None, missed: Vec::new(), why };
     };
-    let rate = subject.changes.get("work_rate");
+    let rate = subject.changes.get(&MetricName::WorkRate);
     let error_points =
-        rate.zip(subject.predicted.get("work_rate")).map(|(m, p)| 100.0 * (m.change - p.change));
+        rate.zip(subject.predicted.get(&MetricName::WorkRate)).map(|(m, p)| 100.0 * (m.change - p.change));
     let verdict = verdict(subject, keep);
     let mut why = why(subject, keep, error_points);
     // Today's settings meet the requirements of a plan that keeps them. Those of the runner-up matter only if it misses one.
@@ -62,7 +62,7 @@ pub fn judge(plan: &Plan, contenders: &[Chosen], blocks: &[Block]) -> Judgement 
         why += &r.sentence;
     }
     let missed = if keep { Vec::new() } else { subject.missed.clone() };
-    if !keep && !subject.is_better() && subject.changes.contains_key(OBJECTIVE) {
+    if !keep && !subject.is_better() && subject.changes.contains_key(&MetricName::Objective) {
         why += match of(Contender::RunnerUp).filter(|other| other.is_acceptable()) {
             Some(_) => " The runner-up is better than today's.",
             None => " Keep today's settings.",
@@ -80,12 +80,17 @@ pub fn is_improvement(confirmation: &Confirmation) -> bool {
 fn verdict(subject: &ConfirmedSetting, keep: bool) -> ConfirmationVerdict {
     match (subject.is_acceptable(), keep) {
         (false, false) | (true, true) => ConfirmationVerdict::NotConfirmed,
-        (false, true) if subject.changes.contains_key(OBJECTIVE) => ConfirmationVerdict::Confirmed,
+        (false, true) if subject.changes.contains_key(&MetricName::Objective) => {
+            ConfirmationVerdict::Confirmed
+        }
         (false, true) => ConfirmationVerdict::NotConfirmed,
         (true, false) => {
-            let predicted = subject.predicted.get("work_rate");
-            let hit =
-                subject.changes.get("work_rate").zip(predicted).is_some_and(|(m, p)| is_as_predicted(m, p));
+            let predicted = subject.predicted.get(&MetricName::WorkRate);
+            let hit = subject
+                .changes
+                .get(&MetricName::WorkRate)
+                .zip(predicted)
+                .is_some_and(|(m, p)| is_as_predicted(m, p));
             if hit { ConfirmationVerdict::Confirmed } else { ConfirmationVerdict::BetterThanToday }
         }
     }
@@ -116,7 +121,8 @@ fn check(text: &str, changes: &Gains) -> Required {
             format!(" {text} was not checked: this release does not know that requirement."),
         );
     };
-    let measured = changes.get(requirement.metric()).map(interval).unwrap_or_default();
+    let measured =
+        requirement.metric().and_then(|metric| changes.get(metric)).map(interval).unwrap_or_default();
     match requirement.fulfilment(changes) {
         Some(Fulfilment::Met) => outcome(false, format!(" {requirement} is met: {measured}.")),
         Some(Fulfilment::Missed) => outcome(true, format!(" {requirement} is NOT met: {measured}.")),
@@ -161,8 +167,8 @@ fn changes(plan: &Plan, name: Contender, blocks: &[Block]) -> Gains {
             &with_write_amplification(&other),
             &with_write_amplification(&today),
         );
-        today.insert(OBJECTIVE.to_owned(), 1.0);
-        other.insert(OBJECTIVE.to_owned(), objective);
+        today.insert(MetricName::Objective, 1.0);
+        other.insert(MetricName::Objective, objective);
         Some((today, other))
     };
     let pairs: Vec<(Metrics, Metrics)> = blocks.iter().filter_map(pair).collect();
@@ -173,14 +179,14 @@ fn changes(plan: &Plan, name: Contender, blocks: &[Block]) -> Gains {
 /// under every setting, so the ratio of two write amplifications equals the ratio of these bytes.
 fn with_write_amplification(metrics: &Metrics) -> Metrics {
     let mut all = metrics.clone();
-    if let Some(bytes) = metrics.get("vdev_write_bytes") {
-        all.insert("write_amplification".into(), *bytes);
+    if let Some(bytes) = metrics.get(&MetricName::VdevWriteBytes) {
+        all.insert(MetricName::WriteAmplification, *bytes);
     }
     all
 }
 
 fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> String {
-    let Some(objective) = subject.changes.get(OBJECTIVE) else {
+    let Some(objective) = subject.changes.get(&MetricName::Objective) else {
         return "Too few blocks have a result of both settings: an interval needs two.".to_owned();
     };
     let whom = if keep { "the runner-up" } else { "the recommended settings" };
@@ -191,10 +197,10 @@ fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> Str
     };
     let measured = if keep { measured.replace(" are ", " is ") } else { measured };
     let mut text = format!("{} in this test: objective {}", capitalised(&measured), interval(objective));
-    if let Some(rate) = subject.changes.get("work_rate") {
+    if let Some(rate) = subject.changes.get(&MetricName::WorkRate) {
         text += &format!(", work rate {}", interval(rate));
     }
-    if let (Some(points), Some(predicted)) = (error_points, subject.predicted.get("work_rate")) {
+    if let (Some(points), Some(predicted)) = (error_points, subject.predicted.get(&MetricName::WorkRate)) {
         text += &format!(
             "; predicted {}, an error of {} points",
             with_interval(predicted.change, predicted.ci95),
@@ -202,7 +208,7 @@ fn why(subject: &ConfirmedSetting, keep: bool, error_points: Option<f64>) -> Str
         );
     }
     text += ".";
-    if subject.changes.get("work_rate").is_some_and(|rate| rate.ci95.1 - rate.ci95.0 > MAX_WIDTH) {
+    if subject.changes.get(&MetricName::WorkRate).is_some_and(|rate| rate.ci95.1 - rate.ci95.0 > MAX_WIDTH) {
         text += " The interval of the work rate is wide; more blocks make it narrower.";
     }
     text

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use poolwright_lab::Outcome;
+use poolwright_plan::MetricName;
 use poolwright_tune::objective::Metrics;
 
 use crate::command::COMMAND_HEADING;
@@ -29,18 +30,18 @@ pub(crate) fn figure(outcome: &Outcome, name: &str) -> Result<f64> {
 pub(crate) fn metrics(outcome: &Outcome) -> Result<Metrics> {
     let (seconds, work) = (figure(outcome, LOAD_S)?, figure(outcome, WORK)?);
     let mut metrics = Metrics::new();
-    let mut put = |name: &str, value: f64| {
+    let mut put = |name: MetricName, value: f64| {
         if value.is_finite() && value > 0.0 {
-            metrics.insert(name.to_owned(), value);
+            metrics.insert(name, value);
         }
     };
-    put("work_rate", work / seconds);
-    put("allocated_bytes", figure(outcome, "allocated")?);
-    put("vdev_write_bytes", figure(outcome, "vdev_write_bytes")? / work);
-    put("vdev_read_bytes", figure(outcome, "vdev_read_bytes")? / work);
+    put(MetricName::WorkRate, work / seconds);
+    put(MetricName::AllocatedBytes, figure(outcome, "allocated")?);
+    put(MetricName::VdevWriteBytes, figure(outcome, "vdev_write_bytes")? / work);
+    put(MetricName::VdevReadBytes, figure(outcome, "vdev_read_bytes")? / work);
     let cpu =
         ["user_s", "system_s", "engine_s"].iter().map(|name| figure(outcome, name)).sum::<Result<f64>>()?;
-    put("cpu_ns_per_op", cpu * 1e9 / work);
+    put(MetricName::CpuNsPerOp, cpu * 1e9 / work);
     Ok(metrics)
 }
 

@@ -11,7 +11,7 @@ use poolwright_lab::run::child;
 use poolwright_lab::run::scratch_dir::ScratchDir;
 use poolwright_lab::{PoolWrites, RunTarget, TrialKey, TrialSpec};
 use poolwright_plan::{
-    BesidePlan as _, Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, Plan, WorkUnit,
+    BesidePlan as _, Confirmation, ConfirmedDataset, ConfirmedSetting, Contender, MetricName, Plan, WorkUnit,
 };
 use poolwright_tune::objective::Metrics;
 
@@ -237,7 +237,7 @@ impl Trials<'_> {
         let metrics = metrics(&outcome)?;
         let load_s = figure(&outcome, LOAD_S)?;
         self.loads.push(Load { is_stated: figure(&outcome, STATED)? > 0.0, seconds: load_s });
-        let work_rate = metrics.get("work_rate").copied().unwrap_or(f64::NAN);
+        let work_rate = metrics.get(&MetricName::WorkRate).copied().unwrap_or(f64::NAN);
         watch(Event::Ended { load_s, work_rate });
         Ok(Ok(metrics))
     }

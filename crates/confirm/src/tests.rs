@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use poolwright_plan::{
-    ConfirmationVerdict, Contender, GainVerdict, OBJECTIVE, Outcome, Plan, Role, Settings, Verdict,
+    ConfirmationVerdict, Contender, GainVerdict, MetricName, Outcome, Plan, Role, Settings, Verdict,
 };
 use poolwright_tune::objective::Metrics;
 
@@ -14,15 +14,15 @@ use super::*;
 fn plan() -> Plan {
     let mut plan: Plan = serde_json::from_str(include_str!("../../../docs/examples/plan.json")).unwrap();
     plan.subject.directory = "/srv/mariadb/data".into();
-    plan.goal.weights = BTreeMap::from([("work_rate".into(), 0.5), ("write_amplification".into(), 0.5)]);
-    let mut gain = plan.gain["write_amplification"];
+    plan.goal.weights = BTreeMap::from([(MetricName::WorkRate, 0.5), (MetricName::WriteAmplification, 0.5)]);
+    let mut gain = plan.gain[&MetricName::WriteAmplification];
     (gain.change, gain.ci95) = (0.2, (0.15, 0.25));
-    plan.gain.insert("work_rate".into(), gain);
+    plan.gain.insert(MetricName::WorkRate, gain);
     let role = &mut plan.roles[0];
     let mut raced = role.evidence[1].clone();
     raced.settings.insert("recordsize".into(), "32K".into());
     (raced.objective, raced.outcome) = (Some(0.8), Outcome::Raced);
-    raced.metrics.get_mut("allocated_bytes").unwrap().median /= 2.0;
+    raced.metrics.get_mut(&MetricName::AllocatedBytes).unwrap().median /= 2.0;
     let mut worse = raced.clone();
     worse.settings.insert("recordsize".into(), "1M".into());
     worse.objective = Some(1.7);
@@ -45,13 +45,16 @@ fn today_the_recommended_one_and_the_best_of_the_others_are_run() {
     assert_eq!(found[1].datasets["db"]["logbias"], "latency", "what does not change is as today");
     assert_eq!(found[2].datasets["db"]["recordsize"], "32K");
     let predicted = &found[1].predicted;
-    let interval = plan.expected("work_rate", 0.2, (0.15, 0.25));
+    let interval = plan.expected(&MetricName::WorkRate, 0.2, (0.15, 0.25));
     assert!(interval.0 < 0.15 && interval.1 > 0.25, "that of the trials is narrower than earlier errors");
-    assert_eq!((predicted["work_rate"].change, predicted["work_rate"].ci95), (0.2, Some(interval)));
+    assert_eq!(
+        (predicted[&MetricName::WorkRate].change, predicted[&MetricName::WorkRate].ci95),
+        (0.2, Some(interval))
+    );
     let expected = ((0.5 * (1.0f64 / 1.2).ln()) + 0.5 * (1.0f64 - 0.595).ln()).exp() - 1.0;
-    assert!((predicted[OBJECTIVE].change - expected).abs() < 1e-12);
-    assert!((found[2].predicted["allocated_bytes"].change + 0.5).abs() < 1e-12);
-    assert!((found[2].predicted[OBJECTIVE].change + 0.2).abs() < 1e-12);
+    assert!((predicted[&MetricName::Objective].change - expected).abs() < 1e-12);
+    assert!((found[2].predicted[&MetricName::AllocatedBytes].change + 0.5).abs() < 1e-12);
+    assert!((found[2].predicted[&MetricName::Objective].change + 0.2).abs() < 1e-12);
 }
 
 #[test]
@@ -120,7 +123,7 @@ fn a_role_has_a_dataset_of_its_own_where_its_files_lie_alone() {
 /// Blocks in which a setting does `rate` times today's work, with `wear` times the bytes; `noise` alternates.
 fn blocks(name: Contender, rate: f64, wear: f64, noise: f64) -> Vec<Block> {
     let metrics = |rate: f64, wear: f64| -> Metrics {
-        Metrics::from([("work_rate".into(), 100.0 * rate), ("vdev_write_bytes".into(), 5e6 * wear)])
+        Metrics::from([(MetricName::WorkRate, 100.0 * rate), (MetricName::VdevWriteBytes, 5e6 * wear)])
     };
     (0..3)
         .map(|i| {
@@ -161,9 +164,9 @@ fn a_verdict_compares_with_today_and_with_the_prediction() {
     // The objective weighs the bytes written as write amplification, which a database does not tell.
     let changes = &of(1.2, 0.5, 0.0).settings[1].changes;
     let expected = (0.5 * (1.0f64 / 1.2).ln() + 0.5 * 0.5f64.ln()).exp() - 1.0;
-    assert!((changes[OBJECTIVE].change - expected).abs() < 1e-9);
-    assert_eq!(changes[OBJECTIVE].verdict, GainVerdict::Better);
-    assert!(!changes.contains_key("write_amplification"), "it was not measured");
+    assert!((changes[&MetricName::Objective].change - expected).abs() < 1e-9);
+    assert_eq!(changes[&MetricName::Objective].verdict, GainVerdict::Better);
+    assert!(!changes.contains_key(&MetricName::WriteAmplification), "it was not measured");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use poolwright_openzfs::property::Settings;
+use poolwright_plan::MetricName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -451,7 +452,7 @@ pub struct Recommend {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Criterion {
     /// The metric, from the table of `tune`.
-    pub metric: String,
+    pub metric: MetricName,
     /// The measure.
     pub measure: String,
     /// Whether the reciprocal of the measure counts, because the two improve in opposite directions.

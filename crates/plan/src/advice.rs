@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MeasuredChange, Role, Settings};
+use super::{MeasuredChange, MetricName, Role, Settings};
 
 /// A published rule and its effect on this database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +26,7 @@ pub struct CheckedAdvice {
     pub basis: String,
     /// Metric → measured change from today's settings; only with [`AdviceStatus::Tried`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub measured: BTreeMap<String, MeasuredChange>,
+    pub measured: BTreeMap<MetricName, MeasuredChange>,
 }
 
 /// The publication that contains the advice.

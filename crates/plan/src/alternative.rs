@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MeasuredChange, Settings};
+use super::{MeasuredChange, MetricName, Settings};
 
 /// A tried setting for users with another preference than the goal's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub struct AlternativeSetting {
     /// Number of trials behind the figures.
     pub trials: u32,
     /// Metric → change from today's settings.
-    pub change: BTreeMap<String, MeasuredChange>,
+    pub change: BTreeMap<MetricName, MeasuredChange>,
 }
 
 /// What an alternative is, compared with the recommended settings.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::beside::BesidePlan;
-use super::{GainVerdict, Gains, Measured, OBJECTIVE, Role, Settings};
+use super::{GainVerdict, Gains, Measured, MetricName, Role, Settings};
 
 /// The result of running the database on pools with the plan's settings, compared with the predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -121,14 +121,14 @@ pub struct ConfirmedSetting {
     /// Number of blocks in which it gave a result.
     pub blocks: u32,
     /// Metric → median, smallest and largest of the blocks.
-    pub metrics: BTreeMap<String, Measured>,
+    pub metrics: BTreeMap<MetricName, Measured>,
     /// Metric (including `objective`) → change from today's settings, paired by block. Empty for today's
     /// settings.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub changes: Gains,
     /// Metric (including `objective`) → change that the plan predicts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub predicted: BTreeMap<String, PredictedChange>,
+    pub predicted: BTreeMap<MetricName, PredictedChange>,
     /// Requirements of the plan that it misses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
@@ -137,7 +137,7 @@ pub struct ConfirmedSetting {
 impl ConfirmedSetting {
     /// Whether the objective is better than today's beyond noise.
     pub fn is_better(&self) -> bool {
-        let objective = self.changes.get(OBJECTIVE);
+        let objective = self.changes.get(&MetricName::Objective);
         objective.is_some_and(|gain| gain.verdict == GainVerdict::Better)
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GainVerdict, Role};
+use super::{GainVerdict, MetricName, Role};
 
 /// The effect of each recommended property of a role.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,7 +31,7 @@ pub struct PropertyEffect {
     pub pairs: u32,
     /// Metric → change from today's value to the recommended one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub metrics: BTreeMap<String, MeasuredChange>,
+    pub metrics: BTreeMap<MetricName, MeasuredChange>,
 }
 
 /// A relative change with its interval.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Role, Settings};
+use super::{MetricName, Role, Settings};
 
 /// One setting that was tried or whose space was estimated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub struct Evidence {
     /// Meaning of `low` and `high` in the metrics.
     pub spread: Spread,
     /// Metric → figure.
-    pub metrics: BTreeMap<String, Measured>,
+    pub metrics: BTreeMap<MetricName, Measured>,
     /// Objective (a ratio, today is 1) as defined by [`Goal`](super::Goal).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
@@ -108,7 +108,7 @@ pub struct Cost {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// The metric.
-    pub metric: String,
+    pub metric: MetricName,
     /// The figures of the metric.
     #[serde(flatten)]
     pub gain: Gain,

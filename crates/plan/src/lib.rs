@@ -42,6 +42,7 @@ pub use evidence::{Cost, Evidence, EvidenceKind, Gain, GainVerdict, Measured, Ou
 pub use file::{PlanFileError, RiskyValues};
 pub use measurements::Measurements;
 pub use memory::Memory;
+pub use metric::MetricName;
 pub use pareto::{Pareto, ParetoSetting};
 pub use problems::{PlanRisk, RISKY_PROPERTIES};
 pub use replayed::ReplayedSlice;
@@ -55,8 +56,6 @@ pub use verification::{
 
 /// The value of [`Plan::format`].
 pub const FORMAT: &str = "poolwright-plan";
-/// The metric name of the objective in maps of changes.
-pub const OBJECTIVE: &str = "objective";
 
 /// The format version that this release writes, and the highest one that it reads.
 pub const VERSION: u32 = 1;
@@ -64,7 +63,7 @@ pub const VERSION: u32 = 1;
 /// Property → value, both in the spelling of `zfs`.
 pub type Settings = BTreeMap<String, String>;
 /// Metric → gain; `docs/plan-format.md` lists the metrics.
-pub type Gains = BTreeMap<String, Gain>;
+pub type Gains = BTreeMap<MetricName, Gain>;
 
 /// The result of a tuning run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -214,7 +213,7 @@ pub struct Goal {
     /// `balanced`, `space`, `latency`, `throughput`, `endurance` or `efficiency`.
     pub name: String,
     /// Metric → weight; weights are positive and add up to 1.
-    pub weights: BTreeMap<String, f64>,
+    pub weights: BTreeMap<MetricName, f64>,
     /// What the recommended settings must not cost, such as `work_rate>=-5%`. Plans of older releases have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,

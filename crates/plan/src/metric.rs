@@ -2,7 +2,162 @@
 //!
 //! Goals, requirements, the plan, its page, the terminal and the documentation take a metric's properties from [`METRICS`].
 
+use std::cmp::Ordering;
+
 use poolwright_report::{Better, Unit};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The name of a metric. [`METRICS`] defines each; a plan of another release can also have others.
+///
+/// The order is that of the texts, so that maps by metric have the order of JSON objects. The schema of a name is any text, because a plan
+/// with an unknown metric is valid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "String", into = "String")]
+#[schemars(inline)]
+pub enum MetricName {
+    /// Space on the pool.
+    AllocatedBytes,
+    /// Logical bytes per allocated byte.
+    SpaceRatio,
+    /// Progress of the application.
+    WorkRate,
+    /// Mean latency of foreground operations.
+    MeanLatencyNs,
+    /// Median of the latency of foreground reads.
+    ReadP50Ns,
+    /// 99th percentile of the latency of foreground reads.
+    ReadP99Ns,
+    /// 99.9th percentile of the latency of foreground reads.
+    ReadP999Ns,
+    /// Median of the latency of foreground writes.
+    WriteP50Ns,
+    /// 99th percentile of the latency of foreground writes.
+    WriteP99Ns,
+    /// 99.9th percentile of the latency of foreground writes.
+    WriteP999Ns,
+    /// Median of the latency of foreground syncs.
+    FsyncP50Ns,
+    /// 99th percentile of the latency of foreground syncs.
+    FsyncP99Ns,
+    /// 99.9th percentile of the latency of foreground syncs.
+    FsyncP999Ns,
+    /// Operations per second of a replay that runs as fast as possible.
+    OpsS,
+    /// Bytes written to devices per byte written by the database.
+    WriteAmplification,
+    /// Bytes read from devices per byte read by the database.
+    ReadAmplification,
+    /// Bytes written to devices.
+    VdevWriteBytes,
+    /// Bytes read from devices.
+    VdevReadBytes,
+    /// Hits of the ARC per access.
+    ArcHitRatio,
+    /// CPU time per operation.
+    CpuNsPerOp,
+    /// The objective in maps of changes. It depends on the goal, so it has no row in [`METRICS`].
+    Objective,
+    /// A metric of another release, which is shown by its name.
+    Unknown(UnknownMetric),
+}
+
+/// A name that is not one of this release's metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownMetric(String);
+
+impl MetricName {
+    /// Returns the spelling in plans and JSON.
+    pub const fn name(&self) -> &str {
+        match self {
+            MetricName::AllocatedBytes => "allocated_bytes",
+            MetricName::SpaceRatio => "space_ratio",
+            MetricName::WorkRate => "work_rate",
+            MetricName::MeanLatencyNs => "mean_latency_ns",
+            MetricName::ReadP50Ns => "read_p50_ns",
+            MetricName::ReadP99Ns => "read_p99_ns",
+            MetricName::ReadP999Ns => "read_p999_ns",
+            MetricName::WriteP50Ns => "write_p50_ns",
+            MetricName::WriteP99Ns => "write_p99_ns",
+            MetricName::WriteP999Ns => "write_p999_ns",
+            MetricName::FsyncP50Ns => "fsync_p50_ns",
+            MetricName::FsyncP99Ns => "fsync_p99_ns",
+            MetricName::FsyncP999Ns => "fsync_p999_ns",
+            MetricName::OpsS => "ops_s",
+            MetricName::WriteAmplification => "write_amplification",
+            MetricName::ReadAmplification => "read_amplification",
+            MetricName::VdevWriteBytes => "vdev_write_bytes",
+            MetricName::VdevReadBytes => "vdev_read_bytes",
+            MetricName::ArcHitRatio => "arc_hit_ratio",
+            MetricName::CpuNsPerOp => "cpu_ns_per_op",
+            MetricName::Objective => "objective",
+            MetricName::Unknown(UnknownMetric(name)) => name.as_str(),
+        }
+    }
+
+    /// Returns the metric's row in [`METRICS`]; `None` for the objective and unknown metrics.
+    pub fn row(&self) -> Option<&'static Metric> {
+        METRICS.iter().find(|metric| metric.name == *self)
+    }
+
+    /// The heading of the metric. One without a row keeps its name.
+    pub fn title(&self) -> &str {
+        self.row().map_or(self.name(), |metric| metric.title)
+    }
+
+    /// The unit of the metric. One without a row has none.
+    pub fn unit(&self) -> Unit {
+        self.row().map_or(Unit::None, |metric| metric.unit)
+    }
+
+    /// The direction in which the metric improves. Lower for one without a row.
+    pub fn better(&self) -> Better {
+        self.row().map_or(Better::Lower, |metric| metric.better)
+    }
+
+    /// The metric that replaces this one where trials do not have it.
+    pub fn stand_in(&self) -> Option<&'static MetricName> {
+        self.row()?.stand_in
+    }
+}
+
+impl From<&str> for MetricName {
+    fn from(name: &str) -> MetricName {
+        let mut known = METRICS.iter().map(|metric| &metric.name).chain([&MetricName::Objective]);
+        let found = known.find(|known| known.name() == name).cloned();
+        found.unwrap_or_else(|| MetricName::Unknown(UnknownMetric(name.to_owned())))
+    }
+}
+
+impl From<String> for MetricName {
+    fn from(name: String) -> MetricName {
+        name.as_str().into()
+    }
+}
+
+impl From<MetricName> for String {
+    fn from(name: MetricName) -> String {
+        name.name().to_owned()
+    }
+}
+
+impl Ord for MetricName {
+    fn cmp(&self, other: &MetricName) -> Ordering {
+        self.name().cmp(other.name())
+    }
+}
+
+impl PartialOrd for MetricName {
+    fn partial_cmp(&self, other: &MetricName) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl std::fmt::Display for MetricName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
 
 /// The aspect of the storage that a metric describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +178,10 @@ pub enum MetricFamily {
 pub const MIN_FOR_P99: u64 = 200;
 
 /// A figure by which settings are compared.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Metric {
-    /// The name in `plan.json`.
-    pub name: &'static str,
+    /// The name.
+    pub name: MetricName,
     /// The heading in tables and on pages.
     pub title: &'static str,
     /// The unit of the value.
@@ -42,15 +197,15 @@ pub struct Metric {
     /// The name in requirements (`space<=-20%`). `None` if the metric cannot be required.
     pub requirement: Option<&'static str>,
     /// The metric that replaces this one where trials do not have it.
-    pub stand_in: Option<&'static str>,
+    pub stand_in: Option<&'static MetricName>,
     /// The metric that measures nearly the same cost. If both are costs, only that one is listed.
-    pub same_cost_as: Option<&'static str>,
+    pub same_cost_as: Option<&'static MetricName>,
 }
 
 impl Metric {
     /// A metric without a precedence, a requirement or relations to other metrics.
     const fn new(
-        name: &'static str,
+        name: MetricName,
         title: &'static str,
         unit: Unit,
         better: Better,
@@ -71,65 +226,75 @@ impl Metric {
         }
     }
 
-    const fn precedence(self, precedence: u8) -> Metric {
-        Metric { precedence: Some(precedence), ..self }
+    const fn precedence(mut self, precedence: u8) -> Metric {
+        self.precedence = Some(precedence);
+        self
     }
 
-    const fn requirement(self, name: &'static str) -> Metric {
-        Metric { requirement: Some(name), ..self }
+    const fn requirement(mut self, name: &'static str) -> Metric {
+        self.requirement = Some(name);
+        self
     }
 
-    const fn stand_in(self, name: &'static str) -> Metric {
-        Metric { stand_in: Some(name), ..self }
+    const fn stand_in(mut self, name: &'static MetricName) -> Metric {
+        self.stand_in = Some(name);
+        self
     }
 
-    const fn same_cost_as(self, name: &'static str) -> Metric {
-        Metric { same_cost_as: Some(name), ..self }
+    const fn same_cost_as(mut self, name: &'static MetricName) -> Metric {
+        self.same_cost_as = Some(name);
+        self
     }
 }
 
 /// The metrics that a confirmation measures on the database itself, and that a plan predicts.
-pub const CONFIRMED: [&str; 5] =
-    ["work_rate", "allocated_bytes", "vdev_write_bytes", "vdev_read_bytes", "cpu_ns_per_op"];
+pub const CONFIRMED: &[MetricName] = &[
+    MetricName::WorkRate,
+    MetricName::AllocatedBytes,
+    MetricName::VdevWriteBytes,
+    MetricName::VdevReadBytes,
+    MetricName::CpuNsPerOp,
+];
 
 /// The metrics that `verify` measures on the database in operation, in the order of its table.
-pub const VERIFIED: [&str; 11] = [
-    "allocated_bytes",
-    "work_rate",
-    "mean_latency_ns",
-    "read_p50_ns",
-    "read_p99_ns",
-    "write_p50_ns",
-    "write_p99_ns",
-    "fsync_p50_ns",
-    "fsync_p99_ns",
-    "write_amplification",
-    "vdev_write_bytes",
+pub const VERIFIED: &[MetricName] = &[
+    MetricName::AllocatedBytes,
+    MetricName::WorkRate,
+    MetricName::MeanLatencyNs,
+    MetricName::ReadP50Ns,
+    MetricName::ReadP99Ns,
+    MetricName::WriteP50Ns,
+    MetricName::WriteP99Ns,
+    MetricName::FsyncP50Ns,
+    MetricName::FsyncP99Ns,
+    MetricName::WriteAmplification,
+    MetricName::VdevWriteBytes,
 ];
 
 /// The metrics of the whole plan's gain that the terminal shows; the page shows all.
-pub const ON_TERMINAL: [&str; 11] = [
-    "work_rate",
-    "allocated_bytes",
-    "mean_latency_ns",
-    "read_p99_ns",
-    "write_p99_ns",
-    "fsync_p99_ns",
-    "ops_s",
-    "write_amplification",
-    "read_amplification",
-    "vdev_write_bytes",
-    "cpu_ns_per_op",
+pub const ON_TERMINAL: &[MetricName] = &[
+    MetricName::WorkRate,
+    MetricName::AllocatedBytes,
+    MetricName::MeanLatencyNs,
+    MetricName::ReadP99Ns,
+    MetricName::WriteP99Ns,
+    MetricName::FsyncP99Ns,
+    MetricName::OpsS,
+    MetricName::WriteAmplification,
+    MetricName::ReadAmplification,
+    MetricName::VdevWriteBytes,
+    MetricName::CpuNsPerOp,
 ];
 
 /// All metrics in the order in which tables and pages show them.
 pub const METRICS: &[Metric] = {
     use Better::{Higher, Lower};
     use MetricFamily::{Cache, Cpu, Space, Speed, Wear};
+    use MetricName::*;
     use Unit::{Bytes, Fraction, Nanoseconds, PerSecond, Ratio};
     &[
         Metric::new(
-            "allocated_bytes",
+            AllocatedBytes,
             "space",
             Bytes,
             Lower,
@@ -139,11 +304,11 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(1)
         .requirement("space"),
-        Metric::new("space_ratio", "space ratio", Ratio, Higher, Space, "logical bytes / `allocated_bytes`")
+        Metric::new(SpaceRatio, "space ratio", Ratio, Higher, Space, "logical bytes / `allocated_bytes`")
             .precedence(2)
-            .same_cost_as("allocated_bytes"),
+            .same_cost_as(&AllocatedBytes),
         Metric::new(
-            "work_rate",
+            WorkRate,
             "work rate",
             Ratio,
             Higher,
@@ -154,9 +319,9 @@ pub const METRICS: &[Metric] = {
         .precedence(1)
         .requirement("work_rate")
         // A trace without durations has no think times, so it is replayed as fast as possible.
-        .stand_in("ops_s"),
+        .stand_in(&OpsS),
         Metric::new(
-            "mean_latency_ns",
+            MeanLatencyNs,
             "mean latency",
             Nanoseconds,
             Lower,
@@ -165,7 +330,7 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(2),
         Metric::new(
-            "read_p50_ns",
+            ReadP50Ns,
             "read p50",
             Nanoseconds,
             Lower,
@@ -174,7 +339,7 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(6),
         Metric::new(
-            "read_p99_ns",
+            ReadP99Ns,
             "read p99",
             Nanoseconds,
             Lower,
@@ -184,7 +349,7 @@ pub const METRICS: &[Metric] = {
         .precedence(3)
         .requirement("read_p99"),
         Metric::new(
-            "read_p999_ns",
+            ReadP999Ns,
             "read p99.9",
             Nanoseconds,
             Lower,
@@ -193,7 +358,7 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(9),
         Metric::new(
-            "write_p50_ns",
+            WriteP50Ns,
             "write p50",
             Nanoseconds,
             Lower,
@@ -202,7 +367,7 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(7),
         Metric::new(
-            "write_p99_ns",
+            WriteP99Ns,
             "write p99",
             Nanoseconds,
             Lower,
@@ -211,7 +376,7 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(4),
         Metric::new(
-            "write_p999_ns",
+            WriteP999Ns,
             "write p99.9",
             Nanoseconds,
             Lower,
@@ -220,7 +385,7 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(10),
         Metric::new(
-            "fsync_p50_ns",
+            FsyncP50Ns,
             "fsync p50",
             Nanoseconds,
             Lower,
@@ -229,7 +394,7 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(8),
         Metric::new(
-            "fsync_p99_ns",
+            FsyncP99Ns,
             "fsync p99",
             Nanoseconds,
             Lower,
@@ -239,7 +404,7 @@ pub const METRICS: &[Metric] = {
         .precedence(5)
         .requirement("sync_p99"),
         Metric::new(
-            "fsync_p999_ns",
+            FsyncP999Ns,
             "fsync p99.9",
             Nanoseconds,
             Lower,
@@ -248,7 +413,7 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(11),
         Metric::new(
-            "ops_s",
+            OpsS,
             "operations",
             PerSecond,
             Higher,
@@ -257,7 +422,7 @@ pub const METRICS: &[Metric] = {
              has no `work_rate`",
         ),
         Metric::new(
-            "write_amplification",
+            WriteAmplification,
             "write amplification",
             Ratio,
             Lower,
@@ -266,7 +431,7 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(1),
         Metric::new(
-            "read_amplification",
+            ReadAmplification,
             "read amplification",
             Ratio,
             Lower,
@@ -274,7 +439,7 @@ pub const METRICS: &[Metric] = {
             "bytes read from devices / bytes read by the database",
         ),
         Metric::new(
-            "vdev_write_bytes",
+            VdevWriteBytes,
             "written to devices",
             Bytes,
             Lower,
@@ -283,9 +448,9 @@ pub const METRICS: &[Metric] = {
         )
         .precedence(2)
         .requirement("write_bytes")
-        .same_cost_as("write_amplification"),
+        .same_cost_as(&WriteAmplification),
         Metric::new(
-            "vdev_read_bytes",
+            VdevReadBytes,
             "read from devices",
             Bytes,
             Lower,
@@ -293,9 +458,9 @@ pub const METRICS: &[Metric] = {
             "bytes read from devices during the replay",
         )
         .requirement("read_bytes")
-        .same_cost_as("read_amplification"),
+        .same_cost_as(&ReadAmplification),
         Metric::new(
-            "arc_hit_ratio",
+            ArcHitRatio,
             "ARC hits",
             Fraction,
             Higher,
@@ -303,7 +468,7 @@ pub const METRICS: &[Metric] = {
             "ARC hits / (hits + hits on I/O in progress + misses)",
         ),
         Metric::new(
-            "cpu_ns_per_op",
+            CpuNsPerOp,
             "CPU per operation",
             Nanoseconds,
             Lower,
@@ -315,47 +480,31 @@ pub const METRICS: &[Metric] = {
     ]
 };
 
-/// Returns the metric with this name, or `None` if this release does not have it.
-pub fn find(name: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|metric| metric.name == name)
-}
-
 /// Returns the metric with this name in requirements.
 pub fn find_requirement(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.requirement == Some(name))
 }
 
-/// The heading of a metric. An unknown metric keeps its name.
-pub fn title(name: &str) -> &str {
-    find(name).map_or(name, |metric| metric.title)
-}
-
-/// The unit of a metric. An unknown metric has none.
-pub fn unit(name: &str) -> Unit {
-    find(name).map_or(Unit::None, |metric| metric.unit)
-}
-
-/// The direction in which a metric improves. Lower for an unknown metric.
-pub fn better(name: &str) -> Better {
-    find(name).map_or(Better::Lower, |metric| metric.better)
-}
-
 /// The names of a family's representatives, the preferred one first.
-pub fn representatives(family: MetricFamily) -> Vec<&'static str> {
-    let mut all: Vec<(u8, &str)> = METRICS
+pub fn representatives(family: MetricFamily) -> Vec<&'static MetricName> {
+    let mut all: Vec<(u8, &MetricName)> = METRICS
         .iter()
         .filter(|metric| metric.family == family)
-        .filter_map(|metric| Some((metric.precedence?, metric.name)))
+        .filter_map(|metric| Some((metric.precedence?, &metric.name)))
         .collect();
     all.sort_unstable();
     all.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Sorts names in the order of [`METRICS`], unknown names last, and removes duplicates.
-pub fn ordered<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = names.into_iter().collect();
-    let rank = |name: &str| METRICS.iter().position(|metric| metric.name == name).unwrap_or(METRICS.len());
+/// Sorts names in the order of [`METRICS`], those without a row last, and removes duplicates.
+pub fn ordered<'a>(names: impl IntoIterator<Item = &'a MetricName>) -> Vec<&'a MetricName> {
+    let mut names: Vec<&MetricName> = names.into_iter().collect();
+    let rank =
+        |name: &MetricName| METRICS.iter().position(|metric| metric.name == *name).unwrap_or(METRICS.len());
     names.sort_by_key(|name| (rank(name), *name));
     names.dedup();
     names
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Role, Settings};
+use super::{MetricName, Outcome, Role, Settings};
 
 /// The Pareto set of one race.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,7 +14,7 @@ pub struct Pareto {
     pub role: Role,
     /// Metric → standard deviation of one trial as a fraction; missing if no setting was tried twice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub noise: BTreeMap<String, f64>,
+    pub noise: BTreeMap<MetricName, f64>,
     /// The settings that no other one beats, highest work rate first.
     pub settings: Vec<ParetoSetting>,
     /// Number of tried settings that another one beats.
@@ -29,9 +29,9 @@ pub struct ParetoSetting {
     /// Number of trials behind the medians.
     pub trials: u32,
     /// Metric → median, in the metric's unit.
-    pub metrics: BTreeMap<String, f64>,
+    pub metrics: BTreeMap<MetricName, f64>,
     /// Metric → change against today's median as a fraction: -0.25 is a quarter less.
-    pub change: BTreeMap<String, f64>,
+    pub change: BTreeMap<MetricName, f64>,
     /// Whether the setting is today's, the recommended one or another one.
     pub outcome: Outcome,
 }

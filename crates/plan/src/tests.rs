@@ -74,6 +74,25 @@ fn plans_of_older_releases_are_read() {
 }
 
 #[test]
+fn metrics_of_another_release_are_kept_in_the_order_of_their_names() {
+    let (mut value, known) = example();
+    let gain = value["gain"]["write_amplification"].clone();
+    for name in ["zeal", "a_metric"] {
+        value["gain"][name] = gain.clone();
+    }
+    value["goal"]["weights"]["zeal"] = 0.1.into();
+    let text = serde_json::to_string(&value).unwrap();
+    let plan: Plan = serde_json::from_str(&text).unwrap();
+    assert_eq!(plan.problems(), known.problems());
+    assert_eq!(plan.gain.len(), known.gain.len() + 2);
+    assert_eq!(plan.gain[&MetricName::from("zeal")], plan.gain[&MetricName::WriteAmplification]);
+    let written = serde_json::to_value(&plan).unwrap();
+    assert_eq!(written, value);
+    let names: Vec<&str> = plan.gain.keys().map(MetricName::name).collect();
+    assert_eq!(names, ["a_metric", "write_amplification", "zeal"]);
+}
+
+#[test]
 fn unsound_plans_are_named() {
     let (_, mut plan) = example();
     plan.verdict = Verdict::Keep;

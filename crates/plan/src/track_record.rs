@@ -4,7 +4,7 @@ use poolwright_base::units::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Plan;
+use super::{MetricName, Plan};
 
 /// The measured workloads that are relevant to this plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,9 +49,9 @@ pub struct MeasuredWorkload {
 impl Plan {
     /// Returns the interval in which the change of a metric is expected on the database, as fractions of today's value: for the work rate, with
     /// the errors of earlier predictions; otherwise `scatter`, that of the trials.
-    pub fn expected(&self, metric: &str, change: f64, scatter: (f64, f64)) -> (f64, f64) {
+    pub fn expected(&self, metric: &MetricName, change: f64, scatter: (f64, f64)) -> (f64, f64) {
         match &self.track_record {
-            Some(record) if metric == "work_rate" => record.rate_interval(change, scatter),
+            Some(record) if *metric == MetricName::WorkRate => record.rate_interval(change, scatter),
             _ => scatter,
         }
     }

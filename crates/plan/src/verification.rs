@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PredictedChange;
 use super::beside::BesidePlan;
+use super::{MetricName, PredictedChange};
 
 /// The database in operation before and after the plan was applied, compared with what the plan promises.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -64,7 +64,7 @@ pub struct LiveMeasurement {
     /// Metric → one figure for each block in which it could be measured. `work_rate` is in units per second; `allocated_bytes` is per
     /// byte of the files and has one figure; `vdev_write_bytes` is per unit of work, and the metrics of
     /// devices are of groups of blocks. The other units are those of the plan.
-    pub metrics: BTreeMap<String, Vec<f64>>,
+    pub metrics: BTreeMap<MetricName, Vec<f64>>,
     /// What the database asked for.
     pub mix: RequestMix,
     /// Share of the bytes written to the pool's datasets that the database wrote, 0 to 1. Missing without counters of the pool.
@@ -104,7 +104,7 @@ pub struct RequestMix {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckedPromise {
     /// The metric.
-    pub metric: String,
+    pub metric: MetricName,
     /// The promised change. If the plan is confirmed, it is the change of the database itself.
     pub promised: PredictedChange,
     /// The measured change. Missing if one side could not be measured.

@@ -17,7 +17,7 @@ pub mod tests;
 pub mod verification;
 
 use poolwright_base::units::bytes;
-use poolwright_plan::{Gain, GainVerdict, Measurements, Plan, RolePlan, Verdict};
+use poolwright_plan::{Gain, GainVerdict, Measurements, MetricName, Plan, RolePlan, Verdict};
 use poolwright_report::{Callout, Cell, Page, Section, Table, Tone, Unit};
 
 /// The heading above the verdict of a plan that its confirmation contradicts.
@@ -103,16 +103,16 @@ fn verdict(top: &mut Section, plan: &Plan, measured: &Measurements) {
 
 /// One tile for each headline metric: the gain of the whole plan, or else that of the first changed role.
 fn tiles(top: &mut Section, plan: &Plan) {
-    let of_role = |name: &str| {
+    let of_role = |name: &MetricName| {
         let changed = plan.roles.iter().filter(|r| !r.recommended.is_empty());
         changed.filter_map(|r| Some((r, r.gain.get(name)?))).next()
     };
-    let has = |name: &str| plan.gain.contains_key(name) || of_role(name).is_some();
+    let has = |name: &MetricName| plan.gain.contains_key(name) || of_role(name).is_some();
     top.tiles(format::headline(&plan.goal, has).into_iter().filter_map(|name| {
         let (title, gain) = match (plan.gain.get(name), of_role(name)) {
-            (Some(gain), _) => (format::title(name).to_owned(), gain),
+            (Some(gain), _) => (name.title().to_owned(), gain),
             (None, Some((role, gain))) => {
-                (format!("{}, {} alone", format::title(name), role.replayed_roles()), gain)
+                (format!("{}, {} alone", name.title(), role.replayed_roles()), gain)
             }
             (None, None) => return None,
         };
@@ -124,7 +124,7 @@ fn tiles(top: &mut Section, plan: &Plan) {
     }));
 }
 
-fn remark(plan: &Plan, name: &str, gain: &Gain) -> String {
+fn remark(plan: &Plan, name: &MetricName, gain: &Gain) -> String {
     // A number and its unit stay on one line.
     let whole = |text: String| text.replace(' ', "\u{a0}");
     let figures = whole(format::from_to(name, gain));
@@ -152,7 +152,7 @@ fn caveats(top: &mut Section, plan: &Plan) {
 
 /// One row for each role: its size, its settings, and the gains of its own trials.
 fn settings(section: &mut Section, plan: &Plan) {
-    let has = |name: &str| plan.roles.iter().any(|r| r.gain.contains_key(name));
+    let has = |name: &MetricName| plan.roles.iter().any(|r| r.gain.contains_key(name));
     let metrics = format::headline(&plan.goal, has);
     let recommended = |role: &RolePlan| match role.recommended.is_empty() {
         true => Cell::text("keep").tone(Tone::Muted),
@@ -165,7 +165,7 @@ fn settings(section: &mut Section, plan: &Plan) {
         .left("recommended", recommended)
         .each(&metrics, |table, name| {
             let change = |gain: &Gain| Cell::num(gain.change, Unit::Change).tone(format::tone(gain.verdict));
-            table.right(format::short_title(name), |role| role.gain.get(*name).map(change))
+            table.right(format::short_title(name), |role| role.gain.get(name).map(change))
         })
         .table();
     section.table(&table);

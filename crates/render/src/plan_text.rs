@@ -8,7 +8,7 @@ mod summary;
 mod verification;
 
 use poolwright_base::units::counted;
-use poolwright_plan::metric;
+use poolwright_plan::metric::ON_TERMINAL;
 use poolwright_plan::{Confirmation, Gains, Plan, RolePlan, Verdict, Verification};
 use poolwright_report::{Cell, Table, Terminal, TerminalText, Tone, Unit};
 
@@ -120,12 +120,11 @@ fn choices(text: &mut TerminalText, plan: &Plan) {
 
 /// Adds the table of gains.
 fn gains(text: &mut TerminalText, gains: &Gains) {
-    let shown =
-        format::ordered(gains.keys().map(String::as_str).filter(|name| metric::ON_TERMINAL.contains(name)));
+    let shown = format::ordered(gains.keys().filter(|name| ON_TERMINAL.contains(name)));
     let table = Table::of(shown.into_iter().map(|name| (name, &gains[name])))
-        .left("metric", |(name, _)| format::title(name))
-        .right("today", |(name, gain)| Cell::num(gain.from, format::unit(name)))
-        .right("then", |(name, gain)| Cell::num(gain.to, format::unit(name)))
+        .left("metric", |(name, _)| name.title())
+        .right("today", |(name, gain)| Cell::num(gain.from, name.unit()))
+        .right("then", |(name, gain)| Cell::num(gain.to, name.unit()))
         .right("change", |(_, gain)| Cell::num(gain.change, Unit::Change).tone(format::tone(gain.verdict)))
         .right("trials' 95 %", |(_, gain)| Unit::Change.range(gain.ci95))
         .right("verdict", |(_, gain)| Cell::text(format::verdict(gain)).tone(format::tone(gain.verdict)))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_base::stats::PairedRatio;
-use poolwright_plan::metric;
+use poolwright_plan::MetricName;
 use poolwright_replay::rounds::{Stopped, Trials};
 use poolwright_replay::settings::PerRole;
 use poolwright_replay::{Replay, StoppedTrial};
@@ -18,7 +18,7 @@ pub struct Comparison {
     /// Property → value of each role; the role `*` stands for all roles.
     settings: PerRole,
     /// Metric → relative change.
-    changes: BTreeMap<String, Change>,
+    changes: BTreeMap<MetricName, Change>,
 }
 
 /// The relative change of a metric, a fraction.
@@ -62,24 +62,30 @@ impl ReplayOutput {
 }
 
 /// The metrics that are compared.
-const COMPARED: &[&str] =
-    &["work_rate", "ops_s", "mean_latency_ns", "write_amplification", "allocated_bytes", "cpu_ns_per_op"];
+const COMPARED: &[MetricName] = &[
+    MetricName::WorkRate,
+    MetricName::OpsS,
+    MetricName::MeanLatencyNs,
+    MetricName::WriteAmplification,
+    MetricName::AllocatedBytes,
+    MetricName::CpuNsPerOp,
+];
 
 /// Compares each setting with the first one. Settings with too few pairs for an interval are left out.
 pub fn compare(settings: &[PerRole], runs: &[Vec<Replay>]) -> Vec<Comparison> {
     let first: Vec<_> = runs[0].iter().map(metrics).collect();
     let against = |i: usize| {
         let other: Vec<_> = runs[i].iter().map(metrics).collect();
-        let change = |metric: &str| {
+        let change = |metric: &MetricName| {
             let pairs: Vec<(f64, f64)> = first
                 .iter()
                 .zip(&other)
                 .filter_map(|(a, b)| Some((*a.get(metric)?, *b.get(metric)?)))
                 .collect();
             let c = PairedRatio::of_means(&pairs, None)?.change()?;
-            Some((metric.to_owned(), Change { change: c.change, ci95: c.ci95, pairs: pairs.len() }))
+            Some((metric.clone(), Change { change: c.change, ci95: c.ci95, pairs: pairs.len() }))
         };
-        let changes = COMPARED.iter().filter_map(|metric| change(metric)).collect();
+        let changes = COMPARED.iter().filter_map(change).collect();
         Comparison { settings: settings[i].clone(), changes }
     };
     (1..settings.len()).map(against).filter(|c| !c.changes.is_empty()).collect()
@@ -96,7 +102,7 @@ pub fn text(first: &PerRole, comparisons: &[Comparison], terminal: Terminal) -> 
     };
     let table = Table::of(comparisons)
         .left("settings", |c| replay_table::settings(&c.settings))
-        .each(COMPARED, |table, name| table.left(metric::title(name), |c| c.changes.get(*name).map(cell)))
+        .each(COMPARED, |table, name| table.left(name.title(), |c| c.changes.get(name).map(cell)))
         .table();
     format!(
         "\nChanges against {} (95 % intervals from pairs; an interval that includes 0 shows no difference):\n{}",

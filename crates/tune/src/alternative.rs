@@ -6,7 +6,7 @@ use crate::objective::{Goal, Metrics};
 use crate::observations::{Observations, Tried};
 use crate::race::Outcome;
 use poolwright_plan::metric::METRICS;
-use poolwright_plan::{AlternativeKind, AlternativeSetting, Settings};
+use poolwright_plan::{AlternativeKind, AlternativeSetting, MetricName, Settings};
 
 /// By how much an alternative is smaller or faster than the recommended settings, at least.
 const CLEARLY: f64 = 0.03;
@@ -38,8 +38,9 @@ pub(crate) fn alternative(
     let candidates = observations.tried.iter().filter_map(|tried| Some((tried, metrics(&tried)?)));
     let objective = |metrics: &Metrics| criteria.goal.objective(metrics, &from);
     let (best, _) = candidates.min_by(|a, b| objective(&a.1).total_cmp(&objective(&b.1)))?;
-    let change =
-        |name: &str| Some((name.to_owned(), observations.difference(name, reference, best)?.effect(name)));
+    let change = |name: &MetricName| {
+        Some((name.clone(), observations.difference(name, reference, best)?.effect(name)))
+    };
     // As the search spelled it: 16K, not 16384.
     let spelled = outcome.others.iter().find(|runner| same(&runner.settings, &best.settings))?;
     Some(AlternativeSetting {
@@ -47,18 +48,20 @@ pub(crate) fn alternative(
         goal: goal.name().to_owned(),
         changes: difference(&spelled.settings, today),
         trials: best.trials.len() as u32,
-        change: METRICS.iter().filter_map(|metric| change(metric.name)).collect(),
+        change: METRICS.iter().filter_map(|metric| change(&metric.name)).collect(),
     })
 }
 
 /// Whether these metrics are clearly smaller or faster than those at the recommended settings.
 fn is_clearly(kind: AlternativeKind, metrics: &Metrics, at: &Metrics) -> bool {
-    let ratio = |name: &str| Some(metrics.get(name)? / at.get(name)?);
+    let ratio = |name: &MetricName| Some(metrics.get(name)? / at.get(name)?);
     match kind {
-        AlternativeKind::Smaller => ratio("allocated_bytes").is_some_and(|ratio| ratio <= 1.0 - CLEARLY),
-        AlternativeKind::Faster => {
-            ratio("work_rate").or_else(|| ratio("ops_s")).is_some_and(|ratio| ratio >= 1.0 + CLEARLY)
+        AlternativeKind::Smaller => {
+            ratio(&MetricName::AllocatedBytes).is_some_and(|ratio| ratio <= 1.0 - CLEARLY)
         }
+        AlternativeKind::Faster => ratio(&MetricName::WorkRate)
+            .or_else(|| ratio(&MetricName::OpsS))
+            .is_some_and(|ratio| ratio >= 1.0 + CLEARLY),
     }
 }
 
@@ -86,9 +89,9 @@ mod tests {
         let found = of(Goal::Balanced, &[("recordsize", "32K")]).unwrap();
         assert_eq!((found.kind, found.goal.as_str(), found.trials), (AlternativeKind::Smaller, "space", 1));
         assert_eq!(found.changes, Settings::from([("compression".into(), "zstd-3".into())]));
-        let rate = found.change["work_rate"];
+        let rate = found.change[&MetricName::WorkRate];
         assert!((rate.change + 0.3).abs() < 0.01 && rate.ci95.1 < -0.25, "{rate:?}");
-        assert!((found.change["allocated_bytes"].change + 0.4).abs() < 1e-9);
+        assert!((found.change[&MetricName::AllocatedBytes].change + 0.4).abs() < 1e-9);
         assert_eq!(of(Goal::Balanced, &[("compression", "zstd-3")]), None, "nothing is smaller");
     }
 

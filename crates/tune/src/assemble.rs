@@ -15,7 +15,7 @@ use crate::candidates::{assignments, difference, with};
 use crate::direct::DirectIo;
 use crate::evidence::widen_space;
 use crate::groups::Group;
-use crate::objective::Metrics;
+use crate::objective::{Metrics, median_of_p99};
 use crate::race::Outcome;
 use crate::requirement::{Fulfilment, Requirement};
 use crate::roles::{Files, dataset_location};
@@ -334,8 +334,8 @@ fn excluded(outcome: &Outcome, request: &Request) -> Option<String> {
 fn unchecked(outcome: &Outcome, request: &Request) -> Option<String> {
     let today = outcome.today.median();
     let has_too_few = |bound: &Requirement| {
-        let median = bound.metric().replace("_p99_", "_p50_");
-        !today.contains_key(bound.metric()) && today.contains_key(&median)
+        let metric = bound.metric().filter(|metric| !today.contains_key(*metric));
+        metric.and_then(median_of_p99).is_some_and(|median| today.contains_key(&median))
     };
     let bounds: Vec<String> =
         request.bounds().iter().filter(|bound| has_too_few(bound)).map(ToString::to_string).collect();

@@ -7,7 +7,7 @@ use poolwright_trace::layout::Role;
 
 use crate::objective::Goal;
 use crate::observations::{Difference, Observations, Tried, spelled};
-use poolwright_plan::{Contributions, PropertyEffect};
+use poolwright_plan::{Contributions, MetricName, PropertyEffect};
 
 /// Returns the effect of each recommended property, or `None` if nothing is recommended.
 pub(crate) fn contributions(
@@ -17,7 +17,7 @@ pub(crate) fn contributions(
     goal: Goal,
     observations: &Observations,
 ) -> Option<Contributions> {
-    let names: Vec<&str> = goal.weights().iter().filter_map(|(m, _)| observations.name(m)).collect();
+    let names: Vec<&MetricName> = goal.weights().iter().filter_map(|(m, _)| observations.name(m)).collect();
     let effect = |(property, to): (&String, &String)| {
         (property.clone(), effect(property, today.get(property), to, &names, observations))
     };
@@ -34,14 +34,14 @@ fn effect(
     property: &str,
     from: Option<&String>,
     to: &str,
-    metrics: &[&str],
+    metrics: &[&MetricName],
     observations: &Observations,
 ) -> PropertyEffect {
     let pairs = pairs(property, from, to, observations);
-    let one = |metric: &&str| {
+    let one = |metric: &&MetricName| {
         let differences: Vec<Difference> =
             pairs.iter().filter_map(|(a, b)| observations.difference(metric, a, b)).collect();
-        Some(((*metric).to_owned(), combined(&differences)?.effect(metric)))
+        Some(((*metric).clone(), combined(&differences)?.effect(metric)))
     };
     let found: BTreeMap<_, _> = metrics.iter().filter_map(one).collect();
     PropertyEffect {
@@ -114,9 +114,9 @@ mod tests {
         assert_eq!(found.trials, 7);
         let small = &found.effects["recordsize"];
         assert_eq!((small.from.as_deref(), small.pairs), (Some("128K"), 2));
-        assert!((small.metrics["work_rate"].change - 1.0).abs() < 0.03, "{small:?}");
-        assert_eq!(small.metrics["work_rate"].verdict, GainVerdict::Better);
-        assert_eq!(small.metrics["allocated_bytes"].change, 0.0);
+        assert!((small.metrics[&MetricName::WorkRate].change - 1.0).abs() < 0.03, "{small:?}");
+        assert_eq!(small.metrics[&MetricName::WorkRate].verdict, GainVerdict::Better);
+        assert_eq!(small.metrics[&MetricName::AllocatedBytes].change, 0.0);
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
         );
         let direct = &found.effects["direct"];
         assert_eq!((direct.from.as_deref(), direct.pairs), (None, 1));
-        assert!((direct.metrics["work_rate"].change - 0.5).abs() < 0.03, "{direct:?}");
+        assert!((direct.metrics[&MetricName::WorkRate].change - 0.5).abs() < 0.03, "{direct:?}");
     }
 
     #[test]

@@ -38,6 +38,7 @@ impl Criteria<'_> {
 mod tests {
     use super::*;
     use crate::objective::GOALS;
+    use poolwright_plan::MetricName;
 
     #[test]
     fn the_limits_of_every_goal_are_valid() {
@@ -47,7 +48,7 @@ mod tests {
     #[test]
     fn what_does_not_meet_them_comes_last() {
         let m = |space: f64, rate: f64| {
-            Metrics::from([("allocated_bytes".to_owned(), space), ("work_rate".to_owned(), rate)])
+            Metrics::from([(MetricName::AllocatedBytes, space), (MetricName::WorkRate, rate)])
         };
         let today = m(100.0, 1.0);
         let requirements = [Requirement::parse("space<=-20%").unwrap()];

@@ -11,14 +11,13 @@ use crate::objective::{Goal, Metrics};
 use crate::race::{self, Runner};
 use crate::scatter::Scatter;
 use crate::space::EstimatedSpace;
-use poolwright_plan::metric;
 use poolwright_plan::{
-    Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, MeasuredChange, Outcome, Spread,
+    Evidence, EvidenceKind, Gain, GainVerdict, Gains, Measured, MeasuredChange, MetricName, Outcome, Spread,
 };
 
 /// Returns the median, smallest and largest value of every metric over the trials.
-pub fn measured(trials: &[Metrics]) -> BTreeMap<String, Measured> {
-    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+pub fn measured(trials: &[Metrics]) -> BTreeMap<MetricName, Measured> {
+    let mut values: BTreeMap<MetricName, Vec<f64>> = BTreeMap::new();
     for (name, value) in trials.iter().flatten() {
         values.entry(name.clone()).or_default().push(*value);
     }
@@ -65,7 +64,7 @@ pub(crate) fn of_estimate(s: &EstimatedSpace, ashift: u32, raced: bool) -> Evide
         others: BTreeMap::new(),
         repeats: 1,
         spread: Spread::Ci95,
-        metrics: if finite { BTreeMap::from([("space_ratio".to_string(), space)]) } else { BTreeMap::new() },
+        metrics: if finite { BTreeMap::from([(MetricName::SpaceRatio, space)]) } else { BTreeMap::new() },
         objective: None,
         outcome: if raced { Outcome::Raced } else { Outcome::ScreenedOut },
         why: None,
@@ -74,8 +73,8 @@ pub(crate) fn of_estimate(s: &EstimatedSpace, ashift: u32, raced: bool) -> Evide
 
 /// Returns the verdict on a change of a metric: `change` gives its direction, `is_clear` whether it is beyond the
 /// noise.
-pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict {
-    let better = (change < 0.0) == (metric::better(metric) == Better::Lower);
+pub(crate) fn verdict(metric: &MetricName, change: f64, is_clear: bool) -> GainVerdict {
+    let better = (change < 0.0) == (metric.better() == Better::Lower);
     match (is_clear, better) {
         (false, _) => GainVerdict::Noise,
         (true, true) => GainVerdict::Better,
@@ -85,8 +84,8 @@ pub(crate) fn verdict(metric: &str, change: f64, is_clear: bool) -> GainVerdict 
 
 /// Widens the interval of a change of space to that of an estimate whose error, as half of the interval of the logarithm, is `half`; changes
 /// of other metrics stay as they are.
-pub(crate) fn widen_space(metric: &str, half: f64, found: &mut MeasuredChange) {
-    if half == 0.0 || !["allocated_bytes", "space_ratio"].contains(&metric) {
+pub(crate) fn widen_space(metric: &MetricName, half: f64, found: &mut MeasuredChange) {
+    if half == 0.0 || !matches!(metric, MetricName::AllocatedBytes | MetricName::SpaceRatio) {
         return;
     }
     let ratio = 1.0 + found.change;
@@ -98,7 +97,7 @@ pub(crate) fn widen_space(metric: &str, half: f64, found: &mut MeasuredChange) {
 /// Returns the change of every metric that was measured on both sides of the pairs; `scatter` is that of all
 /// trials, including these.
 pub fn gains(pairs: &[(Metrics, Metrics)], scatter: &Scatter) -> Gains {
-    let names: std::collections::BTreeSet<&String> =
+    let names: std::collections::BTreeSet<&MetricName> =
         pairs.iter().flat_map(|(a, b)| a.keys().chain(b.keys())).collect();
     let mut gains = Gains::new();
     for name in names {
@@ -161,14 +160,14 @@ mod tests {
     #[test]
     fn only_a_change_of_space_has_the_error_of_the_estimate() {
         let change = MeasuredChange { change: -0.02, ci95: (-0.02, -0.02), verdict: GainVerdict::Better };
-        let widened = |metric: &str, half: f64| {
+        let widened = |metric: MetricName, half: f64| {
             let mut found = change;
-            widen_space(metric, half, &mut found);
+            widen_space(&metric, half, &mut found);
             found
         };
-        assert_eq!(widened("allocated_bytes", 0.0), change);
-        assert_eq!(widened("work_rate", 0.03), change);
-        let found = widened("allocated_bytes", 0.03);
+        assert_eq!(widened(MetricName::AllocatedBytes, 0.0), change);
+        assert_eq!(widened(MetricName::WorkRate, 0.03), change);
+        let found = widened(MetricName::AllocatedBytes, 0.03);
         assert!((found.ci95.0 + 0.049).abs() < 1e-3 && (found.ci95.1 - 0.0098).abs() < 1e-3, "{found:?}");
         assert_eq!(found.verdict, GainVerdict::Noise);
     }

@@ -8,11 +8,11 @@ use poolwright_report::Better;
 use poolwright_report::text::signed;
 
 use crate::candidates::assignments;
-use poolwright_plan::metric;
-use poolwright_plan::{Cost, Gain, GainVerdict, Gains, Role, RolePlan, TrackRecord, Verdict};
+use poolwright_plan::{Cost, Gain, GainVerdict, Gains, MetricName, Role, RolePlan, TrackRecord, Verdict};
 
 /// The metrics that the headline names.
-const HEADLINE_METRICS: [&str; 3] = ["allocated_bytes", "work_rate", "vdev_write_bytes"];
+const HEADLINE_METRICS: &[MetricName] =
+    &[MetricName::AllocatedBytes, MetricName::WorkRate, MetricName::VdevWriteBytes];
 
 /// A metric is a cost if its whole 95 % interval is worse by more than this fraction.
 const COST: f64 = 0.1;
@@ -20,7 +20,7 @@ const COST: f64 = 0.1;
 /// Returns the changes with the interval in which the work rate is expected on the database, as the plan's table has it.
 pub(crate) fn with_expected_rate(gain: &Gains, record: Option<&TrackRecord>) -> Gains {
     let mut expected = gain.clone();
-    if let (Some(record), Some(rate)) = (record, expected.get_mut("work_rate")) {
+    if let (Some(record), Some(rate)) = (record, expected.get_mut(&MetricName::WorkRate)) {
         rate.ci95 = record.rate_interval(rate.change, rate.ci95);
     }
     expected
@@ -41,7 +41,7 @@ pub(crate) fn why(verdict: Verdict, roles: &[RolePlan], gain: &Gains, costs: &[C
         text +=
             &format!("The whole plan against today's settings, with 95 % intervals: {}.", effects.join(", "));
     }
-    let mut metrics: Vec<&str> = costs.iter().map(|c| c.metric.as_str()).collect();
+    let mut metrics: Vec<&MetricName> = costs.iter().map(|c| &c.metric).collect();
     metrics.sort_unstable();
     metrics.dedup();
     match metrics.len() {
@@ -58,7 +58,7 @@ fn change(role: &RolePlan) -> String {
 }
 
 /// Describes the effect of the whole plan on a metric; returns `None` if it was not measured.
-fn effect(metric: &str, roles: &[RolePlan], gain: &Gains) -> Option<String> {
+fn effect(metric: &MetricName, roles: &[RolePlan], gain: &Gains) -> Option<String> {
     let g = gain.get(metric)?;
     let name = noun(metric);
     if g.verdict == GainVerdict::Noise {
@@ -84,10 +84,10 @@ fn effect(metric: &str, roles: &[RolePlan], gain: &Gains) -> Option<String> {
 }
 
 /// The name of a metric inside a sentence.
-fn noun(metric: &str) -> &str {
+fn noun(metric: &MetricName) -> &str {
     match metric {
-        "vdev_write_bytes" => "bytes written to devices",
-        other => metric::title(other),
+        MetricName::VdevWriteBytes => "bytes written to devices",
+        other => other.title(),
     }
 }
 
@@ -116,13 +116,13 @@ pub(crate) fn costs(roles: &[RolePlan], gain: &Gains) -> Vec<Cost> {
 }
 
 fn costs_of(role: Option<Role>, gain: &Gains) -> Vec<Cost> {
-    let costly = |metric: &str| {
-        gain.get(metric).is_some_and(|g| match metric::better(metric) {
+    let costly = |metric: &MetricName| {
+        gain.get(metric).is_some_and(|g| match metric.better() {
             Better::Higher => g.ci95.1 < -COST,
             Better::Lower => g.ci95.0 > COST,
         })
     };
-    let twin = |metric: &str| metric::find(metric).and_then(|m| m.same_cost_as).is_some_and(costly);
+    let twin = |metric: &MetricName| metric.row().and_then(|row| row.same_cost_as).is_some_and(costly);
     let found = gain.iter().filter(|(metric, _)| costly(metric) && !twin(metric));
     found.map(|(metric, g)| Cost { role, metric: metric.clone(), gain: *g }).collect()
 }
@@ -136,8 +136,8 @@ mod tests {
         Gain { from: 1.0, to: 1.0 + change, change, ci95, pairs: 3, verdict }
     }
 
-    fn gains(all: &[(&str, Gain)]) -> Gains {
-        all.iter().map(|(metric, gain)| ((*metric).to_owned(), *gain)).collect()
+    fn gains(all: &[(MetricName, Gain)]) -> Gains {
+        all.iter().cloned().collect()
     }
 
     fn role(gain: Gains) -> RolePlan {
@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn a_change_inside_the_noise_is_not_claimed() {
         let whole = gains(&[
-            ("allocated_bytes", gain(-0.12, (-0.13, -0.11), GainVerdict::Better)),
-            ("work_rate", gain(0.2, (-0.1, 0.4), GainVerdict::Noise)),
+            (MetricName::AllocatedBytes, gain(-0.12, (-0.13, -0.11), GainVerdict::Better)),
+            (MetricName::WorkRate, gain(0.2, (-0.1, 0.4), GainVerdict::Noise)),
         ]);
         let message = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
         assert!(
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn a_gain_that_the_role_alone_does_not_show_is_not_claimed() {
-        let metric = "work_rate";
-        let whole = gains(&[(metric, gain(0.32, (0.3, 0.34), GainVerdict::Better))]);
-        let alone = gains(&[(metric, gain(0.14, (-0.04, 0.3), GainVerdict::Noise))]);
+        let metric = || MetricName::WorkRate;
+        let whole = gains(&[(metric(), gain(0.32, (0.3, 0.34), GainVerdict::Better))]);
+        let alone = gains(&[(metric(), gain(0.14, (-0.04, 0.3), GainVerdict::Noise))]);
         let message = why(Verdict::Change, &[role(alone)], &whole, &[]);
         assert!(
             message.contains("no clear change in work rate (+30 to +34 % for all files together"),
@@ -194,7 +194,7 @@ mod tests {
         let message = why(Verdict::Change, &[role(whole.clone())], &whole, &[]);
         assert!(message.contains("work rate +32 % (+30 to +34)"), "{message}");
         // A loss is always reported.
-        let worse = gains(&[(metric, gain(-0.3, (-0.4, -0.2), GainVerdict::Worse))]);
+        let worse = gains(&[(metric(), gain(-0.3, (-0.4, -0.2), GainVerdict::Worse))]);
         let message = why(Verdict::Change, &[role(gains(&[]))], &worse, &[]);
         assert!(message.contains("work rate −30 % (−40 to −20)"), "{message}");
     }
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn the_interval_of_the_work_rate_is_that_of_the_table() {
         let record = TrackRecord { rate_error: 0.5, ..TrackRecord::default() };
-        let whole = gains(&[("work_rate", gain(0.32, (0.3, 0.34), GainVerdict::Better))]);
+        let whole = gains(&[(MetricName::WorkRate, gain(0.32, (0.3, 0.34), GainVerdict::Better))]);
         let expected = with_expected_rate(&whole, Some(&record));
         let message = why(Verdict::Change, &[role(whole.clone())], &expected, &[]);
         assert!(message.contains("work rate +32 % (+4 to +68)"), "{message}");
@@ -213,27 +213,27 @@ mod tests {
     #[test]
     fn whatever_gets_much_worse_is_a_cost() {
         let whole = gains(&[
-            ("allocated_bytes", gain(0.47, (0.47, 0.47), GainVerdict::Worse)),
-            ("space_ratio", gain(-0.32, (-0.32, -0.32), GainVerdict::Worse)),
-            ("mean_latency_ns", gain(0.8, (0.7, 0.9), GainVerdict::Worse)),
-            ("ops_s", gain(-0.4, (-0.45, -0.35), GainVerdict::Worse)),
-            ("cpu_ns_per_op", gain(0.12, (0.04, 0.2), GainVerdict::Worse)),
-            ("write_amplification", gain(-0.6, (-0.7, -0.5), GainVerdict::Better)),
+            (MetricName::AllocatedBytes, gain(0.47, (0.47, 0.47), GainVerdict::Worse)),
+            (MetricName::SpaceRatio, gain(-0.32, (-0.32, -0.32), GainVerdict::Worse)),
+            (MetricName::MeanLatencyNs, gain(0.8, (0.7, 0.9), GainVerdict::Worse)),
+            (MetricName::OpsS, gain(-0.4, (-0.45, -0.35), GainVerdict::Worse)),
+            (MetricName::CpuNsPerOp, gain(0.12, (0.04, 0.2), GainVerdict::Worse)),
+            (MetricName::WriteAmplification, gain(-0.6, (-0.7, -0.5), GainVerdict::Better)),
         ]);
         let alone = gains(&[
-            ("mean_latency_ns", gain(0.9, (0.8, 1.0), GainVerdict::Worse)),
-            ("fsync_p99_ns", gain(8.27, (5.0, 12.0), GainVerdict::Worse)),
+            (MetricName::MeanLatencyNs, gain(0.9, (0.8, 1.0), GainVerdict::Worse)),
+            (MetricName::FsyncP99Ns, gain(8.27, (5.0, 12.0), GainVerdict::Worse)),
         ]);
         let roles = [role(alone)];
         let all = costs(&roles, &whole);
-        let message: Vec<(Option<Role>, &str)> = all.iter().map(|c| (c.role, c.metric.as_str())).collect();
+        let found: Vec<(Option<Role>, MetricName)> = all.iter().map(|c| (c.role, c.metric.clone())).collect();
         let expected = [
-            (None, "allocated_bytes"),
-            (None, "mean_latency_ns"),
-            (None, "ops_s"),
-            (Some(Role::Data), "fsync_p99_ns"),
+            (None, MetricName::AllocatedBytes),
+            (None, MetricName::MeanLatencyNs),
+            (None, MetricName::OpsS),
+            (Some(Role::Data), MetricName::FsyncP99Ns),
         ];
-        assert_eq!(message, expected);
+        assert_eq!(found, expected);
         assert_eq!(all[3].gain.change, 8.27);
         let message = why(Verdict::Change, &roles, &whole, &all);
         assert!(message.ends_with("4 figures get clearly worse: see the costs."), "{message}");

@@ -17,7 +17,7 @@ use crate::accesses::{Accesses, Records};
 use crate::candidates::{recordsize_and_compression, same, with};
 use crate::direct::is_past_arc;
 use crate::{Error, Result};
-use poolwright_plan::{EvidenceKind, Memory, Role, RolePlan};
+use poolwright_plan::{EvidenceKind, Memory, MetricName, Role, RolePlan};
 
 /// The smallest ARC in bytes that OpenZFS can use well; `arc_abs_min` is half of it.
 const MIN_ARC: u64 = 64 << 20;
@@ -102,7 +102,7 @@ fn records_of(role: &RolePlan) -> RoleRecords {
         let (recordsize, compression) = recordsize_and_compression(&e.settings);
         e.kind == EvidenceKind::Estimate && same(&pair(&recordsize.to_string(), compression), &wanted)
     });
-    let ratio = estimate.and_then(|e| Some(e.metrics.get("space_ratio")?.median)).unwrap_or(1.0);
+    let ratio = estimate.and_then(|e| Some(e.metrics.get(&MetricName::SpaceRatio)?.median)).unwrap_or(1.0);
     let cached = settings.get("primarycache").is_none_or(|v| v == "all");
     // Compression never makes a record larger in the ARC.
     RoleRecords { records: Records { recordsize, ratio: ratio.clamp(1.0, 1e3) }, cached, settings }

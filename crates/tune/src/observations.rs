@@ -9,7 +9,7 @@ use poolwright_openzfs::property::{Settings, canonical};
 use crate::evidence::verdict;
 use crate::objective::{Metrics, medians, name_in};
 use crate::race::Outcome;
-use poolwright_plan::MeasuredChange;
+use poolwright_plan::{MeasuredChange, MetricName};
 
 /// One setting and its trials.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ const ROUNDING: f64 = 1e-9;
 
 impl Difference {
     /// Returns the relative change with its 95 % interval by Student's t.
-    pub fn effect(&self, metric: &str) -> MeasuredChange {
+    pub fn effect(&self, metric: &MetricName) -> MeasuredChange {
         let half = t975(self.freedom as f64) * self.error;
         let change = |log: f64| log.exp() - 1.0;
         let ci95 = (change(self.log - half), change(self.log + half));
@@ -90,20 +90,20 @@ impl Observations {
     }
 
     /// Returns the metric's name or that of its substitute, whichever the trials have.
-    pub fn name<'a>(&'a self, metric: &'a str) -> Option<&'a str> {
+    pub fn name<'a>(&'a self, metric: &'a MetricName) -> Option<&'a MetricName> {
         self.tried.first()?.trials.first().and_then(|t| name_in(metric, t))
     }
 
     /// Returns the standard deviation of a trial's logarithm, pooled over all settings with several trials, and
     /// its degrees of freedom, or `None` if no setting has two trials.
-    pub fn deviation(&self, metric: &str) -> Option<(f64, usize)> {
+    pub fn deviation(&self, metric: &MetricName) -> Option<(f64, usize)> {
         let values = |tried: &Tried| tried.trials.iter().filter_map(|t| t.get(metric).copied()).collect();
         Deviation::within(self.tried.iter().map(values)).map(|d| (d.deviation, d.freedom))
     }
 
     /// Returns the difference between two settings, or `None` if one of them lacks the metric or the noise is
     /// unknown.
-    pub fn difference(&self, metric: &str, from: &Tried, to: &Tried) -> Option<Difference> {
+    pub fn difference(&self, metric: &MetricName, from: &Tried, to: &Tried) -> Option<Difference> {
         let (deviation, freedom) = self.deviation(metric)?;
         let (a, b) = (from.logs(metric), to.logs(metric));
         if a.is_empty() || b.is_empty() {
@@ -121,7 +121,7 @@ impl Tried {
     }
 
     /// Returns the logarithms of a metric from the trials that have it.
-    pub fn logs(&self, metric: &str) -> Vec<f64> {
+    pub fn logs(&self, metric: &MetricName) -> Vec<f64> {
         self.trials.iter().filter_map(|t| t.get(metric)).filter(|v| **v > 0.0).map(|v| v.ln()).collect()
     }
 }
@@ -148,9 +148,11 @@ pub(crate) mod fixture {
     }
 
     fn metrics(&(rate, space, written): &(f64, f64, f64)) -> Metrics {
-        [("work_rate", rate), ("allocated_bytes", space), ("vdev_write_bytes", written)]
-            .map(|(k, v)| (k.to_owned(), v))
-            .into()
+        Metrics::from([
+            (MetricName::WorkRate, rate),
+            (MetricName::AllocatedBytes, space),
+            (MetricName::VdevWriteBytes, written),
+        ])
     }
 
     /// An outcome whose first row has today's settings.
@@ -189,9 +191,9 @@ mod tests {
             &Settings::from([("recordsize".into(), "16K".into())]),
         );
         assert_eq!(all.find(&wanted).unwrap().trials.len(), 2);
-        let (deviation, freedom) = all.deviation("work_rate").unwrap();
+        let (deviation, freedom) = all.deviation(&MetricName::WorkRate).unwrap();
         assert!(freedom == 3 && deviation > 0.0);
-        assert_eq!(all.deviation("allocated_bytes"), Some((0.0, 3)));
+        assert_eq!(all.deviation(&MetricName::AllocatedBytes), Some((0.0, 3)));
     }
 
     #[test]
@@ -201,16 +203,16 @@ mod tests {
             (&[("recordsize", "16K")], &[(2.0, 50.0, 20.0)]),
         ]);
         let all = Observations::of(&o);
-        let difference = all.difference("work_rate", &all.tried[0], &all.tried[1]).unwrap();
-        let effect = difference.effect("work_rate");
+        let difference = all.difference(&MetricName::WorkRate, &all.tried[0], &all.tried[1]).unwrap();
+        let effect = difference.effect(&MetricName::WorkRate);
         assert!((effect.change - 1.0).abs() < 0.01 && effect.verdict == GainVerdict::Better, "{effect:?}");
         // 2 degrees of freedom, 3 trials against 1: 4.303 × 0.02 × √(1/3 + 1).
         let half = (1.0 + effect.ci95.1).ln() - (1.0 + effect.change).ln();
         assert!((half - 4.303 * 0.02 * (4.0f64 / 3.0).sqrt()).abs() < 1e-3, "{half}");
-        let space = all.difference("allocated_bytes", &all.tried[0], &all.tried[1]).unwrap();
-        let (low, high) = space.effect("allocated_bytes").ci95;
+        let space = all.difference(&MetricName::AllocatedBytes, &all.tried[0], &all.tried[1]).unwrap();
+        let (low, high) = space.effect(&MetricName::AllocatedBytes).ci95;
         assert!(low == high && (low + 0.5).abs() < 1e-9, "{low} {high}");
         let same = Difference { log: 1e-16, error: 0.0, freedom: 3 };
-        assert_eq!(same.effect("allocated_bytes").verdict, GainVerdict::Noise);
+        assert_eq!(same.effect(&MetricName::AllocatedBytes).verdict, GainVerdict::Noise);
     }
 }

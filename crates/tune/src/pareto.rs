@@ -7,11 +7,11 @@ use poolwright_report::Better;
 
 use crate::candidates::difference;
 use crate::observations::Observations;
-use poolwright_plan::metric;
-use poolwright_plan::{Evidence, EvidenceKind, Outcome, Pareto, ParetoSetting, Role, Settings};
+use poolwright_plan::{Evidence, EvidenceKind, MetricName, Outcome, Pareto, ParetoSetting, Role, Settings};
 
 /// The metrics by which settings are compared; a metric that is missing is replaced by its stand-in.
-pub(crate) const METRICS: [&str; 3] = ["work_rate", "allocated_bytes", "vdev_write_bytes"];
+pub(crate) const METRICS: &[MetricName] =
+    &[MetricName::WorkRate, MetricName::AllocatedBytes, MetricName::VdevWriteBytes];
 
 /// A smaller relative difference is none, whatever the noise: two runs of one setting may take so much more space.
 const SAME: f64 = 0.005;
@@ -24,7 +24,7 @@ pub(crate) fn pareto(
     evidence: &[Evidence],
     observations: &Observations,
 ) -> Option<Pareto> {
-    let names: Vec<&str> = METRICS.iter().filter_map(|m| observations.name(m)).collect();
+    let names: Vec<&MetricName> = METRICS.iter().filter_map(|m| observations.name(m)).collect();
     let done = |e: &&Evidence| e.kind == EvidenceKind::Trial && e.outcome != Outcome::Failed;
     let tried: Vec<Contender<'_>> =
         evidence.iter().filter(done).filter_map(|e| Contender::new(e, observations, &names)).collect();
@@ -32,8 +32,8 @@ pub(crate) fn pareto(
     if tried.len() < 2 {
         return None;
     }
-    let noise: BTreeMap<String, (f64, usize)> =
-        names.iter().filter_map(|m| Some(((*m).to_owned(), observations.deviation(m)?))).collect();
+    let noise: BTreeMap<MetricName, (f64, usize)> =
+        names.iter().filter_map(|m| Some(((*m).clone(), observations.deviation(m)?))).collect();
     let contest = Contest { names, noise };
     let unbeaten = contest.unbeaten(&tried, reference);
     let mut settings: Vec<ParetoSetting> = unbeaten.iter().map(|c| c.entry(reference, today)).collect();
@@ -51,22 +51,26 @@ struct Contender<'a> {
     evidence: &'a Evidence,
     trials: u32,
     /// Metric → median.
-    medians: BTreeMap<String, f64>,
+    medians: BTreeMap<MetricName, f64>,
 }
 
 impl<'a> Contender<'a> {
-    fn new(evidence: &'a Evidence, observations: &Observations, names: &[&str]) -> Option<Contender<'a>> {
+    fn new(
+        evidence: &'a Evidence,
+        observations: &Observations,
+        names: &[&MetricName],
+    ) -> Option<Contender<'a>> {
         let tried = observations.find(&evidence.settings)?;
-        let middle = |name: &&str| {
+        let middle = |name: &&MetricName| {
             let median = median(&tried.logs(name)).exp();
-            median.is_finite().then(|| ((*name).to_owned(), median))
+            median.is_finite().then(|| ((*name).clone(), median))
         };
         let medians = names.iter().filter_map(middle).collect();
         Some(Contender { evidence, trials: tried.trials.len() as u32, medians })
     }
 
     fn entry(&self, reference: &Contender<'_>, today: &Settings) -> ParetoSetting {
-        let change = |(name, median): (&String, &f64)| {
+        let change = |(name, median): (&MetricName, &f64)| {
             let change = median / reference.medians.get(name)? - 1.0;
             change.is_finite().then(|| (name.clone(), change))
         };
@@ -82,8 +86,8 @@ impl<'a> Contender<'a> {
 
 /// The metrics that count, and the deviation of a trial's logarithm with its degrees of freedom.
 struct Contest<'a> {
-    names: Vec<&'a str>,
-    noise: BTreeMap<String, (f64, usize)>,
+    names: Vec<&'a MetricName>,
+    noise: BTreeMap<MetricName, (f64, usize)>,
 }
 
 impl Contest<'_> {
@@ -109,9 +113,9 @@ impl Contest<'_> {
     }
 
     /// By how much `a` is better than `b`, as a difference of logarithms.
-    fn gain(&self, metric: &str, a: &Contender<'_>, b: &Contender<'_>) -> Option<f64> {
+    fn gain(&self, metric: &MetricName, a: &Contender<'_>, b: &Contender<'_>) -> Option<f64> {
         let log = (a.medians.get(metric)? / b.medians.get(metric)?).ln();
-        Some(match metric::better(metric) {
+        Some(match metric.better() {
             Better::Higher => log,
             Better::Lower => -log,
         })
@@ -132,7 +136,7 @@ impl Contest<'_> {
     }
 
     /// The smallest difference of logarithms that counts between medians of so many trials.
-    fn least(&self, name: &str, a: u32, b: u32) -> f64 {
+    fn least(&self, name: &MetricName, a: u32, b: u32) -> f64 {
         let trials = |n: u32| 1.0 / f64::from(n.max(1));
         let noise = self.noise.get(name).map_or(0.0, |(deviation, freedom)| {
             t975(*freedom as f64) * deviation * (trials(a) + trials(b)).sqrt()
@@ -205,8 +209,8 @@ mod tests {
         let evidence = evidence::collect(Some(&o), false, &[], &today(), Goal::Balanced, 12);
         assert_eq!(pareto(Role::Data, &today(), &evidence, &Observations::of(&o)).unwrap().beaten, 0);
         let (mut a, mut b) = (o.today.trials[0].clone(), o.others[0].trials[0].clone());
-        a.insert("work_rate".into(), 1.01);
-        b.insert("work_rate".into(), 0.97);
+        a.insert(MetricName::WorkRate, 1.01);
+        b.insert(MetricName::WorkRate, 0.97);
         o.best = Some(0);
         o.pairs = vec![(a, b); 9];
         let found = pareto(Role::Data, &today(), &evidence, &Observations::of(&o)).unwrap();
@@ -218,8 +222,8 @@ mod tests {
         let o = outcome(&[TODAY, (&[("recordsize", "16K")], &[(2.02, 50.0, 50.5)])]);
         let evidence = evidence::collect(Some(&o), false, &[], &today(), Goal::Balanced, 12);
         let found = pareto(Role::Data, &today(), &evidence, &Observations::of(&o)).unwrap();
-        assert!((found.settings[0].change["work_rate"] - 1.0).abs() < 1e-3, "{found:?}");
-        assert!((found.settings[0].change["allocated_bytes"] + 0.5).abs() < 1e-9);
-        assert!(found.noise["work_rate"] > 0.0 && found.noise["allocated_bytes"] == 0.0);
+        assert!((found.settings[0].change[&MetricName::WorkRate] - 1.0).abs() < 1e-3, "{found:?}");
+        assert!((found.settings[0].change[&MetricName::AllocatedBytes] + 0.5).abs() < 1e-9);
+        assert!(found.noise[&MetricName::WorkRate] > 0.0 && found.noise[&MetricName::AllocatedBytes] == 0.0);
     }
 }

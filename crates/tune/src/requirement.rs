@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::objective::Metrics;
-use poolwright_plan::Gains;
 use poolwright_plan::metric::{self, METRICS};
+use poolwright_plan::{Gains, MetricName};
 
 /// The side of the bound on which a change must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -54,9 +54,9 @@ impl Requirement {
         Ok(Requirement { name: name.to_owned(), side, bound: percent / 100.0 })
     }
 
-    /// The name of the bounded metric.
-    pub fn metric(&self) -> &'static str {
-        metric::find_requirement(&self.name).map_or("", |metric| metric.name)
+    /// The bounded metric; `None` if [`Requirement::name`] is unknown.
+    pub fn metric(&self) -> Option<&'static MetricName> {
+        metric::find_requirement(&self.name).map(|metric| &metric.name)
     }
 
     pub(crate) fn allows(&self, change: f64) -> bool {
@@ -68,8 +68,9 @@ impl Requirement {
 
     /// The change of the bounded metric from `today`; `None` if either side lacks it.
     pub(crate) fn change(&self, metrics: &Metrics, today: &Metrics) -> Option<f64> {
-        let old = today.get(self.metric()).filter(|old| **old > 0.0)?;
-        Some(metrics.get(self.metric())? / old - 1.0)
+        let metric = self.metric()?;
+        let old = today.get(metric).filter(|old| **old > 0.0)?;
+        Some(metrics.get(metric)? / old - 1.0)
     }
 
     /// Whether the whole 95 % interval of the change is on the required side; false if the metric was not measured.
@@ -79,7 +80,7 @@ impl Requirement {
 
     /// Compares the 95 % interval of the change with the bound. Returns `None` if the metric was not measured.
     pub fn fulfilment(&self, gains: &Gains) -> Option<Fulfilment> {
-        let gain = gains.get(self.metric())?;
+        let gain = gains.get(self.metric()?)?;
         Some(match (self.allows(gain.ci95.0), self.allows(gain.ci95.1)) {
             (true, true) => Fulfilment::Met,
             (false, false) => Fulfilment::Missed,
@@ -137,7 +138,7 @@ mod tests {
                 pairs: 3,
                 verdict: GainVerdict::Noise,
             };
-            Gains::from([("work_rate".to_owned(), gain)])
+            Gains::from([(MetricName::WorkRate, gain)])
         };
         let r = Requirement::parse("work_rate>=-5%").unwrap();
         assert!(r.is_met(&gains(-0.04, 0.2)));

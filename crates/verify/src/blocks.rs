@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use poolwright_plan::RequestMix;
 use poolwright_plan::metric::MIN_FOR_P99;
+use poolwright_plan::{MetricName, RequestMix};
 use poolwright_replay::application::foreground_threads;
 use poolwright_trace::stats::LatencyHistogram;
 use poolwright_trace::{Event, Op, Trace};
@@ -14,10 +14,6 @@ pub const BLOCKS: usize = 10;
 /// The least time, in seconds, over which bytes on devices are counted: two transaction groups (`zfs_txg_timeout` is 5 s), because a
 /// shorter one may hold none of the database's writes.
 pub(crate) const MIN_FOR_DEVICES_S: f64 = 10.0;
-/// The metric of the application's progress.
-pub(crate) const RATE: &str = "work_rate";
-/// The metric of the space.
-pub(crate) const SPACE: &str = "allocated_bytes";
 
 /// The least number of operations of a block for its median.
 const MIN_FOR_MEDIAN: u64 = 10;
@@ -28,7 +24,7 @@ pub struct TraceFigures {
     /// Length of a block in seconds.
     pub block_s: f64,
     /// Metric → one figure for each block in which it can be told. Times in nanoseconds.
-    pub metrics: BTreeMap<String, Vec<f64>>,
+    pub metrics: BTreeMap<MetricName, Vec<f64>>,
     /// Foreground operations of each block.
     pub operations: Vec<u64>,
     /// Bytes that all threads read in each block.
@@ -48,10 +44,10 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str, &'static str); 3] = [
-        (Kind::Read, "read_p50_ns", "read_p99_ns"),
-        (Kind::Write, "write_p50_ns", "write_p99_ns"),
-        (Kind::Sync, "fsync_p50_ns", "fsync_p99_ns"),
+    const ALL: [(Kind, MetricName, MetricName); 3] = [
+        (Kind::Read, MetricName::ReadP50Ns, MetricName::ReadP99Ns),
+        (Kind::Write, MetricName::WriteP50Ns, MetricName::WriteP99Ns),
+        (Kind::Sync, MetricName::FsyncP50Ns, MetricName::FsyncP99Ns),
     ];
 
     /// `None` for operations that have no metric.
@@ -95,11 +91,11 @@ impl Block {
     }
 
     /// Metric → figure.
-    fn metrics(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(MetricName, f64)> {
         let mut found = Vec::new();
         let timed: u64 = self.latency.iter().map(LatencyHistogram::total).sum();
         if timed >= MIN_FOR_MEDIAN {
-            found.push(("mean_latency_ns", self.waited_ns as f64 / timed as f64));
+            found.push((MetricName::MeanLatencyNs, self.waited_ns as f64 / timed as f64));
         }
         for (kind, p50, p99) in Kind::ALL {
             let latency = &self.latency[kind as usize];
@@ -128,9 +124,9 @@ pub fn figures(trace: &Trace) -> TraceFigures {
             mix.add(kind, event.len);
         }
     }
-    let mut metrics: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut metrics: BTreeMap<MetricName, Vec<f64>> = BTreeMap::new();
     for (metric, value) in blocks.iter().flat_map(Block::metrics) {
-        metrics.entry(metric.to_owned()).or_default().push(value);
+        metrics.entry(metric).or_default().push(value);
     }
     let block_s = block_ns as f64 / 1e9;
     TraceFigures {
@@ -206,14 +202,14 @@ mod tests {
         assert!((found.block_s - 1.0).abs() < 1e-6, "{}", found.block_s);
         assert_eq!((found.operations.len(), found.operations[3]), (BLOCKS, 270));
         assert_eq!((found.read_bytes[0], found.written_bytes[9]), (250 * 8192, 1000));
-        let of = |metric: &str| found.metrics.get(metric).map_or(&[][..], Vec::as_slice);
-        assert_eq!(of("read_p99_ns").len(), BLOCKS);
-        assert!(of("read_p50_ns").iter().all(|value| (value / 1e6 - 1.0).abs() < 0.04));
+        let of = |metric: MetricName| found.metrics.get(&metric).map_or(&[][..], Vec::as_slice);
+        assert_eq!(of(MetricName::ReadP99Ns).len(), BLOCKS);
+        assert!(of(MetricName::ReadP50Ns).iter().all(|value| (value / 1e6 - 1.0).abs() < 0.04));
         // 250 reads of 1 ms, 10 writes of 10 µs, 10 syncs of 3 ms.
         let mean = (250.0 * 1e6 + 10.0 * 1e4 + 10.0 * 3e6) / 270.0;
-        assert!(of("mean_latency_ns").iter().all(|value| (value / mean - 1.0).abs() < 1e-9));
+        assert!(of(MetricName::MeanLatencyNs).iter().all(|value| (value / mean - 1.0).abs() < 1e-9));
         // Ten operations have a median, but no 99th percentile.
-        assert_eq!((of("fsync_p50_ns").len(), of("fsync_p99_ns").len()), (BLOCKS, 0));
+        assert_eq!((of(MetricName::FsyncP50Ns).len(), of(MetricName::FsyncP99Ns).len()), (BLOCKS, 0));
         assert!((found.mix.reads_s - 250.0).abs() < 0.1 && (found.mix.write_bytes - 100.0).abs() < 1e-9);
     }
 

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use poolwright_base::{memory, time};
-use poolwright_plan::{LiveMeasurement, Plan, RateUnit};
+use poolwright_plan::{LiveMeasurement, MetricName, Plan, RateUnit};
 use poolwright_record::{Options as RecorderOptions, Progress, Recorder, Subject};
 use poolwright_trace::{Event, Reader, Trace};
 
-use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S, RATE, SPACE, TraceFigures, figures};
+use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S, TraceFigures, figures};
 use crate::counters::{DeviceCounters, PoolMeter};
 use crate::state::PlanMounts;
 use crate::work_count::count;
@@ -142,7 +142,7 @@ fn kept_recording(plan: &Plan) -> Option<&Path> {
 
 /// Adds the allocated bytes of the files per byte of their lengths, which must not be 0.
 fn add_space(found: &mut LiveMeasurement, allocated: u64) {
-    found.metrics.insert(SPACE.to_owned(), vec![allocated as f64 / found.bytes as f64]);
+    found.metrics.insert(MetricName::AllocatedBytes, vec![allocated as f64 / found.bytes as f64]);
 }
 
 fn of_figures(trace: &Trace, of: TraceFigures, samples: &[Sample], work: Option<&str>) -> LiveMeasurement {
@@ -156,7 +156,7 @@ fn of_figures(trace: &Trace, of: TraceFigures, samples: &[Sample], work: Option<
             .unzip();
     }
     let rates = units.iter().zip(&seconds).map(|(units, seconds)| units / seconds).collect();
-    metrics.insert(RATE.to_owned(), rates);
+    metrics.insert(MetricName::WorkRate, rates);
     let share_of_pool = add_devices(&mut metrics, of.block_s, &of.written_bytes, &units, samples);
     LiveMeasurement {
         seconds: of.block_s * BLOCKS as f64,
@@ -173,7 +173,7 @@ fn of_figures(trace: &Trace, of: TraceFigures, samples: &[Sample], work: Option<
 
 /// Adds the metrics of the devices, for groups of blocks. Returns the database's share of the writes to the pool.
 fn add_devices(
-    metrics: &mut BTreeMap<String, Vec<f64>>,
+    metrics: &mut BTreeMap<MetricName, Vec<f64>>,
     block_s: f64,
     written: &[u64],
     units: &[f64],
@@ -186,8 +186,8 @@ fn add_devices(
     let blocks: Vec<DeviceCounters> = counters.windows(2).map(|pair| pair[1].since(pair[0])).collect();
     let written: Vec<f64> = written.iter().map(|bytes| *bytes as f64).collect();
     let device_written: Vec<f64> = blocks.iter().map(|block| block.device_written as f64).collect();
-    metrics.insert("write_amplification".to_owned(), ratios(&device_written, &written, group));
-    metrics.insert("vdev_write_bytes".to_owned(), ratios(&device_written, units, group));
+    metrics.insert(MetricName::WriteAmplification, ratios(&device_written, &written, group));
+    metrics.insert(MetricName::VdevWriteBytes, ratios(&device_written, units, group));
     let total = counters[BLOCKS].since(counters[0]);
     (total.written_by_all > 0).then(|| total.written_by_database as f64 / total.written_by_all as f64)
 }
@@ -265,10 +265,10 @@ mod tests {
         let share = add_devices(&mut metrics, 3.0, &[300_000; BLOCKS], &[10.0; BLOCKS], &samples);
         assert_eq!(share, Some(0.75));
         // Two groups of 12 s: the first ends after two transaction groups, the second after four.
-        let amplification = &metrics["write_amplification"];
+        let amplification = &metrics[&MetricName::WriteAmplification];
         assert_eq!(amplification.len(), 2, "{amplification:?}");
         assert!(amplification.iter().all(|value| (value - 2.0 / 1.2).abs() < 1e-9), "{amplification:?}");
-        assert_eq!(metrics["vdev_write_bytes"], [50_000.0; 2]);
+        assert_eq!(metrics[&MetricName::VdevWriteBytes], [50_000.0; 2]);
     }
 
     #[test]

@@ -2,19 +2,19 @@
 
 use poolwright_base::stats::{change_of_samples, median};
 use poolwright_base::time;
-use poolwright_plan::metric;
+use poolwright_plan::metric::VERIFIED;
 use poolwright_plan::{
-    BesidePlan as _, CheckedPromise, Confirmation, Contender, LiveMeasurement, MeasuredPromise, Plan,
-    PredictedChange, PromiseVerdict, RateUnit, Verification, VerificationVerdict,
+    BesidePlan as _, CheckedPromise, Confirmation, Contender, LiveMeasurement, MeasuredPromise, MetricName,
+    Plan, PredictedChange, PromiseVerdict, RateUnit, Verification, VerificationVerdict,
 };
 use poolwright_report::Better;
 
-use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S, RATE, SPACE};
+use crate::blocks::{BLOCKS, MIN_FOR_DEVICES_S};
 
 /// The metrics that count bytes on the devices of the pool.
-const OF_DEVICES: [&str; 2] = ["write_amplification", "vdev_write_bytes"];
+const OF_DEVICES: &[MetricName] = &[MetricName::WriteAmplification, MetricName::VdevWriteBytes];
 /// Those that count units of work.
-const OF_WORK: [&str; 2] = [RATE, "vdev_write_bytes"];
+const OF_WORK: &[MetricName] = &[MetricName::WorkRate, MetricName::VdevWriteBytes];
 
 /// A promise is kept if it is missed by at most this fraction.
 const CLOSE: f64 = 0.01;
@@ -61,9 +61,9 @@ pub fn check(
     is_complete: bool,
     differences: Vec<String>,
 ) -> Verification {
-    let promises: Vec<CheckedPromise> = metric::VERIFIED
+    let promises: Vec<CheckedPromise> = VERIFIED
         .iter()
-        .filter_map(|metric| Some((*metric, promised(plan, confirmation, metric)?)))
+        .filter_map(|metric| Some((metric, promised(plan, confirmation, metric)?)))
         .map(|(metric, promised)| checked(plan, metric, promised, before.as_ref(), &after))
         .collect();
     let (verdict, why) = match is_complete {
@@ -88,7 +88,11 @@ pub fn check(
 }
 
 /// The promised change: that of the database itself if the plan is confirmed, else that of the trials.
-fn promised(plan: &Plan, confirmation: Option<&Confirmation>, metric: &str) -> Option<PredictedChange> {
+fn promised(
+    plan: &Plan,
+    confirmation: Option<&Confirmation>,
+    metric: &MetricName,
+) -> Option<PredictedChange> {
     let confirmed = confirmation.and_then(|confirmation| {
         let recommended = confirmation.settings.iter().find(|of| of.name == Contender::Recommended)?;
         recommended.changes.get(metric)
@@ -99,7 +103,7 @@ fn promised(plan: &Plan, confirmation: Option<&Confirmation>, metric: &str) -> O
 
 fn checked(
     plan: &Plan,
-    metric: &str,
+    metric: &MetricName,
     promised: PredictedChange,
     before: Option<&LiveMeasurement>,
     after: &LiveMeasurement,
@@ -115,7 +119,7 @@ fn checked(
     let (mut verdict, mut unclear) = measured.map_or((PromiseVerdict::Unclear, None), |measured| {
         decide(metric, promised.ci95.unwrap_or((promised.change, promised.change)), measured.ci95)
     });
-    if metric == RATE
+    if *metric == MetricName::WorkRate
         && verdict == PromiseVerdict::Broken
         && !before.is_some_and(|before| is_slower(before, after))
     {
@@ -125,32 +129,32 @@ fn checked(
         );
     }
     let why = why.or_else(|| unclear.map(str::to_owned));
-    CheckedPromise { metric: metric.to_owned(), promised, measured, is_goal, verdict, why }
+    CheckedPromise { metric: metric.clone(), promised, measured, is_goal, verdict, why }
 }
 
 /// Whether operations take longer beyond noise. The rate of a load depends on its clients, but this does not.
 fn is_slower(before: &LiveMeasurement, after: &LiveMeasurement) -> bool {
-    measured("mean_latency_ns", before, after).is_ok_and(|change| change.ci95.0 > 0.0)
+    measured(&MetricName::MeanLatencyNs, before, after).is_ok_and(|change| change.ci95.0 > 0.0)
 }
 
 /// The measured change, or why there is none.
 fn measured(
-    metric: &str,
+    metric: &MetricName,
     before: &LiveMeasurement,
     after: &LiveMeasurement,
 ) -> Result<MeasuredPromise, String> {
-    if OF_WORK.contains(&metric) && before.rate != after.rate {
+    if OF_WORK.contains(metric) && before.rate != after.rate {
         return Err(match &before.rate {
             RateUnit::FileOperations => "the work was not counted before the plan was applied".to_owned(),
             RateUnit::Command(command) => format!("before, the work was counted with `{command}`"),
         });
     }
-    let counts_events = metric == "write_amplification"
-        || (OF_WORK.contains(&metric) && after.rate == RateUnit::FileOperations);
+    let counts_events = *metric == MetricName::WriteAmplification
+        || (OF_WORK.contains(metric) && after.rate == RateUnit::FileOperations);
     if counts_events && [before, after].iter().any(|of| of.lost_events as f64 > MAX_LOST * of.events as f64) {
         return Err("too many events were lost".to_owned());
     }
-    if OF_DEVICES.contains(&metric)
+    if OF_DEVICES.contains(metric)
         && let Some(share) = [before, after].iter().filter_map(|of| of.share_of_pool).reduce(f64::min)
         && share < MIN_SHARE
     {
@@ -162,13 +166,13 @@ fn measured(
     let (from, to) = (median(first), median(second));
     // The space is that of all files at one time.
     let change = match metric {
-        SPACE => Some((to / from - 1.0, (to / from - 1.0, to / from - 1.0))),
+        MetricName::AllocatedBytes => Some((to / from - 1.0, (to / from - 1.0, to / from - 1.0))),
         _ => change_of_samples(first, second).map(|found| (found.change, found.ci95)),
     };
     // Five groups of two blocks.
     let seconds = 5.0 * MIN_FOR_DEVICES_S;
     let few = || match () {
-        () if OF_DEVICES.contains(&metric) && before.seconds.min(after.seconds) < 0.99 * seconds => {
+        () if OF_DEVICES.contains(metric) && before.seconds.min(after.seconds) < 0.99 * seconds => {
             format!("bytes on devices need recordings of {seconds:.0} s or more")
         }
         () if first.iter().chain(second).any(|value| *value <= 0.0) => {
@@ -182,12 +186,12 @@ fn measured(
 
 /// Compares the intervals of the promised and the measured change. Returns the verdict, and why it is unclear.
 fn decide(
-    metric: &str,
+    metric: &MetricName,
     promised: (f64, f64),
     measured: (f64, f64),
 ) -> (PromiseVerdict, Option<&'static str>) {
     // From here on, a higher value is better, and logarithms make a half and a double equally far from 1.
-    let improvement = |(low, high): (f64, f64)| match metric::better(metric) {
+    let improvement = |(low, high): (f64, f64)| match metric.better() {
         Better::Higher => ((1.0 + low).ln(), (1.0 + high).ln()),
         Better::Lower => (-(1.0 + high).ln(), -(1.0 + low).ln()),
     };
@@ -198,7 +202,7 @@ fn decide(
         return match (low > 0.0, reaches) {
             (true, true) => (PromiseVerdict::Kept, None),
             (true, false) => (PromiseVerdict::Less, None),
-            (false, false) if metric == RATE && high >= 0.0 => {
+            (false, false) if *metric == MetricName::WorkRate && high >= 0.0 => {
                 (PromiseVerdict::Unclear, Some("a load that its clients limit does not become faster"))
             }
             (false, false) => (PromiseVerdict::Broken, None),
@@ -218,7 +222,7 @@ fn decide(
 fn verdict(promises: &[CheckedPromise], has_before: bool) -> (VerificationVerdict, String) {
     let names = |verdict: PromiseVerdict| -> Option<String> {
         let found = promises.iter().filter(|of| of.is_goal && of.verdict == verdict);
-        let names: Vec<&str> = found.map(|of| metric::title(&of.metric)).collect();
+        let names: Vec<&str> = found.map(|of| of.metric.title()).collect();
         (!names.is_empty()).then(|| names.join(", "))
     };
     if let Some(names) = names(PromiseVerdict::Broken) {
@@ -231,7 +235,8 @@ fn verdict(promises: &[CheckedPromise], has_before: bool) -> (VerificationVerdic
     let (kept, less, unclear) =
         (names(PromiseVerdict::Kept), names(PromiseVerdict::Less), names(PromiseVerdict::Unclear));
     // The rate of a load that its clients limit never becomes clear. It does not hide what the other figures show.
-    let is_only_rate = unclear.as_deref() == Some(metric::title(RATE)) && (kept.is_some() || less.is_some());
+    let is_only_rate =
+        unclear.as_deref() == Some(MetricName::WorkRate.title()) && (kept.is_some() || less.is_some());
     let remark = if is_only_rate { " The work rate could not be decided." } else { "" };
     match (less, unclear.filter(|_| !is_only_rate), kept) {
         (_, Some(names), _) => {

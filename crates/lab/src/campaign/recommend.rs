@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use poolwright_plan::metric;
+use poolwright_plan::MetricName;
+use poolwright_plan::metric::METRICS;
 use poolwright_report::Better;
 use poolwright_tune::{Goal, objective};
 use toml::Spanned;
@@ -29,7 +30,7 @@ pub(super) fn recommend(
         (None, Some(by)) if columns.stored => {
             let measure = columns.measure(by, study)?;
             // The work rate is better when higher.
-            let criterion = Criterion { metric: "work_rate".to_owned(), measure, inverse: !entry.higher };
+            let criterion = Criterion { metric: MetricName::WorkRate, measure, inverse: !entry.higher };
             (Goal::Throughput.name().to_owned(), vec![criterion])
         }
         (None, by) => {
@@ -157,8 +158,8 @@ fn by_goal(
     };
     let mut criteria = Vec::new();
     for (name, measure) in metrics.get_ref() {
-        let Some(metric) = metric::find(name.get_ref()) else {
-            let known = metric::METRICS.iter().map(|metric| metric.name);
+        let Some(metric) = MetricName::from(name.get_ref().as_str()).row() else {
+            let known = METRICS.iter().map(|metric| metric.name.name());
             return Err(fault(name, unknown("metric", name.get_ref(), known)));
         };
         let whole = columns.measure(measure, study)?;
@@ -168,17 +169,17 @@ fn by_goal(
         };
         let higher = (metric.better == Better::Higher, direction == Improvement::Higher);
         criteria.push(Criterion {
-            metric: metric.name.to_owned(),
+            metric: metric.name.clone(),
             measure: whole,
             inverse: higher.0 != higher.1,
         });
     }
     // As the table of metrics is ordered: space, work rate … CPU.
-    let rank = |c: &Criterion| metric::METRICS.iter().position(|metric| metric.name == c.metric);
+    let rank = |c: &Criterion| METRICS.iter().position(|metric| metric.name == c.metric);
     criteria.sort_by_key(rank);
     let weighed = |c: &Criterion| goal.weights().iter().any(|(name, _)| *name == c.metric);
     if !criteria.iter().any(weighed) {
-        let wanted: Vec<&str> = goal.weights().iter().map(|(name, _)| *name).collect();
+        let wanted: Vec<&str> = goal.weights().iter().map(|(name, _)| name.name()).collect();
         let why = format!("no metric of the goal {:?} is named: {}", goal.name(), wanted.join(", "));
         return Err(fault(metrics, why));
     }

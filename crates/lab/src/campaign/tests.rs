@@ -129,10 +129,10 @@ fn measures_have_titles_and_units() {
     assert_eq!(latency.studies[0].info("import/get_p999").title, "Read of an entry, p99.9");
     let recommend = &study.recommend[0];
     assert_eq!((recommend.goal.as_str(), recommend.question.as_str()), ("throughput", "Cache of the LDIF"));
-    let criteria: Vec<_> = recommend.criteria.iter().map(|c| (c.metric.as_str(), c.inverse)).collect();
+    let criteria: Vec<_> = recommend.criteria.iter().map(|c| (&c.metric, c.inverse)).collect();
     assert_eq!(
         criteria,
-        [("work_rate", true), ("cpu_ns_per_op", false)],
+        [(&MetricName::WorkRate, true), (&MetricName::CpuNsPerOp, false)],
         "a time is the reciprocal of a rate"
     );
 }

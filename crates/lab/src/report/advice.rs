@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 
 use poolwright_base::stats::{Direction, PairedRatio};
 use poolwright_openzfs::property;
+use poolwright_plan::MetricName;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -64,7 +65,7 @@ pub struct Advice {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Weighed {
     /// The metric of `tune` for which it stands.
-    pub metric: String,
+    pub metric: MetricName,
     /// The measure.
     #[serde(flatten)]
     pub info: MeasureInfo,

@@ -12,8 +12,8 @@ use poolwright_base::file_sample::FileSample;
 use poolwright_base::mountinfo::{self, MountEntry};
 use poolwright_openzfs::property::canonical;
 use poolwright_plan::{
-    BesidePlan as _, CurrentSource, Measured, Outcome, Plan, RiskyValues, RoleIo, RolePlan, Settings,
-    Verification, VerificationVerdict,
+    BesidePlan as _, CurrentSource, Measured, MetricName, Outcome, Plan, RiskyValues, RoleIo, RolePlan,
+    Settings, Verification, VerificationVerdict,
 };
 use poolwright_zfs::kernel::{CommandOptions, ZfsCommands};
 
@@ -26,8 +26,6 @@ use crate::{Readings, Result, Source};
 const INTERVAL: Duration = Duration::from_secs(30);
 /// The number of files of a role that are examined at most.
 const MAX_FILES: u64 = 10_000;
-/// The metric of the plan, and the label `metric`.
-const SPACE_RATIO: &str = "space_ratio";
 
 /// The plans with these files.
 #[derive(Clone, Debug)]
@@ -132,7 +130,7 @@ fn add_plan(readings: &mut Readings, file: &str, plan: &Plan, verification: Opti
     for promise in verified.iter().flat_map(|of| &of.promises) {
         let measured = promise.measured;
         readings
-            .add(&PLAN_VERIFIED, [file, promise.metric.as_str()])
+            .add(&PLAN_VERIFIED, [file, promise.metric.name()])
             .set(&VERIFIED_PROMISED, Some(promise.promised.change))
             .set(&VERIFIED_CHANGE, measured.map(|of| of.change))
             .set(&VERIFIED_LOW, measured.map(|of| of.ci95.0))
@@ -176,11 +174,11 @@ impl RoleLabels<'_> {
                 .count(&PLAN_FILES_OTHER_SIZE, sample.other_block_size);
         }
         let recommended = self.role.evidence.iter().find(|of| of.outcome == Outcome::Recommended);
-        let promise = recommended.and_then(|of| of.metrics.get(SPACE_RATIO)).copied();
+        let promise = recommended.and_then(|of| of.metrics.get(&MetricName::SpaceRatio)).copied();
         if let (Some(promise), Some(ratio)) = (promise, sample.space_ratio()) {
             let Measured { median, low, high } = promise;
             readings
-                .add(&PLAN_PROMISE, self.promise(SPACE_RATIO))
+                .add(&PLAN_PROMISE, self.promise(MetricName::SpaceRatio.name()))
                 .set(&PROMISE_VALUE, median)
                 .set(&PROMISE_LOW, low)
                 .set(&PROMISE_HIGH, high)

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use poolwright_plan::MetricName;
+
 use crate::family::*;
 use crate::source::SourceName;
 use crate::{Readings, SourceReadings};
@@ -152,7 +154,7 @@ pub fn plan() -> SourceReadings {
         readings.add(&PLAN_PROPERTY, labels).flag(&PLAN_PROPERTY_KEPT, planned == present);
     }
     readings.add(&PLAN_ROLE, role).count(&PLAN_FILES, 40).count(&PLAN_FILES_OTHER_SIZE, 4);
-    let promise = ["plan.json", "data", "/db", "tank/db", "write_amplification"];
+    let promise = ["plan.json", "data", "/db", "tank/db", MetricName::WriteAmplification.name()];
     readings
         .add(&PLAN_PROMISE, promise)
         .set(&PROMISE_VALUE, 2.0)

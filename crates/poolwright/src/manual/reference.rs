@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 use poolwright_openzfs::Device;
+use poolwright_plan::MetricName;
 use poolwright_tune::objective::GOALS;
 
 use crate::manual::ExitCode;
@@ -122,7 +123,7 @@ fn devices() -> String {
 
 fn goals() -> String {
     let rows = GOALS.iter().map(|row| {
-        let weight = |(metric, weight): &(&str, f64)| format!("`{metric}` {:.0} %", weight * 100.0);
+        let weight = |(metric, weight): &(MetricName, f64)| format!("`{metric}` {:.0} %", weight * 100.0);
         let weights: Vec<String> = row.weights.iter().map(weight).collect();
         let limits: Vec<String> = row.limits.iter().map(|limit| format!("`{}`", cell(limit))).collect();
         [format!("`{}`", row.name), weights.join(", "), limits.join(", ")]

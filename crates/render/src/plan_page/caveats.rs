@@ -45,7 +45,7 @@ pub fn costs(plan: &Plan) -> Vec<String> {
         };
         format!(
             "{} {} ({}), {}{whose}",
-            format::title(&cost.metric),
+            cost.metric.title(),
             Unit::Change.format(cost.gain.change),
             Unit::Change.range(cost.gain.ci95),
             format::from_to(&cost.metric, &cost.gain)

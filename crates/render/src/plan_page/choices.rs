@@ -1,7 +1,8 @@
 //! Today's settings, the recommended ones and the alternatives, a row each.
 
 use poolwright_plan::{
-    AlternativeSetting, EvidenceKind, Gain, Gains, MeasuredChange, Outcome, Plan, RolePlan, Settings, Verdict,
+    AlternativeSetting, EvidenceKind, Gain, Gains, MeasuredChange, MetricName, Outcome, Plan, RolePlan,
+    Settings, Verdict,
 };
 use poolwright_report::text::signed;
 use poolwright_report::{Cell, Column, Table, Tone};
@@ -16,7 +17,7 @@ pub fn table(plan: &Plan) -> Option<Table> {
     if !is_changed && alternatives.is_empty() {
         return None;
     }
-    let has = |name: &str| {
+    let has = |name: &MetricName| {
         gains.contains_key(name) || alternatives.iter().any(|(_, found)| found.change.contains_key(name))
     };
     let metrics = format::headline(&plan.goal, has);
@@ -24,9 +25,9 @@ pub fn table(plan: &Plan) -> Option<Table> {
     let mut table = Table::new([Column::left(""), Column::left("settings")].into_iter().chain(columns));
     let raced = plan.roles.iter().filter(|role| is_raced(role));
     let labels: Vec<String> = raced.map(|role| labelled(plan, role, &role.current)).collect();
-    let values = metrics.iter().map(|name| Cell::num(today(plan, name), format::unit(name)));
+    let values = metrics.iter().map(|name| Cell::num(today(plan, name), name.unit()));
     table.row([Cell::text("today"), Cell::text(labels.join("; "))].into_iter().chain(values));
-    let mut add = |name: &str, settings: &str, change: &dyn Fn(&str) -> Option<MeasuredChange>| {
+    let mut add = |name: &str, settings: &str, change: &dyn Fn(&MetricName) -> Option<MeasuredChange>| {
         let changes = metrics.iter().map(|metric| Some(expected(plan, metric, change(metric)?))).collect();
         add_rows(&mut table, name, settings, changes);
     };
@@ -60,7 +61,7 @@ fn add_rows(table: &mut Table, name: &str, settings: &str, changes: Vec<Option<M
 }
 
 /// The change with the interval in which it is expected on the database.
-fn expected(plan: &Plan, metric: &str, found: MeasuredChange) -> MeasuredChange {
+fn expected(plan: &Plan, metric: &MetricName, found: MeasuredChange) -> MeasuredChange {
     MeasuredChange { ci95: plan.expected(metric, found.change, found.ci95), ..found }
 }
 
@@ -84,7 +85,7 @@ fn whole_plan(plan: &Plan) -> &Gains {
 }
 
 /// The value of a metric with today's settings.
-fn today(plan: &Plan, name: &str) -> Option<f64> {
+fn today(plan: &Plan, name: &MetricName) -> Option<f64> {
     let of_trials = |role: &RolePlan| {
         let today =
             role.evidence.iter().find(|e| e.kind == EvidenceKind::Trial && e.outcome == Outcome::Current);

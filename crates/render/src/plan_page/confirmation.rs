@@ -4,7 +4,7 @@
 use poolwright_base::units::counted;
 use poolwright_plan::metric::CONFIRMED;
 use poolwright_plan::{
-    Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, OBJECTIVE, Role, WorkUnit,
+    Confirmation, ConfirmationVerdict, ConfirmedSetting, Contender, MetricName, Role, WorkUnit,
 };
 use poolwright_report::text::signed;
 use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
@@ -54,17 +54,17 @@ pub fn about(found: &Confirmation) -> String {
 /// Returns a table with a row for each metric of each setting.
 pub fn table(found: &Confirmation) -> Table {
     let today = found.settings.iter().find(|setting| setting.name == Contender::Today);
-    let metrics = || CONFIRMED.into_iter().chain([OBJECTIVE]).enumerate();
+    let metrics = || CONFIRMED.iter().chain([&MetricName::Objective]).enumerate();
     let of_setting = |of| metrics().map(move |(i, metric)| (of, metric, i == 0));
-    let has = |(of, metric, is_first): &(&ConfirmedSetting, &str, bool)| {
-        *is_first || of.metrics.contains_key(*metric) || of.changes.contains_key(*metric)
+    let has = |(of, metric, is_first): &(&ConfirmedSetting, &MetricName, bool)| {
+        *is_first || of.metrics.contains_key(metric) || of.changes.contains_key(metric)
     };
-    let change = |of: &ConfirmedSetting, metric: &str| {
+    let change = |of: &ConfirmedSetting, metric: &MetricName| {
         let gain = of.changes.get(metric);
         let tone = gain.map_or(Tone::Plain, |g| format::tone(g.verdict));
         Cell::num(gain.map(|g| g.change), Unit::Change).tone(tone)
     };
-    let error = |of: &ConfirmedSetting, metric: &str| {
+    let error = |of: &ConfirmedSetting, metric: &MetricName| {
         let (gain, predicted) = (of.changes.get(metric)?, of.predicted.get(metric)?);
         Some(signed(100.0 * (gain.change - predicted.change), 1))
     };
@@ -83,16 +83,16 @@ pub fn table(found: &Confirmation) -> Table {
         .table()
 }
 
-fn title(metric: &str) -> &str {
+fn title(metric: &MetricName) -> &str {
     match metric {
-        "cpu_ns_per_op" => "CPU",
-        other => format::title(other),
+        MetricName::CpuNsPerOp => "CPU",
+        other => other.title(),
     }
 }
 
 /// The unit of a metric. The work rate of a replay is a ratio of times, that of the database is work per second.
-fn unit(metric: &str) -> Unit {
-    if metric == "work_rate" { Unit::PerSecond } else { format::unit(metric) }
+fn unit(metric: &MetricName) -> Unit {
+    if *metric == MetricName::WorkRate { Unit::PerSecond } else { metric.unit() }
 }
 
 /// The name of a setting with the record size and compression of each dataset, and the other properties that today's settings do not

@@ -1,6 +1,6 @@
 //! The evidence as tables: separate ones for trials and estimates, because they differ in reliability.
 
-use poolwright_plan::{Evidence, EvidenceKind, Measured, Outcome, Plan, RolePlan};
+use poolwright_plan::{Evidence, EvidenceKind, Measured, MetricName, Outcome, Plan, RolePlan};
 use poolwright_report::{Cell, Section, Table, Tone, Unit};
 
 use super::format;
@@ -53,8 +53,8 @@ fn repeats(entries: &[&Evidence]) -> String {
 }
 
 /// The metrics of all entries in display order.
-fn measured<'a>(entries: &[&'a Evidence]) -> Vec<&'a str> {
-    format::ordered(entries.iter().flat_map(|e| e.metrics.keys()).map(String::as_str))
+fn measured<'a>(entries: &[&'a Evidence]) -> Vec<&'a MetricName> {
+    format::ordered(entries.iter().flat_map(|e| e.metrics.keys()))
 }
 
 fn failure(plan: &Plan, role: &RolePlan, e: &Evidence) -> String {
@@ -67,8 +67,8 @@ fn failure(plan: &Plan, role: &RolePlan, e: &Evidence) -> String {
 /// The headline metrics of each entry with their spread.
 fn overview(plan: &Plan, role: &RolePlan, entries: &[&Evidence]) -> Table {
     let any = |has: &dyn Fn(&Evidence) -> bool| entries.iter().any(|e| has(e));
-    let has = |name: &str| any(&|e| e.metrics.contains_key(name));
-    let spreads = |name: &str| any(&|e| e.metrics.get(name).is_some_and(|m| m.low < m.high));
+    let has = |name: &MetricName| any(&|e| e.metrics.contains_key(name));
+    let spreads = |name: &MetricName| any(&|e| e.metrics.get(name).is_some_and(|m| m.low < m.high));
     let is_trial = any(&|e| e.kind == EvidenceKind::Trial);
     let metrics = if is_trial { format::headline(&plan.goal, has) } else { measured(entries) };
     let is_replayed = any(&|e| e.outcome != Outcome::ScreenedOut);
@@ -80,7 +80,7 @@ fn overview(plan: &Plan, role: &RolePlan, entries: &[&Evidence]) -> Table {
         .left(if is_more { "compression and more" } else { "compression" }, |e| compression(plan, role, e))
         .right_if(any(&|e| e.objective.is_some()), "objective", objective)
         .each(metrics, |table, name| {
-            let unit = format::unit(name);
+            let unit = name.unit();
             table
                 .right(format::short_title(name), |e| Cell::num(e.metrics.get(name).map(|m| m.median), unit))
                 .right_if(spreads(name), "±", |e| {
@@ -143,10 +143,10 @@ fn all(role: &RolePlan, entries: &[&Evidence]) -> Table {
         .right("objective", objective)
         .each(measured(entries), |table, name| {
             let cell = |e: &Evidence, value: fn(&Measured) -> f64| {
-                Cell::num(e.metrics.get(name).map(value), format::unit(name))
+                Cell::num(e.metrics.get(name).map(value), name.unit())
             };
             table
-                .right(name, |e| cell(e, |m| m.median))
+                .right(name.name(), |e| cell(e, |m| m.median))
                 .right(format!("{name}_low"), |e| cell(e, |m| m.low))
                 .right(format!("{name}_high"), |e| cell(e, |m| m.high))
         })

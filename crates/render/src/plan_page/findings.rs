@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use poolwright_base::units::counted;
 use poolwright_plan::{
-    AdviceStatus, CheckedAdvice, Contributions, Evidence, EvidenceKind, GainVerdict, MeasuredChange, Outcome,
-    Pareto, Plan, PropertyEffect, RolePlan,
+    AdviceStatus, CheckedAdvice, Contributions, Evidence, EvidenceKind, GainVerdict, MeasuredChange,
+    MetricName, Outcome, Pareto, Plan, PropertyEffect, RolePlan,
 };
 use poolwright_report::plot::{Point, Scatter, WIDTH};
 use poolwright_report::{Axis, Cell, Mark, Page, Section, Table, Tone, Unit};
@@ -57,9 +57,9 @@ fn unbeaten(section: &mut Section, plan: &Plan) {
 /// Bytes written against work rate, with separate groups for the Pareto set and the other settings. Returns `None` for
 /// fewer than three settings.
 fn scatter(role: &RolePlan, found: &Pareto) -> Option<Scatter> {
-    let x = "vdev_write_bytes";
-    let names = metrics(found.settings.iter().flat_map(|s| s.metrics.keys()));
-    let y = names.iter().copied().find(|m| ["work_rate", "ops_s"].contains(m))?;
+    let x = &MetricName::VdevWriteBytes;
+    let names = format::ordered(found.settings.iter().flat_map(|s| s.metrics.keys()));
+    let y = names.iter().copied().find(|m| matches!(m, MetricName::WorkRate | MetricName::OpsS))?;
     let point = |e: &Evidence| {
         let (mx, my) = (e.metrics.get(x)?, e.metrics.get(y)?);
         let changes = difference(&e.settings, &role.current);
@@ -77,8 +77,8 @@ fn scatter(role: &RolePlan, found: &Pareto) -> Option<Scatter> {
     if points.len() < 3 {
         return None;
     }
-    let axis = |metric: &str| Axis::new(format::title(metric), format::unit(metric));
-    let better = (format::better(x), format::better(y));
+    let axis = |metric: &MetricName| Axis::new(metric.title(), metric.unit());
+    let better = (x.better(), y.better());
     Some(Scatter::new("Bytes written against work", axis(x), axis(y), better, points).size(WIDTH, 360.0))
 }
 
@@ -90,9 +90,9 @@ pub fn pareto_table(found: &Pareto) -> Table {
     };
     Table::of(&found.settings)
         .left("setting", |s| Cell::text(label(&s.changes)).tone(format::mark(s.outcome).1))
-        .each(metrics(found.settings.iter().flat_map(|s| s.metrics.keys())), |table, m| {
+        .each(format::ordered(found.settings.iter().flat_map(|s| s.metrics.keys())), |table, m| {
             table.right(format::short_title(m), |s| match s.metrics.get(m) {
-                Some(value) if s.outcome == Outcome::Current => Cell::num(*value, format::unit(m)),
+                Some(value) if s.outcome == Outcome::Current => Cell::num(*value, m.unit()),
                 _ => Cell::num(s.change.get(m).copied(), Unit::Change),
             })
         })
@@ -108,9 +108,9 @@ pub fn pareto_rest(found: &Pareto) -> String {
         1 => "1 other tried setting is beaten by one of these".to_owned(),
         n => format!("{n} other tried settings are beaten by one of these"),
     };
-    let noise: Vec<String> = format::ordered(found.noise.keys().map(String::as_str))
+    let noise: Vec<String> = format::ordered(found.noise.keys())
         .into_iter()
-        .map(|m| format!("{} {}", format::title(m), Unit::Fraction.format(found.noise[m])))
+        .map(|m| format!("{} {}", m.title(), Unit::Fraction.format(found.noise[m])))
         .collect();
     if !noise.is_empty() {
         text += &format!("; one trial's standard deviation: {}", noise.join(", "));
@@ -140,9 +140,9 @@ fn effect_of(property: &str, effect: &PropertyEffect) -> String {
             effect.to
         );
     }
-    let figures: Vec<String> = format::ordered(effect.metrics.keys().map(String::as_str))
+    let figures: Vec<String> = format::ordered(effect.metrics.keys())
         .into_iter()
-        .map(|m| format!("{} {}", format::title(m), change(&effect.metrics[m])))
+        .map(|m| format!("{} {}", m.title(), change(&effect.metrics[m])))
         .collect();
     format!(
         "{property}={} alone instead of {}: {} (from {} of settings that differ in nothing else)",
@@ -208,7 +208,7 @@ pub fn advice_table(all: &[CheckedAdvice], with_intervals: bool) -> Table {
         .left("rule", |a| a.rule.as_str())
         .left("role", |a| a.role.name())
         .left("settings", |a| format::settings(&a.settings))
-        .each(metrics(all.iter().flat_map(|a| a.measured.keys())), |table, m| {
+        .each(format::ordered(all.iter().flat_map(|a| a.measured.keys())), |table, m| {
             table.right(format::short_title(m), |a| a.measured.get(m).map(change))
         })
         .left("status", |a| status(a.status))
@@ -221,9 +221,4 @@ fn status(status: AdviceStatus) -> Cell {
         AdviceStatus::Tried => Cell::text("measured"),
         AdviceStatus::NotTried => Cell::text("not tried").tone(Tone::Muted),
     }
-}
-
-/// The distinct names in display order.
-fn metrics<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
-    format::ordered(names.map(String::as_str))
 }

@@ -3,30 +3,39 @@
 use std::cmp::Reverse;
 
 use poolwright_base::units::{bytes, counted};
+pub use poolwright_plan::metric::ordered;
 use poolwright_plan::metric::{MetricFamily, representatives};
-pub use poolwright_plan::metric::{better, ordered, title, unit};
-use poolwright_plan::{Evidence, Gain, GainVerdict, Goal, Outcome, ReplayedSlice, RolePlan, Settings};
+use poolwright_plan::{
+    Evidence, Gain, GainVerdict, Goal, MetricName, Outcome, ReplayedSlice, RolePlan, Settings,
+};
 use poolwright_report::{Cell, Tone};
 
 /// The title of a metric for a column heading, abbreviated.
-pub fn short_title(name: &str) -> String {
-    title(name).replace("amplification", "amp.").replace("operation", "op").replace("mean latency", "latency")
+pub fn short_title(name: &MetricName) -> String {
+    name.title()
+        .replace("amplification", "amp.")
+        .replace("operation", "op")
+        .replace("mean latency", "latency")
 }
 
 /// Returns the available metric of the family that the goal weighs most. If the goal weighs none, returns the one with
 /// the highest precedence.
-pub fn pick(family: MetricFamily, goal: &Goal, has: impl Fn(&str) -> bool) -> Option<&'static str> {
-    let weight = |name: &str| goal.weights.get(name).copied().filter(|w| *w > 0.0).unwrap_or(0.0);
+pub fn pick(
+    family: MetricFamily,
+    goal: &Goal,
+    has: impl Fn(&MetricName) -> bool,
+) -> Option<&'static MetricName> {
+    let weight = |name: &MetricName| goal.weights.get(name).copied().filter(|w| *w > 0.0).unwrap_or(0.0);
     let available = representatives(family).into_iter().filter(|name| has(name));
     // min_by keeps the first of equals, and the representatives are in order of precedence
     available.min_by(|a, b| weight(b).total_cmp(&weight(a)))
 }
 
 /// Returns the metrics to show first: one each for space, speed and wear, and all others that the goal weighs.
-pub fn headline(goal: &Goal, has: impl Fn(&str) -> bool + Copy) -> Vec<&str> {
+pub fn headline(goal: &Goal, has: impl Fn(&MetricName) -> bool + Copy) -> Vec<&MetricName> {
     let families = [MetricFamily::Space, MetricFamily::Speed, MetricFamily::Wear];
     let picked = families.into_iter().filter_map(|family| pick(family, goal, has));
-    let weighed = goal.weights.keys().map(String::as_str).filter(|name| has(name));
+    let weighed = goal.weights.keys().filter(|name| has(name));
     ordered(picked.chain(weighed))
 }
 
@@ -119,8 +128,8 @@ pub fn compression_rank(name: &str) -> (usize, i64, &str) {
 }
 
 /// Both values of a gain: `961M → 802M`.
-pub fn from_to(name: &str, gain: &Gain) -> String {
-    format!("{} → {}", unit(name).format(gain.from), unit(name).format(gain.to))
+pub fn from_to(name: &MetricName, gain: &Gain) -> String {
+    format!("{} → {}", name.unit().format(gain.from), name.unit().format(gain.to))
 }
 
 /// The verdict of a gain, and whether it is estimated.
@@ -170,9 +179,9 @@ pub fn shortened<T: Clone>(all: &[T], most: usize, outcome: fn(&T) -> Outcome) -
 
 /// The weights of a goal, largest first: `mean latency 0.40, space 0.30`.
 pub fn weights(goal: &Goal) -> String {
-    let mut all: Vec<(&String, &f64)> = goal.weights.iter().collect();
+    let mut all: Vec<(&MetricName, &f64)> = goal.weights.iter().collect();
     all.sort_by_key(|(_, w)| Reverse((**w * 1e6) as i64));
-    all.iter().map(|(name, w)| format!("{} {w:.2}", title(name))).collect::<Vec<_>>().join(", ")
+    all.iter().map(|(name, w)| format!("{} {w:.2}", name.title())).collect::<Vec<_>>().join(", ")
 }
 
 /// The size of some files: `2.1G in 41 files`.
@@ -209,20 +218,17 @@ mod tests {
 
     #[test]
     fn the_goal_decides_which_latency_is_shown() {
-        let goal = |names: &[(&str, f64)]| Goal {
-            weights: names.iter().map(|(n, w)| ((*n).to_owned(), *w)).collect(),
+        let goal = |weights: &[(MetricName, f64)]| Goal {
+            weights: weights.iter().cloned().collect(),
             ..Goal::default()
         };
-        assert_eq!(
-            pick(MetricFamily::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |_| true),
-            Some("fsync_p99_ns")
-        );
-        assert_eq!(
-            pick(MetricFamily::Speed, &goal(&[("fsync_p99_ns", 0.5)]), |n| n == "read_p99_ns"),
-            Some("read_p99_ns")
-        );
-        assert_eq!(pick(MetricFamily::Speed, &goal(&[]), |_| true), Some("work_rate"));
-        assert_eq!(pick(MetricFamily::Speed, &goal(&[]), |n| n != "work_rate"), Some("mean_latency_ns"));
+        let fsyncs = goal(&[(MetricName::FsyncP99Ns, 0.5)]);
+        assert_eq!(pick(MetricFamily::Speed, &fsyncs, |_| true), Some(&MetricName::FsyncP99Ns));
+        let is_read = |n: &MetricName| *n == MetricName::ReadP99Ns;
+        assert_eq!(pick(MetricFamily::Speed, &fsyncs, is_read), Some(&MetricName::ReadP99Ns));
+        assert_eq!(pick(MetricFamily::Speed, &goal(&[]), |_| true), Some(&MetricName::WorkRate));
+        let is_other = |n: &MetricName| *n != MetricName::WorkRate;
+        assert_eq!(pick(MetricFamily::Speed, &goal(&[]), is_other), Some(&MetricName::MeanLatencyNs));
         assert_eq!(pick(MetricFamily::Speed, &goal(&[]), |_| false), None);
     }
 }

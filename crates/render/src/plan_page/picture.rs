@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use poolwright_base::units::counted;
 use poolwright_plan::metric::MetricFamily;
-use poolwright_plan::{Evidence, EvidenceKind, Gains, Outcome, Plan, RolePlan, Spread};
+use poolwright_plan::{Evidence, EvidenceKind, Gains, MetricName, Outcome, Plan, RolePlan, Spread};
 use poolwright_report::plot::{HALF, HeatMap, Intervals, Point, Scatter, WIDTH};
 use poolwright_report::text::capitalised;
 use poolwright_report::{Axis, Better, Mark, Section, Unit};
@@ -16,16 +16,10 @@ pub fn gains(all: &Gains) -> Option<Intervals> {
     if all.is_empty() {
         return None;
     }
-    let names = format::ordered(all.keys().map(String::as_str));
+    let names = format::ordered(all.keys());
     let plot = names.into_iter().fold(Intervals::new("What would change"), |plot, name| {
         let g = &all[name];
-        plot.row(
-            format::title(name),
-            format::unit(name),
-            (g.from, g.to),
-            (g.change, g.ci95),
-            format::better(name),
-        )
+        plot.row(name.title(), name.unit(), (g.from, g.to), (g.change, g.ci95), name.better())
     });
     Some(plot)
 }
@@ -33,11 +27,11 @@ pub fn gains(all: &Gains) -> Option<Intervals> {
 /// Adds the scatter plots and heat maps for which the role has data.
 pub fn trade_off(section: &mut Section, plan: &Plan, role: &RolePlan) {
     let (points, source) = comparable(role);
-    let has = |name: &str| points.iter().filter(|e| e.metrics.contains_key(name)).count() > 1;
+    let has = |name: &MetricName| points.iter().filter(|e| e.metrics.contains_key(name)).count() > 1;
     let space = format::pick(MetricFamily::Space, &plan.goal, has);
     let latency = format::pick(MetricFamily::Speed, &plan.goal, has);
     let wear = format::pick(MetricFamily::Wear, &plan.goal, has);
-    let both = |x: Option<&'static str>, y| x.zip(y).map(|(x, y)| scatter(role, &points, x, y));
+    let both = |x: Option<&'static MetricName>, y| x.zip(y).map(|(x, y)| scatter(role, &points, x, y));
     let mut plots: Vec<Scatter> = [both(space, latency), both(space, wear)].into_iter().flatten().collect();
     if space.is_some_and(|name| same(&points, name)) {
         // All settings take the same space, so the choice is between speed and wear.
@@ -92,13 +86,13 @@ fn spread(role: &RolePlan) -> &'static str {
 }
 
 /// Whether the metric varies by less than 0.5 %, which is the difference that two trials of one setting may have.
-fn same(points: &[&Evidence], metric: &str) -> bool {
+fn same(points: &[&Evidence], metric: &MetricName) -> bool {
     let values = || points.iter().filter_map(|e| e.metrics.get(metric)).map(|m| m.median);
     let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
     high - low <= 0.005 * high.abs()
 }
 
-fn scatter(role: &RolePlan, points: &[&Evidence], x: &'static str, y: &'static str) -> Scatter {
+fn scatter(role: &RolePlan, points: &[&Evidence], x: &'static MetricName, y: &'static MetricName) -> Scatter {
     let mut shown: Vec<&Evidence> =
         points.iter().copied().filter(|e| e.metrics.contains_key(x) && e.metrics.contains_key(y)).collect();
     // The legend lists compressions in the order of the points.
@@ -114,19 +108,19 @@ fn scatter(role: &RolePlan, points: &[&Evidence], x: &'static str, y: &'static s
     let medians = || shown.iter().map(|e| e.metrics[y].median);
     let (low, high) = (medians().fold(f64::INFINITY, f64::min), medians().fold(0.0, f64::max));
     let wide = low > 0.0 && high / low > 8.0;
-    let title = format!("{} against {}", capitalised(format::title(x)), format::title(y));
-    let y_axis = Axis::new(&axis(y), format::unit(y));
+    let title = format!("{} against {}", capitalised(x.title()), y.title());
+    let y_axis = Axis::new(&axis(y), y.unit());
     let y_axis = if wide { y_axis.log() } else { y_axis };
-    let x_axis = Axis::new(&axis(x), format::unit(x));
-    Scatter::new(&title, x_axis, y_axis, (format::better(x), format::better(y)), points).size(WIDTH, 400.0)
+    let x_axis = Axis::new(&axis(x), x.unit());
+    Scatter::new(&title, x_axis, y_axis, (x.better(), y.better()), points).size(WIDTH, 400.0)
 }
 
-fn axis(metric: &str) -> String {
-    let way = match format::better(metric) {
+fn axis(metric: &MetricName) -> String {
+    let way = match metric.better() {
         Better::Lower => "lower is better",
         Better::Higher => "higher is better",
     };
-    format!("{} ({way})", format::title(metric))
+    format!("{} ({way})", metric.title())
 }
 
 fn compression<'a>(role: &'a RolePlan, e: &'a Evidence) -> &'a str {
@@ -171,7 +165,9 @@ fn space_ratios(plan: &Plan, role: &RolePlan) -> Option<HeatMap> {
     for kind in [EvidenceKind::Trial, EvidenceKind::Estimate] {
         for e in role.evidence.iter().filter(|e| e.kind == kind) {
             let here = e.ashift.is_none_or(|a| a == plan.pool.ashift);
-            let (Some(key), Some(ratio)) = (key(role, e), e.metrics.get("space_ratio")) else { continue };
+            let (Some(key), Some(ratio)) = (key(role, e), e.metrics.get(&MetricName::SpaceRatio)) else {
+                continue;
+            };
             if here {
                 let mark = match (mark(role, e), cells.get(&key)) {
                     (Mark::None, Some((_, before))) => *before,

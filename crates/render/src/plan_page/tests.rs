@@ -2,7 +2,7 @@
 
 use poolwright_mrc::advice::{Explained, Given};
 use poolwright_plan::{
-    Cost, EvidenceKind, GainVerdict, Measured, Measurements, Outcome, Plan, Role, Unseen, Verdict,
+    Cost, EvidenceKind, GainVerdict, Measured, Measurements, MetricName, Outcome, Plan, Role, Unseen, Verdict,
 };
 
 /// The made-up plan.
@@ -158,11 +158,11 @@ fn only_what_can_be_compared_shares_a_picture() {
     mixed.settings.insert("compression".into(), "zstd-19".into());
     mixed.others.insert(Role::Wal, mixed.settings.clone());
     mixed.outcome = Outcome::Raced;
-    mixed.metrics.remove("space_ratio"); // the role's space does not depend on the others
+    mixed.metrics.remove(&MetricName::SpaceRatio); // the role's space does not depend on the others
     role.evidence.push(mixed);
     let mut sectors = role.evidence.iter().find(|e| e.kind == EvidenceKind::Estimate).unwrap().clone();
     sectors.ashift = Some(9);
-    sectors.metrics.insert("space_ratio".into(), Measured { median: 7.77, low: 7.7, high: 7.8 });
+    sectors.metrics.insert(MetricName::SpaceRatio, Measured { median: 7.77, low: 7.7, high: 7.8 });
     role.evidence.push(sectors);
     let page = html(&plan);
     let data = section(&page, "data");
@@ -234,9 +234,9 @@ fn what_is_wrong_with_a_plan_stands_above_it() {
 #[test]
 fn all_warnings_stand_in_one_place_and_costs_before_them() {
     let mut plan = fixture();
-    let mut gain = plan.gain["mean_latency_ns"];
+    let mut gain = plan.gain[&MetricName::MeanLatencyNs];
     (gain.change, gain.ci95) = (0.8, (0.7, 0.9));
-    plan.costs = vec![Cost { role: None, metric: "mean_latency_ns".into(), gain }];
+    plan.costs = vec![Cost { role: None, metric: MetricName::MeanLatencyNs, gain }];
     for warnings in [1, 2, 7] {
         plan.warnings = (0..warnings).map(|i| format!("warning {i}.")).collect();
         plan.trace.as_mut().unwrap().lost_events = 17;
@@ -255,9 +255,9 @@ fn all_warnings_stand_in_one_place_and_costs_before_them() {
 #[test]
 fn a_gain_inside_the_noise_or_only_estimated_is_called_that() {
     let mut plan = fixture();
-    let gain = plan.gain.get_mut("allocated_bytes").unwrap();
+    let gain = plan.gain.get_mut(&MetricName::AllocatedBytes).unwrap();
     gain.pairs = 0;
-    let gain = plan.gain.get_mut("write_amplification").unwrap();
+    let gain = plan.gain.get_mut(&MetricName::WriteAmplification).unwrap();
     (gain.ci95, gain.verdict) = ((-0.8, 0.1), GainVerdict::Noise);
     let page = html(&plan);
     assert!(page.contains("better, estimated"));

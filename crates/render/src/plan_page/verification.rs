@@ -2,9 +2,8 @@
 //! table.
 
 use poolwright_base::units::bytes;
-use poolwright_plan::metric;
 use poolwright_plan::{
-    CheckedPromise, LiveMeasurement, PromiseVerdict, RateUnit, Verification, VerificationVerdict,
+    CheckedPromise, LiveMeasurement, MetricName, PromiseVerdict, RateUnit, Verification, VerificationVerdict,
 };
 use poolwright_report::{Callout, Cell, Section, Table, Tone, Unit};
 
@@ -58,7 +57,7 @@ pub fn about(found: &Verification) -> String {
 pub fn table(found: &Verification) -> Table {
     let mark = |promise: &CheckedPromise| if promise.is_goal { " *" } else { "" };
     Table::of(&found.promises)
-        .left("figure", |promise| format!("{}{}", metric::title(&promise.metric), mark(promise)))
+        .left("figure", |promise| format!("{}{}", promise.metric.title(), mark(promise)))
         .right("before", |promise| Cell::num(promise.measured.map(|of| of.from), unit(&promise.metric)))
         .right("now", |promise| Cell::num(promise.measured.map(|of| of.to), unit(&promise.metric)))
         .right("change", |promise| {
@@ -86,7 +85,7 @@ pub fn reasons(found: &Verification) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for promise in &found.promises {
         let Some(why) = &promise.why else { continue };
-        let name = metric::title(&promise.metric);
+        let name = promise.metric.title();
         match reasons.iter_mut().find(|(known, _)| known == why) {
             Some((_, names)) => names.push(name),
             None => reasons.push((why, vec![name])),
@@ -104,11 +103,11 @@ fn tone(verdict: PromiseVerdict) -> Tone {
 }
 
 /// The unit of a metric in operation. The space is per byte of the files, the rate per second.
-fn unit(name: &str) -> Unit {
+fn unit(name: &MetricName) -> Unit {
     match name {
-        "work_rate" => Unit::PerSecond,
-        "allocated_bytes" => Unit::Fraction,
-        other => metric::unit(other),
+        MetricName::WorkRate => Unit::PerSecond,
+        MetricName::AllocatedBytes => Unit::Fraction,
+        other => other.unit(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use poolwright_plan::{CurrentSource, Evidence, EvidenceKind, Outcome, Plan, RolePlan};
+use poolwright_plan::{CurrentSource, Evidence, EvidenceKind, MetricName, Outcome, Plan, RolePlan};
 use poolwright_report::{Cell, Table, TerminalText, Tone, Unit};
 
 use crate::plan_page::format;
@@ -95,7 +95,7 @@ pub(super) fn shortlist<'a>(rated: &[&'a Evidence]) -> Vec<&'a Evidence> {
 }
 
 fn shortlist_table(plan: &Plan, role: &RolePlan, heading: &str, shown: &[&Evidence]) -> Table {
-    let has = |name: &str| shown.iter().any(|e| e.metrics.contains_key(name));
+    let has = |name: &MetricName| shown.iter().any(|e| e.metrics.contains_key(name));
     let label = |e: &Evidence| {
         let (label, others) = (format::label(role, &e.settings), format::others(e));
         if others.is_empty() { label } else { format!("{label} (with {others})") }
@@ -105,7 +105,7 @@ fn shortlist_table(plan: &Plan, role: &RolePlan, heading: &str, shown: &[&Eviden
         .right("objective", |e| Cell::num(e.objective, Unit::None))
         .each(format::headline(&plan.goal, has), |table, name| {
             table.right(format::short_title(name), |e| {
-                Cell::num(e.metrics.get(name).map(|m| m.median), format::unit(name))
+                Cell::num(e.metrics.get(name).map(|m| m.median), name.unit())
             })
         })
         .right("", |e| format::marked(e.outcome))

@@ -3,7 +3,7 @@
 use super::role::{ALTERNATIVES, shortlist};
 use super::*;
 use crate::plan_page::tests::{assert_has, fixture};
-use poolwright_plan::{Cost, Evidence, EvidenceKind, Outcome, Role, Unseen};
+use poolwright_plan::{Cost, Evidence, EvidenceKind, MetricName, Outcome, Role, Unseen};
 
 fn printed(plan: &Plan, width: Option<usize>) -> String {
     text(plan, Terminal { width, ansi: false })
@@ -87,7 +87,7 @@ fn an_alternative_has_a_row_with_its_price_also_beside_a_plan_that_changes_nothi
         goal: "space".into(),
         changes: [("compression".to_owned(), "gzip-9".to_owned())].into(),
         trials: 1,
-        change: [("mean_latency_ns".to_owned(), slower)].into(),
+        change: [(MetricName::MeanLatencyNs, slower)].into(),
     });
     for verdict in [Verdict::Change, Verdict::Keep] {
         plan.verdict = verdict;
@@ -104,11 +104,11 @@ fn an_alternative_has_a_row_with_its_price_also_beside_a_plan_that_changes_nothi
 #[test]
 fn costs_come_first_and_name_metric_and_figures() {
     let mut plan = fixture();
-    let mut gain = plan.gain["mean_latency_ns"];
+    let mut gain = plan.gain[&MetricName::MeanLatencyNs];
     (gain.change, gain.ci95) = (0.8, (0.7, 0.9));
     plan.costs = vec![
-        Cost { role: None, metric: "mean_latency_ns".into(), gain },
-        Cost { role: Some(Role::Data), metric: "fsync_p99_ns".into(), gain },
+        Cost { role: None, metric: MetricName::MeanLatencyNs, gain },
+        Cost { role: Some(Role::Data), metric: MetricName::FsyncP99Ns, gain },
     ];
     plan.roles[0].together_with = vec![Role::Wal];
     let text = printed(&plan, None);

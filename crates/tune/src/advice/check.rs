@@ -13,7 +13,7 @@ use crate::findings::RacedTrials;
 use crate::observations::Observations;
 use crate::pareto::METRICS;
 use crate::tuner::Tuner;
-use poolwright_plan::{AdviceSource, AdviceStatus, CheckedAdvice, MeasuredChange};
+use poolwright_plan::{AdviceSource, AdviceStatus, CheckedAdvice, MeasuredChange, MetricName};
 
 impl Tuner<'_> {
     /// Returns every rule that applies to a raced role, with its measured effect. Runs the missing trials if the request
@@ -84,11 +84,11 @@ fn entry(rule: &Rule, role: Role) -> CheckedAdvice {
 /// Adds the figures that the race measured with exactly these settings, if there are any.
 fn measure(entry: &mut CheckedAdvice, all: &Observations, today: &Settings, wanted: &Settings) {
     let (Some(from), Some(to)) = (all.find(today), all.find(wanted)) else { return };
-    let one = |metric: &&str| -> Option<(String, MeasuredChange)> {
+    let one = |metric| -> Option<(MetricName, MeasuredChange)> {
         let name = all.name(metric)?;
-        Some((name.to_owned(), all.difference(name, from, to)?.effect(name)))
+        Some((name.clone(), all.difference(name, from, to)?.effect(name)))
     };
-    let measured: BTreeMap<String, MeasuredChange> = METRICS.iter().filter_map(one).collect();
+    let measured: BTreeMap<MetricName, MeasuredChange> = METRICS.iter().filter_map(one).collect();
     if measured.is_empty() {
         return;
     }
@@ -124,8 +124,11 @@ mod tests {
             (found.status, found.basis.as_str()),
             (AdviceStatus::Tried, "1 trial against 2 of today's settings")
         );
-        assert!((found.measured["work_rate"].change - 0.49).abs() < 0.01, "{found:?}");
-        assert_eq!(found.measured["allocated_bytes"].ci95.0, found.measured["allocated_bytes"].ci95.1);
+        assert!((found.measured[&MetricName::WorkRate].change - 0.49).abs() < 0.01, "{found:?}");
+        assert_eq!(
+            found.measured[&MetricName::AllocatedBytes].ci95.0,
+            found.measured[&MetricName::AllocatedBytes].ci95.1
+        );
         let mut other = entry(rule("innodb-metadata-cache"), Role::Data);
         measure(&mut other, &all, &today(), &wanted("primarycache", "metadata"));
         assert_eq!(other.status, AdviceStatus::NotTried);

@@ -16,7 +16,7 @@ use crate::pareto::METRICS;
 use crate::race::PAIRS;
 use crate::scatter::Scatter;
 use crate::tuner::{Tuner, for_all};
-use poolwright_plan::{AdviceStatus, CheckedAdvice, MeasuredChange};
+use poolwright_plan::{AdviceStatus, CheckedAdvice, MeasuredChange, MetricName};
 
 /// Today's metrics and the rule's, from trials that ran one after the other.
 type Pairs = Vec<(Metrics, Metrics)>;
@@ -86,15 +86,12 @@ fn can_be_tried(entry: &CheckedAdvice) -> bool {
 fn fill(entry: &mut CheckedAdvice, pairs: &[(Metrics, Metrics)]) {
     let gains = evidence::gains(pairs, &Scatter::default());
     let Some((today, _)) = pairs.first() else { return };
-    let one = |metric: &&str| -> Option<(String, MeasuredChange)> {
+    let one = |metric| -> Option<(MetricName, MeasuredChange)> {
         let name = name_in(metric, today)?;
         let gain = gains.get(name)?;
-        Some((
-            name.to_owned(),
-            MeasuredChange { change: gain.change, ci95: gain.ci95, verdict: gain.verdict },
-        ))
+        Some((name.clone(), MeasuredChange { change: gain.change, ci95: gain.ci95, verdict: gain.verdict }))
     };
-    let measured: BTreeMap<String, MeasuredChange> = METRICS.iter().filter_map(one).collect();
+    let measured: BTreeMap<MetricName, MeasuredChange> = METRICS.iter().filter_map(one).collect();
     if measured.is_empty() {
         return;
     }
@@ -123,7 +120,8 @@ mod tests {
 
     #[test]
     fn pairs_show_the_effect() {
-        let metrics = |rate: f64| Metrics::from([("work_rate".into(), rate), ("cpu_ns_per_op".into(), 1.0)]);
+        let metrics =
+            |rate: f64| Metrics::from([(MetricName::WorkRate, rate), (MetricName::CpuNsPerOp, 1.0)]);
         let mut found = entry("recordsize", "16K");
         fill(
             &mut found,

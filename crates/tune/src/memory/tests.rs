@@ -42,7 +42,7 @@ fn role(recommended: Settings) -> RolePlan {
         others: BTreeMap::new(),
         repeats: 1,
         spread: Spread::Ci95,
-        metrics: BTreeMap::from([("space_ratio".to_string(), space)]),
+        metrics: BTreeMap::from([(MetricName::SpaceRatio, space)]),
         objective: None,
         outcome: Outcome::Raced,
         why: None,

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use poolwright_base::stats::{Direction, PairedRatio};
-use poolwright_plan::metric;
+use poolwright_plan::MetricName;
 use poolwright_report::Better;
 use poolwright_tune::Goal;
 use poolwright_tune::objective::Metrics;
@@ -47,8 +47,8 @@ impl<'a> Contest<'a> {
 
     /// Returns the weight of each criterion, scaled so that those in use add up to 1.
     pub fn weights(&self) -> Vec<f64> {
-        let weight = |name: &str| {
-            self.goal.weights().iter().find(|(metric, _)| *metric == name).map_or(0.0, |(_, weight)| *weight)
+        let weight = |name: &MetricName| {
+            self.goal.weights().iter().find(|(metric, _)| metric == name).map_or(0.0, |(_, weight)| *weight)
         };
         let all: Vec<f64> = self.wanted.criteria.iter().map(|c| weight(&c.metric)).collect();
         let sum: f64 = all.iter().sum();
@@ -115,7 +115,7 @@ impl<'a> Contest<'a> {
                 Direction::Higher => true,
                 Direction::Lower => false,
             };
-            if up != (metric::better(&criterion.metric) == Better::Higher) {
+            if up != (criterion.metric.better() == Better::Higher) {
                 return false;
             }
             better = true;

@@ -1,5 +1,7 @@
 //! The present against a plan.
 
+use poolwright_plan::MetricName;
+
 use crate::family::*;
 
 use super::rule;
@@ -14,7 +16,7 @@ use crate::alert::rule::{AlertRule, ValueFormat};
 use crate::alert::threshold::{BLOCK_SIZES, PLAN_AGE, REQUEST_SIZE_FACTOR, REQUEST_SIZE_SHARE};
 
 const ROLE: &[&str] = &["plan.json", "data", "/var/lib/mysql", "tank/db"];
-const SPACE: &[&str] = &["plan.json", "data", "/var/lib/mysql", "tank/db", "space_ratio"];
+const SPACE: &[&str] = &["plan.json", "data", "/var/lib/mysql", "tank/db", MetricName::SpaceRatio.name()];
 const WRITES: &[&str] = &["plan.json", "data", "/var/lib/mysql", "tank/db", "mean_write_bytes"];
 const RECORDSIZE: &[&str] = &["plan.json", "data", "/var/lib/mysql", "tank/db", "recordsize", "16K", "128K"];
 const SIZES: Match = is("metric", &["mean_read_bytes", "mean_write_bytes"]);
@@ -56,7 +58,7 @@ pub static RULES: &[AlertRule] = &[
         wait: HOUR,
         condition: When(
             compare(
-                Expression::Now(only(&PROMISE_PRESENT, &[is("metric", &["space_ratio"])])),
+                Expression::Now(only(&PROMISE_PRESENT, &[is("metric", &[MetricName::SpaceRatio.name()])])),
                 Relation::Below,
                 Limit::Expression(&Expression::Now(all(&PROMISE_LOW))),
             ),

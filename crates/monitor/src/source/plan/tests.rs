@@ -27,7 +27,7 @@ fn a_verified_plan_has_its_verdict_and_changes() {
     let dir = tempfile::tempdir().unwrap();
     let file = example(dir.path());
     let plan = Plan::read(&file, RiskyValues::Read).unwrap();
-    let metric = "work_rate";
+    let metric = MetricName::WorkRate.name();
     let measurement = |created: &str| {
         serde_json::json!({"created": created, "seconds": 60.0, "blocks": 10, "events": 1000, "lost_events": 0,
             "rate": "file-operations", "metrics": {metric: [1.0]}, "bytes": 1,
