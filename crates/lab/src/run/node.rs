@@ -191,7 +191,7 @@ fn check_version(run: &Run, machine: &BTreeMap<String, String>) -> Result<()> {
     }
     let shown = |version: Option<&String>| version.cloned().unwrap_or_default();
     Err(Error::Missing(format!(
-        "Poolwright {} has prepared the run, and {} is on this node",
+        "Poolwright {} prepared the run, but this node has {}",
         shown(begun),
         shown(here)
     )))

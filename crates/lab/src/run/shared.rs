@@ -181,7 +181,7 @@ impl SharedDir {
     pub fn claim(&self, task: usize, node: &str, interrupted: &dyn Fn() -> bool) -> Result<Option<Claim>> {
         if task >= self.shared.tasks.len() {
             return Err(Error::Usage(format!(
-                "there is no task {task}: {} has {} tasks, numbered from 0",
+                "no such task: {task}; {} has {} tasks, numbered from 0",
                 quoted(&self.path),
                 self.shared.tasks.len()
             )));

@@ -41,8 +41,8 @@ pub fn to_owner(wanted: &Mounted, emulates_devices: bool, on_wait: OnWait) -> Re
 pub fn check_visible(dir: &Path, pid: u32) -> Result<()> {
     crate::check_answer(dir).map_err(|why| {
         Error::Unusable(format!(
-            "process {pid} has mounted it, but {} does not answer here: it has been unmounted since, or that process is in another mount \
-             namespace: {why}",
+            "process {pid} has mounted it, but {} is not accessible: it has been unmounted since, or that \
+             process is in another mount namespace: {why}",
             quoted(dir)
         ))
     })

@@ -27,7 +27,7 @@ pub enum Error {
         why: poolwright_zfs::user::Error,
     },
     /// A device is to be emulated for a file that the pool does not have.
-    #[error("cannot emulate a device for {name}: the pool has no file of that name, only {}", files.join(", "))]
+    #[error("cannot emulate a device for {name}: the pool has no file of this name, only {}", files.join(", "))]
     NoFile {
         /// The name.
         name: String,

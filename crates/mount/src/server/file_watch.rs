@@ -45,7 +45,7 @@ impl FileWatch {
             return;
         }
         let message = format!(
-            "{} is unmounted; this process keeps the data of {} until it is ended (`kill {}`, or Ctrl-C)",
+            "{} is unmounted; this process keeps the data of {} until you end it (`kill {}`, or Ctrl-C)",
             pool.pool().name(),
             quoted(&fault.path),
             std::process::id()

@@ -397,7 +397,7 @@ impl Mounts for MountTable {
                     libc::EBUSY,
                     format!(
                         "{dataset} was unmounted from {dir} and is still in use after {} s\n\
-                         hint: end the programs that have files open in it, in every mount namespace",
+                         hint: in every mount namespace, end the programs that have files open in it",
                         start.elapsed().as_secs()
                     ),
                 ));

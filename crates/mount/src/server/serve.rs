@@ -140,7 +140,7 @@ fn serve(
         let signals = frontend.signals();
         if signals > handled {
             handled = signals;
-            frontend.log(Severity::Note, "unmounting, and writing what is not on disk yet");
+            frontend.log(Severity::Note, "unmounting, and flushing");
             unmount_all(table, pool, frontend)?;
         }
     }

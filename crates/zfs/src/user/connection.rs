@@ -161,7 +161,7 @@ impl EndingOwner {
         let (pool, pid) = (owner.pool().to_owned(), owner.pid());
         if elapsed > ENDING {
             let todo = format!(
-                ", which has been closing the pool for {} s\nhint: try again when it has ended",
+                ", which has been closing the pool for {} s\nhint: try again when it has exited",
                 elapsed.as_secs()
             );
             return Err(Error::InUse { pool, pid, what: owner.command(), todo });

@@ -95,9 +95,9 @@ impl FaultKind {
             FaultKind::NoParent => "-p creates parents".to_owned(),
             FaultKind::HasDependents { count: 1 } => "-r destroys it too".to_owned(),
             FaultKind::HasDependents { .. } => "-r destroys them too".to_owned(),
-            FaultKind::HasClone { clone } => format!(
-                "destroy the clone first, or let it take the snapshot over: `poolwright dataset promote {clone}`"
-            ),
+            FaultKind::HasClone { clone } => {
+                format!("destroy the clone first, or promote it: `poolwright dataset promote {clone}`")
+            }
             FaultKind::RootDataset { pool } => format!("`poolwright pool destroy {pool}` destroys a pool"),
             FaultKind::NewerSnapshots { snapshot } => {
                 format!("-r destroys all snapshots newer than {snapshot}")
@@ -105,10 +105,10 @@ impl FaultKind {
             FaultKind::NotInheritable { property, dataset } => {
                 format!("`poolwright dataset set {property}=none {dataset}` clears it")
             }
-            FaultKind::ScrubRunning => "wait for its end with -w, or stop it with -s".to_owned(),
+            FaultKind::ScrubRunning => "wait until it ends with -w, or stop it with -s".to_owned(),
             FaultKind::ChangedFile { pool, file } => changed_file(pool, file),
             FaultKind::UnenforcedAcls { dataset } => {
-                format!("-o ignore-acls mounts {dataset} read-only, with modes and without ACLs")
+                format!("-o ignore-acls mounts {dataset} read-only and enforces modes, not ACLs")
             }
             FaultKind::HiddenFiles => "name an empty directory, or mount over it with -O".to_owned(),
             FaultKind::MountedOver => "unmount that first, or mount over it with -O".to_owned(),
@@ -125,7 +125,7 @@ impl FaultKind {
 fn changed_file(pool: &str, file: &FileFault) -> String {
     let (path, content, pid) = (quoted(&file.path), quoted(&file.content), file.owner());
     if file.moved_to.is_some() {
-        return "move it back, or import the pool from there next time".to_owned();
+        return "move it back, or import the pool from its new path next time".to_owned();
     }
     if !file.lost {
         return format!(
@@ -171,7 +171,7 @@ impl Fault {
         Fault::new(
             libc::ESHUTDOWN,
             format!(
-                "process {pid} is closing {pool} and accepts no more requests\nhint: try again when it has ended"
+                "process {pid} is closing {pool} and no longer accepts requests\nhint: try again when it has exited"
             ),
         )
     }

@@ -258,7 +258,7 @@ fn wait_closed(pool: &str, pid: i32, files: &[PathBuf], on_wait: OnWait) -> Resu
                 pool: pool.to_owned(),
                 pid: owner.pid,
                 what: owner.command,
-                todo: ", which has unmounted everything and is still flushing\nhint: export again when it has ended"
+                todo: ", which has unmounted everything and is still flushing\nhint: export again when it has exited"
                     .into(),
             });
         }

@@ -201,7 +201,9 @@ impl PoolTarget {
             }
             if start.elapsed() > ANSWER {
                 let seconds = ANSWER.as_secs();
-                return Err(Error::Trial(format!("{what}: no answer from the mount process in {seconds} s")));
+                return Err(Error::Trial(format!(
+                    "{what}: the mount process did not answer within {seconds} s"
+                )));
             }
         }
     }

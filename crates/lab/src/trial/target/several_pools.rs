@@ -29,7 +29,7 @@ impl SeveralPools {
     ) -> Result<SeveralPools> {
         if let Some(role) = spec.places.keys().next() {
             return Err(Error::Trial(format!(
-                "the dataset {role} has a place of its own, which needs a single pool"
+                "the dataset {role} has a separate mount point, which requires a single pool"
             )));
         }
         let datasets_of = |pool: Option<&String>| {

@@ -23,7 +23,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: u64,
 
-    /// Number of trials of each case [default: that of its study]
+    /// Number of trials of each case [default: set by the study]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
 
@@ -31,7 +31,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "STUDY,…", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// The file of the results [default: lab-CAMPAIGN.db]
+    /// File of the results [default: lab-CAMPAIGN.db]
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
 }

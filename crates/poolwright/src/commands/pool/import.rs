@@ -18,16 +18,15 @@ use crate::failure::{Usage, hint};
 
 /// Register a pool by its files, or list the pools in a directory
 ///
-/// With a directory only, lists the pools whose files are in it. With a file or a pool's name, opens that pool once (which
-/// replays what a killed process left in its intent logs), lists its datasets, and registers its files under its name.
+/// With a directory only, lists the pools whose files are in it. With a file or a pool's name, opens that pool once (which replays the
+/// intent logs that a killed process left), lists its datasets, and registers its files under its name.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "poolwright pool import [OPTIONS] FILE\n       poolwright pool import [OPTIONS] POOL FILE…\n       \
                       poolwright pool import [OPTIONS] [POOL] -d DIR\n       poolwright pool import [OPTIONS] [POOL] DIR"
 )]
 pub struct Args {
-    /// The pool; or one of its files, whose other files are searched for in the same directory; or a directory, whose pools
-    /// are listed
+    /// The pool; or one of its files (the others are searched for in the same directory); or a directory, whose pools are listed
     #[arg(value_name = "POOL")]
     first: Option<String>,
 
@@ -35,7 +34,7 @@ pub struct Args {
     #[arg(value_name = "FILE", conflicts_with = "dir")]
     files: Vec<PathBuf>,
 
-    /// Search the files of this directory
+    /// Search this directory for the pool's files
     #[arg(short, long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
