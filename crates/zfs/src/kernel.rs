@@ -1,4 +1,4 @@
-//! Access to the pools of the kernel's OpenZFS, versions 2.1 to 2.4.
+//! Access to the pools of the kernel's OpenZFS, versions 2.1 to 2.3.
 //!
 //! Two sources, which a monitor combines:
 //!

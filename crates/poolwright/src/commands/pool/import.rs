@@ -85,7 +85,7 @@ fn list(dir: &Path, json: bool) -> anyhow::Result<u8> {
         return Ok(0);
     }
     if found.is_empty() {
-        println!("{} holds no pool", quoted(&dir));
+        println!("{} contains no pool", quoted(&dir));
     }
     for pool in &found {
         let user = pool.files.iter().find_map(|file| LockOwner::of(file));
