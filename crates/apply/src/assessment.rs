@@ -1,4 +1,4 @@
-//! What applying a plan would do, and whether it can be done. Nothing is changed.
+//! Determines what applying a plan would do, and whether it is possible. Changes nothing.
 
 mod mount;
 mod pins;

@@ -1,8 +1,8 @@
-//! The journal of a plan: what was begun, and how far it is. It survives a crash at any point.
+//! The journal of a plan: the run in progress and its state. It survives a crash at any point.
 //!
-//! A directory for each plan has the file `journal.jsonl`, to which an entry is appended and flushed before each step that could
-//! not be told from the state of the datasets alone, and the records of the copies ([`CopyRecords`](crate::rewrite::CopyRecords)).
-//! Before an entry says that a step is done, the pool is synced, so the journal is never ahead of the pool.
+//! Each plan has a directory with the file `journal.jsonl` and the records of the copies ([`CopyRecords`](crate::rewrite::CopyRecords)).
+//! Before each step whose completion the datasets do not show, an entry is appended to the file and flushed. The pool is synced before an
+//! entry records a completed step, so the journal is never ahead of the pool.
 
 mod entry;
 

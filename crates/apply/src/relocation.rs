@@ -1,8 +1,8 @@
-//! Moving a directory of the database into a dataset of its own, with properties of its own.
+//! Moves a directory of the database into a separate dataset with its own properties.
 //!
 //! The directory becomes a symbolic link to the mount point of the new dataset, so that no setting of the database changes. The new
-//! dataset is below the one that had the directory, so that it inherits everything else, its encryption too. If it is not mounted, the
-//! link leads to an empty directory, and a database refuses to start instead of continuing with old files.
+//! dataset is below the one that had the directory, so that it inherits all other properties, including encryption. If it is not mounted,
+//! the link leads to an empty directory, and the database refuses to start instead of continuing with old files.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;

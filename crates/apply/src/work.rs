@@ -1,4 +1,4 @@
-//! What a plan means for the datasets: the properties to set, and the files to rewrite.
+//! The work that a plan requires: the properties to set, and the files to rewrite.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

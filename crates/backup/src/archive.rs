@@ -1,9 +1,9 @@
-//! Copying backups into an archive: a dataset with large records and a strong codec.
+//! Copies backups into an archive: a dataset with large records and a strong codec.
 //!
-//! The records and the codec of a file are those of the dataset into which it is written, so a backup is copied by reading and writing,
-//! as a new backup is. Each backup becomes a snapshot of the archive with the same name and manifest, after it was compared. A run that
-//! was interrupted leaves a copy that the next run continues. Backups are copied from the oldest to the newest, and only those that are
-//! newer than the newest in the archive, so a backup that was removed from the archive does not come back.
+//! A file gets the record size and codec of the dataset into which it is written, so a backup is copied by reading and writing, like a new
+//! backup. After a comparison, each backup becomes a snapshot of the archive with the same name and manifest. An interrupted run leaves a
+//! partial copy that the next run completes. Backups are copied from the oldest to the newest, and only those that are newer than the
+//! newest in the archive, so a backup that was removed from the archive does not come back.
 
 use std::path::PathBuf;
 

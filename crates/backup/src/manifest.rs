@@ -1,4 +1,4 @@
-//! The files in a dataset of backups: what the dataset is for, what each backup contains, and which backups were restored.
+//! The files in a dataset of backups: the purpose of the dataset, the contents of each backup, and the results of restore tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

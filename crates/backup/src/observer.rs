@@ -1,4 +1,4 @@
-//! How a run reports its progress, and learns of an interruption.
+//! Reports the progress of a run, and polls for an interruption.
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

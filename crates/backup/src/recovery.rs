@@ -1,4 +1,4 @@
-//! Which backup is restored, and up to which time the archived log is replayed on it.
+//! Selects the backup to restore, and the time up to which the archived log is replayed on it.
 
 use poolwright_base::time;
 

@@ -1,6 +1,6 @@
 //! Restoring a backup for use: into the database's own directories, or below another one.
 //!
-//! Nothing is overwritten: each directory must be missing or empty, or one that an interrupted restore of the same backup has left. Until a
+//! Nothing is overwritten: each directory must be missing or empty, or left by an interrupted restore of the same backup. Until a
 //! directory is complete, only this user can enter it, so a server cannot start there.
 
 mod target;

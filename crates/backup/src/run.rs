@@ -1,7 +1,7 @@
 //! Making a backup.
 //!
-//! The dataset of the backups holds a copy of the database's directories. A run brings it up to date and takes a snapshot of it only
-//! after it was compared, so an interrupted run leaves a copy that the next run continues, and all earlier backups as they are.
+//! The dataset of the backups holds a copy of the database's directories. A run updates the copy, compares it, and only then takes a
+//! snapshot. An interrupted run leaves a partial copy that the next run completes, and does not change earlier backups.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

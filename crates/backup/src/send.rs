@@ -1,9 +1,9 @@
-//! Replicating backups, or a WAL archive, to another dataset, on this host or on another one, through `zfs send` and `zfs receive`.
+//! Replicates backups, or a WAL archive, to another dataset, on this host or on another one, through `zfs send` and `zfs receive`.
 //!
-//! Each backup that the target lacks is one stream, so that a transfer that was interrupted is continued within a backup. Of a WAL archive, one
-//! stream has all that came since the last one. Nothing is ever rolled back or forced: a target that was changed is refused. After each
-//! stream, the target's snapshots are compared with the source's by their GUIDs, and a bookmark keeps the point from which the next stream is
-//! incremental, so that its backup may be removed.
+//! Each backup that the target lacks is one stream, so an interrupted transfer continues within a backup. For a WAL archive, one stream
+//! contains everything since the last one. The target is never rolled back, and nothing is forced: a changed target is refused. After each
+//! stream, the target's snapshots are compared with the source's by their GUIDs, and a bookmark keeps the point from which the next stream
+//! is incremental, so that its backup may be removed.
 
 mod plan;
 mod record;

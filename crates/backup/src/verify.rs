@@ -1,7 +1,7 @@
 //! Restoring a backup into a scratch directory, starting the database on it, and running the database's own checks.
 //!
-//! The restored database is private: it listens on no network, only on a socket in the scratch directory, and neither archives,
-//! replicates, nor runs jobs. It runs as the owner of its files, as all programs do that open them, and is killed if this process ends.
+//! The restored database is private: it accepts no network connections, only those to a socket in the scratch directory, and neither
+//! archives, replicates, nor runs jobs. Like all programs that open its files, it runs as their owner. It is killed if this process ends.
 
 mod files;
 mod host_trouble;

@@ -1,10 +1,10 @@
 //! A directory that another user may control, held by its descriptor.
 //!
-//! A path is looked up again by each system call, so the owner of any directory on it can lead a privileged process elsewhere between two
-//! calls: by renaming a directory, or by putting a link in the place of a file. A program that runs as root therefore opens the top
-//! directory once, and reaches everything below it from there: `openat2(2)` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` for what lies
-//! deeper, and the `*at` calls without following links for the last name. Whatever the owner renames meanwhile, nothing outside the tree is
-//! opened, created, changed or removed.
+//! A path is looked up again by each system call, so the owner of any directory on it can redirect a privileged process between two calls:
+//! by renaming a directory, or by replacing a file with a link. A program that runs as root therefore opens the top directory once, and
+//! accesses everything below it from there: `openat2(2)` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` for subdirectories, and the `*at`
+//! calls without following links for the last name. Whatever the owner renames, nothing outside the tree is opened, created, changed or
+//! removed.
 //!
 //! `scripts/lint/by_path.py` rejects calls by path in the crates that run as root.
 

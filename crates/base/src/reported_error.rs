@@ -1,4 +1,4 @@
-//! What the program does about an error of a library: the exit code, and the hint.
+//! How the program reports a library's error: its exit code and its hint.
 
 /// How a run of the program ends, if not well. `crates/poolwright/src/manual/exit_code.rs` documents each code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Whether root can work in the directory that `TMPDIR` names.
+//! Checks that root can safely use the directory that `TMPDIR` names.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,6 +1,6 @@
 //! A database's command-line client as a child process: one session, to which statements are written through a pipe.
 //!
-//! If this process ends, however it ends, the pipe is closed, the client ends, and with it the session: the database releases what the
+//! If this process ends, however it ends, the pipe is closed, the client exits, the session ends, and the database releases what the
 //! session held.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The kinds of databases, and where the directory of each is.
+//! The kinds of databases, and how to find their directories.
 
 use std::ffi::OsStr;
 use std::io::Read as _;

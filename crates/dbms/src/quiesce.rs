@@ -1,12 +1,12 @@
-//! Quiescing a database for the moment of the snapshot.
+//! Quiesces a database for a snapshot.
 //!
-//! | database | how | what the snapshot is then |
+//! | database | how | state in the snapshot |
 //! | --- | --- | --- |
-//! | PostgreSQL | `pg_backup_start(fast)` … `pg_backup_stop()` | the state after a crash just behind a checkpoint; pages are not torn, also with `full_page_writes=off` |
+//! | PostgreSQL | `pg_backup_start(fast)` … `pg_backup_stop()` | like the state after a crash just after a checkpoint; no torn pages, even with `full_page_writes=off` |
 //! | MariaDB | `BACKUP STAGE START` … `BLOCK_COMMIT` … `END` | no commit and no DDL is under way; MyISAM and Aria tables are closed |
 //! | SQLite | `BEGIN IMMEDIATE` … `ROLLBACK` for each file | no transaction is being written |
 //! | LMDB | nothing | LMDB never overwrites pages of its last two transactions |
-//! | others | commands of the user | what the commands say |
+//! | others | commands of the user | depends on the commands |
 //!
 //! A quiesced database is released when [`Quiesced`] is dropped or this process is killed.
 

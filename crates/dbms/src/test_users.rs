@@ -1,4 +1,4 @@
-//! For tests of this crate and of `backup`: other users, what they do meanwhile, and as whom programs run.
+//! For tests of this crate and of `backup`: actions of other users during a call, and checks of the user as which programs run.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};

@@ -1,4 +1,4 @@
-//! Samples places with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
+//! Samples offsets with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
 //!
 //! The data of all files lies end to end on a line, without holes and rounded up to 4K. A pass divides the line into equal
 //! parts and draws one point in each, so that every pass covers the whole input. No pass is larger than half of all previous

@@ -1,4 +1,5 @@
-//! Runs a campaign: every trial that the results lack, one after another here, or on the nodes of a cluster ([`share`], [`run_task`]).
+//! Runs a campaign: the trials that are missing from the results, one after another on this machine, or on the nodes of a cluster
+//! ([`share`], [`run_task`]).
 
 pub mod checks;
 pub mod child;

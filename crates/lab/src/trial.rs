@@ -1,6 +1,6 @@
 //! Runs one trial in its own process: creates the datasets, runs the driver's phases on them, and measures.
 //!
-//! The trial ends every process that it starts: it adopts orphans, and the kernel signals its children if it dies.
+//! The trial ends every process that it starts: it adopts orphans, and the kernel signals its children if it is killed.
 //! Therefore one process runs one trial, from its main thread.
 
 mod calls;

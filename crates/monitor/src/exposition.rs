@@ -1,7 +1,7 @@
 //! Formats readings as text for Prometheus: the text format 0.0.4, and OpenMetrics 1.0.
 //!
-//! The two differ in the name of counters in `# TYPE` lines, in `# UNIT` lines and in the final `# EOF`. Other programs than
-//! Prometheus read only the first.
+//! The two differ in the name of counters in `# TYPE` lines, in `# UNIT` lines and in the final `# EOF`. Programs other than Prometheus
+//! read only the first.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

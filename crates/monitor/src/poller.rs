@@ -1,8 +1,8 @@
-//! Runs each source in a thread of its own and keeps its last readings.
+//! Runs each source in a separate thread, and keeps its last readings.
 //!
-//! A scrape calls [`Poller::refresh`]: it asks every idle source to read, waits for at most a time limit, and returns the
-//! last readings of all sources. A source that hangs occupies its thread, and for a moment one of the [`turns`]; the next
-//! scrapes do not start another read of it.
+//! A scrape calls [`Poller::refresh`], which starts a read of every idle source, waits up to a time limit, and returns the last readings of
+//! all sources. A source that hangs occupies its thread, and for a moment one of the [`turns`]; the next scrapes do not start another read
+//! of it.
 
 mod turns;
 

@@ -1,4 +1,4 @@
-//! Sources: each reads one origin of figures.
+//! Sources: each reads figures from one origin.
 
 pub mod backups;
 pub mod host;

@@ -1,4 +1,4 @@
-//! Doubly linked lists through elements that have numbers.
+//! Doubly linked lists of numbered elements.
 
 /// In place of a number of an element or of a slot: none.
 pub(crate) const NONE: u32 = u32::MAX;

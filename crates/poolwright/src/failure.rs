@@ -1,8 +1,8 @@
 //! The exit code, and the message of a verb that failed.
 //!
-//! A failure is an [`anyhow::Error`]: a chain of causes, the outermost first. An error of a library says what its exit code and its
-//! hint are ([`ReportedError`]); a verb adds a marker ([`Usage`], [`Refused`]) or a hint ([`hint`]) where it knows more. Hints are printed
-//! on lines of their own.
+//! A failure is an [`anyhow::Error`]: a chain of causes, the outermost first. A library's error provides its exit code and its hint
+//! ([`ReportedError`]); a verb adds a marker ([`Usage`], [`Refused`]) or a hint ([`hint`]) where it knows more. Each hint is printed on a
+//! separate line.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What moving a database to another pool would do, and what a run has done, as terminal text.
+//! The assessment and the outcome of moving a database to another pool, as terminal text.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The clients of thread pools: how many of a pool's lanes serve a request at once.
+//! The clients of thread pools: limits how many of a pool's lanes serve requests at the same time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Paces the replay of an application by what its threads did between their operations.
+//! Paces the replay of an application according to what its threads did between their operations.
 
 use std::collections::BinaryHeap;
 use std::num::NonZeroU64;

@@ -1,4 +1,4 @@
-//! The syncs that are under way, for threads that wait for one of them: those of a group commit.
+//! Syncs in progress, for threads that wait for one of them (group commit).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! The places in which the files of a plan's database can be. A plan that names others could change the datasets of other programs.
+//! The directories in which the files of a plan's database can be. A plan that names others could change the datasets of other programs.
 
 use std::path::{Path, PathBuf};
 

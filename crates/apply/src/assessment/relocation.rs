@@ -1,4 +1,4 @@
-//! Which directories a plan moves into datasets of their own, and whether they can be moved.
+//! The directories that a plan moves into separate datasets, and whether they can be moved.
 
 use std::collections::BTreeMap;
 use std::fs;

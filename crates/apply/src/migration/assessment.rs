@@ -1,4 +1,4 @@
-//! What moving a database to another pool would do, and whether it can be done. Nothing is changed.
+//! Determines what moving a database to another pool would do, and whether it is possible. Changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

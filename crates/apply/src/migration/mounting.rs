@@ -1,4 +1,4 @@
-//! Where the datasets of a migration are mounted: in their place, where the database uses them, or in the staging directory.
+//! The mount points of a migration's datasets: the database's directories, or the staging directory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

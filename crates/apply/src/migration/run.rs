@@ -1,4 +1,4 @@
-//! Moving the datasets, and going back.
+//! Moves the datasets to the new pool, and back.
 
 mod copying;
 mod replicating;

@@ -1,11 +1,11 @@
-//! A standby server of a PostgreSQL on the new datasets, which takes the primary's place.
+//! A PostgreSQL standby server on the new datasets, which replaces the primary.
 //!
-//! Copying files takes longer the more of them the database changes, and a table of a gigabyte is one file. A standby receives the changes
-//! themselves, so the database is stopped for seconds, whatever its size. `pg_basebackup` copies the database while it runs, and
-//! `pg_verifybackup` compares each file with the checksums that the server has sent. The standby follows the primary until that is stopped in
-//! order, replays its last record, which is the checkpoint of the shutdown, and is stopped too. Both directories then have the same
-//! database: the same system identifier, timeline and last checkpoint. The new one gets the primary's `pg_control`, and so starts as the old
-//! one would, without a promotion and without a recovery.
+//! Copying takes longer the more files the database changes, and a table of a gigabyte is one file. A standby receives only the changes, so
+//! the database is stopped for seconds, whatever its size. `pg_basebackup` copies the database while it runs, and
+//! `pg_verifybackup` compares each file with the checksums that the server has sent. The standby follows the primary until a clean shutdown
+//! of the primary, replays its last record (the shutdown checkpoint), and is stopped too. Both directories then contain the same database:
+//! the same system identifier, timeline and last checkpoint. The new directory gets the primary's `pg_control`, so the server starts on it
+//! as it would on the old one, without promotion or recovery.
 //!
 //! The primary is not changed: no setting, role or permanent replication slot is created.
 

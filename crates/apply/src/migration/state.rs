@@ -1,4 +1,4 @@
-//! The state of a migration: what was begun, and how far it is. It survives a crash at any point.
+//! The state of a migration, in a file that survives a crash at any point.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What moves, and where to.
+//! The datasets that move, and their new datasets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

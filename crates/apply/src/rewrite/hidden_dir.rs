@@ -1,8 +1,8 @@
-//! A hidden directory in the mount point of a dataset, for what a run has not put in its place yet.
+//! A hidden directory in the mount point of a dataset, for files that a run has not yet moved to their final paths.
 //!
-//! The mount point can belong to the owner of the database, who can rename the directory and give its name to another one. So it is used
-//! only if it is the one that was created for this run: it belongs to this user, no other user can enter it, and it has the inode number that
-//! was recorded.
+//! The mount point can belong to the owner of the database, who can rename the directory and create another one with its name. Therefore, a
+//! run uses it only if it is the directory that was created for this run: it belongs to this user, no other user can enter it, and it has
+//! the recorded inode number.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //!
 //! Only the parts of files that differ are written, so a snapshot of the target shares its unchanged blocks with the one before.
 //! Files, directories and symbolic links are copied with owner, mode, times, extended attributes, ACLs, holes and hard links. Sockets,
-//! fifos and device nodes are not: a database makes its own when it starts.
+//! fifos and device nodes are not: a database creates its own when it starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

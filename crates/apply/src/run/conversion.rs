@@ -1,4 +1,4 @@
-//! The steps from one state to the other: properties, copies, the time without the database, and its start.
+//! The steps from one state to the other: setting properties, copying, stopping the database, and starting it.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};

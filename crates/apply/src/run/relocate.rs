@@ -1,4 +1,4 @@
-//! The steps of a run that move directories into datasets of their own, and back.
+//! The steps of a run that move directories into separate datasets, and back.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;

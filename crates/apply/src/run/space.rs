@@ -1,4 +1,4 @@
-//! The space that copying leaves to the database.
+//! Watches the free space while files are copied, so that the database does not run out of it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

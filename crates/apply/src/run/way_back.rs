@@ -1,4 +1,4 @@
-//! The ways back: after an error, by a rollback, and by giving up what was begun.
+//! Returning to the previous state: after an error, by a rollback, and by abandoning a run.
 
 use std::io::ErrorKind;
 

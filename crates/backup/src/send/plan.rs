@@ -1,8 +1,8 @@
-//! Which streams bring the target up to date.
+//! Determines the streams that bring the target up to date.
 //!
-//! Snapshots of both sides are the same if their GUIDs are. The first stream is a full one of the oldest snapshot that is due, or incremental from the
-//! newest snapshot that both sides have, which the source may have as a bookmark only; each further stream is
-//! incremental from the snapshot before. A stream that was interrupted is continued first.
+//! Snapshots of both sides are the same if their GUIDs are. The first stream is a full stream of the oldest snapshot to send, or an
+//! incremental one from the newest common snapshot (on the source, a bookmark suffices); each further stream is incremental from the
+//! previous snapshot. An interrupted stream is resumed first.
 
 use poolwright_zfs::kernel::command::remote::command_line;
 use poolwright_zfs::kernel::command::send::StreamContent;

@@ -1,4 +1,4 @@
-//! What is sent, for users and programs.
+//! The report of a transfer, for users and programs.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Checks that failed because of the host: they say nothing about the backup.
+//! Checks that failed because of the host, which is no evidence against the backup.
 
 use std::path::Path;
 

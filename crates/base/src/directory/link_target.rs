@@ -1,4 +1,4 @@
-//! What a symbolic link in a [`Directory`] leads to.
+//! The target of a symbolic link in a [`Directory`].
 
 use std::fs::{File, Metadata};
 use std::io;

@@ -1,4 +1,4 @@
-//! Paths that the administrator named, and on which other users own directories.
+//! Paths that the administrator specified, and that contain directories of other users.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What `pg_controldata` says about a data directory whose server does not run.
+//! Parses `pg_controldata`'s output for a data directory whose server does not run.
 
 /// The part of the file `global/pg_control` that tells whether two directories have the same database in the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]

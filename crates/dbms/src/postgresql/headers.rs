@@ -1,4 +1,4 @@
-//! What PostgreSQL's own files say of a database and its log: the first page of a segment, and the control file.
+//! Reads facts about a database and its log from PostgreSQL's files: the first page of a segment, and the control file.
 //!
 //! The layouts are those of `access/xlog_internal.h` (`XLogLongPageHeaderData`) and `catalog/pg_control.h` (`ControlFileData`), in the byte
 //! order of the machine.

@@ -1,4 +1,4 @@
-//! The time without the database: a run stops it, and it is started again whatever happens to the run.
+//! Stops the database for a run, and guarantees that it is started again, whatever happens to the run.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

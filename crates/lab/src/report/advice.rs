@@ -1,7 +1,7 @@
-//! What the original's author would choose today, by a goal over the measured figures.
+//! Recommendations: what the original's author would choose today, by a goal over the measured figures.
 //!
 //! Only cases that cannot lose data are candidates: a dangerous setting is listed with its figures, but never
-//! recommended. If the intervals cannot tell settings apart, they are listed.
+//! recommended. Settings whose intervals do not separate them are listed.
 
 mod candidate;
 mod safety;

@@ -1,4 +1,4 @@
-//! The trials of a run: which have ended, which are missing, which a stop rule adds.
+//! The trials of a run: completed ones, missing ones, and those that a stop rule adds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The checks of `poolwright check`: rules decided once, in the format of Nagios plugins.
+//! The checks of `poolwright check`: rules evaluated once, in the output format of Nagios plugins.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Decides conditions on readings, with the semantics of PromQL.
+//! Evaluates conditions on readings, with the semantics of PromQL.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! The evaluator of `poolwright serve`: it decides the rules at each refresh of the sources, and remembers since when each alert
-//! has held.
+//! The evaluator of `poolwright serve`: it evaluates the rules at each refresh of the sources, and remembers since when each alert has been
+//! active.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

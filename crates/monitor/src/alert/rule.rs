@@ -1,4 +1,4 @@
-//! What a rule consists of.
+//! The parts of a rule.
 
 use schemars::JsonSchema;
 use serde::Serialize;

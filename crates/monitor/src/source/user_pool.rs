@@ -1,6 +1,6 @@
 //! Pools of the user-space engine, through the sockets of the processes that own them.
 //!
-//! The source never opens a pool. A pool without an owner is known by its files only.
+//! The source never opens a pool. For a pool without an owner, only its files are read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! All tabs once, as plain tables.
+//! Prints all tabs once, as plain tables.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

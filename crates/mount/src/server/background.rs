@@ -1,7 +1,7 @@
 //! Starts a pool server without a terminal.
 //!
-//! Until the dataset is mounted, the calling process forwards the server's standard error, so a failed mount is reported to
-//! the caller and makes no log. Then another process, which writes the log, takes over the reading end of that pipe.
+//! Until the dataset is mounted, the calling process forwards the server's standard error, so a failed mount is reported to the caller and
+//! leaves no log. Then another process, which writes the log, takes over the reading end of that pipe.
 
 use std::io::Read;
 use std::path::Path;

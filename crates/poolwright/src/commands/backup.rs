@@ -1,4 +1,5 @@
-//! `poolwright backup`: backups of a database by snapshots, restores and tests of them, an archive, replication, retention, the log.
+//! `poolwright backup`: snapshot-based backups of a database: restores, restore tests, archive, replication, retention, and the WAL
+//! archive.
 
 mod archive;
 mod restore;

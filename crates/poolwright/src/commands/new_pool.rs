@@ -1,4 +1,4 @@
-//! `poolwright apply --new-pool`: moves the database to another pool, and `undo` after it.
+//! `poolwright apply --new-pool`: moves the database to another pool; also the corresponding `undo`.
 
 use std::path::Path;
 

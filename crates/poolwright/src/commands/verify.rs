@@ -1,4 +1,4 @@
-//! `poolwright verify`: checks on the database in operation whether a plan keeps its promises.
+//! `poolwright verify`: compares measured with predicted changes on the live database.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The exit codes of the program, and what the documentation says of each.
+//! The exit codes of the program, with their documentation.
 
 use poolwright_base::Exit;
 

@@ -6,7 +6,7 @@
 //! on the speed of the storage. Therefore, the replay takes and polls such locks itself ([`Contested`]). Attempts that failed are left
 //! out if the process released its locks before it slept, as SQLite does before it waits for the lock of a writer.
 //!
-//! A thread that waits for a lock inside the call (`F_SETLKW`) is woken there, so no gap contains that wakeup either.
+//! A thread that waits for a lock inside the call (`F_SETLKW`) is woken inside it, so no gap contains that wakeup either.
 
 use std::collections::{HashMap, HashSet};
 

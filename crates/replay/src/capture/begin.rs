@@ -1,4 +1,4 @@
-//! The files at the begin of a replay: when the recording began, or at a later time, where a slice of it begins.
+//! The files at the start of a replay: as they were when the recording began, or at the later time at which a slice begins.
 
 use poolwright_trace::{Event, Op, Trace};
 

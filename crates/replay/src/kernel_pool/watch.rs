@@ -1,5 +1,5 @@
-//! What the process that starts a trial does for a pool of the kernel: it destroys the trial's datasets, however both end, and stops a
-//! trial that slows the pool's other users down.
+//! The parent's duties for a trial on a pool of the kernel: destroying the trial's datasets, however both processes end, and stopping a
+//! trial that slows down the pool's other users.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

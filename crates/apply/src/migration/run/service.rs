@@ -1,4 +1,4 @@
-//! Stopping and starting the database, and what holds after an error.
+//! Stops and starts the database, and reports the state after an error.
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The steps that exchange the places of the datasets.
+//! The steps that swap the mount points of the old and the new datasets.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The running server, of which a standby is built.
+//! The running server, from which a standby is built.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The alternatives of each question: the trade-off as a plot, the Pareto front, and everything that was tried.
+//! The alternatives of each question: the trade-off as a plot, the Pareto front, and all cases that were tried.
 
 use poolwright_report::plot::{Point, Scatter};
 use poolwright_report::{Axis, Better, Mark, Page, Section};

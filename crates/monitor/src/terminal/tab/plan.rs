@@ -1,4 +1,4 @@
-//! The tab of the plans: planned properties and promised figures against the present.
+//! The tab of the plans: planned properties and promised figures, compared with the present ones.
 
 use std::time::Duration;
 

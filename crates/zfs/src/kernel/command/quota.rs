@@ -1,4 +1,4 @@
-//! What users and groups use of a dataset, and may: `zfs userspace` and `zfs groupspace`.
+//! The space used by users and groups in a dataset, and their quotas: `zfs userspace` and `zfs groupspace`.
 
 use super::error::{CommandError, MalformedOutput};
 use super::number::Row;

@@ -1,7 +1,7 @@
-//! Running `zpool` and `zfs` on another host, through a remote shell.
+//! Runs `zpool` and `zfs` on another host, through a remote shell.
 //!
-//! `ssh` passes its arguments to the user's shell on the host as one text, which that shell splits into words. Therefore the remote
-//! command is one argument here, in which each word is quoted.
+//! `ssh` passes its arguments to the user's shell on the host as one string, which that shell splits into words. Therefore, the remote
+//! command is one argument, in which each word is quoted.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The commands.
+//! Runs the individual commands.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
