@@ -35,7 +35,7 @@ use space::ShortQuota;
 /// The metric of the space in a plan.
 const ALLOCATED: &str = "allocated_bytes";
 
-/// What applying a plan would do.
+/// The assessment of applying a plan.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Assessment {
     /// Identifies the plan in the journal and in the names of snapshots.
@@ -78,7 +78,7 @@ impl RunningDatabase {
     }
 }
 
-/// What would happen to one dataset. Sizes are bytes.
+/// The assessment for one dataset. Sizes are bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DatasetAssessment {
     /// The dataset.
@@ -87,7 +87,7 @@ pub struct DatasetAssessment {
     pub mountpoint: PathBuf,
     /// The properties that change.
     pub properties: Vec<PropertyAssessment>,
-    /// The directories that move into datasets of their own.
+    /// The directories that move into separate datasets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub relocations: Vec<RelocationAssessment>,
     /// Number of regular files in the dataset, without those that move.
@@ -133,7 +133,7 @@ pub struct Assessor<'a> {
     plan: &'a Plan,
     /// The work of a run that was interrupted.
     begun: Option<PlanWork>,
-    /// Whether directories move into datasets of their own.
+    /// Whether directories move into separate datasets.
     moves: bool,
     mounts: Vec<MountEntry>,
 }

@@ -25,7 +25,7 @@ use entry::{Entry, add, parse};
 
 /// The file with the entries.
 const FILE: &str = "journal.jsonl";
-/// The file that says that the database was started after the process that had stopped it was killed.
+/// The file that records that the database was started after the process that had stopped it was killed.
 const RESTARTED: &str = "restarted";
 
 /// How far a run is. Each phase includes the earlier ones.
@@ -47,7 +47,7 @@ pub enum JournalPhase {
 /// The state of a plan according to its journal.
 #[derive(Clone, Debug)]
 pub struct JournalState {
-    /// What is done or undone.
+    /// The work that is done or undone.
     pub work: PlanWork,
     /// The last direction.
     pub direction: Direction,
@@ -106,7 +106,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// What stops and starts the database of the plan.
+    /// The means to stop and start the plan's database.
     ///
     /// # Errors
     /// The host's errors.
@@ -114,8 +114,8 @@ impl Journal {
         self.downtime_with_note(RESTARTED)
     }
 
-    /// As [`Journal::downtime`], with a file of another name in the journal's directory that says that the database was started after the
-    /// process that had stopped it was killed.
+    /// As [`Journal::downtime`], with a file of another name in the journal's directory, which records that the database was started after
+    /// the process that had stopped it was killed.
     ///
     /// # Errors
     /// The host's errors.

@@ -85,7 +85,7 @@ pub struct Outcome {
     pub files: u64,
     /// Sum of their lengths in bytes.
     pub bytes: u64,
-    /// The directories that moved into datasets of their own, or back.
+    /// The directories that moved into separate datasets, or back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub relocated: Vec<PathBuf>,
     /// Whether the datasets were rolled back to their snapshots instead.
@@ -98,12 +98,12 @@ pub struct Outcome {
     pub snapshots: Vec<String>,
 }
 
-/// What was to be done, and what was done.
+/// The assessment and the outcome of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ApplyReport {
-    /// What applying the plan would do, or would have done.
+    /// The assessment.
     pub assessment: Assessment,
-    /// What was done. Missing after a dry run.
+    /// The outcome. Missing after a dry run.
     pub outcome: Option<Outcome>,
 }
 
@@ -151,9 +151,9 @@ impl<'a> Run<'a> {
     /// Applies a plan, or continues to. `work` is used if the plan is not being applied already.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the plan is being undone, if another plan has changed the datasets since, or if going on could
+    /// [`Error::Refused`] if the plan is being undone, if another plan has changed the datasets since, or if continuing could
     /// lose data, or this process does not see all others; [`Error::Interrupted`]; the errors of the host, the pools and the database's commands. Unless files have been
-    /// replaced already, everything is as before after an error. [`Error::WithOutcome`] says what else holds.
+    /// replaced already, everything is as before after an error. [`Error::WithOutcome`] describes the resulting state.
     pub fn apply(mut self, work: PlanWork) -> Result<Outcome> {
         let has_work = !work.datasets.is_empty();
         match self.journal.state().cloned() {
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
     /// Goes back to the state before the plan was applied, or continues to.
     ///
     /// # Errors
-    /// As [`Run::apply`]; [`Error::Refused`] also if the snapshots were discarded.
+    /// As [`Run::apply`]; also [`Error::Refused`] if the snapshots were discarded.
     pub fn undo(mut self) -> Result<Outcome> {
         let Some(state) = self.journal.state().cloned() else {
             return refused("the plan was not applied on this machine");
@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
         self.open_each(direction)?.into_iter().collect()
     }
 
-    /// As [`Run::open`], also if some of them cannot be opened.
+    /// As [`Run::open`], even if some of them cannot be opened.
     fn open_each(&self, direction: Direction) -> Result<Vec<Result<OpenDataset>>> {
         let Some(state) = self.journal.state() else { return Ok(Vec::new()) };
         let mounts = table_of_mounts()?;

@@ -35,7 +35,7 @@ const RECORDSIZE: &str = "recordsize";
 pub struct ArchiveOptions {
     /// The dataset of the archive.
     pub archive: String,
-    /// Properties with which it is created, in place of the defaults.
+    /// Properties of the new dataset, instead of the defaults.
     pub settings: Settings,
     /// Where it is mounted if it is created.
     pub mountpoint: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub struct ArchiveOptions {
     pub rate: Option<u64>,
 }
 
-/// What is copied into the archive.
+/// The backups that are copied into the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ArchiveReport {
     /// The dataset of the backups.
@@ -125,7 +125,7 @@ impl ArchiveRun {
         Ok(ArchiveRun { options, backups, identity, exists, due, decisions })
     }
 
-    /// What the run would do, or has done.
+    /// The planned or completed run.
     pub fn report(&self, is_dry_run: bool) -> ArchiveReport {
         let is_created = !self.exists && !self.due.is_empty();
         ArchiveReport {

@@ -48,6 +48,6 @@ pub trait BackupObserver {
     fn progress(&mut self, done: u64, total: u64);
     /// A remark for the user.
     fn note(&mut self, text: &str);
-    /// Whether the user wants to stop. Asked often.
+    /// Whether the user wants to stop. Called often.
     fn is_interrupted(&self) -> bool;
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 /// The longest pause between two daily backups: it counts whole also with a short `keep_for`, up to half of it.
 const DAILY: Duration = Duration::from_secs(36 * 3600);
 
-/// What is known of the restores of a backup.
+/// The results of the restores of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreState {
     /// It was never restored, or could not be tested.
@@ -35,7 +35,7 @@ pub struct RetentionCandidate {
     pub name: String,
     /// Seconds since it was made, by the clock; negative in the future.
     pub age_s: i64,
-    /// What is known of its restores.
+    /// The results of its restores.
     pub state: RestoreState,
     /// Why its snapshot cannot be destroyed, or should not be yet.
     pub obstacle: Option<String>,

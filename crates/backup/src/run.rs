@@ -50,11 +50,11 @@ pub struct BackupOptions {
     pub rate: Option<u64>,
     /// Whether the snapshots of the database stay.
     pub keep_source: bool,
-    /// What is accepted that is refused otherwise.
+    /// Conditions that are accepted instead of refused.
     pub accepts: AcceptedOddities,
 }
 
-/// What would make a backup that is none, unless the user says that it is meant.
+/// Refuses conditions that would result in an unusable backup, unless the user accepts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcceptedOddities {
     /// An earlier backup lies in the future of the clock.
@@ -63,7 +63,7 @@ pub struct AcceptedOddities {
     pub change: bool,
 }
 
-/// What a run would do.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackupAssessment {
     /// The kind of the database.
@@ -82,7 +82,7 @@ pub struct BackupAssessment {
 /// The JSON of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackupReport {
-    /// What the run does.
+    /// The action of the run.
     pub assessment: BackupAssessment,
     /// The backup; missing after a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ impl BackupRun {
         Ok(BackupRun { options, database, sources, exists })
     }
 
-    /// What the run would do.
+    /// The planned action.
     pub fn assessment(&self) -> BackupAssessment {
         BackupAssessment {
             database: self.database.kind,

@@ -103,7 +103,7 @@ impl SendRun {
         Ok(run)
     }
 
-    /// What would be sent, with the sizes that `zfs` expects. Asks for the size of each stream, which can take a while.
+    /// The streams that would be sent, with the sizes that `zfs` estimates. Querying the size of each stream can take a while.
     pub fn report(&self) -> SendReport {
         let streams = self.streams.iter().map(|of| self.stream_report(of)).collect();
         self.report_of(true, streams, None)
@@ -253,8 +253,8 @@ impl SendRun {
         }
     }
 
-    /// Makes a bookmark of the newest snapshot that the target has, in place of the earlier one for this target. What was sent is sent, so
-    /// a failure is a remark.
+    /// Makes a bookmark of the newest snapshot that the target has, in place of the earlier one for this target. The data has arrived, so a
+    /// failure is only a note.
     fn keep_base(&self, observer: &mut dyn BackupObserver) {
         let Some((target, common)) = self.target_state.as_ref().zip(self.common()) else { return };
         if common.source.is_bookmark() {
@@ -284,7 +284,7 @@ impl SendRun {
         destroy(&unneeded, dataset, observer, |change| Ok(admin.change(change)?));
     }
 
-    /// After the first transfer to a target, names what others have left: the target may be a new one in place of an old one.
+    /// After the first transfer to a target, names bookmarks of other targets: the target may replace an old one.
     fn name_other_targets(&self, observer: &mut dyn BackupObserver) {
         let is_first =
             self.streams.first().is_some_and(|of| matches!(of.content, StreamContent::Full { .. }));

@@ -215,7 +215,7 @@ struct OwnChecks {
     last_transaction: Option<String>,
 }
 
-/// What the checks of a database need.
+/// The requirements of a database's checks.
 struct CheckContext<'a> {
     backup: &'a BackupManifest,
     tree: &'a RestoredTree,
@@ -278,7 +278,7 @@ fn not_run(name: &str, why: impl Into<String>) -> RestoreCheck {
     RestoreCheck { name: name.to_owned(), result: CheckVerdict::NotRun, detail: Some(why.into()) }
 }
 
-/// A failure of a client as an error, if it says nothing about the database.
+/// A failure of a client as an error, if it is no evidence about the database.
 fn interruption(failure: ClientFailure) -> Result<String> {
     match failure {
         ClientFailure::Interrupted => Err(Error::Interrupted),

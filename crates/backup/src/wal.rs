@@ -33,7 +33,7 @@ const IDENTITY: &str = "poolwright-wal.json";
 /// The version of its format that this release writes, and the highest that it reads.
 const VERSION: u32 = 1;
 
-/// What a WAL archive is for.
+/// The purpose of a WAL archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct WalIdentity {
     /// The version of the format.

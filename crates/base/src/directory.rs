@@ -96,7 +96,7 @@ impl Directory {
     }
 
     /// A path that leads to this directory while it is open, whatever its name is by then; for programs and calls that take only paths.
-    /// What lies below it is looked up by name: it must be out of the reach of other users.
+    /// Everything below it is looked up by name, so it must be inaccessible to other users.
     pub fn descriptor_path(&self) -> PathBuf {
         crate::process::descriptor_path(std::process::id(), self.open.as_raw_fd())
     }
@@ -194,7 +194,7 @@ impl Directory {
     /// Creates a directory with mode 0700, and opens it. The name must not exist.
     ///
     /// # Errors
-    /// The host's errors, `AlreadyExists` among them; [`Unsafe::Owner`] if another user has put another directory in its place meanwhile: one
+    /// The host's errors, `AlreadyExists` among them; [`Unsafe::Owner`] if another user has replaced it with another directory since: one
     /// that is not this user's, or that others can enter.
     pub fn create_directory(&self, name: impl AsRef<OsStr>) -> io::Result<Directory> {
         let name = name_of(name.as_ref())?;
@@ -392,7 +392,7 @@ fn ignore_missing(removed: rustix::io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Refuses a path in the place of a name: the calls that take a name would follow links in its parents.
+/// Refuses a path where a name is expected: the calls that take a name would follow links in its parents.
 fn name_of(name: &OsStr) -> io::Result<&OsStr> {
     let is_name = !name.as_bytes().contains(&b'/') && !matches!(name.as_bytes(), b"" | b"." | b"..");
     let not_a_name = || io::Error::new(io::ErrorKind::InvalidInput, "a path in the place of a name");

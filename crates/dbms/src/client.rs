@@ -59,7 +59,7 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    /// Starts a client. It is in a process group of its own, so that Ctrl-C at the terminal does not end it.
+    /// Starts a client. It is in a separate process group, so that Ctrl-C at the terminal does not end it.
     ///
     /// # Errors
     /// [`ClientFailure::Ended`] if it cannot be started.

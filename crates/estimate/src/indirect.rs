@@ -40,7 +40,7 @@ pub(crate) struct RecordSetting<'a> {
     pub geometry: &'a Geometry,
 }
 
-/// What is known of the records of a pair (recordsize × codec).
+/// The measured records of a pair (recordsize × codec).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownRecords {
     /// Compressed lengths of some records, in the order of the files.

@@ -308,7 +308,7 @@ impl Sampler<'_> {
         wanted
     }
 
-    /// Measures a batch of places on all threads. Returns `None` if it was interrupted, or if a file can no longer be read.
+    /// Measures a batch of points on all threads. Returns `None` if it was interrupted, or if a file can no longer be read.
     fn look(
         &self,
         workers: &mut [Worker],
@@ -370,7 +370,7 @@ impl Sampler<'_> {
         sizes.filter_map(of).max().unwrap_or(0).max(WINDOW)
     }
 
-    /// Measures the covariates of a place and runs the wanted pairs on it. Returns `None` if it is late, or if the file can no
+    /// Measures the covariates of a point and runs the selected pairs on it. Returns `None` if it is late, or if the file can no
     /// longer be read.
     fn place(
         &self,

@@ -285,7 +285,7 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study], name: &st
     Ok(scratch_dir)
 }
 
-/// What is known of this machine.
+/// Facts about this machine.
 fn local_machine(scratch: &Path) -> BTreeMap<String, String> {
     let mut machine = MachineInfo::read().fields();
     machine.insert("openzfs".into(), Engine::version());

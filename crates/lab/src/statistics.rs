@@ -49,7 +49,7 @@ pub fn cells(study: &Study, trials: &[Trial], measure: &str) -> Vec<Cell> {
     cases(study).into_iter().map(cell).collect()
 }
 
-/// What a level does against its factor's first one, over all levels of the other factors.
+/// The effect of a level relative to its factor's first one, over all levels of the other factors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
     /// Factor.
@@ -91,7 +91,7 @@ pub fn claim(study: &Study, trials: &[Trial], claim: &Claim) -> Option<PairedRat
     PairedRatio::of_medians(&claim_pairs(study, trials, claim))
 }
 
-/// What is behind a claim: (`than` or `least`, `better`).
+/// The measured values of a claim: (`than` or `least`, `better`).
 pub fn claim_pairs(study: &Study, trials: &[Trial], claim: &Claim) -> Vec<(f64, f64)> {
     let values = Values::of(study, trials, &claim.measure);
     match claim.least {

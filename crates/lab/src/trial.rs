@@ -73,7 +73,7 @@ fn all_phases(spec: &TrialSpec, setting: &Setting, logs: &Logs, target: &mut dyn
     Ok(outcome)
 }
 
-/// The directories of a trial in its scratch directory, beside those of the target.
+/// The directories of a trial in its scratch directory, in addition to those of the target.
 #[derive(Debug)]
 struct Logs {
     driver: PathBuf,

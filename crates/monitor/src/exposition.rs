@@ -194,7 +194,7 @@ fn push_number(text: &mut String, value: f64) {
     };
 }
 
-/// Adds `from` with `\`, line feeds and, if asked, `"` escaped.
+/// Adds `from` with `\`, line feeds and, if requested, `"` escaped.
 fn push_escaped(text: &mut String, from: &str, quotes: bool) {
     let is_special = |byte: u8| byte == b'\\' || byte == b'\n' || (quotes && byte == b'"');
     if !from.bytes().any(is_special) {

@@ -62,10 +62,10 @@ pub fn source_metrics(sources: &[SourceReadings]) -> Readings {
     readings
 }
 
-/// What a source's thread and the poller share.
+/// The state that a source's thread and the poller share.
 #[derive(Debug, Default)]
 struct State {
-    /// When the poller asked for a read that has not begun.
+    /// When the poller requested a read that has not begun.
     requested: Option<Instant>,
     /// Set by the poller when the source no longer exists.
     ended: bool,
@@ -126,7 +126,7 @@ impl Slot {
         Ok(Slot { shared, interval })
     }
 
-    /// Asks for a read, unless one is running or the last one is recent.
+    /// Requests a read, unless one is running or the last one is recent.
     fn request(&self) {
         let mut state = self.shared.lock();
         let recent = state.finished.is_some_and(|(began, _)| began.elapsed() < self.interval);

@@ -18,7 +18,7 @@ fn row(i: u64) -> Vec<u8> {
 
 /// Runs only as the victim: writes rows, acknowledging each one after its sync, until it is killed.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Ok(vdev) = std::env::var("POOLWRIGHT_CRASH_VDEV") else { return };
     let logbias = std::env::var("POOLWRIGHT_CRASH_LOGBIAS").unwrap();

@@ -19,7 +19,7 @@ struct FileSyncs {
     waiting: Mutex<Vec<Arc<Event>>>,
 }
 
-/// A sync that is under way; it ends when this is dropped.
+/// A sync in progress; it ends when this is dropped.
 pub(crate) struct UnderWay(Arc<FileSyncs>);
 
 impl Drop for UnderWay {

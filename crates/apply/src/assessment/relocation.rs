@@ -19,7 +19,7 @@ use crate::relocation::PLAN_PROPERTY;
 use crate::rewrite::FileScan;
 use crate::work::{DatasetWork, PlanWork, Relocation};
 
-/// A directory that would move into a dataset of its own. Sizes are bytes.
+/// A directory that would move into a separate dataset. Sizes are bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RelocationAssessment {
     /// The directory, which becomes a symbolic link.
@@ -48,7 +48,7 @@ pub(super) struct PlannedRelocation<'a> {
 }
 
 impl<'a> Assessor<'a> {
-    /// The move of a role that the plan puts into a dataset of its own, on a directory that is not a mount point. `None` if the
+    /// The move of a role for which the plan recommends a separate dataset, on a directory that is not a mount point. `None` if the
     /// role has no directory that could become a link.
     ///
     /// # Errors

@@ -435,7 +435,7 @@ impl Standby {
     }
 }
 
-/// Checks whether a standby server could take the database's place. Changes nothing.
+/// Checks whether a standby server could replace the database's server. Changes nothing.
 ///
 /// # Errors
 /// As the run: [`Error::Refused`] if no server runs, or a standby would not have everything that it has; the host's errors.

@@ -177,8 +177,8 @@ impl Copies {
         self.records.sync()
     }
 
-    /// Gives the copy of a file its owner and mode, and renames it over all its names. Nothing may write the file meanwhile. If a crash
-    /// interrupts it, the copy still exists or all names have it.
+    /// Gives the copy of a file its owner and mode, and renames it over all its names. Nothing may write to the file during this call. If a
+    /// crash interrupts it, the copy still exists or all names have it.
     ///
     /// # Errors
     /// The host's errors; [`Error::Refused`] if the file has changed since it was copied, or has a name outside of the dataset;

@@ -67,7 +67,7 @@ impl<'a> EntryAt<'a> {
         self.dir.remove_all(self.name).map_err(Error::host("remove", &self.path()))
     }
 
-    /// Renames it, and replaces what has the other name.
+    /// Renames it, replacing any object with the new name.
     ///
     /// # Errors
     /// The host's errors.

@@ -36,7 +36,7 @@ const OTHERS: u32 = 0o077;
 const FREE_TIME: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(200);
 
-/// What the mount point was like before the directory was created.
+/// The state of the mount point before the directory was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SavedMountPoint {
     /// The identifier of the start of the host since which this was saved.
@@ -57,7 +57,7 @@ impl SavedMountPoint {
     }
 }
 
-/// What is known about the directory, in a file that survives a crash.
+/// The record of the directory, in a file that survives a crash.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct HiddenDirRecord {
     /// Missing after the directory was removed.

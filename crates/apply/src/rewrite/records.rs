@@ -78,7 +78,7 @@ impl CopyRecords {
         self.copies.contains(&inode)
     }
 
-    /// Adds a record, in place of an earlier one of the same file.
+    /// Adds a record, replacing an earlier one of the same file.
     ///
     /// # Errors
     /// If the file cannot be written.

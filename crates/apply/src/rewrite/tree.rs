@@ -19,14 +19,14 @@ use super::scan::FileIdentity;
 use super::{Proceed, compare_file, copy_file};
 use crate::{Error, Result};
 
-/// What a tree contains.
+/// The contents of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeContents {
     /// Number of regular files; one with several names counts once.
     pub files: u64,
     /// Sum of their lengths in bytes.
     pub bytes: u64,
-    /// What is not copied.
+    /// The objects that are not copied.
     pub skipped: Vec<PathBuf>,
 }
 
@@ -322,7 +322,7 @@ pub fn copy_directory_attributes(from: &Directory, to: &Directory) -> Result<()>
     copied.map_err(Error::host("copy the attributes of", from.path()))
 }
 
-/// Directories have lengths of their own, so [`attributes::difference`] may have stopped at them.
+/// Directories differ in length, so [`attributes::difference`] may have stopped at them.
 fn compare_directory_attributes(dir: &Directory, a: &File, b: &File) -> Result<()> {
     let path = dir.path();
     let at = |what| Error::host(what, path);
@@ -335,7 +335,7 @@ fn compare_directory_attributes(dir: &Directory, a: &File, b: &File) -> Result<(
     Err(Error::Different { path: path.to_owned(), what: "in its attributes".to_owned() })
 }
 
-/// The entries of a directory by name, without the hidden directory of snapshots. Ignores what disappears meanwhile.
+/// The entries of a directory by name, without the hidden directory of snapshots. Ignores entries that disappear during the call.
 fn entries(dir: &Directory) -> Result<BTreeMap<OsString, Metadata>> {
     let mut found = BTreeMap::new();
     for name in dir.names().map_err(Error::host("list", dir.path()))? {

@@ -18,7 +18,7 @@ pub(super) const NOT_TAKEN: u64 = 0;
 /// Starts the names of the snapshots of a WAL archive.
 pub(crate) const WAL_PREFIX: &str = "poolwright-wal-";
 
-/// What the source has.
+/// The snapshots and bookmarks of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SourceState {
     /// The dataset.
@@ -52,7 +52,7 @@ impl CommonPoint {
 pub(super) struct PlannedStream {
     /// The snapshot.
     pub snapshot: HistoryPoint,
-    /// What the stream contains.
+    /// The contents of the stream.
     pub content: StreamContent,
 }
 

@@ -92,7 +92,7 @@ impl RestoredTree {
         below(self.top.path(), path)
     }
 
-    /// Makes a directory beside it, which belongs to the owner of the database.
+    /// Makes a directory next to it, which belongs to the owner of the database.
     pub fn make_dir(&self, name: &str) -> Result<Directory> {
         let dir = create(&self.scratch, OsStr::new(name))?;
         dir.give_to(self.owner).map_err(Error::host("set the owner of", dir.path()))?;

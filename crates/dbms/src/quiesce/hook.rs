@@ -25,7 +25,7 @@ echo "thawed $?"
 pub struct Hook {
     /// Quiesces the database and returns.
     pub freeze: String,
-    /// Releases it. It runs also if the freeze command failed, which may have quiesced a part.
+    /// Releases the database. It runs even if the freeze command failed, which may have quiesced a part.
     pub thaw: String,
 }
 

@@ -41,7 +41,7 @@ const START: &str = r#"[ -n "$seen" ] || exit 0
     [ -z "$unit" ] || unmask "$unit"
     "$@" >/dev/null 2>&1 && : >"$note""#;
 
-/// What became of the command that stops the database.
+/// The outcome of the command that stops the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StopResult {
     /// This run has not called it.
@@ -176,7 +176,7 @@ impl Downtime {
     /// process has ended without [`Downtime::leave_stopped`]. A unit that was masked before stays masked. Returns the unit if it was masked now.
     ///
     /// # Errors
-    /// [`Error::Service`]; [`Error::Refused`] if systemd does not know the unit.
+    /// [`Error::Service`]; [`Error::Refused`] if the unit does not exist.
     pub fn keep_stopped(
         &mut self,
         service: &Service,
@@ -307,7 +307,7 @@ fn is_still_running(writers: &dyn Fn() -> Vec<Writer>) -> bool {
     false
 }
 
-/// Asks systemd, or tells it something that takes no time.
+/// Queries systemd, or sends it a command that returns at once.
 fn systemctl(arguments: &[&str], unit: &str) -> Result<String> {
     ServiceCommand::systemctl(arguments, unit).run(SYSTEMD_TIME, |_| {}, || {})
 }
@@ -332,8 +332,8 @@ fn restart_triggers(unit: &str) {
     }
 }
 
-/// Keeps a timer, a socket or another unit from starting the database meanwhile. Whatever starts it nevertheless is found before files are
-/// replaced. Returns the unit, also if the mask has no effect: it is removed at the end.
+/// Keeps timers, sockets and other units from starting the database during the run. If the database is started nevertheless, that is
+/// detected before files are replaced. Returns the unit even if the mask has no effect: it is removed at the end.
 fn mask(service: &Service, observer: &mut dyn ServiceObserver) -> Option<String> {
     let Service::Unit(unit) = service else { return None };
     let command = ServiceCommand::systemctl(&["mask", "--runtime"], unit);

@@ -14,7 +14,7 @@ use crate::error::refused;
 /// How many users a message names.
 const NAMED: usize = 5;
 
-/// What may write files of a database: processes, those of the database first, and parts of the kernel.
+/// Possible writers of a database's files: processes, those of the database first, and parts of the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct FileUsers {
     /// Processes that have a file open for writing.
@@ -47,7 +47,7 @@ impl FileUsers {
         self.writers.is_empty() && self.kernel.is_empty()
     }
 
-    /// Names them, and says what to do.
+    /// Names them, and advises the user.
     pub fn describe(&self, service: &Service) -> String {
         // The writers of the database's own unit come first.
         let mut writers: Vec<(&Writer, Option<String>)> =

@@ -137,7 +137,7 @@ pub struct DriverFigure {
     pub better: Option<Improvement>,
 }
 
-/// What a campaign declares of its drivers.
+/// A campaign's declarations about its drivers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DriverMeasures {
     /// Figures by name.

@@ -50,7 +50,7 @@ pub struct Advice {
     pub settings: Vec<Alternative>,
     /// The original's choice, if it made one and it was measured.
     pub original: Option<String>,
-    /// Figures whose interval reaches further than 30 % of their median, of the settings that cannot be told apart.
+    /// Figures whose interval reaches further than 30 % of their median, of the settings that the intervals do not separate.
     pub imprecise: Vec<Imprecise>,
     /// Better but dangerous settings, each with the reason.
     pub dangerous: Vec<String>,
@@ -78,7 +78,7 @@ pub struct Weighed {
 pub enum Choice {
     /// Better than every other value beyond noise.
     Best,
-    /// Better than some values; the others cannot be told apart from it.
+    /// Better than some values, and not separated from the others.
     AmongBest,
     /// No value is better than another beyond noise.
     NoDifference,
@@ -298,7 +298,7 @@ fn danger(study: &Study, candidate: &Candidate, role: Option<&str>) -> String {
     )
 }
 
-/// Returns the figures with too wide intervals among the settings that cannot be told apart, the widest first.
+/// Returns the figures with too wide intervals among the settings that the intervals do not separate, the widest first.
 fn imprecise(advice: &Advice) -> Vec<Imprecise> {
     let mut all = Vec::new();
     for setting in advice.settings.iter().filter(|setting| !setting.worse) {

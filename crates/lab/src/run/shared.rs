@@ -41,7 +41,7 @@ const RESULTS: &str = "results";
 const NODES: &str = "nodes";
 const RUN: &str = "run.json";
 
-/// How often a node that waits for a task looks again.
+/// How often a node that waits for a task checks it.
 const POLL: Duration = Duration::from_secs(1);
 
 /// The contents of `run.json`.
@@ -87,7 +87,7 @@ impl SharedDir {
         Ok(shared.map(|shared| SharedDir { path: path.to_owned(), shared }))
     }
 
-    /// Writes a run and its tasks into a directory, in place of the tasks there.
+    /// Writes a run and its tasks into a directory, replacing the tasks there.
     ///
     /// # Errors
     /// The host's errors.

@@ -69,7 +69,7 @@ pub struct CheckFigure {
     pub severity: AlertSeverity,
 }
 
-/// What to check.
+/// The rules to check.
 #[derive(Debug)]
 pub struct Check {
     rules: Vec<&'static AlertRule>,
@@ -162,7 +162,7 @@ fn no_answer(source: &SourceReadings) -> String {
     of_source(source, source.error.as_deref().unwrap_or("no answer in time"))
 }
 
-/// What a source could not read, although it read the rest.
+/// A part that a source could not read, although it read the rest.
 fn partial(source: &SourceReadings) -> impl Iterator<Item = String> {
     let problems = source.readings.iter().flat_map(|readings| &readings.problems);
     problems.map(|problem| of_source(source, problem))

@@ -53,7 +53,7 @@ pub struct ApiAlert {
 /// Identifies an alert: the rule and the labels.
 type Key = (&'static str, BTreeMap<&'static str, String>);
 
-/// Decides rules on readings that arrive one after the other.
+/// Evaluates rules on successive readings.
 #[derive(Debug)]
 pub struct Evaluator {
     rules: Vec<&'static AlertRule>,

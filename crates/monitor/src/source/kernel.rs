@@ -33,7 +33,7 @@ use crate::{Readings, Result};
 /// The value of the label `engine`.
 const ENGINE: &str = "kernel";
 
-/// What a source reads of one pool with commands.
+/// The parts of one pool that a source reads with commands.
 #[derive(Debug)]
 struct CommandKind {
     /// The name of the source.

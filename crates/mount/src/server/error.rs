@@ -37,7 +37,7 @@ pub enum Error {
     /// The mount cannot be used, or the pool was not exported.
     #[error("{0}")]
     Unusable(String),
-    /// The host refused.
+    /// A system call failed.
     #[error("cannot {doing}: {why}")]
     Host {
         /// The attempted operation.

@@ -30,7 +30,7 @@ const ROUTINE: &str = "note: ";
 /// Makes this process independent of its terminal: leaves the terminal's session and the working directory.
 ///
 /// # Errors
-/// If the host refuses.
+/// If a system call fails.
 pub fn detach() -> Result<()> {
     rustix::process::setsid().map_err(host("leave the terminal's session"))?;
     std::env::set_current_dir("/").map_err(host("change to the directory /"))

@@ -58,7 +58,7 @@ struct Rows {
     entries: Vec<Entry>,
     /// Whether the last mount has ended. New mounts are then refused.
     ended: bool,
-    /// Number of requests that are unmounting everything. New mounts are refused meanwhile.
+    /// Number of requests that are unmounting everything. New mounts are refused during that time.
     releasing: usize,
 }
 
@@ -91,7 +91,7 @@ impl Inner {
         }
     }
 
-    /// Adds a row for a mount that is being made. The process does not end before the mount has been made or given up.
+    /// Adds a row for a mount that is being made. The process does not exit before the mount has succeeded or failed.
     fn reserve(&self, pool: &Pool, mounted: &Mounted) -> Result<(), Fault> {
         let mut rows = self.lock();
         if rows.ended || rows.releasing > 0 {

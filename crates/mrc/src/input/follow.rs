@@ -36,7 +36,7 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// For the files that `select` matches. `imported` says that the events come from another tool, for which a length
+    /// For the files that `select` matches. `imported`: the events come from another tool, for which a length
     /// of 0 means that it is unknown.
     pub fn new(select: Select, imported: bool) -> Follow {
         let skipped = Skipped::default();

@@ -77,7 +77,7 @@ impl ConversionArgs {
     /// Asks the user on the terminal.
     ///
     /// # Errors
-    /// [`Refused`] if the user does not agree, or cannot be asked.
+    /// [`Refused`] if the user does not agree, or cannot be queried.
     pub fn confirm(&self, question: &str) -> anyhow::Result<()> {
         if self.yes {
             return Ok(());

@@ -21,20 +21,20 @@ const RARE: f64 = 0.05;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pool {
     pub clients: u32,
-    /// The mean time between a client's requests, in nanoseconds. A request is what a thread does between two sleeps with recorded
-    /// operations between them.
+    /// The mean time between a client's requests, in nanoseconds. A request is a thread's activity between two sleeps, if it contains
+    /// recorded operations.
     pub think_ns: u64,
     /// The time between requests of all clients in the recording, in nanoseconds.
     pub total_ns: u64,
 }
 
-/// What a process's foreground threads did.
+/// The activity of a process's foreground threads.
 #[derive(Debug, Default)]
 struct Process {
     threads: HashMap<u32, Thread>,
     /// Sleeps until a sibling gave the thread a request: beginning and end in nanoseconds.
     idle: Vec<[u64; 2]>,
-    /// The number of requests, also of those for which a thread did not sleep.
+    /// The number of requests, including those for which a thread did not sleep.
     requests: u64,
     /// The sum of those that ended the gap, in nanoseconds.
     handed_out_ns: u64,

@@ -84,7 +84,7 @@ impl FileState {
 }
 
 impl Capture {
-    /// Sets the begin of the replay to `t_ns`, in nanoseconds since the start of the recording: [`Capture::fill`] then
+    /// Sets the start of the replay to `t_ns`, in nanoseconds since the start of the recording: [`Capture::fill`] then
     /// writes the files as they were at that time. Operations that began before it are regarded as done. A file whose
     /// name had been removed is filled if it is used later, because a process has it open. `trace` is the whole
     /// recording from which the capture was taken. Call this once.

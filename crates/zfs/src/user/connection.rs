@@ -16,7 +16,7 @@ use crate::user::{
 /// How long to retry while another process opens, closes or briefly uses the pool.
 const PATIENCE: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(50);
-/// How often an owner that is closing the pool is asked again. It resumes if it could not unmount everything.
+/// How often the request to an owner that is closing the pool is repeated. It resumes if it could not unmount everything.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// Waits that end sooner are not reported.
 const UNREPORTED: Duration = Duration::from_secs(2);

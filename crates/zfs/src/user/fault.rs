@@ -12,14 +12,14 @@ use crate::user::FileFault;
 pub struct Fault {
     /// A Linux errno. `EBUSY`: refused because a program uses the object; `ENOENT`: the object does not exist.
     pub errno: i32,
-    /// The message: operation, object and cause. A line that begins with `hint: ` says what to do.
+    /// The message: operation, object and cause. A line that begins with `hint: ` is advice to the user.
     pub message: String,
     /// The kind, if there is a hint for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Box<FaultKind>>,
 }
 
-/// What a fault is about, for the client's hint.
+/// The kind of a fault, from which the client derives its hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -78,15 +78,15 @@ pub enum FaultKind {
     MountedOver,
     /// The mount point is the working directory of the caller or of one of its ancestors.
     WorkingDirectory,
-    /// A part of the mounts was unmounted before one of them turned out to be in use.
+    /// Some mounts were unmounted before one of the others turned out to be in use.
     PartlyUnmounted,
-    /// A kind that a later version has added.
+    /// A kind that a later version added.
     #[serde(other)]
     Unknown,
 }
 
 impl FaultKind {
-    /// What the user can do; without `hint: `.
+    /// Advice to the user, without `hint: `.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             FaultKind::NotFound { pool } => {
@@ -121,7 +121,7 @@ impl FaultKind {
     }
 }
 
-/// How to keep the data of a file that has changed while its pool was open.
+/// Advice on saving the data of a file that changed while its pool was open.
 fn changed_file(pool: &str, file: &FileFault) -> String {
     let (path, content, pid) = (quoted(&file.path), quoted(&file.content), file.owner());
     if file.moved_to.is_some() {

@@ -148,7 +148,7 @@ fn refuse_other_registered(found: &FoundPool) -> Result<()> {
     )))
 }
 
-/// What distinguishes a file from all others, whatever its path is.
+/// The identity of a file, independent of its path.
 fn file_id(file: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(file).ok().map(|meta| (meta.dev(), meta.ino()))
 }

@@ -99,7 +99,7 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    /// The new datasets in the places of the present ones. `scratch` can be written too.
+    /// The new datasets, mounted in place of the present ones. `scratch` is writable too.
     pub fn new(work: &MigrationWork, scratch: &Path, owner: UserAndGroup) -> Namespace {
         let mut bound: Vec<(PathBuf, PathBuf)> =
             work.moves.iter().map(|of| (of.staging.clone(), of.mountpoint.clone())).collect();

@@ -81,7 +81,7 @@ impl Primary {
     /// The server that runs on a data directory.
     ///
     /// # Errors
-    /// [`Error::Refused`] if none runs, it cannot be asked, or a standby would not have everything that it has.
+    /// [`Error::Refused`] if none runs, it cannot be queried, or a standby would not have everything that it has.
     pub fn find(dirs: &ServerDirs, is_interrupted: &dyn Fn() -> bool) -> Result<Primary> {
         let root = quoted(&dirs.root);
         let Some(server) = PostgresqlServer::of(&dirs.root)? else {
@@ -233,7 +233,7 @@ pub(super) fn position(text: &str) -> Result<Lsn> {
 fn unanswered(failure: ClientFailure) -> Error {
     match failure {
         ClientFailure::Interrupted => Error::Interrupted,
-        failure => Error::Refused(format!("the server cannot be asked: {failure}")),
+        failure => Error::Refused(format!("cannot query the server: {failure}")),
     }
 }
 

@@ -221,7 +221,7 @@ fn sources_down(sample: &MonitorSample, pool: &SampledResource, now: Instant) ->
     sources.any(|source| source.last.name.source.starts_with("kernel") == is_kernel && source.is_down(now))
 }
 
-/// What the figures of a pool do not say: damage, and the scrub or resilver.
+/// Facts about a pool besides its figures: damage, and the scrub or resilver.
 fn remark(pool: &SampledResource, unix_s: f64) -> String {
     let mut parts = Vec::new();
     if pool.has(&POOL_DATA_ERRORS) {

@@ -52,7 +52,7 @@ pub(super) enum ProcessError<E> {
     Stopped(E),
 }
 
-/// What the thread reports.
+/// The thread's reports.
 enum Report {
     Output(Vec<u8>),
     End(io::Result<ProcessEnd>),

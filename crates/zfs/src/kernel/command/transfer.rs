@@ -34,7 +34,7 @@ const BURST: Duration = Duration::from_millis(100);
 pub struct Transfer<'a> {
     /// Runs `zfs send`.
     pub sender: &'a ZfsCommands,
-    /// What is sent.
+    /// The stream to send.
     pub stream: &'a SendStream,
     /// Runs `zfs receive`.
     pub receiver: &'a ZfsCommands,
