@@ -281,7 +281,7 @@ impl<'a> Assessor<'a> {
         if is_separate {
             let how = roles.first().and_then(|role| role.location.how.as_deref()).unwrap_or_default();
             return Ok(format!(
-                "{names} stays in its present dataset: for a dataset of its own, create one with {recommended}-o mountpoint={}, and \
+                "{names} stays in its present dataset: for a separate dataset, create one with {recommended}-o mountpoint={}, and \
                  set {how}",
                 quoted(&mountpoint)
             ));

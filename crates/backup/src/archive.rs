@@ -152,7 +152,7 @@ impl ArchiveRun {
         }
         let archive = self.open_archive()?;
         if pool_of(archive.dataset()) == pool_of(self.backups.dataset()) {
-            observer.note("the archive is in the pool of the backups: it does not survive its loss");
+            observer.note("the archive is in the pool of the backups, and would be lost with it");
         }
         for (index, backup) in self.due.iter().enumerate() {
             observer.note(&format!("archiving {} ({} of {})", backup.name, index + 1, self.due.len()));
@@ -358,7 +358,7 @@ pub(crate) mod tests {
         assert_eq!(copied(&[], &named), ["3"], "the user's choice counts");
         let untested = [entry(1, 'u')];
         let is_copied = |options| decide(&untested[0], &untested, &[], options).copied;
-        assert!(is_copied(&default) && !is_copied(&verified), "it is as one that was never restored");
+        assert!(is_copied(&default) && !is_copied(&verified), "it counts as never restored");
         // The first ones were removed from the archive.
         let archived = [all[3].clone()];
         assert_eq!(copied(&archived, &default), ["5"]);

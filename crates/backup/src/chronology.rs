@@ -35,7 +35,7 @@ pub(crate) fn is_newer(entry: &BackupEntry, other: &BackupEntry, all: &[BackupEn
 pub(crate) fn check_clock(list: &BackupList) -> Result<()> {
     let Some(of) = list.backups.iter().find(|entry| entry.age_s < -TOLERANCE_S) else { return Ok(()) };
     let why = format!(
-        "the backup {} of {} was made in the future of this host's clock: {}, and it is {} now",
+        "the backup {} of {} is dated in the future: {}, but this host's clock shows {}",
         of.manifest.name,
         list.dataset,
         of.manifest.created,

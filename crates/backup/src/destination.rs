@@ -85,7 +85,7 @@ impl BackupDestination {
         let admin = of_pool(pool_of(dataset))?;
         let Some(mount) = admin.mount_of(dataset)? else {
             return refused(format!(
-                "{dataset} is not mounted\nhint: mount it; it is read through its mount"
+                "{dataset} is not mounted\nhint: mount it; it is accessed through its mount"
             ));
         };
         let (dataset, mountpoint) = (dataset.to_owned(), mount.point);
@@ -126,7 +126,7 @@ impl BackupDestination {
                 Ok(())
             }
             None => refused(format!(
-                "a backup of {} is being read{}\nhint: wait for its end, or end it; a transfer that is ended can be continued",
+                "a backup of {} is being read{}\nhint: wait until that ends, or end it; an interrupted transfer can be continued",
                 self.dataset,
                 owner_of(&files)
             )),

@@ -75,7 +75,7 @@ pub fn prune(
             _ => RestoreState::Unknown,
         },
         obstacle: match (is_awaited(entry), replicated.get(&entry.manifest.name)) {
-            (true, _) => Some("the archive does not have it yet".to_owned()),
+            (true, _) => Some("it is not yet in the archive".to_owned()),
             (false, Some(bookmark)) => Some(format!(
                 "the newest backup of a target of `send` ({bookmark}), which needs the log since then"
             )),

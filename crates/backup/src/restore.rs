@@ -177,7 +177,7 @@ impl RestoreRun {
         let done = self.fill(&targets, observer);
         done.map_err(|cause| {
             let outcome =
-                "the restored files are not complete: do not start the database; the same command continues";
+                "the restored files are not complete: do not start the database; run the same command again to continue";
             let paths = targets.iter().map(|target| (target.at.as_path(), target.path.as_path()));
             readable(cause, paths).with_outcome(outcome)
         })?;

@@ -149,7 +149,7 @@ impl BackupRun {
         let Some(admin) = of_mount(&source.mount) else { return refused("the database is on no dataset") };
         self.remove_leftovers(&*admin, &identity)?;
         if pool_of(destination.dataset()) == pool_of(&source.dataset) {
-            observer.note("the backups are in the pool of the database: they do not survive its loss");
+            observer.note("the backups are in the pool of the database, and would be lost with it");
         }
         let name = new_name(&destination)?;
         let prefix = if self.options.keep_source { KEPT_PREFIX } else { PREFIX };

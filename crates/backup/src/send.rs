@@ -116,7 +116,7 @@ impl SendRun {
     pub fn execute(mut self, observer: &mut dyn BackupObserver) -> Result<SendReport> {
         let (target, dataset) = (&self.target.name, &self.source_state.dataset);
         if target.host.is_none() && pool_of(&target.dataset) == pool_of(dataset) {
-            observer.note(&format!("the target is in the pool of {dataset}: it does not survive its loss"));
+            observer.note(&format!("the target is in the pool of {dataset}, and would be lost with it"));
         }
         let mut done = Vec::new();
         let mut last_segment = None;

@@ -119,7 +119,7 @@ fn restore(
     observer: &mut dyn BackupObserver,
 ) -> Result<RestoreResult> {
     if backup.database.kind == DatabaseKind::None && options.check.is_none() {
-        return refused("nothing is known that checks this database\nhint: name a command that checks it");
+        return refused("no check for this database is available\nhint: name a command that checks it");
     }
     if let Some(recovery) = recovery {
         recovery.check(destination, backup)?;
@@ -152,7 +152,7 @@ fn restore(
     if own.iter().all(|check| check.result == CheckVerdict::NotRun) {
         let why: Vec<String> = own.iter().filter_map(|check| check.detail.clone()).collect();
         return refused(format!(
-            "no check could be run: {}\nhint: install the database's programs, or name a command that checks it",
+            "cannot run any check: {}\nhint: install the database's programs, or name a command that checks it",
             why.join("; ")
         ));
     }

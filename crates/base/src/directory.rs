@@ -117,7 +117,7 @@ impl Directory {
     /// The host's errors; `InvalidInput` if the path has no last name.
     pub fn parent_of<'p>(&self, relative: &'p Path) -> io::Result<(Directory, &'p OsStr)> {
         let Some(Component::Normal(name)) = relative.components().next_back() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a path without a last name"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"));
         };
         Ok((self.directory(relative.parent().unwrap_or(Path::new("")))?, name))
     }

@@ -68,7 +68,7 @@ impl Scratch {
             };
             return Ok(Scratch { path, _lock: lock, _transient: transient });
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no unused name for a scratch directory found"))
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "found no unused name for a scratch directory"))
     }
 
     /// The directory's path.

@@ -114,7 +114,7 @@ impl UnitState {
         };
         match state.load.as_str() {
             "not-found" => {
-                refused(format!("systemd has no unit {unit}\nhint: `systemctl list-units` shows all"))
+                refused(format!("systemd has no unit {unit}\nhint: `systemctl list-units` lists all units"))
             }
             _ => Ok(state),
         }

@@ -108,7 +108,7 @@ fn check_mountpoint(mountpoint: &Path, directory: &Path) -> Result<()> {
             Some(parent) if parent.is_dir() => Ok(()),
             _ => refused(format!("the directory above {} does not exist", quoted(&mountpoint))),
         },
-        Err(cause) => refused(format!("{} cannot be a mount point: {cause}", quoted(&mountpoint))),
+        Err(cause) => refused(format!("cannot use {} as a mount point: {cause}", quoted(&mountpoint))),
     }
 }
 

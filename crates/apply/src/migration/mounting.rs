@@ -209,6 +209,6 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
 fn above(dir: &Path) -> Result<(&Path, &OsStr)> {
     match (dir.parent(), dir.file_name()) {
         (Some(parent), Some(name)) => Ok((parent, name)),
-        _ => refused(format!("nothing can be mounted on {}", quoted(dir))),
+        _ => refused(format!("cannot mount on {}", quoted(dir))),
     }
 }

@@ -128,12 +128,12 @@ impl<'a> MigrationRun<'a> {
                 check_none_kept(&work)?;
                 self.file.write(MigrationState::new(work))?;
             }
-            (_, None) => return refused("there is nothing to continue"),
+            (_, None) => return refused("no run to continue"),
         }
         self.check_identities()?;
         if self.state().standby && !self.is_standby && self.phase() < MigrationPhase::Switching {
             return refused(
-                "the run was begun with a standby server\nhint: continue it so, or give it up with `poolwright undo`",
+                "the run was begun with a standby server\nhint: continue it with a standby server, or abandon it with `poolwright undo`",
             );
         }
         self.convert(Direction::Forth)
@@ -388,7 +388,7 @@ fn check_none_kept(work: &MigrationWork) -> Result<()> {
         let name = format!("{}@{}", of.source, work.before_return());
         if PlacedDataset::open(&of.source)?.admin.snapshots(&of.source)?.iter().any(|of| of.name == name) {
             return refused(format!(
-                "{name} is kept since the database moved back\nhint: destroy it, if the database is as it should be"
+                "{name} is kept since the database moved back\nhint: destroy it once you have checked the database"
             ));
         }
     }

@@ -88,7 +88,7 @@ impl Standby {
     /// [`Error::Refused`] if there is none, or a standby would not have everything that it has; the host's errors.
     pub fn prepare(work: &MigrationWork, is_interrupted: &dyn Fn() -> bool) -> Result<Standby> {
         if !rustix::process::geteuid().is_root() {
-            return refused("a standby requires root: it has mounts of its own");
+            return refused("a standby requires root: it needs a private mount namespace");
         }
         let database = locate(std::slice::from_ref(&work.directory), None, true)?;
         if database.kind != DatabaseKind::Postgresql {
@@ -361,7 +361,7 @@ impl Standby {
         let before = self.primary_control()?;
         if before.state != ControlData::SHUT_DOWN {
             return refused(format!(
-                "the primary was not stopped in order; its state is {:?}\nhint: let it be stopped by a fast shutdown",
+                "the primary was not shut down cleanly; its state is {:?}\nhint: stop it with a fast shutdown",
                 before.state
             ));
         }
@@ -387,7 +387,7 @@ impl Standby {
     /// # Errors
     /// [`Error::Refused`] if the primary was started again; the host's errors.
     pub fn take_over(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<usize> {
-        let started_again = "the primary was started again while the standby took its place";
+        let started_again = "the primary was started again while the standby replaced it";
         if Some(self.primary_control()?) != self.stopped {
             return refused(started_again);
         }
@@ -454,8 +454,9 @@ impl SpaceReserve {
     /// Why a run cannot go on; `None` if there is enough.
     pub fn shortage(&self) -> Option<String> {
         let least = poolwright_base::units::format_size(self.least);
-        (room_of(self.dirs.iter()) < self.least)
-            .then(|| format!("the pool of the database has less than {least} left\nhint: free space"))
+        (room_of(self.dirs.iter()) < self.least).then(|| {
+            format!("the pool of the database has less than {least} of free space\nhint: free space")
+        })
     }
 }
 

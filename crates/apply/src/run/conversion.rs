@@ -217,7 +217,7 @@ impl Run<'_> {
         }
         let Some(writer) = find_writer_of_mounts(&self.roots()) else { return Ok(()) };
         refused(format!(
-            "{} (process {}) has opened {} while files were replaced: what it writes to an old file is lost when it ends\nhint: stop \
+            "{} (process {}) has opened {} while files were replaced: its writes to an old file are lost when it ends\nhint: stop \
              it, and compare its files with the snapshot",
             writer.name,
             writer.pid,

@@ -159,7 +159,7 @@ fn short(root: &Directory, available: u64, rate: u64) -> Result<()> {
         ),
     };
     refused(format!(
-        "{} has only {} left{writes}\nhint: free space, or destroy snapshots that are not needed; a quota counts too",
+        "{} has only {} left{writes}\nhint: free space, or destroy unneeded snapshots; a quota counts too",
         quoted(root.path()),
         format_size(available)
     ))

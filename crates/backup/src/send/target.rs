@@ -116,7 +116,7 @@ impl TargetDataset {
         let unknown = || {
             let (name, snapshot) = (&self.name, snapshot.short_name());
             Error::Refused(format!(
-                "it is not known whether {name} has changed since @{snapshot}: `zfs get {property}` has no number there"
+                "cannot determine whether {name} has changed since @{snapshot}: `zfs get {property}` has no number there"
             ))
         };
         written.ok_or_else(unknown)

@@ -256,7 +256,7 @@ impl Downtime {
             unmask(unit);
         } else if self.result == StopResult::Failed && is_still_running(writers) {
             observer.note(
-                "the database was told to stop, and still runs; if it ends, start it, or run this again",
+                "the database was sent a stop request, and still runs; if it stops, start it, or run this command again",
             );
             return Ok(false);
         } else if self.result == StopResult::NotRun
@@ -342,9 +342,9 @@ fn mask(service: &Service, observer: &mut dyn ServiceObserver) -> Option<String>
     match masked {
         Ok(state) if state.is_masked() => {}
         // A unit file in /etc comes before the mask in /run.
-        Ok(_) => observer.note(&format!("{unit} could not be masked: do not start it before the end")),
+        Ok(_) => observer.note(&format!("cannot mask {unit}: do not start it before the run ends")),
         Err(error) => {
-            observer.note(&format!("{unit} could not be masked: {error}; do not start it before the end"))
+            observer.note(&format!("cannot mask {unit}: {error}; do not start it before the run ends"))
         }
     }
     Some(unit.clone())

@@ -119,7 +119,7 @@ impl Check {
         if let Restored::Unusable(why) = restored {
             let file = quoted(&state);
             result.add_problem(format!(
-                "replaced the state file {file}, which {why}: increases are counted from now on"
+                "replaced the state file {file}, which {why}; increases are counted from now on"
             ));
         }
         Ok(result)

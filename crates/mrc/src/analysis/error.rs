@@ -29,7 +29,7 @@ pub enum Error {
         least: u64,
     },
     /// A cache that cannot hold one record.
-    #[error("this cache is smaller than one record of {}", format_size(*record))]
+    #[error("the cache is smaller than one record of {}", format_size(*record))]
     SmallCache {
         /// The requested size in bytes.
         size: u64,

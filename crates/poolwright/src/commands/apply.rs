@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let confirmation = Confirmation::beside(&args.plan, &plan).map_err(poolwright_apply::Error::from)?;
     if confirmation.is_some_and(|found| found.contradicts_the_plan()) && !args.unconfirmed {
         let why = "`poolwright confirm` contradicted this plan";
-        return Err(anyhow!(why).context(Refused).context(hint("--unconfirmed applies it nevertheless")));
+        return Err(anyhow!(why).context(Refused).context(hint("use --unconfirmed to apply it anyway")));
     }
     if let Some(parent) = &args.new_pool {
         let (is_dry_run, is_json) = (args.dry_run, args.json);

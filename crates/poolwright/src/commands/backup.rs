@@ -209,7 +209,7 @@ fn check(args: &VerifyArgs) -> anyhow::Result<u8> {
     let untested = report.restores.iter().find_map(|of| Some((&of.name, of.untested.as_ref()?)));
     match untested.filter(|_| !report.has_failed()) {
         Some((name, why)) => Err(anyhow!(
-            "the backup {name} could not be tested: {why}\nhint: this says nothing about the backup; free memory or space, and try again"
+            "the backup {name} could not be tested: {why}\nhint: this is no evidence against the backup; free memory or space, and try again"
         )),
         None => Ok(if report.passed() { 0 } else { Exit::Failed.code() }),
     }

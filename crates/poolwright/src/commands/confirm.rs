@@ -117,7 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Ok(confirmation) => confirmation,
         Err(Error::Interrupted) => {
             eprintln!(
-                "poolwright: interrupted before the confirmation was complete: {} is not written",
+                "poolwright: interrupted before the confirmation was complete: {} was not written",
                 into.display()
             );
             return Ok(Exit::Interrupted.code());

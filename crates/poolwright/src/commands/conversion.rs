@@ -85,7 +85,7 @@ impl ConversionArgs {
         if !std::io::stdin().is_terminal() {
             return Err(anyhow!("not confirmed")
                 .context(Refused)
-                .context(hint("--yes confirms it without a question")));
+                .context(hint("use --yes to skip the question")));
         }
         eprint!("{question} [y/N] ");
         let mut answer = String::new();

@@ -105,7 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 fn with_linked(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut all = paths.to_vec();
     for linked in paths.iter().flat_map(|path| layout::linked_directories_below(path)) {
-        eprintln!("poolwright: note: {} leads out of the directory, and is included", quoted(&linked));
+        eprintln!("poolwright: note: {} leads outside the directory, and is included", quoted(&linked));
         all.push(linked);
     }
     all
@@ -134,7 +134,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 fn parse_percent(text: &str) -> Result<f64, String> {
     match text.trim().trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        _ => Err(format!("{text:?} is not a width in per cent: expected for example 1% or 0.5%")),
+        _ => Err(format!("{text:?} is not a percentage: expected for example 1% or 0.5%")),
     }
 }
 

@@ -213,8 +213,8 @@ fn watch_signals() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         if SIGNALS.fetch_add(1, Ordering::Relaxed) > 0 {
             tell!(
-                "poolwright: note: still flushing; the pool is exported when that is done. Killing this process loses \
-                 nothing that was synced, and leaves a dead mount to remove with `umount`"
+                "poolwright: note: still flushing; the pool is exported when that is done. If you kill this process, synced \
+                 data is not lost, but a dead mount remains, to be removed with `umount`"
             );
         }
     })

@@ -230,7 +230,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let shared = prepare(&trace, &files, &options, scratch.path())?;
     if shared.real_bytes == 0 {
         eprintln!(
-            "poolwright: warning: no captured byte comes from the database's files: all data is synthetic\n\
+            "poolwright: warning: no captured data comes from the database's files: all of it is synthetic\n\
              hint: if the files are elsewhere, name their directory with --data; otherwise raise --sample-bytes"
         );
     }
@@ -294,9 +294,7 @@ fn report(args: &Args, settings: &[PerRole], trials: Trials) -> anyhow::Result<u
     }
     match trials.into_used_up() {
         Some(full) => Err(full.into()),
-        None => bail!(
-            "no trial ended\nhint: allow more time with --trial-timeout, or replay less with --first 10s"
-        ),
+        None => bail!("no trial ended\nhint: raise --trial-timeout, or replay less with --first 10s"),
     }
 }
 
@@ -330,7 +328,7 @@ fn check_data(data: &Path, files: &SourceFiles, trace: &Trace, roles: &[Role]) -
         Ok(Some(missing)) => eprintln!("poolwright: warning: {missing}"),
         Err(why @ Error::NoSourceFiles(_)) => {
             let todo =
-                "name the directory that holds them, or leave --data out if they are where the trace says";
+                "name the directory that contains them, or omit --data if they are at the paths in the trace";
             return Err(anyhow::Error::from(why).context(named()).context(hint(todo)).context(Usage));
         }
         Err(why) => return Err(why).with_context(named).context(Usage),

@@ -275,7 +275,7 @@ fn interrupted(args: &Args, outputs: Outputs) -> u8 {
 
 fn kept(args: &Args) -> String {
     let plan = format!(
-        "poolwright: interrupted: no plan was made; {} and {} are unchanged",
+        "poolwright: interrupted: no plan was written; {} and {} are unchanged",
         args.plan.display(),
         args.report.display()
     );
@@ -284,7 +284,7 @@ fn kept(args: &Args) -> String {
         (None, Some(kept)) if kept.exists() => {
             format!("the recording is kept; continue with --trace {0}", quoted(&kept))
         }
-        (None, _) => "the recording was not kept; --keep-trace FILE keeps the next one".to_owned(),
+        (None, _) => "the recording was not kept; use --keep-trace FILE to keep the next one".to_owned(),
     };
     format!("{plan}\nhint: {recording}")
 }

@@ -135,7 +135,7 @@ fn before(
     let measured = earlier.and_then(|of| of.before.clone());
     match (state, &args.before) {
         (PlanState::NotApplied, Some(_)) => bail!(
-            anyhow::anyhow!("the plan is not applied: this run itself measures the state before")
+            anyhow::anyhow!("the plan is not applied: this run measures the state before")
                 .context(Usage)
                 .context(hint("leave out --before"))
         ),

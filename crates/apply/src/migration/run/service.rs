@@ -68,7 +68,7 @@ impl MigrationRun<'_> {
     pub(super) fn ensure_stopped(&mut self) -> Result<()> {
         self.check_unused()?;
         if self.options.service.is_running(&[])? {
-            return refused("the database is running, on an empty directory perhaps\nhint: stop it");
+            return refused("the database is running, perhaps on an empty directory\nhint: stop it");
         }
         self.keep_stopped()?;
         self.downtime.leave_stopped();

@@ -113,7 +113,7 @@ impl Primary {
         let slot = self.ask(SLOT, is_interrupted)?;
         if !slot.is_empty() {
             return refused(format!(
-                "the server has the replication slot {slot}, which a standby does not get\nhint: move it without a standby"
+                "the server has the replication slot {slot}, which a standby does not receive\nhint: move it without a standby"
             ));
         }
         check_logged(dirs, &self.space_name)
@@ -161,7 +161,7 @@ impl Answer {
             return refused("a standby needs PostgreSQL 13 or later\nhint: move it without a standby");
         }
         if self.is_standby {
-            return refused("the server is a standby itself\nhint: move it without a standby");
+            return refused("the server is itself a standby\nhint: move it without a standby");
         }
         if self.wal_level == "minimal" {
             return refused("wal_level is minimal\nhint: set it to replica, or move it without a standby");

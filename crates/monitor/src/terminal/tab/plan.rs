@@ -34,7 +34,7 @@ pub fn rows(sample: &MonitorSample) -> Rows<'_> {
         title: "Plan",
         columns: &COLUMNS,
         count: rows.len(),
-        nothing: "no plan is compared with the present",
+        nothing: "no plan to compare",
         row: Box::new(move |index| rows[index].clone()),
     }
 }

@@ -45,7 +45,7 @@ pub fn rows(sample: &MonitorSample, now: Instant) -> Rows<'_> {
         title: "Pools",
         columns: &COLUMNS,
         count: lines.len(),
-        nothing: "no pools found: none is imported, and there is none of the user-space engine",
+        nothing: "no pools found, neither imported ones nor pools of the user-space engine",
         row: Box::new(move |index| match lines[index] {
             (tree, None) => trees[tree].pool_row(sample, now),
             (tree, Some(vdev)) => trees[tree].vdev_row(vdev),

@@ -104,7 +104,9 @@ fn printed(args: &Args, loaded: &StoredRun, against: Option<&Comparison>) -> any
 /// Loads a run, and adds the option that names other results.
 fn load(location: &Path, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {
     StoredRun::load(location, name, wanted).map_err(|error| match error {
-        Error::NoResults { .. } => anyhow::Error::from(error).context(hint("--results names other results")),
+        Error::NoResults { .. } => {
+            anyhow::Error::from(error).context(hint("use --results to name another results file"))
+        }
         other => other.into(),
     })
 }

@@ -116,7 +116,9 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
     let pool = args.pool.as_str();
     let ExportedPool { files, is_gone } = lifecycle::export(pool, &args.files)?;
     if is_gone {
-        eprintln!("poolwright: warning: none of the files of {pool} exists any more; the pool is forgotten");
+        eprintln!(
+            "poolwright: warning: none of the files of {pool} exists any more; the pool was removed from the registry"
+        );
     }
     note_kept_log(pool);
     if args.json {
@@ -131,7 +133,7 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
 pub(super) fn note_kept_log(pool: &str) {
     if let Some(log) = remove_routine_logs(pool) {
         tell!(
-            "poolwright: note: the log of {pool} is kept, because it holds more than routine lines: {}",
+            "poolwright: note: the log of {pool} is kept, because it contains more than routine lines: {}",
             log.display()
         );
     }
