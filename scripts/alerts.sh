@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks the alert rules with Prometheus's own tool, or makes their files again.
+# Checks the alert rules with promtool, or regenerates their files.
 #
 # usage: scripts/alerts.sh [--check]
 #
-# Without an argument, writes the files that are made from the table of rules: packaging/prometheus/ and docs/alerts.md. With
+# Without an argument, writes the files that are generated from the table of rules: packaging/prometheus/ and docs/alerts.md. With
 # --check, promtool checks the rule file, runs each rule's two examples (one that fires and one that does not), and checks the
 # metrics of a running exporter and of all captured pools. If promtool is not installed, it is taken from Debian's package
 # prometheus, unpacked into target/tools.

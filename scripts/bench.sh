@@ -4,7 +4,7 @@
 # usage: scripts/bench.sh [--smoke] [--within SECONDS] [--no-install] [NAME...]
 #
 #   --smoke   short runs that only show that each bench works
-#   --within  begins no further bench after this time; each commit begins with another bench, so that all are run in turn
+#   --within  starts no more benches after this time; each commit starts with a different bench, so that all are run in turn
 #   NAME      runs only the benches whose file name contains NAME
 #
 # Runs scripts/bench/*.sh in order, prints all figures as one table, and writes them to bench-results/latest.json with a

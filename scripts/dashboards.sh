@@ -5,9 +5,9 @@
 # usage: scripts/dashboards.sh [DIR]
 #
 # The models are in the Python environment of the tests (target/venv, or $POOLWRIGHT_VENV); scripts/install.sh --for test
-# installs it. promtool is in Debian's package prometheus; $PROMTOOL names another one. What is not installed is not checked, and
-# the script says so. `cargo test -p poolwright-monitor dashboards` needs neither, and compares metrics and labels with the
-# table of metrics.
+# installs it. promtool is in Debian's package prometheus; $PROMTOOL names another one. The script skips checks whose program
+# is not installed, and reports that. `cargo test -p poolwright-monitor dashboards` needs neither, and compares metrics and
+# labels with the table of metrics.
 #
 # Exit status: 0 done, 1 a check failed, or nothing could be checked, 2 wrong usage.
 set -euo pipefail
@@ -22,7 +22,7 @@ check() {
     local directory=$1 checked=0 rules
     [ -d "$directory" ] || die 2 "'$directory' is not a directory"
     if "$PYTHON" -c 'import grafana_foundation_sdk' 2>/dev/null; then
-        "$PYTHON" "$HERE/schema.py" "$directory"/*.json || die 1 "Grafana does not know these dashboards (see above)"
+        "$PYTHON" "$HERE/schema.py" "$directory"/*.json || die 1 "these dashboards do not match Grafana's schema (see above)"
         say "Grafana's schema: ok"
         checked=1
     else

@@ -57,7 +57,7 @@ stage() {
 build_package() {
     local file=$1
     shift
-    [ -x "$PROGRAM" ] || die 1 "there is no $PROGRAM; build it with 'make build'"
+    [ -x "$PROGRAM" ] || die 1 "$PROGRAM does not exist; build it with 'make build'"
     cargo_tool cargo-deb "$CARGO_DEB_VERSION"
     stage
     mkdir -p "${file%/*}"

@@ -11,7 +11,7 @@
 # that crash, hang or take too much memory in artifacts/TARGET, and libFuzzer's messages in TARGET.log.
 # Needs a nightly toolchain (rustup toolchain install nightly).
 #
-# Exit status: 0 nothing was found, 1 a target failed, 2 wrong usage.
+# Exit status: 0 no failure found, 1 a target failed, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"

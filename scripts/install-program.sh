@@ -28,7 +28,7 @@ remove() {
 
 install_all() {
     local made dir
-    [ -x "$PROGRAM" ] || die 1 "there is no $PROGRAM; build it with 'make build'"
+    [ -x "$PROGRAM" ] || die 1 "$PROGRAM does not exist; build it with 'make build'"
     made=$(mktemp -d "${TMPDIR:-/tmp}/poolwright-install.XXXXXX")
     # shellcheck disable=SC2064
     trap "rm -rf -- '$made'" EXIT

@@ -4,14 +4,14 @@
 # usage: scripts/install.sh [--for run|test|lint|fuzz|bench|lab|deb|all] [--dry-run] [--upgrade-zfs]
 #
 #   --for run      (the default) build dependencies and the packages of `make run`: a C compiler,
-#                  clang, what builds OpenZFS, and the MariaDB and sysbench programs
-#   --for test     also the packages of the tests: fio, SQLite, zdb, what builds and checks the Debian package (lintian,
+#                  clang, OpenZFS's build dependencies, and the MariaDB and sysbench programs
+#   --for test     also the packages of the tests: fio, SQLite, zdb, the tools for the Debian package (lintian,
 #                  cargo-deb in target/tools), and a Python environment in target/venv that reads traces
-#   --for lint     what builds Poolwright, shellcheck, and cargo-deny in target/tools
-#   --for bench    as test, PostgreSQL, and the build dependencies of libcachesim's simulator
-#   --for deb      what builds Poolwright and its Debian package, lintian, and what starts small Debian systems for the tests of
-#                  the package
-#   --for lab      as run, and the databases and load generators of the campaigns
+#   --for lint     build dependencies, shellcheck, and cargo-deny in target/tools
+#   --for bench    like test, with PostgreSQL and the build dependencies of libcachesim's simulator
+#   --for deb      build dependencies of Poolwright and its Debian package, lintian, and the tools that start small
+#                  Debian systems for the tests of the package
+#   --for lab      like run, with the databases and load generators of the campaigns
 #   --for all      all of the above
 #   --for fuzz     build dependencies, and cargo-fuzz in target/tools (not part of "all"); install the
 #                  nightly toolchain with rustup

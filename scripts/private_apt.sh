@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Functions: apt with lists, a cache and sources of its own below $APT. It needs no root, and does not change this machine's sources and
+# Functions: apt with separate lists, cache and sources below $APT. It needs no root, and does not change this machine's sources and
 # packages. A script sources this after scripts/install.sh, sets APT and calls write_source, then read_lists.
 
 # The directory of the lists, the cache, the sources and the log.

@@ -64,7 +64,7 @@ clean_up() {
 make_scratch() {
     local parent=${TMPDIR:-/tmp} free
     free=$(free_mib "$parent")
-    [ "$free" -ge $NEEDED_MIB ] || die 1 "$parent has $free MiB free and $NEEDED_MIB are needed; set TMPDIR to a directory with more room"
+    [ "$free" -ge $NEEDED_MIB ] || die 1 "$parent has $free MiB free and $NEEDED_MIB are needed; set TMPDIR to a directory with more space"
     SCRATCH=$(mktemp -d "$parent/poolwright-run.XXXXXX")
     say "Scratch directory: $SCRATCH"
 }
@@ -78,7 +78,7 @@ start_load() {
     LOAD_GROUP=$!
     say "OLTP load with 4 threads for $seconds s, in the background"
     sleep "$WARM_UP"
-    kill -0 "$LOAD_GROUP" 2>/dev/null || { tail -n 20 "$SCRATCH/load.log" >&2; die 1 "the load ended at once (its output is above)"; }
+    kill -0 "$LOAD_GROUP" 2>/dev/null || { tail -n 20 "$SCRATCH/load.log" >&2; die 1 "the load exited immediately (its output is above)"; }
 }
 
 # As root, the tuner gets its own process group, so that the script can end all of it. sudo may ask for a password at the
@@ -100,7 +100,7 @@ tune() {
     fi
     case $status in
         0) ;;
-        4) say "Verdict: keep today's settings; nothing was better beyond the noise." ;;
+        4) say "Verdict: keep today's settings; no setting was better beyond noise." ;;
         *) die "$status" "poolwright tune ended with status $status (its message is above)" ;;
     esac
 }

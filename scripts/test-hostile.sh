@@ -6,11 +6,11 @@
 #
 #   --seconds N   how long (3600)
 #   --seed N      the seed of the attacks; a new one by default
-#   --no-build    uses the program of the tests (target/test) as it is
+#   --no-build    uses the existing program of the tests (target/test)
 #
-# Needs root and /dev/fuse; says so and passes without them.
+# Needs root and /dev/fuse; without them, reports that it was skipped, and succeeds.
 #
-# Exit status: 0 nothing was found, 1 something was, 2 wrong usage.
+# Exit status: 0 no violation found, 1 a violation found, 2 wrong usage.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"

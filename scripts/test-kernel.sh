@@ -12,9 +12,9 @@
 #   apply    a plan is applied to the kernel's datasets and undone (poolwright apply, undo)
 #   truth    predictions for a small SQLite compared with the kernel (scripts/truth.sh): each setting is measured and predicted
 #   newpool  a tree moves to another pool and back (poolwright apply --new-pool, undo); runs are killed
-#   standby  a PostgreSQL under load moves to another pool by a standby server (poolwright apply --new-pool --standby), and back
-#   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or goes back
-#   newpoolresets  the guest is reset at random points of apply --new-pool and of undo after it, boots again, and continues or goes back
+#   standby  a PostgreSQL server under load moves to another pool with a standby server (poolwright apply --new-pool --standby), and back
+#   resets   the guest is reset at random points of poolwright apply and undo, boots again, and continues or undoes the run
+#   newpoolresets  the guest is reset at random points of apply --new-pool and of undo after it, boots again, and continues or undoes the run
 #   units    a plan is applied and undone with a PostgreSQL that is a unit of systemd: stopped, masked, started; runs are killed and interrupted
 #   databases  a plan is applied and undone with a PostgreSQL and a MariaDB under load
 #   backup   backups of a PostgreSQL under load are made, killed, restored and removed (poolwright backup)

@@ -34,7 +34,7 @@ find_package() {
         PACKAGE=target/debian/$RELEASE/$name
         is_current || step "Build the package of $RELEASE" build_in_system
     fi
-    [ -e "$PACKAGE" ] || die 1 "there is no $PACKAGE; build it with scripts/deb.sh"
+    [ -e "$PACKAGE" ] || die 1 "$PACKAGE does not exist; build it with scripts/deb.sh"
 }
 
 # Succeeds if PACKAGE is newer than everything that it is built from.

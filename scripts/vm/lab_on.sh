@@ -41,7 +41,7 @@ check_interruptions() {
     kill -9 -- -$LAB
     wait $LAB 2>/dev/null
     nothing_left "kill -9 of the program and the trial"
-    expect "the same command continues the run" lab --scale long --results /scratch/long.db --json
+    expect "Run the same command again to continue" lab --scale long --results /scratch/long.db --json
     trials=$(poolwright lab report smoke --results /scratch/long.db --json | grep -o '"done":[0-9]*' | head -n 1)
     if [ "$trials" = '"done":10' ]; then pass "each trial is there once ($trials)"; else fail "the results have $trials instead of 10"; fi
     nothing_left "the run that was continued"

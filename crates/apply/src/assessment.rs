@@ -1,4 +1,4 @@
-//! What applying a plan would do, and whether it can be done. Nothing is changed.
+//! Determines what applying a plan would do, and whether it is possible. Changes nothing.
 
 mod mount;
 mod pins;
@@ -32,7 +32,7 @@ pub use relocation::RelocationAssessment;
 pub use space::RESERVE;
 use space::ShortQuota;
 
-/// What applying a plan would do.
+/// The assessment of applying a plan.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Assessment {
     /// Identifies the plan in the journal and in the names of snapshots.
@@ -75,7 +75,7 @@ impl RunningDatabase {
     }
 }
 
-/// What would happen to one dataset. Sizes are bytes.
+/// The assessment for one dataset. Sizes are bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DatasetAssessment {
     /// The dataset.
@@ -84,7 +84,7 @@ pub struct DatasetAssessment {
     pub mountpoint: PathBuf,
     /// The properties that change.
     pub properties: Vec<PropertyAssessment>,
-    /// The directories that move into datasets of their own.
+    /// The directories that move into separate datasets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub relocations: Vec<RelocationAssessment>,
     /// Number of regular files in the dataset, without those that move.
@@ -130,7 +130,7 @@ pub struct Assessor<'a> {
     plan: &'a Plan,
     /// The work of a run that was interrupted.
     begun: Option<PlanWork>,
-    /// Whether directories move into datasets of their own.
+    /// Whether directories move into separate datasets.
     moves: bool,
     mounts: Vec<MountEntry>,
 }
@@ -269,7 +269,7 @@ impl<'a> Assessor<'a> {
         if is_separate {
             let how = roles.first().and_then(|role| role.location.how.as_deref()).unwrap_or_default();
             return Ok(format!(
-                "{names} stays in its present dataset: for a dataset of its own, create one with {recommended}-o mountpoint={}, and \
+                "{names} stays in its present dataset: for a separate dataset, create one with {recommended}-o mountpoint={}, and \
                  set {how}",
                 quoted(&mountpoint)
             ));

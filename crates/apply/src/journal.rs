@@ -1,8 +1,8 @@
-//! The journal of a plan: what was begun, and how far it is. It survives a crash at any point.
+//! The journal of a plan: the run in progress and its state. It survives a crash at any point.
 //!
-//! A directory for each plan has the file `journal.jsonl`, to which an entry is appended and flushed before each step that could
-//! not be told from the state of the datasets alone, and the records of the copies ([`CopyRecords`](crate::rewrite::CopyRecords)).
-//! Before an entry says that a step is done, the pool is synced, so the journal is never ahead of the pool.
+//! Each plan has a directory with the file `journal.jsonl` and the records of the copies ([`CopyRecords`](crate::rewrite::CopyRecords)).
+//! Before each step whose completion the datasets do not show, an entry is appended to the file and flushed. The pool is synced before an
+//! entry records a completed step, so the journal is never ahead of the pool.
 
 mod entry;
 
@@ -25,7 +25,7 @@ use entry::{Entry, add, parse};
 
 /// The file with the entries.
 const FILE: &str = "journal.jsonl";
-/// The file that says that the database was started after the process that had stopped it was killed.
+/// The file that records that the database was started after the process that had stopped it was killed.
 const RESTARTED: &str = "restarted";
 
 /// How far a run is. Each phase includes the earlier ones.
@@ -47,7 +47,7 @@ pub enum JournalPhase {
 /// The state of a plan according to its journal.
 #[derive(Clone, Debug)]
 pub struct JournalState {
-    /// What is done or undone.
+    /// The work that is done or undone.
     pub work: PlanWork,
     /// The last direction.
     pub direction: Direction,
@@ -106,7 +106,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// What stops and starts the database of the plan.
+    /// The means to stop and start the plan's database.
     ///
     /// # Errors
     /// The host's errors.
@@ -114,8 +114,8 @@ impl Journal {
         self.downtime_with_note(RESTARTED)
     }
 
-    /// As [`Journal::downtime`], with a file of another name in the journal's directory that says that the database was started after the
-    /// process that had stopped it was killed.
+    /// As [`Journal::downtime`], with a file of another name in the journal's directory, which records that the database was started after
+    /// the process that had stopped it was killed.
     ///
     /// # Errors
     /// The host's errors.

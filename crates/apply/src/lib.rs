@@ -3,10 +3,10 @@
 //! Setting a property such as `recordsize` changes no existing file. [`Run::apply`] sets the properties and rewrites the files,
 //! so that all of the database has the recommended settings; [`Run::undo`] restores properties (with their sources) and files.
 //!
-//! - [`assessment`] says beforehand what would happen, and refuses a plan that describes another database.
-//! - [`journal`] makes both resumable: a crash at any point loses nothing, and the same command continues.
+//! - [`assessment`] determines what a run would do, and refuses a plan that describes another database.
+//! - [`journal`] makes both resumable: a crash at any point loses nothing, and running the command again continues.
 //! - [`rewrite`] copies files and renames the copies over them.
-//! - [`relocation`] moves a directory into a dataset of its own.
+//! - [`relocation`] moves a directory into a separate dataset.
 //! - [`migration`] moves all datasets of a database to another pool instead, and back.
 //!
 //! A snapshot keeps the files as they were, until the plan is undone or the snapshot is discarded.

@@ -1,15 +1,15 @@
 //! Moves the datasets of a database to another pool, with the properties that a plan recommends, and back.
 //!
-//! `ashift` and the layout of vdevs are fixed when a pool is created, so other ones need another pool. [`MigrationRun::execute`] creates a
-//! dataset there for each dataset of the database. The files are copied from snapshots ([`run`]): while the database runs, and once more
-//! what has changed, while it is stopped. They are written anew, so they have the records and the codec of their new datasets. Then the
-//! new datasets are mounted in the places of the old ones, which stay as they are, unmounted.
+//! `ashift` and the vdev layout are fixed when a pool is created, so changing them requires another pool. [`MigrationRun::execute`] creates
+//! a dataset there for each dataset of the database. The files are copied from snapshots ([`run`]) while the database runs; then the
+//! database is stopped, and changed files are copied again. Copying rewrites the files, so they have the record size and codec of their new
+//! datasets. Then the new datasets are mounted in place of the old ones, which are kept unchanged and unmounted.
 //!
-//! For PostgreSQL, a standby server can be built on the new datasets instead, which follows the database while it runs and then takes its
-//! place.
+//! For PostgreSQL, a standby server can be built on the new datasets instead, which follows the running database and then replaces its
+//! server.
 //!
-//! A state file ([`state`]) makes it resumable: each step can be repeated, and before each step whose completion the datasets do not show,
-//! the state is written.
+//! A state file ([`state`]) makes a migration resumable: each step can be repeated, and the state is written before each step whose
+//! completion the datasets do not show.
 
 pub mod assessment;
 mod mounting;

@@ -1,8 +1,8 @@
-//! Moving a directory of the database into a dataset of its own, with properties of its own.
+//! Moves a directory of the database into a separate dataset with its own properties.
 //!
 //! The directory becomes a symbolic link to the mount point of the new dataset, so that no setting of the database changes. The new
-//! dataset is below the one that had the directory, so that it inherits everything else, its encryption too. If it is not mounted, the
-//! link leads to an empty directory, and a database refuses to start instead of continuing with old files.
+//! dataset is below the one that had the directory, so that it inherits all other properties, including encryption. If it is not mounted,
+//! the link leads to an empty directory, and the database refuses to start instead of continuing with old files.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,19 +20,19 @@ use crate::work::{Direction, Relocation};
 /// The property of a new dataset with the identifier of the plan that created it. The user-space engine has no such properties.
 pub const PLAN_PROPERTY: &str = "poolwright:plan";
 
-/// What has the name of a directory that moves.
+/// The object at the path of a directory that moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryState {
     /// The directory itself.
     Directory,
     /// The link to the mount point of the new dataset.
     Link,
-    /// Nothing: a crash came between the two renames that replace one by the other.
+    /// Nothing: a crash occurred between the two renames that replace one with the other.
     Missing,
 }
 
 impl Relocation {
-    /// What has the directory's name now. `root` is the mount point of the dataset that has it.
+    /// The object at the directory's path now. `root` is the mount point of the dataset that contains it.
     ///
     /// # Errors
     /// A refusal for something else than the directory or the link; the host's errors.
@@ -100,8 +100,8 @@ impl Relocation {
         }
     }
 
-    /// Puts what a direction wants in the directory's place: the link, or the copy of the directory's files, which is in the hidden
-    /// directory. What was there is in the hidden directory afterwards. Nothing may use the directory meanwhile.
+    /// Swaps the object that a direction requires into the directory's path: the link, or the copy of the directory's files from the hidden
+    /// directory. The old object is in the hidden directory afterwards. Nothing may use the directory during the swap.
     ///
     /// # Errors
     /// As [`Relocation::state`].

@@ -5,13 +5,13 @@
 //! copy is renamed over the file.
 //!
 //! 1. [`scan`](FileScan::of) lists the files.
-//! 2. [`copies`](Copies) has a copy of each file in a hidden directory of the dataset, and brings copies up to date. The
-//!    database may run meanwhile.
-//! 3. While the database is stopped, the copies are brought up to date once more, compared, and
+//! 2. [`copies`](Copies) copies each file into a hidden directory of the dataset, and updates the copies. The database may run at the same
+//!   time.
+//! 3. While the database is stopped, the copies are updated once more, compared, and
 //!    [committed](Copies::commit): renamed over the files.
 //!
-//! A copy belongs to the state of the file that [`FileIdentity`] describes. The change time is part of it, which no program can set,
-//! so a file whose identity is unchanged has not been written since.
+//! [`FileIdentity`] describes the state of the file at the time of the copy. It includes the change time, which no program can set, so a
+//! file whose identity is unchanged has not been written to since.
 
 pub mod attributes;
 mod compare;

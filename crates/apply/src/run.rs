@@ -83,7 +83,7 @@ pub struct Outcome {
     pub files: u64,
     /// Sum of their lengths in bytes.
     pub bytes: u64,
-    /// The directories that moved into datasets of their own, or back.
+    /// The directories that moved into separate datasets, or back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub relocated: Vec<PathBuf>,
     /// Whether the datasets were rolled back to their snapshots instead.
@@ -96,12 +96,12 @@ pub struct Outcome {
     pub snapshots: Vec<String>,
 }
 
-/// What was to be done, and what was done.
+/// The assessment and the outcome of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ApplyReport {
-    /// What applying the plan would do, or would have done.
+    /// The assessment.
     pub assessment: Assessment,
-    /// What was done. Missing after a dry run.
+    /// The outcome. Missing after a dry run.
     pub outcome: Option<Outcome>,
 }
 
@@ -149,10 +149,10 @@ impl<'a> Run<'a> {
     /// Applies a plan, or continues to. `work` is used if the plan is not being applied already.
     ///
     /// # Errors
-    /// A refusal if the plan is being undone, if another plan has changed the datasets since, or if going on could lose data, or this
+    /// A refusal if the plan is being undone, if another plan has changed the datasets since, if continuing could lose data, or if this
     /// process does not see all others; an interruption; the errors of the host, the pools and the database's commands. Unless files
     /// have been replaced already, everything is as before after an error.
-    /// [`Error::WithOutcome`](crate::Error::WithOutcome) says what else holds.
+    /// [`Error::WithOutcome`](crate::Error::WithOutcome) describes the resulting state.
     pub fn apply(mut self, work: PlanWork) -> Result<Outcome> {
         let has_work = !work.datasets.is_empty();
         match self.journal.state().cloned() {
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         self.open_each(direction)?.into_iter().collect()
     }
 
-    /// As [`Run::open`], also if some of them cannot be opened.
+    /// As [`Run::open`], even if some of them cannot be opened.
     fn open_each(&self, direction: Direction) -> Result<Vec<Result<OpenDataset>>> {
         let Some(state) = self.journal.state() else { return Ok(Vec::new()) };
         let mounts = mountinfo::read()?;

@@ -1,4 +1,4 @@
-//! What a plan means for the datasets: the properties to set, and the files to rewrite.
+//! The work that a plan requires: the properties to set, and the files to rewrite.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ pub fn is_same(property: &str, a: &str, b: &str) -> bool {
     canonical(property, a) == canonical(property, b)
 }
 
-/// A directory that moves into a dataset of its own.
+/// A directory that moves into a separate dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relocation {
     /// The directory.
@@ -108,7 +108,7 @@ pub struct DatasetWork {
     pub mountpoint: PathBuf,
     /// The properties that change, in the order of the changes: first those of datasets below, which keep their values.
     pub changes: Vec<PropertyChange>,
-    /// The directories that move into datasets of their own.
+    /// The directories that move into separate datasets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relocations: Vec<Relocation>,
     /// Whether `stat` shows the exact size of a file's block. FUSE rounds it down to a power of two.
@@ -177,7 +177,7 @@ impl PlanWork {
         self.datasets.iter().map(|of| of.mountpoint.clone()).collect()
     }
 
-    /// The name of the hidden directory for directories that move into datasets of their own, and back.
+    /// The name of the hidden directory for directories that move into separate datasets, and back.
     pub fn moving_name(&self) -> String {
         format!(".poolwright-{}-moving", self.plan)
     }

@@ -1,9 +1,9 @@
-//! Copying backups into an archive: a dataset with large records and a strong codec.
+//! Copies backups into an archive: a dataset with large records and a strong codec.
 //!
-//! The records and the codec of a file are those of the dataset into which it is written, so a backup is copied by reading and writing,
-//! as a new backup is. Each backup becomes a snapshot of the archive with the same name and manifest, after it was compared. A run that
-//! was interrupted leaves a copy that the next run continues. Backups are copied from the oldest to the newest, and only those that are
-//! newer than the newest in the archive, so a backup that was removed from the archive does not come back.
+//! A file gets the record size and codec of the dataset into which it is written, so a backup is copied by reading and writing, like a new
+//! backup. After a comparison, each backup becomes a snapshot of the archive with the same name and manifest. An interrupted run leaves a
+//! partial copy that the next run completes. Backups are copied from the oldest to the newest, and only those that are newer than the
+//! newest in the archive, so a backup that was removed from the archive does not come back.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ const RECORDSIZE: &str = "recordsize";
 pub struct ArchiveOptions {
     /// The dataset of the archive.
     pub archive: String,
-    /// Properties with which it is created, in place of the defaults.
+    /// Properties of the new dataset, instead of the defaults.
     pub settings: Settings,
     /// Where it is mounted if it is created.
     pub mountpoint: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub struct ArchiveOptions {
     pub rate: Option<u64>,
 }
 
-/// What is copied into the archive.
+/// The backups that are copied into the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ArchiveReport {
     /// The dataset of the backups.
@@ -126,7 +126,7 @@ impl ArchiveRun {
         Ok(ArchiveRun { options, backups, identity, exists, due, decisions })
     }
 
-    /// What the run would do, or has done.
+    /// The planned or completed run.
     pub fn report(&self, is_dry_run: bool) -> ArchiveReport {
         let is_created = !self.exists && !self.due.is_empty();
         ArchiveReport {
@@ -153,7 +153,7 @@ impl ArchiveRun {
         }
         let archive = self.open_archive()?;
         if pool_of(archive.dataset()) == pool_of(self.backups.dataset()) {
-            observer.note("the archive is in the pool of the backups: it does not survive its loss");
+            observer.note("the archive is in the pool of the backups, and would be lost with it");
         }
         for (index, backup) in self.due.iter().enumerate() {
             observer.note(&format!("archiving {} ({} of {})", backup.name, index + 1, self.due.len()));
@@ -359,7 +359,7 @@ pub(crate) mod tests {
         assert_eq!(copied(&[], &named), ["3"], "the user's choice counts");
         let untested = [entry(1, 'u')];
         let is_copied = |options| decide(&untested[0], &untested, &[], options).copied;
-        assert!(is_copied(&default) && !is_copied(&verified), "it is as one that was never restored");
+        assert!(is_copied(&default) && !is_copied(&verified), "it counts as never restored");
         // The first ones were removed from the archive.
         let archived = [all[3].clone()];
         assert_eq!(copied(&archived, &default), ["5"]);

@@ -1,7 +1,8 @@
-//! The order of backups, which no clock decides, and their ages, which a clock that was changed must not make up.
+//! The order of backups, which does not depend on a clock, and their ages, which must not be wrong after a clock was changed.
 //!
 //! The backups in a dataset are in the order of their snapshots: that of the transaction groups. In an archive, into which an old backup
-//! can be copied after newer ones, the numbers in the manifests count. The times in the manifests are for users only.
+//! can be copied after newer ones, the sequence numbers in the manifests determine the order. The times in the manifests are for users
+//! only.
 
 use poolwright_base::time;
 
@@ -34,7 +35,7 @@ pub(crate) fn is_newer(entry: &BackupEntry, other: &BackupEntry, all: &[BackupEn
 pub(crate) fn check_clock(list: &BackupList) -> Result<()> {
     let Some(of) = list.backups.iter().find(|entry| entry.age_s < -TOLERANCE_S) else { return Ok(()) };
     let why = format!(
-        "the backup {} of {} was made in the future of this host's clock: {}, and it is {} now",
+        "the backup {} of {} is dated in the future: {}, but this host's clock shows {}",
         of.manifest.name,
         list.dataset,
         of.manifest.created,

@@ -72,7 +72,7 @@ impl BackupDestination {
     /// Whether the dataset exists.
     ///
     /// # Errors
-    /// If its pool cannot be asked.
+    /// If its pool cannot be queried.
     pub fn exists(dataset: &str) -> Result<bool> {
         Ok(!of_pool(pool_of(dataset))?.properties(dataset)?.is_empty())
     }
@@ -85,7 +85,7 @@ impl BackupDestination {
         let admin = of_pool(pool_of(dataset))?;
         let Some(mount) = admin.mount_of(dataset)? else {
             return refused(format!(
-                "{dataset} is not mounted\nhint: mount it; it is read through its mount"
+                "{dataset} is not mounted\nhint: mount it; it is accessed through its mount"
             ));
         };
         let (dataset, mountpoint) = (dataset.to_owned(), mount.point);
@@ -126,14 +126,14 @@ impl BackupDestination {
                 Ok(())
             }
             None => refused(format!(
-                "a backup of {} is being read{}\nhint: wait for its end, or end it; a transfer that is ended can be continued",
+                "a backup of {} is being read{}\nhint: wait until that ends, or end it; an interrupted transfer can be continued",
                 self.dataset,
                 owner_of(&files)
             )),
         }
     }
 
-    /// Prevents others from removing backups until the returned file is closed. New backups can be made meanwhile.
+    /// Prevents others from removing backups until the returned file is closed. New backups can be made at the same time.
     ///
     /// # Errors
     /// A refusal if backups are being removed, or there is none.
@@ -181,7 +181,7 @@ impl BackupDestination {
         self.mountpoint.join(SNAPSHOTS).join(name)
     }
 
-    /// What the dataset is for; `None` if it is not one of backups.
+    /// The purpose of the dataset; `None` if it is not a dataset of backups.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -289,7 +289,7 @@ impl BackupDestination {
     /// Lists the backups.
     ///
     /// # Errors
-    /// If the pool cannot be asked, or the results of restores cannot be read.
+    /// If the pool cannot be queried, or the results of restores cannot be read.
     pub fn list(&self) -> Result<BackupList> {
         let results = self.restore_results()?;
         let now = time::unix_seconds() as u64;

@@ -4,8 +4,8 @@
 //! snapshot into the dataset of the backups ([`transfer`]), compares the copy, and takes a snapshot of that dataset: the backup.
 //! [`verify`] restores a backup into a scratch directory, starts the database on it and runs the database's own checks.
 //! [`restore`] copies it into the database's own directories. [`archive`] copies backups into a dataset with larger records and a stronger
-//! codec. [`send`] replicates them, as they are, to another pool or host. [`retention`] decides which backups may go, and [`prune`]
-//! removes them. [`wal`] archives PostgreSQL's log, for a recovery to a point in time. [`summary`] is what a monitor reads of all this.
+//! codec. [`send`] replicates them, as they are, to another pool or host. [`retention`] decides which backups may be removed, and [`prune`]
+//! removes them. [`wal`] archives PostgreSQL's log, for point-in-time recovery. [`summary`] writes the file that a monitor reads.
 //!
 //! A backup is a snapshot, so nothing that happens later changes it; consecutive backups share their unchanged blocks.
 

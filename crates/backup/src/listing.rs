@@ -1,4 +1,4 @@
-//! What a user sees of a dataset of backups: the backups, and the archived log.
+//! The listing of a dataset of backups: the backups, and the archived log.
 
 use schemars::JsonSchema;
 use serde::Serialize;

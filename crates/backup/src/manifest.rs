@@ -1,4 +1,4 @@
-//! The files in a dataset of backups: what the dataset is for, what each backup contains, and which backups were restored.
+//! The files in a dataset of backups: the purpose of the dataset, the contents of each backup, and the results of restore tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl StorageTier {
     }
 }
 
-/// What a dataset of backups is for.
+/// The purpose of a dataset of backups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestinationIdentity {
     /// The version of the format.
@@ -86,7 +86,7 @@ pub struct BackupManifest {
     pub creator: String,
     /// The name of the backup, which is that of its snapshot.
     pub name: String,
-    /// Identifies the backup, also if another one gets its name.
+    /// Identifies the backup, even if another one gets its name.
     pub id: String,
     /// Time of the snapshot of the database, RFC 3339 in UTC.
     pub created: String,
@@ -113,10 +113,10 @@ pub struct BackupManifest {
 pub struct DatabaseRecord {
     /// Its kind.
     pub kind: DatabaseKind,
-    /// Its version, if it was asked.
+    /// Its version, if it was queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What made the snapshot consistent.
+    /// The method by which the snapshot is consistent.
     pub consistency: ConsistencyMeans,
     /// Seconds from the request to quiesce the database until it was released; missing if it was not quiesced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,8 +160,8 @@ pub struct RestoreResult {
     pub last_transaction: Option<String>,
     /// Whether every check passed.
     pub passed: bool,
-    /// Why the backup could not be tested: the host lacked memory, space or a program. It says nothing about the backup. Missing if it was
-    /// tested.
+    /// Why the backup could not be tested: the host lacked memory, space or a program. This is no evidence against the backup. Missing if
+    /// it was tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untested: Option<String>,
     /// Seconds of copying the backup into the scratch directory.
@@ -200,7 +200,7 @@ impl RestoreResult {
 /// A check of a restored database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestoreCheck {
-    /// What was checked, or the command.
+    /// The check, or the command.
     pub name: String,
     /// Its result.
     pub result: CheckVerdict,

@@ -1,4 +1,4 @@
-//! How a run reports its progress, and learns of an interruption.
+//! Reports the progress of a run, and polls for an interruption.
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,6 @@ pub trait BackupObserver {
     fn progress(&mut self, done: u64, total: u64);
     /// A remark for the user.
     fn note(&mut self, text: &str);
-    /// Whether the user wants to stop. Asked often.
+    /// Whether the user wants to stop. Called often.
     fn is_interrupted(&self) -> bool;
 }

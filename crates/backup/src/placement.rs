@@ -1,4 +1,4 @@
-//! Where the directories of a database are restored.
+//! The target directories of a restore.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ use crate::send::{BOOKMARK_PREFIX, WAL_PREFIX, commands};
 use crate::wal::{WalArchive, WalRemoval};
 use crate::{Error, Result};
 
-/// What is removed and what stays.
+/// The decision for each backup: remove or keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PruneReport {
     /// The dataset.
@@ -27,7 +27,7 @@ pub struct PruneReport {
     pub dry_run: bool,
     /// The decision on each backup, oldest first.
     pub decisions: Vec<RetentionDecision>,
-    /// What is removed from the WAL archive; missing if there is none.
+    /// The removal from the WAL archive; missing if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wal: Option<WalRemoval>,
 }
@@ -36,7 +36,7 @@ pub struct PruneReport {
 /// from its WAL archive the segments that no remaining backup needs.
 ///
 /// # Errors
-/// If the pool cannot be asked, or refuses to destroy a snapshot; a refusal if another run has the dataset or reads a backup, it is
+/// If the pool cannot be queried, or refuses to destroy a snapshot; a refusal if another run has the dataset or reads a backup, it is
 /// not one of backups, or a backup lies in the future.
 pub fn prune(
     dataset: &str,
@@ -75,7 +75,7 @@ pub fn prune(
             _ => RestoreState::Unknown,
         },
         obstacle: match (is_awaited(entry), replicated.get(&entry.manifest.name)) {
-            (true, _) => Some("the archive does not have it yet".to_owned()),
+            (true, _) => Some("it is not yet in the archive".to_owned()),
             (false, Some(bookmark)) => Some(format!(
                 "the newest backup of a target of `send` ({bookmark}), which needs the log since then"
             )),
@@ -98,7 +98,7 @@ pub fn prune(
     Ok(PruneReport { dataset: dataset.to_owned(), dry_run: is_dry_run, decisions, wal })
 }
 
-/// The newest backup of each target of `send`, with the bookmark that tells so, if the WAL archive is sent too. While it stays here, the
+/// The newest backup of each target of `send`, with the bookmark that records it, if the WAL archive is sent too. While it stays here, the
 /// segments that it needs stay in the WAL archive and in the replica of that.
 fn newest_of_replicas(dataset: &str, identity: &DestinationIdentity) -> Result<BTreeMap<String, String>> {
     let Some(wal) = &identity.wal_archive else { return Ok(BTreeMap::new()) };

@@ -1,4 +1,4 @@
-//! Which backup is restored, and up to which time the archived log is replayed on it.
+//! Selects the backup to restore, and the time up to which the archived log is replayed on it.
 
 use poolwright_base::time;
 
@@ -99,7 +99,7 @@ impl Recovery {
         }
     }
 
-    /// The settings of a server that replays the log, and then begins a timeline of its own.
+    /// The settings of a server that replays the log, and then begins a new timeline.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let dir = self.archive.dir();
         let (command, timeline, time) = match self.target {

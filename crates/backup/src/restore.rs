@@ -1,6 +1,6 @@
 //! Restoring a backup for use: into the database's own directories, or below another one.
 //!
-//! Nothing is overwritten: each directory must be missing or empty, or one that an interrupted restore of the same backup has left. Until a
+//! Nothing is overwritten: each directory must be missing or empty, or left by an interrupted restore of the same backup. Until a
 //! directory is complete, only this user can enter it, so a server cannot start there.
 
 mod target;
@@ -34,7 +34,7 @@ use crate::{Error, Result};
 
 use target::TargetDirectory;
 
-/// What a running PostgreSQL leaves in its directory, and what belongs to another backup than the snapshot.
+/// Files that a running PostgreSQL server leaves in its directory, and files of other backups than the snapshot.
 const REMOVED: [&str; 3] = [PID_FILE, OPTIONS_FILE, BACKUP_LABEL];
 /// The settings that the server itself writes.
 const AUTO_CONF: &str = "postgresql.auto.conf";
@@ -44,7 +44,7 @@ const AUTO_CONF: &str = "postgresql.auto.conf";
 pub struct RestoreRunOptions {
     /// The backup; the newest (before `until`) if none is named.
     pub name: Option<String>,
-    /// The directory below which the database's directories are restored with their paths; `None`: in their own places.
+    /// The directory below which the database's directories are restored with their paths; `None`: at their original paths.
     pub below: Option<PathBuf>,
     /// Prepare PostgreSQL to replay the log from the WAL archive.
     pub until: Option<RecoveryTarget>,
@@ -77,7 +77,7 @@ pub struct RestoredDatabase {
     /// The settings for that, or for a new timeline, which are added to `postgresql.auto.conf`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
-    /// What the user should look at.
+    /// Remarks for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -142,7 +142,7 @@ impl RestoreRun {
         Ok(RestoreRun { destination, backup, recovery, notes, options, directories })
     }
 
-    /// What the run would do, or has done.
+    /// The planned or completed run.
     pub fn report(&self, is_dry_run: bool) -> RestoredDatabase {
         let settings = self.recovery.as_ref().map(settings).unwrap_or_default();
         RestoredDatabase {
@@ -177,7 +177,7 @@ impl RestoreRun {
         let done = self.fill(&targets, observer);
         done.map_err(|cause| {
             let outcome =
-                "the restored files are not complete: do not start the database; the same command continues";
+                "the restored files are not complete: do not start the database; run the same command again to continue";
             let paths = targets.iter().map(|target| (target.at.as_path(), target.path.as_path()));
             readable(cause, paths).with_outcome(outcome)
         })?;
@@ -271,7 +271,8 @@ fn no_timeline(why: &Error) -> String {
     )
 }
 
-/// Remarks on places that are on no dataset: a dataset that is not mounted leaves its mount point empty, on another file system.
+/// Remarks on target directories that are on no dataset: a dataset that is not mounted leaves its mount point empty, on another file
+/// system.
 fn notes_on_places(sources: &[SourceRecord], places: &[&Path]) -> Result<Vec<String>> {
     let mounts = mountinfo::read()?;
     let note = |(dir, source): (&&Path, &SourceRecord)| {

@@ -2,12 +2,12 @@
 //!
 //! 1. The newest backup stays.
 //! 2. The newest backup that was restored and passed its checks stays.
-//! 3. While no backup has passed a restore, all stay, unless the user says otherwise: any of them may be the only good one.
+//! 3. While no backup has passed a restore, all stay, unless the user overrides this: any of them may be the only good one.
 //! 4. The newest `keep` backups stay, not counting those that failed a restore.
 //! 5. Backups younger than `keep_for` stay. A pause between two backups counts as a quarter of it at most (more if it is short), and a backup as no older than the
 //!    ones before it: a clock that was wrong, or a host that was off, does not make all backups old at once.
-//! 6. A backup whose snapshot is held or has a clone stays, one for which an archive waits, and the newest one of a replica that needs the
-//!    archived log.
+//! 6. A backup stays if its snapshot is held or has a clone, if an archive does not have it yet, or if it is the newest one on a replica
+//!   that needs the archived log.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use serde::Serialize;
 /// The longest pause between two daily backups: it counts whole also with a short `keep_for`, up to half of it.
 const DAILY: Duration = Duration::from_secs(36 * 3600);
 
-/// What is known of the restores of a backup.
+/// The results of the restores of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreState {
     /// It was never restored, or could not be tested.
@@ -35,7 +35,7 @@ pub struct RetentionCandidate {
     pub name: String,
     /// Seconds since it was made, by the clock; negative in the future.
     pub age_s: i64,
-    /// What is known of its restores.
+    /// The results of its restores.
     pub state: RestoreState,
     /// Why its snapshot cannot be destroyed, or should not be yet.
     pub obstacle: Option<String>,

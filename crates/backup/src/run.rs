@@ -1,7 +1,7 @@
 //! Making a backup.
 //!
-//! The dataset of the backups holds a copy of the database's directories. A run brings it up to date and takes a snapshot of it only
-//! after it was compared, so an interrupted run leaves a copy that the next run continues, and all earlier backups as they are.
+//! The dataset of the backups holds a copy of the database's directories. A run updates the copy, compares it, and only then takes a
+//! snapshot. An interrupted run leaves a partial copy that the next run completes, and does not change earlier backups.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -50,11 +50,11 @@ pub struct BackupOptions {
     pub rate: Option<u64>,
     /// Whether the snapshots of the database stay.
     pub keep_source: bool,
-    /// What is accepted that is refused otherwise.
+    /// Conditions that are accepted instead of refused.
     pub accepts: AcceptedOddities,
 }
 
-/// What would make a backup that is none, unless the user says that it is meant.
+/// Refuses conditions that would result in an unusable backup, unless the user accepts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcceptedOddities {
     /// An earlier backup lies in the future of the clock.
@@ -63,7 +63,7 @@ pub struct AcceptedOddities {
     pub change: bool,
 }
 
-/// What a run would do.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackupAssessment {
     /// The kind of the database.
@@ -82,7 +82,7 @@ pub struct BackupAssessment {
 /// The JSON of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackupReport {
-    /// What the run does.
+    /// The action of the run.
     pub assessment: BackupAssessment,
     /// The backup; missing after a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ impl BackupRun {
         Ok(BackupRun { options, database, sources, exists })
     }
 
-    /// What the run would do.
+    /// The planned action.
     pub fn assessment(&self) -> BackupAssessment {
         BackupAssessment {
             database: self.database.kind,
@@ -149,7 +149,7 @@ impl BackupRun {
         let Some(admin) = of_mount(&source.mount) else { return refused("the database is on no dataset") };
         self.remove_leftovers(&*admin, &identity)?;
         if pool_of(destination.dataset()) == pool_of(&source.dataset) {
-            observer.note("the backups are in the pool of the database: they do not survive its loss");
+            observer.note("the backups are in the pool of the database, and would be lost with it");
         }
         let name = new_name(&destination)?;
         let prefix = if self.options.keep_source { KEPT_PREFIX } else { PREFIX };

@@ -1,9 +1,9 @@
-//! Replicating backups, or a WAL archive, to another dataset, on this host or on another one, through `zfs send` and `zfs receive`.
+//! Replicates backups, or a WAL archive, to another dataset, on this host or on another one, through `zfs send` and `zfs receive`.
 //!
-//! Each backup that the target lacks is one stream, so that a transfer that was interrupted is continued within a backup. Of a WAL archive, one
-//! stream has all that came since the last one. Nothing is ever rolled back or forced: a target that was changed is refused. After each
-//! stream, the target's snapshots are compared with the source's by their GUIDs, and a bookmark keeps the point from which the next stream is
-//! incremental, so that its backup may be removed.
+//! Each backup that the target lacks is one stream, so an interrupted transfer continues within a backup. For a WAL archive, one stream
+//! contains everything since the last one. The target is never rolled back, and nothing is forced: a changed target is refused. After each
+//! stream, the target's snapshots are compared with the source's by their GUIDs, and a bookmark keeps the point from which the next stream
+//! is incremental, so that its backup may be removed.
 
 mod plan;
 mod record;
@@ -103,7 +103,7 @@ impl SendRun {
         Ok(run)
     }
 
-    /// What would be sent, with the sizes that `zfs` expects. Asks for the size of each stream, which can take a while.
+    /// The streams that would be sent, with the sizes that `zfs` estimates. Querying the size of each stream can take a while.
     pub fn report(&self) -> SendReport {
         let streams = self.streams.iter().map(|of| self.stream_report(of)).collect();
         self.report_of(true, streams, None)
@@ -116,7 +116,7 @@ impl SendRun {
     pub fn execute(mut self, observer: &mut dyn BackupObserver) -> Result<SendReport> {
         let (target, dataset) = (&self.target.name, &self.source_state.dataset);
         if target.host.is_none() && pool_of(&target.dataset) == pool_of(dataset) {
-            observer.note(&format!("the target is in the pool of {dataset}: it does not survive its loss"));
+            observer.note(&format!("the target is in the pool of {dataset}, and would be lost with it"));
         }
         let mut done = Vec::new();
         let mut last_segment = None;
@@ -253,8 +253,8 @@ impl SendRun {
         }
     }
 
-    /// Makes a bookmark of the newest snapshot that the target has, in place of the earlier one for this target. What was sent is sent, so
-    /// a failure is a remark.
+    /// Makes a bookmark of the newest snapshot that the target has, in place of the earlier one for this target. The data has arrived, so a
+    /// failure is only a note.
     fn keep_base(&self, observer: &mut dyn BackupObserver) {
         let Some((target, common)) = self.target_state.as_ref().zip(self.common()) else { return };
         if common.source.is_bookmark() {
@@ -284,7 +284,7 @@ impl SendRun {
         destroy(&unneeded, dataset, observer, |change| Ok(admin.change(change)?));
     }
 
-    /// After the first transfer to a target, names what others have left: the target may be a new one in place of an old one.
+    /// After the first transfer to a target, names bookmarks of other targets: the target may replace an old one.
     fn name_other_targets(&self, observer: &mut dyn BackupObserver) {
         let is_first =
             self.streams.first().is_some_and(|of| matches!(of.content, StreamContent::Full { .. }));

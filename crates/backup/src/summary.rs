@@ -1,7 +1,7 @@
-//! The summary of a dataset of backups: a small file outside of the dataset, from which a monitor learns how old the backups are.
+//! The summary of a dataset of backups: a small file outside the dataset, from which a monitor reads the ages of the backups.
 //!
-//! The dataset itself can be read by its owner only, and not at all while its pool is away. The summary can be read by all users, and
-//! stays when the dataset is lost. It has the dataset's name, times and sizes, and no names of files.
+//! Only its owner can read the dataset itself, and only while its pool is imported. All users can read the summary, which remains if the
+//! dataset is lost. It has the dataset's name, times and sizes, and no names of files.
 
 use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Write as _};

@@ -1,4 +1,4 @@
-//! Bringing the copy in a dataset of backups up to date, and the snapshot that makes a backup of it.
+//! Updates the copy in a dataset of backups, and takes the snapshot that becomes the backup.
 
 use std::fs::File;
 use std::io::ErrorKind;

@@ -1,7 +1,7 @@
 //! Restoring a backup into a scratch directory, starting the database on it, and running the database's own checks.
 //!
-//! The restored database is private: it listens on no network, only on a socket in the scratch directory, and neither archives,
-//! replicates, nor runs jobs. It runs as the owner of its files, as all programs do that open them, and is killed if this process ends.
+//! The restored database is private: it accepts no network connections, only those to a socket in the scratch directory, and neither
+//! archives, replicates, nor runs jobs. Like all programs that open its files, it runs as their owner. It is killed if this process ends.
 
 mod files;
 mod host_trouble;
@@ -119,7 +119,7 @@ fn restore(
     observer: &mut dyn BackupObserver,
 ) -> Result<RestoreResult> {
     if backup.database.kind == DatabaseKind::None && options.check.is_none() {
-        return refused("nothing is known that checks this database\nhint: name a command that checks it");
+        return refused("no check for this database is available\nhint: name a command that checks it");
     }
     if let Some(recovery) = recovery {
         recovery.check(destination, backup)?;
@@ -152,7 +152,7 @@ fn restore(
     if own.iter().all(|check| check.result == CheckVerdict::NotRun) {
         let why: Vec<String> = own.iter().filter_map(|check| check.detail.clone()).collect();
         return refused(format!(
-            "no check could be run: {}\nhint: install the database's programs, or name a command that checks it",
+            "cannot run any check: {}\nhint: install the database's programs, or name a command that checks it",
             why.join("; ")
         ));
     }
@@ -215,7 +215,7 @@ struct OwnChecks {
     last_transaction: Option<String>,
 }
 
-/// What the checks of a database need.
+/// The requirements of a database's checks.
 struct CheckContext<'a> {
     backup: &'a BackupManifest,
     tree: &'a RestoredTree,
@@ -278,7 +278,7 @@ fn not_run(name: &str, why: impl Into<String>) -> RestoreCheck {
     RestoreCheck { name: name.to_owned(), result: CheckVerdict::NotRun, detail: Some(why.into()) }
 }
 
-/// A failure of a client as an error, if it says nothing about the database.
+/// A failure of a client as an error, if it is no evidence about the database.
 fn interruption(failure: ClientFailure) -> Result<String> {
     match failure {
         ClientFailure::Interrupted => Err(Error::Interrupted),

@@ -1,8 +1,8 @@
-//! The WAL archive of a PostgreSQL: a dataset with the segments of its log, for a recovery to a point in time.
+//! The WAL archive of a PostgreSQL server: a dataset with the segments of its log, for point-in-time recovery.
 //!
-//! [`create`] makes the dataset and belongs to the dataset of the backups. PostgreSQL's `archive_command` runs [`WalArchive::push`] as the
-//! owner of the database for each segment. The files have PostgreSQL's names and contents, so `cp` restores them. [`coverage`] tells which
-//! segments are missing. `prune` removes those that no remaining backup needs.
+//! [`create`] creates the dataset, which belongs to a dataset of backups. PostgreSQL's `archive_command` runs [`WalArchive::push`] as the
+//! owner of the database for each segment. The files have PostgreSQL's names and contents, so `cp` restores them. [`coverage`] finds
+//! missing segments. `prune` removes those that no remaining backup needs.
 
 mod coverage;
 mod creation;
@@ -33,7 +33,7 @@ const IDENTITY: &str = "poolwright-wal.json";
 /// The version of its format that this release writes, and the highest that it reads.
 const VERSION: u32 = 1;
 
-/// What a WAL archive is for.
+/// The purpose of a WAL archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct WalIdentity {
     /// The version of the format.

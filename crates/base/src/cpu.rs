@@ -75,7 +75,7 @@ impl HostCpu {
     }
 }
 
-/// Attempts to read the times of all processes without one ending meanwhile.
+/// Attempts to read the times of all processes without one of them ending in between.
 const READINGS: usize = 5;
 
 /// Returns the clock ticks of kernel threads and of interrupts: those of the host without those of all other processes. `with` are

@@ -1,10 +1,10 @@
 //! A directory that another user may control, held by its descriptor.
 //!
-//! A path is looked up again by each system call, so the owner of any directory on it can lead a privileged process elsewhere between two
-//! calls: by renaming a directory, or by putting a link in the place of a file. A program that runs as root therefore opens the top
-//! directory once, and reaches everything below it from there: `openat2(2)` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` for what lies
-//! deeper, and the `*at` calls without following links for the last name. Whatever the owner renames meanwhile, nothing outside the tree is
-//! opened, created, changed or removed.
+//! A path is looked up again by each system call, so the owner of any directory on it can redirect a privileged process between two calls:
+//! by renaming a directory, or by replacing a file with a link. A program that runs as root therefore opens the top directory once, and
+//! accesses everything below it from there: `openat2(2)` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` for subdirectories, and the `*at`
+//! calls without following links for the last name. Whatever the owner renames, nothing outside the tree is opened, created, changed or
+//! removed.
 //!
 //! `scripts/lint/by_path.py` rejects calls by path in the crates that run as root.
 
@@ -96,7 +96,7 @@ impl Directory {
     }
 
     /// A path that leads to this directory while it is open, whatever its name is by then; for programs and calls that take only paths.
-    /// What lies below it is looked up by name: it must be out of the reach of other users.
+    /// Everything below it is looked up by name, so it must be inaccessible to other users.
     pub fn descriptor_path(&self) -> PathBuf {
         crate::process::descriptor_path(std::process::id(), self.open.as_raw_fd())
     }
@@ -117,7 +117,7 @@ impl Directory {
     /// The host's errors; `InvalidInput` if the path has no last name.
     pub fn parent_of<'p>(&self, relative: &'p Path) -> io::Result<(Directory, &'p OsStr)> {
         let Some(Component::Normal(name)) = relative.components().next_back() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a path without a last name"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"));
         };
         Ok((self.directory(relative.parent().unwrap_or(Path::new("")))?, name))
     }
@@ -194,7 +194,7 @@ impl Directory {
     /// Creates a directory with mode 0700, and opens it. The name must not exist.
     ///
     /// # Errors
-    /// The host's errors, `AlreadyExists` among them; [`Unsafe::Owner`] if another user has put another directory in its place meanwhile: one
+    /// The host's errors, `AlreadyExists` among them; [`Unsafe::Owner`] if another user has replaced it with another directory since: one
     /// that is not this user's, or that others can enter.
     pub fn create_directory(&self, name: impl AsRef<OsStr>) -> io::Result<Directory> {
         let name = name_of(name.as_ref())?;
@@ -392,7 +392,7 @@ fn ignore_missing(removed: rustix::io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Refuses a path in the place of a name: the calls that take a name would follow links in its parents.
+/// Refuses a path where a name is expected: the calls that take a name would follow links in its parents.
 fn name_of(name: &OsStr) -> io::Result<&OsStr> {
     let is_name = !name.as_bytes().contains(&b'/') && !matches!(name.as_bytes(), b"" | b"." | b"..");
     let not_a_name = || io::Error::new(io::ErrorKind::InvalidInput, "a path in the place of a name");

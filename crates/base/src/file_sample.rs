@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Unit of `st_blocks` in bytes (`stat(2)`).
 const SECTOR: u64 = 512;
 
-/// What files have in common.
+/// Common facts of several files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileSample {
     /// Number of examined files.

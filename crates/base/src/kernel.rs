@@ -24,7 +24,7 @@ pub fn boot_id() -> String {
     line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// When the kernel was started, by the present clock; `None` if `/proc/stat` does not say.
+/// When the kernel was started, by the present clock; `None` if `/proc/stat` does not contain it.
 pub fn start_time() -> Option<std::time::SystemTime> {
     boot_time(&std::fs::read_to_string("/proc/stat").ok()?)
 }

@@ -19,7 +19,7 @@ pub struct KernelUser {
 const BLOCK: &str = "/sys/block";
 /// The table of swap spaces (`proc_swaps(5)`).
 const SWAPS: &str = "/proc/swaps";
-/// The tables of exported directories: that of `exportfs(8)`, and what the server has asked for of it.
+/// The tables of exported directories: that of `exportfs(8)`, and the entries that the server has requested from it.
 const EXPORTS: [&str; 2] = ["/var/lib/nfs/etab", "/proc/fs/nfsd/exports"];
 
 /// Loop devices that write to a backing file below one of `roots`, swap files there, and directories that are exported by NFS for writing.

@@ -1,6 +1,6 @@
-//! What every crate may use: access to the host (private files and directories, scratch directories, files that a trace names, and the
-//! facts that the kernel reports in `/proc` and `/sys`), the formats of numbers ([`units`]), statistics ([`stats`]), and how errors are
-//! reported ([`ReportedError`]).
+//! Common code of all crates: access to the host (private files and directories, scratch directories, files that a trace names, and facts
+//! that the kernel reports in `/proc` and `/sys`), number formats ([`units`]), statistics ([`stats`]), and error reporting
+//! ([`ReportedError`]).
 //!
 //! Poolwright often runs as root on machines with other users, and its files contain a database's pages. Files and
 //! directories are therefore created with private modes, links that another user placed at a predictable name are not

@@ -1,7 +1,7 @@
 //! Files in memory for the output of a child process.
 //!
-//! Not pipes: a pipe has to be read meanwhile, kills a process that writes when its reader has ended, and stays open as long as any process
-//! that the child leaves in the background.
+//! A pipe would have to be read while the child runs, kills a process that writes after its reader has ended, and stays open as long as any
+//! background process that the child leaves.
 
 use std::fs::File;
 use std::io;

@@ -54,7 +54,7 @@ pub enum Error {
     #[error("{} is named for two outputs", quoted(.0))]
     SamePath(PathBuf),
     /// The path is a file that this program did not make, or, with `false`, one whose format does not tell.
-    #[error("cannot replace {}: it exists{}", quoted(.0), if *.1 { ", and Poolwright did not make it" } else { "" })]
+    #[error("cannot replace {}: it exists{}", quoted(.0), if *.1 { ", and Poolwright did not write it" } else { "" })]
     Foreign(PathBuf, bool),
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::quoted;
 
-/// The host did not do something with a file or directory.
+/// A failed operation on a file or directory of the host.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {cause}", quoted(path))]
 pub struct PathError {

@@ -243,7 +243,7 @@ pub fn mount_namespace(pid: i32) -> Option<PathBuf> {
     std::fs::read_link(directory(pid).join("ns/mnt")).ok()
 }
 
-/// Whether the process has the mounts of this one. If that cannot be told, it counts as such.
+/// Whether the process has the mounts of this one. If that cannot be determined, it counts as such.
 pub fn shares_mounts(pid: i32) -> bool {
     match (mount_namespace(pid), std::fs::read_link("/proc/self/ns/mnt")) {
         (Some(of), Ok(own)) => of == own,
@@ -255,8 +255,8 @@ pub fn shares_mounts(pid: i32) -> bool {
 /// `PID_NS_INIT_INO` in `include/uapi/linux/nsfs.h` since Linux 6.18.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// Whether this process is in the initial PID namespace, so that `/proc` shows all processes of the host. If that cannot be told, it counts
-/// as another one.
+/// Whether this process is in the initial PID namespace, so that `/proc` shows all processes of the host. If that cannot be determined, it
+/// counts as another one.
 pub fn is_in_initial_pid_namespace() -> bool {
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL_PID_NAMESPACE)
 }
@@ -272,8 +272,8 @@ pub struct WritableFile {
     pub path: PathBuf,
 }
 
-/// The files that the process has open for writing. Only texts of `/proc` are read: `stat(2)` on a link in `/proc/PID/fd` would ask the file
-/// system, and wait for ever for a network file system whose server is gone.
+/// The files that the process has open for writing. Only texts of `/proc` are read: `stat(2)` on a link in `/proc/PID/fd` would query the
+/// file system, and block forever on a network file system whose server is gone.
 pub fn open_for_writing(pid: i32) -> impl Iterator<Item = WritableFile> {
     descriptors(pid).filter_map(move |link| {
         let info = directory(pid).join("fdinfo").join(link.file_name()?);

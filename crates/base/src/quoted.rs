@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
-/// A path for a message: unchanged, or in double quotes if its end could not be told from the text around it.
+/// A path for a message: unchanged, or in double quotes if its end would be ambiguous in the surrounding text.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(&'a Path);
 

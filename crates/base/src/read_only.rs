@@ -1,4 +1,4 @@
-//! File systems that nothing can write for a while.
+//! Makes file systems temporarily read-only.
 
 use std::ffi::OsString;
 use std::io;

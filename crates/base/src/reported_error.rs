@@ -1,6 +1,6 @@
-//! What the program does about an error of a library: the exit code, and the hint.
+//! How the program reports a library's error: its exit code and its hint.
 
-/// How a run of the program ends, if not well. `crates/poolwright/src/manual/exit_code.rs` documents each code.
+/// The ways in which the program ends, other than success. `crates/poolwright/src/manual/exit_code.rs` documents each code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -23,20 +23,20 @@ impl Exit {
     }
 }
 
-/// An error of a library, as the program ends with it. A library that wraps another one's error decides whether its exit code and its
-/// hint still apply.
+/// A library's error as the program reports it. A library that wraps another library's error decides whether the exit code and the hint
+/// still apply.
 pub trait ReportedError: std::error::Error {
     /// How the program ends.
     fn exit(&self) -> Exit {
         Exit::Failed
     }
 
-    /// What the user can do, also with the program's commands and flags; without `hint: `.
+    /// Advice to the user, which may name commands and options of the program; without `hint: `.
     fn hint(&self) -> Option<String> {
         None
     }
 
-    /// The message, and the hint on a line of its own.
+    /// The message, and the hint on a separate line.
     fn text(&self) -> String {
         match self.hint() {
             Some(hint) => format!("{self}\nhint: {hint}"),

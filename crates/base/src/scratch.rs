@@ -30,7 +30,7 @@ pub fn parent_for(needed: u64) -> PathBuf {
 }
 
 /// A private directory, removed when this is dropped. The kernel releases its lock however the process ends, so [`sweep`]
-/// can tell the directory of a killed process from that of a live one without relying on process IDs.
+/// can distinguish the directory of a killed process from that of a live one without relying on process IDs.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -44,7 +44,8 @@ impl Scratch {
     /// that killed processes have left.
     ///
     /// # Errors
-    /// The host's errors; `PermissionDenied` if this is root, and another user could rename the directory because he controls `TMPDIR`.
+    /// The host's errors; `PermissionDenied` if the process runs as root, and another user controls `TMPDIR` and could rename the
+    /// directory.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Scratch> {
         const ATTEMPTS: u32 = 100;
         temporary::check(parent)?;
@@ -67,7 +68,7 @@ impl Scratch {
             };
             return Ok(Scratch { path, _lock: lock, _transient: transient });
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no unused name for a scratch directory found"))
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "found no unused name for a scratch directory"))
     }
 
     /// The directory's path.

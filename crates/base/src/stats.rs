@@ -1,6 +1,6 @@
 //! Statistics of repeated measurements: medians, 95 % intervals, paired ratios, Student's t.
 //!
-//! `docs/derivations.md` says which figure is obtained by which function. Every interval is two-sided and covers 95 %.
+//! `docs/derivations.md` describes how each figure is computed. Every interval is two-sided and covers 95 %.
 //! Figures of trials (times, rates, sizes) are compared as natural logarithms: differences of logarithms are relative
 //! changes, and their distribution is closer to a normal one.
 

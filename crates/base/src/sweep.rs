@@ -1,4 +1,4 @@
-//! Removal of scratch directories that killed processes left. Their locks tell them from those of live processes.
+//! Removes scratch directories that killed processes left. Live processes hold locks on theirs.
 
 use std::io;
 use std::os::fd::OwnedFd;

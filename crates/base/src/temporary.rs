@@ -1,4 +1,4 @@
-//! Whether root can work in the directory that `TMPDIR` names.
+//! Checks that root can safely use the directory that `TMPDIR` names.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,9 +8,9 @@ use rustix::process::geteuid;
 
 use crate::quoted;
 
-/// Refuses the temporary directory of this process if this is root, and another user could give the names in it to other files: he owns the
-/// directory or one above it, or can write to it and it is not sticky. `sudo -E` and `su` keep the variable of the user who calls them. A
-/// directory that the administrator names on the command line is not checked.
+/// Refuses the temporary directory of this process if the process runs as root and another user could rename or replace files in it,
+/// because that user owns the directory or one above it, or can write to it and it is not sticky. `sudo -E` and `su` keep the variable of
+/// the user who calls them. A directory that the administrator names on the command line is not checked.
 ///
 /// # Errors
 /// `PermissionDenied`, with a hint; the host's errors.

@@ -15,8 +15,8 @@ pub fn unix_seconds() -> f64 {
     Timestamp::now().as_duration().as_secs_f64()
 }
 
-/// The time in seconds since 1970 by a clock that is set once, when it is first asked: its differences are right also if the host's
-/// clock is changed meanwhile.
+/// The time in seconds since 1970 by a clock that is set once, at its first use: its differences are right even if the host's clock is
+/// changed later.
 pub fn steady_seconds() -> f64 {
     static SET: OnceLock<(f64, Instant)> = OnceLock::new();
     let (began, at) = SET.get_or_init(|| (unix_seconds(), Instant::now()));

@@ -1,4 +1,4 @@
-//! The program that unmounts a file system of FUSE.
+//! The program that unmounts FUSE file systems.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
-//! Finds processes that may write a database's files. A copy made meanwhile would not be a consistent state.
+//! Finds processes that may write a database's files. A copy that is made while they run would not be consistent.
 //!
-//! No file is asked for its attributes: that would wait for ever for a network file system whose server is gone. The tables of mounts say on
-//! which file system an open file is.
+//! The attributes of open files are not queried, because `stat` blocks forever on a network file system whose server is gone. The file
+//! system of an open file is taken from the mount tables.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

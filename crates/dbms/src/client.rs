@@ -1,6 +1,6 @@
 //! A database's command-line client as a child process: one session, to which statements are written through a pipe.
 //!
-//! If this process ends, however it ends, the pipe is closed, the client ends, and with it the session: the database releases what the
+//! If this process ends, however it ends, the pipe is closed, the client exits, the session ends, and the database releases what the
 //! session held.
 
 use std::fs::File;
@@ -59,7 +59,7 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    /// Starts a client. It is in a process group of its own, so that Ctrl-C at the terminal does not end it.
+    /// Starts a client. It is in a separate process group, so that Ctrl-C at the terminal does not end it.
     ///
     /// # Errors
     /// [`ClientFailure::Ended`] if it cannot be started.

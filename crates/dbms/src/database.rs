@@ -1,4 +1,4 @@
-//! The kinds of databases, and where the directory of each is.
+//! The kinds of databases, and how to find their directories.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -98,9 +98,9 @@ pub fn locate(paths: &[PathBuf], wanted: Option<DatabaseKind>, has_hook: bool) -
         }
         (None, _) if has_hook => Ok(LocatedDatabase { kind: DatabaseKind::None, root: first() }),
         (None, Some(found)) => {
-            refused(format!("{} has to be quiesced by commands of its own", found.layout.title))
+            refused(format!("{} can be quiesced only by freeze and thaw commands", found.layout.title))
         }
-        (None, None) => refused(format!("{} has no database that is known", joined(paths))),
+        (None, None) => refused(format!("{} contains no known database", joined(paths))),
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let paths = [dir.path().to_owned()];
         let refusal = |wanted, hook| locate(&paths, wanted, hook).unwrap_err().to_string();
-        assert!(refusal(None, false).contains("no database that is known"));
+        assert!(refusal(None, false).contains("no known database"));
         assert_eq!(locate(&paths, None, true).unwrap().kind, DatabaseKind::None);
         let sub = dir.path().join("15/main");
         std::fs::create_dir_all(sub.join("base")).unwrap();

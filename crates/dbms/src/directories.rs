@@ -30,7 +30,7 @@ pub struct DatabaseDir {
 }
 
 impl DatabaseDir {
-    /// The directory as it is in a snapshot of its dataset.
+    /// The directory in a snapshot of its dataset.
     pub fn in_snapshot(&self, snapshot: &str) -> PathBuf {
         let relative = self.path.strip_prefix(&self.mount.point).unwrap_or(Path::new(""));
         let root = self.mount.point.join(SNAPSHOTS).join(snapshot);
@@ -114,10 +114,11 @@ impl DatabaseDirs {
         Ok(sources)
     }
 
-    /// Refuses a mount that is not the one of the pool that is asked by this name: pools of different users can have the same name.
+    /// Refuses a mount that belongs to another pool than the one that is queried by this name: pools of different users can have the same
+    /// name.
     ///
     /// # Errors
-    /// A refusal; or if a pool cannot be asked.
+    /// A refusal; or if a pool cannot be queried.
     pub fn check_mounts(&self) -> Result<()> {
         for source in &self.all {
             let Some(admin) = of_mount(&source.mount) else { continue };

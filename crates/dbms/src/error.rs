@@ -1,21 +1,21 @@
-//! The errors of finding, stopping, starting, quiescing and asking a database.
+//! The errors of finding, stopping, starting, quiescing and querying a database.
 
 use poolwright_base::{Exit, PathError, ReportedError};
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The reason why a database was not found, stopped, started, quiesced or asked.
+/// The reason why a database was not found, stopped, started, quiesced or queried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A pool could not be read.
     #[error(transparent)]
     Datasets(#[from] poolwright_zfs::datasets::Error),
-    /// Going on could lose data, or use another database. The text can end with a line `hint: …`.
+    /// Continuing could lose data or use the wrong database. The text can end with a line `hint: …`.
     #[error("{0}")]
     Refused(String),
-    /// The host failed.
+    /// An operation on a file or directory of the host failed.
     #[error(transparent)]
     Host(#[from] PathError),
     /// The database could not be quiesced or released.

@@ -1,9 +1,9 @@
-//! A database system: where it is, how it is stopped and started, quiesced and asked.
+//! A database system: finding it, stopping and starting it, quiescing it, and querying it.
 //!
 //! - [`database`] finds a database in directories, and [`directories`] the datasets that it is on.
-//! - [`service`] stops and starts the database of the host.
-//! - [`quiesce`] keeps a running database still for the moment of a snapshot.
-//! - [`client`] asks a server through its command-line client; [`postgresql`] knows the servers and data directories of PostgreSQL.
+//! - [`service`] stops and starts the host's database.
+//! - [`quiesce`] quiesces a running database for a snapshot.
+//! - [`client`] queries a server through its command-line client; [`postgresql`] handles PostgreSQL's servers and data directories.
 //! - [`server`] runs a private server as a child process.
 //! - [`program`] finds programs and runs them as the [`owner`] of the database's files.
 

@@ -1,7 +1,7 @@
-//! As whom programs work on the files of a database.
+//! The user as which programs work on the files of a database.
 //!
-//! A program that opens files that another user controls does what these files say: SQLite removes the file that a journal names. So no
-//! program that opens a database's files runs as root, unless the files are root's own: each runs as the owner of the directory.
+//! The contents of files can control the program that opens them: SQLite removes the file that a journal names. Therefore, programs that
+//! open a database's files run as the owner of the directory, and as root only if the files belong to root.
 
 use std::fs::{Metadata, symlink_metadata};
 use std::os::unix::fs::MetadataExt as _;

@@ -59,7 +59,7 @@ pub fn run_program(
     end.ok_or(Error::Interrupted)
 }
 
-/// Runs a program in a process group of its own, so that Ctrl-C at the terminal reaches neither it nor what it has started. `started` is told
+/// Runs a program in a separate process group, so that Ctrl-C at the terminal reaches neither it nor what it has started. `started` is told
 /// the ID of its process. As soon as `is_over`, which is called often, the group is ended; the status is `None` then.
 ///
 /// The output goes to a file: a pipe would stay open as long as a server that the program has started.
@@ -145,7 +145,7 @@ impl Programs {
         })
     }
 
-    /// Finds the first of these programs that there is: one of them replaces the others in newer releases.
+    /// Finds the first of these programs that is installed: one of them replaces the others in newer releases.
     pub fn find_one_of(&self, names: &[&str]) -> Option<PathBuf> {
         names.iter().find_map(|name| self.find(name))
     }

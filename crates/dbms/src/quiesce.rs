@@ -1,12 +1,12 @@
-//! Quiescing a database for the moment of the snapshot.
+//! Quiesces a database for a snapshot.
 //!
-//! | database | how | what the snapshot is then |
+//! | database | how | state in the snapshot |
 //! | --- | --- | --- |
-//! | PostgreSQL | `pg_backup_start(fast)` … `pg_backup_stop()` | the state after a crash just behind a checkpoint; pages are not torn, also with `full_page_writes=off` |
+//! | PostgreSQL | `pg_backup_start(fast)` … `pg_backup_stop()` | like the state after a crash just after a checkpoint; no torn pages, even with `full_page_writes=off` |
 //! | MariaDB | `BACKUP STAGE START` … `BLOCK_COMMIT` … `END` | no commit and no DDL is under way; MyISAM and Aria tables are closed |
 //! | SQLite | `BEGIN IMMEDIATE` … `ROLLBACK` for each file | no transaction is being written |
 //! | LMDB | nothing | LMDB never overwrites pages of its last two transactions |
-//! | others | commands of the user | what the commands say |
+//! | others | commands of the user | depends on the commands |
 //!
 //! A quiesced database is released when [`Quiesced`] is dropped or this process is killed.
 
@@ -37,7 +37,7 @@ const START_TIME: Duration = Duration::from_secs(600);
 pub struct QuiesceOptions {
     /// Where the database's client connects to: for PostgreSQL a connection string, for MariaDB arguments of the client.
     pub connect: Option<String>,
-    /// Commands of the user in place of the client.
+    /// Commands of the user instead of the client.
     pub hook: Option<Hook>,
     /// The longest time for which the database may be quiesced.
     pub limit: Duration,
@@ -45,7 +45,7 @@ pub struct QuiesceOptions {
     pub programs: Programs,
 }
 
-/// What makes the snapshot of a backup consistent.
+/// The method by which the snapshot of a backup is consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ConsistencyMeans {
@@ -59,12 +59,12 @@ pub enum ConsistencyMeans {
     Stopped,
 }
 
-/// What is known of the database when it has been released.
+/// Facts about the database, known when it has been released.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuiesceFacts {
     /// Its version.
     pub version: Option<String>,
-    /// What a restore needs.
+    /// The facts that a restore needs.
     pub facts: BTreeMap<String, String>,
     /// PostgreSQL's `backup_label`.
     pub backup_label: Option<String>,
@@ -128,7 +128,7 @@ impl Quiesced {
         Ok(Quiesced { session, means, since })
     }
 
-    /// What makes the snapshot consistent.
+    /// The method by which the snapshot is consistent.
     pub fn means(&self) -> ConsistencyMeans {
         self.means
     }

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// The name of the log of a private server, in its scratch directory.
 pub const LOG: &str = "server.log";
 
-/// How often the server is asked.
+/// How often the server is polled.
 const POLL: Duration = Duration::from_millis(100);
 /// How long a server may take until it has recovered and answers.
 const START_TIME: Duration = Duration::from_secs(3600);
@@ -53,7 +53,7 @@ impl ChildServer {
         Ok(ChildServer { child, program, log, start_time: START_TIME })
     }
 
-    /// Waits until the server answers. The inner error says why it does not.
+    /// Waits until the server answers. The inner error is the reason why it does not.
     ///
     /// # Errors
     /// [`Error::Interrupted`]; the host's errors.
@@ -84,7 +84,7 @@ impl ChildServer {
         }
     }
 
-    /// Stops the server by a signal. The inner error says why it did not stop in order.
+    /// Stops the server by a signal. The inner error is the reason why it did not shut down cleanly.
     ///
     /// # Errors
     /// The host's errors.
@@ -131,7 +131,7 @@ impl ChildServer {
         last_words(&String::from_utf8_lossy(&text))
     }
 
-    /// A part of the log. The server writes at the position that it shares with this descriptor, so the position stays as it is.
+    /// A part of the log. The server writes at the position that it shares with this descriptor, so the position is not changed.
     fn log_between(&self, from: u64, to: u64) -> Vec<u8> {
         let mut text = vec![0; to.saturating_sub(from) as usize];
         match self.log.read_exact_at(&mut text, from) {

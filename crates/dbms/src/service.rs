@@ -33,7 +33,7 @@ pub enum Service {
     },
 }
 
-/// How long `systemctl` may take to say or to mark something.
+/// The time limit of `systemctl` commands that only query or mark a unit.
 const SYSTEMD_TIME: Duration = Duration::from_secs(30);
 
 /// Receives what happens while a database is stopped or started.
@@ -42,7 +42,7 @@ pub trait ServiceObserver {
     fn command(&mut self, command: &str);
     /// A remark for the user.
     fn note(&mut self, text: &str);
-    /// Whether the user wants to stop. Asked often.
+    /// Whether the user wants to stop. Called often.
     fn is_interrupted(&self) -> bool;
 }
 
@@ -74,7 +74,7 @@ impl Service {
     /// file of these mount points open for writing.
     ///
     /// # Errors
-    /// [`Error::Service`] if systemd cannot be asked; [`Error::Refused`] if it does not know the unit, or could not start it.
+    /// [`Error::Service`] if systemd cannot be queried; [`Error::Refused`] if the unit does not exist or could not be started.
     pub fn is_running(&self, roots: &[PathBuf]) -> Result<bool> {
         match self {
             Service::Unit(unit) => {
@@ -114,7 +114,7 @@ impl UnitState {
         };
         match state.load.as_str() {
             "not-found" => {
-                refused(format!("systemd has no unit {unit}\nhint: `systemctl list-units` shows all"))
+                refused(format!("systemd has no unit {unit}\nhint: `systemctl list-units` lists all units"))
             }
             _ => Ok(state),
         }

@@ -1,4 +1,4 @@
-//! For tests of this crate and of `backup`: other users, what they do meanwhile, and as whom programs run.
+//! For tests of this crate and of `backup`: actions of other users during a call, and checks of the user as which programs run.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
@@ -15,7 +15,7 @@ type UserAndGroup = (u32, u32);
 /// The user and the group `nobody`.
 pub const NOBODY: UserAndGroup = (65_534, 65_534);
 
-/// Whether this is root, without whom a test of other users says nothing.
+/// Whether this process runs as root, which tests of other users require.
 pub fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -128,7 +128,7 @@ pub struct LoggedPrograms {
 }
 
 impl LoggedPrograms {
-    /// Programs in a directory of their own, one for each of these names that is installed, and `setpriv`.
+    /// A separate directory of programs: one for each of these names that is installed, and `setpriv`.
     pub fn new(find: impl Fn(&str) -> Option<PathBuf>, names: &[&str]) -> LoggedPrograms {
         let dir = passable_dir();
         let log = dir.path().join("log");

@@ -1,4 +1,4 @@
-//! The data of all files end to end on a line, without holes, in units of a fixed size.
+//! The data of all files, concatenated without holes, in units of a fixed size.
 
 use crate::source::Source;
 

@@ -39,6 +39,6 @@ impl ReportedError for Error {
     }
 
     fn hint(&self) -> Option<String> {
-        matches!(self, Error::Path(_)).then(|| "give an existing file or directory".to_owned())
+        matches!(self, Error::Path(_)).then(|| "name an existing file or directory".to_owned())
     }
 }

@@ -5,7 +5,7 @@
 //! the sizes in them. Therefore, synthetic pointers for the measured records, in the layout of `blkptr_t`, are
 //! compressed with the engine's lz4. Their checksums are synthesized as if all records differed, except for records of
 //! zeros under `off`, whose checksum is 0. If the lengths of all records of a file are known, each of its lowest indirect blocks is
-//! made from its own records; otherwise, a model stands for all.
+//! made from its own records; otherwise, one modelled block represents all of them.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(crate) struct RecordSetting<'a> {
     pub geometry: &'a Geometry,
 }
 
-/// What is known of the records of a pair (recordsize × codec).
+/// The measured records of a pair (recordsize × codec).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownRecords {
     /// Compressed lengths of some records, in the order of the files.

@@ -1,9 +1,9 @@
 //! Estimates the space of a set of files on OpenZFS under each recordsize, compression, ashift and vdev layout, and the
 //! speed of the codecs on their data.
 //!
-//! [`estimate`] runs the engine's own codecs on the files' data. A full estimate gives level-0 `asize` to the byte. A
-//! sample draws places with probability proportional to bytes, the same places for every setting, and gives a 95 %
-//! interval. The space is that of the files after they are rewritten in order, as a copy or a restore does:
+//! [`estimate`] runs the engine's own codecs on the files' data. A full estimate gives level-0 `asize` to the byte. A sample draws offsets
+//! with probability proportional to bytes, the same offsets for every setting, and gives a 95 % interval. The space is that of the files
+//! after they are rewritten in order, as a copy or a restore does:
 //!
 //! - a file of at most one record has one block of its length rounded up to 512 bytes; a longer one has blocks of the
 //!   recordsize, with the last one padded with zeros;

@@ -149,7 +149,7 @@ pub struct Options {
     pub byte_limit: Option<u64>,
     /// The maximum read rate in bytes per second, sampled or full.
     pub rate: Option<u64>,
-    /// The seed of the sampled places.
+    /// The seed that selects the sampled offsets.
     pub seed: u64,
     /// The number of compressing threads; `None` for all cores.
     pub threads: Option<usize>,

@@ -197,7 +197,7 @@ impl CodecRunner {
     }
 }
 
-/// Whether a codec may give up early: zstd-3 and higher first probe records of 128K and more with faster codecs under
+/// Whether a codec may stop early: zstd-3 and higher first probe records of 128K and more with faster codecs under
 /// the same limit.
 fn gives_up_early(name: &str, len: usize) -> bool {
     len >= 128 << 10 && name.starts_with("zstd") && !name.starts_with("zstd-fast")

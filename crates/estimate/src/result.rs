@@ -96,9 +96,9 @@ pub struct Estimate {
     pub method: Method,
     /// The reason for the end.
     pub ended: Ended,
-    /// The seed that reproduces the sampled places.
+    /// The seed that reproduces the sampled offsets.
     pub seed: u64,
-    /// The number of sampled places; 0 in a full estimate.
+    /// The number of sampled points; 0 in a full estimate.
     pub places: u64,
     /// The required precision, as a fraction.
     pub within: f64,

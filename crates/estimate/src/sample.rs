@@ -1,4 +1,4 @@
-//! Samples places with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
+//! Samples offsets with probability proportional to bytes, pass by pass, until the intervals are narrow enough.
 //!
 //! The data of all files lies end to end on a line, without holes and rounded up to 4K. A pass divides the line into equal
 //! parts and draws one point in each, so that every pass covers the whole input. No pass is larger than half of all previous
@@ -308,7 +308,7 @@ impl Sampler<'_> {
         wanted
     }
 
-    /// Measures a batch of places on all threads. Returns `None` if it was interrupted, or if a file can no longer be read.
+    /// Measures a batch of points on all threads. Returns `None` if it was interrupted, or if a file can no longer be read.
     fn look(
         &self,
         workers: &mut [Worker],
@@ -370,7 +370,7 @@ impl Sampler<'_> {
         sizes.filter_map(of).max().unwrap_or(0).max(WINDOW)
     }
 
-    /// Measures the covariates of a place and runs the wanted pairs on it. Returns `None` if it is late, or if the file can no
+    /// Measures the covariates of a point and runs the selected pairs on it. Returns `None` if it is late, or if the file can no
     /// longer be read.
     fn place(
         &self,

@@ -1,18 +1,17 @@
-//! Means of stratified draws, helped by what is known of many more draws, and their 95 % intervals.
+//! Means of stratified draws, improved by regression on covariates of many more draws, and their 95 % intervals.
 //!
-//! One draw is made in each of many small strata of equal weight, listed in their order. A stratum with one draw has no
-//! variance of its own, so neighbours are taken together: the squared difference of two neighbours estimates the sum of
-//! their variances, and too much rather than too little (collapsed strata; Cochran, *Sampling Techniques*, 3rd ed.,
-//! 5A.12). [`neighbours`] says which draws those are.
+//! One draw is made in each of many small strata of equal weight, listed in their order. The variance within a stratum cannot be estimated
+//! from one draw, so neighbours are combined: the squared difference of two neighbours estimates the sum of their variances, with a bias
+//! upwards (collapsed strata; Cochran, *Sampling Techniques*, 3rd ed., 5A.12). [`neighbours`] returns the pairs.
 //!
 //! A variable `y` is known at few draws, a covariate `x` at those and at many more. The estimate is the regression
 //! estimator, ȳ + β(x̄_many − x̄_few); its variance is that of the residuals over the few plus β² times that of x over
-//! the many (Cochran, 7.5 and 12.6). The degrees of freedom follow Satterthwaite over the pairs, so that a variance
-//! which sits in a few of them counts for as little as it is worth.
+//! the many (Cochran, 7.5 and 12.6). The degrees of freedom follow Satterthwaite over the pairs, so that a variance which stems from a few
+//! pairs has few degrees of freedom.
 //!
-//! A sample cannot speak of what it never met. As in an interval for a proportion with no successes, one imagined
-//! draw of the most extreme kind is counted in on either side; that keeps the interval honest where a fraction of a
-//! per cent of the places is of another kind, and vanishes as the sample grows.
+//! A sample has no information about data that it did not draw. As in an interval for a proportion with no successes, one hypothetical draw
+//! of the most extreme kind is added on either side. This keeps the interval valid where a fraction of a per cent of the data is of another
+//! kind, and its effect vanishes as the sample grows.
 
 use poolwright_base::stats::t975;
 

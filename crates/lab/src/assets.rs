@@ -14,7 +14,7 @@ impl Assets {
     /// `../share/poolwright` relative to the program's directory, then the nearest one above the current directory.
     ///
     /// # Errors
-    /// A sentence for the user if there is no such directory.
+    /// Returns a sentence for the user if there is no such directory.
     pub fn find() -> std::result::Result<Assets, String> {
         if let Some(named) = std::env::var_os("POOLWRIGHT_HOME") {
             let named = PathBuf::from(named);
@@ -27,7 +27,7 @@ impl Assets {
             .find(|dir| is_assets_dir(dir))
             .map(Assets)
             .ok_or_else(|| {
-                "the campaigns and drivers were not found beside the program or above the current directory\n\
+                "the campaigns and drivers were found neither relative to the program nor above the current directory\n\
                  hint: set POOLWRIGHT_HOME to Poolwright's source tree"
                     .to_owned()
             })

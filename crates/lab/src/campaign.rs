@@ -318,7 +318,7 @@ pub enum ParameterPath {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// Name of the phase, as the driver knows it.
+    /// Name of the phase in the driver.
     pub name: String,
     /// The words for the phase in headings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -378,7 +378,7 @@ pub struct Claim {
     pub least: Option<f64>,
     /// Whether a lower value is better (time, space).
     pub lower: bool,
-    /// How many times better `better` is, if the statement says more than a direction: `far`, `hardly`, `as
+    /// How many times better `better` is, if the statement is more specific than a direction: `far`, `hardly`, `as
     /// well as`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,

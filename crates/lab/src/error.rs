@@ -28,7 +28,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// Another run uses the scratch directory.
-    #[error("another run (process {holder}) uses {}", quoted(path))]
+    #[error("{} is in use by another run (process {holder})", quoted(path))]
     Locked {
         /// The scratch directory.
         path: PathBuf,
@@ -85,7 +85,7 @@ pub enum Error {
     #[error("{0}")]
     Busy(String),
     /// The results cannot be read or written.
-    #[error("the results in {location}: {why}")]
+    #[error("cannot use the results in {location}: {why}")]
     Store {
         /// Path of the file.
         location: String,
@@ -113,7 +113,7 @@ pub enum Error {
         known: Vec<i64>,
     },
     /// The campaign that is stored with a run is invalid.
-    #[error("the campaign's file as run {run} kept it: {why}")]
+    #[error("the campaign file stored with run {run} is invalid: {why}")]
     StoredCampaign {
         /// Number of the run.
         run: i64,
@@ -153,15 +153,15 @@ impl ReportedError for Error {
             }
             Error::Datasets(cause) => return cause.hint(),
             Error::NoResults { campaign, .. } => {
-                return Some(format!("`poolwright lab run {campaign}` makes them"));
+                return Some(format!("`poolwright lab run {campaign}` creates them"));
             }
             Error::NoRun { campaign, known, .. } if known.is_empty() => {
-                return Some(format!("`poolwright lab run {campaign}` makes one"));
+                return Some(format!("`poolwright lab run {campaign}` creates one"));
             }
             Error::NoHelper | Error::NoFuse(_) => {
-                "or measure the host's own file system with --target directory:PATH"
+                "or measure the host's file system with --target directory:PATH"
             }
-            Error::Locked { .. } => "wait until it ends, or choose another directory with --scratch",
+            Error::Locked { .. } => "wait until that run ends, or choose another directory with --scratch",
             Error::Unsafe { .. } => "remove it, or choose another directory with --scratch",
             Error::NoSpace { .. } => "choose another directory with --scratch",
             _ => return None,

@@ -98,7 +98,7 @@ pub struct SharedSummary {
 pub struct NodeProblem {
     /// Name of the node.
     pub node: String,
-    /// What it lacks.
+    /// Missing requirements.
     pub why: String,
 }
 

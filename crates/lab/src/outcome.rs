@@ -26,7 +26,7 @@ pub struct Outcome {
 pub struct LabPoolLoad {
     /// Bytes that the pool's devices wrote: for the trial and for others.
     pub device_written_bytes: u64,
-    /// What others did, and the times of the devices.
+    /// The load of other users, and the I/O times of the devices.
     #[serde(flatten)]
     pub load: PoolLoad,
 }

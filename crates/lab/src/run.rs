@@ -1,4 +1,5 @@
-//! Runs a campaign: every trial that the results lack, one after another here, or on the nodes of a cluster ([`share`], [`run_task`]).
+//! Runs a campaign: the trials that are missing from the results, one after another on this machine, or on the nodes of a cluster
+//! ([`share`], [`run_task`]).
 
 pub mod checks;
 pub mod child;
@@ -299,7 +300,7 @@ fn prepare(campaign: &Campaign, options: &Options, studies: &[&Study], name: &st
     Ok(scratch_dir)
 }
 
-/// What is known of this machine.
+/// Facts about this machine.
 fn local_machine(scratch: &Path) -> BTreeMap<String, String> {
     let mut machine = MachineInfo::read().fields();
     machine.insert("openzfs".into(), Engine::version());

@@ -35,7 +35,7 @@ impl RunTarget {
         }
     }
 
-    /// Returns the target of a trial: a pool of its own, or at most `quota` bytes of the dataset, mounted in its scratch directory.
+    /// Returns the target of a trial: a separate pool, or at most `quota` bytes of the dataset, mounted in its scratch directory.
     pub fn spec(&self, pool: PoolSpec, scratch: &Path, quota: u64) -> TargetSpec {
         match self {
             RunTarget::Pool => TargetSpec::Pool(pool),

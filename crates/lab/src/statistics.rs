@@ -49,7 +49,7 @@ pub fn cells(study: &Study, trials: &[Trial], measure: &str) -> Vec<Cell> {
     cases(study).into_iter().map(cell).collect()
 }
 
-/// What a level does against its factor's first one, over all levels of the other factors.
+/// The effect of a level relative to its factor's first one, over all levels of the other factors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
     /// Factor.

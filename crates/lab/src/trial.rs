@@ -1,6 +1,6 @@
 //! Runs one trial in its own process: creates the datasets, runs the driver's phases on them, and measures.
 //!
-//! The trial ends every process that it starts: it adopts orphans, and the kernel signals its children if it dies.
+//! The trial ends every process that it starts: it adopts orphans, and the kernel signals its children if it is killed.
 //! Therefore one process runs one trial, from its main thread.
 
 mod calls;
@@ -74,7 +74,7 @@ fn all_phases(spec: &TrialSpec, setting: &Setting, logs: &Logs, target: &mut dyn
     Ok(outcome)
 }
 
-/// The directories of a trial in its scratch directory, beside those of the target.
+/// The directories of a trial in its scratch directory, in addition to those of the target.
 #[derive(Debug)]
 struct Logs {
     driver: PathBuf,

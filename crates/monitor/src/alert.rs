@@ -1,8 +1,8 @@
 //! Alert rules.
 //!
-//! [`table`] is the one table of rules. A rule's [`AlertCondition`] is data: from it, [`rule_file`] makes PromQL for Prometheus,
-//! and [`evaluation`] decides on [`Readings`](crate::Readings) without Prometheus. [`documentation`] makes the
-//! page of the documentation, and [`promtool`] the tests that Prometheus's own tool runs.
+//! [`table`] is the one table of rules. A rule's [`AlertCondition`] is data: [`rule_file`] converts it to PromQL for Prometheus, and
+//! [`evaluation`] evaluates it on [`Readings`](crate::Readings) without Prometheus. [`documentation`] writes the page of the documentation,
+//! and [`promtool`] the tests for Prometheus's own tool.
 //!
 //! ```text
 //!          ┌─▶ rule_file ─▶ Prometheus, Alertmanager

@@ -1,7 +1,7 @@
 //! Formats readings as text for Prometheus: the text format 0.0.4, and OpenMetrics 1.0.
 //!
-//! The two differ in the name of counters in `# TYPE` lines, in `# UNIT` lines and in the final `# EOF`. Other programs than
-//! Prometheus read only the first.
+//! The two differ in the name of counters in `# TYPE` lines, in `# UNIT` lines and in the final `# EOF`. Programs other than Prometheus
+//! read only the first.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -194,7 +194,7 @@ fn push_number(text: &mut String, value: f64) {
     };
 }
 
-/// Adds `from` with `\`, line feeds and, if asked, `"` escaped.
+/// Adds `from` with `\`, line feeds and, if requested, `"` escaped.
 fn push_escaped(text: &mut String, from: &str, quotes: bool) {
     let is_special = |byte: u8| byte == b'\\' || byte == b'\n' || (quotes && byte == b'"');
     if !from.bytes().any(is_special) {

@@ -1,8 +1,8 @@
-//! Runs each source in a thread of its own and keeps its last readings.
+//! Runs each source in a separate thread, and keeps its last readings.
 //!
-//! A scrape calls [`Poller::refresh`]: it asks every idle source to read, waits for at most a time limit, and returns the
-//! last readings of all sources. A source that hangs occupies its thread, and for a moment one of the [`turns`]; the next
-//! scrapes do not start another read of it.
+//! A scrape calls [`Poller::refresh`], which starts a read of every idle source, waits up to a time limit, and returns the last readings of
+//! all sources. A source that hangs occupies its thread, and for a moment one of the [`turns`]; the next scrapes do not start another read
+//! of it.
 
 mod turns;
 
@@ -62,10 +62,10 @@ pub fn source_metrics(sources: &[SourceReadings]) -> Readings {
     readings
 }
 
-/// What a source's thread and the poller share.
+/// The state that a source's thread and the poller share.
 #[derive(Debug, Default)]
 struct State {
-    /// When the poller asked for a read that has not begun.
+    /// When the poller requested a read that has not begun.
     requested: Option<Instant>,
     /// Set by the poller when the source no longer exists.
     ended: bool,
@@ -126,7 +126,7 @@ impl Slot {
         Ok(Slot { shared, interval })
     }
 
-    /// Asks for a read, unless one is running or the last one is recent.
+    /// Requests a read, unless one is running or the last one is recent.
     fn request(&self) {
         let mut state = self.shared.lock();
         let recent = state.finished.is_some_and(|(began, _)| began.elapsed() < self.interval);

@@ -29,7 +29,7 @@ pub use definitions::{ApiDefinitions, ApiFamily, ApiResourceType};
 pub use exporter::{AlertSource, Exporter};
 use reloaded::Reloaded;
 
-/// How often [`Server::run`] looks whether it should stop.
+/// How often [`Server::run`] checks whether it should stop.
 const STOP_POLL: Duration = Duration::from_millis(200);
 
 /// Where the server listens, and who may connect.

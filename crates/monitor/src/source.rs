@@ -1,4 +1,4 @@
-//! Sources: each reads one origin of figures.
+//! Sources: each reads figures from one origin.
 
 pub mod backups;
 pub mod host;
@@ -16,7 +16,7 @@ use crate::{Readings, Result};
 /// Identifies a source: the values of the labels of [`crate::family::SOURCE`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceName {
-    /// What is read, such as `user-pool`.
+    /// The kind of source, such as `user-pool`.
     pub source: &'static str,
     /// The pool; empty for a source that concerns all pools.
     pub pool: String,
@@ -32,7 +32,7 @@ pub trait Source: Send {
         Duration::ZERO
     }
 
-    /// Reads the present values. The caller runs it in a thread of its own, so that it may block.
+    /// Reads the present values. The caller runs it in a separate thread, so that it may block.
     ///
     /// # Errors
     /// If nothing could be read. The message becomes a line of the log.

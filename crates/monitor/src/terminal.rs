@@ -7,9 +7,9 @@
 //! ```
 //!
 //! [`sample`] merges what several sources read of one resource, and computes rates. [`tab`] makes rows of text from a sample;
-//! only the visible rows are formatted. [`state`] has the position, the filter and the order, which [`keys`] changes.
-//! These parts are pure. [`screen`] connects them with the terminal. The poller runs in a thread of its own
-//! ([`reader`]), so that a source that hangs never delays the screen.
+//! only the visible rows are formatted. [`state`] contains the position, the filter and the order, which [`keys`] changes. These parts have
+//! no side effects. [`screen`] connects them with the terminal. The poller runs in a separate thread ([`reader`]), so that a source that
+//! hangs never delays the screen.
 
 pub mod draw;
 pub mod keys;

@@ -29,12 +29,12 @@ pub enum Error {
     System(PathBuf),
     /// The mount point is a directory that must not be covered even if the caller wants that.
     #[error(
-        "cannot mount on {}: the system cannot run without what is there\nhint: name an empty directory",
+        "cannot mount on {}: the system needs its contents to run\nhint: name an empty directory",
         quoted(.0)
     )]
     Vital(PathBuf),
     /// The mount point is not empty: a mount would hide files.
-    #[error("cannot mount on {}: it is not empty (it holds {first:?})", quoted(path))]
+    #[error("cannot mount on {}: it is not empty (it contains {first:?})", quoted(path))]
     NotEmpty {
         /// Its real path.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum Error {
         first: String,
     },
     /// The mount would hide another mount.
-    #[error("cannot mount on {}: {other} is mounted there already", quoted(path))]
+    #[error("cannot mount on {}: {other} is already mounted there", quoted(path))]
     Covered {
         /// Its real path.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum Error {
     },
     /// The directory is a mount whose server has ended without unmounting it.
     #[error(
-        "{path} is a dead mount (\"Transport endpoint is not connected\"): its server has ended without unmounting\n\
+        "{path} is a dead mount (\"Transport endpoint is not connected\"): its server exited without unmounting it\n\
          hint: remove it with `umount {path}` or `fusermount3 -u {path}`, then mount again",
         path = quoted(.0)
     )]

@@ -310,7 +310,7 @@ impl FileSystem {
         }
     }
 
-    /// The answer that tells the kernel of a node, and counts as a lookup.
+    /// The answer that reports a node to the kernel, and counts as a lookup.
     fn entry(&self, tree: u16, node: &Node) -> NodeResult<EntryOut> {
         let attr = node.attr()?;
         Ok(self.entry_of(tree, &attr))

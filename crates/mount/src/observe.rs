@@ -1,4 +1,4 @@
-//! The interface to record or measure operations as they happen.
+//! The interface for recording or measuring operations as they happen.
 
 use std::ffi::CStr;
 use std::time::Instant;

@@ -86,7 +86,7 @@ impl Session {
         Worker { number, tally: &self.tallies[number] }
     }
 
-    /// Serves until the mount is gone. The last thread to leave writes the last changes and closes the dataset's nodes.
+    /// Serves until the mount ends. The last thread to end writes the last changes and closes the dataset's nodes.
     pub(crate) fn run(&self, number: usize, fd: &OwnedFd) -> Result<()> {
         let result = self.serve(number, fd);
         self.leave();
@@ -101,7 +101,7 @@ impl Session {
         }
     }
 
-    /// Whether a worker has left. Workers leave when the mount is gone.
+    /// Whether a worker has ended. Workers end when the mount no longer exists.
     pub(crate) fn is_ending(&self) -> bool {
         self.running.load(Ordering::Acquire) < self.tallies.len()
     }

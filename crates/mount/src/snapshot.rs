@@ -9,7 +9,7 @@ use crate::{Mount, device};
 
 /// How long to wait for the kernel to forget a snapshot's nodes, and for programs to close its files.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval at which the kernel is told again to forget the snapshot, in case a program has accessed it meanwhile.
+/// Interval at which the kernel is notified again to forget the snapshot, in case a program has accessed it since.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// The error that a program uses a snapshot through the mount.
@@ -31,7 +31,7 @@ impl Mount {
         }
     }
 
-    /// Makes the kernel forget a snapshot, closes it, and keeps it closed while `then` runs.
+    /// Makes the kernel drop a snapshot's nodes, closes the snapshot, and keeps it closed while `then` runs.
     ///
     /// # Errors
     /// If a program has an open file or its working directory in the snapshot; `then` has not run.

@@ -164,7 +164,7 @@ impl Ring {
 }
 
 impl Session {
-    /// Serves one entry of a queue until the mount is gone; uses `/dev/fuse` if the kernel rejects the entry.
+    /// Serves one entry of a queue until the mount ends; uses `/dev/fuse` if the kernel rejects the entry.
     pub(crate) fn run_uring(&self, number: usize, queue: usize, pinned: bool) -> Result<()> {
         let result = match self.serve_uring(number, queue, pinned) {
             Ok(true) => Ok(()),

@@ -1,6 +1,6 @@
 //! Requests to a cache: an extent of a file as in the trace, and an access to one record as a model receives it.
 
-/// What an access does to its record.
+/// The effect of an access on its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {

@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// The file is another program's trace, which can be imported.
     #[error(
-        "{} is a {format} of another program\nhint: make a trace of it: poolwright trace import {} -o T.parquet",
+        "{} is another program's {format}\nhint: convert it: poolwright trace import {} -o T.parquet",
         quoted(path),
         quoted(path)
     )]
@@ -67,7 +67,7 @@ pub enum Error {
     #[error("{}", invalid_recordsize(.0))]
     Recordsize(u64),
     /// Not a share of the records.
-    #[error("a sampling rate is above 0 and at most 1, not {0}")]
+    #[error("the sampling rate is {0}, but must be above 0 and at most 1")]
     SamplingRate(f64),
     /// Too little memory for the smallest sample.
     #[error("a sample needs at least {} of memory, not {given} bytes", format_size(*least))]

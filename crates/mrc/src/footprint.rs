@@ -1,4 +1,4 @@
-//! The footprint of a trace, measured in one fast pass in bounded memory, to choose cache sizes.
+//! Measures the footprint of a trace in one fast pass and bounded memory, to choose cache sizes.
 
 use poolwright_trace::distinct::{DistinctSample, mix};
 

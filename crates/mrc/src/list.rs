@@ -1,6 +1,6 @@
-//! Doubly linked lists through elements that have numbers.
+//! Doubly linked lists of numbered elements.
 
-/// In place of a number of an element or of a slot: none.
+/// Stands for no element or slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The neighbours of an element on its list; 8 bytes.
@@ -49,7 +49,7 @@ impl List {
         self.join(elements, older, newer);
     }
 
-    /// Puts `other` in the place of an element.
+    /// Replaces an element with `other`.
     pub fn replace<L: Linked>(&mut self, elements: &mut L, id: u32, other: u32) {
         let Links { newer, older } = *elements.links(id);
         self.join(elements, older, other);

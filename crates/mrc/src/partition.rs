@@ -2,8 +2,8 @@
 //!
 //! The trace must have the requests to the database's own cache. Each division models both caches: an LRU of pages, and
 //! below it a model of the ARC. The ARC receives a read of the record of every page that misses in the buffer pool, and
-//! a write of every dirty page that the buffer pool evicts. The same page may be in both caches, which is why a
-//! division in the middle is worth less than the sum of its parts.
+//! a write of every dirty page that the buffer pool evicts. The same page may be in both caches, so an even division gains less than the
+//! sum of its parts.
 //!
 //! Not modelled: checkpoints (a dirty page is written when it is evicted, so the ARC sees fewer writes than in
 //! reality), the database's read-ahead, and caches other than LRU.

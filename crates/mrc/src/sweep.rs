@@ -101,7 +101,7 @@ impl Sweep {
     }
 }
 
-/// Reads to the end, or until the receiver is gone. Reuses the chunks that come back.
+/// Reads to the end, or until the receiver is dropped. Reuses the chunks that come back.
 fn read_ahead(input: &mut dyn Input, to: &SyncSender<Result<Chunk>>, used: &Receiver<Vec<Extent>>) {
     loop {
         let mut extents = used.try_recv().unwrap_or_default();

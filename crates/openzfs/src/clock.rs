@@ -1,9 +1,9 @@
-//! The clock of the engine, and what threads that call it need to wait on that clock.
+//! The clock of the engine, and the primitives with which threads that call the engine wait on it.
 //!
 //! On the real clock, time is the host's. On the virtual one ([`crate::Config::clock`]), threads are fibers of one thread of
-//! the host, and each has its own time: waiting costs none, and work costs what [`Costs`] says. The same calls then take the same time on any
-//! machine, however busy it is. A thread that calls the engine must be the one that started it, or one of [`Threads`]. Between threads
-//! of the virtual clock, a mutex of the standard library must not be held across a call of the engine or of this module.
+//! the host, and each has its own time: waiting costs no CPU time, and work costs as much as [`Costs`] specifies. The same calls then take
+//! the same time on any machine, however busy it is. A thread that calls the engine must be the one that started it, or one of [`Threads`].
+//! Between threads of the virtual clock, a mutex of the standard library must not be held across a call of the engine or of this module.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,8 +1,9 @@
 //! Emulated devices of vdev files.
 //!
 //! A device serves up to `queue_depth` requests at the same time. Each takes its latency, plus a seek if it neither continues the
-//! previous request nor reads what the disk's cache has, and its transfer. All share one channel with the given bandwidth and operations per second. Each vdev
-//! file has its own device. A device may be several disks that a RAID controller stripes and presents as one.
+//! previous request nor reads data in the disk's cache, and its transfer time. All share one channel with the given bandwidth and
+//! operations per second. Each vdev file has its own device. A device may be several disks that a RAID controller stripes and presents as
+//! one.
 //! `tests/device.rs` compares measured figures with the requested ones.
 
 use std::fs;

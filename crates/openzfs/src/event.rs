@@ -66,13 +66,13 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::HostRefused { file, flush, why, needed } => {
-                let request = if *flush { "flush of" } else { "write to" };
+                let request = if *flush { "flush" } else { "write to" };
                 let outcome = if *needed {
                     "the process ends, because the pool needs that file; the pool keeps every acknowledged change"
                 } else {
                     "the pool continues without that file"
                 };
-                write!(f, "the host refused a {request} the pool file {file}: {why}; {outcome}")
+                write!(f, "cannot {request} the pool file {file}: {why}; {outcome}")
             }
             Event::PoolFailed { pool } => write!(
                 f,

@@ -48,7 +48,7 @@ impl Label {
         let errno = unsafe { ffi::pw_pool_label(c[0].as_ptr(), &mut raw) };
         if errno == libc::ENOENT && file.exists() {
             return Err(Error::Invalid(format!(
-                "{} holds no pool: none of its four labels is valid",
+                "{} contains no pool: none of its four labels is valid",
                 quoted(&file)
             )));
         }

@@ -4,7 +4,7 @@
 //! Reads see the cache, and only a flush makes a file's cached writes durable. At a power cut, a random subset of the unflushed
 //! writes reaches the files in random order, one of them perhaps torn between two sectors. The rest is lost, and the process
 //! ends at once with [`EXIT_CODE`], so that it acknowledges nothing more. Importing the pool in another process corresponds to
-//! a machine whose power is back. TRIM is ignored meanwhile.
+//! a machine whose power is back. TRIM is ignored.
 //!
 //! A cut is the loss of power of the simulated drives, not of the host: flushed data is in the host's page cache.
 //!
@@ -18,10 +18,10 @@
 //! POOLWRIGHT_POWER=after=1234,seed=7 target/fault-injection/release/poolwright mount tank /mnt
 //! ```
 //!
-//! `after=N` cuts the power at the N-th write or flush of a vdev. Without it there is only the cache, and `kill -9` is a cut that
-//! no unflushed write survives. `seed=N` selects the surviving writes (default 0); `limit=BYTES` bounds the cache (default
-//! 256M); `lie` turns flushes into no-ops, for tests that must fail. Unflushed writes of a process are lost when it ends,
-//! however it ends; an export flushes all data that matters.
+//! `after=N` cuts the power at the N-th write or flush of a vdev. Without it, the power is never cut; with the cache alone, `kill -9` acts
+//! as a cut that no unflushed write survives. `seed=N` selects the surviving writes (default 0); `limit=BYTES` bounds the cache (default
+//! 256M); `lie` turns flushes into no-ops, for tests that must fail. Unflushed writes of a process are lost when it ends, however it ends;
+//! an export flushes all data that matters.
 
 use crate::error::check;
 use crate::{Result, ffi};

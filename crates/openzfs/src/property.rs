@@ -36,7 +36,7 @@ pub const PROPERTIES: &[Property] = &[
         default: "128K",
         values: RECORDSIZES,
         size: true,
-        about: "largest record of a file; only files written afterwards take it",
+        about: "maximum record size of files; applies only to files written afterwards",
     },
     Property {
         name: "compression",
@@ -57,14 +57,14 @@ pub const PROPERTIES: &[Property] = &[
         default: "all",
         values: "all, metadata, none",
         size: false,
-        about: "what a cache vdev keeps",
+        about: "what is cached in cache vdevs",
     },
     Property {
         name: "logbias",
         default: "latency",
         values: "latency, throughput",
         size: false,
-        about: "whether synchronous writes go through log blocks or straight to their place",
+        about: "whether the data of synchronous writes goes to log blocks or directly to its final blocks",
     },
     Property {
         name: "sync",
@@ -93,7 +93,7 @@ pub const PROPERTIES: &[Property] = &[
         default: "all",
         values: "all, metadata, none",
         size: false,
-        about: "what is read ahead",
+        about: "what is prefetched",
     },
     Property {
         name: "direct",
@@ -118,14 +118,14 @@ pub const LIMITS: &[Property] = &[
         default: "none",
         values: "none or a size",
         size: true,
-        about: "what the dataset may use with its snapshots and all below it",
+        about: "limit on the space of the dataset, its snapshots and all datasets below it",
     },
     Property {
         name: "refquota",
         default: "none",
         values: "none or a size",
         size: true,
-        about: "what the dataset itself may refer to, snapshots and those below it left out",
+        about: "limit on the space that the dataset references, without snapshots and datasets below it",
     },
 ];
 

@@ -1,4 +1,4 @@
-//! Changes of an imported pool's vdevs: add, attach, detach, remove, replace. `spares` has what concerns only hot spares.
+//! Changes of an imported pool's vdevs: add, attach, detach, remove, replace. `spares` contains the code for hot spares.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;

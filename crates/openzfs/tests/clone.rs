@@ -220,7 +220,7 @@ fn expected(n: u64) -> Vec<u8> {
 
 /// Runs only as the victim: clones and overwrites blocks, which are only in the log when it is killed.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Ok(vdev) = std::env::var("POOLWRIGHT_CLONE_VDEV") else { return };
     let (pool, ds) = create(&PathBuf::from(vdev), "kills", "16K");

@@ -368,7 +368,7 @@ const LOGGED_FILES: u64 = 60;
 
 /// Runs only as the victim: writes files in one transaction group that does not end.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Ok(vdev) = std::env::var("POOLWRIGHT_DIRECT_VDEV") else { return };
     let config = Config { txg_timeout_s: 3600, dirty_bytes: 4 << 30, ..Config::default() };

@@ -103,7 +103,7 @@ fn number(name: &str) -> u64 {
 }
 
 #[test]
-#[ignore = "started by the tests below as a process of its own"]
+#[ignore = "started by the tests below as a separate process"]
 fn victim() {
     let Some(dir) = std::env::var_os("POOLWRIGHT_FAULTS_DIR") else { return };
     let dir = PathBuf::from(dir);

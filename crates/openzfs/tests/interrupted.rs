@@ -78,7 +78,7 @@ const CHANGES: &[Change] = &[
 
 /// Makes a change. The power fails at the operation `AFTER` of it, or at its end.
 #[test]
-#[ignore = "started by the tests below as a process of its own"]
+#[ignore = "started by the tests below as a separate process"]
 fn victim() {
     let parameter = |name: &str| std::env::var(format!("POOLWRIGHT_INTERRUPTED_{name}")).ok();
     let Some(dir) = parameter("DIR").map(PathBuf::from) else { return };

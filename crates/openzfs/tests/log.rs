@@ -132,7 +132,7 @@ fn fill(ds: &Dataset) {
 
 /// Runs only as the victim.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Ok(vdev) = std::env::var("POOLWRIGHT_LOG_VDEV") else { return };
     // Transaction groups end neither after five seconds nor at an amount of dirty data.

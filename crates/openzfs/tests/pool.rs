@@ -247,7 +247,7 @@ fn errors_name_bad_pools() {
     drop(pool);
     let text = dir.path().join("text");
     std::fs::write(&text, "hello").unwrap();
-    assert!(Pool::import(engine(), &[text], false).unwrap_err().to_string().contains("holds no pool"));
+    assert!(Pool::import(engine(), &[text], false).unwrap_err().to_string().contains("contains no pool"));
     assert!(Pool::import(engine(), &[dir.path().join("missing")], false).is_err());
     assert!(Pool::create(engine(), &Spec::single("shift", dir.path().join("x"), 8)).is_err());
 }

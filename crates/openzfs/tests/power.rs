@@ -78,7 +78,7 @@ fn create(dir: &Path, layout: &str, logbias: &str) -> (Pool, Dataset) {
 
 /// Writes, syncs and acknowledges with several threads until the power failure.
 #[test]
-#[ignore = "started by the tests below as a process of its own"]
+#[ignore = "started by the tests below as a separate process"]
 fn victim() {
     let Some(dir) = parameter("DIR") else { return };
     let seed = number("SEED");
@@ -114,7 +114,7 @@ fn victim() {
 
 /// Imports the pool and replays its log, possibly with a power failure.
 #[test]
-#[ignore = "started by the tests below as a process of its own"]
+#[ignore = "started by the tests below as a separate process"]
 fn replayer() {
     let Some(dir) = parameter("DIR") else { return };
     let files = vdev_files(Path::new(&dir), &parameter("LAYOUT").unwrap());
@@ -125,7 +125,7 @@ fn replayer() {
 
 /// Imports the pool and compares it with the acknowledged steps.
 #[test]
-#[ignore = "started by the tests below as a process of its own"]
+#[ignore = "started by the tests below as a separate process"]
 fn checker() {
     let Some(dir) = parameter("DIR") else { return };
     let files = vdev_files(Path::new(&dir), &parameter("LAYOUT").unwrap());
@@ -383,7 +383,7 @@ fn ignored_flushes_are_detected() {
 
 /// Writes without flushing, reads the data back through the cache with a scrub, then flushes the cache.
 #[test]
-#[ignore = "started by the tests below as a process of its own"]
+#[ignore = "started by the tests below as a separate process"]
 fn unflushed_writer() {
     let Some(dir) = parameter("DIR") else { return };
     let (pool, ds) = create(Path::new(&dir), "mirror a b", "latency");

@@ -31,7 +31,7 @@ fn row(n: u64) -> Vec<u8> {
 
 /// Creates a pool, writes rows that are only in the log, and kills itself.
 #[test]
-#[ignore = "started by the tests below as a process of its own"]
+#[ignore = "started by the tests below as a separate process"]
 fn victim() {
     let Some(vdev) = std::env::var_os("POOLWRIGHT_REFUSALS_VDEV") else { return };
     let logbias = std::env::var("POOLWRIGHT_REFUSALS_LOGBIAS").unwrap();

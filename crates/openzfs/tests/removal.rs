@@ -80,7 +80,7 @@ fn a_log_is_removed_while_it_is_written() {
 
 /// Creates a pool, writes synchronously to its log, announces that, and waits.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Some(dir) = std::env::var_os("POOLWRIGHT_REMOVAL_DIR") else { return };
     let pool = create(Path::new(&dir), "crashed", "a log l");

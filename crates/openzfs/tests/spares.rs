@@ -267,7 +267,7 @@ fn a_spare_without_a_label_is_removed_and_added_again() {
 
 /// Opens the spare of the pool of another process.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Some(spare) = std::env::var_os("POOLWRIGHT_SPARE") else { return };
     let spare = PathBuf::from(spare);

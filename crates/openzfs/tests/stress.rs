@@ -171,7 +171,7 @@ fn administer(pool: &Pool, ds: &Dataset, seed: u64) {
 }
 
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Some(dir) = env("DIR").map(PathBuf::from) else { return };
     let (layout, seed): (usize, u64) =

@@ -34,7 +34,7 @@ fn env(name: &str) -> Option<String> {
 /// Writes all pages and syncs them with a transaction group, then writes a second version and calls `fsync`, during which the power
 /// fails.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Some(dir) = env("DIR") else { return };
     let groups = Spec::parse_vdevs(&[format!("{}:256M", Path::new(&dir).join("vdev").display())]).unwrap();

@@ -180,7 +180,7 @@ fn commit_every(seed: u64) -> u64 {
 
 /// Runs only as the victim: performs the operations of a seed, and acknowledges them after each commit, until it is killed.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Ok(vdev) = std::env::var("POOLWRIGHT_TREE_VDEV") else { return };
     let seed: u64 = std::env::var("POOLWRIGHT_TREE_SEED").unwrap().parse().unwrap();

@@ -317,7 +317,7 @@ fn part_of_a_raidz_cannot_be_mirrored() {
 
 /// Creates a pool, announces that, attaches a file and waits for the resilver, again and again, until it is killed.
 #[test]
-#[ignore = "started by the test below as a process of its own"]
+#[ignore = "started by the test below as a separate process"]
 fn victim() {
     let Some(dir) = std::env::var_os("POOLWRIGHT_VDEVS_DIR") else { return };
     let at = |name: &str| Path::new(&dir).join(name);

@@ -80,7 +80,7 @@ fn workload(processors: u32) -> String {
 
 /// A process has one engine, so each run is a process of its own.
 #[test]
-#[ignore = "started by the tests below as a process of its own"]
+#[ignore = "started by the tests below as a separate process"]
 fn victim() {
     let processors = std::env::var("PROCESSORS").unwrap().parse().unwrap();
     println!("figures {}", workload(processors));

@@ -1,8 +1,8 @@
 //! The exit code, and the message of a verb that failed.
 //!
-//! A failure is an [`anyhow::Error`]: a chain of causes, the outermost first. An error of a library says what its exit code and its
-//! hint are ([`ReportedError`]); a verb adds a marker ([`Usage`], [`Refused`]) or a hint ([`hint`]) where it knows more. Hints are printed
-//! on lines of their own.
+//! A failure is an [`anyhow::Error`]: a chain of causes, the outermost first. A library's error provides its exit code and its hint
+//! ([`ReportedError`]); a verb adds a marker ([`Usage`], [`Refused`]) or a hint ([`hint`]) where it knows more. Each hint is printed on a
+//! separate line.
 
 use std::error::Error;
 use std::fmt;
@@ -175,7 +175,7 @@ mod tests {
     fn a_library_error_is_followed_by_the_flags_that_help() {
         let small = || poolwright_replay::Error::SampleTooSmall { max: 1, touched: 4096 };
         let expected = "poolwright: a sample of 1B of the 4K that the trace touches contains no reads or writes\n\
-                        hint: take more with --sample-bytes";
+                        hint: raise --sample-bytes";
         assert_eq!(message(&small().into()), expected);
         assert_eq!(
             message(&poolwright_tune::Error::from(small()).into()),
@@ -184,13 +184,13 @@ mod tests {
         );
 
         let used = || poolwright_lab::Error::Locked { path: "/s".into(), holder: "7".to_owned() };
-        let expected = "poolwright: another run (process 7) uses /s\n\
-                        hint: wait until it ends, or choose another directory with --scratch";
+        let expected = "poolwright: /s is in use by another run (process 7)\n\
+                        hint: wait until that run ends, or choose another directory with --scratch";
         assert_eq!(message(&used().into()), expected);
         assert_eq!(message(&poolwright_confirm::Error::from(used()).into()), expected);
 
         let unknown = || poolwright_zfs::user::Error::Unknown("tank".to_owned());
-        let expected = "poolwright: no pool \"tank\" is known\n\
+        let expected = "poolwright: no such pool: \"tank\"\n\
                         hint: name its files with --pool-file, or run `poolwright pool import tank FILE…` once";
         assert_eq!(message(&unknown().into()), expected);
         assert_eq!(message(&poolwright_mount::server::Error::from(unknown()).into()), expected);

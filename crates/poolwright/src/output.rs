@@ -44,7 +44,7 @@ fn is_json(head: &str, format: &str) -> bool {
 /// The option of each verb that writes an output file.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Force {
-    /// Replace an output file that Poolwright did not make
+    /// Overwrite an output file that Poolwright did not write
     #[arg(long)]
     pub force: bool,
 }

@@ -10,7 +10,7 @@ use poolwright_trace::CpuSecond;
 
 /// `/proc` counts CPU time in hundredths of a second (`USER_HZ`, the same on every x86-64 kernel).
 const TICK_NS: u64 = 10_000_000;
-/// What a server of FUSE reads requests from (`fuse(4)`).
+/// The device from which a FUSE server reads requests (`fuse(4)`).
 const FUSE: &str = "/dev/fuse";
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -114,7 +114,7 @@ fn others(subject: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
     pids.filter(is_other).filter_map(|pid| Some((pid, user_cpu_ticks(pid)?))).collect()
 }
 
-/// Whether the process serves a file system in user space. What it does is the storage's part, which a replay does by itself,
+/// Whether the process serves a file system in user space. Its work belongs to the storage, which the replay performs itself,
 /// as it does that of the kernel's threads.
 fn serves_fuse(pid: u32) -> bool {
     process::open_files(pid as i32).any(|file| file == Path::new(FUSE))

@@ -11,7 +11,7 @@ pub enum Error {
     /// The process lacks the capabilities to load BPF programs.
     #[error(
         "cannot record: loading BPF programs needs the capabilities {0}, which this process lacks\n\
-         hint: run it as root, or give it CAP_BPF and CAP_PERFMON"
+         hint: run poolwright as root, or grant it CAP_BPF and CAP_PERFMON"
     )]
     Privilege(String),
     /// The kernel (lockdown, or a container's seccomp filter) refused although the process has the capabilities.
@@ -37,12 +37,12 @@ pub enum Error {
     },
     /// The recorder runs in a separate PID namespace.
     #[error(
-        "cannot record from inside a process namespace (a container): the kernel numbers processes differently there\n\
+        "cannot record from inside a PID namespace (a container), where processes have other IDs\n\
          hint: run the recorder on the host"
     )]
     Namespace,
     /// The directory to record does not exist or is not a directory.
-    #[error("cannot record {}: {source}\nhint: give the database's data directory", quoted(path))]
+    #[error("cannot record {}: {source}\nhint: name the database's data directory", quoted(path))]
     Directory {
         /// The path.
         path: PathBuf,

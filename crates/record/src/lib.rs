@@ -20,11 +20,11 @@
 //! and flags are exact without following `lseek`, and they read a file's path while the file is in use. The set needs
 //! no tracefs, no kprobes and no `bpf_probe_read_kernel`, so it works under lockdown.
 //!
-//! A trace lists what was not seen (`Meta::unseen`). Two facts are invisible to any probe set of this kind: the order
+//! A trace lists the operations that were not seen (`Meta::unseen`). Two facts are invisible to any probe set of this kind: the order
 //! of two overlapping transfers by two threads at the position of *one* descriptor, and what a program writes to a page
-//! that is already mapped. A [`poolwright_trace::Op::Map`] with a duration is a call of `mmap`, one without is a page
-//! fault. A failed call makes no event, and a descriptor closed by the end of its process makes no
-//! [`poolwright_trace::Op::Close`]. `docs/recorded-io.md` has a table of the ways to do I/O, which a test makes.
+//! that is already mapped. A [`poolwright_trace::Op::Map`] with a duration is a call of `mmap`; one without a duration is a page fault. A
+//! failed call makes no event, and a descriptor closed by the end of its process makes no
+//! [`poolwright_trace::Op::Close`]. `docs/recorded-io.md` has a table of the ways to do I/O, which a test generates.
 //!
 //! An operation of a plain system call also records what its thread did since its previous operation
 //! ([`poolwright_trace::Gap`]): `bpf/gap.h` reads the scheduler's statistics of the thread, and the tracepoint

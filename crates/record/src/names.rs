@@ -29,7 +29,7 @@ impl NamedFile {
         self.links == 0
     }
 
-    /// Returns the present size if the path still leads to the file. The size is `None` if that cannot be told: stacked file systems
+    /// Returns the present size if the path still leads to the file. The size is `None` if that cannot be determined: stacked file systems
     /// show other inode numbers than the kernel's.
     pub fn now(&self) -> Option<Option<u64>> {
         let found = std::fs::symlink_metadata(&self.path).ok()?;

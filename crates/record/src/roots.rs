@@ -1,4 +1,4 @@
-//! The followed directories: the given one, those mounted below it, and those to which links lead.
+//! The followed directories: the given one, those mounted below it, and the targets of links.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};

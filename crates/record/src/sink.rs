@@ -1,4 +1,4 @@
-//! The destination of a recording: a trace on disk, or a watcher.
+//! The destination of recorded events: a trace on disk, or a watcher.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What applying a plan would do, and what a run has done, as terminal text.
+//! The assessment and the outcome of applying a plan, as terminal text.
 
 use std::fmt::Write as _;
 

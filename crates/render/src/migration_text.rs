@@ -1,4 +1,4 @@
-//! What moving a database to another pool would do, and what a run has done, as terminal text.
+//! The assessment and the outcome of moving a database to another pool, as terminal text.
 
 use std::fmt::Write as _;
 
@@ -42,26 +42,28 @@ pub fn outcome(outcome: &MigrationOutcome, plan: &str) -> String {
     let (files, bytes) = (counted(outcome.files, "file"), format_size(outcome.bytes));
     let copied = format!("{files} copied and compared, {bytes}");
     let mut text = match (outcome.moved, outcome.unchanged) {
-        (true, _) if outcome.standby => "moved: a standby server has taken the database's place\n".to_owned(),
+        (true, _) if outcome.standby => {
+            "moved: a standby server has replaced the database's server\n".to_owned()
+        }
         (true, _) if outcome.files == 0 => "the database is on the new pool\n".to_owned(),
         (true, _) => format!("moved: {copied}\n"),
         (false, true) => "moved back: nothing was written since, so nothing was copied\n".to_owned(),
-        (false, false) if outcome.files == 0 => "the database is where it was\n".to_owned(),
+        (false, false) if outcome.files == 0 => "the database is on its former datasets\n".to_owned(),
         (false, false) => format!("moved back: {copied}\n"),
     };
     text += &downtime(outcome.downtime_s, outcome.expected_downtime_s);
     if !outcome.kept_snapshots.is_empty() {
         let _ = writeln!(
             text,
-            "kept, as the datasets were when the database moved: {}\nIf the database is as it should be, destroy them (zfs destroy)",
+            "kept, as the datasets were when the database moved: {}\nOnce you have checked the database, destroy them (zfs destroy)",
             outcome.kept_snapshots.join(", ")
         );
     }
     if !outcome.unused.is_empty() {
         let _ = writeln!(
             text,
-            "kept for undo, not mounted: {}\n`poolwright undo {plan}` restores the previous state. To free their space, destroy them (zfs destroy -r); then the \
-             database cannot go back",
+            "kept for undo, not mounted: {}\n`poolwright undo {plan}` restores the previous state. To free their space, destroy \
+             them (zfs destroy -r); after that, the database cannot be moved back",
             outcome.unused.join(", ")
         );
     }

@@ -82,20 +82,20 @@ pub struct Extent {
 /// The captured data of one file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CapturedFile {
-    /// The length of the file in bytes at the begin of the replay, as far as the trace shows it: when the recording began,
+    /// The length of the file in bytes at the start of the replay, as far as the trace shows: when the recording began,
     /// unless [`Capture::begin_at`] sets a later time.
     pub initial_size: u64,
-    /// Whether the file existed at the begin of the replay.
+    /// Whether the file existed at the start of the replay.
     pub initial: bool,
     /// The captured extents, sorted by offset.
     pub extents: Vec<Extent>,
-    /// The holes of the file: when it was captured, and after [`Capture::begin_at`] at the begin of the replay.
+    /// The holes of the file: when it was captured, and after [`Capture::begin_at`] at the start of the replay.
     #[serde(default)]
     holes: Holes,
 }
 
 impl CapturedFile {
-    /// Returns the captured ranges that contain data at the begin of the replay, in order: begin and end (exclusive), in
+    /// Returns the captured ranges that contain data at the start of the replay, in order: start and end (exclusive), in
     /// bytes.
     fn filled(&self) -> impl Iterator<Item = (u64, u64)> {
         let data = |e: &Extent| self.holes.data(e.offset, (e.offset + e.len).min(self.initial_size));
@@ -292,7 +292,7 @@ impl Capture {
         Ok((into, extent.real.saturating_sub(inside).min(n)))
     }
 
-    /// Writes each file as it was at the begin of the replay, in file order. Returns the number of bytes written.
+    /// Writes each file as it was at the start of the replay, in file order. Returns the number of bytes written.
     ///
     /// # Errors
     ///

@@ -27,7 +27,8 @@ const RESERVE: u64 = 1 << 30;
 
 /// The largest number of trials that run at the same time.
 const MAX_SIDE_BY_SIDE: usize = 8;
-/// Memory that a trial on the engine needs beside its ARC, in bytes: dirty data, compressed records (512M), the trace and the program.
+/// Memory that a trial on the engine needs in addition to its ARC, in bytes: dirty data, compressed records (512M), the trace and the
+/// program.
 const OVERHEAD: u64 = 3 << 29;
 
 /// Returns how many trials on the virtual clock, with `pool_bytes` of data and an ARC of at most `arc_bytes`, may run at the same
@@ -62,7 +63,7 @@ pub fn run_side_by_side(
 
 /// Writes the specification to `file`, runs `program trial FILE`, and parses its JSON result. The child is killed when `interrupted` returns true, when its
 /// total time reaches `limit`, when it has nearly filled its file system, or when it slows other users of a pool of the
-/// kernel. It also dies with this process, which it requests itself (see [`die_with_parent`]).
+/// kernel. It is also killed if this process ends (see [`die_with_parent`]).
 ///
 /// # Errors
 ///
@@ -120,7 +121,7 @@ fn watch<'a>(options: &'a KernelPoolOptions, child: &mut Child) -> Result<PoolWa
     Err(why)
 }
 
-/// What stops a trial.
+/// Reasons to stop a trial.
 struct Stop<'a, 'b> {
     began: Instant,
     limit: Option<Duration>,

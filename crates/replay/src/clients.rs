@@ -1,4 +1,4 @@
-//! The clients of thread pools: how many of a pool's lanes serve a request at once.
+//! The clients of thread pools: limits how many of a pool's lanes serve requests at the same time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,7 +109,7 @@ impl Clients {
         }
     }
 
-    /// Waits for a step of `lane`, which need not wait for a client meanwhile: in the recording, it served a request.
+    /// Waits for a step of `lane`, without waiting for a client, because the recorded thread was serving a request.
     pub fn while_wanted(&self, lane: usize, wait: impl FnOnce()) {
         if let Some(mut pool) = self.pool(lane) {
             *pool.wanted.entry(lane).or_default() += 1;

@@ -1,5 +1,5 @@
-//! What codecs cost on the recorded machine: measured on the database's own data at the end of the recording, and converted to costs on the
-//! virtual clock. With them, a trial depends on the recording alone, not on how fast or busy the machine is on which it runs.
+//! The costs of codecs on the recorded machine: measured on the database's own data at the end of the recording, and converted to costs on
+//! the virtual clock. With them, a trial depends on the recording alone, not on how fast or busy the machine is on which it runs.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt as _;

@@ -7,8 +7,8 @@ use poolwright_trace::{Event, Flags, Op};
 
 use crate::lock_range::LockRange;
 
-/// A thread takes a lock by force after polling it for this multiple of the longest recorded wait, because the lock's
-/// owner may be waiting for this thread. A database would report an error instead (SQLite's `SQLITE_BUSY`).
+/// After polling a lock for this multiple of the longest recorded wait, a thread continues without it, because the lock's owner may be
+/// waiting for this thread. A database would report an error instead (SQLite's `SQLITE_BUSY`).
 const LONGEST: u32 = 4;
 /// The minimum of that time.
 const MIN_LONGEST: Duration = Duration::from_millis(500);

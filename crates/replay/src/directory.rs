@@ -43,7 +43,7 @@ impl Directory {
         scratch::sweep(parent, PREFIX);
     }
 
-    /// Removes them also if this process ends without running its destructors.
+    /// Also removes them if this process ends without running its destructors.
     pub(crate) fn transient(parent: &Path) -> Transient {
         Transient::scratch(parent, PREFIX)
     }

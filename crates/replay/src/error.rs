@@ -26,7 +26,7 @@ pub enum Error {
     #[error(transparent)]
     Kstat(#[from] poolwright_zfs::kernel::KstatError),
     /// The pool is not imported any more, or its release of OpenZFS does not count the I/O of vdevs.
-    #[error("the I/O of the pool {pool} cannot be counted: OpenZFS 2.2 or later is required")]
+    #[error("cannot count the I/O of the pool {pool}: OpenZFS 2.2 or later is required")]
     NoVdevCounters {
         /// The pool.
         pool: String,
@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// No further trial was started, because the trials have written as much to a pool of the kernel as they may.
     #[error(
-        "no further trial: it would write about {}, and all trials together may write {} to the pool",
+        "no more trials: the next one would write about {}, and all trials together may write {} to the pool",
         poolwright_base::units::format_size(*next), poolwright_base::units::format_size(*limit)
     )]
     WroteEnough {
@@ -56,7 +56,7 @@ pub enum Error {
         limit: u64,
     },
     /// The dataset of a trial could not be destroyed.
-    #[error("the dataset {0} of a trial could not be destroyed\nhint: zfs destroy -r {0}")]
+    #[error("cannot destroy the dataset {0} of a trial\nhint: zfs destroy -r {0}")]
     DatasetLeft(String),
     /// An operation on a file or directory of the host failed.
     #[error(transparent)]
@@ -146,7 +146,7 @@ pub enum Error {
         selected: Vec<Role>,
     },
     /// The directory that should hold the files of the trace does not exist.
-    #[error("there is no such directory")]
+    #[error("no such directory")]
     NoSourceDir,
     /// No file of the trace exists.
     #[error("{0}")]
@@ -165,7 +165,7 @@ pub enum Error {
     #[error("the trial failed: {0}")]
     Child(String),
     /// The trial was stopped because it reached its time limit.
-    #[error("the trial was stopped after {0:?}, its time limit")]
+    #[error("the trial reached its time limit of {0:?} and was stopped")]
     TooLong(std::time::Duration),
     /// The user interrupted the trial.
     #[error("interrupted")]
@@ -183,15 +183,14 @@ impl ReportedError for Error {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Error::NoRoom { .. } => {
-                "free some space, name another directory with --scratch, or take less with --sample-bytes"
+                "free space, name another directory with --scratch, or lower --sample-bytes"
             }
             Error::UsedUp { .. } => "name another directory with --scratch",
-            Error::WroteEnough { .. } => "allow more with --max-bytes",
+            Error::WroteEnough { .. } => "raise --max-bytes",
             Error::SlowsOthers { .. } => {
-                "run the trials when the pool has less to do, allow slower I/O with --max-io-time, or leave --on out: the trials then run \
-                 on the engine"
+                "run the trials when the pool is less busy, raise --max-io-time, or omit --on to run the trials on the engine"
             }
-            Error::SampleTooSmall { .. } => "take more with --sample-bytes",
+            Error::SampleTooSmall { .. } => "raise --sample-bytes",
             _ => return None,
         };
         Some(hint.to_owned())

@@ -118,7 +118,7 @@ impl KernelPoolTarget {
     /// The bytes that each role's dataset refers to.
     ///
     /// # Errors
-    /// If the pool cannot be asked.
+    /// If the pool cannot be queried.
     pub fn allocated_by_role(&self) -> Result<BTreeMap<Role, u64>> {
         let of_role = |(name, bytes): (String, u64)| Some((Role::from_name(&name)?, bytes));
         Ok(self.each(|of| of.referenced)?.into_iter().filter_map(of_role).collect())

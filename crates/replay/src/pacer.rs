@@ -1,4 +1,4 @@
-//! Paces the replay of an application by what its threads did between their operations.
+//! Paces the replay of an application according to what its threads did between their operations.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -113,7 +113,7 @@ impl<'a> Pacer<'a> {
         &self.application.thinks[lane][step]
     }
 
-    /// Takes a file lock for the lane's process; polls it while another process holds it. If the application gives up its other locks
+    /// Takes a file lock for the lane's process; polls it while another process holds it. If the application releases its other locks
     /// before it waits for this one, the lane does so too, and then takes them again together with this one. A thread that has
     /// waited for longer than [`Contested::longest`](crate::application::Contested::longest) takes the locks by force.
     pub fn lock(&self, lane: usize, file: u32, range: LockRange, stop: &AtomicBool) {

@@ -50,7 +50,7 @@ pub struct Stopped {
 pub struct Trials {
     /// The results of each setting, in the order in which they are given.
     pub runs: Vec<Vec<Replay>>,
-    /// The settings that were given up.
+    /// The settings that were abandoned.
     pub stopped: Vec<Stopped>,
     /// Why the remaining trials were not started.
     pub ended: Option<Error>,
@@ -62,7 +62,7 @@ impl Rounds<'_> {
     ///
     /// # Errors
     /// [`Error::Interrupted`], or the error of a trial that fails. A trial that exceeds its time limit or fills its file system is
-    /// not an error; its setting is given up. [`Trials::ended`] says whether trials were left out.
+    /// not an error; its setting is abandoned. [`Trials::ended`] reports whether trials were left out.
     pub fn run(
         &self,
         all: &[SettingTrials],

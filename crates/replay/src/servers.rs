@@ -1,4 +1,4 @@
-//! Limits the calls served at once, as the threads of a mounted file system do.
+//! Limits the number of calls served at the same time, as the threads of a mounted file system do.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

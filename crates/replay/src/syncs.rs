@@ -1,4 +1,4 @@
-//! The syncs that are under way, for threads that wait for one of them: those of a group commit.
+//! Syncs in progress, for threads that wait for one of them (group commit).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,7 +19,7 @@ struct FileSyncs {
     waiting: Mutex<Vec<Arc<Event>>>,
 }
 
-/// A sync that is under way; it ends when this is dropped.
+/// A sync in progress; it ends when this is dropped.
 pub(crate) struct UnderWay(Arc<FileSyncs>);
 
 impl Drop for UnderWay {

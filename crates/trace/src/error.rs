@@ -39,8 +39,8 @@ pub enum Error {
     Truncated(PathBuf),
     /// The end of the trace is torn, and no event is left.
     #[error(
-        "{} is torn: there is no event before the torn part, which has {lost} of its {len} bytes\n\
-         hint: copy the trace again, or record again",
+        "{} is torn: no event precedes the torn part, which is {lost} of its {len} bytes\n\
+         hint: copy the file again, or make a new recording",
         quoted(path)
     )]
     NothingLeft {
@@ -102,7 +102,7 @@ pub enum Error {
         known: usize,
     },
     /// An earlier write failed. The trace on disk ends at the last checkpoint before it.
-    #[error("cannot write {}: an earlier write failed, the trace ends at its last checkpoint", quoted(.0))]
+    #[error("cannot write {}: an earlier write failed; the trace ends at its last checkpoint", quoted(.0))]
     Poisoned(PathBuf),
     /// The Parquet encoder failed.
     #[error("cannot encode events for {}: {source}", quoted(path))]
@@ -140,7 +140,7 @@ pub enum Error {
     },
     /// The file has an encoding that no reader of foreign files decodes.
     #[error(
-        "{} is {}, which is not decoded here\nhint: decode it: {} < {} > PLAIN",
+        "{} is {}, which poolwright does not decode\nhint: decode it: {} < {} > PLAIN",
         quoted(path),
         encoding.name(),
         encoding.command(),
@@ -173,7 +173,7 @@ impl ReportedError for Error {
     fn hint(&self) -> Option<String> {
         let is_unrecognised = matches!(self, Error::UnrecognisedFormat { .. });
         is_unrecognised.then(|| {
-            "a log of fio (fio --write_iolog) begins with the line \"fio version 3 iolog\" or 2".to_owned()
+            "a fio log (fio --write_iolog) begins with the line \"fio version 3 iolog\" or 2".to_owned()
         })
     }
 }
@@ -181,9 +181,9 @@ impl ReportedError for Error {
 /// What is left of a trace that could not be continued.
 fn kept(events: u64) -> String {
     match events {
-        0 => "no trace was written, and an older one of that name is unchanged; free space, or write to another file system".to_owned(),
+        0 => "no trace was written, and an existing one of that name is unchanged; free space, or write to another file system".to_owned(),
         events => format!(
-            "the trace is valid up to there, with {}; free space or write to another file system to record more",
+            "the trace is valid up to this point, with {}; to record more, free space or write to another file system",
             poolwright_base::units::counted(events, "event")
         ),
     }

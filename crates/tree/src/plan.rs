@@ -1,5 +1,5 @@
-//! What is done to a tree, by seed: made once, then changed. The same here, through the engine, and in the guest, through
-//! system calls.
+//! The operations on a tree, by seed: it is created once, then changed. They are the same on the host, through the engine, and in the
+//! guest, through system calls.
 
 use crate::random::Random;
 

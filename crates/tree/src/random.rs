@@ -1,4 +1,4 @@
-//! Random sizes and bytes. A seed means the same here and in the guest.
+//! Random sizes and bytes. A seed gives the same sequence on the host and in the guest.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

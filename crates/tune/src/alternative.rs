@@ -1,4 +1,4 @@
-//! The setting that a plan offers beside its recommendation: a smaller one if the goal limits what it may cost, or else a faster one.
+//! The alternative to a plan's recommendation: a smaller setting if the goal has limits, otherwise a faster one.
 
 use crate::candidates::{difference, same};
 use crate::criteria::{Criteria, limits};

@@ -130,7 +130,7 @@ impl Tuner<'_> {
         both.map_or(0.0, |(today, new)| today.error_of_change(&new))
     }
 
-    /// Returns the setting to offer beside `recommended`, with the error of the estimate in its space.
+    /// Returns the setting to offer as an alternative to `recommended`, with the error of the estimate in its space.
     fn alternative(
         &self,
         roles: &[Role],

@@ -1,4 +1,4 @@
-//! Direct I/O: which recorded requests bypass the ARC, what that costs, and what can be done about it (docs/method.md, "Direct I/O").
+//! Direct I/O: the recorded requests that bypass the ARC, their cost, and remedies (docs/method.md, "Direct I/O").
 
 use poolwright_base::units::format_size;
 use poolwright_mrc::input::Direct;

@@ -1,9 +1,9 @@
 //! Chooses how much of the recording a trial replays, so that the time budget is kept.
 //!
-//! A trial replays the whole application, all files of all roles, at its recorded speed on the virtual clock, where a recorded
-//! second takes the CPU time of the storage's work. To save time, the tuner first shortens the replayed part of the recording, down
-//! to [`MIN_PASS_S`], and then ends the search early: replaying fewer regions, one role alone or a smaller ARC would distort the
-//! work rate.
+//! A trial replays the whole application, all files of all roles, at its recorded speed on the virtual clock, where replaying a recorded
+//! second costs the CPU time of the storage's work. To save time, the tuner first shortens the replayed part of the recording, down to
+//! [`MIN_PASS_S`], and then ends the search early: replaying fewer regions, a single role, or with a smaller ARC would distort the work
+//! rate.
 
 use std::time::Duration;
 

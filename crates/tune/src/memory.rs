@@ -1,5 +1,5 @@
-//! Advice on memory: what ARCs of many sizes would read from the devices for the recorded accesses, under the
-//! recommended settings.
+//! Advice on memory: the reads from the devices that ARCs of many sizes would need for the recorded accesses, under the recommended
+//! settings.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

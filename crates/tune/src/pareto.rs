@@ -1,4 +1,4 @@
-//! The Pareto set: settings that no other tried one beats in work rate, space and bytes written together.
+//! The Pareto set: the tried settings that no other dominates in work rate, space and bytes written.
 
 use std::collections::BTreeMap;
 

@@ -203,14 +203,14 @@ fn sibling(root: &Path, name: &str) -> String {
     root.with_file_name(format!("{base}-{name}")).display().to_string()
 }
 
-/// A role that can have a directory of its own.
+/// A role that can have a separate directory.
 struct SeparableRole {
     /// The layout of the database ([`layout`]).
     layout: &'static str,
     role: Role,
     /// The name of the role's own directory is that of the database's, a hyphen and this.
     suffix: &'static str,
-    /// What moves the role there; `DIR` is the directory.
+    /// How to move the role there; `DIR` is the directory.
     how: &'static str,
     /// The directory in the database's that can be a symbolic link to it instead.
     link: Option<&'static str>,
@@ -227,7 +227,7 @@ const fn separable(
     SeparableRole { layout, role, suffix, how, link }
 }
 
-/// The roles that can have a directory of their own.
+/// The roles that can have a separate directory.
 const SEPARABLE: &[SeparableRole] = &[
     separable("mariadb", Role::Wal, "wal", "innodb_log_group_home_dir=DIR", None),
     separable("mariadb", Role::Binlog, "binlog", "log_bin=DIR/binlog", None),

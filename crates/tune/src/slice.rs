@@ -1,4 +1,4 @@
-//! Which seconds of a recording the trials replay, and how well they represent the whole recording.
+//! Selects the seconds of a recording that the trials replay, and measures how well they represent the whole recording.
 //!
 //! A second is **busy** unless its activity is below a twentieth of the mean activity of the fewest seconds that have three
 //! quarters of all activity. The activity of a second is its share of the operations plus its share of the bytes moved.

@@ -1,5 +1,5 @@
-//! The space of the database's files under many settings, from the estimate. A trial has only the regions that the recording used, and
-//! the others may compress better or worse.
+//! The space of the database's files under many settings, from the estimate. A trial contains only the regions that the recording touches,
+//! and the others may compress better or worse.
 
 use std::path::PathBuf;
 use std::sync::Arc;

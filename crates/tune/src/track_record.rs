@@ -1,4 +1,4 @@
-//! The track record of the predictions: `track-record.json`, which measured campaigns produce.
+//! The track record of the predictions: `track-record.json`, which `scripts/truth.sh --publish` writes.
 
 use serde::Deserialize;
 

@@ -54,7 +54,7 @@ pub struct Request {
     pub ashift: Option<u32>,
     /// The device to emulate.
     pub device: Device,
-    /// What work costs on the trials' virtual clock.
+    /// The costs of operations on the trials' virtual clock.
     pub costs: Costs,
     /// Directory for pools and captures, used only by this run; the caller removes it.
     pub scratch: PathBuf,
@@ -115,7 +115,7 @@ pub(crate) struct Tuner<'a> {
     pub began: Instant,
     /// The part of the budget that is used, by the expected durations of estimates and trials.
     pub spent: Duration,
-    /// What work costs on the trials' virtual clock, with the codecs measured so far.
+    /// The costs of operations on the trials' virtual clock, with the codecs measured so far.
     pub costs: Costs,
     pub trials: u64,
     pub failed: u64,
@@ -172,7 +172,7 @@ impl Tuner<'_> {
         self.request.budget.saturating_sub(self.spent)
     }
 
-    /// Returns the recorded seconds from the begin of the trials to the end of the recording.
+    /// Returns the recorded seconds from the start of the trials to the end of the recording.
     pub(crate) fn replayable(&self) -> f64 {
         recorded_s(&self.trace) - self.begin_s
     }

@@ -40,37 +40,38 @@ pub trait DatasetAdmin {
     /// The properties of a dataset with their sources, sizes in bytes. Empty if the dataset does not exist.
     ///
     /// # Errors
-    /// If the pool cannot be asked.
+    /// If the pool cannot be queried.
     fn properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>>;
 
-    /// As [`DatasetAdmin::properties`]; on the kernel, with those that say where the dataset is mounted and that it has for ever
+    /// As [`DatasetAdmin::properties`]; on the kernel, with those that determine where the dataset is mounted and that it keeps forever
     /// ([`placed`](crate::kernel::command::property::placed)).
     ///
     /// # Errors
-    /// If the pool cannot be asked.
+    /// If the pool cannot be queried.
     fn placed_properties(&self, dataset: &str) -> Result<BTreeMap<String, SourcedValue>>;
 
     /// The value of a user property (`module:name`) that the dataset has itself; `None` if it has none. The user-space engine has no
     /// user properties.
     ///
     /// # Errors
-    /// If the pool cannot be asked, or the dataset does not exist.
+    /// If the pool cannot be queried, or the dataset does not exist.
     fn user_property(&self, dataset: &str, property: &str) -> Result<Option<String>>;
 
     /// The dataset, and all file systems below it; the dataset first. Empty if the dataset does not exist.
     ///
     /// # Errors
-    /// If the pool cannot be asked.
+    /// If the pool cannot be queried.
     fn tree(&self, dataset: &str) -> Result<Vec<DatasetSummary>>;
 
     /// The snapshots of a dataset, oldest first.
     ///
     /// # Errors
-    /// If the pool cannot be asked.
+    /// If the pool cannot be queried.
     fn snapshots(&self, dataset: &str) -> Result<Vec<SnapshotSummary>>;
 
     /// Whether `root`, the directory of a snapshot in the mount of its dataset, shows the snapshot. The kernel mounts it there when it is
-    /// accessed, and the directory looks empty if that fails. Keep the directory open meanwhile: the kernel unmounts what is not used.
+    /// accessed, and the directory looks empty if that fails. Keep the directory open while it is used: the kernel unmounts unused
+    /// snapshots.
     ///
     /// # Errors
     /// If the table of mounts cannot be read.
@@ -79,25 +80,25 @@ pub trait DatasetAdmin {
     /// The project IDs of the dataset's files other than 0. A copy of a file has that of its directory.
     ///
     /// # Errors
-    /// If the pool cannot be asked.
+    /// If the pool cannot be queried.
     fn project_ids(&self, dataset: &str) -> Result<Vec<u64>>;
 
     /// The quotas of users and groups in the dataset.
     ///
     /// # Errors
-    /// If the pool cannot be asked.
+    /// If the pool cannot be queried.
     fn owner_quotas(&self, dataset: &str) -> Result<Vec<OwnerQuota>>;
 
     /// Why the dataset's pool should not be changed now; `None` if it is healthy.
     ///
     /// # Errors
-    /// If the pool cannot be asked.
+    /// If the pool cannot be queried.
     fn pool_problem(&self, dataset: &str) -> Result<Option<String>>;
 
     /// Makes a change.
     ///
     /// # Errors
-    /// If the pool refuses the change or cannot be asked.
+    /// If the pool refuses the change or cannot be queried.
     fn change(&self, change: &DatasetChange) -> Result<()>;
 
     /// Mounts a dataset on an empty directory: on the kernel, by its property `mountpoint`; on the user-space engine, in the process
@@ -108,7 +109,7 @@ pub trait DatasetAdmin {
     fn mount(&self, dataset: &str, dir: &Path) -> Result<()>;
 
     /// The mount of a dataset; `None` if it is not mounted. The names of pools of the user-space engine are unique for one user only, so
-    /// their owner says where it has mounted the dataset.
+    /// their owner reports where it has mounted the dataset.
     ///
     /// # Errors
     /// If the pool or the table of mounts cannot be read.

@@ -1,6 +1,6 @@
-//! Access to the pools of the kernel's OpenZFS, versions 2.1 to 2.4.
+//! Access to the pools of the kernel's OpenZFS, versions 2.1 to 2.3.
 //!
-//! Two sources, which a monitor combines:
+//! There are two sources, which a monitor combines:
 //!
 //! - [`kstat`] reads the counters that the kernel module shows in `/proc/spl/kstat/zfs`. Reading them takes no lock of a pool,
 //!   so they can be read while a pool is suspended. A captured copy of the directory can be read too.

@@ -1,5 +1,5 @@
-//! Pools and datasets: those of the kernel's OpenZFS ([`kernel`]), those of the engine in user space ([`user`]), and one interface to
-//! the datasets of both ([`datasets`]).
+//! Pools and datasets of the kernel's OpenZFS ([`kernel`]) and of the user-space engine ([`user`]), and one interface to the datasets of
+//! both ([`datasets`]).
 
 pub mod datasets;
 pub mod kernel;

@@ -48,7 +48,7 @@ pub fn check_mounted_once(mounts: &[MountEntry], mount: &MountEntry) -> Result<(
     match mounts.iter().find(|of| of.device == mount.device && of.point != mount.point) {
         None => Ok(()),
         Some(twice) => refused(format!(
-            "{} is mounted on {} too, through which files could be in use\nhint: unmount that",
+            "{} is also mounted on {}, through which files could be in use\nhint: unmount that mount",
             mount.source.to_string_lossy(),
             quoted(&twice.point)
         )),

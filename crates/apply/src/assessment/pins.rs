@@ -1,4 +1,4 @@
-//! The properties that datasets below another one would inherit from it, and keep.
+//! Properties that child datasets would inherit, and that are set on them to keep their present values.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The places in which the files of a plan's database can be. A plan that names others could change the datasets of other programs.
+//! The directories in which the files of a plan's database can be. A plan that names others could change the datasets of other programs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,18 @@ use poolwright_trace::layout;
 use crate::Result;
 use crate::error::refused;
 
-/// The places of a database.
+/// The directories of a database's files.
 pub(super) struct DatabasePlaces {
     /// The plan's directory, and the one in or below it in which the database was found.
     roots: [PathBuf; 2],
-    /// The mount points of the file systems that have these.
+    /// The mount points of the file systems that contain these.
     mounts: Vec<PathBuf>,
     /// The directories outside to which links of the database lead.
     linked: Vec<PathBuf>,
 }
 
 impl DatabasePlaces {
-    /// Looks at the database in the plan's directory.
+    /// Examines the database in the plan's directory.
     pub fn of(directory: &Path, mounts: &[MountEntry]) -> DatabasePlaces {
         let root = layout::locate(directory).map_or_else(|| directory.to_owned(), |found| found.root);
         let links = layout::linked_directories(&root);
@@ -34,8 +34,8 @@ impl DatabasePlaces {
         }
     }
 
-    /// Refuses to change a dataset that is mounted in none of these places: in the plan's directory, or around it; beside the
-    /// database's directory; where a link of the database leads.
+    /// Refuses to change a dataset unless it is mounted in the plan's directory or contains it, is mounted next to the database's
+    /// directory, or is the target of a link of the database.
     ///
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused).
@@ -56,7 +56,7 @@ impl DatabasePlaces {
         }
     }
 
-    /// Refuses to make a link of a directory that is not directly in the database's.
+    /// Refuses to replace a directory with a link if it is not directly in the database's directory.
     ///
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused).

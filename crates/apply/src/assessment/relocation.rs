@@ -1,4 +1,4 @@
-//! Which directories a plan moves into datasets of their own, and whether they can be moved.
+//! The directories that a plan moves into separate datasets, and whether they can be moved.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::relocation::PLAN_PROPERTY;
 use crate::rewrite::FileScan;
 use crate::work::{DatasetWork, PlanWork, Relocation};
 
-/// A directory that would move into a dataset of its own. Sizes are bytes.
+/// A directory that would move into a separate dataset. Sizes are bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RelocationAssessment {
     /// The directory, which becomes a symbolic link.
@@ -48,7 +48,7 @@ pub(super) struct PlannedRelocation<'a> {
 }
 
 impl<'a> Assessor<'a> {
-    /// The move of a role that the plan puts into a dataset of its own, on a directory that is not a mount point. `None` if the
+    /// The move of a role for which the plan recommends a separate dataset, on a directory that is not a mount point. `None` if the
     /// role has no directory that could become a link.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ fn check_mountpoint(mountpoint: &Path, directory: &Path) -> Result<()> {
             Some(parent) if parent.is_dir() => Ok(()),
             _ => refused(format!("the directory above {} does not exist", quoted(&mountpoint))),
         },
-        Err(cause) => refused(format!("{} cannot be a mount point: {cause}", quoted(&mountpoint))),
+        Err(cause) => refused(format!("cannot use {} as a mount point: {cause}", quoted(&mountpoint))),
     }
 }
 

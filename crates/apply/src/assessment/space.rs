@@ -73,8 +73,8 @@ impl Assessment {
         let short = self.datasets.iter().find(|of| of.needed > 0 && of.available < needed(of));
         short.map_or(Ok(()), |of| {
             refused(format!(
-                "{} has {} available, and the copies of its files need about {} while the old blocks are kept\nhint: free space, or \
-                 destroy snapshots that are not needed",
+                "{} has {} available, and the copies of its files need about {} while the old blocks are kept\nhint: free \
+                 space, or destroy unneeded snapshots",
                 of.dataset,
                 format_size(of.available),
                 format_size(needed(of))

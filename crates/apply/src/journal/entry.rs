@@ -1,4 +1,4 @@
-//! The entries of a journal, and the state that they make.
+//! The entries of a journal, and the state that results from them.
 
 use std::path::Path;
 

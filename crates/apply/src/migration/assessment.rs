@@ -1,4 +1,4 @@
-//! What moving a database to another pool would do, and whether it can be done. Nothing is changed.
+//! Determines what moving a database to another pool would do, and whether it is possible. Changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::error::refused;
 use crate::migration::mounting::{MOUNTPOINT, PlacedDataset};
 use crate::migration::work::{DatasetMove, MigrationWork};
 
-/// Properties that a dataset of the kernel has for ever, and others besides those that trials vary: the new one has today's values.
+/// Properties of a kernel's dataset that are fixed at creation, and others that trials do not vary: the new dataset gets today's values.
 const KEPT: [&str; 13] = [
     "casesensitivity",
     "normalization",
@@ -40,7 +40,7 @@ const KEPT: [&str; 13] = [
     "dedup",
 ];
 
-/// What moving a database would do. Sizes are bytes.
+/// The assessment of moving a database. Sizes are bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MigrationAssessment {
     /// Identifies the plan in the journal and in the names of snapshots.

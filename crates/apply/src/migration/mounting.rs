@@ -1,4 +1,4 @@
-//! Where the datasets of a migration are mounted: in their place, where the database uses them, or in the staging directory.
+//! The mount points of a migration's datasets: the database's directories, or the staging directory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use crate::{Result, RunObserver};
 
 /// The property with the directory on which a dataset is mounted.
 pub(crate) const MOUNTPOINT: &str = "mountpoint";
-/// The property that says whether it is mounted when its pool is imported.
+/// The property that determines whether it is mounted when its pool is imported.
 pub(crate) const CANMOUNT: &str = "canmount";
 
 /// A dataset, with access to its pool.
@@ -63,7 +63,7 @@ impl<'a> PlacedDataset<'a> {
         }
     }
 
-    /// Mounts it where its properties say, which must be this directory; on a pool of the user-space engine, on this directory.
+    /// Mounts it according to its properties, which must name this directory; on a pool of the user-space engine, on this directory.
     pub fn mount(&self, dir: &Path, observer: &mut dyn RunObserver) -> Result<()> {
         if self.is_on(dir)? {
             return Ok(());
@@ -130,20 +130,20 @@ impl<'a> PlacedDataset<'a> {
         self.set(MOUNTPOINT, &staging.to_string_lossy(), observer)
     }
 
-    /// Mounts a dataset of the new pool in its place.
+    /// Mounts a dataset of the new pool on its final mount point.
     pub fn settle(&self, of: &DatasetMove, observer: &mut dyn RunObserver) -> Result<()> {
         self.check_free(&of.mountpoint)?;
         self.set(MOUNTPOINT, &of.mountpoint.to_string_lossy(), observer)?;
         self.mount(&of.mountpoint, observer)
     }
 
-    /// Whether the properties that say where and when it is mounted are as before.
+    /// Whether the properties that determine where and when it is mounted are as before.
     pub fn is_restored(&self, of: &DatasetMove) -> Result<bool> {
         let present = self.admin.placed_properties(self.name)?;
         Ok(of.mounting.iter().all(|(property, before)| present.get(property) == Some(before)))
     }
 
-    /// Lets a dataset of the new pool be mounted when its pool is imported, if the one in whose place it is was.
+    /// Allows a dataset of the new pool to be mounted when its pool is imported, if the dataset that it replaces was.
     pub fn release(&self, of: &DatasetMove, observer: &mut dyn RunObserver) -> Result<()> {
         let value = of.mounting.get(CANMOUNT).map_or("on", |before| before.value.as_str());
         self.set(CANMOUNT, value, observer)
@@ -169,7 +169,7 @@ impl<'a> PlacedDataset<'a> {
         self.change(&change, observer)
     }
 
-    /// The properties that say where and when it is mounted.
+    /// The properties that determine where and when it is mounted.
     pub fn mounting(&self) -> Result<BTreeMap<String, SourcedValue>> {
         let mut all = self.admin.placed_properties(self.name)?;
         all.retain(|property, _| [MOUNTPOINT, CANMOUNT].contains(&property.as_str()));
@@ -208,6 +208,6 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
 fn above(dir: &Path) -> Result<(&Path, &OsStr)> {
     match (dir.parent(), dir.file_name()) {
         (Some(parent), Some(name)) => Ok((parent, name)),
-        _ => refused(format!("nothing can be mounted on {}", quoted(dir))),
+        _ => refused(format!("cannot mount on {}", quoted(dir))),
     }
 }

@@ -1,4 +1,4 @@
-//! Moving the datasets, and going back.
+//! Moves the datasets to the new pool, and back.
 
 mod copying;
 mod replicating;
@@ -38,7 +38,7 @@ pub struct MigrationOutcome {
     pub bytes: u64,
     /// Whether nothing was written since the database moved, so that going back copied nothing.
     pub unchanged: bool,
-    /// Whether a standby server has taken the database's place. Only files that are not the server's own were copied.
+    /// Whether a standby server has replaced the database's server. Only files that do not belong to the server were copied.
     pub standby: bool,
     /// How long the database was stopped, in seconds. Missing if it was not running.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,13 +53,13 @@ pub struct MigrationOutcome {
     pub kept_snapshots: Vec<String>,
 }
 
-/// What was to be done, and what was done.
+/// The assessment and the outcome of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MigrationReport {
-    /// What moving the database would do, or would have done. Missing if a run is continued or undone.
+    /// The assessment. Missing if a run is continued or undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assessment: Option<MigrationAssessment>,
-    /// What was done. Missing after a dry run.
+    /// The outcome. Missing after a dry run.
     pub outcome: Option<MigrationOutcome>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> MigrationRun<'a> {
         }
     }
 
-    /// Moves a PostgreSQL to the new pool by a standby server that takes its place, instead of copying files.
+    /// Moves a PostgreSQL database to the new pool with a standby server that replaces the primary, instead of copying files.
     #[must_use]
     pub fn by_standby(self) -> MigrationRun<'a> {
         MigrationRun { is_standby: true, ..self }
@@ -108,8 +108,8 @@ impl<'a> MigrationRun<'a> {
     /// Moves the database to the new pool, or continues to. `work` is used if the plan's database is not being moved already.
     ///
     /// # Errors
-    /// [`Error::Refused`] if it is being moved back, or going on could lose data; the errors of the host, the pools and the database's
-    /// commands. [`Error::WithOutcome`] says what holds then.
+    /// [`Error::Refused`] if it is being moved back, or continuing could lose data; the errors of the host, the pools and the database's
+    /// commands. [`Error::WithOutcome`] describes the resulting state.
     pub fn execute(mut self, work: Option<MigrationWork>) -> Result<MigrationOutcome> {
         check_namespace()?;
         match (self.file.state(), work) {
@@ -128,21 +128,21 @@ impl<'a> MigrationRun<'a> {
                 check_none_kept(&work)?;
                 self.file.write(MigrationState::new(work))?;
             }
-            (_, None) => return refused("there is nothing to continue"),
+            (_, None) => return refused("no run to continue"),
         }
         self.check_identities()?;
         if self.state().standby && !self.is_standby && self.phase() < MigrationPhase::Switching {
             return refused(
-                "the run was begun with a standby server\nhint: continue it so, or give it up with `poolwright undo`",
+                "the run was begun with a standby server\nhint: continue it with a standby server, or abandon it with `poolwright undo`",
             );
         }
         self.convert(Direction::Forth)
     }
 
-    /// Moves the database back to the datasets that it was on, or gives up moving it.
+    /// Moves the database back to its former datasets, or abandons the move.
     ///
     /// # Errors
-    /// As [`MigrationRun::execute`]; [`Error::Refused`] also if the database was never moved.
+    /// As [`MigrationRun::execute`]; also [`Error::Refused`] if the database was never moved.
     pub fn undo(mut self) -> Result<MigrationOutcome> {
         let Some(state) = self.file.state().cloned() else {
             return refused("the database was not moved to another pool");
@@ -271,7 +271,7 @@ impl<'a> MigrationRun<'a> {
         Ok(before.is_some() && before == Some(self.digests(Direction::Back)?))
     }
 
-    /// The state of all files: of those in their places, and of those in the staging directory.
+    /// The state of all files: those at their final paths, and those in the staging directory.
     fn digests(&self, direction: Direction) -> Result<SideDigests> {
         let placed = self.digest(|of| of.mountpoint.clone())?;
         let staged = self.digest(|of| of.staging.clone())?;
@@ -388,7 +388,7 @@ fn check_none_kept(work: &MigrationWork) -> Result<()> {
         let name = format!("{}@{}", of.source, work.before_return());
         if PlacedDataset::open(&of.source)?.admin.snapshots(&of.source)?.iter().any(|of| of.name == name) {
             return refused(format!(
-                "{name} is kept since the database moved back\nhint: destroy it, if the database is as it should be"
+                "{name} is kept since the database moved back\nhint: destroy it once you have checked the database"
             ));
         }
     }

@@ -1,11 +1,11 @@
-//! A standby server of a PostgreSQL on the new datasets, which takes the primary's place.
+//! A PostgreSQL standby server on the new datasets, which replaces the primary.
 //!
-//! Copying files takes longer the more of them the database changes, and a table of a gigabyte is one file. A standby receives the changes
-//! themselves, so the database is stopped for seconds, whatever its size. `pg_basebackup` copies the database while it runs, and
-//! `pg_verifybackup` compares each file with the checksums that the server has sent. The standby follows the primary until that is stopped in
-//! order, replays its last record, which is the checkpoint of the shutdown, and is stopped too. Both directories then have the same
-//! database: the same system identifier, timeline and last checkpoint. The new one gets the primary's `pg_control`, and so starts as the old
-//! one would, without a promotion and without a recovery.
+//! Copying takes longer the more files the database changes, and a table of a gigabyte is one file. A standby receives only the changes, so
+//! the database is stopped for seconds, whatever its size. `pg_basebackup` copies the database while it runs, and
+//! `pg_verifybackup` compares each file with the checksums that the server has sent. The standby follows the primary until a clean shutdown
+//! of the primary, replays its last record (the shutdown checkpoint), and is stopped too. Both directories then contain the same database:
+//! the same system identifier, timeline and last checkpoint. The new directory gets the primary's `pg_control`, so the server starts on it
+//! as it would on the old one, without promotion or recovery.
 //!
 //! The primary is not changed: no setting, role or permanent replication slot is created.
 
@@ -88,7 +88,7 @@ impl Standby {
     /// [`Error::Refused`] if there is none, or a standby would not have everything that it has; the host's errors.
     pub fn prepare(work: &MigrationWork, is_interrupted: &dyn Fn() -> bool) -> Result<Standby> {
         if !rustix::process::geteuid().is_root() {
-            return refused("a standby requires root: it has mounts of its own");
+            return refused("a standby requires root: it needs a private mount namespace");
         }
         let database = locate(std::slice::from_ref(&work.directory), None, true)?;
         if database.kind != DatabaseKind::Postgresql {
@@ -361,7 +361,7 @@ impl Standby {
         let before = self.primary_control()?;
         if before.state != ControlData::SHUT_DOWN {
             return refused(format!(
-                "the primary was not stopped in order; its state is {:?}\nhint: let it be stopped by a fast shutdown",
+                "the primary was not shut down cleanly; its state is {:?}\nhint: stop it with a fast shutdown",
                 before.state
             ));
         }
@@ -387,7 +387,7 @@ impl Standby {
     /// # Errors
     /// [`Error::Refused`] if the primary was started again; the host's errors.
     pub fn take_over(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<usize> {
-        let started_again = "the primary was started again while the standby took its place";
+        let started_again = "the primary was started again while the standby replaced it";
         if Some(self.primary_control()?) != self.stopped {
             return refused(started_again);
         }
@@ -435,7 +435,7 @@ impl Standby {
     }
 }
 
-/// Checks whether a standby server could take the database's place. Changes nothing.
+/// Checks whether a standby server could replace the database's server. Changes nothing.
 ///
 /// # Errors
 /// As the run: [`Error::Refused`] if no server runs, or a standby would not have everything that it has; the host's errors.
@@ -454,8 +454,9 @@ impl SpaceReserve {
     /// Why a run cannot go on; `None` if there is enough.
     pub fn shortage(&self) -> Option<String> {
         let least = poolwright_base::units::format_size(self.least);
-        (room_of(self.dirs.iter()) < self.least)
-            .then(|| format!("the pool of the database has less than {least} left\nhint: free space"))
+        (room_of(self.dirs.iter()) < self.least).then(|| {
+            format!("the pool of the database has less than {least} of free space\nhint: free space")
+        })
     }
 }
 

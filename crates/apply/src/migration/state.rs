@@ -1,4 +1,4 @@
-//! The state of a migration: what was begun, and how far it is. It survives a crash at any point.
+//! The state of a migration, in a file that survives a crash at any point.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::migration::work::{Direction, MigrationWork, SnapshotSlot};
 
 /// The file in the directory of a plan's journal.
 const FILE: &str = "migration.json";
-/// The file in the same directory that says that the database was started after the process that had stopped it was killed.
+/// The file in the same directory that records that the database was started after the process that had stopped it was killed.
 pub const RESTARTED: &str = "migration.restarted";
 /// The file in the same directory with the units that were unmasked after the process that had masked them was killed.
 const UNMASKED: &str = "migration.unmasked";
@@ -29,9 +29,9 @@ pub enum MigrationPhase {
     Copying,
     /// The database was stopped.
     Stopped,
-    /// All files are copied and compared, and the datasets are unmounted. Their places are exchanged.
+    /// All files are copied and compared, and the datasets are unmounted. Their mount points are being swapped.
     Switching,
-    /// The datasets are in their new places.
+    /// The datasets are at their new mount points.
     Switched,
     /// The database was started again, and nothing is left to do.
     Done,
@@ -42,7 +42,7 @@ pub enum MigrationPhase {
 pub struct MigrationState {
     /// The version of the format.
     pub(crate) version: u32,
-    /// What moves.
+    /// The datasets to move.
     pub work: MigrationWork,
     /// The last direction.
     pub direction: Direction,
@@ -54,7 +54,7 @@ pub struct MigrationState {
     /// The units that were masked and not unmasked, each by a run with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked_units: Vec<String>,
-    /// Whether a standby server takes the database's place.
+    /// Whether a standby server replaces the database's server.
     #[serde(default)]
     pub standby: bool,
     /// The snapshot whose files were copied and compared.

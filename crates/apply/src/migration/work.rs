@@ -1,4 +1,4 @@
-//! What moves, and where to.
+//! The datasets that move, and their new datasets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub enum Direction {
     Back,
 }
 
-/// What has the pools open.
+/// The owner of the open pools: the kernel or the user-space engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PoolEngine {
@@ -38,9 +38,9 @@ pub struct MigrationWork {
     pub directory: PathBuf,
     /// The dataset below which the new ones are.
     pub parent: String,
-    /// What has both pools open.
+    /// The owner of both open pools.
     pub engine: PoolEngine,
-    /// The directory in which datasets are mounted that are not in their place.
+    /// The directory in which datasets are mounted that are not at their final mount points.
     pub staging: PathBuf,
     /// The datasets; one that is mounted in another comes after it.
     pub moves: Vec<DatasetMove>,
@@ -51,7 +51,7 @@ pub struct MigrationWork {
 pub struct DatasetMove {
     /// The present dataset.
     pub source: String,
-    /// Its GUID, by which it is told from another one with this name; missing on a pool of the user-space engine.
+    /// Its GUID, which distinguishes it from another one with this name; missing on a pool of the user-space engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_guid: Option<String>,
     /// The dataset in the new pool.
@@ -62,7 +62,7 @@ pub struct DatasetMove {
     pub staging: PathBuf,
     /// The properties with which the new dataset is created.
     pub settings: Settings,
-    /// The properties of the present dataset that say where and when it is mounted, as they were; empty on a pool of the user-space engine.
+    /// The former properties of the present dataset that determine where and when it is mounted; empty on a pool of the user-space engine.
     pub mounting: BTreeMap<String, SourcedValue>,
 }
 

@@ -105,7 +105,7 @@ fn punch(file: &File, zeros: &[u8], at: u64) -> io::Result<()> {
 struct DataRanges<'a> {
     file: &'a File,
     length: u64,
-    /// The first range that ends after the last position asked for.
+    /// The first range that ends after the last requested position.
     range: Option<(u64, u64)>,
 }
 

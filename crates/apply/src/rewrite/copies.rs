@@ -1,7 +1,7 @@
 //! The copies of a dataset's files, in a hidden directory of the dataset, until they are renamed over the files.
 //!
-//! A copy is named after the inode number of its file, so that a database that searches its directory for tables does not take
-//! it for one, and so that the names of a hard-linked file share a copy.
+//! A copy is named after the inode number of its file, so that a database that scans its directory for tables does not mistake it for one,
+//! and so that the names of a hard-linked file share one copy.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -177,8 +177,8 @@ impl Copies {
         self.records.sync()
     }
 
-    /// Gives the copy of a file its owner and mode, and renames it over all its names. Nothing may write the file meanwhile. If a crash
-    /// interrupts it, the copy still exists or all names have it.
+    /// Gives the copy of a file its owner and mode, and renames it over all its names. Nothing may write to the file during this call. If a
+    /// crash interrupts it, the copy still exists or all names have it.
     ///
     /// # Errors
     /// The host's errors; [`Error::Refused`] if the file has changed since it was copied, or has a name outside of the dataset;

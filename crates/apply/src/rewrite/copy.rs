@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(30);
 const MAX_WAITS: u32 = 10;
 
 /// Copies a file to `to`, or brings an existing copy up to date. Returns the state of the file before it was read: if the file
-/// was changed meanwhile, its present state is another one.
+/// was changed since, its present state is another one.
 ///
 /// # Errors
 /// The host's errors; [`Error::Refused`] if the file is immutable or append-only; those of `proceed`.

@@ -15,7 +15,7 @@ use poolwright_base::{Part, cannot};
 use super::scan::DirectoryEntry;
 use crate::{Error, Result};
 
-/// Writes the times to a file, in place of those that an earlier run wrote before it was interrupted.
+/// Writes the times to a file, replacing those that an earlier, interrupted run wrote.
 ///
 /// # Errors
 /// The host's errors.

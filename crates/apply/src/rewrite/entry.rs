@@ -1,5 +1,5 @@
-//! A name in an open directory: how everything here reaches files, because the owner of a database can rename its directories and put
-//! links in the place of its files at any time.
+//! A name in an open directory. All modules here access files this way, because the owner of a database can rename its directories and
+//! replace its files with links at any time.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -68,7 +68,7 @@ impl<'a> EntryAt<'a> {
         Ok(self.dir.remove_all(self.name).map_err(cannot("remove", self.path()))?)
     }
 
-    /// Renames it, and replaces what has the other name.
+    /// Renames it, replacing any object with the new name.
     ///
     /// # Errors
     /// The host's errors.

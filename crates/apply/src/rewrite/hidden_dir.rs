@@ -1,8 +1,8 @@
-//! A hidden directory in the mount point of a dataset, for what a run has not put in its place yet.
+//! A hidden directory in the mount point of a dataset, for files that a run has not yet moved to their final paths.
 //!
-//! The mount point can belong to the owner of the database, who can rename the directory and give its name to another one. So it is used
-//! only if it is the one that was created for this run: it belongs to this user, no other user can enter it, and it has the inode number that
-//! was recorded.
+//! The mount point can belong to the owner of the database, who can rename the directory and create another one with its name. Therefore, a
+//! run uses it only if it is the directory that was created for this run: it belongs to this user, no other user can enter it, and it has
+//! the recorded inode number.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ const OTHERS: u32 = 0o077;
 const FREE_TIME: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(200);
 
-/// What the mount point was like before the directory was created.
+/// The state of the mount point before the directory was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SavedMountPoint {
     /// The identifier of the start of the host since which this was saved.
@@ -55,7 +55,7 @@ impl SavedMountPoint {
     }
 }
 
-/// What is known about the directory, in a file that survives a crash.
+/// The record of the directory, in a file that survives a crash.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct HiddenDirRecord {
     /// Missing after the directory was removed.

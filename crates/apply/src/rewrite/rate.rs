@@ -1,4 +1,4 @@
-//! A limit for bytes a second.
+//! Limits the rate of copying, in bytes per second.
 
 use std::time::{Duration, Instant};
 

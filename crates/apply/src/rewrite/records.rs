@@ -1,6 +1,6 @@
-//! What is known about copies, in a file that survives a crash.
+//! Records of the copies, in a file that survives a crash.
 //!
-//! One JSON object a line is appended for each copy. A line can be lost or cut off by a crash; the copy is then compared with
+//! One line with a JSON object is appended for each copy. A line can be lost or cut off by a crash; the copy is then compared with
 //! its file again. A line can also survive a crash that the copy did not survive, so a copy is used only if its own attributes
 //! agree with the line ([`Copies`](super::Copies)).
 
@@ -78,7 +78,7 @@ impl CopyRecords {
         self.copies.contains(&inode)
     }
 
-    /// Adds a record, in place of an earlier one of the same file.
+    /// Adds a record, replacing an earlier one of the same file.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -128,7 +128,7 @@ pub struct FileScan {
 
 impl FileScan {
     /// Lists the files of the dataset whose mount point is `root`, or of a directory in it, without `except` and what is below these
-    /// paths. Other file systems are not entered and symbolic links not followed. A file that disappears meanwhile is left out.
+    /// paths. Other file systems are not entered and symbolic links not followed. A file that disappears during the scan is omitted.
     ///
     /// # Errors
     /// If a directory cannot be listed or a file cannot be inspected.

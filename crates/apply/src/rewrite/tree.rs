@@ -2,7 +2,7 @@
 //!
 //! Only the parts of files that differ are written, so a snapshot of the target shares its unchanged blocks with the one before.
 //! Files, directories and symbolic links are copied with owner, mode, times, extended attributes, ACLs, holes and hard links. Sockets,
-//! fifos and device nodes are not: a database makes its own when it starts.
+//! fifos and device nodes are not: a database creates its own when it starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -20,14 +20,14 @@ use super::scan::FileIdentity;
 use super::{Proceed, compare_file, copy_file};
 use crate::{Error, Result};
 
-/// What a tree contains.
+/// The contents of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeContents {
     /// Number of regular files; one with several names counts once.
     pub files: u64,
     /// Sum of their lengths in bytes.
     pub bytes: u64,
-    /// What is not copied.
+    /// The objects that are not copied.
     pub skipped: Vec<PathBuf>,
 }
 
@@ -323,7 +323,7 @@ pub fn copy_directory_attributes(from: &Directory, to: &Directory) -> Result<()>
     Ok(copied.map_err(cannot("copy the attributes of", from.path()))?)
 }
 
-/// Directories have lengths of their own, so [`attributes::difference`] may have stopped at them.
+/// Directories differ in length, so [`attributes::difference`] may have stopped at them.
 fn compare_directory_attributes(dir: &Directory, a: &File, b: &File) -> Result<()> {
     let path = dir.path();
     let at = |what| cannot(what, path);
@@ -336,7 +336,7 @@ fn compare_directory_attributes(dir: &Directory, a: &File, b: &File) -> Result<(
     Err(Error::Different { path: path.to_owned(), what: "in its attributes".to_owned() })
 }
 
-/// The entries of a directory by name, without the hidden directory of snapshots. Ignores what disappears meanwhile.
+/// The entries of a directory by name, without the hidden directory of snapshots. Ignores entries that disappear during the call.
 fn entries(dir: &Directory) -> Result<BTreeMap<OsString, Metadata>> {
     let mut found = BTreeMap::new();
     for name in dir.names().map_err(cannot("list", dir.path()))? {

@@ -1,4 +1,4 @@
-//! The steps from one state to the other: properties, copies, the time without the database, and its start.
+//! The steps from one state to the other: setting properties, copying, stopping the database, and starting it.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const SETTLED: f64 = 0.02;
 type Pending = (usize, FileEntry);
 
 impl Run<'_> {
-    /// Converts the datasets to the properties of a direction, from wherever the journal says they are.
+    /// Converts the datasets to the properties of a direction, from whatever state the journal records.
     pub(super) fn convert(mut self, direction: Direction, mut datasets: Vec<OpenDataset>) -> Result<Outcome> {
         match self.run(direction, &mut datasets) {
             Ok(()) => Ok(self.outcome),
@@ -91,7 +91,7 @@ impl Run<'_> {
         }
     }
 
-    /// Copies all files while the database runs, then those that it has changed meanwhile, until little changes.
+    /// Copies all files while the database runs, then those that have changed since, until little changes.
     fn copy_online(&mut self, direction: Direction, datasets: &mut [OpenDataset]) -> Result<()> {
         self.observer.stage(Stage::Copy);
         let mut rate = Rate::new(self.options.rate);
@@ -217,7 +217,7 @@ impl Run<'_> {
         }
         let Some(writer) = find_writer_of_mounts(&self.roots()) else { return Ok(()) };
         refused(format!(
-            "{} (process {}) has opened {} while files were replaced: what it writes to an old file is lost when it ends\nhint: stop \
+            "{} (process {}) has opened {} while files were replaced: its writes to an old file are lost when it ends\nhint: stop \
              it, and compare its files with the snapshot",
             writer.name,
             writer.pid,
@@ -333,7 +333,7 @@ fn total(pending: &[Pending]) -> u64 {
     pending.iter().map(|(_, file)| file.identity.length).sum()
 }
 
-/// Replaces a file by its copy, which counts for the quota of its owner from now on.
+/// Replaces a file with its copy, which counts towards its owner's quota from now on.
 fn commit(of: &OpenDataset, file: &FileEntry) -> Result<()> {
     match of.copies.commit(file) {
         // What the files that were replaced before have used counts until the pool is synced.

@@ -1,4 +1,4 @@
-//! The steps of a run that move directories into datasets of their own, and back.
+//! The steps of a run that move directories into separate datasets, and back.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -180,7 +180,7 @@ impl Run<'_> {
         copier.compare(from, to)
     }
 
-    /// Puts the links, or the directories again, in their places, and removes what was there.
+    /// Swaps the links, or the directories, into place, and removes what they replaced.
     pub(super) fn commit_relocated(&mut self, direction: Direction, of: &OpenDataset) -> Result<()> {
         for (index, relocation) in of.work.relocations.iter().enumerate() {
             relocation.replace(direction, &of.moving, index)?;
@@ -192,7 +192,7 @@ impl Run<'_> {
         of.moving.remove()
     }
 
-    /// Destroys the new datasets, whose directories are in their old places again. One with snapshots stays.
+    /// Destroys the new datasets, whose directories are back at their old paths. One with snapshots stays.
     pub(super) fn destroy_relocated(&mut self, datasets: &[OpenDataset]) -> Result<()> {
         relocations(datasets).try_for_each(|(of, relocation)| self.destroy_dataset(of, relocation))
     }
@@ -221,7 +221,7 @@ impl Run<'_> {
         self.remove_mountpoint(relocation)
     }
 
-    /// Removes the directory on which the new dataset was mounted, also if the dataset could not be created.
+    /// Removes the directory on which the new dataset was mounted, even if the dataset could not be created.
     fn remove_mountpoint(&mut self, relocation: &Relocation) -> Result<()> {
         let (parent, name) = parent_of_mountpoint(relocation)?;
         if let Err(cause) = parent.remove_directory(name) {

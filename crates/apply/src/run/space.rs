@@ -1,4 +1,4 @@
-//! The space that copying leaves to the database.
+//! Watches the free space while files are copied, so that the database does not run out of it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use crate::{Error, Result};
 const RESERVE_TIME: Duration = Duration::from_secs(20);
 /// How often the free space is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How many bytes are copied at most between two looks.
+/// The maximum number of bytes copied between two checks of the space.
 const LOOK_BYTES: u64 = 16 << 20;
-/// For how long looks are kept. OpenZFS counts what was written at the end of a transaction group, by default every 5 s.
+/// How long check results are kept. OpenZFS counts what was written at the end of a transaction group, by default every 5 s.
 const WINDOW: Duration = Duration::from_secs(6);
 /// Rates are not measured over less than this.
 const MIN_TIME: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const MIN_TIME: Duration = Duration::from_secs(1);
 const VALID: Duration = Duration::from_secs(5);
 /// So many bytes that were not copied make a measured rate invalid.
 const UNEXPECTED: u64 = 16 << 20;
-/// How often a pause looks whether the user wants to stop.
+/// How often a pause checks whether the user wants to stop.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The free space at a time.
@@ -38,7 +38,7 @@ struct SpaceLook {
     copied: u64,
 }
 
-/// What a watch needs of the run.
+/// The parts of the run that a watch needs.
 pub(super) struct SpaceContext<'a> {
     /// The mount point of the dataset in which files are copied.
     pub root: &'a Directory,
@@ -65,8 +65,8 @@ impl SpaceWatch {
         SpaceWatch { is_online, copied: 0, looks: VecDeque::new(), measured: None }
     }
 
-    /// Refuses if too little space is left after so many more bytes were copied. If it could end soon, pauses to measure what the database
-    /// writes.
+    /// Refuses if too little space would be left after copying this many more bytes. If it could end soon, pauses to measure what the
+    /// database writes.
     ///
     /// # Errors
     /// [`Error::Refused`]; [`Error::Interrupted`]; the errors of the host and of the flush.
@@ -135,7 +135,7 @@ impl SpaceWatch {
     }
 }
 
-/// The bytes that must stay free if others write so many a second.
+/// The bytes that must stay free if others write this many per second.
 fn reserve(rate: u64) -> u64 {
     RESERVE.saturating_add(rate.saturating_mul(RESERVE_TIME.as_secs()))
 }
@@ -159,7 +159,7 @@ fn short(root: &Directory, available: u64, rate: u64) -> Result<()> {
         ),
     };
     refused(format!(
-        "{} has only {} left{writes}\nhint: free space, or destroy snapshots that are not needed; a quota counts too",
+        "{} has only {} left{writes}\nhint: free space, or destroy unneeded snapshots; a quota counts too",
         quoted(root.path()),
         format_size(available)
     ))

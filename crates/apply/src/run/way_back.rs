@@ -1,4 +1,4 @@
-//! The ways back: after an error, by a rollback, and by giving up what was begun.
+//! Returning to the previous state: after an error, by a rollback, and by abandoning a run.
 
 use std::io::ErrorKind;
 
@@ -28,9 +28,9 @@ impl Run<'_> {
         let state = self.state();
         let again = match direction {
             Direction::Apply => {
-                "the same command continues, and `poolwright undo` restores the previous state"
+                "run the same command again to continue, or `poolwright undo` to restore the previous state"
             }
-            Direction::Undo => "the same command continues",
+            Direction::Undo => "run the same command again to continue",
         };
         if direction == Direction::Apply
             && state.phase < JournalPhase::Committing
@@ -39,7 +39,7 @@ impl Run<'_> {
             return match self.abandon() {
                 Ok(()) => error.with_outcome("everything is as before"),
                 Err(second) => error.with_outcome(format!(
-                    "not everything could be restored: {second}\nhint: `poolwright undo` tries again"
+                    "not everything could be restored: {second}\nhint: run `poolwright undo` to try again"
                 )),
             };
         }

@@ -1,7 +1,7 @@
 //! A directory into which a part of a database is restored.
 //!
-//! All work goes through one descriptor of the directory: its parent may belong to the owner of the database, who could put another
-//! directory, or a link, in its place meanwhile.
+//! All work goes through one descriptor of the directory: its parent may belong to the owner of the database, who could replace it with
+//! another directory or a link at any time.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,8 +1,8 @@
-//! Which streams bring the target up to date.
+//! Determines the streams that bring the target up to date.
 //!
-//! Snapshots of both sides are the same if their GUIDs are. The first stream is a full one of the oldest snapshot that is due, or incremental from the
-//! newest snapshot that both sides have, which the source may have as a bookmark only; each further stream is
-//! incremental from the snapshot before. A stream that was interrupted is continued first.
+//! Snapshots of both sides are the same if their GUIDs are. The first stream is a full stream of the oldest snapshot to send, or an
+//! incremental one from the newest common snapshot (on the source, a bookmark suffices); each further stream is incremental from the
+//! previous snapshot. An interrupted stream is resumed first.
 
 use poolwright_zfs::kernel::command::remote::command_line;
 use poolwright_zfs::kernel::command::send::StreamContent;
@@ -18,7 +18,7 @@ pub(super) const NOT_TAKEN: u64 = 0;
 /// Starts the names of the snapshots of a WAL archive.
 pub(crate) const WAL_PREFIX: &str = "poolwright-wal-";
 
-/// What the source has.
+/// The snapshots and bookmarks of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SourceState {
     /// The dataset.
@@ -52,7 +52,7 @@ impl CommonPoint {
 pub(super) struct PlannedStream {
     /// The snapshot.
     pub snapshot: HistoryPoint,
-    /// What the stream contains.
+    /// The contents of the stream.
     pub content: StreamContent,
 }
 

@@ -1,4 +1,5 @@
-//! When a dataset was last sent to a target: a small file beside the summaries, from which a monitor learns how old a replica is.
+//! When a dataset was last sent to a target: a small file in the directory of the summaries, from which a monitor reads the age of a
+//! replica.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
-//! What is sent, for users and programs.
+//! The report of a transfer, for users and programs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What is sent, and what the target has then.
+/// The streams that are sent, and the state of the target afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SendReport {
     /// The dataset of the backups, or of a WAL archive.
@@ -33,7 +33,7 @@ pub struct StreamReport {
     pub from: Option<String>,
     /// Whether it continues a stream that was interrupted.
     pub resumed: bool,
-    /// The bytes that `zfs` expected; missing if it did not say.
+    /// The bytes that `zfs` estimated; missing if it printed no estimate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_bytes: Option<u64>,
     /// The bytes that were sent; missing after a dry run.

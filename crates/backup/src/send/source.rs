@@ -50,7 +50,7 @@ impl SendSource {
         Ok(SendSource { mounted, wal: None, _lock: Some(lock) })
     }
 
-    /// What there is to send. Of a WAL archive: the snapshot whose transfer was interrupted, and one that is not taken yet.
+    /// The snapshots to send. Of a WAL archive: the snapshot whose transfer was interrupted, and one that is not taken yet.
     ///
     /// # Errors
     /// A refusal if there is nothing; or if the dataset cannot be read.

@@ -85,7 +85,7 @@ impl TargetDataset {
         Ok(TargetDataset { name, commands: commands(remote) })
     }
 
-    /// The state of the dataset; `None` if it does not exist. `source` understands the tokens of its own streams.
+    /// The state of the dataset; `None` if it does not exist. `source` decodes the resume tokens of its streams.
     pub(super) fn state(&self, source: &ZfsCommands) -> Result<Option<TargetState>> {
         let dataset = &self.name.dataset;
         let values = self.commands.values_of(dataset, ["guid", "receive_resume_token", "encryption"])?;
@@ -116,7 +116,7 @@ impl TargetDataset {
         let unknown = || {
             let (name, snapshot) = (&self.name, snapshot.short_name());
             Error::Refused(format!(
-                "it is not known whether {name} has changed since @{snapshot}: `zfs get {property}` has no number there"
+                "cannot determine whether {name} has changed since @{snapshot}: `zfs get {property}` has no number there"
             ))
         };
         written.ok_or_else(unknown)

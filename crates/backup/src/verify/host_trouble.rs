@@ -1,4 +1,4 @@
-//! Checks that failed because of the host: they say nothing about the backup.
+//! Checks that failed because of the host, which is no evidence against the backup.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use poolwright_base::{end_of, regular, room};
 
 use crate::manifest::{CheckVerdict, RestoreCheck};
 
-/// The check that the restored files are those of the backup. What the database says afterwards does not excuse it.
+/// The check that the restored files are those of the backup. It fails whatever the database reports afterwards.
 pub(super) const FILES_CHECK: &str = "files";
 /// With less space than this in the scratch directory, a program may have failed for lack of it, in bytes.
 const MIN_ROOM: u64 = 16 << 20;
 /// The part of the server's log that is looked at, in bytes.
 const LOG_END: u64 = 1 << 20;
-/// What programs say, in lower case, if the host cannot give them what they need.
+/// Messages, in lower case, that programs print if the host lacks a resource.
 const WORDS: [&str; 18] = [
     "no space left on device",
     "disk quota exceeded",
@@ -47,8 +47,8 @@ impl HostState {
         HostState { killed: killed_for_memory() }
     }
 
-    /// Why failed checks say nothing about the backup; `None` if they do, or none failed. `scratch` has the restored database, and `log` is
-    /// that of its server.
+    /// The reason why failed checks are no evidence against the backup; `None` if they are, or none failed. `scratch` has the restored
+    /// database, and `log` is that of its server.
     pub(super) fn cause(&self, checks: &[RestoreCheck], scratch: &Path, log: &Path) -> Option<String> {
         let failed: Vec<&RestoreCheck> =
             checks.iter().filter(|check| check.result == CheckVerdict::Failed).collect();

@@ -91,7 +91,7 @@ fn arguments(context: &CheckContext<'_>, socket_dir: &Path) -> Result<Vec<OsStri
     Ok(arguments)
 }
 
-/// The client ends with status 0 also if a table is damaged, so its output decides.
+/// The client exits with status 0 even if a table is damaged, so its output decides.
 fn check_tables(
     client: &Path,
     owner: UserAndGroup,

@@ -1,10 +1,11 @@
 //! A backup that was copied into a scratch directory.
 //!
-//! Each directory of the database is restored below `restore/restored`, followed by its path on the host. So relative links stay right, and
-//! absolute ones into the database's directories are turned to the restored ones.
+//! Each directory of the database is restored below `restore/restored`, followed by its path on the host. So relative links stay valid;
+//! absolute links into the database's directories are redirected to the restored ones.
 //!
-//! Only root can enter the directory `restore` until [`RestoredTree::give_to`] gives it to the owner of the database. From then on, root does
-//! nothing in it: what root creates for the database's programs is in the scratch directory itself, which stays root's.
+//! Only root can enter the directory `restore` until [`RestoredTree::give_to`] makes it the property of the database's owner. After that,
+//! root does nothing in it: files that root creates for the database's programs are in the scratch directory itself, which still belongs to
+//! root.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,7 @@ impl RestoredTree {
         below(self.top.path(), path)
     }
 
-    /// Makes a directory beside it, which belongs to the owner of the database.
+    /// Makes a directory next to it, which belongs to the owner of the database.
     pub fn make_dir(&self, name: &str) -> Result<Directory> {
         let dir = create(&self.scratch, OsStr::new(name))?;
         dir.give_to(self.owner).map_err(cannot("set the owner of", dir.path()))?;

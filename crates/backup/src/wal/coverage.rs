@@ -1,4 +1,4 @@
-//! Which segments the archive has.
+//! The segments in the archive, and the gaps between them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,8 +46,8 @@ pub struct WalCoverage {
 }
 
 impl WalArchive {
-    /// Which segments the archive has. `recoveries` are the names of backups and the segments in which their recoveries begin, the oldest
-    /// backup first.
+    /// The segments in the archive, and the gaps between them. `recoveries` are the names of backups and the segments in which their
+    /// recoveries begin, the oldest backup first.
     ///
     /// # Errors
     /// If its directory cannot be read.

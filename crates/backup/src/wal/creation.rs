@@ -28,7 +28,7 @@ const LOG: &str = "pg_wal";
 pub struct WalArchiveOptions {
     /// The dataset of the archive. It is created if it does not exist.
     pub dataset: String,
-    /// Properties with which it is created, in place of the defaults.
+    /// Properties of the new dataset, instead of the defaults.
     pub settings: Settings,
     /// Where it is mounted if it is created.
     pub mountpoint: Option<PathBuf>,
@@ -164,7 +164,7 @@ fn check_place(
     backups.check_outside(dir)
 }
 
-/// What the archive of a running or stopped database is for.
+/// The purpose of the archive of a running or stopped database.
 fn describe(data_dir: &Path, identity: &DestinationIdentity, dataset: &str) -> Result<WalIdentity> {
     let Some(control) = ControlFile::read(data_dir)? else {
         return refused("a recovery to a point in time needs PostgreSQL 12 or newer");

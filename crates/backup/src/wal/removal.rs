@@ -9,7 +9,7 @@ use super::{SegmentPlace, WalArchive};
 use crate::manifest::BackupManifest;
 use crate::{BackupDestination, Result};
 
-/// What is removed from a WAL archive.
+/// The segments that are removed from a WAL archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WalRemoval {
     /// The dataset.

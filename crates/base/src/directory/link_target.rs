@@ -1,4 +1,4 @@
-//! What a symbolic link in a [`Directory`] leads to.
+//! The target of a symbolic link in a [`Directory`].
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use super::{DIRECTORY, Directory, name_of, not_a_file};
 
-/// What a link leads to, wherever that is. It is held by a descriptor that neither reads nor writes it, so its attributes are those of
-/// what is opened by these methods, whatever happens to the link meanwhile.
+/// The target of a link, wherever it is. It is held by a descriptor without read or write access, so its attributes are those of the object
+/// that these methods open, whatever happens to the link.
 #[derive(Debug)]
 pub struct LinkTarget {
     open: OwnedFd,

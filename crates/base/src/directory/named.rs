@@ -1,4 +1,4 @@
-//! Paths that the administrator named, and on which other users own directories.
+//! Paths that the administrator specified, and that contain directories of other users.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::private::Unsafe;
 /// Symbolic links on a path (`path_resolution(7)`).
 const MAX_LINKS: u32 = 40;
 
-/// What is done with directories that a path names and that do not exist.
+/// The action for missing directories in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
     Refused,

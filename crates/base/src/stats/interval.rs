@@ -2,7 +2,7 @@
 //!
 //! A bootstrap of three values cannot leave their range, and that range contains the true median in three cases of four
 //! only. Below [`BOOTSTRAP`] values, the interval is therefore Student's t around the median, widened because a median is
-//! less certain than a mean. From there on it is the bootstrap's.
+//! less certain than a mean. With more values, it is a bootstrap interval.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

@@ -1,4 +1,4 @@
-//! One number for many values.
+//! Summaries of many values by one number.
 
 /// The arithmetic mean; NaN for an empty slice.
 pub fn mean(values: &[f64]) -> f64 {

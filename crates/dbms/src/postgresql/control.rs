@@ -1,6 +1,6 @@
-//! What `pg_controldata` says about a data directory whose server does not run.
+//! Parses `pg_controldata`'s output for a data directory whose server does not run.
 
-/// The part of the file `global/pg_control` that tells whether two directories have the same database in the same state.
+/// The part of the file `global/pg_control` that shows whether two directories contain the same database in the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlData {
     /// Identifies the database. A standby has that of its primary.

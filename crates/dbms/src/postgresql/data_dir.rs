@@ -52,12 +52,12 @@ pub fn remove_files(dir: &Directory, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What is done about a file that exists already.
+/// The action if the file exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// It is an error.
     Refused,
-    /// It stays as it is.
+    /// It is left unchanged.
     Kept,
 }
 

@@ -1,4 +1,4 @@
-//! What PostgreSQL's own files say of a database and its log: the first page of a segment, and the control file.
+//! Reads facts about a database and its log from PostgreSQL's files: the first page of a segment, and the control file.
 //!
 //! The layouts are those of `access/xlog_internal.h` (`XLogLongPageHeaderData`) and `catalog/pg_control.h` (`ControlFileData`), in the byte
 //! order of the machine.
@@ -18,7 +18,7 @@ const LONG_HEADER: u16 = 2;
 const CONTROL_BYTES: usize = 52;
 /// The version of the control file of PostgreSQL 12, the first in which a file `recovery.signal` starts a recovery from an archive.
 const OLDEST_CONTROL: u32 = 1201;
-/// The place of the control file in the data directory.
+/// The path of the control file in the data directory.
 const CONTROL: &str = "global/pg_control";
 
 /// The beginning of a segment.

@@ -20,7 +20,7 @@ const READABLE: u32 = 0o644;
 const AUTHENTICATION: [(&str, &str, &str); 2] =
     [("hba_file", "pg_hba.conf", "local all all trust\n"), ("ident_file", "pg_ident.conf", "")];
 
-/// Settings that keep a server private, whatever its configuration says. It archives nothing, and needs little memory.
+/// Settings that keep a server private, regardless of its configuration. It archives nothing, and needs little memory.
 pub const SETTINGS: [&str; 10] = [
     "listen_addresses=",
     "unix_socket_permissions=0700",

@@ -13,7 +13,7 @@ pub enum WalFile {
     TimelineHistory,
 }
 
-/// The place of a segment in the log. The order is that of the log, the timelines one after the other.
+/// The position of a segment in the log. The order is by timeline, then by position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentPlace {
     /// The timeline.
@@ -87,7 +87,7 @@ impl std::fmt::Display for SegmentPlace {
     }
 }
 
-/// A number of so many hexadecimal digits, as PostgreSQL writes them.
+/// A number of this many hexadecimal digits, as PostgreSQL writes it.
 fn hexadecimal(text: &str, digits: usize) -> Option<u32> {
     let is_digit = |c: u8| c.is_ascii_digit() || (b'A'..=b'F').contains(&c);
     (text.len() == digits && text.bytes().all(is_digit)).then(|| u32::from_str_radix(text, 16).ok())?

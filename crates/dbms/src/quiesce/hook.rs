@@ -1,7 +1,7 @@
 //! Quiescing by commands of the user.
 //!
-//! A shell runs both commands, one after the other, and waits in between for a line or the end of a pipe from this process. So the
-//! thaw command runs exactly once for each freeze command, after it, also if this process is killed meanwhile.
+//! A shell runs both commands, one after the other; in between, it waits for a line or the end of a pipe from this process. So the
+//! thaw command runs exactly once after each freeze command, even if this process is killed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -25,7 +25,7 @@ echo "thawed $?"
 pub struct Hook {
     /// Quiesces the database and returns.
     pub freeze: String,
-    /// Releases it. It runs also if the freeze command failed, which may have quiesced a part.
+    /// Releases the database. It runs even if the freeze command failed, which may have quiesced a part.
     pub thaw: String,
 }
 

@@ -64,7 +64,7 @@ pub(super) fn begin(
     Ok(BlockedCommits { session, facts })
 }
 
-/// The client, as the owner of the data directory: a server can ask for any file that its client can read.
+/// The client, as the owner of the data directory: a server can request any file that its client can read.
 fn client(root: &Path, options: &QuiesceOptions) -> Result<Command, ClientFailure> {
     let program = options.programs.find_one_of(&["mariadb", "mysql"]);
     let program = program.ok_or_else(|| ClientFailure::Ended("mariadb is not installed".to_owned()))?;

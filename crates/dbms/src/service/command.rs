@@ -49,7 +49,7 @@ impl ServiceCommand {
         }
     }
 
-    /// Runs the command until it ends, and returns the end of its output. `started` is told the ID of its process, `wait` is called often.
+    /// Runs the command until it ends, and returns the end of its output. `started` receives the ID of its process, `wait` is called often.
     ///
     /// # Errors
     /// [`Error::Service`] if it cannot be started, fails, or does not end in time; then it is ended.

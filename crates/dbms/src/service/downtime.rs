@@ -1,4 +1,4 @@
-//! The time without the database: a run stops it, and it is started again whatever happens to the run.
+//! Stops the database for a run, and guarantees that it is started again, whatever happens to the run.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -41,7 +41,7 @@ const START: &str = r#"[ -n "$seen" ] || exit 0
     [ -z "$unit" ] || unmask "$unit"
     "$@" >/dev/null 2>&1 && : >"$note""#;
 
-/// What became of the command that stops the database.
+/// The outcome of the command that stops the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StopResult {
     /// This run has not called it.
@@ -176,7 +176,7 @@ impl Downtime {
     /// process has ended without [`Downtime::leave_stopped`]. A unit that was masked before stays masked. Returns the unit if it was masked now.
     ///
     /// # Errors
-    /// [`Error::Service`]; [`Error::Refused`] if systemd does not know the unit.
+    /// [`Error::Service`]; [`Error::Refused`] if the unit does not exist.
     pub fn keep_stopped(
         &mut self,
         service: &Service,
@@ -256,7 +256,7 @@ impl Downtime {
             unmask(unit);
         } else if self.result == StopResult::Failed && is_still_running(writers) {
             observer.note(
-                "the database was told to stop, and still runs; if it ends, start it, or run this again",
+                "the database was sent a stop request, and still runs; if it stops, start it, or run this command again",
             );
             return Ok(false);
         } else if self.result == StopResult::NotRun
@@ -307,7 +307,7 @@ fn is_still_running(writers: &dyn Fn() -> Vec<Writer>) -> bool {
     false
 }
 
-/// Asks systemd, or tells it something that takes no time.
+/// Queries systemd, or sends it a command that returns at once.
 fn systemctl(arguments: &[&str], unit: &str) -> Result<String> {
     ServiceCommand::systemctl(arguments, unit).run(SYSTEMD_TIME, |_| {}, || {})
 }
@@ -332,8 +332,8 @@ fn restart_triggers(unit: &str) {
     }
 }
 
-/// Keeps a timer, a socket or another unit from starting the database meanwhile. Whatever starts it nevertheless is found before files are
-/// replaced. Returns the unit, also if the mask has no effect: it is removed at the end.
+/// Keeps timers, sockets and other units from starting the database during the run. If the database is started nevertheless, that is
+/// detected before files are replaced. Returns the unit even if the mask has no effect: it is removed at the end.
 fn mask(service: &Service, observer: &mut dyn ServiceObserver) -> Option<String> {
     let Service::Unit(unit) = service else { return None };
     let command = ServiceCommand::systemctl(&["mask", "--runtime"], unit);
@@ -342,9 +342,9 @@ fn mask(service: &Service, observer: &mut dyn ServiceObserver) -> Option<String>
     match masked {
         Ok(state) if state.is_masked() => {}
         // A unit file in /etc comes before the mask in /run.
-        Ok(_) => observer.note(&format!("{unit} could not be masked: do not start it before the end")),
+        Ok(_) => observer.note(&format!("cannot mask {unit}: do not start it before the run ends")),
         Err(error) => {
-            observer.note(&format!("{unit} could not be masked: {error}; do not start it before the end"))
+            observer.note(&format!("cannot mask {unit}: {error}; do not start it before the run ends"))
         }
     }
     Some(unit.clone())

@@ -14,7 +14,7 @@ use crate::error::refused;
 /// How many users a message names.
 const NAMED: usize = 5;
 
-/// What may write files of a database: processes, those of the database first, and parts of the kernel.
+/// Possible writers of a database's files: processes, those of the database first, and parts of the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct FileUsers {
     /// Processes that have a file open for writing.
@@ -47,7 +47,7 @@ impl FileUsers {
         self.writers.is_empty() && self.kernel.is_empty()
     }
 
-    /// Names them, and says what to do.
+    /// Names them, and advises the user.
     pub fn describe(&self, service: &Service) -> String {
         // The writers of the database's own unit come first.
         let mut writers: Vec<(&Writer, Option<String>)> =
@@ -64,12 +64,12 @@ impl FileUsers {
             text.push_str(&format!("; and {} more", all.len() - NAMED));
         }
         let todo = match writers.first() {
-            None => "end this use of the files; swapoff, losetup -d and exportfs -u do".to_owned(),
+            None => "end this use of the files, with swapoff, losetup -d or exportfs -u".to_owned(),
             Some(_) if service.is_known() => match writers.iter().find_map(|(_, unit)| unit.as_ref()) {
                 Some(unit) => format!("stop it too; its unit is {unit}"),
                 None => "stop it too".to_owned(),
             },
-            Some((_, Some(unit))) => format!("stop it, or let it be stopped and started: its unit is {unit}"),
+            Some((_, Some(unit))) => format!("stop it, or have it stopped and started: its unit is {unit}"),
             Some((_, None)) => "stop it, or name the commands that stop and start it".to_owned(),
         };
         format!("{text}\nhint: {todo}")
@@ -93,8 +93,8 @@ pub fn check_namespace() -> Result<()> {
         return Ok(());
     }
     refused(
-        "this process is in a PID namespace (that of a container, for example), where it does not see the host's other processes: one of them \
-         may write the database's files\nhint: run it on the host, or in a container that shares the PID namespace of the host",
+        "this process is in a PID namespace (such as a container's), and cannot see the host's other processes, which may write \
+         to the database's files\nhint: run it on the host, or in a container that shares the PID namespace of the host",
     )
 }
 

@@ -4,7 +4,7 @@
 //!
 //! Reads the trace into memory, then, ROUNDS times, cuts it into records, numbers them and shows them to `lru` (on one
 //! core) or `arc` (on all) of the comma-separated SIZES in bytes. Prints a JSON line a round, for `lru` with its processor
-//! time too: on a machine that others use that is the one to believe.
+//! time too: on a shared machine, use the latter.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What is wrong in a campaign's file, and where.
+//! An error in a campaign's file, with its position.
 
 use std::fmt::Display;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The table of measures: the title, the unit and the direction of each figure by which cases are compared.
 //!
-//! [`MEASURES`] has those of the lab. A campaign declares the figures and the kinds of calls that its driver reports.
-//! Columns, plots and sentences take their words from here.
+//! [`MEASURES`] contains the lab's own measures. A campaign declares the figures and the kinds of calls that its driver reports.
+//! Columns, plots and sentences use these titles and units.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ pub struct DriverFigure {
     pub better: Option<Improvement>,
 }
 
-/// What a campaign declares of its drivers.
+/// A campaign's declarations about its drivers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DriverMeasures {
     /// Figures by name.

@@ -87,7 +87,7 @@ impl Recommend {
     }
 }
 
-/// Returns two cases that a question cannot tell apart, because they differ only in what it does not choose.
+/// Returns two cases that a question cannot distinguish, because they differ only in factors that it does not choose.
 fn same_choice(recommend: &Recommend, study: &Study) -> Option<(Case, Case)> {
     let mut seen: BTreeMap<Vec<(String, String)>, Case> = BTreeMap::new();
     for case in super::cases(study).into_iter().filter(|case| recommend.considers(case)) {

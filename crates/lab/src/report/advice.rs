@@ -1,7 +1,7 @@
-//! What the original's author would choose today, by a goal over the measured figures.
+//! Recommendations: what the original's author would choose today, by a goal over the measured figures.
 //!
 //! Only cases that cannot lose data are candidates: a dangerous setting is listed with its figures, but never
-//! recommended. If the intervals cannot tell settings apart, they are listed.
+//! recommended. Settings whose intervals do not separate them are listed.
 
 mod candidate;
 mod safety;
@@ -51,7 +51,7 @@ pub struct Advice {
     pub settings: Vec<Alternative>,
     /// The original's choice, if it made one and it was measured.
     pub original: Option<String>,
-    /// Figures whose interval reaches further than 30 % of their median, of the settings that cannot be told apart.
+    /// Figures whose interval reaches further than 30 % of their median, of the settings that the intervals do not separate.
     pub imprecise: Vec<Imprecise>,
     /// Better but dangerous settings, each with the reason.
     pub dangerous: Vec<String>,
@@ -79,7 +79,7 @@ pub struct Weighed {
 pub enum Choice {
     /// Better than every other value beyond noise.
     Best,
-    /// Better than some values; the others cannot be told apart from it.
+    /// Better than some values, and not separated from the others.
     AmongBest,
     /// No value is better than another beyond noise.
     NoDifference,
@@ -299,7 +299,7 @@ fn danger(study: &Study, candidate: &Candidate, role: Option<&str>) -> String {
     )
 }
 
-/// Returns the figures with too wide intervals among the settings that cannot be told apart, the widest first.
+/// Returns the figures with too wide intervals among the settings that the intervals do not separate, the widest first.
 fn imprecise(advice: &Advice) -> Vec<Imprecise> {
     let mut all = Vec::new();
     for setting in advice.settings.iter().filter(|setting| !setting.worse) {

@@ -52,7 +52,7 @@ pub fn figure(figure: &Figure) -> String {
     if note.is_empty() { value } else { format!("{value} ({note})") }
 }
 
-/// Formats the note beside a median: its interval, and whether the trials vary by more than 10 %.
+/// Formats the note next to a median: its interval, and whether the trials vary by more than 10 %.
 pub fn note(figure: &Figure) -> String {
     note_as(figure, |v| measures::format(&figure.measure, &figure.unit, v))
 }

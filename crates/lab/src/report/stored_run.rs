@@ -50,7 +50,7 @@ impl StoredRun {
     }
 }
 
-/// What distinguishes a machine of a cluster from the others, in one line.
+/// The distinguishing facts of a machine of a cluster, in one line.
 fn described(machine: &BTreeMap<String, String>) -> String {
     let other = |name: &&String| !matches!(name.as_str(), "host" | "poolwright" | "scratch");
     machine

@@ -43,7 +43,7 @@ fn number(measure: &str, unit: &str, value: f64) -> Cell {
     Cell::num(value * factor, shown)
 }
 
-/// The table of a study's claims: the original's figures beside the measured ones.
+/// The table of a study's claims: the original's figures next to the measured ones.
 pub fn claims(study: &StudyReport) -> Table {
     let sides = |claim: &ClaimResult| {
         let show = |i: usize| Cell::from(claim.ours.map(|ours| number(&claim.measure, &claim.unit, ours[i])));

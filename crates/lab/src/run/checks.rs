@@ -109,7 +109,7 @@ pub(crate) fn memory(arc: u64, memory: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::Missing(format!(
-        "this campaign has a case with an ARC of {}, but the machine has only {} of memory",
+        "a case of this campaign has an ARC of {}, but the machine has only {} of memory",
         format_size(arc),
         format_size(memory)
     )))

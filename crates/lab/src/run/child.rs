@@ -125,9 +125,7 @@ fn end_group(group: MemoryGroup) -> Option<String> {
     // A group that is left is replaced by the next trial.
     let _ = group.remove();
     (killed > 0).then(|| {
-        format!(
-            "the trial reached the limit of its memory, and the kernel killed a process ({killed} in all)"
-        )
+        format!("the trial reached its memory limit, and the kernel killed a process ({killed} in total)")
     })
 }
 
@@ -194,7 +192,9 @@ fn supervise(
         return Ok(Err(reason(&status.to_string(), last.make_contiguous())));
     }
     let Ok(out) = out.recv_timeout(Duration::from_secs(10)) else {
-        return Ok(Err("the trial ended, but a process that it started still has its output open".into()));
+        return Ok(
+            Err("the trial has ended, but a process that it started still has its output open".into()),
+        );
     };
     Ok(serde_json::from_slice(&out).map_err(|e| format!("invalid outcome of the trial: {e}")))
 }

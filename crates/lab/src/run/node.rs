@@ -33,7 +33,7 @@ pub struct Shared {
     pub problems: Vec<(String, String)>,
 }
 
-/// The field of a node's facts that says why it could not run a task.
+/// The field of a node's facts with the reason why it could not run a task.
 const PROBLEM: &str = "problem";
 
 /// Collects the results in a shared directory, and writes tasks for the trials that are missing then, unless nodes are running tasks.
@@ -102,7 +102,7 @@ fn is_same(a: &Run, b: &Run) -> bool {
     (&a.campaign, &a.text, &a.scale, a.seed, &a.target) == (&b.campaign, &b.text, &b.scale, b.seed, &b.target)
 }
 
-/// What a node did with a task.
+/// The outcome of a task on a node.
 #[derive(Debug)]
 pub enum RanTask {
     /// The task had ended already.
@@ -116,8 +116,8 @@ pub enum RanTask {
 /// Runs the trials of a task that have no result, on this machine. `node` is its name in the cluster.
 ///
 /// # Errors
-/// Fails if the machine lacks a requirement of the campaign, which it also tells [`share`]; if the user or the scheduler interrupts the task,
-/// which another node can then run; the host's errors.
+/// Fails if the machine lacks a requirement of the campaign, which it also reports to [`share`]; if the user or the scheduler interrupts
+/// the task, which another node can then run; the host's errors.
 pub fn run_task(
     campaign: &Campaign,
     dir: &SharedDir,
@@ -191,7 +191,7 @@ fn check_version(run: &Run, machine: &BTreeMap<String, String>) -> Result<()> {
     }
     let shown = |version: Option<&String>| version.cloned().unwrap_or_default();
     Err(Error::Missing(format!(
-        "Poolwright {} has prepared the run, and {} is on this node",
+        "Poolwright {} prepared the run, but this node has {}",
         shown(begun),
         shown(here)
     )))

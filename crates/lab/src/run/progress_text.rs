@@ -77,7 +77,7 @@ fn begun(trials: usize, skipped: usize, changed: bool) -> Vec<Update> {
     });
     let skipped = (skipped > 0).then(|| {
         format!(
-            "{skipped} of {} {} in the results already; going on",
+            "{skipped} of {} {} already in the results; continuing",
             counted(trials as u64, "trial"),
             if trials == 1 { "is" } else { "are" }
         )
@@ -125,7 +125,7 @@ mod tests {
     fn a_resumed_run_says_how_much_is_done() {
         let mut text = RunProgress::new("smoke", false);
         let begun = text.updates(&Event::Begun { trials: 8, skipped: 2, changed: false });
-        assert_eq!(begun, [Update::Line("2 of 8 trials are in the results already; going on".into())]);
+        assert_eq!(begun, [Update::Line("2 of 8 trials are already in the results; continuing".into())]);
         assert_eq!(text.updates(&Event::Begun { trials: 8, skipped: 0, changed: true }).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The scratch directory of a run: locked during the run, and cleared of what a killed run left in it.
+//! The scratch directory of a run: locked during the run, and cleared of the leftovers of a killed run.
 //!
 //! Every process that a trial starts has the directory's path in its environment, which distinguishes leftover
 //! processes from the user's own. A server that overwrites its environment with its title (PostgreSQL) is

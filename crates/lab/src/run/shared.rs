@@ -1,17 +1,17 @@
-//! A directory that the nodes of a cluster share: the tasks of a run, who has claimed them, and results.
+//! A directory that the nodes of a cluster share: the tasks of a run, the nodes that have claimed them, and the results.
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | `run.json` | the run and its tasks; a task is the missing trials of a block, which are compared with each other |
 //! | `queued/7` | task 7 is free |
-//! | `claimed/7@node1` | node1 runs it. The file's time is that of the last sign of life |
+//! | `claimed/7@node1` | node1 runs it, and updates the file's time while it does |
 //! | `done/7` | it has ended |
 //! | `results/7-2.json` | the result of the third trial of task 7 |
 //! | `nodes/node1.json` | facts about a node |
 //!
-//! A node claims a task by a rename, which only one of several can do. A claim whose file is older than the lease is lost: another node
-//! may rename it. A result is added by a hard link, which fails if there is one: each trial has one result, even if a node that was cut off
-//! returns. Times are those of the file system, so the nodes' clocks do not matter.
+//! A node claims a task by renaming its file, which succeeds for only one node. A claim whose file is older than the lease is lost: another
+//! node may rename it. A result is added by a hard link, which fails if a result exists, so each trial has one result, even if a node that
+//! was cut off returns. Times are those of the file system, so the nodes' clocks do not matter.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ const RESULTS: &str = "results";
 const NODES: &str = "nodes";
 const RUN: &str = "run.json";
 
-/// How often a node that waits for a task looks again.
+/// How often a node that waits for a task checks it.
 const POLL: Duration = Duration::from_secs(1);
 
 /// The contents of `run.json`.
@@ -87,7 +87,7 @@ impl SharedDir {
         Ok(shared.map(|shared| SharedDir { path: path.to_owned(), shared }))
     }
 
-    /// Writes a run and its tasks into a directory, in place of the tasks there.
+    /// Writes a run and its tasks into a directory, replacing the tasks there.
     ///
     /// # Errors
     /// The host's errors.
@@ -181,7 +181,7 @@ impl SharedDir {
     pub fn claim(&self, task: usize, node: &str, interrupted: &dyn Fn() -> bool) -> Result<Option<Claim>> {
         if task >= self.shared.tasks.len() {
             return Err(Error::Usage(format!(
-                "there is no task {task}: {} has {} tasks, numbered from 0",
+                "no such task: {task}; {} has {} tasks, numbered from 0",
                 quoted(&self.path),
                 self.shared.tasks.len()
             )));

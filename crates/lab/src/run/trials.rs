@@ -147,7 +147,7 @@ impl<'a> RunTrials<'a> {
         self.add_blocks();
     }
 
-    /// Warns of measures that the first trial of a study does not have, or has in another unit: only the driver knows what it
+    /// Warns of measures that the first trial of a study does not have, or has in another unit: only the driver determines what it
     /// reports.
     fn warn_of_measures(&self, trial: &Trial, watch: &mut dyn FnMut(Event<'_>)) {
         let Some(study) = self.studies.iter().map(|of| of.study).find(|s| s.name == trial.key.study) else {

@@ -1,6 +1,6 @@
-//! The standard error of a process, and the end of it.
+//! Captures the standard error of a process, and returns its last lines.
 //!
-//! It is never a pipe: a process that writes into a pipe without a reader is killed while it should clean up.
+//! It goes to a file, not a pipe: a process that writes into a pipe without a reader would be killed while it cleans up.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;

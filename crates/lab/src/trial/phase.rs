@@ -322,7 +322,7 @@ impl PhaseRecorder {
         self.progress.push((at, progress));
     }
 
-    /// Makes the changes that are due. The driver continues meanwhile, and its messages are queued.
+    /// Makes the changes that are due. The driver continues during the changes, and its messages are queued.
     fn change(&mut self, target: &dyn Target) -> Result<()> {
         // The progress of a driver without a window is measured from the beginning.
         let measured = (self.opened || !self.progress.is_empty()) && self.last.is_none();

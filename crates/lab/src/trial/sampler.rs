@@ -1,4 +1,4 @@
-//! Samples the host, the driver and the pool, at single moments and once a second.
+//! Samples the host, the driver and the pool, at given moments and once a second.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,7 +9,7 @@ use super::target::Target;
 use crate::Result;
 use crate::campaign::SnapshotRule;
 
-/// How often the thread looks whether the phase has ended.
+/// How often the thread checks whether the phase has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Takes a snapshot after each interval until `stop` is set, and destroys those that are no longer kept. Returns the durations of the

@@ -69,7 +69,7 @@ pub trait Target: Sync {
     /// # Errors
     /// If a dataset cannot be unmounted to complete its trace, or not mounted again.
     fn recorded(&mut self) -> Result<BTreeMap<String, Recorded>>;
-    /// Returns what serves the datasets, if its CPU time can be told from that of the driver; the first one serves
+    /// Returns the process that serves the datasets, if its CPU time can be separated from that of the driver; the first one serves
     /// `[pool]`.
     fn servers(&self) -> Vec<DatasetServer>;
     /// Returns why the target can no longer be used, or `None` if it can.
@@ -89,7 +89,7 @@ pub trait Target: Sync {
     fn tear_down(&mut self) -> Result<()>;
 }
 
-/// What reads and writes the blocks of the datasets.
+/// The process or threads that do the I/O of the datasets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatasetServer {
     /// The process with this ID.

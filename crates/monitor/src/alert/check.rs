@@ -1,4 +1,4 @@
-//! The checks of `poolwright check`: rules decided once, in the format of Nagios plugins.
+//! The checks of `poolwright check`: rules evaluated once, in the output format of Nagios plugins.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -69,7 +69,7 @@ pub struct CheckFigure {
     pub severity: AlertSeverity,
 }
 
-/// What to check.
+/// The rules to check.
 #[derive(Debug)]
 pub struct Check {
     rules: Vec<&'static AlertRule>,
@@ -119,7 +119,7 @@ impl Check {
         if let Restored::Unusable(why) = restored {
             let file = quoted(&state);
             result.add_problem(format!(
-                "replaced the state file {file}, which {why}: increases are counted from now on"
+                "replaced the state file {file}, which {why}; increases are counted from now on"
             ));
         }
         Ok(result)
@@ -162,7 +162,7 @@ fn no_answer(source: &SourceReadings) -> String {
     of_source(source, source.error.as_deref().unwrap_or("no answer in time"))
 }
 
-/// What a source could not read, although it read the rest.
+/// A part that a source could not read, although it read the rest.
 fn partial(source: &SourceReadings) -> impl Iterator<Item = String> {
     let problems = source.readings.iter().flat_map(|readings| &readings.problems);
     problems.map(|problem| of_source(source, problem))

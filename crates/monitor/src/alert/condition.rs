@@ -44,7 +44,7 @@ pub const fn is_not(label: &'static str, values: &'static [&'static str]) -> Mat
 pub struct Selector {
     /// The metric.
     pub family: &'static MetricFamily,
-    /// What the labels must be; all of these.
+    /// The required labels: all of these.
     pub labels: &'static [Match],
 }
 
@@ -69,10 +69,10 @@ pub enum Expression {
     Rate(Selector, Seconds),
     /// The change of a gauge within the last seconds.
     Change(Selector, Seconds),
-    /// What a gauge will be after the second number of seconds, if it goes on as in the first number of seconds (a line
+    /// The predicted value of a gauge after the second number of seconds, extrapolated from the first number of seconds (a line
     /// fitted by least squares).
     Predicted(Selector, Seconds, Seconds),
-    /// The values so many seconds ago.
+    /// The values this many seconds ago.
     Earlier(Selector, Seconds),
     /// The time since the time that the metric gives.
     Age(Selector),
@@ -141,7 +141,7 @@ impl Relation {
     }
 }
 
-/// What a value is compared with.
+/// The limit of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
     /// A number that no one would change, such as 0 errors.

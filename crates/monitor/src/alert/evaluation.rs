@@ -1,4 +1,4 @@
-//! Decides conditions on readings, with the semantics of PromQL.
+//! Evaluates conditions on readings, with the semantics of PromQL.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,7 +23,7 @@ pub struct LabelledValue<'a> {
     pub value: f64,
 }
 
-/// What conditions are decided on.
+/// The data on which conditions are evaluated.
 #[derive(Debug)]
 pub struct Inputs<'a> {
     now: f64,
@@ -35,7 +35,7 @@ pub struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// The readings at a time in seconds since 1970. `history` has observed them at `observed`, by a clock of its own.
+    /// The readings at a time in seconds since 1970. `history` has observed them at `observed`, by a separate clock.
     pub fn new(
         now: f64,
         observed: f64,

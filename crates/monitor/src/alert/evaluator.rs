@@ -1,5 +1,5 @@
-//! The evaluator of `poolwright serve`: it decides the rules at each refresh of the sources, and remembers since when each alert
-//! has held.
+//! The evaluator of `poolwright serve`: it evaluates the rules at each refresh of the sources, and remembers since when each alert has been
+//! active.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -53,7 +53,7 @@ pub struct ApiAlert {
 /// Identifies an alert: the rule and the labels.
 type Key = (&'static str, BTreeMap<&'static str, String>);
 
-/// Decides rules on readings that arrive one after the other.
+/// Evaluates rules on successive readings.
 #[derive(Debug)]
 pub struct Evaluator {
     rules: Vec<&'static AlertRule>,

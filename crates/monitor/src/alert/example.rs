@@ -39,7 +39,7 @@ impl Example {
         Example::one(constant(family, labels, fires), constant(family, labels, quiet))
     }
 
-    /// What a counter increases by each minute if a rule fires, and if it does not.
+    /// A counter's increase per minute if a rule fires, and if it does not.
     pub const fn rates(
         family: &'static MetricFamily,
         labels: ExampleLabels,
@@ -49,7 +49,7 @@ impl Example {
         Example::one(ramp(family, labels, 0.0, fires), ramp(family, labels, 0.0, quiet))
     }
 
-    /// What a counter increases by each minute if a rule fires, and the value of one that does not increase.
+    /// A counter's increase per minute if a rule fires, and the value of one that does not increase.
     pub const fn grows(
         family: &'static MetricFamily,
         labels: ExampleLabels,

@@ -1,7 +1,7 @@
 //! Conditions in PromQL.
 //!
 //! Sides are matched with `ignoring(…)` of the labels that only one side has, and sums are `without(…)`, so that labels that
-//! Prometheus adds (`instance`, labels of a fleet) keep hosts apart.
+//! Prometheus adds (`instance`, labels of a fleet) keep hosts separate.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! Unit tests for `promtool test rules`, made from the example data of the rules.
 //!
-//! What must fire, with which labels and texts, is what this crate's own evaluation says: promtool checks that Prometheus agrees.
+//! The expected alerts, with their labels and texts, come from this crate's own evaluation: promtool checks that Prometheus agrees.
 
 use std::fmt::Write as _;
 

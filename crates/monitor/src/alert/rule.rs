@@ -1,4 +1,4 @@
-//! What a rule consists of.
+//! The parts of a rule.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -63,13 +63,13 @@ pub struct AlertRule {
     pub format: ValueFormat,
     /// One line with `{label}` and `{value}`.
     pub summary: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
-    /// What to do.
+    /// The recommended action.
     pub action: &'static str,
     /// Whether it needs Prometheus.
     pub decision: Decision,
-    /// Whether `poolwright check` prints the value as performance data, also if the rule is not named.
+    /// Whether `poolwright check` prints the value as performance data, even if the rule is not named.
     pub is_figure: bool,
     /// Data with which it fires, and data with which it does not.
     pub example: Example,

@@ -1,7 +1,7 @@
 //! Texts of alerts with the labels and the value of the alert.
 //!
 //! A template has `{value}`, `{LABEL}`, and `{LABEL|TEXT}`: the text followed by the label, or nothing if the label is empty.
-//! Prometheus gets the same text as a template of its own, and formats values as this module does.
+//! For Prometheus, the same text is converted to its template language, which formats values as this module does.
 
 use crate::alert::rule::ValueFormat;
 

@@ -1,4 +1,4 @@
-//! The thresholds: in one place, with where they come from.
+//! The table of thresholds, with their sources.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Bounds how many sources read at the same time, and so the memory for new readings that exist beside the old ones.
+//! Limits how many sources read at the same time, and thereby the memory for new readings that exist together with the old ones.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -24,7 +24,7 @@ pub struct ApiReadings {
 /// A source, and how its last read went.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ApiSource {
-    /// What is read, such as `user-pool`.
+    /// The kind of source, such as `user-pool`.
     pub source: &'static str,
     /// The pool; empty for a source that concerns all pools.
     pub pool: String,
@@ -164,7 +164,7 @@ impl ApiResource {
     }
 }
 
-/// What a source could not read, although it read the rest.
+/// A part that a source could not read, although it read the rest.
 fn unread(source: &SourceReadings) -> Option<String> {
     let problems = &source.readings.as_ref()?.problems;
     (!problems.is_empty()).then(|| problems.join("; "))

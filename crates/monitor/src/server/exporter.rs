@@ -14,7 +14,7 @@ use crate::family::*;
 use crate::poller::source_metrics;
 use crate::{Poller, Readings, Result, SourceReadings};
 
-/// Clients that ask within this time receive the same answer.
+/// Clients that send a request within this time receive the same answer.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// The poller, and its last readings.
@@ -28,7 +28,7 @@ pub struct Exporter {
     last: Mutex<Last>,
 }
 
-/// The last readings, and the time of the request that asked for them.
+/// The last readings, and the time of the request that caused the read.
 #[derive(Debug, Default)]
 struct Last {
     generation: Option<(Arc<Generation>, Instant)>,

@@ -13,7 +13,7 @@ static FILES: [(&str, &str, &str); 3] = [
     ("/app.css", "text/css; charset=utf-8", include_str!("../../page/app.css")),
 ];
 
-/// Browsers ask for this path whether or not a page names it.
+/// Browsers request this path whether or not a page names it.
 const ICON: &str = "/favicon.ico";
 
 /// Whether the path is one of the page's files, which every client may load.

@@ -1,4 +1,5 @@
-//! Values from files, which are read again when the files change: certificates are renewed, and tokens replaced, while the server runs.
+//! Values from files that are read again when the files change, so that certificates can be renewed and tokens replaced while the server
+//! runs.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;

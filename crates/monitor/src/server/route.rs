@@ -29,7 +29,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// Who may ask.
+/// The clients that are permitted.
 #[derive(Clone, Debug)]
 struct Access {
     token: Option<Arc<Reloaded<Arc<str>>>>,

@@ -11,8 +11,7 @@
 //! | `kernel-snapshots` | `zfs list -t snapshot` | with the pool |
 //!
 //! `kernel-module` (the ARC and other counters of the whole module) and `kernel-events` (`zpool events`) concern all pools.
-//! Each source runs one command at a time. A command that exceeds its time limit and cannot be killed keeps its source from
-//! running another one.
+//! Each source runs one command at a time. While a command that exceeded its time limit cannot be killed, its source runs no other command.
 
 mod datasets;
 mod events;
@@ -34,7 +33,7 @@ use crate::{Readings, Result};
 /// The value of the label `engine`.
 const ENGINE: &str = "kernel";
 
-/// What a source reads of one pool with commands.
+/// The parts of one pool that a source reads with commands.
 #[derive(Debug)]
 struct CommandKind {
     /// The name of the source.

@@ -1,6 +1,6 @@
 //! Pools of the user-space engine, through the sockets of the processes that own them.
 //!
-//! The source never opens a pool. A pool without an owner is known by its files only.
+//! The source never opens a pool. For a pool without an owner, only its files are read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,11 +43,11 @@ impl Discovery for UserPools {
 #[derive(Debug)]
 pub struct UserPool {
     pool: String,
-    /// GUIDs of the vdevs when their labels were read, and what the labels say of each vdev, by GUID.
+    /// GUIDs of the vdevs when their labels were read, and the facts about each vdev from the labels, by GUID.
     vdevs: (Vec<String>, BTreeMap<String, LabelVdev>),
 }
 
-/// What the labels of a pool say of a vdev.
+/// The facts about a vdev from the labels of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LabelVdev {
     /// The path of a file; type and index of a group.
@@ -148,7 +148,7 @@ impl UserPool {
     }
 }
 
-/// What the labels say of each vdev, by GUID.
+/// The facts about each vdev from the labels, by GUID.
 fn vdevs_of_labels(found: &FoundPool, pool: &str) -> BTreeMap<String, LabelVdev> {
     let mut vdevs = BTreeMap::new();
     // The names and classes of the pool and of the vdevs above the present one.

@@ -33,7 +33,7 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// The style of an emphasis. The text says the same.
+    /// The style of an emphasis. The text has the same information.
     pub fn style(self, tone: Tone) -> Style {
         let (colour, modifier) = match tone {
             Tone::Plain => return Style::new(),
@@ -47,7 +47,7 @@ impl Palette {
     }
 }
 
-/// Draws the screen as it is at the time `now`.
+/// Draws the screen for the time `now`.
 pub fn draw(frame: &mut Frame, state: &mut ScreenState, now: Instant, palette: Palette) {
     let rows = Layout::vertical([
         Constraint::Length(1),
@@ -132,7 +132,7 @@ fn notices(
     frame.render_widget(Line::from(position), right);
 }
 
-/// What is shown, if nothing is wrong.
+/// The status text when there are no problems.
 fn summary(state: &ScreenState, sample: &MonitorSample, now: Instant) -> String {
     let read = age(now.saturating_duration_since(sample.taken).as_secs());
     if state.tab != Tab::Datasets {

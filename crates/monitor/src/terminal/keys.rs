@@ -1,11 +1,11 @@
-//! What keys do.
+//! The actions of keys.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::terminal::state::ScreenState;
 use crate::terminal::tab::Tab;
 
-/// What the caller has to do after a key.
+/// The caller's action after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyEffect {
     /// Draw the screen.
@@ -35,7 +35,7 @@ pub const HELP: [(&str, &str); 9] = [
     ("q Esc Ctrl-C", "quit"),
 ];
 
-/// Changes the state as a key says.
+/// Changes the state according to a key.
 pub fn on_key(state: &mut ScreenState, key: KeyEvent) -> KeyEffect {
     if key.kind == KeyEventKind::Release {
         return KeyEffect::Nothing;

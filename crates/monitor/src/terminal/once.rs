@@ -1,4 +1,4 @@
-//! All tabs once, as plain tables.
+//! Prints all tabs once, as plain tables.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,7 +16,7 @@ use crate::terminal::tab::{arc, datasets, plan, pools, sources};
 
 /// How long a reading waits for the sources: as a scrape of the exporter.
 pub const READ_LIMIT: Duration = Duration::from_secs(5);
-/// How often the wait between the readings looks whether to stop.
+/// How often the wait between the readings checks whether to stop.
 const STOP_POLL: Duration = Duration::from_millis(50);
 
 /// The result of [`once`].

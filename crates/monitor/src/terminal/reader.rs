@@ -10,11 +10,11 @@ use poolwright_base::time::unix_seconds;
 use crate::terminal::sample::{MonitorSample, MonitorSampler};
 use crate::{Error, Result};
 
-/// How long a round waits for the sources, so that a slow one does not delay the others. What it reads later is in the next
+/// How long a round waits for the sources, so that a slow one does not delay the others. Readings that arrive later are in the next
 /// sample.
 const ROUND_LIMIT: Duration = Duration::from_secs(1);
 
-/// Reads the sources periodically in a thread of its own.
+/// Reads the sources periodically in a separate thread.
 #[derive(Debug)]
 pub struct SampleReader {
     samples: Receiver<Result<MonitorSample>>,

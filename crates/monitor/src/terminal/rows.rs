@@ -70,7 +70,7 @@ impl RowField {
     }
 }
 
-/// A table whose rows are formatted when they are asked for.
+/// A table whose rows are formatted on demand.
 pub struct Rows<'a> {
     /// The title, for output without a screen.
     pub title: &'static str,
@@ -78,7 +78,7 @@ pub struct Rows<'a> {
     pub columns: &'static [RowColumn],
     /// Number of rows.
     pub count: usize,
-    /// What to say if there are no rows.
+    /// The text if there are no rows.
     pub nothing: &'static str,
     /// Makes one row: a field for each column.
     pub row: Box<dyn Fn(usize) -> Vec<RowField> + 'a>,

@@ -1,4 +1,4 @@
-//! What all sources have read at one time: merged resources, and rates of counters.
+//! A sample: the readings of all sources at one time, with merged resources and rates of counters.
 
 mod sampler;
 mod source_state;

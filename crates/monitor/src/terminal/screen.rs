@@ -21,14 +21,14 @@ use crate::terminal::state::ScreenState;
 use crate::terminal::terminal_modes::TerminalModes;
 use crate::{Error, Result};
 
-/// How long a wait for keys is: then the loop looks for samples and signals.
+/// How long to wait for keys before the loop checks for samples and signals.
 const KEY_WAIT: Duration = Duration::from_millis(100);
 /// How long the wait for a further key is. Without a wait, crossterm does not return keys that it has read already.
 const NEXT_KEY_WAIT: Duration = Duration::from_millis(1);
 /// Time after which the screen is drawn again, because the ages have changed.
 const AGE_STEP: Duration = Duration::from_secs(1);
 
-/// What the screen shows, and how.
+/// The contents of the screen and their presentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScreenOptions {
     /// The time between two samples.
@@ -131,7 +131,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for keys for a short time, and does what they say.
+    /// Waits for keys for a short time, and applies them.
     fn read_keys(&mut self) -> io::Result<Option<Ended>> {
         let mut wait = KEY_WAIT;
         while event::poll(wait)? {

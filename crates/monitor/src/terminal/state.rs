@@ -1,4 +1,4 @@
-//! The state of the screen: the samples, and what of them is shown.
+//! The state of the screen: the samples, and which part of them is shown.
 
 mod history;
 

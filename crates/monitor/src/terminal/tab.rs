@@ -42,7 +42,7 @@ impl Tab {
         self as usize
     }
 
-    /// The tab that is so many positions further to the right, after the last one again the first.
+    /// The tab this many positions to the right; the first tab follows the last.
     pub fn moved(self, by: isize) -> Tab {
         Tab::ALL[self.index().wrapping_add_signed(by).wrapping_add(Tab::ALL.len()) % Tab::ALL.len()]
     }

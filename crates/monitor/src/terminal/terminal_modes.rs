@@ -1,4 +1,4 @@
-//! The modes of the terminal, which are restored however the screen ends.
+//! The modes of the terminal, which are restored however the program ends.
 
 use std::io::{self, Write as _};
 use std::panic::{self, PanicHookInfo};

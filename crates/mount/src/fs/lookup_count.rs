@@ -1,4 +1,4 @@
-//! Lookup counts: how often each node was reported to the kernel, less how often the kernel has forgotten it.
+//! Lookup counts: how often each node was reported to the kernel, minus how often the kernel has forgotten it.
 //!
 //! While the kernel knows an object, the object's number must not be reused. The number of an object with a name is not
 //! reused. For an object that has lost its last name, the table holds a [`Node`] until the kernel forgets it. Most entries

@@ -1,4 +1,4 @@
-//! Rollback of the dataset to a snapshot while programs use it. No request is served meanwhile ([`crate::sharded_lock`]).
+//! Rollback of the dataset to a snapshot while programs use it. No request is served during the rollback ([`crate::sharded_lock`]).
 //!
 //! An object that exists before and after, by number and generation, stays open and keeps its lookup count. One that no
 //! longer exists is stale: requests on its open files fail with `EIO`, and requests on its node ID with `ESTALE`, after

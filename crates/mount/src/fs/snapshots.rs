@@ -1,5 +1,4 @@
-//! Snapshots of which the kernel knows nodes. Each is open from its first lookup until the kernel has forgotten its last
-//! node.
+//! Snapshots with nodes that the kernel references. Each is open from its first lookup until the kernel has forgotten its last node.
 
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};

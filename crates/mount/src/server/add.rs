@@ -37,12 +37,12 @@ pub fn to_owner(wanted: &Mounted, emulates_devices: bool, on_wait: OnWait) -> Re
 /// Checks that this process can use a mount that another process made.
 ///
 /// # Errors
-/// [`Error::Unusable`] if the mount does not answer here.
+/// [`Error::Unusable`] if the mount is not accessible to this process.
 pub fn check_visible(dir: &Path, pid: u32) -> Result<()> {
     crate::check_answer(dir).map_err(|why| {
         Error::Unusable(format!(
-            "process {pid} has mounted it, but {} does not answer here: it has been unmounted since, or that process is in another mount \
-             namespace: {why}",
+            "process {pid} has mounted it, but {} is not accessible: it has been unmounted since, or that \
+             process is in another mount namespace: {why}",
             quoted(dir)
         ))
     })

@@ -1,7 +1,7 @@
 //! Starts a pool server without a terminal.
 //!
-//! Until the dataset is mounted, the calling process forwards the server's standard error, so a failed mount is reported to
-//! the caller and makes no log. Then another process, which writes the log, takes over the reading end of that pipe.
+//! Until the dataset is mounted, the calling process forwards the server's standard error, so a failed mount is reported to the caller and
+//! leaves no log. Then another process, which writes the log, takes over the reading end of that pipe.
 
 use std::io::Read;
 use std::path::Path;
@@ -69,7 +69,7 @@ pub fn start(
 struct Pipes {
     out: ChildStdout,
     err: ChildStderr,
-    /// What it printed when the dataset was mounted; empty if it ended before that or was interrupted.
+    /// Its output when the dataset was mounted; empty if it exited before that or was interrupted.
     answer: Vec<u8>,
     /// Its standard error.
     messages: Vec<u8>,
@@ -127,7 +127,7 @@ impl Pipes {
 }
 
 /// Forwards whole lines, and at the end of the pipe the rest. Returns the number of bytes handled. Omits the note about the
-/// mount, which is for the log: the server's answer says the same.
+/// mount, which is for the log: the server's answer has the same content.
 fn forward_lines(text: &[u8], is_end: bool, forward: &mut dyn FnMut(&[u8])) -> usize {
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let len = if is_end { text.len() } else { whole };

@@ -1,4 +1,4 @@
-//! The devices that the pool's files behave like.
+//! The emulated devices of the pool's files.
 
 use std::path::{Path, PathBuf};
 

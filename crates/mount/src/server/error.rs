@@ -27,7 +27,7 @@ pub enum Error {
         why: poolwright_zfs::user::Error,
     },
     /// A device is to be emulated for a file that the pool does not have.
-    #[error("cannot emulate a device for {name}: the pool has no file of that name, only {}", files.join(", "))]
+    #[error("cannot emulate a device for {name}: the pool has no file of this name, only {}", files.join(", "))]
     NoFile {
         /// The name.
         name: String,
@@ -37,7 +37,7 @@ pub enum Error {
     /// The mount cannot be used, or the pool was not exported.
     #[error("{0}")]
     Unusable(String),
-    /// The host refused.
+    /// A system call failed.
     #[error("cannot {doing}: {why}")]
     Host {
         /// The attempted operation.

@@ -13,7 +13,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub struct FileWatch {
     reported: Vec<FileFault>,
-    /// Number of signals when a loss was reported. A later signal comes from a user who can know of the loss.
+    /// Number of signals when a loss was reported. A later signal comes from a user who can have read that report.
     signals_at_loss: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ impl FileWatch {
             return;
         }
         let message = format!(
-            "{} is unmounted; this process keeps the data of {} until it is ended (`kill {}`, or Ctrl-C)",
+            "{} is unmounted; this process keeps the data of {} until you end it (`kill {}`, or Ctrl-C)",
             pool.pool().name(),
             quoted(&fault.path),
             std::process::id()

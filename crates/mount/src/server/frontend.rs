@@ -7,7 +7,7 @@ use poolwright_zfs::user::Mounted;
 pub enum Severity {
     /// Routine: the log of a pool that contains only notes can be removed.
     Note,
-    /// Something that the user should know or do.
+    /// A message that may require the user's attention.
     Warning,
 }
 
@@ -19,6 +19,6 @@ pub trait Frontend: Send + Sync {
     /// Called when the requested dataset is mounted by the process `pid`; `is_owner` if that is this process.
     fn mounted(&self, mounted: &Mounted, pid: u32, is_owner: bool);
 
-    /// Number of signals so far that asked this process to end.
+    /// Number of termination signals received so far.
     fn signals(&self) -> usize;
 }

@@ -1,11 +1,11 @@
 //! The log of a pool server in the background: one file for each pool, below the state directory.
 //!
 //! The server's messages go through a pipe to another process, which adds the time and the server's process ID to each line.
-//! So the last messages of a server that an assertion of the engine ends are logged too. A log that grows beyond [`LARGEST`]
+//! So the last messages are logged even if an assertion of the engine ends the server. A log that grows beyond [`LARGEST`]
 //! is renamed to `POOL.log.1`, which replaces an older one.
 //!
 //! After an export, [`remove_routine_logs`] removes the logs of the pool if they have only routine lines, which begin with
-//! `note: `. It keeps a log with other lines, and removes the log of an unknown pool when it is [`OLDEST`] old.
+//! `note: `. It keeps a log with other lines, and removes the log of an unregistered pool once it is [`OLDEST`] old.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
@@ -30,7 +30,7 @@ const ROUTINE: &str = "note: ";
 /// Makes this process independent of its terminal: leaves the terminal's session and the working directory.
 ///
 /// # Errors
-/// If the host refuses.
+/// If a system call fails.
 pub fn detach() -> Result<()> {
     rustix::process::setsid().map_err(host("leave the terminal's session"))?;
     std::env::set_current_dir("/").map_err(host("change to the directory /"))

@@ -58,7 +58,7 @@ struct Rows {
     entries: Vec<Entry>,
     /// Whether the last mount has ended. New mounts are then refused.
     ended: bool,
-    /// Number of requests that are unmounting everything. New mounts are refused meanwhile.
+    /// Number of requests that are unmounting everything. New mounts are refused during that time.
     releasing: usize,
 }
 
@@ -91,7 +91,7 @@ impl Inner {
         }
     }
 
-    /// Adds a row for a mount that is being made. The process does not end before the mount has been made or given up.
+    /// Adds a row for a mount that is being made. The process does not exit before the mount has succeeded or failed.
     fn reserve(&self, pool: &Pool, mounted: &Mounted) -> Result<(), Fault> {
         let mut rows = self.lock();
         if rows.ended || rows.releasing > 0 {
@@ -397,7 +397,7 @@ impl Mounts for MountTable {
                     libc::EBUSY,
                     format!(
                         "{dataset} was unmounted from {dir} and is still in use after {} s\n\
-                         hint: end the programs that have files open in it, in every mount namespace",
+                         hint: in every mount namespace, end the programs that have files open in it",
                         start.elapsed().as_secs()
                     ),
                 ));

@@ -42,7 +42,7 @@ fn refuse_acls(dataset: &Dataset, wanted: &Mounted) -> Result<(), Fault> {
     }
     let name = dataset.name();
     let message = format!(
-        "mounting {name}: acltype={kind}, but this engine enforces only modes: a program could do what an ACL forbids"
+        "mounting {name}: acltype={kind}, but this engine enforces only modes: programs could bypass ACLs"
     );
     Err(Fault::new(libc::EPERM, message).of_kind(FaultKind::UnenforcedAcls { dataset: name.to_owned() }))
 }
@@ -59,7 +59,7 @@ fn report_log(dataset: &Dataset, frontend: &dyn Frontend) {
     }
     if dataset.log_pending() > 0 {
         let message = format!(
-            "{name}: its log has {} records of the last changes before a crash, which a read-only pool does not show\n\
+            "{name}: its intent log has {} records of changes before a crash; a read-only pool does not include them\n\
              hint: a writable mount replays them",
             dataset.log_pending()
         );

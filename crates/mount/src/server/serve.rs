@@ -18,7 +18,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(200);
 const RETRY: Duration = Duration::from_millis(300);
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// What to mount, and how to open the pool if it has no owner.
+/// The dataset to mount, and how to open the pool if it has no owner.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// The mount. Its mount point is checked: see [`crate::server::check_mount_point`].
@@ -62,7 +62,8 @@ impl ServeOptions {
 /// Mounts a dataset. If another process owns the pool, adds the mount to that process and returns. Otherwise opens the pool,
 /// serves it until the last mount has ended, and exports it.
 ///
-/// The caller has called [`ServeOptions::find_files`]. The first signal unmounts everything; mounts that are in use are synced at once and unmounted when they become idle.
+/// The caller must have called [`ServeOptions::find_files`]. The first signal unmounts everything; mounts that are in use are synced at
+/// once and unmounted when they become idle.
 ///
 /// # Errors
 /// If the pool cannot be opened, the dataset cannot be mounted, or the pool cannot be exported. If the pool has lost a file, it
@@ -140,7 +141,7 @@ fn serve(
         let signals = frontend.signals();
         if signals > handled {
             handled = signals;
-            frontend.log(Severity::Note, "unmounting, and writing what is not on disk yet");
+            frontend.log(Severity::Note, "unmounting, and flushing");
             unmount_all(table, pool, frontend)?;
         }
     }

@@ -52,7 +52,7 @@ impl Observer for QueueObserver {
     }
 }
 
-/// Whether operations of this kind make an event or tell the recorder a name.
+/// Whether operations of this kind make an event or contain a name that the recorder needs.
 fn is_recorded(op: Opcode) -> bool {
     use Opcode as O;
     matches!(

@@ -23,7 +23,7 @@ pub struct ModelConfig {
     pub fine_times: bool,
     /// The typical length of a read in bytes, if known. It determines how records that `primarycache` excludes are read.
     pub read_bytes: Option<u64>,
-    /// What was requested.
+    /// The request.
     pub request: MrcRequest,
     /// The models, each once, in the order of their curves.
     pub models: Vec<ModelName>,

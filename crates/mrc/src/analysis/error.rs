@@ -29,7 +29,7 @@ pub enum Error {
         least: u64,
     },
     /// A cache that cannot hold one record.
-    #[error("this cache is smaller than one record of {}", format_size(*record))]
+    #[error("the cache is smaller than one record of {}", format_size(*record))]
     SmallCache {
         /// The requested size in bytes.
         size: u64,
@@ -39,7 +39,7 @@ pub enum Error {
     /// A division was requested for a trace that was recorded below the database's own cache.
     #[error(
         "dividing memory needs the requests to the database's own cache, and this trace was recorded below that cache: it \
-         lacks the requests that the cache answered, so it says nothing about another size of that cache"
+         lacks the requests that the cache answered, so it cannot predict another size of that cache"
     )]
     RecordedBelowCache,
     /// The division does not fit the pages of the trace.
@@ -107,9 +107,9 @@ impl ReportedError for Error {
             Error::RecordedBelowCache => {
                 "use a .lis or oracleGeneral trace of page requests, or change the database's cache and record again"
             }
-            Error::ParseEstimate { .. } => "make one with `poolwright estimate --json`",
+            Error::ParseEstimate { .. } => "create one with `poolwright estimate --json`",
             Error::SeveralCompressions { .. } => "choose one with --compression",
-            Error::Interrupted => "use --sizes, so that the trace need not be measured",
+            Error::Interrupted => "use --sizes, which makes measuring the trace unnecessary",
             Error::Division(ModelError::SmallRecords { .. }) => {
                 "use a --recordsize that is at least the page size of the trace"
             }

@@ -1,8 +1,8 @@
 //! The analysis of a trace: from a request to curves, their interpretation and a division of memory.
 //!
-//! A [`MrcRequest`] says what to model. With an input it becomes a [`ModelConfig`], which makes the models. [`analyze`] reads
+//! An [`MrcRequest`] specifies what to model. With an input, it becomes a [`ModelConfig`], which creates the models. [`analyze`] reads
 //! a trace file and returns an [`MrcResult`]; [`MrcResult::explain`] interprets it. A caller with another kind of input (a
-//! recording under way) makes the configuration with [`MrcRequest::config`] and shows the input to the sweep itself.
+//! recording under way) creates the configuration with [`MrcRequest::config`] and passes the input to the sweep itself.
 
 mod config;
 mod division;

@@ -1,4 +1,4 @@
-//! What a user requests of an analysis, before the trace is known.
+//! The user's request for an analysis, before the trace is read.
 
 use super::model_name::ModelName;
 use super::ratios::RatioSource;

@@ -2,7 +2,7 @@
 //!
 //! The first `open` of a file states its length. A file that was open before the recording has the length given to
 //! [`Follow::file`]. In a trace that is the length at the end of the recording, so appends to such a file count as
-//! updates of existing records, unless they have `O_APPEND`, which tells where the file ended. A page fault reads its
+//! updates of existing records, unless they have `O_APPEND`, which reveals where the file ended. A page fault reads its
 //! page. A file that is unlinked while it is open keeps its records until it is closed. An exchange of two names
 //! (`RENAME_EXCHANGE`) counts as a replacement.
 
@@ -36,7 +36,7 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// For the files that `select` matches. `imported` says that the events come from another tool, for which a length
+    /// For the files that `select` matches. `imported`: the events come from another tool, for which a length
     /// of 0 means that it is unknown.
     pub fn new(select: Select, imported: bool) -> Follow {
         let skipped = Skipped::default();

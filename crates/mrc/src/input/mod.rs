@@ -64,7 +64,7 @@ pub trait Input: Send {
     /// Nanoseconds from the first to the last event so far, or the length that the trace states; 0 without times.
     fn duration_ns(&self) -> u64;
 
-    /// Whether times are fine enough to tell if two accesses were a sixteenth of a second apart. OpenZFS's ARC treats
+    /// Whether times are precise enough to distinguish accesses a sixteenth of a second apart. OpenZFS's ARC treats
     /// closer accesses as one (`ARC_MINTIME`).
     fn has_fine_times(&self) -> bool {
         false

@@ -9,7 +9,7 @@ pub const MIN_SAMPLED: u64 = 16 << 20;
 /// shrinks with the records, but is at least one, and two at a border.
 pub const GRAIN: u64 = 2 * ((44 << 10) + (128 << 10));
 
-/// What the property `primarycache` admits to the ARC.
+/// The contents that the property `primarycache` admits to the ARC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrimaryCache {
     /// Data and metadata.
@@ -32,7 +32,7 @@ pub struct Structures {
 }
 
 impl Structures {
-    /// The structures of OpenZFS 2.3 as it is shipped.
+    /// The structures of OpenZFS 2.3 in a shipped build.
     pub const KERNEL: Structures = Structures { header: 240, buffer: 32, dbuf: 368 };
 }
 
@@ -43,7 +43,7 @@ pub struct Options {
     pub cache_bytes: u64,
     /// The recordsize: the uncompressed size of a record.
     pub record_bytes: u32,
-    /// What the ARC caches.
+    /// The contents that the ARC caches.
     pub primarycache: PrimaryCache,
     /// The size of the cache vdev (L2ARC); 0 for none.
     pub l2arc_bytes: u64,

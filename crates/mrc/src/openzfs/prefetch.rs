@@ -143,7 +143,7 @@ impl Streams {
         self.streams.insert(0, stream);
     }
 
-    /// What a stream prefetches, after it is known whether the access missed. A stream that never missed prefetches no
+    /// The records that a stream prefetches, once it is known whether the access missed. A stream that never missed prefetches no
     /// data.
     pub fn run(&mut self, at: usize, missed: bool) -> Ahead {
         let stream = &mut self.streams[at];

@@ -1,4 +1,4 @@
-//! The engine's way of counting bytes.
+//! Sums of bytes, counted as the engine counts them.
 
 /// Sixteen (`aggsum_borrow_shift`), in units of 2^-32.
 const ADVANCE: f64 = 16.0 * 4_294_967_296.0;

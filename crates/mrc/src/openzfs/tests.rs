@@ -1,4 +1,4 @@
-//! The model's books: whatever it is shown, its sums are those of its blocks.
+//! Checks the model's accounting: for any accesses, its sums equal those of its blocks.
 
 use proptest::prelude::*;
 

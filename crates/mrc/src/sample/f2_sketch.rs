@@ -13,12 +13,11 @@ const GROUP_BITS: u32 = 4;
 
 /// Counts every request, sampled or not.
 ///
-/// The sum over the records of their squared requests tells how much the number of sampled requests varies between
-/// samples. The sample itself cannot tell, because it may have missed the few records with most of the requests. The
-/// sketch is a tug of war (Alon, Matias and Szegedy, "The space complexity of approximating the frequency moments",
-/// STOC 1996) with one counter for each of many classes of records (Charikar, Chen and Farach-Colton, "Finding frequent
-/// items in data streams", ICALP 2002). A record always adds 1 or always subtracts 1, so that different records cancel
-/// out and squares add up.
+/// The sum over the records of their squared requests shows how much the number of sampled requests varies between samples. The sample
+/// itself does not show it, because it may have missed the few records with most of the requests. The sketch is a tug of war (Alon, Matias
+/// and Szegedy, "The space complexity of approximating the frequency moments", STOC 1996) with one counter for each of many classes of
+/// records (Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", ICALP 2002). A record always adds 1 or always
+/// subtracts 1, so that different records cancel out and squares add up.
 #[derive(Clone, Debug)]
 pub(super) struct F2Sketch {
     seed: u64,

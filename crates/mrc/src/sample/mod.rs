@@ -6,11 +6,10 @@
 //! SHARDS", FAST 2015; for any model: "Cache modeling and optimization using miniature simulations", ATC 2017). A
 //! request for a record outside the sample costs only a hash and a counter.
 //!
-//! Further bits of the hash divide the sample into [`GROUPS`]. Their differences tell how far the sample may be from
-//! the whole ([`confidence`]). Every size is modelled three times for the whole sample: as it is, and smaller and
-//! larger by the uncertainty of the number of sampled records and the coarseness of the model. It is also modelled once
-//! in every group, at a sixteenth of the size. A model of one size therefore costs four times as much as for the
-//! sampled requests alone.
+//! Further bits of the hash divide the sample into [`GROUPS`]. Their differences show how far the sample may be from the whole
+//! ([`confidence`]). Every size is modelled three times for the whole sample: as it is, and smaller and larger by the uncertainty of the
+//! number of sampled records and the coarseness of the model. It is also modelled once in every group, at a sixteenth of the size. A model
+//! of one size therefore costs four times as much as one pass over the sampled requests.
 //!
 //! With a memory limit, samples at a rate of 1, 1/4, 1/16 and so on run side by side. When they exceed the limit, the
 //! largest is dropped. The remaining ones have seen the trace from the start at a fixed rate. (SHARDS lowers the

@@ -170,7 +170,7 @@ fn the_content_decides_before_the_name() {
     assert_eq!(open(&lis).format(), "lis");
     let log = dir.file("t.oracleGeneral.log", b"fio version 3 iolog\n0 /a add\n");
     let error = input::open(&log, None, &Select::default()).err().unwrap().to_string();
-    assert!(error.contains("hint: make a trace of it: poolwright trace import"), "{error}");
+    assert!(error.contains("hint: convert it: poolwright trace import"), "{error}");
 }
 
 #[test]

@@ -20,37 +20,37 @@ use crate::interrupt;
 /// Set the properties that a plan recommends, and rewrite the database's files
 ///
 /// Sets the recommended properties, and rewrites the files that were written with other ones: each file is copied within its
-/// dataset and compared, and the copy is renamed over it. Attributes, ACLs, holes and hard links are kept. A directory that the plan
-/// puts into a dataset of its own (PostgreSQL's log) moves there and becomes a link. The database must be stopped meanwhile; name its
-/// unit or the commands. A snapshot keeps the old state for `poolwright undo`.
+/// dataset and compared, and the copy is renamed over it. Attributes, ACLs, holes and hard links are kept. A directory for which the plan
+/// recommends a separate dataset (PostgreSQL's log) moves to a new dataset, and a link takes its place. The database must be stopped during
+/// the run: name its systemd unit, or the commands that stop and start it. A snapshot keeps the old state for `poolwright undo`.
 ///
-/// A journal makes it safe to interrupt: after a crash, the same command continues, and `poolwright undo` restores the previous state. Works on
-/// datasets of the kernel's OpenZFS (as root) and on mounted pools of the user-space engine.
+/// A journal makes it safe to interrupt: after a crash, run the same command again to continue, or `poolwright undo` to restore the
+/// previous state. Works on datasets of the kernel's OpenZFS (as root) and on mounted pools of the user-space engine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan of `poolwright tune`
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
 
-    /// Only show what would be done
+    /// Print what would be done, and change nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
 
-    /// Apply the plan although its confirmation by the database contradicts it
+    /// Apply the plan even if its confirmation by the database contradicts it
     #[arg(long)]
     unconfirmed: bool,
 
-    /// Move no directory into a dataset of its own
+    /// Do not move directories into separate datasets
     #[arg(long)]
     no_move: bool,
 
     /// Move the database to another pool, for another ashift or layout of vdevs: to new datasets below this one, with the recommended
-    /// properties. They are mounted in the places of the present ones, which are kept, unmounted
+    /// properties. They are mounted at the mount points of the present datasets, which are kept but not mounted
     #[arg(long, value_name = "DATASET", value_parser = parse_dataset, conflicts_with_all = ["no_move"])]
     new_pool: Option<String>,
 
-    /// With --new-pool, for PostgreSQL: build a standby server there (pg_basebackup, streaming replication), which takes the database's
-    /// place, instead of copying files. The database is stopped for seconds, whatever its size
+    /// With --new-pool, for PostgreSQL: instead of copying files, build a standby server there (pg_basebackup, streaming replication),
+    /// which then replaces the present server. The database is stopped for seconds, whatever its size
     #[arg(long, group = RUNNING, requires = "new_pool")]
     standby: bool,
 
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let confirmation = Confirmation::beside(&args.plan, &plan).map_err(poolwright_apply::Error::from)?;
     if confirmation.is_some_and(|found| found.contradicts_the_plan()) && !args.unconfirmed {
         let why = "`poolwright confirm` contradicted this plan";
-        return Err(anyhow!(why).context(Refused).context(hint("--unconfirmed applies it nevertheless")));
+        return Err(anyhow!(why).context(Refused).context(hint("use --unconfirmed to apply it anyway")));
     }
     if let Some(parent) = &args.new_pool {
         let (is_dry_run, is_json) = (args.dry_run, args.json);

@@ -1,4 +1,5 @@
-//! `poolwright backup`: backups of a database by snapshots, restores and tests of them, an archive, replication, retention, the log.
+//! `poolwright backup`: snapshot-based backups of a database: restores, restore tests, archive, replication, retention, and the WAL
+//! archive.
 
 mod archive;
 mod restore;
@@ -53,14 +54,14 @@ enum Verb {
 
 /// List the backups in a dataset
 ///
-/// With the age of the last restore that passed its checks. An interrupted run leaves no backup, so all are complete.
+/// Also prints the age of the last restore that passed its checks. An interrupted run leaves no backup, so all listed backups are complete.
 #[derive(Debug, clap::Args)]
 struct ListArgs {
     /// Dataset of the backups
     #[arg(value_name = "DATASET", value_parser = parse_dataset)]
     dataset: String,
 
-    /// Dataset of the WAL archive, such as a replica of it [default: the one that was made with wal-create]
+    /// Dataset of the WAL archive, such as a replica of it [default: the one created by wal-create]
     #[arg(long, value_name = "DATASET", value_parser = parse_dataset)]
     wal: Option<String>,
 
@@ -71,9 +72,10 @@ struct ListArgs {
 
 /// Restore backups into a scratch directory, start the database there, and check it
 ///
-/// The restored database listens on no network. PostgreSQL: start and recovery, `pg_amcheck`, `pg_dumpall`, checksums of pages;
-/// MariaDB: start and recovery, CHECK TABLE of all tables; SQLite: `PRAGMA integrity_check`; LMDB: `mdb_dump`. The results are recorded beside the
-/// backups. Exit code 1 means that a check failed, or that a backup could not be tested because the host lacked memory, space or a program.
+/// The restored database accepts no network connections. PostgreSQL: start and recovery, `pg_amcheck`, `pg_dumpall`, checksums of pages;
+/// MariaDB: start and recovery, CHECK TABLE of all tables; SQLite: `PRAGMA integrity_check`; LMDB: `mdb_dump`. The results are stored with
+/// the backups. Exit code 1 means that a check failed, or that a backup could not be tested because the host lacked memory, space or a
+/// program.
 #[derive(Debug, clap::Args)]
 struct VerifyArgs {
     /// Dataset of the backups
@@ -93,24 +95,25 @@ struct VerifyArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_until)]
     until: Option<RecoveryTarget>,
 
-    /// Dataset of the WAL archive, such as a replica of it [default: the one that was made with wal-create]
+    /// Dataset of the WAL archive, such as a replica of it [default: the one created by wal-create]
     #[arg(long, value_name = "DATASET", value_parser = parse_dataset, requires = "until")]
     wal: Option<String>,
 
-    /// Command that checks the restored database, in addition to the database's own checks. It can connect to PostgreSQL (PGHOST, PGUSER are set) and MariaDB
-    /// (MYSQL_UNIX_PORT); POOLWRIGHT_RESTORED is the restored directory. It runs as the owner of that directory
+    /// Command that checks the restored database, in addition to the database's own checks. It can connect to PostgreSQL (PGHOST and PGUSER
+    /// are set) and to MariaDB (MYSQL_UNIX_PORT is set); POOLWRIGHT_RESTORED is the restored directory. It runs as the owner of that
+    /// directory
     #[arg(long, value_name = "CMD")]
     check: Option<String>,
 
-    /// Directory in which the scratch directory is made. By default memory (/dev/shm) if it is large enough, otherwise TMPDIR
+    /// Directory in which the scratch directory is created. Default: /dev/shm if it has enough room, otherwise TMPDIR
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
-    /// Directory of the database's programs. By default that of the distribution, for the version of the backup
+    /// Directory of the database's programs. Default: the distribution's, for the version of the backup
     #[arg(long, value_name = "DIR")]
     bindir: Option<PathBuf>,
 
-    /// Limit of the copying, in bytes a second
+    /// Copy at most this many bytes per second
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     rate: Option<u64>,
 
@@ -121,8 +124,8 @@ struct VerifyArgs {
 
 /// Remove old backups
 ///
-/// The newest backup, and the newest that passed a restore, always stay. While no backup has passed a restore, all stay. A backup stays if
-/// one of the rules keeps it. Segments of the WAL archive that none of the remaining backups needs are removed too.
+/// Always keeps the newest backup, and the newest one that passed a restore. Keeps all backups if none has passed a restore. Keeps a backup
+/// if one of the options keeps it. Also removes segments of the WAL archive that none of the remaining backups needs.
 #[derive(Debug, clap::Args)]
 struct PruneArgs {
     /// Dataset of the backups
@@ -137,19 +140,19 @@ struct PruneArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_age)]
     keep_for: Option<Duration>,
 
-    /// Keep backups that this archive does not have yet, except those that failed a restore
+    /// Keep backups that are not yet in this archive, except those that failed a restore
     #[arg(long, value_name = "DATASET", value_parser = parse_dataset)]
     archive: Option<String>,
 
-    /// Remove backups also if none has passed a restore
+    /// Remove backups even if none has passed a restore
     #[arg(long)]
     unverified: bool,
 
-    /// Go on although a backup was made in the future of this host's clock
+    /// Continue even if a backup is dated in the future by this host's clock
     #[arg(long)]
     accept_future: bool,
 
-    /// Only show what would be removed
+    /// Print what would be removed, and change nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
 
@@ -206,7 +209,7 @@ fn check(args: &VerifyArgs) -> anyhow::Result<u8> {
     let untested = report.restores.iter().find_map(|of| Some((&of.name, of.untested.as_ref()?)));
     match untested.filter(|_| !report.has_failed()) {
         Some((name, why)) => Err(anyhow!(
-            "the backup {name} could not be tested: {why}\nhint: this says nothing about the backup; free memory or space, and try again"
+            "the backup {name} could not be tested: {why}\nhint: this is no evidence against the backup; free memory or space, and try again"
         )),
         None => Ok(if report.passed() { 0 } else { Exit::Failed.code() }),
     }

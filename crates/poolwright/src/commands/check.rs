@@ -9,11 +9,11 @@ use poolwright_monitor::alert::{Thresholds, rule_file};
 use super::options::{SourceArgs, parse_time};
 use super::pool_connection::print_json;
 
-/// Check pools with the alert rules, for Nagios and others
+/// Check pools with the alert rules, as a Nagios plugin
 ///
-/// Reads the same sources as serve once, and prints what a Nagios plugin prints: one line with performance data, and one
-/// line for each alert. Error counters are compared with those of the earlier runs. The exit codes are those of the plugin
-/// guidelines: 0 OK, 1 WARNING, 2 CRITICAL (also wrong usage), 3 UNKNOWN.
+/// Reads the sources of `serve` once, and prints the output of a Nagios plugin: one line with performance data, and one line for each
+/// alert. Error counters are compared with those of earlier runs. The exit codes are those of the plugin guidelines: 0 OK, 1 WARNING, 2
+/// CRITICAL (also wrong usage), 3 UNKNOWN.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names of alert rules [default: all that do not need Prometheus]
@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME=NUMBER")]
     threshold: Vec<String>,
 
-    /// File with the counters of the earlier runs [default: check.json in Poolwright's state directory]
+    /// File with the counters of earlier runs [default: check.json in Poolwright's state directory]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 

@@ -23,24 +23,24 @@ use crate::output::{Force, Kind, Output};
 use crate::progress_line::ProgressLine;
 use crate::{interrupt, scratch};
 
-/// Try a plan's settings with the database itself, and compare the outcome with the prediction
+/// Run the database under a plan's settings, and compare the results with the predictions
 ///
 /// Copies the database to user-space pools, or with --on to datasets of the kernel's OpenZFS, with today's settings, the recommended
-/// settings and the runner-up, in interleaved blocks, and runs your commands on each copy. Stop the database first; its files are only read. The commands run in a shell
-/// with POOLWRIGHT_DIR (the copy's directory), POOLWRIGHT_SETTING, POOLWRIGHT_BLOCK and POOLWRIGHT_SCRATCH (an empty directory
-/// for sockets and logs). Exit code 4 means that no setting is better than today's, or that the recommended settings miss a
-/// requirement of the plan.
+/// settings and the runner-up, in interleaved blocks, and runs your commands on each copy. Stop the database first; its files are read, not
+/// changed. The commands run in a shell with POOLWRIGHT_DIR (the copy's directory), POOLWRIGHT_SETTING, POOLWRIGHT_BLOCK and
+/// POOLWRIGHT_SCRATCH (an empty directory for sockets and logs). Exit code 4 means that no setting is better than today's, or that the
+/// recommended settings do not meet a requirement of the plan.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan of `poolwright tune`
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
 
-    /// Command that runs the load on the database. One run is one unit of work, or N units if it prints a line `work N`
+    /// Command that runs the load on the database. One run counts as one unit of work, or as N units if the command prints a line `work N`
     #[arg(long, value_name = "CMD")]
     load: String,
 
-    /// Command that starts the database on $POOLWRIGHT_DIR, and returns when it is ready. It needs --stop
+    /// Command that starts the database on $POOLWRIGHT_DIR and returns when it is ready. Requires --stop
     #[arg(long, value_name = "CMD", requires = "stop")]
     start: Option<String>,
 
@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "CMD", requires = "start")]
     stop: Option<String>,
 
-    /// A copy of the database's directory, if the one in the plan cannot be stopped
+    /// A copy of the database's directory, if the database in the plan cannot be stopped
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
@@ -67,16 +67,16 @@ pub struct Args {
     #[command(flatten)]
     kernel: RunOnPool,
 
-    /// What the kernel caches of the mounted files: through (nothing; only the ARC caches, as with ZFS in the kernel), pages, or
+    /// How much of the mounted files the kernel caches: through (nothing; only the ARC caches, as with ZFS in the kernel), pages, or
     /// writeback (for databases that map their files for writing)
     #[arg(long, value_name = "MODE", default_value = "through", value_parser = PossibleValuesParser::new(CACHING), conflicts_with = "on")]
     caching: String,
 
-    /// Directory for scratch files. By default memory (/dev/shm) if it is large enough, otherwise TMPDIR
+    /// Directory for scratch files. Default: /dev/shm if it has enough room, otherwise TMPDIR
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
-    /// Write the confirmation to this file. By default beside the plan, `plan.confirmation.json` for `plan.json`, where `apply` and
+    /// Write the confirmation to this file. Default: `plan.confirmation.json` for `plan.json`, in the same directory, where `apply` and
     /// `verify` read it
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -117,7 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         Ok(confirmation) => confirmation,
         Err(Error::Interrupted) => {
             eprintln!(
-                "poolwright: interrupted before the confirmation was complete: {} is not written",
+                "poolwright: interrupted before the confirmation was complete: {} was not written",
                 into.display()
             );
             return Ok(Exit::Interrupted.code());

@@ -22,31 +22,31 @@ pub const RUNNING: &str = "running";
 /// Options of `apply` and `undo`.
 #[derive(Debug, clap::Args)]
 pub struct ConversionArgs {
-    /// Do not ask before anything is changed
+    /// Do not ask for confirmation
     #[arg(long, short = 'y')]
     pub yes: bool,
 
-    /// systemd unit of the database, which is stopped and started
+    /// systemd unit of the database, to stop and start it
     #[arg(long, value_name = "UNIT", conflicts_with_all = ["stop", "start"])]
     unit: Option<String>,
 
-    /// Command that stops the database and returns when it has ended
+    /// Command that stops the database and returns when it has stopped
     #[arg(long, value_name = "CMD", requires = "start")]
     stop: Option<String>,
 
-    /// Command that starts the database and returns when it answers
+    /// Command that starts the database and returns when it accepts connections
     #[arg(long, value_name = "CMD", requires = "stop")]
     start: Option<String>,
 
-    /// Copy files while the database runs; stop it only to copy what it has changed since
+    /// Copy files while the database runs; stop it only to copy later changes
     #[arg(long, group = RUNNING)]
     online: bool,
 
-    /// Limit of the copying while the database runs, in bytes a second
+    /// Copy at most this many bytes per second while the database runs
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = RUNNING)]
     rate: Option<u64>,
 
-    /// Do not stop the database if that is expected to take longer
+    /// Do not stop the database if the downtime is expected to exceed this
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = RUNNING)]
     max_downtime: Option<Duration>,
 }
@@ -77,7 +77,7 @@ impl ConversionArgs {
     /// Asks the user on the terminal.
     ///
     /// # Errors
-    /// [`Refused`] if the user does not agree, or cannot be asked.
+    /// [`Refused`] if the user does not agree, or cannot be queried.
     pub fn confirm(&self, question: &str) -> anyhow::Result<()> {
         if self.yes {
             return Ok(());
@@ -85,7 +85,7 @@ impl ConversionArgs {
         if !std::io::stdin().is_terminal() {
             return Err(anyhow!("not confirmed")
                 .context(Refused)
-                .context(hint("--yes confirms it without a question")));
+                .context(hint("use --yes to skip the question")));
         }
         eprint!("{question} [y/N] ");
         let mut answer = String::new();

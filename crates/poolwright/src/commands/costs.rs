@@ -1,4 +1,4 @@
-//! The file of `--costs`: what work costs on the virtual clock.
+//! The file of `--costs`: the costs of operations on the virtual clock.
 
 use std::ops::RangeInclusive;
 

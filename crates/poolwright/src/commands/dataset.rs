@@ -129,7 +129,7 @@ fn set(args: SetArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Remove a dataset's own value of a property, so that it inherits its parent's value or the default
+/// Clear a property of a dataset, so that it inherits its parent's value or the default
 ///
 /// quota and refquota are not inherited: `dataset set quota=none` clears them.
 #[derive(Debug, clap::Args)]
@@ -142,7 +142,7 @@ struct InheritArgs {
     #[arg(value_name = "DATASET", required = true, value_parser = parse_dataset)]
     datasets: Vec<String>,
 
-    /// Also all datasets below them
+    /// Also clear it on all datasets below them
     #[arg(short = 'r')]
     recursive: bool,
 
@@ -197,7 +197,7 @@ struct GetArgs {
           default_values = Field::ALL.map(|(name, _)| name))]
     fields: Vec<Field>,
 
-    /// For scripts: no heading, fields separated by one tab
+    /// For scripts: no headers, fields separated by a single tab
     #[arg(short = 'H')]
     script: bool,
 
@@ -249,11 +249,11 @@ enum Type {
 /// List datasets or snapshots with their space
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Only these [default: those of all known pools]
+    /// List only these [default: those of all known pools]
     #[arg(value_name = "DATASET", value_parser = parse_either)]
     datasets: Vec<String>,
 
-    /// Also everything below them
+    /// Also list everything below them
     #[arg(short = 'r')]
     recursive: bool,
 
@@ -261,7 +261,7 @@ struct ListArgs {
     #[arg(short = 't', value_enum, default_value_t = Type::Filesystem, value_name = "TYPE")]
     kind: Type,
 
-    /// For scripts: no heading, fields separated by one tab
+    /// For scripts: no headers, fields separated by a single tab
     #[arg(short = 'H')]
     script: bool,
 
@@ -311,7 +311,7 @@ struct SnapshotArgs {
     #[arg(value_name = "DATASET@SNAPSHOT", value_parser = parse_snapshot)]
     name: String,
 
-    /// Also of all datasets below it
+    /// Also take snapshots of all datasets below it
     #[arg(short = 'r')]
     recursive: bool,
 
@@ -329,7 +329,7 @@ fn snapshot(args: SnapshotArgs) -> anyhow::Result<u8> {
     ask(&args.name, &args.files, &request, args.json, json)
 }
 
-/// Create a dataset with the content of a snapshot, whose blocks it shares
+/// Create a dataset from a snapshot; the two share their blocks
 ///
 /// The snapshot cannot be destroyed while the clone exists, unless the clone is promoted.
 #[derive(Debug, clap::Args)]
@@ -367,9 +367,9 @@ fn clone(args: CloneArgs) -> anyhow::Result<u8> {
     ask(&args.dataset, &args.files, &request, args.json, json)
 }
 
-/// Make a clone the owner of its origin, so that the dataset that it was cloned from can be destroyed
+/// Promote a clone, so that the dataset from which it was cloned can be destroyed
 ///
-/// The clone gets the snapshots up to its origin. The other dataset becomes a clone of it.
+/// The snapshots up to and including the origin move to the clone. The other dataset becomes a clone of it.
 #[derive(Debug, clap::Args)]
 struct PromoteArgs {
     /// The clone
@@ -390,9 +390,9 @@ fn promote(args: PromoteArgs) -> anyhow::Result<u8> {
     ask(&args.dataset, &args.files, &request, args.json, json)
 }
 
-/// Roll a dataset back to its latest snapshot, and lose all later changes
+/// Roll a dataset back to its latest snapshot, and discard all later changes
 ///
-/// The dataset can stay mounted: open files that exist before and after stay open; requests on other open files fail.
+/// The dataset can stay mounted. Open files that also exist in the snapshot stay open; requests on other open files fail.
 #[derive(Debug, clap::Args)]
 struct RollbackArgs {
     /// DATASET@SNAPSHOT
@@ -424,7 +424,7 @@ struct DestroyArgs {
     #[arg(value_name = "NAME", value_parser = parse_either)]
     name: String,
 
-    /// Also all snapshots and datasets below it
+    /// Also destroy all snapshots and datasets below it
     #[arg(short = 'r')]
     recursive: bool,
 

@@ -26,7 +26,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// everything and is exact. Writes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Files, and directories, which include everything below them on the same file system, and what a database's links lead to
+    /// Files and directories. A directory includes everything below it on the same file system, and the targets of a database's links
     /// (PostgreSQL's log and tablespaces)
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long)]
     long: bool,
 
-    /// Read and compress everything, which is exact to the byte
+    /// Read and compress everything: the result is exact to the byte
     #[arg(long)]
     full: bool,
 
@@ -69,11 +69,11 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
 
-    /// Number of threads that compress [default: one per core]
+    /// Number of compressing threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
 
-    /// Seed of the sampled places
+    /// Seed that selects the sampled offsets
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: u64,
 
@@ -105,7 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
 fn with_linked(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut all = paths.to_vec();
     for linked in paths.iter().flat_map(|path| layout::linked_directories_below(path)) {
-        eprintln!("poolwright: note: {} leads out of the directory, and is included", quoted(&linked));
+        eprintln!("poolwright: note: {} leads outside the directory, and is included", quoted(&linked));
         all.push(linked);
     }
     all
@@ -134,7 +134,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 fn parse_percent(text: &str) -> Result<f64, String> {
     match text.trim().trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        _ => Err(format!("{text:?} is not a width in per cent: expected for example 1% or 0.5%")),
+        _ => Err(format!("{text:?} is not a percentage: expected for example 1% or 0.5%")),
     }
 }
 

@@ -15,14 +15,14 @@ use crate::{interrupt, stdout};
 /// Watch pools, datasets and the ARC in the terminal
 ///
 /// Reads the pools of the kernel and of the user-space engine as `poolwright serve` does, and changes nothing. Tabs: pools and
-/// vdevs, datasets, ARC, plan, sources; ? shows the keys. A source that does not answer keeps its last values, with their age.
+/// vdevs, datasets, ARC, plan, sources; ? shows the keys. If a source does not answer, its last values are shown with their age.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Time between two readings
+    /// Time between readings
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
     every: Duration,
 
-    /// Print all tabs as tables, and end: reads twice, so that rates cover the time between the readings
+    /// Print all tabs as tables, and exit. Reads twice; rates cover the time between the readings
     #[arg(long)]
     once: bool,
 

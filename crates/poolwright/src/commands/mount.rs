@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_arc)]
     arc: Option<u64>,
 
-    /// Module parameter of the engine, such as dbuf_cache_max_bytes=0. For the first mount, which owns the pool
+    /// Module parameter of the engine, such as dbuf_cache_max_bytes=0. Applies only to the first mount, which owns the pool
     #[arg(long, value_name = "NAME=VALUE", value_parser = Engine::parse_tunable)]
     tunable: Vec<(String, u64)>,
 
@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "KIND,…", default_value = "none", value_parser = Devices::parse)]
     device: Devices,
 
-    /// Return when the dataset is mounted; later messages go to a log
+    /// Return when the dataset is mounted, and write later messages to a log
     #[arg(long)]
     background: bool,
 
@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(short = 'O')]
     overlay: bool,
 
-    /// Record the I/O of this mount into a trace until it is unmounted. An earlier recording of that name is refused
+    /// Record the I/O of this mount into a trace until it is unmounted. An existing recording of that name is not overwritten
     #[arg(long, value_name = "TRACE")]
     record: Option<PathBuf>,
 
@@ -213,8 +213,8 @@ fn watch_signals() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         if SIGNALS.fetch_add(1, Ordering::Relaxed) > 0 {
             tell!(
-                "poolwright: note: still flushing; the pool is exported when that is done. Killing this process loses \
-                 nothing that was synced, and leaves a dead mount to remove with `umount`"
+                "poolwright: note: still flushing; the pool is exported when that is done. If you kill this process, synced \
+                 data is not lost, but a dead mount remains, to be removed with `umount`"
             );
         }
     })

@@ -30,8 +30,8 @@ use error::with_option;
 
 /// Draw miss-ratio curves: how much cache a database needs
 ///
-/// Shows a trace to models of caches of many sizes, in one pass. The trace is one of Poolwright's, or a .lis or oracleGeneral
-/// file (plain or compressed by zstd). With --dir or --pid, records the running database instead, and writes no trace.
+/// Simulates caches of many sizes in one pass over a trace. The trace is one of Poolwright's, or a .lis or oracleGeneral file (plain or
+/// compressed with zstd). With --dir or --pid, records the running database instead, and writes no trace.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true))]
 pub struct Args {
@@ -39,11 +39,11 @@ pub struct Args {
     #[arg(value_name = "FILE", group = "source")]
     file: Option<PathBuf>,
 
-    /// Record the I/O on every file below this directory, and show it to the models at once
+    /// Record the I/O on every file below this directory, and pass it directly to the models
     #[arg(long, value_name = "DIR", group = "source")]
     dir: Option<PathBuf>,
 
-    /// Record the I/O of this process and its children, and show it to the models at once
+    /// Record the I/O of this process and its children, and pass it directly to the models
     #[arg(long, value_name = "PID", group = "source", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
@@ -122,7 +122,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: u64,
 
-    /// Only files of these roles, as shown by `trace show`
+    /// Only files of these roles, as `trace show` prints them
     #[arg(long, value_name = "ROLE,…", value_delimiter = ',')]
     role: Vec<Role>,
 
@@ -130,13 +130,13 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     path: Vec<PathBuf>,
 
-    /// Latency of a read from the device, to compute the waiting time that more memory saves: 8ms, 80us, or that of a device
-    /// profile (nvme, sata-ssd, hdd, sas-15k, san, ebs-gp3)
+    /// Latency of a read from the device, to compute the waiting time that more memory saves: 8ms, 80us, or the name of a device profile,
+    /// for its latency (nvme, sata-ssd, hdd, sas-15k, san, ebs-gp3)
     #[arg(long, value_name = "TIME", value_parser = parse::latency)]
     miss_latency: Option<u64>,
 
-    /// Find the best division of this much memory between the database's own cache and the ARC. The trace must have the
-    /// requests to the database's cache (.lis, oracleGeneral)
+    /// Find the best division of this much memory between the database's own cache and the ARC. The trace must contain the requests to the
+    /// database's cache (.lis, oracleGeneral)
     #[arg(long, value_name = "SIZE", value_parser = parse::cache,
           conflicts_with_all = ["dir", "pid", "sample", "sample_memory"])]
     split: Option<u64>,

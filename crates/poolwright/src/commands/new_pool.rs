@@ -1,4 +1,4 @@
-//! `poolwright apply --new-pool`: moves the database to another pool, and `undo` after it.
+//! `poolwright apply --new-pool`: moves the database to another pool; also the corresponding `undo`.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
     let begun = state::read(&journals(), &id)?.filter(|state| !state.is_undone());
     if let Some(other) = begun.as_ref().filter(|state| state.work.parent != request.parent) {
         let why = format!("the database is on {} or being moved there", other.work.parent);
-        return Err(anyhow!(why).context(Refused).context(hint("finish or undo that first")));
+        return Err(anyhow!(why).context(Refused).context(hint("complete or undo that first")));
     }
     let assessment = match &begun {
         Some(_) => None,
@@ -62,7 +62,7 @@ pub fn run(request: &NewPoolRequest<'_>, how: &ConversionArgs) -> anyhow::Result
         if request.is_json {
             print_json(&report)?;
         } else if report.assessment.is_none() {
-            println!("a run was begun; the same command without --dry-run continues it");
+            println!("a run was begun; run the same command without --dry-run to continue it");
         }
         space?;
         return Ok(0);
@@ -100,8 +100,10 @@ pub fn check_not_begun(id: &str) -> anyhow::Result<()> {
         None => Ok(()),
         Some(state) => {
             let why = format!("the database is on {} or being moved there", state.work.parent);
-            let todo =
-                format!("continue with --new-pool {}, or go back with `poolwright undo`", state.work.parent);
+            let todo = format!(
+                "continue with --new-pool {}, or move back with `poolwright undo`",
+                state.work.parent
+            );
             Err(anyhow!(why).context(Refused).context(hint(todo)))
         }
     }
@@ -126,7 +128,7 @@ pub fn undo(
             state.work.moves.iter().map(|of| format!("zfs destroy -r {}", of.source)).collect();
         let why =
             format!("{} is on another pool, and no snapshot keeps old blocks", quoted(&state.work.directory));
-        let todo = format!("`{}` frees the space of the datasets that it was on", old.join("; "));
+        let todo = format!("`{}` frees the space of its former datasets", old.join("; "));
         return Err(anyhow!(why).context(Refused).context(hint(todo)));
     }
     if !state.is_undone() {

@@ -21,11 +21,11 @@ use crate::scratch::{self, Scratch};
 /// Options of the verbs that read the state of pools.
 #[derive(Debug, clap::Args)]
 pub struct SourceArgs {
-    /// Directory of the host's /proc, if it is elsewhere: in a container
+    /// The host's /proc, if it is mounted elsewhere, as in a container
     #[arg(long, value_name = "DIR", default_value = "/proc")]
     proc: PathBuf,
 
-    /// Compare this plan of tune with the present; may be repeated
+    /// Compare this plan of `tune` with the current state; may be repeated
     #[arg(long, value_name = "FILE")]
     plan: Vec<PathBuf>,
 }
@@ -62,8 +62,8 @@ pub struct TrialOptions {
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
 
-    /// Limit of the data in a trial's pool; larger databases are sampled by region. Default: all data that the recording touches, as
-    /// far as the scratch directory has room; for replay --on, at most 1G; for tune, at most 8M for each second of --budget
+    /// Limit on the data in a trial's pool; larger databases are sampled by region. Default: all data that the recording touches, if the
+    /// scratch directory has room for it; for replay --on, at most 1G; for tune, at most 8M for each second of --budget
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub sample_bytes: Option<u64>,
 
@@ -71,8 +71,8 @@ pub struct TrialOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 53))]
     pub seed: u64,
 
-    /// What work costs on the virtual clock: a JSON file with call_ns, switch_ns, copy_ps, checksum_ps and, optionally,
-    /// codec_permille and codecs. Default: the costs of the recorded machine, from what the recorder measured there
+    /// Costs of operations on the virtual clock: a JSON file with call_ns, switch_ns, copy_ps, checksum_ps and, optionally,
+    /// codec_permille and codecs. Default: the costs that the recorder measured on the recorded machine
     #[arg(long, value_name = "FILE", value_parser = parse_costs)]
     pub costs: Option<Costs>,
 }

@@ -12,7 +12,7 @@ const VERB_ARC: u64 = 128 << 20;
 /// The options of every verb that finds a pool by its name.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct PoolFiles {
-    /// A file of the pool; repeat for each file. Needed for a pool that was neither created nor imported here
+    /// A file of the pool; repeat for each file. Required for a pool that was neither created nor imported on this host
     #[arg(long = "pool-file", value_name = "FILE")]
     pub pool_file: Vec<PathBuf>,
 

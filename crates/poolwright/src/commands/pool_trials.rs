@@ -17,7 +17,7 @@ use crate::failure::hint;
 #[derive(Debug, clap::Args)]
 pub struct PoolTrialOptions {
     /// Run the trials below this dataset of the kernel's OpenZFS, on the vdevs of its pool, instead of on the engine. Each trial creates
-    /// datasets and destroys them. Requires root. Not for a pool whose users cannot bear a load like the recorded one
+    /// datasets and destroys them. Requires root. Do not use it on a pool whose users cannot tolerate a load like the recorded one
     #[arg(long, value_name = "DATASET", conflicts_with_all = ["arc", "device", "ashift"])]
     pub on: Option<String>,
 
@@ -25,7 +25,7 @@ pub struct PoolTrialOptions {
     #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = parse_size, requires = "on")]
     pub fill_rate: u64,
 
-    /// With --on: start no further trial when the trials have written this much to the pool
+    /// With --on: start no more trials once the trials have written this much to the pool
     #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = parse_size, requires = "on")]
     pub max_bytes: u64,
 
@@ -38,11 +38,11 @@ pub struct PoolTrialOptions {
 #[derive(Debug, clap::Args)]
 pub struct RunOnPool {
     /// Run the trials below this dataset of the kernel's OpenZFS, on the vdevs of its pool. Each trial creates datasets and destroys them.
-    /// Requires root. Not for a pool whose users cannot bear the load
+    /// Requires root. Do not use it on a pool whose users cannot tolerate the load
     #[arg(long, value_name = "DATASET")]
     pub on: Option<String>,
 
-    /// With --on: start no further trial when the pool's devices have written this much during the trials
+    /// With --on: start no more trials once the pool's devices have written this much during the trials
     #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = parse_size, requires = "on")]
     pub max_bytes: u64,
 

@@ -35,11 +35,11 @@ pub struct Args {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     duration: Option<Duration>,
 
-    /// The trace to write. An earlier recording of that name is refused
+    /// The trace to write. An existing recording of that name is not overwritten
     #[arg(short, long, value_name = "TRACE")]
     output: PathBuf,
 
-    /// Replace an earlier recording as soon as there is an event
+    /// Replace an existing recording of that name when the first event arrives
     #[arg(long)]
     force: bool,
 

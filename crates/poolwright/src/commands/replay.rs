@@ -23,7 +23,7 @@ use crate::failure::hint;
 use crate::progress_line::{bar, ticking};
 use crate::{interrupt, stdout};
 
-/// Replay a trace on the engine or in a directory, and measure it
+/// Replay a trace on the engine or in a directory, and measure the replay
 ///
 /// Fills a pool with the current content of the files, replays the trace once to reach a steady state, and then measures a second
 /// pass. If a property has several values (-o recordsize=8K,16K), each is tried; with --repeat, their trials are interleaved.
@@ -32,7 +32,7 @@ pub struct Args {
     /// The trace
     trace: PathBuf,
 
-    /// Directory that holds the recorded files now, if they are not at the paths in the trace, or were replaced there
+    /// Directory that now contains the recorded files, if they are no longer at the paths in the trace or were replaced there
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
@@ -95,15 +95,15 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm: u32,
 
-    /// Stop a trial that takes longer than this, including filling and warming the pool. Its setting then has no result
+    /// Stop a trial that takes longer than this, including the time to fill and warm the pool. Its setting then has no result
     #[arg(long, value_name = "TIME", value_parser = options::parse_time)]
     trial_timeout: Option<Duration>,
 
     #[command(flatten)]
     trial: TrialOptions,
 
-    /// Clock of the trials on the engine: virtual charges work and devices to simulated processors, as many as the recorded machine
-    /// has, so that other programs do not matter; real measures on this machine
+    /// Clock of the trials on the engine: virtual charges work and devices to simulated processors, as many as the recorded machine has, so
+    /// other programs do not affect the result; real measures time on this machine
     #[arg(long, value_name = "CLOCK", value_enum, default_value_t = ClockKind::Virtual)]
     clock: ClockKind,
 
@@ -230,7 +230,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let shared = prepare(&trace, &files, &options, scratch.path())?;
     if shared.real_bytes == 0 {
         eprintln!(
-            "poolwright: warning: no captured byte comes from the database's files: all data is synthetic\n\
+            "poolwright: warning: no captured data comes from the database's files: all of it is synthetic\n\
              hint: if the files are elsewhere, name their directory with --data; otherwise raise --sample-bytes"
         );
     }
@@ -275,7 +275,7 @@ fn measure(
 fn report(args: &Args, settings: &[PerRole], trials: Trials) -> anyhow::Result<u8> {
     let comparisons = compare(settings, &trials.runs);
     if let Some(why) = &trials.ended {
-        eprintln!("poolwright: warning: {why}\nhint: allow more with --max-bytes");
+        eprintln!("poolwright: warning: {why}\nhint: raise --max-bytes");
     }
     if args.json {
         println!("{}", serde_json::to_string(&ReplayOutput::new(&trials, comparisons))?);
@@ -294,9 +294,7 @@ fn report(args: &Args, settings: &[PerRole], trials: Trials) -> anyhow::Result<u
     }
     match trials.into_used_up() {
         Some(full) => Err(full.into()),
-        None => bail!(
-            "no trial ended\nhint: allow more time with --trial-timeout, or replay less with --first 10s"
-        ),
+        None => bail!("no trial ended\nhint: raise --trial-timeout, or replay less with --first 10s"),
     }
 }
 
@@ -330,7 +328,7 @@ fn check_data(data: &Path, files: &SourceFiles, trace: &Trace, roles: &[Role]) -
         Ok(Some(missing)) => eprintln!("poolwright: warning: {missing}"),
         Err(why @ Error::NoSourceFiles(_)) => {
             let todo =
-                "name the directory that holds them, or leave --data out if they are where the trace says";
+                "name the directory that contains them, or omit --data if they are at the paths in the trace";
             return Err(anyhow::Error::from(why).context(named()).context(hint(todo)).context(Usage));
         }
         Err(why) => return Err(why).with_context(named).context(Usage),

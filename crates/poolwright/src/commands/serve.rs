@@ -15,19 +15,19 @@ use crate::interrupt;
 /// The default port. Change it together with the help of `--listen`.
 const PORT: u16 = 9968;
 
-/// Serve metrics of pools to Prometheus
+/// Serve metrics of pools to Prometheus, and a web page
 ///
 /// Answers /metrics (Prometheus's text format, or OpenMetrics), /api/v1/readings and /api/v1/alerts (JSON), and shows a page at
 /// /, until Ctrl-C or SIGTERM. It reads the pools of the kernel (counters in /proc, and zpool and zfs) and of the user-space
-/// engine (through the process that has one open), and changes nothing. A source that does not answer in time keeps its last
-/// values, with their age. Listens on this host only; other addresses need TLS, and a token or client certificates.
+/// engine (through the process that has one open), and changes nothing. If a source does not answer in time, its last values are shown with
+/// their age. Listens on this host only; other addresses need TLS, and a token or client certificates.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address and port; may be repeated. Port 0 chooses a free one [default: 127.0.0.1:9968]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Vec<SocketAddr>,
 
-    /// Certificate of the server in PEM format, followed by intermediate ones
+    /// Certificate of the server in PEM format, followed by intermediate certificates
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// Accept only clients with a certificate of one of these authorities
+    /// Accept only clients with a certificate signed by one of these authorities
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     client_ca: Option<PathBuf>,
 

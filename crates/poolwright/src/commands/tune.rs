@@ -28,7 +28,7 @@ use crate::progress_line::{bar, ticking};
 /// Recommend settings for a database, with evidence
 ///
 /// Records the database's I/O (or reads a trace), samples its files, replays the recording on the OpenZFS engine under
-/// candidate settings, and recommends those that beat today's for each kind of file. Reads the database's files and changes
+/// candidate settings, and recommends, for each kind of file, the settings that beat today's. Reads the database's files and changes
 /// nothing. Exit code 4 means: keep today's settings.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -61,8 +61,8 @@ pub struct Args {
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     options: Vec<String>,
 
-    /// Time for estimates and trials on an idle machine. It is converted to a number of trials, so that the plan does not depend on how
-    /// busy this machine is; a slower or busier one takes longer
+    /// Time for estimates and trials on an idle machine. It is converted to a number of trials, so the plan does not depend on the load of
+    /// this machine; a slow or busy machine takes longer
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_time)]
     budget: Duration,
 
@@ -275,7 +275,7 @@ fn interrupted(args: &Args, outputs: Outputs) -> u8 {
 
 fn kept(args: &Args) -> String {
     let plan = format!(
-        "poolwright: interrupted: no plan was made; {} and {} are unchanged",
+        "poolwright: interrupted: no plan was written; {} and {} are unchanged",
         args.plan.display(),
         args.report.display()
     );
@@ -284,7 +284,7 @@ fn kept(args: &Args) -> String {
         (None, Some(kept)) if kept.exists() => {
             format!("the recording is kept; continue with --trace {0}", quoted(&kept))
         }
-        (None, _) => "the recording was not kept; --keep-trace FILE keeps the next one".to_owned(),
+        (None, _) => "the recording was not kept; use --keep-trace FILE to keep the next one".to_owned(),
     };
     format!("{plan}\nhint: {recording}")
 }

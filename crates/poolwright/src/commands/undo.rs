@@ -12,18 +12,18 @@ use super::new_pool;
 use super::pool_connection::print_json;
 use crate::interrupt;
 
-/// Go back to the state before a plan was applied
+/// Restore the state before a plan was applied
 ///
-/// Restores the properties with their sources, and rewrites the files with them. If nothing was written since the plan was
-/// applied, the datasets are rolled back to their snapshots instead. Also removes what an interrupted `poolwright apply` has
-/// left. If it has moved the database to another pool, it moves it back. Exit code 3 means that the plan cannot be undone.
+/// Restores the properties with their sources, and rewrites the files with them. If nothing was written since the plan was applied, rolls
+/// the datasets back to their snapshots instead. Also removes what an interrupted `poolwright apply` left behind. If `apply` moved the
+/// database to another pool, moves it back. Exit code 3 means that the plan cannot be undone.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The plan
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
 
-    /// Keep the plan applied, and destroy the snapshots that keep the old blocks. The plan cannot be undone any more
+    /// Keep the plan applied, and destroy the snapshots that hold the old blocks. The plan can then no longer be undone
     #[arg(long, conflicts_with_all = ["unit", "stop", "start", "online"])]
     discard: bool,
 

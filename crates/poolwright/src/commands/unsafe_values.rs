@@ -6,8 +6,8 @@ use poolwright_plan::{RISKY_PROPERTIES, RiskyValues};
 /// An option of the commands that set what a plan recommends.
 #[derive(Debug, clap::Args)]
 pub struct UnsafeValueArgs {
-    /// Let the plan set a value of this property that can lose data, such as sync=disabled. Can be given several times. Without it, such
-    /// a plan is refused, whatever reason it gives
+    /// Let the plan set a value of this property that can lose data, such as sync=disabled. May be repeated. Without this option, such a
+    /// plan is refused, even if it gives a reason
     #[arg(long = "allow-unsafe", value_name = "PROPERTY", value_parser = PossibleValuesParser::new(RISKY_PROPERTIES))]
     properties: Vec<String>,
 }

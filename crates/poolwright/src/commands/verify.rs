@@ -1,4 +1,4 @@
-//! `poolwright verify`: checks on the database in operation whether a plan keeps its promises.
+//! `poolwright verify`: compares measured with predicted changes on the live database.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,24 +23,25 @@ use crate::{interrupt, scratch};
 /// The shortest recording: each of its blocks must hold some operations.
 const SHORTEST: Duration = Duration::from_secs(10);
 
-/// Check on the database in operation whether an applied plan keeps its promises
+/// Compare the measured changes of an applied plan with the predicted ones, on the live database
 ///
 /// Records the database under its own load, and compares work rate, latencies, space and bytes written with the state before the
-/// plan, metric by metric, with 95 % intervals. Before the plan is applied, the same command measures the state before. Otherwise
-/// the plan's own recording stands for it, if it was kept (`tune --keep-trace`), without bytes written. The outcome is
-/// written to a file beside the plan, and to a page with --report. Changes nothing else. Exit code 1 means that a promise of the plan's goal is not kept.
+/// plan, metric by metric, with 95 % intervals. Run the command before the plan is applied to measure the state before. Otherwise, the
+/// recording that `tune` made is used instead, if it was kept (`tune --keep-trace`), but it has no bytes written. The outcome is written to
+/// a file in the plan's directory and, with --report, to a page. Changes nothing else. Exit code 1 means that a figure of the plan's goal
+/// lacks its predicted improvement, or is worse than predicted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan of `poolwright tune`
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
 
-    /// How long to record, in ten blocks. Use the time of day of the state before
+    /// How long to record, in ten blocks. Record at the same time of day as before the plan was applied
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     duration: Duration,
 
-    /// Command that prints how much work the application has done so far, one number, such as a count of transactions. The command is
-    /// kept in the verification. By default, the work is the number of file operations of the threads that do the work
+    /// Command that prints one number: how much work the application has done so far, such as a count of transactions. The command is
+    /// stored in the verification. By default, the work is the number of file operations of the threads that do the work
     #[arg(long, value_name = "CMD")]
     work: Option<String>,
 
@@ -48,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "TRACE")]
     before: Option<PathBuf>,
 
-    /// Directory for the recording. By default memory (/dev/shm) if it is large enough, otherwise TMPDIR
+    /// Directory for the recording. Default: /dev/shm if it has enough room, otherwise TMPDIR
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
@@ -56,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     keep_trace: Option<PathBuf>,
 
-    /// Write the verification to this file. By default beside the plan, `plan.verification.json` for `plan.json`, where `serve` and the
+    /// Write the verification to this file. Default: `plan.verification.json` for `plan.json`, in the same directory, where `serve` and the
     /// next `verify` read it
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -134,7 +135,7 @@ fn before(
     let measured = earlier.and_then(|of| of.before.clone());
     match (state, &args.before) {
         (PlanState::NotApplied, Some(_)) => bail!(
-            anyhow::anyhow!("the plan is not applied: this run itself measures the state before")
+            anyhow::anyhow!("the plan is not applied: this run measures the state before")
                 .context(Usage)
                 .context(hint("leave out --before"))
         ),

@@ -214,7 +214,7 @@ fn refusals() {
     skip_without_postgres!();
     let postgres = Postgres::start();
     let (mounted, refused) = (&postgres.mounted, "refused");
-    mounted.fails("backup run socket --to tank/backup", 3, &[refused, "no database that is known"]);
+    mounted.fails("backup run socket --to tank/backup", 3, &[refused, "no known database"]);
     mounted.fails("backup run data/db --to tank/data", 3, &[refused, "holds the database itself"]);
     mounted.fails("backup run data/db --to tank", 3, &[refused, "is the root dataset of its pool"]);
     mounted.fails("backup run data/db --to tank/new", 3, &[refused, "no mount point is named"]);

@@ -50,7 +50,7 @@ fn linked_tablespaces_are_included_and_named() {
     let options = ["--json", "-o", "recordsize=16K", "-o", "compression=off"];
     let out = poolwright().args(options).arg(&root).assert().success();
     let out = out
-        .stderr(predicate::str::contains("pg_tblspc/16384 leads out of the directory"))
+        .stderr(predicate::str::contains("pg_tblspc/16384 leads outside the directory"))
         .get_output()
         .clone();
     let found = crate::common::json_output("estimate", &out.stdout);

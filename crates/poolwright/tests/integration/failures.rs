@@ -47,9 +47,9 @@ const FAILURES: &[(i32, &str, &str)] = &[
     (2, "mrc t.parquet --report .", "it is a directory"),
     (2, "trace export t.parquet -o t.parquet", "onto itself"),
     // A user's file is never replaced.
-    (3, "tune . --trace t.parquet --plan mine", "mine: it exists, and Poolwright did not make it"),
-    (3, "tune . --trace t.parquet --report mine", "mine: it exists, and Poolwright did not make it"),
-    (3, "mrc t.parquet --report mine", "mine: it exists, and Poolwright did not make it"),
+    (3, "tune . --trace t.parquet --plan mine", "mine: it exists, and Poolwright did not write it"),
+    (3, "tune . --trace t.parquet --report mine", "mine: it exists, and Poolwright did not write it"),
+    (3, "mrc t.parquet --report mine", "mine: it exists, and Poolwright did not write it"),
     (3, "trace export t.parquet -o mine", "mine: it exists"),
     (3, "trace import job.log -o mine", "mine"),
 ];

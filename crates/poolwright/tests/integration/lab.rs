@@ -272,7 +272,7 @@ fn nodes_share_a_directory_and_each_trial_has_one_result() {
     };
     lab.fails("task 0 --shared shared", 1, &["has no run", "lab share"]);
     assert_eq!(figures(&share(0)), [0, 0, 6, 3, 0, 0]);
-    lab.fails("task 3 --shared shared --scratch s", 2, &["there is no task 3"]);
+    lab.fails("task 3 --shared shared --scratch s", 2, &["no such task: 3"]);
     let task = |number: u32, node: &str| {
         let mut command = lab.plain(&format!("task {number} --shared shared --node {node} --scratch s"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -60,7 +60,7 @@ fn it_needs_a_terminal() {
     dir.fails("monitor", 2, &["is not a terminal", "hint: `poolwright monitor --once`"]);
     dir.fails("monitor --json", 2, &["--once"]);
     let tables = dir.run("monitor --once --every 10ms");
-    assert!(tables.contains("no plan is compared with the present"), "{tables}");
+    assert!(tables.contains("no plan to compare"), "{tables}");
     let mut command = dir.plain();
     command.arg("monitor").env("TERM", "dumb");
     let mut program = PtyProgram::start(&command, (80, 24));

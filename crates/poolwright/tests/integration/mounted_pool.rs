@@ -234,7 +234,7 @@ fn a_mounted_pool_is_destroyed_only_by_force() {
     assert_eq!(std::fs::read(p.at("m/f")).unwrap(), b"kept for now");
     until("it is destroyed", || p.command("pool destroy -f tank").output().unwrap().status.success());
     assert!(!p.is_alive());
-    p.fails("mount tank m", 1, &["no pool \"tank\" is known"]);
+    p.fails("mount tank m", 1, &["no such pool: \"tank\""]);
     p.fails("pool import img", 1, &["the pool was destroyed", "\nhint: `poolwright pool import -D"]);
     p.run("pool import -D img");
     p.mount();

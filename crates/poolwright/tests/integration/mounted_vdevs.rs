@@ -257,7 +257,7 @@ fn a_pool_whose_files_were_moved_after_a_kill_is_imported() {
     kill(&p);
     move_to(&p, "old", "new");
     // A part of them.
-    let todo = "hint: `poolwright pool import tank FILE…` with all files, where they are now";
+    let todo = "hint: `poolwright pool import tank FILE…` with the present paths of all files";
     p.fails("mount tank m --background", 1, &["old/a", "no such file", todo]);
     p.fails("pool import tank -d new", 1, &["other/b of it is not named", "hint: name all of its files"]);
     p.run("pool import tank new/a new/l other/b other/c");
@@ -290,7 +290,7 @@ fn a_pool_whose_files_were_moved_after_a_kill_is_imported() {
     p.fails(
         "pool import tank -d copy",
         3,
-        &["another pool tank is known, in ", "newer/a", "pool export tank"],
+        &["another pool named tank is registered, in ", "newer/a", "pool export tank"],
     );
     p.run("pool export tank");
     // The cache vdev was not copied.

@@ -86,7 +86,7 @@ fn a_read_only_mount_changes_no_byte() {
     let before = std::fs::read(p.at("img")).unwrap();
     let messages = p.command("mount -o readonly tank m --background").assert().success();
     let messages = String::from_utf8_lossy(&messages.get_output().stderr).into_owned();
-    assert!(messages.contains("which a read-only pool does not show"), "{messages}");
+    assert!(messages.contains("a read-only pool does not include them"), "{messages}");
     assert!(!p.at("m/row").exists(), "data that is only in the log is visible");
     assert_eq!(write(p.at("m/new"), b"x").unwrap_err().raw_os_error(), Some(libc::EROFS));
     for line in [

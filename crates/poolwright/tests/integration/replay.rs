@@ -226,7 +226,7 @@ fn a_directory_without_the_files_is_refused_though_the_originals_are_there() {
     let dir = tempfile::tempdir().unwrap();
     many_syncs(dir.path());
     std::fs::create_dir(dir.path().join("empty")).unwrap();
-    refused(dir.path(), "--data missing", &["--data missing: there is no such directory"]);
+    refused(dir.path(), "--data missing", &["--data missing: no such directory"]);
     refused(dir.path(), "--data empty", &["the only file that the trace", "table.ibd", "\nhint: "]);
 }
 

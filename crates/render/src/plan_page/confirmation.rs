@@ -1,4 +1,4 @@
-//! A confirmation: the changes that the database itself showed, beside the plan's predictions. The page and the terminal have the
+//! A confirmation: the changes that the database itself showed, next to the predicted ones. The page and the terminal have the
 //! same table.
 
 use poolwright_base::units::counted;

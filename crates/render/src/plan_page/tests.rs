@@ -1,4 +1,4 @@
-//! The page of a made-up plan, of the documented example, and of plans that hold next to nothing.
+//! Pages of an invented plan, of the documented example, and of nearly empty plans.
 
 use poolwright_mrc::advice::{Explained, Given};
 use poolwright_plan::{

@@ -1,4 +1,4 @@
-//! A verification: the changes of the database in operation, beside what the plan promises. The page and the terminal have the same
+//! A verification: the changes of the live database, next to the promised ones. The page and the terminal have the same
 //! table.
 
 use poolwright_base::units::bytes;

@@ -38,7 +38,7 @@ pub(super) fn longest_fault(events: &[Event]) -> u64 {
 }
 
 /// Returns the application's share, 0 to 1, of the CPU time in the gap after a page fault that reads and in which the thread did not
-/// sleep. The rest is the fault's: the file system decompresses the record that the cache has. After a fault whose page was in the page
+/// sleep. The rest is the fault's: the file system decompresses the cached record. After a fault whose page was in the page
 /// cache, all is the application's; it is assumed to compute for as long after either.
 pub(super) fn share_after_fault(events: &[Event]) -> f64 {
     let mut last: HashMap<u32, &Event> = HashMap::new();

@@ -6,7 +6,7 @@
 //! on the speed of the storage. Therefore, the replay takes and polls such locks itself ([`Contested`]). Attempts that failed are left
 //! out if the process released its locks before it slept, as SQLite does before it waits for the lock of a writer.
 //!
-//! A thread that waits for a lock inside the call (`F_SETLKW`) is woken there, so no gap contains that wakeup either.
+//! A thread that waits for a lock inside the call (`F_SETLKW`) is woken inside it, so no gap contains that wakeup either.
 
 use std::collections::{HashMap, HashSet};
 
@@ -54,7 +54,7 @@ struct Wanted {
     tried: bool,
 }
 
-/// A thread's wait for what it wants to do: attempts, each with a sleep after it, until one does not fail.
+/// A thread's wait for a lock: failed attempts, each followed by a sleep, until one succeeds.
 #[derive(Default)]
 struct Waiting {
     wanted: Vec<Wanted>,
@@ -70,7 +70,7 @@ struct Waiting {
     /// The file of the lock that the last attempt failed to take.
     file: u32,
     /// The indices of the thread's lock operations since its process last held no lock of their file. Those before the last sleep in which
-    /// the process held no lock of the file were in vain.
+    /// the process held no lock of the file had no effect.
     locking: Vec<usize>,
     /// The number of `locking` before that sleep.
     vain: usize,

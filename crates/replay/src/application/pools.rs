@@ -1,11 +1,11 @@
-//! Thread pools: threads that serve requests which a sibling hands out.
+//! Thread pools: threads that serve requests which another thread of the process distributes.
 //!
-//! A connection's thread sleeps while its client thinks. A thread of a pool sleeps while other threads serve the clients, so its sleep
-//! says nothing about them, and would not become shorter with faster storage, as it does in truth. What the recording shows is how many
-//! of the pool's threads were busy at each time. If each of `k` clients has a request in progress for a share `p` of the time, independently of
-//! the others, the number of busy threads has the binomial distribution's mean `kp` and variance `kp(1 − p)`, so `k = mean² / (mean − variance)`.
-//! Clients that think for most of the time have a variance as large as the mean: then requests arrive whatever the storage does, and the sleeps
-//! are replayed as recorded.
+//! A connection's thread sleeps while its client thinks. A thread of a pool sleeps while other threads serve the clients, so its recorded
+//! sleep is independent of any single client, and a replay of that sleep would not become shorter with faster storage, as the real sleep
+//! would. However, the recording shows how many of the pool's threads were busy at each time. If each of `k` clients has a request in
+//! progress for a share `p` of the time, independently of the others, the number of busy threads has the binomial distribution's mean `kp`
+//! and variance `kp(1 − p)`, so `k = mean² / (mean − variance)`. Clients that think for most of the time have a variance as large as the
+//! mean: then requests arrive independently of the storage, and the sleeps are replayed as recorded.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,20 +21,20 @@ const RARE: f64 = 0.05;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pool {
     pub clients: u32,
-    /// The mean time between a client's requests, in nanoseconds. A request is what a thread does between two sleeps with recorded
-    /// operations between them.
+    /// The mean time between a client's requests, in nanoseconds. A request is a thread's activity between two sleeps, if it contains
+    /// recorded operations.
     pub think_ns: u64,
     /// The time between requests of all clients in the recording, in nanoseconds.
     pub total_ns: u64,
 }
 
-/// What a process's foreground threads did.
+/// The activity of a process's foreground threads.
 #[derive(Debug, Default)]
 struct Process {
     threads: HashMap<u32, Thread>,
     /// Sleeps until a sibling gave the thread a request: beginning and end in nanoseconds.
     idle: Vec<[u64; 2]>,
-    /// The number of requests, also of those for which a thread did not sleep.
+    /// The number of requests, including those for which a thread did not sleep.
     requests: u64,
     /// The sum of those that ended the gap, in nanoseconds.
     handed_out_ns: u64,

@@ -13,8 +13,8 @@ const BACKGROUND_SHARE: f64 = 0.5;
 /// Exception: a thread that other processes, or threads without recorded I/O, wake before more than this share of its
 /// operations is foreground, because a thread that serves clients may sleep most of its time.
 const SERVED_SHARE: f64 = 0.05;
-/// But not if it did less than this share of the busiest thread's operations: such a thread is woken by another one without recorded
-/// I/O from time to time, and would delay the threads that depend on it if its sleeps were replayed.
+/// The exception does not apply to a thread that did less than this share of the busiest thread's operations: a thread without recorded I/O
+/// wakes such a thread from time to time, and replaying its sleeps would delay the threads that depend on it.
 const MINOR_SHARE: f64 = 0.1;
 /// A thread that did less than this share of the busiest thread's operations is a helper: threads that serve clients do about as much as each
 /// other.
@@ -24,7 +24,7 @@ const HELPER_SLEEP: f64 = 0.2;
 /// In a trace without gaps, a thread that pauses for longer than this waits for a timer. In nanoseconds.
 const LONG_PAUSE_NS: u64 = 100_000_000;
 
-/// Whether the thread that issued the operation went on while it was under way.
+/// Whether the thread that issued the operation continued while it was in progress.
 pub(super) fn is_asynchronous(event: &Event) -> bool {
     event.flags.contains(Flags::AIO) || event.flags.contains(Flags::URING)
 }

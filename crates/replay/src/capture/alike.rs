@@ -1,4 +1,4 @@
-//! Data for removed files: the tables that a log-structured store has merged resemble those that it merged them into.
+//! Data for removed files: tables that a log-structured store has merged resemble the resulting tables.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

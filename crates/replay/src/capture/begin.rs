@@ -1,4 +1,4 @@
-//! The files at the begin of a replay: when the recording began, or at a later time, where a slice of it begins.
+//! The files at the start of a replay: as they were when the recording began, or at the later time at which a slice begins.
 
 use poolwright_trace::{Event, Op, Trace};
 
@@ -84,7 +84,7 @@ impl FileState {
 }
 
 impl Capture {
-    /// Sets the begin of the replay to `t_ns`, in nanoseconds since the start of the recording: [`Capture::fill`] then
+    /// Sets the start of the replay to `t_ns`, in nanoseconds since the start of the recording: [`Capture::fill`] then
     /// writes the files as they were at that time. Operations that began before it are regarded as done. A file whose
     /// name had been removed is filled if it is used later, because a process has it open. `trace` is the whole
     /// recording from which the capture was taken. Call this once.

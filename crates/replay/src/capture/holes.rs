@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Disjoint ranges without data, in bytes: begin to end (exclusive).
+/// Disjoint ranges without data, in bytes: start to end (exclusive).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Holes(BTreeMap<u64, u64>);
 

@@ -1,4 +1,4 @@
-//! What a capture takes, and what it makes up.
+//! The data that a capture copies and synthesizes.
 
 use super::*;
 use poolwright_trace::layout::Role;

@@ -25,9 +25,9 @@ pub struct TrialDatasets {
 }
 
 impl TrialDatasets {
-    /// Creates and mounts the dataset of the trial that this process is, and one below it for each role, with these properties. A role
-    /// is mounted at its place in the directory of the mounts, by default at its name. A role whose place is below that of another one
-    /// has its dataset below the other's.
+    /// Creates and mounts the dataset of the trial that this process is, and one below it for each role, with these properties. A role is
+    /// mounted at its path in the directory of the mounts, by default its name. If a role's path is below another role's, so is its
+    /// dataset.
     ///
     /// # Errors
     /// If a dataset cannot be created and mounted, or the pool's counters cannot be read.
@@ -74,7 +74,7 @@ impl TrialDatasets {
     /// The space of each role's dataset.
     ///
     /// # Errors
-    /// If the pool cannot be asked.
+    /// If the pool cannot be queried.
     pub fn space(&self) -> Result<BTreeMap<String, DatasetSpace>> {
         let tree = self.commands.tree_of(&self.dataset)?;
         let below = format!("{}/", self.dataset);
@@ -102,7 +102,7 @@ impl TrialDatasets {
         Ok(self.commands.change(&DatasetChange::Sync { pool: self.pool.clone() })?)
     }
 
-    /// The counters; those of the vdevs and of the ARC include what others do.
+    /// The counters; those of the vdevs and of the ARC include other users' I/O.
     ///
     /// # Errors
     /// If a counter cannot be read.
@@ -127,7 +127,7 @@ impl TrialDatasets {
     }
 }
 
-/// Where a role is mounted, in the directory of the mounts.
+/// The path at which a role is mounted, relative to the directory of the mounts.
 fn place<'p>(role: &'p str, places: &'p BTreeMap<String, PathBuf>) -> &'p Path {
     places.get(role).map_or(Path::new(role), PathBuf::as_path)
 }

@@ -1,5 +1,5 @@
-//! What the process that starts a trial does for a pool of the kernel: it destroys the trial's datasets, however both end, and stops a
-//! trial that slows the pool's other users down.
+//! The parent's duties for a trial on a pool of the kernel: destroying the trial's datasets, however both processes end, and stopping a
+//! trial that slows down the pool's other users.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,11 +24,11 @@ while [ "$(zfs get -H -o value "$2" "$1" 2>/dev/null)" = "$3" ]; do
     sleep 0.5
 done"#;
 
-/// The interval between two looks at the pool.
+/// The interval between two readings of the pool's counters.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The number of intervals in a row in which the latency must be above the limit.
 const PATIENCE: u32 = 3;
-/// I/Os in an interval below which their times say nothing.
+/// The minimum number of I/Os in an interval for a meaningful median.
 const MIN_IOS: u64 = 20;
 /// The columns of the histogram that count: the time that the devices take for an I/O.
 const COLUMNS: [&str; 2] = ["disk_read", "disk_write"];
@@ -44,7 +44,7 @@ pub struct PoolLoad {
     pub worst_device_ns: u64,
 }
 
-/// Watches a trial, and destroys its datasets when it has ended, also if this process is killed.
+/// Watches a trial, and destroys its datasets when it has ended, even if this process is killed.
 #[derive(Debug)]
 pub struct PoolWatch<'a> {
     options: &'a KernelPoolOptions,
@@ -200,7 +200,7 @@ fn add_times(times: &mut BTreeMap<u64, u64>, histogram: &VdevHistogram) {
     }
 }
 
-/// The bound of the bucket with the median of the I/Os between two looks. `None` if there were too few.
+/// The bound of the bucket with the median of the I/Os between two readings. `None` if there were too few.
 fn median_of(before: &BTreeMap<u64, u64>, now: &BTreeMap<u64, u64>) -> Option<u64> {
     let counts: Vec<(u64, u64)> = now
         .iter()

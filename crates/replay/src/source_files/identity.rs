@@ -1,4 +1,4 @@
-//! Whether a file of the host is the one that was recorded: by device and inode, which the trace has.
+//! Decides whether a file of the host is the recorded one, by the device and inode in the trace.
 
 use std::collections::BTreeSet;
 use std::fs;

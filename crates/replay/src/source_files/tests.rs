@@ -60,7 +60,7 @@ fn a_directory_without_any_of_the_files_is_an_error() {
     };
     assert!(refusal(&["/db/a"], dir.path()).starts_with("the only file that"));
     assert!(refusal(&["/db/a", "/db/b"], dir.path()).starts_with("none of the 2 files"));
-    assert_eq!(refusal(&["/db/a"], &dir.path().join("no")), "there is no such directory");
+    assert_eq!(refusal(&["/db/a"], &dir.path().join("no")), "no such directory");
 }
 
 /// The file of a trace that is this one.

@@ -42,7 +42,7 @@ pub enum DatasetChange {
         /// The new name. Its parent exists.
         to: String,
     },
-    /// Mounts a dataset where its property `mountpoint` says.
+    /// Mounts a dataset on its property `mountpoint`.
     Mount {
         /// The dataset.
         dataset: String,
@@ -147,7 +147,7 @@ impl DatasetChange {
     /// Whether the command could mean something else: a name without the character that makes it a snapshot would destroy a
     /// dataset, a dataset without a parent is a pool's root, and a name with a leading hyphen would be an option.
     ///
-    /// `zfs snapshot` takes snapshots in several pools one after the other, and that of a dataset named twice fails.
+    /// `zfs snapshot` takes snapshots in several pools one after the other, and fails if a dataset is named twice.
     fn is_malformed(&self) -> bool {
         let (name, is_snapshot) = match self {
             DatasetChange::Set { dataset, .. }

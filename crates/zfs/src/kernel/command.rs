@@ -5,8 +5,8 @@
 //!
 //! The programs wait in the kernel if a pool is suspended or a lock is held, and cannot be killed then. Therefore each run has a
 //! deadline: the caller gets [`CommandError::TimedOut`], and a thread in the background waits for the program. If too many
-//! programs are stuck, further calls fail at once with [`CommandError::Stuck`], so that a monitor that asks every few seconds
-//! does not fill the process table.
+//! programs are stuck, further calls fail at once with [`CommandError::Stuck`], so that a monitor that polls every few seconds does not
+//! fill the process table.
 
 pub mod dataset;
 mod error;

@@ -23,7 +23,7 @@ pub enum HealthState {
     Available,
     /// Of a spare: replaces another device.
     InUse,
-    /// A word that this crate does not know.
+    /// An unknown state.
     Other(String),
 }
 

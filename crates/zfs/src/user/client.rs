@@ -37,7 +37,7 @@ impl Client {
         // A process outside of this PID namespace has the ID 0, which `rustix` takes for an error without a number. The call has no other one.
         let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|_| {
             let why =
-                "it is outside of the PID namespace of this process\nhint: use the pool where it is mounted";
+                "it is outside the PID namespace of this process\nhint: run this command in the PID namespace in which the pool is mounted";
             io("using the process that listens at", path)(std::io::Error::other(why))
         })?;
         let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());

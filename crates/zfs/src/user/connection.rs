@@ -16,7 +16,7 @@ use crate::user::{
 /// How long to retry while another process opens, closes or briefly uses the pool.
 const PATIENCE: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(50);
-/// How often an owner that is closing the pool is asked again. It resumes if it could not unmount everything.
+/// How often the request to an owner that is closing the pool is repeated. It resumes if it could not unmount everything.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// Waits that end sooner are not reported.
 const UNREPORTED: Duration = Duration::from_secs(2);
@@ -161,7 +161,7 @@ impl EndingOwner {
         let (pool, pid) = (owner.pool().to_owned(), owner.pid());
         if elapsed > ENDING {
             let todo = format!(
-                ", which has been closing the pool for {} s\nhint: try again when it has ended",
+                ", which has been closing the pool for {} s\nhint: try again when it has exited",
                 elapsed.as_secs()
             );
             return Err(Error::InUse { pool, pid, what: owner.command(), todo });

@@ -43,7 +43,7 @@ pub enum Error {
         todo: String,
     },
     /// The registry has no entry for the pool.
-    #[error("no pool {0:?} is known")]
+    #[error("no such pool: {0:?}")]
     Unknown(String),
     /// Files of the pool do not exist.
     #[error("opening {pool}: {}: no such file", list(missing))]
@@ -76,8 +76,8 @@ pub enum Error {
     },
     /// The owner ended after it had received the request and before it answered.
     #[error(
-        "process {pid}, which had {pool} open, ended before it answered\n\
-         hint: the log of a mount in the background is below {}", quoted(&crate::user::state_dir().join("log"))
+        "process {pid}, which had {pool} open, exited before it answered\n\
+         hint: the log of a background mount is in {}", quoted(&crate::user::state_dir().join("log"))
     )]
     Ended {
         /// The pool's name.
@@ -87,7 +87,7 @@ pub enum Error {
     },
     /// The registry has a pool of the name of a new one.
     #[error(
-        "there is a pool {pool} already, in {}{}",
+        "a pool named {pool} already exists, in {}{}",
         list(files), if files.iter().all(|file| file.exists()) { "" } else { " (some of its files are missing)" }
     )]
     NameTaken {
@@ -97,7 +97,7 @@ pub enum Error {
         files: Vec<PathBuf>,
     },
     /// The registry has a pool of the name of the one to import, in other files.
-    #[error("another pool {pool} is known, in {}", list(files))]
+    #[error("another pool named {pool} is registered, in {}", list(files))]
     OtherRegistered {
         /// The pool's name.
         pool: String,
@@ -171,21 +171,21 @@ impl ReportedError for Error {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Error::Unknown(pool) => {
-                format!("name its files with --pool-file, or run `poolwright pool import {pool} FILE…` once")
+                format!("name its files with --pool-file, or run `poolwright pool import {pool} FILE…` first")
             }
             Error::MissingFiles { pool, some_remain: true, .. } => format!(
-                "`poolwright pool import {pool} FILE…` with all files, where they are now; a pool with redundancy can be used without \
-                 those that are lost"
+                "`poolwright pool import {pool} FILE…` with the present paths of all files; a pool with redundancy can be \
+                 imported without lost files"
             ),
             Error::MissingFiles { pool, some_remain: false, .. } => format!(
                 "if the files were moved, `poolwright pool import {pool} -d DIR` finds them in their new directory; if they are lost, \
-                 `poolwright pool export {pool}` forgets the pool"
+                 `poolwright pool export {pool}` removes the pool from the registry"
             ),
             Error::NameTaken { pool, .. } => format!(
-                "give the new pool another name, or forget the old one with `poolwright pool export {pool}`"
+                "give the new pool another name, or remove the old one from the registry with `poolwright pool export {pool}`"
             ),
             Error::OtherRegistered { pool, .. } => {
-                format!("forget it first with `poolwright pool export {pool}`")
+                format!("remove it from the registry first, with `poolwright pool export {pool}`")
             }
             Error::Mounted { pool, .. } => format!("`poolwright pool destroy -f {pool}` unmounts it first"),
             Error::Destroyed { file, .. } => {

@@ -12,14 +12,14 @@ use crate::user::FileFault;
 pub struct Fault {
     /// A Linux errno. `EBUSY`: refused because a program uses the object; `ENOENT`: the object does not exist.
     pub errno: i32,
-    /// The message: operation, object and cause. A line that begins with `hint: ` says what to do.
+    /// The message: operation, object and cause. A line that begins with `hint: ` is advice to the user.
     pub message: String,
     /// The kind, if there is a hint for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Box<FaultKind>>,
 }
 
-/// What a fault is about, for the client's hint.
+/// The kind of a fault, from which the client derives its hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -78,15 +78,15 @@ pub enum FaultKind {
     MountedOver,
     /// The mount point is the working directory of the caller or of one of its ancestors.
     WorkingDirectory,
-    /// A part of the mounts was unmounted before one of them turned out to be in use.
+    /// Some mounts were unmounted before one of the others turned out to be in use.
     PartlyUnmounted,
-    /// A kind that a later version has added.
+    /// A kind that a later version added.
     #[serde(other)]
     Unknown,
 }
 
 impl FaultKind {
-    /// What the user can do; without `hint: `.
+    /// Advice to the user, without `hint: `.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             FaultKind::NotFound { pool } => {
@@ -95,9 +95,9 @@ impl FaultKind {
             FaultKind::NoParent => "-p creates parents".to_owned(),
             FaultKind::HasDependents { count: 1 } => "-r destroys it too".to_owned(),
             FaultKind::HasDependents { .. } => "-r destroys them too".to_owned(),
-            FaultKind::HasClone { clone } => format!(
-                "destroy the clone first, or let it take the snapshot over: `poolwright dataset promote {clone}`"
-            ),
+            FaultKind::HasClone { clone } => {
+                format!("destroy the clone first, or promote it: `poolwright dataset promote {clone}`")
+            }
             FaultKind::RootDataset { pool } => format!("`poolwright pool destroy {pool}` destroys a pool"),
             FaultKind::NewerSnapshots { snapshot } => {
                 format!("-r destroys all snapshots newer than {snapshot}")
@@ -105,10 +105,10 @@ impl FaultKind {
             FaultKind::NotInheritable { property, dataset } => {
                 format!("`poolwright dataset set {property}=none {dataset}` clears it")
             }
-            FaultKind::ScrubRunning => "wait for its end with -w, or stop it with -s".to_owned(),
+            FaultKind::ScrubRunning => "wait until it ends with -w, or stop it with -s".to_owned(),
             FaultKind::ChangedFile { pool, file } => changed_file(pool, file),
             FaultKind::UnenforcedAcls { dataset } => {
-                format!("-o ignore-acls mounts {dataset} read-only, with modes and without ACLs")
+                format!("-o ignore-acls mounts {dataset} read-only and enforces modes, not ACLs")
             }
             FaultKind::HiddenFiles => "name an empty directory, or mount over it with -O".to_owned(),
             FaultKind::MountedOver => "unmount that first, or mount over it with -O".to_owned(),
@@ -121,11 +121,11 @@ impl FaultKind {
     }
 }
 
-/// How to keep the data of a file that has changed while its pool was open.
+/// Advice on saving the data of a file that changed while its pool was open.
 fn changed_file(pool: &str, file: &FileFault) -> String {
     let (path, content, pid) = (quoted(&file.path), quoted(&file.content), file.owner());
     if file.moved_to.is_some() {
-        return "move it back, or import the pool from there next time".to_owned();
+        return "move it back, or import the pool from its new path next time".to_owned();
     }
     if !file.lost {
         return format!(
@@ -171,7 +171,7 @@ impl Fault {
         Fault::new(
             libc::ESHUTDOWN,
             format!(
-                "process {pid} is closing {pool} and accepts no more requests\nhint: try again when it has ended"
+                "process {pid} is closing {pool} and no longer accepts requests\nhint: try again when it has exited"
             ),
         )
     }

@@ -30,7 +30,7 @@ impl Selection {
     /// [`Error::Find`].
     pub fn new(first: Option<&str>, files: &[PathBuf], directory: Option<&Path>) -> Result<Selection> {
         let first = match (first, directory) {
-            (None, None) => return Err(Error::Find("no file of a pool is named".to_owned())),
+            (None, None) => return Err(Error::Find("no pool file given".to_owned())),
             (None, Some(dir)) => return Ok(Selection::Directory(dir.to_owned())),
             (Some(pool), Some(dir)) => {
                 name::check_pool(pool).map_err(|fault| Error::Find(fault.message))?;
@@ -137,7 +137,7 @@ pub fn check_files(pool: &str, files: &[PathBuf]) -> Result<FoundPool> {
         (None, _) => Err(no_label(files)),
         (Some(last), _) => {
             let found: Vec<String> = found.into_iter().chain([last]).map(|f| f.pool).collect();
-            Err(Error::Find(format!("{} holds the pool {}, not {pool}", list(files), found.join(" and "))))
+            Err(Error::Find(format!("{} contains the pool {}, not {pool}", list(files), found.join(" and "))))
         }
     }
 }
@@ -200,16 +200,16 @@ pub fn pool_in(directory: &Path, pool: &str) -> Result<FoundPool> {
     let why = match (matching.pop(), matching.is_empty()) {
         (Some(one), true) => return Ok(one),
         (Some(_), false) => {
-            format!("{directory} holds several pools called {pool}\nhint: name the files of one")
+            format!("{directory} contains several pools named {pool}\nhint: name the files of one of them")
         }
-        (None, _) if names.is_empty() => format!("{directory} holds no pool"),
-        (None, _) => format!("{directory} holds no pool {pool}; it holds {}", names.join(", ")),
+        (None, _) if names.is_empty() => format!("{directory} contains no pool"),
+        (None, _) => format!("{directory} contains no pool {pool}, only {}", names.join(", ")),
     };
     Err(Error::Find(why))
 }
 
 fn no_label(files: &[PathBuf]) -> Error {
-    Error::Find(format!("{} holds no pool: no label in it can be read", list(files)))
+    Error::Find(format!("{} contains no pool: no label in it can be read", list(files)))
 }
 
 #[cfg(test)]
@@ -227,7 +227,7 @@ mod tests {
         };
         let (dir_name, file_name) = (directory.to_str().unwrap(), file.to_str().unwrap());
         let refused = |first, directory| select(first, &[], directory).unwrap_err().to_string();
-        assert_eq!(refused("", None), "no file of a pool is named");
+        assert_eq!(refused("", None), "no pool file given");
         assert_eq!(refused("tank", None), "cannot import \"tank\": it is neither a file nor a directory");
         assert!(refused("a/b", Some(&*directory)).contains("name"));
         let tank = || "tank".to_owned();

@@ -148,7 +148,7 @@ fn refuse_other_registered(found: &FoundPool) -> Result<()> {
     )))
 }
 
-/// What distinguishes a file from all others, whatever its path is.
+/// The identity of a file, independent of its path.
 fn file_id(file: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(file).ok().map(|meta| (meta.dev(), meta.ino()))
 }
@@ -258,7 +258,7 @@ fn wait_closed(pool: &str, pid: i32, files: &[PathBuf], on_wait: OnWait) -> Resu
                 pool: pool.to_owned(),
                 pid: owner.pid,
                 what: owner.command,
-                todo: ", which has unmounted everything and is still flushing\nhint: export again when it has ended"
+                todo: ", which has unmounted everything and is still flushing\nhint: export again when it has exited"
                     .into(),
             });
         }

@@ -61,7 +61,7 @@ pub enum Request {
         #[serde(default)]
         parents: bool,
     },
-    /// Creates a dataset with the content of a snapshot, whose blocks it shares. `ENOENT` if the snapshot does not exist; `EEXIST` if the
+    /// Creates a dataset from a snapshot; the two share their blocks. `ENOENT` if the snapshot does not exist; `EEXIST` if the
     /// dataset exists; otherwise as for `Create`.
     Clone {
         /// `DATASET@SNAPSHOT`.
@@ -75,9 +75,9 @@ pub enum Request {
         #[serde(default)]
         parents: bool,
     },
-    /// Makes a clone the owner of the snapshots up to its origin, so that the dataset that has them can be destroyed. `ENOENT` if it does
-    /// not exist; `EINVAL` if it is not a clone or has a snapshot of the same name as one that it would get; `EBUSY` if a program uses
-    /// such a snapshot.
+    /// Promotes a clone: the snapshots up to and including its origin move to it, so that the other dataset can be destroyed. `ENOENT` if
+    /// it does not exist; `EINVAL` if it is not a clone or has a snapshot of the same name as one that it would get; `EBUSY` if a program
+    /// uses such a snapshot.
     Promote {
         /// The clone.
         dataset: String,
@@ -136,7 +136,7 @@ pub enum Request {
         /// The new file.
         #[serde(flatten)]
         new: NewVdevFile,
-        /// Whether to wait for the end of the resilver. A command that opens the pool for one request waits nevertheless.
+        /// Whether to wait for the end of the resilver. A command that opens the pool for one request always waits.
         #[serde(default)]
         wait: bool,
     },
@@ -157,7 +157,7 @@ pub enum Request {
     Replace {
         /// A file of the pool, or a GUID.
         device: PathBuf,
-        /// The new file, or an available spare of the pool; `None`: at the path of the old one, which is gone.
+        /// The new file, or an available spare of the pool; `None`: at the path of the old one, which no longer exists.
         #[serde(default)]
         new: Option<NewVdevFile>,
         /// As for an attachment.
@@ -169,12 +169,12 @@ pub enum Request {
     /// Adds a mount to the owner's. Returns the actual [`Mounted`]. `ENOENT` if the dataset does not exist; `EBUSY` if it is mounted; the
     /// refusals of a mount point.
     Mount(Mounted),
-    /// Ends all mounts; the owner then exports the pool and ends. `EBUSY` if a program uses one of them, and then all of them stay.
+    /// Ends all mounts; the owner then exports the pool and exits. `EBUSY` if a program uses one of them; then all of them stay.
     Release,
 }
 
 impl Request {
-    /// Whether it can be sent again after an owner that ended without an answer: it changes nothing that outlives the owner.
+    /// Whether it can be repeated if the owner exited without an answer: it changes nothing that outlives the owner.
     pub fn is_repeatable(&self) -> bool {
         use Request::{Counters, Get, List, Mount, Status, Sync};
         matches!(self, Status | Counters | List | Get { .. } | Sync | Mount(_))
@@ -214,7 +214,7 @@ pub enum ScrubHow {
     /// Start a scrub or join a running one, and wait for its end.
     #[default]
     Wait,
-    /// Start a scrub. A command that opens the pool for one request waits for its end nevertheless.
+    /// Start a scrub. A command that opens the pool for one request always waits for its end.
     Start,
     /// Stop the running scrub.
     Stop,

@@ -18,7 +18,7 @@ pub struct PoolStatus {
     pub pool: String,
     /// `ONLINE`, `DEGRADED`, `SUSPENDED` or `UNAVAIL`.
     pub state: String,
-    /// The reason for any other state than `ONLINE`, one line each; lines with `hint: ` say what to do.
+    /// The reason for any other state than `ONLINE`, one line each; lines with `hint: ` are advice to the user.
     pub trouble: Option<String>,
     /// The answer of the process that has the pool open; `None` if the pool cannot be opened.
     pub info: Option<PoolInfo>,

@@ -1,4 +1,4 @@
-//! The text of a scrub or resilver, as `zpool status` prints it after `scan:`.
+//! Formats a scrub or resilver as `zpool status` does after `scan:`.
 
 use poolwright_base::time::rfc3339;
 use poolwright_openzfs::{Scan, ScanKind, ScanState};

@@ -62,7 +62,7 @@ impl MigrationRun<'_> {
         Ok(())
     }
 
-    /// Mounts the datasets in their places again, and lets them be mounted when their pools are imported.
+    /// Mounts the datasets on their mount points again, and allows them to be mounted when their pools are imported.
     pub(super) fn mount_places(&mut self, direction: Direction) -> Result<()> {
         match direction {
             Direction::Forth => self.resettle_sources(),
@@ -70,7 +70,7 @@ impl MigrationRun<'_> {
         }
     }
 
-    /// Mounts the datasets of the new pool in their places, the outer ones first.
+    /// Mounts the datasets of the new pool on their mount points, the outer ones first.
     pub(super) fn settle_targets(&mut self) -> Result<()> {
         let work = self.state().work;
         for of in &work.moves {
@@ -80,7 +80,7 @@ impl MigrationRun<'_> {
         self.release_targets()
     }
 
-    /// Mounts the datasets that the database was on in their places again, with the properties from before. These are restored while nothing
+    /// Mounts the database's former datasets on their mount points again, with their former properties. These are restored while nothing
     /// is mounted, because `zfs inherit` unmounts a dataset, which fails if another one is mounted in it, and changes the directory on which
     /// it is mounted. The one with the database's directory is the last that can be mounted at start.
     pub(super) fn resettle_sources(&mut self) -> Result<()> {
@@ -284,7 +284,7 @@ impl MigrationRun<'_> {
         Ok(total * 2)
     }
 
-    /// Takes snapshots of the datasets from which files are copied, all in one step, in place of earlier ones with this name.
+    /// Takes snapshots of the datasets from which files are copied, all in one step, replacing earlier ones with this name.
     fn take_snapshots(&mut self, direction: Direction, slot: SnapshotSlot) -> Result<()> {
         let work = self.state().work;
         let names: Vec<String> =

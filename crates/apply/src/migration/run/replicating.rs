@@ -1,4 +1,4 @@
-//! The steps that let a standby server take the database's place.
+//! The steps that replace the server with a standby.
 
 use std::cell::RefCell;
 use std::time::Instant;

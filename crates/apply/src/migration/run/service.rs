@@ -1,4 +1,4 @@
-//! Stopping and starting the database, and what holds after an error.
+//! Stops and starts the database, and reports the state after an error.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -48,7 +48,7 @@ impl MigrationRun<'_> {
         self.check_unused()
     }
 
-    /// Notes that a unit was masked: another run, which may not know the unit, has to unmask it.
+    /// Records that a unit was masked: another run, which may be started without the unit's name, has to unmask it.
     fn add_masked(&mut self, unit: Option<String>) -> Result<()> {
         let Some(unit) = unit else { return Ok(()) };
         self.enter(|mut state| {
@@ -64,11 +64,11 @@ impl MigrationRun<'_> {
     }
 
     /// Before the datasets are mounted where an interrupted run has unmounted them: refuses if the database runs, and keeps systemd from starting
-    /// it, also if this process is killed. After a crash of the host, its unit is not masked any more.
+    /// it, even if this process is killed. After a crash of the host, its unit is no longer masked.
     pub(super) fn ensure_stopped(&mut self) -> Result<()> {
         self.check_unused()?;
         if self.options.service.is_running(&[])? {
-            return refused("the database is running, on an empty directory perhaps\nhint: stop it");
+            return refused("the database is running, perhaps on an empty directory\nhint: stop it");
         }
         self.keep_stopped()?;
         self.downtime.leave_stopped();
@@ -104,7 +104,7 @@ impl MigrationRun<'_> {
         self.enter(|state| MigrationState { masked_units: Vec::new(), ..state })
     }
 
-    /// Starts the database after an error, if the datasets are in their places, and says what holds.
+    /// Starts the database after an error, if the datasets are mounted on their mount points, and adds the resulting state to the error.
     pub(super) fn recover(&mut self, direction: Direction, error: Error) -> Error {
         let (command, pool) = match direction {
             Direction::Forth => ("apply", "the new pool"),

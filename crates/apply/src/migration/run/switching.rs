@@ -1,4 +1,4 @@
-//! The steps that exchange the places of the datasets.
+//! The steps that swap the mount points of the old and the new datasets.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn unmount_snapshots(mountpoint: &Path) -> Result<()> {
 }
 
 impl MigrationRun<'_> {
-    /// Unmounts all datasets, the inner ones first. If one is in use, those that were in their places are mounted there again.
+    /// Unmounts all datasets, the inner ones first. If one is in use, mounts the active datasets on their mount points again.
     pub(super) fn unmount_all(&mut self, direction: Direction) -> Result<()> {
         for of in self.state().work.moves.iter().rev() {
             let (from, to) = of.ends(direction);
@@ -71,7 +71,7 @@ impl MigrationRun<'_> {
         Ok(())
     }
 
-    /// Keeps the datasets that are in their places from being mounted when their pools are imported, the outer ones first: after a crash of
+    /// Keeps the active datasets from being mounted when their pools are imported, the outer ones first: after a crash of
     /// the host, no database starts on them.
     pub(super) fn hold_back(&mut self, direction: Direction) -> Result<()> {
         let work = self.state().work;
@@ -80,8 +80,8 @@ impl MigrationRun<'_> {
             .try_for_each(|of| PlacedDataset::open(of.ends(direction).0)?.hold_back(self.observer))
     }
 
-    /// Continues an exchange of places that was interrupted. If a dataset was mounted since, it may have been written to: then all is copied
-    /// again, unless the others are in use already.
+    /// Continues an interrupted swap of the mount points. If a dataset was mounted since, it may have been written to: then everything is
+    /// copied again, unless the other datasets are already in use.
     pub(super) fn continue_switch(&mut self, direction: Direction) -> Result<()> {
         let work = self.state().work;
         let (mut in_place, mut used) = (Vec::new(), Vec::new());
@@ -111,7 +111,7 @@ impl MigrationRun<'_> {
         }
     }
 
-    /// Exchanges the places: the datasets that were in use are not mounted any more, and the others are mounted where they were. Every
+    /// Swaps the mount points: unmounts the active datasets, and mounts the others in their place. Every
     /// step can be repeated. If the host crashes, the dataset with the database's directory is not mounted before all others are in their
     /// places.
     pub(super) fn switch(&mut self, direction: Direction) -> Result<()> {

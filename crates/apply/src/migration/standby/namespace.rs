@@ -1,8 +1,9 @@
-//! Programs that see the new datasets in the places of the present ones.
+//! Runs programs in a mount namespace in which the new datasets are mounted in place of the present ones.
 //!
-//! A standby server uses the same paths as its primary: those of its tablespaces are in the database, and it makes the directories of new
-//! ones. On the same host, both would write the same files. So its programs run in a mount namespace of their own, in which the new datasets
-//! are mounted where the database is, and everything else that can keep files is read-only.
+//! A standby server uses the same paths as its primary: the database contains the paths of its tablespaces, and the standby creates the
+//! directories of new ones. On the same host, both servers would write the same files. Therefore, the standby's programs run in a separate
+//! mount namespace, in which the new datasets are mounted on the database's directories, and all other file systems that store files are
+//! read-only.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    /// The new datasets in the places of the present ones. `scratch` can be written too.
+    /// The new datasets, mounted in place of the present ones. `scratch` is writable too.
     pub fn new(work: &MigrationWork, scratch: &Path, owner: UserAndGroup) -> Namespace {
         let mut bound: Vec<(PathBuf, PathBuf)> =
             work.moves.iter().map(|of| (of.staging.clone(), of.mountpoint.clone())).collect();

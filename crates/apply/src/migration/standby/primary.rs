@@ -1,4 +1,4 @@
-//! The running server, of which a standby is built.
+//! The running server, from which a standby is built.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -80,7 +80,7 @@ impl Primary {
     /// The server that runs on a data directory.
     ///
     /// # Errors
-    /// [`Error::Refused`] if none runs, it cannot be asked, or a standby would not have everything that it has.
+    /// [`Error::Refused`] if none runs, it cannot be queried, or a standby would not have everything that it has.
     pub fn find(dirs: &ServerDirs, is_interrupted: &dyn Fn() -> bool) -> Result<Primary> {
         let root = quoted(&dirs.root);
         let Some(server) = PostgresqlServer::of(&dirs.root)? else {
@@ -112,7 +112,7 @@ impl Primary {
         let slot = self.ask(SLOT, is_interrupted)?;
         if !slot.is_empty() {
             return refused(format!(
-                "the server has the replication slot {slot}, which a standby does not get\nhint: move it without a standby"
+                "the server has the replication slot {slot}, which a standby does not receive\nhint: move it without a standby"
             ));
         }
         check_logged(dirs, &self.space_name)
@@ -160,7 +160,7 @@ impl Answer {
             return refused("a standby needs PostgreSQL 13 or later\nhint: move it without a standby");
         }
         if self.is_standby {
-            return refused("the server is a standby itself\nhint: move it without a standby");
+            return refused("the server is itself a standby\nhint: move it without a standby");
         }
         if self.wal_level == "minimal" {
             return refused("wal_level is minimal\nhint: set it to replica, or move it without a standby");
@@ -232,7 +232,7 @@ pub(super) fn position(text: &str) -> Result<Lsn> {
 fn unanswered(failure: ClientFailure) -> Error {
     match failure {
         ClientFailure::Interrupted => Error::Interrupted,
-        failure => Error::Refused(format!("the server cannot be asked: {failure}")),
+        failure => Error::Refused(format!("cannot query the server: {failure}")),
     }
 }
 

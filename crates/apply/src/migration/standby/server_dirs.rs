@@ -101,8 +101,8 @@ impl ServerDirs {
         self.log.clone().unwrap_or_else(|| self.root.join("pg_wal"))
     }
 
-    /// What the standby has itself, on the new datasets; everything else is copied. `space_name` is the name of the server's directories in
-    /// those of tablespaces, in which other servers can have some too.
+    /// The files that the standby has received itself, on the new datasets; everything else is copied. `space_name` is the name of the
+    /// server's directories in those of tablespaces, in which other servers can have some too.
     pub fn own(&self, work: &MigrationWork, space_name: &str) -> Result<BTreeSet<PathBuf>> {
         let own = OF_THE_SERVER.iter().map(|name| self.root.join(name));
         let spaces = self.tablespaces.iter().map(|dir| dir.join(space_name));
@@ -274,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    /// A data directory `15/main` in a dataset, whose log and tablespace are on another one, beside files of the user.
+    /// A data directory `15/main` in a dataset, whose log and tablespace are on another one, next to files of the user.
     struct Places {
         dir: tempfile::TempDir,
         work: MigrationWork,

@@ -1,8 +1,8 @@
 //! The cases among which a question chooses, compared by a goal of the tuner.
 //!
 //! The objective of a case is the tuner's: the weighted geometric mean of the ratios of its metrics to those of a reference.
-//! Two cases are compared block by block, like every other pair of cases of the lab, so that whatever slows a whole block
-//! cancels out.
+//! Two cases are compared block by block, like every other pair of cases of the lab, so that anything that slows down a whole block cancels
+//! out.
 
 use std::collections::BTreeMap;
 

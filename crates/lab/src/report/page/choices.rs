@@ -1,4 +1,4 @@
-//! The alternatives of each question: the trade-off as a plot, the Pareto front, and everything that was tried.
+//! The alternatives of each question: the trade-off as a plot, the Pareto front, and all cases that were tried.
 
 use poolwright_report::plot::{Point, Scatter};
 use poolwright_report::{Axis, Better, Mark, Page, Section};
@@ -6,7 +6,7 @@ use poolwright_report::{Axis, Better, Mark, Page, Section};
 use super::super::advice::{Advice, Alternative, Choice};
 use super::super::{Report, measures, tables, text};
 
-/// Number of settings from which on the plot says more than the table.
+/// Number of settings above which the plot is more informative than the table.
 const PLOTTED: usize = 3;
 
 /// Adds a section with the alternatives of every question.

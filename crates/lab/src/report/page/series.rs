@@ -1,4 +1,4 @@
-//! Curves over time: of one typical trial of each case, several cases in one chart, with live changes as vertical
+//! Curves over time, of one typical trial of each case: several cases in one chart, with live changes as vertical
 //! lines.
 
 use poolwright_report::plot::{HALF, Line, TimeSeries, WIDTH};

@@ -50,7 +50,7 @@ impl DatasetTarget {
 
 /// A snapshot of the user's pool would outlive a trial that is killed.
 fn no_snapshots() -> Result<()> {
-    Err(Error::Trial("snapshots during a phase require a pool of the trial's own".into()))
+    Err(Error::Trial("snapshots during a phase require a pool that only this trial uses".into()))
 }
 
 impl Target for DatasetTarget {
@@ -60,7 +60,7 @@ impl Target for DatasetTarget {
 
     fn prepare(&mut self, cold: bool, record: bool) -> Result<()> {
         let needs_pool = |what: &str| {
-            Err(Error::Trial(format!("a phase with `{what}` requires a pool of the trial's own")))
+            Err(Error::Trial(format!("a phase with `{what}` requires a pool that only this trial uses")))
         };
         match (cold, record) {
             (true, _) => needs_pool("cold"),

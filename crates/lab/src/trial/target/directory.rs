@@ -93,7 +93,7 @@ impl Target for Directory {
     fn prepare(&mut self, cold: bool, record: bool) -> Result<()> {
         if record {
             return Err(Error::Trial(
-                "a phase with `record` requires a pool: a directory has no mount that could record".into(),
+                "a phase with `record` requires a pool: a directory has no mount to record".into(),
             ));
         }
         if cold {

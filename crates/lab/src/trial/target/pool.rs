@@ -1,8 +1,8 @@
 //! A pool of the engine in user space, used through its commands: `pool create`, then `mount` in a separate
 //! process, which owns the pool. A failed assertion in the engine ends that process, but not the trial.
 //!
-//! The first mount is that of the pool's root dataset, on a directory that is not used otherwise. So the datasets
-//! of the roles can be unmounted and mounted again while the pool stays open.
+//! The first mount is that of the pool's root dataset, on an otherwise unused directory. This keeps the pool open while the datasets of the
+//! roles are unmounted and mounted again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -202,7 +202,9 @@ impl PoolTarget {
             }
             if start.elapsed() > ANSWER {
                 let seconds = ANSWER.as_secs();
-                return Err(Error::Trial(format!("{what}: no answer from the mount process in {seconds} s")));
+                return Err(Error::Trial(format!(
+                    "{what}: the mount process did not answer within {seconds} s"
+                )));
             }
         }
     }

@@ -21,7 +21,7 @@ impl SeveralPools {
     /// Creates the pools of `spec.pools`, and the one that `main` creates from the other datasets.
     ///
     /// # Errors
-    /// Fails if a dataset has a place of its own, or if a pool cannot be created or mounted.
+    /// Fails if a dataset has a separate mount point, or if a pool cannot be created or mounted.
     pub fn create(
         spec: &TrialSpec,
         main: impl FnOnce(&BTreeMap<String, Settings>) -> Result<PoolTarget>,
@@ -29,7 +29,7 @@ impl SeveralPools {
     ) -> Result<SeveralPools> {
         if let Some(role) = spec.places.keys().next() {
             return Err(Error::Trial(format!(
-                "the dataset {role} has a place of its own, which needs a single pool"
+                "the dataset {role} has a separate mount point, which requires a single pool"
             )));
         }
         let datasets_of = |pool: Option<&String>| {
@@ -78,7 +78,7 @@ impl Target for SeveralPools {
         self.pool(role).set(role, settings)
     }
 
-    /// The pools take their snapshots one after the other, not at the same moment.
+    /// The pools take their snapshots one after the other, not atomically.
     fn snapshot(&self, name: &str) -> Result<()> {
         self.each(|pool| pool.snapshot(name))
     }
@@ -132,7 +132,7 @@ impl Target for SeveralPools {
         self.merged(Target::versions)
     }
 
-    /// Destroys all pools, also if one of them fails; returns the first error.
+    /// Destroys all pools, even if one of them fails; returns the first error.
     fn tear_down(&mut self) -> Result<()> {
         let done: Vec<Result<()>> = self.pools.iter_mut().map(|(_, pool)| pool.tear_down()).collect();
         done.into_iter().collect()

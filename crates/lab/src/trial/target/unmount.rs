@@ -27,7 +27,7 @@ pub fn unmount(dir: &Path) -> Result<()> {
     }
 }
 
-/// Removes a mount from the tree of directories, also if it is in use.
+/// Detaches a mount from the directory tree, even if it is in use.
 ///
 /// # Errors
 /// As [`unmount`], except that a mount in use is not an error.

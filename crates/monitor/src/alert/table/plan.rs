@@ -1,4 +1,4 @@
-//! The present against a plan.
+//! The present state compared with a plan.
 
 use poolwright_plan::MetricName;
 

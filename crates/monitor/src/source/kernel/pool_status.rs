@@ -9,7 +9,7 @@ use super::{ENGINE, vdevs};
 use crate::family::*;
 use crate::{Error, Readings, Resource, Result};
 
-/// What `zpool` knows of a pool.
+/// The status of a pool, as `zpool` reports it.
 pub fn read(pool: &str, commands: &ZfsCommands) -> Result<Readings> {
     let missing = || Error::NoSuchPool { pool: pool.to_owned() };
     let status = commands.status()?.into_iter().find(|status| status.name == pool).ok_or_else(missing)?;

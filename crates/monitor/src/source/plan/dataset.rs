@@ -11,7 +11,7 @@ use poolwright_zfs::user::{Client, Counters, Request, Value};
 use crate::Result;
 use crate::source::user_pool::{ANSWER_LIMIT, PROPERTIES};
 
-/// A dataset as it is now.
+/// The present state of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PresentDataset {
     pub name: String,

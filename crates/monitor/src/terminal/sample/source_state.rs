@@ -1,4 +1,4 @@
-//! How the last reads of a source went.
+//! The outcome of the last reads of a source.
 
 use std::time::{Duration, Instant};
 

@@ -28,7 +28,7 @@ static COLUMNS: [RowColumn; 13] = [
     RowColumn::word("engine", 6, 9),
 ];
 
-/// What the datasets are ordered by.
+/// The order of the datasets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DatasetOrder {
     /// Their names.
@@ -79,7 +79,7 @@ impl DatasetOrder {
 pub struct DatasetChoice {
     /// A part of their names; all datasets if empty.
     pub filter: String,
-    /// What they are ordered by: names from A, figures from the largest.
+    /// The order: names from A, figures from the largest.
     pub order: DatasetOrder,
     /// Whether the order is reversed.
     pub is_reversed: bool,

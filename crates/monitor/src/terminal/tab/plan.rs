@@ -1,4 +1,4 @@
-//! The tab of the plans: planned properties and promised figures against the present.
+//! The tab of the plans: planned properties and promised figures, compared with the present ones.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub fn rows(sample: &MonitorSample) -> Rows<'_> {
         title: "Plan",
         columns: &COLUMNS,
         count: rows.len(),
-        nothing: "no plan is compared with the present",
+        nothing: "no plan to compare",
         row: Box::new(move |index| rows[index].clone()),
     }
 }

@@ -45,7 +45,7 @@ pub fn rows(sample: &MonitorSample, now: Instant) -> Rows<'_> {
         title: "Pools",
         columns: &COLUMNS,
         count: lines.len(),
-        nothing: "no pools found: none is imported, and there is none of the user-space engine",
+        nothing: "no pools found, neither imported ones nor pools of the user-space engine",
         row: Box::new(move |index| match lines[index] {
             (tree, None) => trees[tree].pool_row(sample, now),
             (tree, Some(vdev)) => trees[tree].vdev_row(vdev),
@@ -221,7 +221,7 @@ fn sources_down(sample: &MonitorSample, pool: &SampledResource, now: Instant) ->
     sources.any(|source| source.last.name.source.starts_with("kernel") == is_kernel && source.is_down(now))
 }
 
-/// What the figures of a pool do not say: damage, and the scrub or resilver.
+/// Facts about a pool besides its figures: damage, and the scrub or resilver.
 fn remark(pool: &SampledResource, unix_s: f64) -> String {
     let mut parts = Vec::new();
     if pool.has(&POOL_DATA_ERRORS) {

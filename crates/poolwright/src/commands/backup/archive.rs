@@ -10,18 +10,18 @@ use super::super::pool::settings;
 use super::super::pool_connection::{parse_dataset, print_json};
 use super::{reported, summary};
 
-/// Copy backups into an archive: a dataset with large records and a strong codec
+/// Copy backups into an archive: a dataset with large records and strong compression
 ///
-/// Copies the backups that are newer than the newest one in the archive, the oldest first, by reading and writing; compares each copy, and
-/// takes a snapshot of it, which has the name of the backup. Backups that failed a restore are left out. If the run is interrupted or killed,
-/// the next run continues. `list`, `verify` and `prune` work on the archive as on the dataset of the backups.
+/// Copies the backups that are newer than the newest one in the archive, oldest first, by reading and writing; compares each copy, and
+/// takes a snapshot of it with the name of the backup. Skips backups that failed a restore. If the run is interrupted or killed, the next
+/// run continues. `list`, `verify` and `prune` work on the archive as on the dataset of the backups.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Dataset of the backups
     #[arg(value_name = "DATASET", value_parser = parse_dataset)]
     dataset: String,
 
-    /// Copy only this backup, also if it is older than those in the archive
+    /// Copy only this backup, even if it is older than those in the archive
     #[arg(value_name = "NAME", conflicts_with = "verified")]
     name: Option<String>,
 
@@ -29,12 +29,12 @@ pub struct Args {
     #[arg(long = "to", value_name = "DATASET", value_parser = parse_dataset)]
     archive: String,
 
-    /// Property with which the archive is created; may be repeated [default: recordsize=16M (or 1M, 128K: the largest that the pool supports),
+    /// Property of the new archive; may be repeated [default: recordsize=16M (or 1M, 128K: the largest that the pool supports),
     /// compression=zstd-19, logbias=throughput]
     #[arg(short = 'o', value_name = "PROP=VALUE")]
     property: Vec<String>,
 
-    /// Directory on which the archive is mounted if it is created. Needed on a pool of the user-space engine
+    /// Mount point of the archive if it is created. Required on a pool of the user-space engine
     #[arg(long, value_name = "DIR")]
     mountpoint: Option<PathBuf>,
 
@@ -42,11 +42,11 @@ pub struct Args {
     #[arg(long)]
     verified: bool,
 
-    /// Limit of the copying, in bytes a second; 0 for none
+    /// Copy at most this many bytes per second; 0 for no limit
     #[arg(long, value_name = "SIZE", default_value = "50M", value_parser = parse_size)]
     rate: u64,
 
-    /// Only show what would be copied
+    /// Print what would be copied, and change nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
 

@@ -12,9 +12,9 @@ use super::{parse_until, reported};
 
 /// Restore a database from a backup, for use
 ///
-/// Copies the files into the directories that they had when the backup was made, or below another one, and compares them. Nothing is overwritten: each
-/// directory must be missing or empty. Until all is complete, only root can enter the directories; an interrupted restore is continued by
-/// the same command. The database is not started.
+/// Copies the files into the directories that they were in when the backup was made, or below another one, and compares them. Nothing is
+/// overwritten: each directory must be missing or empty. Until the restore is complete, only root can enter the directories; to continue an
+/// interrupted restore, run the same command again. The database is not started.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Dataset of the backups
@@ -26,7 +26,7 @@ pub struct Args {
     name: Option<String>,
 
     /// Directory below which the directories are restored with their paths, such as DIR/srv/pg for /srv/pg
-    /// [default: in their own places]
+    /// [default: their original paths]
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 
@@ -35,15 +35,15 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_until)]
     until: Option<RecoveryTarget>,
 
-    /// Dataset of the WAL archive, such as a replica of it [default: the one that was made with wal-create]
+    /// Dataset of the WAL archive, such as a replica of it [default: the one created by wal-create]
     #[arg(long, value_name = "DATASET", value_parser = parse_dataset)]
     wal: Option<String>,
 
-    /// Limit of the copying, in bytes a second
+    /// Copy at most this many bytes per second
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     rate: Option<u64>,
 
-    /// Only show what would be restored
+    /// Print what would be restored, and change nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
 

@@ -18,13 +18,13 @@ use super::{reported, summary};
 
 /// Make a backup of a database
 ///
-/// Quiesces the database in one session, takes one atomic snapshot of all its datasets, and releases it. Then brings the copy in the
-/// dataset of the backups up to date, writing only what has changed, compares it with the snapshot, and takes a snapshot of that dataset: the
+/// Quiesces the database in one session, takes one atomic snapshot of all its datasets, and releases the database. Then updates the copy in
+/// the backup dataset, writing only what has changed, compares it with the snapshot, and takes a snapshot of the backup dataset: the
 /// backup. If the run is interrupted or killed, the database is released, the earlier backups are unchanged, and the next run continues.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Directories of the database, on datasets of one pool. Directories to which PostgreSQL's links lead, and datasets that are mounted in
-    /// these directories, belong to them
+    /// Directories of the database, on datasets of one pool. They include the directories to which PostgreSQL's links lead, and the
+    /// datasets that are mounted in them
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long = "to", value_name = "DATASET", value_parser = parse_dataset)]
     destination: String,
 
-    /// Plan whose role `backup` has the properties with which the dataset is created [default: recordsize=1M, compression=zstd,
+    /// Plan whose role `backup` gives the properties of a new dataset [default: recordsize=1M, compression=zstd,
     /// logbias=throughput]
     #[arg(long, value_name = "PLAN")]
     plan: Option<PathBuf>,
@@ -40,24 +40,24 @@ pub struct Args {
     #[command(flatten)]
     unsafe_values: UnsafeValueArgs,
 
-    /// Directory on which the dataset is mounted if it is created. Needed on a pool of the user-space engine
+    /// Mount point of the dataset if it is created. Required on a pool of the user-space engine
     #[arg(long, value_name = "DIR")]
     mountpoint: Option<PathBuf>,
 
-    /// postgresql, mariadb, sqlite, openldap (LMDB), or none: the atomic snapshot is enough [default: detected]
+    /// postgresql, mariadb, sqlite, openldap (LMDB), or none (the atomic snapshot is enough) [default: detected]
     #[arg(long, value_name = "NAME", value_parser = parse_database)]
     database: Option<DatabaseKind>,
 
-    /// How the database's client connects: for PostgreSQL a connection string, for MariaDB options of its client
+    /// How the database's client connects: a connection string for PostgreSQL, options of the client for MariaDB
     /// [default: PostgreSQL: the socket of the server on the directory; MariaDB: the client's defaults]
     #[arg(long, value_name = "STRING", allow_hyphen_values = true)]
     connect: Option<String>,
 
-    /// Command that quiesces the database, in place of its client
+    /// Command that quiesces the database, instead of its client
     #[arg(long, value_name = "CMD", requires = "thaw", conflicts_with = "connect")]
     freeze: Option<String>,
 
-    /// Command that releases it. It runs once after each --freeze, also if that fails or poolwright is killed
+    /// Command that releases the database. It runs once after each --freeze, even if that command fails or poolwright is killed
     #[arg(long, value_name = "CMD", requires = "freeze")]
     thaw: Option<String>,
 
@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_limit)]
     max_quiesced: Duration,
 
-    /// Limit of the copying, in bytes a second
+    /// Copy at most this many bytes per second
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     rate: Option<u64>,
 
@@ -73,15 +73,15 @@ pub struct Args {
     #[arg(long)]
     keep_source: bool,
 
-    /// Go on although the last backup was made in the future of this host's clock
+    /// Continue even if the last backup is dated in the future by this host's clock
     #[arg(long)]
     accept_future: bool,
 
-    /// Go on although a directory is on another dataset than in the last backup, or no file is left
+    /// Continue even if a directory is on a different dataset than in the last backup, or no files are left
     #[arg(long)]
     accept_change: bool,
 
-    /// Only show what would be done
+    /// Print what would be done, and change nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
 

@@ -14,8 +14,8 @@ use crate::failure::Usage;
 
 /// Send backups or a WAL archive to another pool or host, through `zfs send` and `zfs receive`
 ///
-/// Sends the backups that the target lacks, the oldest first: a full stream, then incremental ones from the newest snapshot that both sides have
-/// (the same GUID). Of a WAL archive, takes a snapshot, and sends what has changed since the last one. Records stay as they are: large,
+/// Sends the backups that the target lacks, oldest first: a full stream, then incremental ones from the newest snapshot that both sides
+/// have (the same GUID). For a WAL archive, takes a snapshot, and sends the changes since the last one. Records stay as they are: large,
 /// compressed, and encrypted if the dataset is. The target is never rolled back, and not mounted. An interrupted transfer is continued by
 /// the next run. Only for datasets of the kernel's OpenZFS.
 #[derive(Debug, clap::Args)]
@@ -24,24 +24,24 @@ pub struct Args {
     #[arg(value_name = "DATASET", value_parser = parse_dataset)]
     dataset: String,
 
-    /// Dataset that receives them, on this host or on another one. It is created; the dataset above it must exist
+    /// Dataset that receives them, on this host or on another one. It is created; its parent must exist
     #[arg(long = "to", value_name = "[USER@HOST:]DATASET", value_parser = parse_target)]
     target: SendTarget,
 
     /// Program and arguments in place of `ssh -o BatchMode=yes -o ConnectTimeout=60 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 --`,
-    /// separated by spaces. It gets two more: the host, and the command for the host's shell
+    /// separated by spaces. Two more arguments follow: the host, and the command for the host's shell
     #[arg(long, value_name = "COMMAND")]
     ssh: Option<String>,
 
-    /// Limit of the streams, in bytes a second
+    /// Send at most this many bytes per second
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     rate: Option<u64>,
 
-    /// Give up if no byte is moved for this time. The next run continues
+    /// Give up if no data is transferred for this time. The next run continues
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_limit)]
     max_stall: Duration,
 
-    /// Only show what would be sent, with sizes and commands
+    /// Print what would be sent, with sizes and commands, and change nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
 

@@ -7,14 +7,16 @@ use poolwright_backup::{BackupDestination, BackupSummary, Result};
 pub(super) fn keep(dataset: &str) {
     let kept = BackupDestination::open(dataset).and_then(|destination| write(&destination));
     if let Err(why) = kept {
-        tell!("poolwright: warning: the monitor does not learn of the state of {dataset}: {why}");
+        tell!("poolwright: warning: the monitor's summary of {dataset} was not updated: {why}");
     }
 }
 
 /// Records a transfer that has brought the target up to date.
 pub(super) fn keep_sent(dataset: &str, target: &str) {
     if let Err(why) = SendRecord::new(dataset, target).keep(&poolwright_zfs::user::backups_dir()) {
-        tell!("poolwright: warning: the monitor does not learn that {dataset} was sent to {target}: {why}");
+        tell!(
+            "poolwright: warning: the monitor's record that {dataset} was sent to {target} was not written: {why}"
+        );
     }
 }
 

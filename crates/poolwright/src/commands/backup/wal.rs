@@ -9,10 +9,11 @@ use super::super::pool::settings;
 use super::super::pool_connection::{parse_dataset, print_json};
 use super::reported;
 
-/// Create a WAL archive: a dataset for the log of a PostgreSQL, for recoveries to a point in time
+/// Create a WAL archive: a dataset for the log of a PostgreSQL server, for point-in-time recovery
 ///
-/// Creates the dataset, gives it to the owner of the database, records it beside the backups, and prints the settings of the server. If it
-/// exists already, only prints them. `list` shows its segments and gaps, `verify --until` replays them, `prune` removes those that no backup needs.
+/// Creates the dataset, makes the database's owner its owner, records it with the backups, and prints the settings for the server. If the
+/// dataset exists already, only prints the settings. `list` shows the segments and gaps, `verify --until` replays the segments, and `prune`
+/// removes those that no backup needs.
 #[derive(Debug, clap::Args)]
 pub struct CreateArgs {
     /// Dataset of the backups
@@ -23,11 +24,11 @@ pub struct CreateArgs {
     #[arg(long = "to", value_name = "DATASET", value_parser = parse_dataset)]
     archive: String,
 
-    /// Property with which the dataset is created; may be repeated [default: recordsize=1M, compression=zstd, logbias=throughput]
+    /// Property of the new dataset; may be repeated [default: recordsize=1M, compression=zstd, logbias=throughput]
     #[arg(short = 'o', value_name = "PROP=VALUE")]
     property: Vec<String>,
 
-    /// Directory on which the dataset is mounted if it is created. Needed on a pool of the user-space engine
+    /// Mount point of the dataset if it is created. Required on a pool of the user-space engine
     #[arg(long, value_name = "DIR")]
     mountpoint: Option<PathBuf>,
 
@@ -38,9 +39,9 @@ pub struct CreateArgs {
 
 /// Copy a file of PostgreSQL's log into a WAL archive
 ///
-/// For the server's setting `archive_command`. Returns when the copy is on stable storage. A segment of another database, one that is not
-/// whole, and one of which the archive has another content are refused: the server keeps it and tries again. A directory that is
-/// not a WAL archive, such as the mount point of a dataset that is not mounted, is refused too.
+/// For the server's setting `archive_command`. Returns when the copy is on stable storage. Refuses a segment that belongs to another
+/// database, is incomplete, or differs from the archived segment of the same name: the server keeps it and tries again. Also refuses a
+/// directory that is not a WAL archive, such as the mount point of a dataset that is not mounted.
 #[derive(Debug, clap::Args)]
 pub struct PushArgs {
     /// Directory of the WAL archive

@@ -31,7 +31,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "STUDY,…", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// The file of the results [default: lab-CAMPAIGN.db]
+    /// File of the results [default: lab-CAMPAIGN.db]
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
 }

@@ -9,16 +9,16 @@ use poolwright_lab::{Error, campaign};
 use crate::failure::hint;
 use crate::output::{Force, Kind, Output};
 
-/// Make the report of a run: an HTML page, and a summary on the terminal
+/// Write the report of a run: an HTML page, and a summary on the terminal
 ///
-/// The report is made from the results alone, which include a copy of the campaign's file.
+/// The report needs only the results, which include a copy of the campaign's file.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the campaign, or its file
     #[arg(value_name = "CAMPAIGN")]
     campaign: String,
 
-    /// The file of the results [default: lab-CAMPAIGN.db]
+    /// File of the results [default: lab-CAMPAIGN.db]
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
 
@@ -104,7 +104,9 @@ fn printed(args: &Args, loaded: &StoredRun, against: Option<&Comparison>) -> any
 /// Loads a run, and adds the option that names other results.
 fn load(location: &Path, name: &str, wanted: Option<i64>) -> anyhow::Result<StoredRun> {
     StoredRun::load(location, name, wanted).map_err(|error| match error {
-        Error::NoResults { .. } => anyhow::Error::from(error).context(hint("--results names other results")),
+        Error::NoResults { .. } => {
+            anyhow::Error::from(error).context(hint("use --results to name another results file"))
+        }
         other => other.into(),
     })
 }

@@ -15,10 +15,9 @@ use crate::commands::pool_trials::RunOnPool;
 use crate::interrupt;
 use crate::progress_line::ProgressLine;
 
-/// Run a campaign: all of its trials that are not in the results yet
+/// Run the trials of a campaign that are not yet in the results
 ///
-/// After an interruption, a crash or a failed trial, the same command continues the run. `lab report` makes a report of the
-/// results.
+/// After an interruption, a crash or a failed trial, run the same command again to continue. `lab report` makes a report of the results.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -57,7 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let location = super::results(args.run.results.as_deref(), &campaign.name);
     if !scratch.is_dir() {
-        bail!("--scratch {}: there is no such directory", quoted(&scratch));
+        bail!("--scratch {}: no such directory", quoted(&scratch));
     }
     let target = args.kernel.target()?.unwrap_or_else(|| args.target.clone());
     let options = Options { limit: args.limit, ..args.run.options(assets, target, &scratch, args.keep) };
@@ -75,7 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     }
     if summary.interrupted {
         eprintln!(
-            "poolwright: interrupted; running trials were discarded, and all others are kept. The same command continues the run"
+            "poolwright: interrupted; running trials were discarded; all others are kept. Run the same command again to continue"
         );
         return Ok(Exit::Interrupted.code());
     }

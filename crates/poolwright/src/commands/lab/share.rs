@@ -12,17 +12,17 @@ use poolwright_lab::{RunTarget, Store};
 use super::options::{RunArgs, parse_target};
 use crate::commands::options::parse_time;
 
-/// Prepare a run on the nodes of a cluster, and collect its results
+/// Prepare a run on a cluster, and collect its results
 ///
-/// Adds the results in DIR to the file of the results, and writes a task for each block of trials that are missing then. A job of the
-/// cluster's scheduler runs `lab task NUMBER --shared DIR` for each task; docs/cluster.md has a job for Slurm and one for Kubernetes. After
-/// the job, the same command collects the results, and shows whether trials are missing. While nodes run tasks, it only collects.
+/// Adds the results in DIR to the results file, and writes a task for each block of trials that is still missing. A job of the cluster's
+/// scheduler runs `lab task NUMBER --shared DIR` for each task; docs/cluster.md has a job for Slurm and one for Kubernetes. After the job,
+/// run the same command again: it collects the results, and reports missing trials. While nodes run tasks, it only collects.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
 
-    /// A directory that all nodes share, at the same path. It is created
+    /// A directory that all nodes share, at the same path. It is created if missing
     #[arg(value_name = "DIR")]
     shared: PathBuf,
 
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "TARGET", default_value = "pool", value_parser = parse_target)]
     target: RunTarget,
 
-    /// A node that shows no sign of life for so long is lost, and another one may run its task
+    /// A node that has not updated its claim for this long is lost, and another node may run its task
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_lease)]
     lease: Duration,
 

@@ -15,7 +15,7 @@ use crate::progress_line::ProgressLine;
 /// Run a task of `lab share` on this node
 ///
 /// Runs the trials of the task that have no result, and writes their results to the shared directory. If the task has ended, it does
-/// nothing; if another node runs it, it waits until that one has ended or is lost. A trial that fails is a result: the exit code is 0.
+/// nothing; if another node runs it, it waits until that node has finished or is lost. A failed trial is a result: the exit code is 0.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The number of the task, from 0
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let ran = run::run_task(&campaign, &dir, args.task, &options, &node, &interrupt::requested, &mut watch);
     line.end();
     match ran {
-        Ok(RanTask::Nothing) => println!("{node}: task {} has ended already", args.task),
+        Ok(RanTask::Nothing) => println!("{node}: task {} has already ended", args.task),
         Ok(RanTask::Ended(trials)) => println!("{node}: task {}: {} trials", args.task, trials.len()),
         Ok(RanTask::Lost) => println!("{node}: another node has taken over task {}", args.task),
         Err(Error::Interrupted) => {

@@ -1,4 +1,4 @@
-//! The option that an error of the analysis is about.
+//! Adds the command-line option at fault to an error of the analysis.
 
 use poolwright_base::units::format_size;
 use poolwright_mrc::analysis::Error;

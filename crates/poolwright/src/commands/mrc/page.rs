@@ -1,4 +1,4 @@
-//! The report.
+//! The HTML report.
 
 use poolwright_base::machine::MachineInfo;
 use poolwright_openzfs::Engine;

@@ -14,7 +14,7 @@ use crate::commands::pool_connection::{on_wait, parse_pool, print_json, verb_eng
 ///
 /// VDEV… follows the grammar of zpool: FILE… [mirror|raidz|raidz1|raidz2|raidz3 FILE…] [log [mirror] FILE…] [cache FILE…]
 /// [spare FILE…]. Missing files are created sparse, with the size after a colon (FILE:SIZE) or 200G. A file that is not empty is
-/// refused. A spare is used when `pool replace` names it: nothing activates it automatically.
+/// refused. Spares are not activated automatically: `pool replace` with the spare as the new file activates it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the new pool

@@ -8,8 +8,8 @@ use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 
 /// Destroy a pool; `pool import -D` can recover it while its files exist
 ///
-/// The files stay, with labels that mark the pool as destroyed: remove them to free their space. A mounted pool is refused
-/// (exit code 3); -f unmounts it first, unless programs use it.
+/// The files stay, with labels that mark the pool as destroyed: remove them to free their space. Refuses a mounted pool (exit code 3); -f
+/// unmounts it first, unless programs use it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The pool

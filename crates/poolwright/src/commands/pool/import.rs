@@ -18,16 +18,15 @@ use crate::failure::{Usage, hint};
 
 /// Register a pool by its files, or list the pools in a directory
 ///
-/// With a directory only, lists the pools whose files are in it. With a file or a pool's name, opens that pool once (which
-/// replays what a killed process left in its intent logs), lists its datasets, and registers its files under its name.
+/// With a directory only, lists the pools whose files are in it. With a file or a pool's name, opens that pool once (which replays the
+/// intent logs that a killed process left), lists its datasets, and registers its files under its name.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "poolwright pool import [OPTIONS] FILE\n       poolwright pool import [OPTIONS] POOL FILE…\n       \
                       poolwright pool import [OPTIONS] [POOL] -d DIR\n       poolwright pool import [OPTIONS] [POOL] DIR"
 )]
 pub struct Args {
-    /// The pool; or one of its files, whose other files are searched for in the same directory; or a directory, whose pools
-    /// are listed
+    /// The pool; or one of its files (the others are searched for in the same directory); or a directory, whose pools are listed
     #[arg(value_name = "POOL")]
     first: Option<String>,
 
@@ -35,7 +34,7 @@ pub struct Args {
     #[arg(value_name = "FILE", conflicts_with = "dir")]
     files: Vec<PathBuf>,
 
-    /// Search the files of this directory
+    /// Search this directory for the pool's files
     #[arg(short, long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
@@ -86,7 +85,7 @@ fn list(dir: &Path, json: bool) -> anyhow::Result<u8> {
         return Ok(0);
     }
     if found.is_empty() {
-        println!("{} holds no pool", quoted(&dir));
+        println!("{} contains no pool", quoted(&dir));
     }
     for pool in &found {
         let user = pool.files.iter().find_map(|file| LockOwner::of(file));
@@ -117,7 +116,9 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
     let pool = args.pool.as_str();
     let ExportedPool { files, is_gone } = lifecycle::export(pool, &args.files)?;
     if is_gone {
-        eprintln!("poolwright: warning: none of the files of {pool} exists any more; the pool is forgotten");
+        eprintln!(
+            "poolwright: warning: none of the files of {pool} exists any more; the pool was removed from the registry"
+        );
     }
     note_kept_log(pool);
     if args.json {
@@ -132,7 +133,7 @@ pub fn export(args: ExportArgs) -> anyhow::Result<u8> {
 pub(super) fn note_kept_log(pool: &str) {
     if let Some(log) = remove_routine_logs(pool) {
         tell!(
-            "poolwright: note: the log of {pool} is kept, because it holds more than routine lines: {}",
+            "poolwright: note: the log of {pool} is kept, because it contains more than routine lines: {}",
             log.display()
         );
     }

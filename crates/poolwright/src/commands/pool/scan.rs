@@ -18,7 +18,7 @@ pub struct Args {
     #[arg(value_name = "POOL", value_parser = parse_pool)]
     pool: String,
 
-    /// Wait until the scrub ends, also if it is running already
+    /// Wait until the scrub ends, even if it is already running
     #[arg(short = 'w', conflicts_with = "stop")]
     wait: bool,
 

@@ -61,7 +61,7 @@ pub struct ListArgs {
     #[command(flatten)]
     files: PoolFiles,
 
-    /// For scripts: no titles, fields separated by one tab
+    /// For scripts: no headers, fields separated by a single tab
     #[arg(short = 'H')]
     script: bool,
 

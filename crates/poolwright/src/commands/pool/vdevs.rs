@@ -13,9 +13,9 @@ use crate::commands::pool_connection::{PoolFiles, parse_pool, print_json};
 
 /// Add vdevs to a pool: data, logs, caches, spares
 ///
-/// VDEV… follows the grammar of `pool create`, and missing files are created in the same way. New data vdevs must have the
-/// layout of the present ones, and cannot be removed again. A spare is used when `pool replace` names it: nothing activates it
-/// automatically.
+/// VDEV… follows the grammar of `pool create`, and missing files are created in the same way. New data vdevs must have the same layout as
+/// the present ones, and cannot be removed again. Spares are not activated automatically: `pool replace` with the spare as the new file
+/// activates it.
 #[derive(Debug, clap::Args)]
 pub struct AddArgs {
     /// The pool
@@ -41,7 +41,7 @@ pub fn add(args: AddArgs) -> anyhow::Result<u8> {
     print(args.pool, change, args.json)
 }
 
-/// Mirror a file of a pool in a new file
+/// Attach a new file to a file of a pool, as its mirror
 ///
 /// Makes a mirror of a single file, or adds a file to a mirror or a log. The pool then copies the data to it (resilver): on a
 /// mounted pool in the background. A pool that is not mounted is opened until the end of the resilver.
@@ -55,11 +55,11 @@ pub struct AttachArgs {
     #[arg(value_name = "DEVICE")]
     device: PathBuf,
 
-    /// The new file, which must be missing or empty: FILE or FILE:SIZE, as large as DEVICE without a size
+    /// The new file, which must be missing or empty: FILE:SIZE, or FILE for the size of DEVICE
     #[arg(value_name = "NEW")]
     new: String,
 
-    /// Wait for the end of the resilver
+    /// Wait until the resilver is complete
     #[arg(short = 'w')]
     wait: bool,
 
@@ -99,7 +99,7 @@ struct DeviceArgs {
 
 /// Remove a file from its mirror, or end the use of a spare; the file stays
 ///
-/// Refused (exit code 3) if no other file has all of its data. A detached spare is available again. If the file that a spare
+/// Refused (exit code 3) if no other file has a complete copy of its data. A detached spare is available again. If the file that a spare
 /// replaces is detached, the spare becomes an ordinary file of the pool.
 #[derive(Debug, clap::Args)]
 pub struct DetachArgs {
@@ -116,9 +116,9 @@ pub fn detach(args: DetachArgs) -> anyhow::Result<u8> {
 
 /// Remove a spare, a cache or a log from a pool; its files stay
 ///
-/// A log is removed with all files of its mirror, after its contents are on disk elsewhere in the pool. A log with changes that were not
-/// replayed since a crash is refused (exit code 3). Files with data, and spares in use, cannot be removed. If a file is missing and the pool
-/// is not mounted, name its other files with --pool-file.
+/// Removes a log with all files of its mirror, after its contents are on the other vdevs of the pool. Refuses (exit code 3) a log with
+/// changes from before a crash that were not replayed yet. Files with data, and spares in use, cannot be removed. If a file is missing and
+/// the pool is not mounted, name its other files with --pool-file.
 #[derive(Debug, clap::Args)]
 pub struct RemoveArgs {
     #[command(flatten)]
@@ -132,12 +132,12 @@ pub fn remove(args: RemoveArgs) -> anyhow::Result<u8> {
     print(pool, change, json)
 }
 
-/// Replace a file of a pool by a new one, or by a spare
+/// Replace a file of a pool with a new one, or with a spare
 ///
 /// The pool copies the data to the new file (resilver) from the old one, or from the other files of its mirror or raidz, and
 /// then detaches the old file: on a mounted pool in the background. A pool that is not mounted is opened until then. If NEW is
-/// an available spare of the pool, both files remain until one of them is detached, or until OLD is replaced by a new file,
-/// after which the spare is available again.
+/// an available spare of the pool, both files remain until one of them is detached, or until OLD is replaced with a new file; then the
+/// spare is available again.
 #[derive(Debug, clap::Args)]
 pub struct ReplaceArgs {
     /// The pool
@@ -148,12 +148,12 @@ pub struct ReplaceArgs {
     #[arg(value_name = "OLD")]
     old: PathBuf,
 
-    /// The new file, which must be missing or empty: FILE or FILE:SIZE, as large as OLD without a size; or a spare of
-    /// the pool. Default: OLD itself, if it is missing
+    /// The new file, which must be missing or empty: FILE:SIZE, or FILE for the size of OLD; or a spare of the pool. Default: OLD itself,
+    /// if it is missing
     #[arg(value_name = "NEW")]
     new: Option<String>,
 
-    /// Wait for the end of the resilver
+    /// Wait until the resilver is complete
     #[arg(short = 'w')]
     wait: bool,
 

@@ -25,8 +25,8 @@ fn polled_lock() -> Vec<Event> {
     ]
 }
 
-/// SQLite with a rollback journal: process 2 has the lock of writers, 120, and waits until process 1 gives up that of readers, 420, as
-/// it does before it waits for 120.
+/// SQLite with a rollback journal: process 2 has the lock of writers, 120, and waits until process 1 releases that of readers, 420, as it
+/// does before it waits for 120.
 fn writers_lock() -> Vec<Event> {
     let (free, slept) = (Flags::default(), gap(1, 0, 1, Gap::TIMER));
     let reader = |t, pid, op, flags, gap| Event { offset: 420, ..lock(t, pid, op, flags, gap) };

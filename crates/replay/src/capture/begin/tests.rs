@@ -1,4 +1,4 @@
-//! The state of the files at a later begin.
+//! The state of the files when a slice begins later.
 
 use std::collections::BTreeMap;
 use std::path::Path;

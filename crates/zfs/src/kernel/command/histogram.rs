@@ -53,7 +53,7 @@ pub struct VdevHistogram {
     pub pool: String,
     /// The vdev's GUID; `None` for the whole pool.
     pub vdev: Option<u64>,
-    /// The bounds of the buckets, ascending; [`HistogramKind`] says what they are.
+    /// The bounds of the buckets, ascending; [`HistogramKind`] defines them.
     pub bounds: Vec<u64>,
     /// The columns: each has a name and the number of I/Os in each bucket.
     pub columns: Vec<HistogramColumn>,

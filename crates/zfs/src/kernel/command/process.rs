@@ -1,6 +1,6 @@
 //! Runs a program with a deadline that holds even if the program is stuck in the kernel.
 //!
-//! A thread of its own starts the program, reads its output and waits for it. The caller receives the output through a channel,
+//! A separate thread starts the program, reads its output and waits for it. The caller receives the output through a channel,
 //! and stops receiving at the deadline. It then kills the process group; the thread lives until the program has ended.
 
 use std::io::{self, Read};
@@ -52,7 +52,7 @@ pub(super) enum ProcessError<E> {
     Stopped(E),
 }
 
-/// What the thread reports.
+/// The thread's reports.
 enum Report {
     Output(Vec<u8>),
     End(io::Result<ProcessEnd>),

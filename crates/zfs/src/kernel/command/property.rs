@@ -8,22 +8,23 @@ use serde::{Deserialize, Serialize};
 use super::error::MalformedOutput;
 use super::number::Row;
 
-/// The properties that Poolwright tunes. OpenZFS before 2.3 does not know all of them.
+/// The properties that Poolwright tunes. OpenZFS before 2.3 does not have all of them.
 pub const TUNED: &str = "recordsize,volblocksize,compression,primarycache,secondarycache,logbias,sync,atime,\
                          redundant_metadata,special_small_blocks,dnodesize,xattr,checksum,copies,dedup,prefetch,\
                          direct";
 
-/// The properties that a copy of a dataset in another place needs besides [`TUNED`]: where it is mounted, what it is, its limits, and what
-/// programs may do in it.
+/// The properties that a copy of a dataset elsewhere needs in addition to [`TUNED`]: its mount point, its type, its limits, and its
+/// permissions for programs.
 const OF_PLACE: &str = "mountpoint,canmount,guid,encryption,casesensitivity,normalization,utf8only,quota,refquota,relatime,acltype,\
                         exec,setuid,devices,snapdir";
 
-/// The properties that a copy of a dataset in another place needs.
+/// The properties that a copy of a dataset elsewhere needs.
 pub fn placed() -> String {
     format!("{OF_PLACE},{TUNED}")
 }
 
-/// The property that this release of `zfs get` does not know, by its message: `bad property list: invalid property 'prefetch'`.
+/// The property that this release of `zfs get` does not support, according to its message: `bad property list: invalid property
+/// 'prefetch'`.
 pub(super) fn unknown_property(message: &str) -> Option<&str> {
     message.split_once("bad property list: invalid property '")?.1.split('\'').next()
 }

@@ -20,7 +20,7 @@ impl ZfsCommands {
         })
     }
 
-    /// Runs `get` with the properties of this list that the installed `zfs` knows: it prints nothing if it does not know one of them.
+    /// Runs `get` with the properties of this list that the installed `zfs` supports: it prints nothing if one of them is unknown.
     fn with_known<T>(
         &self,
         list: &str,
@@ -51,7 +51,7 @@ impl ZfsCommands {
         self.listed_properties(dataset, TUNED)
     }
 
-    /// As [`ZfsCommands::properties_of`], with the properties that a copy of the dataset in another place needs ([`placed`]).
+    /// As [`ZfsCommands::properties_of`], with the properties that a copy of the dataset elsewhere needs ([`placed`]).
     ///
     /// # Errors
     /// As [`ZfsCommands::properties_of`].
@@ -74,7 +74,7 @@ impl ZfsCommands {
         Ok(none_if_missing(found)?.into_iter().find(|found| found.dataset == dataset))
     }
 
-    /// The value of a property that a dataset has itself, also of a user property. `None` if it inherits it, or has none.
+    /// The local value of a property of a dataset, including user properties. `None` if it is inherited or not set.
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time or fails, or if the dataset does not exist.

@@ -1,4 +1,4 @@
-//! What users and groups use of a dataset, and may: `zfs userspace` and `zfs groupspace`.
+//! The space used by users and groups in a dataset, and their quotas: `zfs userspace` and `zfs groupspace`.
 
 use super::error::{CommandError, MalformedOutput};
 use super::number::Row;
@@ -20,9 +20,9 @@ pub struct OwnerQuota {
     pub kind: QuotaKind,
     /// The numeric ID.
     pub id: u32,
-    /// What it uses. OpenZFS counts it at the end of a transaction group.
+    /// The space used. OpenZFS updates it at the end of a transaction group.
     pub used: u64,
-    /// What it may use.
+    /// The quota.
     pub quota: u64,
 }
 

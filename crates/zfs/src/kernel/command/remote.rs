@@ -1,7 +1,7 @@
-//! Running `zpool` and `zfs` on another host, through a remote shell.
+//! Runs `zpool` and `zfs` on another host, through a remote shell.
 //!
-//! `ssh` passes its arguments to the user's shell on the host as one text, which that shell splits into words. Therefore the remote
-//! command is one argument here, in which each word is quoted.
+//! `ssh` passes its arguments to the user's shell on the host as one string, which that shell splits into words. Therefore, the remote
+//! command is one argument, in which each word is quoted.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub struct InvalidHost {
 }
 
 impl RemoteHost {
-    /// A host, `HOST` or `USER@HOST`. `shell` has a program and its first arguments in place of `ssh`; the host and the remote command
+    /// A host, `HOST` or `USER@HOST`. `shell` is a program and its first arguments, instead of `ssh`; the host and the remote command
     /// are added to them.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl RemoteHost {
         format!("{} {}", self.shell.first().map_or("ssh", String::as_str), self.host)
     }
 
-    /// The program on this host, and its arguments, that run a program on the other one.
+    /// The local program, with its arguments, that runs a program on the remote host.
     pub(super) fn command(&self, program: &str, arguments: &[&str]) -> (PathBuf, Vec<String>) {
         let mut words = self.shell.iter().cloned();
         let path = PathBuf::from(words.next().unwrap_or_default());
@@ -63,7 +63,7 @@ pub fn command_line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// One word as it is written for a shell: as it is if no shell gives a meaning to one of its characters, otherwise in single quotes.
+/// Quotes one word for a shell: unchanged if it has no special characters, otherwise in single quotes.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+=".contains(c);
     // `zsh` replaces a word that begins with `=`.

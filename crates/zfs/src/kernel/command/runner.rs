@@ -1,4 +1,4 @@
-//! The commands.
+//! Runs the individual commands.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -71,7 +71,7 @@ pub struct ZfsCommands {
     stuck: StuckCounter,
     /// The version of the programs, for [`ZfsCommands::status`] and [`ZfsCommands::vdev_counters`].
     version: Mutex<Option<InstalledVersion>>,
-    /// Properties that the installed `zfs` has said that it does not know.
+    /// Properties that the installed `zfs` has rejected as unknown.
     pub(super) unknown_properties: Mutex<Vec<String>>,
 }
 
@@ -104,7 +104,7 @@ impl ZfsCommands {
         self.stuck.get()
     }
 
-    /// The versions of the programs and of the kernel module. Each call asks again; the other methods use the last answer.
+    /// The versions of the programs and of the kernel module. Each call runs the programs again; the other methods use the last result.
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time, fails, or prints something unexpected.

@@ -42,7 +42,7 @@ pub enum StreamContent {
 /// A stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendStream {
-    /// What it contains.
+    /// Its contents.
     pub content: StreamContent,
     /// How its blocks are written.
     pub format: StreamFormat,
@@ -87,7 +87,7 @@ impl ReceiveRequest {
     }
 }
 
-/// What a resume token contains.
+/// The contents of a resume token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResumeToken {
     /// The GUID of the snapshot that was being sent.
@@ -180,7 +180,7 @@ impl ZfsCommands {
         Ok(Some(properties.map(|property| values.remove(property).map(|of| of.value))))
     }
 
-    /// The number of bytes in a stream, about. `None` if `zfs` does not say.
+    /// The approximate number of bytes in a stream. `None` if `zfs` does not report it.
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time or fails.
@@ -189,7 +189,7 @@ impl ZfsCommands {
         self.parsed(&invocation, |text| Ok(parse_stream_size(text)))
     }
 
-    /// What a resume token contains. A stream that cannot be continued is not an error: [`ResumeToken::problem`] tells why.
+    /// Decodes a resume token. A stream that cannot be resumed is not an error: [`ResumeToken::problem`] has the reason.
     ///
     /// # Errors
     /// If the command cannot be run, does not end in time, or does not understand the token.

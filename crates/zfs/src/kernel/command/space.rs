@@ -13,7 +13,7 @@ pub const COLUMNS: &str = "name,guid,size,allocated,free,fragmentation,capacity,
 pub struct PoolSpace {
     /// The pool's name.
     pub name: String,
-    /// The size in bytes, without L2ARC and log devices. As the others, `None` if the pool cannot say (it is faulted).
+    /// The size in bytes, without L2ARC and log devices. Like the other fields, `None` if it is unavailable (the pool is faulted).
     pub size: Option<u64>,
     /// Allocated bytes, redundancy included.
     pub allocated: Option<u64>,

@@ -24,11 +24,11 @@ pub struct KernelPool {
     pub rebuild: Option<PoolScan>,
     /// The vdevs: first the root with the normal vdevs below it, then the top-level vdevs of the other classes.
     pub vdevs: Vec<VdevNode>,
-    /// The number of data errors: blocks that could not be read or repaired. `None` if the output does not say it.
+    /// The number of data errors: blocks that could not be read or repaired. `None` if the output does not contain it.
     pub data_errors: Option<u64>,
 }
 
-/// What a vdev is used for.
+/// The class of a vdev.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VdevClass {
     /// Normal data.
@@ -67,7 +67,7 @@ pub struct VdevNode {
     /// The type: `root`, `mirror`, `raidz`, `draid`, `replacing`, `spare`, `disk`, `file`, … The text output (before 2.3) has
     /// no types; they are derived from the names there.
     pub kind: String,
-    /// What the vdev is used for.
+    /// The class of the vdev.
     pub class: VdevClass,
     /// The vdev's GUID. `None` if the output has none.
     pub guid: Option<u64>,
@@ -85,7 +85,7 @@ pub struct VdevNode {
     pub children: Vec<VdevNode>,
 }
 
-/// What a scan is for.
+/// The function of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScanFunction {
     /// Verifies all data.
@@ -114,11 +114,11 @@ pub enum ScanPhase {
 /// A scrub or resilver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolScan {
-    /// What it is for.
+    /// Its function.
     pub function: ScanFunction,
     /// How far it is.
     pub phase: ScanPhase,
-    /// When it started, in seconds since 1970. The text output (before 2.3) does not say it for a finished or canceled scan.
+    /// When it started, in seconds since 1970. The text output (before 2.3) lacks it for a finished or canceled scan.
     pub start_time: Option<u64>,
     /// When it ended, in seconds since 1970. `None` while it runs.
     pub end_time: Option<u64>,

@@ -1,4 +1,4 @@
-//! Moving a stream from `zfs send` to `zfs receive`.
+//! Moves a stream from `zfs send` to `zfs receive`.
 //!
 //! The stream goes through this process, which counts its bytes and limits their rate. If this process ends, however it ends, both
 //! pipes close, and the receiving `zfs` keeps what has arrived.
@@ -34,7 +34,7 @@ const BURST: Duration = Duration::from_millis(100);
 pub struct Transfer<'a> {
     /// Runs `zfs send`.
     pub sender: &'a ZfsCommands,
-    /// What is sent.
+    /// The stream to send.
     pub stream: &'a SendStream,
     /// Runs `zfs receive`.
     pub receiver: &'a ZfsCommands,

@@ -9,8 +9,8 @@ use super::number::Row;
 pub const PROPERTIES: &str = "guid,read_ops,write_ops,trim_ops,read_bytes,write_bytes,trim_bytes,read_errors,write_errors,\
                               checksum_errors,ashift,allocated,size";
 
-/// The I/O of one vdev since the pool was imported. The root (the pool) has no I/O of its own: its counters are 0. Cache devices and
-/// spares are missing, because `zpool get` cannot tell their properties; [`super::histogram`] has the I/O of cache devices.
+/// The I/O of one vdev since the pool was imported. The root (the pool) does no I/O itself: its counters are 0. Cache devices and spares
+/// are missing, because `zpool get` does not support them; [`super::histogram`] has the I/O of cache devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VdevCounters {
     /// The vdev's GUID.

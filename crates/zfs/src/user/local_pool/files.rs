@@ -17,7 +17,7 @@ impl FileFault {
         FileFault { path: found.path.clone(), change: found.change, lost, content, moved_to }
     }
 
-    /// What happened to the file, and the effect on the pool.
+    /// A sentence about the change of the file and its effect on the pool.
     fn message(&self, pool: &str) -> String {
         let path = quoted(&self.path);
         if let Some(to) = &self.moved_to {

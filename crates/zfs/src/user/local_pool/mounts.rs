@@ -1,4 +1,4 @@
-//! The mounts of an open pool, as the pool sees them.
+//! The mounts of an open pool.
 
 use poolwright_openzfs::{Dataset, Pool};
 

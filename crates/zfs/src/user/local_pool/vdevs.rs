@@ -37,7 +37,7 @@ impl LocalPool {
         self.resilvered(wait)
     }
 
-    /// Makes a change, and brings the registry up to date, also if it fails.
+    /// Makes a change, and updates the registry even if the change fails.
     fn change(&self, make: impl FnOnce() -> Answer<()>) -> Answer<()> {
         self.refuse_unwritable()?;
         let _vdevs = self.vdevs.lock().unwrap_or_else(PoisonError::into_inner);
